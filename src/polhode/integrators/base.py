@@ -1,0 +1,88 @@
+"""What an integrator is: a one-step map with everything it remembers in the open."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+from jaxtyping import Array
+
+from polhode.systems.base import AbstractSystem, State
+
+
+class Carry(NamedTuple):
+    """What a method takes from step to step.
+
+    - `state`: the state at the present time.
+    - `memory`: whatever else the method remembers (first-same-as-last value, accelerations, factorisations).
+    - `multipliers`: constraint multipliers of shape (m,), or None.
+    """
+
+    state: State
+    memory: Any = None
+    multipliers: Array | None = None
+
+
+class StepInfo(NamedTuple):
+    """What a method learned in one step. Fields that a method does not know stay None and cost nothing.
+
+    - `result`: a `Result` code as int32; None means that the step cannot fail by itself.
+    - `error`: local error estimate in the algebra of `system.state_space`.
+    - `newton_iterations`: int32.
+    - `residual`: final residual of the nonlinear solve.
+    """
+
+    result: Array | None = None
+    error: Array | None = None
+    newton_iterations: Array | None = None
+    residual: Array | None = None
+
+
+class AbstractIntegrator(eqx.Module):
+    """A one-step map on the state of a system.
+
+    Class variables tell `simulate`, the audit and the tests what to expect:
+
+    - `kinds`: the system classes that the method takes.
+    - `promises`: quantity → how well it is kept: "round-off", "newton" (to the tolerance of the nonlinear solve)
+      or "bounded" (no drift). Quantities are residual names ("manifold", "position", "velocity"), invariant names,
+      or "action invariants" for what the Lie group action itself keeps.
+    """
+
+    kinds: ClassVar[tuple[type[AbstractSystem], ...]]
+    promises: ClassVar[dict[str, str]]
+
+    @property
+    @abc.abstractmethod
+    def order(self) -> int:
+        """Order of convergence of the state."""
+
+    @property
+    def error_order(self) -> int | None:
+        """Order of the embedded solution behind `StepInfo.error`; None if there is no estimate."""
+        return None
+
+    @property
+    @abc.abstractmethod
+    def evaluations(self) -> int:
+        """Evaluations of the right-hand side in one step."""
+
+    @property
+    def interpolation_order(self) -> int:
+        """Order of `interpolate`: its error is O(h^(order+1)) within a step."""
+        return 3
+
+    @abc.abstractmethod
+    def init(self, system: AbstractSystem, t: Array, h: Array, state: State) -> Carry:
+        """The carry at the start, from the initial state."""
+
+    @abc.abstractmethod
+    def step(self, system: AbstractSystem, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
+        """One step from t to t + h."""
+
+    @abc.abstractmethod
+    def interpolate(
+        self, system: AbstractSystem, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
+    ) -> State:
+        """The state at t + s·h, s in [0, 1], between two consecutive carries; it lies on the space."""

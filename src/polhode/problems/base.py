@@ -1,0 +1,66 @@
+"""A problem: a named, complete initial-value problem with outputs, invariants and reference values."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, TypedDict
+
+from jaxtyping import Array
+
+from polhode.systems.base import AbstractSystem, State
+
+Observable = Callable[[Array, State], Array]
+"""(t, state) → array; must be traceable by JAX."""
+
+
+class Reference(TypedDict):
+    """A value to compare with: at time `t` the output is `value` within `error`, according to `source`."""
+
+    t: Any
+    value: Any
+    error: float
+    source: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Problem:
+    """A named initial-value problem.
+
+    - `name`: kebab-case, as in `problems.names()`.
+    - `system`, `state0`, `t_span`: what is solved.
+    - `parameters`: every number and option that the problem was built from.
+    - `doc`: what it is and where its data come from.
+    - `outputs`: physical quantities, name → (t, state) → array; in the inertial frame unless named otherwise.
+    - `invariants`: quantities that the exact motion keeps; "energy" for conservative problems.
+    - `reference`: output name → value with time, error bound and source.
+    - `integrator`, `h`: the recommended method and constant step.
+    - `scene`: how to draw it (see `polhode.viewing`), or None.
+    - `build`: makes the problem anew from parameters; traceable in the numeric ones.
+    """
+
+    name: str
+    system: AbstractSystem
+    state0: State
+    t_span: tuple[float, float]
+    parameters: Mapping[str, Any]
+    doc: str
+    outputs: Mapping[str, Observable]
+    invariants: Mapping[str, Observable]
+    reference: Mapping[str, Reference]
+    integrator: str
+    h: float
+    scene: Any = None
+    build: Callable[..., Problem] | None = None
+
+    def replace(self, **parameters: Any) -> Problem:
+        """The same problem with some parameters changed; numeric ones may be traced by JAX."""
+        if self.build is None:
+            raise ValueError(f"Problem `{self.name}` was made by hand; rebuild it instead of replacing parameters.")
+        unknown = sorted(set(parameters) - set(self.parameters))
+        if unknown:
+            raise ValueError(
+                f"Problem `{self.name}` has no parameter {', '.join(map(repr, unknown))}; "
+                f"it has {', '.join(sorted(self.parameters))}."
+            )
+        return self.build(**{**self.parameters, **parameters})

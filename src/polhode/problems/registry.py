@@ -1,0 +1,46 @@
+"""The list of named problems."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any
+
+from polhode.problems.base import Problem
+
+_BUILDERS: dict[str, Callable[..., Problem]] = {}
+
+
+def register(name: str) -> Callable[[Callable[..., Problem]], Callable[..., Problem]]:
+    """Decorator that lists a builder, whose keyword arguments are the problem's parameters."""
+
+    def add(builder: Callable[..., Problem]) -> Callable[..., Problem]:
+        _BUILDERS[name] = builder
+        return builder
+
+    return add
+
+
+def names() -> list[str]:
+    """All problem names."""
+    return sorted(_BUILDERS)
+
+
+def get(name: str, **parameters: Any) -> Problem:
+    """The problem called `name`, with some parameters changed from their defaults.
+
+    Raises ValueError for unknown names and parameters, naming the nearest known ones.
+    """
+    if name not in _BUILDERS:
+        near = get_close_matches(name, _BUILDERS, n=1)
+        hint = f" Did you mean `{near[0]}`?" if near else ""
+        raise ValueError(f"There is no problem `{name}`.{hint} Known: {', '.join(names())}.")
+    builder = _BUILDERS[name]
+    known = list(inspect.signature(builder).parameters)
+    for key in parameters:
+        if key not in known:
+            near = get_close_matches(key, known, n=1)
+            hint = f" Did you mean `{near[0]}`?" if near else ""
+            raise ValueError(f"Problem `{name}` has no parameter `{key}`.{hint} It has {', '.join(known)}.")
+    return builder(**parameters)

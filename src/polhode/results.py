@@ -1,0 +1,46 @@
+"""Result codes of a run: what happened, the usual cause, and what to try."""
+
+from __future__ import annotations
+
+import enum
+
+
+class Result(enum.IntEnum):
+    """Outcome of a step or a run. `Result(code).message` explains it; `successful` is the only good one."""
+
+    successful = 0
+    nonfinite_state = 1
+    max_steps_reached = 2
+    step_too_small = 3
+    newton_not_converged = 4
+    singular_constraints = 5
+    interrupted = 6
+    store_failed = 7
+
+    @property
+    def message(self) -> str:
+        return _MESSAGES[self]
+
+
+_MESSAGES = {
+    Result.successful: "The run reached the end of its span.",
+    Result.nonfinite_state: (
+        "The state became infinite or NaN. Usual causes: a step too large for an explicit method on a stiff system, "
+        "or a singular force. Try a step ten times smaller, or error control with `rtol`."
+    ),
+    Result.max_steps_reached: (
+        "The run needed more steps than `max_steps`. Raise `max_steps`, loosen `rtol` and `atol`, or use a method of "
+        "higher order."
+    ),
+    Result.step_too_small: (
+        "Error control asked for a step below the resolution of time. Usual causes: a singularity of the force, "
+        "discontinuous right-hand sides, or tolerances below round-off. Loosen `rtol` and `atol` or check the model."
+    ),
+    Result.newton_not_converged: (
+        "Newton's method did not converge. Usual causes: step too large, inconsistent initial state, redundant "
+        "constraints. First try half the step."
+    ),
+    Result.singular_constraints: "The constraints are redundant or in a singular configuration.",
+    Result.interrupted: "The run was interrupted; everything computed so far is kept.",
+    Result.store_failed: "The store could not be written; everything computed so far is kept in memory.",
+}

@@ -1,0 +1,66 @@
+"""What a run returns."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+from jaxtyping import Array
+
+from polhode.systems.base import State
+
+
+class Frames(NamedTuple):
+    """Saved instants of a run; every leaf has leading axis n. Blocks of frames are what stores append.
+
+    - `t`: (n,)
+    - `state`: pytree
+    - `outputs`, `invariants`, `residuals`: name → (n, …)
+    - `multipliers`: (n, m) or None
+    """
+
+    t: Array
+    state: State
+    outputs: dict[str, Array]
+    invariants: dict[str, Array]
+    residuals: dict[str, Array]
+    multipliers: Array | None
+
+
+class Solution(eqx.Module):
+    """Saved instants of a run with what is known about it.
+
+    - `frames` and its parts `t`, `state`, `outputs`, `invariants`, `residuals`, `multipliers`.
+    - `stats`: steps, rejected, evaluations, newton_iterations (mean), result (a `Result`), t_reached,
+      wall_time_s, compile_time_s.
+    - `meta`: problem, parameters, integrator, h or tolerances, version, and what the method promises to keep
+      (plain values that survive a round trip through JSON).
+    """
+
+    frames: Frames
+    stats: dict[str, Any]
+    meta: dict[str, Any] = eqx.field(static=True)
+
+    @property
+    def t(self) -> Array:
+        return self.frames.t
+
+    @property
+    def state(self) -> State:
+        return self.frames.state
+
+    @property
+    def outputs(self) -> dict[str, Array]:
+        return self.frames.outputs
+
+    @property
+    def invariants(self) -> dict[str, Array]:
+        return self.frames.invariants
+
+    @property
+    def residuals(self) -> dict[str, Array]:
+        return self.frames.residuals
+
+    @property
+    def multipliers(self) -> Array | None:
+        return self.frames.multipliers

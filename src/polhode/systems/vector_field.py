@@ -1,0 +1,41 @@
+"""First-order systems on a space."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+from jaxtyping import Array
+
+from polhode.spaces.base import AbstractSpace, Point, Vector
+from polhode.systems.base import AbstractSystem, State
+
+
+class VectorField(AbstractSystem):
+    r"""A first-order system: the velocity of `q` is the algebra element `field(t, q)`.
+
+    In the conventions of `AbstractSpace`, $q(t+\epsilon) = \mathrm{move}(q, \epsilon f(t,q)) + O(\epsilon^2)$: for a
+    group `field` returns the body-fixed velocity, for a homogeneous space the generator of the left action.
+
+    **Arguments:**
+
+    - `space`: where q lives.
+    - `field`: callable (t, q) → array of shape `(space.dim,)`. Make it an `equinox.Module` to give it parameters
+      that can be differentiated and batched.
+    """
+
+    space: AbstractSpace
+    field: Callable[[Array, Point], Vector]
+
+    @property
+    def state_space(self) -> AbstractSpace:
+        return self.space
+
+    def residuals(self, t: Array, state: State) -> dict[str, Array]:
+        del t
+        return {"manifold": self.space.residual(state)}
+
+    def derivative(self, t: Array, q: Point) -> Point:
+        """The velocity in the ambient coordinates in which `q` is stored."""
+        v = self.field(t, q)
+        return jax.jvp(lambda s: self.space.move(q, s * v), (0.0,), (1.0,))[1]
