@@ -6,3 +6,17 @@ Importing polhode switches JAX to 64-bit floating point.
 import jax
 
 jax.config.update("jax_enable_x64", True)
+
+from polhode import integrators as integrators  # noqa: E402
+from polhode import problems as problems  # noqa: E402
+from polhode import spaces as spaces  # noqa: E402
+from polhode import studies as studies  # noqa: E402
+from polhode.control import StepControl as StepControl  # noqa: E402
+from polhode.problems.base import Problem as Problem  # noqa: E402
+from polhode.results import Result as Result  # noqa: E402
+from polhode.simulate import SimulationError as SimulationError  # noqa: E402
+from polhode.simulate import simulate as simulate  # noqa: E402
+from polhode.solution import Solution as Solution  # noqa: E402
+from polhode.systems.vector_field import VectorField as VectorField  # noqa: E402
+
+__version__ = "0.1.0"

@@ -1,0 +1,14 @@
+"""Integrators: one-step maps on the state of a system."""
+
+from polhode.integrators.base import AbstractIntegrator as AbstractIntegrator
+from polhode.integrators.base import Carry as Carry
+from polhode.integrators.base import StepInfo as StepInfo
+from polhode.integrators.classical import ClassicalRungeKutta as ClassicalRungeKutta
+from polhode.integrators.commutator_free import CommutatorFree as CommutatorFree
+from polhode.integrators.commutator_free import Composition as Composition
+from polhode.integrators.commutator_free import Scheme as Scheme
+from polhode.integrators.registry import get as get
+from polhode.integrators.registry import names as names
+from polhode.integrators.rkmk import RKMK as RKMK
+from polhode.integrators.rkmk4_two_commutators import RKMK4TwoCommutators as RKMK4TwoCommutators
+from polhode.integrators.tableaus import Tableau as Tableau

@@ -1,0 +1,216 @@
+"""One attempt at a step, with constant or error-controlled size: the inside of every loop."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from polhode.control import StepControl, Tolerances, first_step
+from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
+from polhode.results import Result
+from polhode.systems.base import AbstractSystem
+
+
+class Progress(NamedTuple):
+    """Where a run stands.
+
+    - `n`, `t`, `carry`: accepted steps, time and state now. - `h`: size of the next attempt.
+    - `t_before`, `before`: the same at the start of the last accepted step, or None unless needed for interpolation.
+    - `rejected`, `newton`: counts. - `error`: norm of the last accepted local error. - `result`: a `Result` code; once
+      it is not 0, everything else stays as it was.
+    """
+
+    n: Array
+    t: Array
+    h: Array
+    carry: Carry
+    t_before: Array | None
+    before: Carry | None
+    rejected: Array
+    newton: Array
+    error: Array
+    result: Array
+
+
+class AbstractStepper(eqx.Module):
+    """Chooses step sizes. `t0` and `t1` are the ends of the run."""
+
+    t0: eqx.AbstractVar[Array]
+    t1: eqx.AbstractVar[Array]
+
+    @abc.abstractmethod
+    def first(self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any) -> Array:
+        """Size of the first attempt."""
+
+    @abc.abstractmethod
+    def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
+        """One step, accepted or not."""
+
+    @abc.abstractmethod
+    def finished(self, p: Progress) -> Array:
+        """Whether the end is reached."""
+
+    @abc.abstractmethod
+    def passed(self, p: Progress, target: Array) -> Array:
+        """Whether time has reached `target`."""
+
+    def start(
+        self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any, keep_previous: bool
+    ) -> Progress:
+        """The beginning of a run."""
+        h = _strong(self.first(system, integrator, state))
+        carry = _strong(integrator.init(system, self.t0, h, state))
+        zero = jnp.zeros((), jnp.int64)
+        return Progress(
+            n=zero,
+            t=self.t0,
+            h=h,
+            carry=carry,
+            t_before=self.t0 if keep_previous else None,
+            before=carry if keep_previous else None,
+            rejected=zero,
+            newton=zero,
+            error=jnp.ones((), jnp.float64),
+            result=jnp.zeros((), jnp.int32),
+        )
+
+
+class ConstantSteps(AbstractStepper):
+    """`count` equal steps from t0 to t1; time is t0 + n·h, so steps are equal to the last bit."""
+
+    t0: Array
+    t1: Array
+    h: Array
+    count: Array
+
+    def first(self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any) -> Array:
+        return self.h
+
+    def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
+        carry, info = integrator.step(system, p.t, self.h, p.carry)
+        result = _outcome(carry, info)
+        return accept(p, self.t0 + (p.n + 1) * self.h, self.h, carry, info, result, p.error)
+
+    def finished(self, p: Progress) -> Array:
+        return p.n >= self.count
+
+    def passed(self, p: Progress, target: Array) -> Array:
+        # A target on the grid must not be missed by round-off.
+        return (p.t - target) / self.h > -1e-9
+
+
+class ControlledSteps(AbstractStepper):
+    """Steps chosen from the local error estimate of the integrator."""
+
+    t0: Array
+    t1: Array
+    tolerances: Tolerances
+    control: StepControl
+    max_steps: Array
+
+    def first(self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any) -> Array:
+        span = self.t1 - self.t0
+        if self.control.first_step is not None:
+            return jnp.sign(span) * jnp.minimum(self.control.first_step, jnp.abs(span))
+        field = getattr(system, "field", None)
+        if field is None:
+            return span * 1e-4
+        return jnp.sign(span) * first_step(
+            self.control, system.state_space, field, self.t0, span, state, integrator.order, self.tolerances
+        )
+
+    def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
+        left = self.t1 - p.t
+        h = p.h
+        if self.control.max_step is not None:
+            h = jnp.clip(h, -self.control.max_step, self.control.max_step)
+        # The last step ends exactly at t1; a remainder that would be a tiny step is stretched into this one.
+        last = jnp.abs(h) * (1 + 1e-9) >= jnp.abs(left)
+        h = jnp.where(last, left, h)
+        carry, info = integrator.step(system, p.t, h, p.carry)
+        result = _outcome(carry, info)
+        space = system.state_space
+        error = self.control.measure(space, info.error, p.carry.state, carry.state, self.tolerances)
+        good = (result == 0) & (error <= 1)
+        factor = self.control.factor(error, p.error, min(integrator.order, integrator.error_order or integrator.order))
+        factor = jnp.where(result == 0, factor, self.control.min_factor)
+        moved = accept(p, jnp.where(last, self.t1, p.t + h), h * factor, carry, info, jnp.zeros_like(result), error)
+        retry = p._replace(h=h * jnp.minimum(factor, self.control.safety), rejected=p.rejected + 1)
+        new = _select(good, moved, retry)
+        resolution = 16 * jnp.finfo(jnp.float64).eps * jnp.maximum(jnp.abs(p.t), jnp.abs(self.t1 - self.t0))
+        code = jnp.where(
+            ~good & (jnp.abs(new.h) < resolution),
+            jnp.where(result == 0, jnp.int32(Result.step_too_small), result),
+            jnp.where((new.n + new.rejected >= self.max_steps) & ~self.finished(new), jnp.int32(Result.max_steps_reached), jnp.int32(0)),
+        )
+        return new._replace(result=code.astype(jnp.int32))
+
+    def finished(self, p: Progress) -> Array:
+        return p.t == self.t1
+
+    def passed(self, p: Progress, target: Array) -> Array:
+        return (p.t - target) * jnp.sign(self.t1 - self.t0) >= 0
+
+
+def accept(p: Progress, t: Array, h: Array, carry: Carry, info: StepInfo, result: Array, error: Array) -> Progress:
+    """Progress after an accepted step; if `result` is a failure only the code is taken over."""
+    newton = p.newton if info.newton_iterations is None else p.newton + info.newton_iterations
+    moved = p._replace(
+        n=p.n + 1,
+        t=t,
+        h=h,
+        carry=carry,
+        t_before=None if p.before is None else p.t,
+        before=None if p.before is None else p.carry,
+        newton=newton,
+        error=error,
+    )
+    return _select(result == 0, moved, p)._replace(result=result)
+
+
+def _outcome(carry: Carry, info: StepInfo) -> Array:
+    """The method's own code, or `nonfinite_state`."""
+    total = sum(jnp.sum(x) for x in jax.tree.leaves(carry.state))
+    code = jnp.where(jnp.isfinite(total), 0, int(Result.nonfinite_state)).astype(jnp.int32)
+    return code if info.result is None else jnp.where(info.result != 0, info.result, code).astype(jnp.int32)
+
+
+def _strong(tree: Any) -> Any:
+    """Arrays without JAX's weak types, so that a loop's carry has one type from the start and nothing recompiles."""
+    return jax.tree.map(lambda x: jnp.asarray(x, jnp.asarray(x).dtype), tree)
+
+
+def _select(condition: Array, a: Any, b: Any) -> Any:
+    return jax.tree.map(lambda x, y: x if x is y else jnp.where(condition, x, y), a, b)
+
+
+def march(
+    stepper: AbstractStepper,
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    p: Progress,
+    n_stop: Array,
+    target: Array | None,
+) -> Progress:
+    """Steps until `n_stop` accepted steps, until time reaches `target`, the end or a failure."""
+
+    def more(p: Progress) -> Array:
+        go = (p.n < n_stop) & ~stepper.finished(p) & (p.result == 0)
+        return go if target is None else go & ~stepper.passed(p, target)
+
+    return jax.lax.while_loop(more, lambda p: stepper.attempt(system, integrator, p), p)
+
+
+def between(
+    system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, target: Array, span: Array
+) -> Any:
+    """The state at `target`, within the last accepted step; exactly the end point if the step ends there."""
+    dt = p.t - p.t_before
+    s = jnp.where(dt != 0, (target - p.t_before) / jnp.where(dt != 0, dt, 1.0), 1.0)
+    inside = integrator.interpolate(system, p.t_before, jnp.where(dt != 0, dt, span), p.before, p.carry, s)
+    return _select(jnp.abs(s - 1) < 1e-9, p.carry.state, inside)
