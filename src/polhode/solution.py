@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 from jaxtyping import Array
 
 from polhode.systems.base import State
+
+if TYPE_CHECKING:
+    import xarray
+
+    from polhode.audit import Audit
 
 
 class Frames(NamedTuple):
@@ -15,7 +21,7 @@ class Frames(NamedTuple):
 
     - `t`: (n,)
     - `state`: pytree
-    - `outputs`, `invariants`, `residuals`: name → (n, …)
+    - `outputs`, `invariants`, `residuals`: name → (n, …), or a pytree of such arrays
     - `multipliers`: (n, m) or None
     """
 
@@ -64,3 +70,21 @@ class Solution(eqx.Module):
     @property
     def multipliers(self) -> Array | None:
         return self.frames.multipliers
+
+    def audit(self) -> Audit:
+        """What the method promised to keep against what was measured; the rules are in `polhode.audit`."""
+        from polhode.audit import audit
+
+        return audit(self)
+
+    def to_xarray(self) -> xarray.Dataset:
+        """A labelled data set with dimension `time`; the same that `xarray.open_zarr` gives of the saved run."""
+        from polhode.runs.dataset import to_xarray
+
+        return to_xarray(self)
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Writes a zarr store at `path`; `polhode.load` reads it back."""
+        from polhode.runs.store import save
+
+        save(self, path, overwrite=overwrite)

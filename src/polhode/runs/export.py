@@ -1,0 +1,90 @@
+"""Runs in other people's formats: csv, netCDF, a figure, a page for the browser."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polhode.runs import layout
+from polhode.runs.dataset import to_xarray
+from polhode.solution import Solution
+
+if TYPE_CHECKING:
+    from polhode.problems.base import Problem
+
+
+def export(solution: Solution, path: str | Path) -> Path:
+    """Writes `solution` in the format that the ending of `path` names and returns the path.
+
+    - `.csv`: one row an instant, one column a number, named like `outputs.centre_of_mass.0`.
+    - `.nc`: netCDF with labelled dimensions (needs the `netcdf` extra).
+    - `.png`: outputs, drifts, residuals.
+    - `.html`: one offline page with the motion, where the run's problem can be built anew, and charts.
+    """
+    path = Path(path)
+    writer = _WRITERS.get(path.suffix.lower())
+    if writer is None:
+        raise ValueError(f"`{path.name}` must end in one of {', '.join(_WRITERS)} to say which format is wanted.")
+    writer(solution, path)
+    return path
+
+
+def columns(solution: Solution) -> dict[str, np.ndarray]:
+    """Every number of every frame by its flat name; arrays of shape (n,), `time` first."""
+    _, leaves = layout.flatten(solution.frames)
+    flat: dict[str, np.ndarray] = {}
+    for name, values in leaves.items():
+        for index in np.ndindex(values.shape[1:]):
+            flat[".".join((name, *map(str, index)))] = values[(slice(None), *index)]
+    return flat
+
+
+def problem_of(solution: Solution) -> Problem | None:
+    """The named problem that a run is of, built anew from its parameters; None for runs of other systems."""
+    from polhode.problems import registry as problems
+
+    name = solution.meta.get("problem")
+    if name not in problems.names():
+        return None
+    return problems.get(name, **_arrays(solution.meta.get("parameters", {})))
+
+
+def _arrays(parameters: dict[str, Any]) -> dict[str, Any]:
+    return {key: np.asarray(value) if isinstance(value, list) else value for key, value in parameters.items()}
+
+
+def _csv(solution: Solution, path: Path) -> None:
+    # xarray brings pandas, whose writer is some times faster than NumPy's and keeps all digits.
+    import pandas
+
+    pandas.DataFrame(columns(solution)).to_csv(path, index=False)
+
+
+def _netcdf(solution: Solution, path: Path) -> None:
+    try:
+        to_xarray(solution).to_netcdf(path, engine="h5netcdf")
+    except ImportError as error:
+        raise ValueError("Writing netCDF needs h5netcdf and h5py: `pip install 'polhode[netcdf]'`.") from error
+
+
+def _png(solution: Solution, path: Path) -> None:
+    from polhode.viewing import plots
+
+    plots.run(solution).savefig(path)
+
+
+def _html(solution: Solution, path: Path) -> None:
+    from polhode.viewing import page
+
+    try:
+        problem = problem_of(solution)
+    except (ValueError, TypeError) as error:
+        warnings.warn(f"The page has charts only; the problem could not be built anew: {error}", stacklevel=3)
+        problem = None
+    path.write_text(page.page(solution, problem.scene if problem else None), encoding="utf-8")
+
+
+_WRITERS = {".csv": _csv, ".nc": _netcdf, ".png": _png, ".html": _html}

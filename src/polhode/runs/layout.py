@@ -1,0 +1,121 @@
+"""How the frames of a run become named arrays with labelled dimensions, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.tree_util as jtu
+import numpy as np
+
+from polhode.solution import Frames
+
+Structure = dict[str, Any]
+"""A pytree's shape as plain values: {"leaf": name}, {"tuple" | "list": […]}, {"dict": {…}} or {"none": None}."""
+
+_MATRICES = {"rotation": ("inertial_axis", "body_axis"), "rotations": ("inertial_axis", "body_axis")}
+
+
+def flatten(frames: Frames) -> tuple[Structure, dict[str, np.ndarray]]:
+    """The structure of `frames` and its leaves by name: `time`, `state.…`, `outputs.…`, `invariants.…`, ….
+
+    Named tuples are recorded as tuples (their field names still name the arrays), other pytree nodes with attributes
+    as dicts. Raises ValueError if two leaves would get the same name.
+    """
+    leaves: dict[str, np.ndarray] = {}
+    structure: Structure = {"tuple": [_describe(_section(field), part, leaves) for field, part in _parts(frames)]}
+    return structure, leaves
+
+
+def rebuild(structure: Structure, leaves: dict[str, Any]) -> Frames:
+    """The frames that `flatten` took apart."""
+    return Frames(*(_rebuild(part, leaves) for part in structure["tuple"]))
+
+
+def dimensions(name: str, ndim: int, last: int | None, declared: dict[str, Any]) -> tuple[str, ...]:
+    """Dimension names of the variable `name` with `ndim` axes, the first of which is time.
+
+    `declared` (variable or output name → names of all axes but time) goes first. Otherwise rotation matrices map the
+    `body_axis` to the `inertial_axis`, a last axis of length 3 is an `axis`, one of length 4 of something called
+    quaternion holds (w, x, y, z), and all other axes are numbered after their variable.
+    """
+    short = name.rsplit(".", 1)[-1]
+    trailing = tuple(f"{name}_{i}" for i in range(ndim - 1))
+    for key in (name, name.split(".", 1)[-1]):
+        if key in declared:
+            if len(declared[key]) != ndim - 1:
+                raise ValueError(
+                    f"`dimensions[{key!r}]` must name {ndim - 1} axes (all but time), got {declared[key]!r}."
+                )
+            return ("time", *declared[key])
+    if ndim >= 3 and short in _MATRICES:
+        return ("time", *trailing[:-2], *_MATRICES[short])
+    if ndim >= 2 and last == 3:
+        return ("time", *trailing[:-1], "axis")
+    if ndim >= 2 and last == 4 and "quaternion" in short:
+        return ("time", *trailing[:-1], "quaternion")
+    return ("time", *trailing)
+
+
+def label(leaves: dict[str, Any], declared: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Dimension names of all leaves."""
+    return {name: dimensions(name, x.ndim, x.shape[-1] if x.ndim else None, declared) for name, x in leaves.items()}
+
+
+def _parts(frames: Frames) -> list[tuple[str, Any]]:
+    return list(zip(Frames._fields, frames, strict=True))
+
+
+def _section(field: str) -> str:
+    return "time" if field == "t" else field
+
+
+def _describe(name: str, node: Any, leaves: dict[str, np.ndarray]) -> Structure:
+    if node is None:
+        return {"none": None}
+    if jtu.all_leaves([node]):
+        if name in leaves:
+            raise ValueError(f"Two parts of the run are called `{name}`; rename the one whose key has a full stop.")
+        leaves[name] = np.asarray(node)
+        return {"leaf": name}
+    children = jtu.tree_flatten_with_path(node, is_leaf=lambda x: x is not node)[0]
+    parts = [(_key(path[0]), _describe(f"{name}.{_key(path[0])}", child, leaves)) for path, child in children]
+    if isinstance(node, (tuple, list)):
+        return {"list" if isinstance(node, list) else "tuple": [part for _, part in parts]}
+    return {"dict": dict(parts)}
+
+
+def _key(entry: Any) -> str:
+    match entry:
+        case jtu.DictKey(key=key) | jtu.FlattenedIndexKey(key=key):
+            return str(key)
+        case jtu.SequenceKey(idx=index):
+            return str(index)
+        case jtu.GetAttrKey(name=name):
+            return name
+        case _:
+            return str(entry)
+
+
+def _rebuild(structure: Structure, leaves: dict[str, Any]) -> Any:
+    ((kind, content),) = structure.items()
+    match kind:
+        case "leaf":
+            return leaves[content]
+        case "tuple":
+            return tuple(_rebuild(part, leaves) for part in content)
+        case "list":
+            return [_rebuild(part, leaves) for part in content]
+        case "dict":
+            return {key: _rebuild(part, leaves) for key, part in content.items()}
+        case _:
+            return None
+
+
+def rows(frames: Frames) -> int:
+    """The number of saved instants, after checking that every leaf has as many."""
+    count = len(frames.t)
+    for leaf in jax.tree.leaves(frames):
+        if np.ndim(leaf) == 0 or np.shape(leaf)[0] != count:
+            raise ValueError(f"Every array of a frame must have leading axis {count}; got shape {np.shape(leaf)}.")
+    return count

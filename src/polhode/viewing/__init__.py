@@ -1,0 +1,1 @@
+"""Looking at runs: figures, scenes, pages for the browser."""

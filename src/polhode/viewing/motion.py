@@ -1,0 +1,126 @@
+"""The poses of a scene's parts over a run, sampled for showing."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array
+
+from polhode.solution import Solution
+from polhode.systems.base import State
+from polhode.viewing.scene import Body, Line, Scene, Trail
+
+_MOST_FRAMES = 1500
+_FEWEST_FRAMES = 60
+_MOST_NUMBERS = 1_500_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Motion:
+    """Where every part of a scene is at k chosen frames.
+
+    - `t`: (k,), increasing.
+    - `positions`, `quaternions`: one array (k, 3) and (k, 4) a body; quaternions (w, x, y, z) without jumps of sign.
+    - `lines`: one array (k, points, 3) a line; `trails`: one array (k, 3) a trail.
+    """
+
+    t: np.ndarray
+    positions: list[np.ndarray]
+    quaternions: list[np.ndarray]
+    lines: list[np.ndarray]
+    trails: list[np.ndarray]
+
+    def bounds(self, sizes: list[np.ndarray], up: np.ndarray) -> tuple[np.ndarray, float, float]:
+        """Centre and radius of a sphere around the whole motion, and the height of its lowest place along `up`."""
+        reach = [float(np.linalg.norm(size)) / 2 for size in sizes]
+        clouds = [(p, r) for p, r in zip(self.positions, reach, strict=True)]
+        clouds += [(points.reshape(-1, 3), 0.0) for points in (*self.lines, *self.trails)]
+        low = np.min([np.min(points, axis=0) - r for points, r in clouds], axis=0)
+        high = np.max([np.max(points, axis=0) + r for points, r in clouds], axis=0)
+        centre = (low + high) / 2
+        radius = max(float(np.max(np.linalg.norm(points - centre, axis=-1))) + r for points, r in clouds)
+        floor = min(float(np.min(points @ up)) - r for points, r in clouds)
+        return centre, radius, floor
+
+
+def sample(scene: Scene, solution: Solution) -> Motion:
+    """The poses at no more frames than a viewer needs, evenly spread over time."""
+    bodies = [part for part in scene.parts if isinstance(part, Body)]
+    lines = [part for part in scene.parts if isinstance(part, Line)]
+    trails = [part for part in scene.parts if isinstance(part, Trail)]
+    chosen = _choose(np.asarray(solution.t), 7 * len(bodies) + 12 * len(lines) + 3 * len(trails))
+    t = np.asarray(solution.t)[chosen]
+    state = jax.tree.map(lambda x: np.asarray(x)[chosen], solution.state)
+    poses, points = _evaluate(_Parts(tuple(b.pose for b in bodies), tuple(line.points for line in lines)), t, state)
+    return Motion(
+        t=t,
+        positions=[np.asarray(position) for position, _ in poses],
+        quaternions=[_quaternions(np.asarray(rotation)) for _, rotation in poses],
+        lines=[np.asarray(p) for p in points],
+        trails=[_trail(trail, solution)[chosen] for trail in trails],
+    )
+
+
+class _Parts(eqx.Module):
+    poses: tuple[Any, ...]
+    points: tuple[Any, ...]
+
+    def __call__(self, t: Array, state: State) -> tuple[list[tuple[Array, Array]], list[Array]]:
+        return [pose(t, state) for pose in self.poses], [points(t, state) for points in self.points]
+
+
+@eqx.filter_jit
+def _evaluate(parts: _Parts, t: Any, state: State) -> tuple[list[tuple[Array, Array]], list[Array]]:
+    return jax.vmap(parts)(t, state)
+
+
+def _trail(trail: Trail, solution: Solution) -> np.ndarray:
+    values = np.asarray(solution.outputs[trail.output])
+    return values if trail.index is None else values[:, trail.index]
+
+
+def _choose(t: np.ndarray, numbers_a_frame: int) -> np.ndarray:
+    """Indices in order of time, evenly spread over it."""
+    order = np.argsort(t, kind="stable")
+    most = int(np.clip(_MOST_NUMBERS // max(numbers_a_frame, 1), _FEWEST_FRAMES, _MOST_FRAMES))
+    if len(t) <= most:
+        return order
+    wanted = np.linspace(t[order[0]], t[order[-1]], most)
+    places = np.searchsorted(t[order], wanted)
+    return order[np.unique(np.clip(places, 0, len(t) - 1))]
+
+
+def _quaternions(rotations: np.ndarray) -> np.ndarray:
+    """Unit quaternions (w, x, y, z) of rotation matrices (k, 3, 3), each in the half space of the one before.
+
+    Sheppard's choice: the component of largest magnitude comes from the diagonal, so nothing cancels.
+    """
+    R = rotations
+    trace = np.trace(R, axis1=1, axis2=2)
+    squares = np.concatenate([trace[:, None], np.einsum("kii->ki", R)], axis=1)
+    candidates = np.stack(
+        [
+            np.stack([1 + trace, R[:, 2, 1] - R[:, 1, 2], R[:, 0, 2] - R[:, 2, 0], R[:, 1, 0] - R[:, 0, 1]], axis=1),
+            *(_column(R, trace, i) for i in range(3)),
+        ],
+        axis=1,
+    )
+    q = candidates[np.arange(len(R)), np.argmax(squares, axis=1)]
+    q /= np.linalg.norm(q, axis=1, keepdims=True)
+    flips = np.sign(np.sum(q[1:] * q[:-1], axis=1))
+    q[1:] *= np.cumprod(np.where(flips < 0, -1.0, 1.0))[:, None]
+    return q
+
+
+def _column(R: np.ndarray, trace: np.ndarray, i: int) -> np.ndarray:
+    j, k = (i + 1) % 3, (i + 2) % 3
+    q = np.empty((len(R), 4))
+    q[:, 0] = R[:, k, j] - R[:, j, k]
+    q[:, 1 + i] = 1 + 2 * R[:, i, i] - trace
+    q[:, 1 + j] = R[:, j, i] + R[:, i, j]
+    q[:, 1 + k] = R[:, k, i] + R[:, i, k]
+    return q

@@ -1,0 +1,110 @@
+"""Figures: a run at a glance, and errors against step sizes. Figures are made without display or global state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from polhode.solution import Solution
+from polhode.viewing.series import Chart, charts
+from polhode.viewing.style import COLOURS, STYLE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST_POINTS = 4000
+
+
+def run(solution: Solution) -> Figure:
+    """Outputs, drifts of invariants, residuals and, for adaptive runs, step sizes over time."""
+    panels = charts(solution)
+    if not panels:
+        raise ValueError("The run has neither outputs nor invariants nor residuals, so there is nothing to draw.")
+    across = 1 if len(panels) == 1 else 2 if len(panels) <= 6 else 3
+    down = -(-len(panels) // across)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(4.9 * across, 2.5 * down + 0.5), layout="constrained")
+        figure.suptitle(_headline(solution.meta), x=0.01, ha="left", fontsize=11)
+        axes = figure.subplots(down, across, squeeze=False)
+        for axis, panel in zip(axes.flat, panels, strict=False):
+            _draw(axis, panel)
+        for axis in axes.flat[len(panels) :]:
+            axis.remove()
+    return figure
+
+
+def convergence(curves: Mapping[str, tuple[Any, Any]], quantity: str = "error", xlabel: str = "step size h") -> Figure:
+    """Errors against step sizes on logarithmic axes, with a slope triangle for each order that occurs.
+
+    **Arguments:**
+
+    - `curves`: label → (steps, errors), both of shape (n,).
+    - `quantity`: what the error is of.
+    """
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(6.4, 4.6), layout="constrained")
+        axis = figure.subplots()
+        seen: set[int] = set()
+        for i, (name, (steps, errors)) in enumerate(curves.items()):
+            h, e = np.asarray(steps, dtype=float), np.asarray(errors, dtype=float)
+            shown = (e > 0) & np.isfinite(e)
+            colour = COLOURS[i % len(COLOURS)]
+            marker = "osD^vP*X"[i // len(COLOURS) % 8]
+            axis.loglog(h[shown], e[shown], marker=marker, color=colour, label=name)
+            order = _order(h[shown], e[shown])
+            if order is not None and order not in seen:
+                seen.add(order)
+                _triangle(axis, h[shown], e[shown], order)
+        axis.set(xlabel=xlabel, ylabel=quantity)
+        axis.legend(loc="best")
+    return figure
+
+
+def _draw(axis: Axes, chart: Chart) -> None:
+    stride = max(1, len(chart.t) // _MOST_POINTS)
+    for i, (name, values) in enumerate(chart.curves.items()):
+        shown = np.where(values > 0, values, np.nan) if chart.log else values
+        axis.plot(chart.t[::stride], shown[::stride], color=COLOURS[i % len(COLOURS)], label=name)
+    if chart.log and any(np.any(values > 0) for values in chart.curves.values()):
+        axis.set_yscale("log")
+    axis.set_title(chart.title)
+    axis.set_xlabel("time")
+    axis.margins(x=0.01)
+    if any(chart.curves):
+        axis.legend(
+            ncols=len(chart.curves), loc="lower right", bbox_to_anchor=(1, 0.98), handlelength=1.0, columnspacing=0.9
+        )
+
+
+def _headline(meta: Mapping[str, Any]) -> str:
+    integrator = meta.get("integrator")
+    name = integrator.get("name") if isinstance(integrator, dict) else integrator
+    step = f"h = {meta['h']:g}" if meta.get("h") else f"rtol = {meta['rtol']:g}" if meta.get("rtol") else None
+    return "  ·  ".join(str(part) for part in (meta.get("problem"), name, step) if part)
+
+
+def _order(h: np.ndarray, errors: np.ndarray) -> int | None:
+    """The nearest integer to the steepest decade-to-decade slope that two neighbouring pairs agree upon."""
+    if len(h) < 3:
+        return None
+    ascending = np.argsort(h)
+    slopes = np.diff(np.log(errors[ascending])) / np.diff(np.log(h[ascending]))
+    order = round(float(np.median(np.sort(slopes)[-max(2, len(slopes) // 2) :])))
+    return order if order >= 1 else None
+
+
+def _triangle(axis: Axes, h: np.ndarray, errors: np.ndarray, order: int) -> None:
+    # Below the coarse end of the curve, where errors are furthest from round-off.
+    top = int(np.argsort(h)[-2])
+    right, left = h[top], h[top] / 1.6
+    foot = errors[top] / 6
+    axis.plot(
+        [left, right, right, left], [foot / 1.6**order, foot / 1.6**order, foot, foot / 1.6**order], "#70757d", lw=0.9
+    )
+    axis.annotate(
+        f"{order}", (right, foot / 1.6 ** (order / 2)), (3, 0), textcoords="offset points", va="center", color="#50555d"
+    )

@@ -1,0 +1,63 @@
+"""What a problem looks like: drawable parts as plain data with pose functions, independent of any renderer."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Literal
+
+from jaxtyping import Array
+
+from polhode.systems.base import State
+
+Pose = Callable[[Array, State], tuple[Array, Array]]
+"""(t, state) → position (3,) of the part's centre and its rotation (3, 3), part to inertial frame."""
+
+Points = Callable[[Array, State], Array]
+"""(t, state) → points (n, 3) in the inertial frame; n is the same at all times."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Body:
+    """A rigid part.
+
+    - `shape`: "box", "ellipsoid" or "cylinder" (axis along the part's third direction).
+    - `size`: full extents along the part's own three directions, in the problem's units of length.
+    - `pose`: where it is.
+    """
+
+    name: str
+    shape: Literal["box", "ellipsoid", "cylinder"]
+    size: Any
+    pose: Pose
+    colour: str = "#4477aa"
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """A polyline through moving points, such as a massless rod or the axis of a beam."""
+
+    name: str
+    points: Points
+    colour: str = "#555555"
+
+
+@dataclasses.dataclass(frozen=True)
+class Trail:
+    """The curve that an output of shape (3,) has drawn so far; `index` picks a row of an output (n, 3)."""
+
+    output: str
+    index: int | None = None
+    colour: str = "#cc6677"
+
+
+@dataclasses.dataclass(frozen=True)
+class Scene:
+    """All that is drawn of a problem.
+
+    - `parts`: bodies, lines and trails.
+    - `up`: the inertial direction shown upwards.
+    """
+
+    parts: tuple[Body | Line | Trail, ...]
+    up: tuple[float, float, float] = (0.0, 0.0, 1.0)

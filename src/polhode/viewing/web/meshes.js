@@ -1,0 +1,47 @@
+// Meshes of extent one: flat arrays of position and normal (6 numbers a vertex), triangles in order.
+function boxMesh() {
+  const out = [];
+  for (let axis = 0; axis < 3; axis++) for (const side of [-1, 1]) {
+    const corner = (u, v) => { const p = [0, 0, 0]; p[axis] = side / 2; p[(axis + 1) % 3] = u * side / 2; p[(axis + 2) % 3] = v / 2; return p; };
+    const n = [0, 0, 0]; n[axis] = side;
+    for (const [u, v] of [[-1, -1], [1, -1], [1, 1], [-1, -1], [1, 1], [-1, 1]]) out.push(...corner(u, v), ...n);
+  }
+  return out;
+}
+
+function ellipsoidMesh(rings = 32, sectors = 48) {
+  const out = [];
+  const point = (i, j) => {
+    const a = Math.PI * i / rings, b = 2 * Math.PI * j / sectors;
+    return [Math.sin(a) * Math.cos(b), Math.sin(a) * Math.sin(b), Math.cos(a)];
+  };
+  for (let i = 0; i < rings; i++) for (let j = 0; j < sectors; j++)
+    for (const [di, dj] of [[0, 0], [1, 0], [1, 1], [0, 0], [1, 1], [0, 1]]) {
+      const n = point(i + di, j + dj);
+      out.push(n[0] / 2, n[1] / 2, n[2] / 2, ...n);
+    }
+  return out;
+}
+
+function cylinderMesh(sectors = 48) {
+  const out = [];
+  for (let j = 0; j < sectors; j++) {
+    const [a, b] = [j, j + 1].map((k) => [Math.cos(2 * Math.PI * k / sectors), Math.sin(2 * Math.PI * k / sectors)]);
+    for (const [p, z] of [[a, -1], [b, -1], [b, 1], [a, -1], [b, 1], [a, 1]]) out.push(p[0] / 2, p[1] / 2, z / 2, p[0], p[1], 0);
+    for (const z of [-1, 1]) {
+      const [p, q] = z > 0 ? [a, b] : [b, a];
+      out.push(0, 0, z / 2, 0, 0, z, p[0] / 2, p[1] / 2, z / 2, 0, 0, z, q[0] / 2, q[1] / 2, z / 2, 0, 0, z);
+    }
+  }
+  return out;
+}
+
+/** One camera-facing ribbon along a curve: each corner knows both ends of its segment and its frame number. */
+function ribbonMesh(points) {
+  const out = [];
+  for (let k = 0; k + 1 < points.length / 3; k++) {
+    const a = points.subarray(3 * k, 3 * k + 3), b = points.subarray(3 * k + 3, 3 * k + 6);
+    for (const [end, side] of [[0, -1], [1, -1], [1, 1], [0, -1], [1, 1], [0, 1]]) out.push(...a, ...b, end, side, k + end);
+  }
+  return out;
+}
