@@ -1,0 +1,17 @@
+"""Named initial-value problems of the literature, each complete with outputs, invariants and reference values."""
+
+from polhode.problems.base import Problem as Problem
+from polhode.problems.free_rigid_body import free_rigid_body as free_rigid_body
+from polhode.problems.heavy_top import heavy_top as heavy_top
+from polhode.problems.pendulum_chain import pendulum_chain as pendulum_chain
+from polhode.problems.quadrotor_control import Gains as Gains
+from polhode.problems.quadrotor_control import LoadTracking as LoadTracking
+from polhode.problems.quadrotor_control import PolynomialPath as PolynomialPath
+from polhode.problems.quadrotor_model import AbstractController as AbstractController
+from polhode.problems.quadrotor_model import Control as Control
+from polhode.problems.quadrotor_model import Transport as Transport
+from polhode.problems.quadrotor_model import TransportParameters as TransportParameters
+from polhode.problems.quadrotors import quadrotors as quadrotors
+from polhode.problems.registry import get as get
+from polhode.problems.registry import names as names
+from polhode.problems.rigid_rotation import free_rigid_body_solution as free_rigid_body_solution

@@ -1,0 +1,93 @@
+"""Angular accelerations of a chain of point masses on massless rods, in a time that grows linearly with its length."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from polhode.spaces.base import cross
+
+Vectors = Float[Array, "n 3"]
+Scalars = Float[Array, " n"]
+
+# Up to this length the elimination is written out and becomes part of the compiled step. Measured on CPU with RKMK4,
+# it costs 8.9 µs a step against 10.2 with LAPACK's tridiagonal solver at n = 6, but 20 against 15 at n = 10 and 268
+# against 32 at n = 64.
+UNROLLED = 6
+
+
+class ChainDynamics(eqx.Module):
+    r"""The N-fold spherical pendulum on (TS²)^N: rod directions $q_i$ and their angular velocities $ω_i ⊥ q_i$.
+
+    The accelerations follow from the rod tensions $T_i$. With $a_i$ the acceleration of mass i,
+    $m_i a_i = -m_i g e_3 - T_i q_i + T_{i+1} q_{i+1}$, rods of constant length ask
+    $q_i·(a_i - a_{i-1}) = -L_i|ω_i|²$: a symmetric positive definite tridiagonal system for T, solved in
+    O(N). Then $\dot ω_i = q_i × (a_i - a_{i-1})/L_i$. This equals the solution of the dense system
+    $R(q)\dot ω = r$ of the literature.
+
+    - `masses`, `lengths`: shape (n,); `gravity`: acceleration towards -e₃.
+
+    ??? cite "Reference"
+        E. Celledoni, E. Çokaj, A. Leone, D. Murari, B. Owren, *Lie group integrators for mechanical systems*
+        (2022), §5.2 for the equations and the action; the tension form is the constrained Cartesian one.
+    """
+
+    masses: Scalars
+    lengths: Scalars
+    gravity: Float[Array, ""]
+
+    def __call__(self, t: Array, state: tuple[Vectors, Vectors]) -> Float[Array, " 6*n"]:
+        """Algebra element (ω_i, q_i × ω̇_i), i = 1…n, of the action of SE(3)^n."""
+        del t
+        q, omega = state
+        acceleration = self.angular_acceleration(q, omega)
+        return jnp.concatenate((omega, jax.vmap(cross)(q, acceleration)), axis=1).reshape(-1)
+
+    def angular_acceleration(self, q: Vectors, omega: Vectors) -> Vectors:
+        """ω̇, shape (n, 3); tangential, ω̇_i·q_i = 0."""
+        tension = self.tensions(q, omega)
+        lighter = 1 / self.masses
+        # Rod i pulls the masses at both of its ends; its own pull is along q_i and turns nothing.
+        pull = tension[:, None] * q
+        none = jnp.zeros((1, 3))
+        # The first mass is measured from the fixed point, which unlike all others does not fall.
+        above = jnp.concatenate((self._weight[None], pull[:-1] * lighter[:-1, None]))
+        below = jnp.concatenate((pull[1:] * lighter[:-1, None], none))
+        return 1 / self.lengths[:, None] * jax.vmap(cross)(q, above + below)
+
+    def tensions(self, q: Vectors, omega: Vectors) -> Scalars:
+        """Rod tensions T, shape (n,); positive where a rod pulls."""
+        lighter = 1 / self.masses
+        diagonal = lighter + jnp.concatenate((jnp.zeros(1), lighter[:-1]))
+        beside = -lighter[:-1] * jnp.sum(q[:-1] * q[1:], axis=1)
+        falling = jnp.concatenate(((self._weight @ q[0])[None], jnp.zeros(len(q) - 1)))
+        return solve_tridiagonal(diagonal, beside, self.lengths * jnp.sum(omega * omega, axis=1) + falling)
+
+    @property
+    def _weight(self) -> Float[Array, "3"]:
+        return jnp.stack((jnp.zeros(()), jnp.zeros(()), -self.gravity))
+
+
+def solve_tridiagonal(diagonal: Scalars, beside: Float[Array, " n-1"], right: Scalars) -> Scalars:
+    """Solution of a symmetric positive definite tridiagonal system in O(n)."""
+    if len(diagonal) <= UNROLLED:
+        return _solve_unrolled(diagonal, beside, right)
+    end = jnp.zeros(1)
+    below, above = jnp.concatenate((end, beside)), jnp.concatenate((beside, end))
+    return jax.lax.linalg.tridiagonal_solve(below, diagonal, above, right[:, None])[:, 0]
+
+
+def _solve_unrolled(diagonal: Scalars, beside: Array, right: Scalars) -> Scalars:
+    """Elimination without pivoting (Thomas), stable because the matrix is positive definite."""
+    n = len(diagonal)
+    pivot, value = [1 / diagonal[0]], [right[0]]
+    for i in range(1, n):
+        factor = beside[i - 1] * pivot[-1]
+        value.append(right[i] - factor * value[-1])
+        pivot.append(1 / (diagonal[i] - factor * beside[i - 1]))
+    solution = [pivot[-1] * value[-1]]
+    for i in reversed(range(n - 1)):
+        solution.append(pivot[i] * (value[i] - beside[i] * solution[-1]))
+    return jnp.stack(solution[::-1])

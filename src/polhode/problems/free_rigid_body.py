@@ -1,0 +1,182 @@
+"""The free rigid body: as a group motion and as a Lie–Poisson system on a coadjoint orbit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode.problems import checks
+from polhode.problems.base import Problem, Reference
+from polhode.problems.registry import register
+from polhode.problems.rigid_rotation import free_rigid_body_solution
+from polhode.spaces import S3, SO3, AbstractSpace, CoadjointOrbit, Product, Rn
+from polhode.spaces.base import cross
+from polhode.systems.base import State
+from polhode.systems.vector_field import VectorField
+from polhode.viewing.scene import Body, Line, Scene
+
+Vector3 = Float[Array, "3"]
+
+_DOC = """A rigid body that turns freely: Ṙ = R Ω^, I Ω̇ = I Ω × Ω.
+
+Formulations: `SO3` and `S3` carry (attitude, Ω) on SO(3)×R³ and S³×R³; `coadjoint` carries the body momentum
+μ = I Ω on its coadjoint orbit of so(3)*, μ̇ = ad*(I⁻¹μ) μ, together with the attitude. There the two move by the same
+rotation in opposite senses, so every method of the action keeps |μ| and the spatial momentum R μ to round-off.
+
+Default data: T. Kinon & P. Betsch, conserving integration with quaternions, §5.3: I = diag(6, 8, 3),
+Ω(0) = (10, 20, 20), R(0) = 1, T = 2. Reference: the exact solution in elliptic functions
+(`free_rigid_body_solution`). The parameters are the principal moments `inertia`, the body-fixed
+`angular_velocity` at t = 0 and the end time `duration`, in any consistent units.
+"""
+
+
+class FreeRotation(eqx.Module):
+    """Euler's equations on (attitude, Ω): the velocity (Ω, I⁻¹(IΩ × Ω)), body frame, shape (6,)."""
+
+    inertia: Vector3
+
+    def __call__(self, t: Array, state: tuple[Array, Vector3]) -> Float[Array, "6"]:
+        del t
+        omega = state[1]
+        return jnp.concatenate((omega, 1 / self.inertia * cross(self.inertia * omega, omega)))
+
+
+class FreeCoadjointRotation(eqx.Module):
+    """Lie–Poisson form on (μ, R): generators (-I⁻¹μ, I⁻¹μ) of the coadjoint action and of the attitude.
+
+    The Hamiltonian ½ μ·I⁻¹μ is left-invariant, μ̇ = +ad*(∂H/∂μ) μ, which the left action generates by -∂H/∂μ.
+    """
+
+    inertia: Vector3
+
+    def __call__(self, t: Array, state: tuple[Vector3, Array]) -> Float[Array, "6"]:
+        del t
+        omega = 1 / self.inertia * state[0]
+        return jnp.concatenate((-omega, omega))
+
+
+class _Formulation(eqx.Module):
+    """How a formulation stores the motion: its space, its field and the way back to (R, Ω)."""
+
+    space: AbstractSpace
+    field: Callable[[Array, Any], Array]
+    start: Callable[[Vector3], State]
+    attitude: Callable[[State], Float[Array, "3 3"]]
+    omega: Callable[[State], Vector3]
+
+
+def _group(space: SO3 | S3, inertia: Vector3) -> _Formulation:
+    return _Formulation(
+        space=Product(space, Rn(3)),
+        field=FreeRotation(inertia),
+        start=lambda omega: (space.origin(), omega),
+        attitude=lambda state: space.to_matrix(state[0]),
+        omega=lambda state: state[1],
+    )
+
+
+def _coadjoint(inertia: Vector3) -> _Formulation:
+    return _Formulation(
+        space=Product(CoadjointOrbit(SO3()), SO3()),
+        field=FreeCoadjointRotation(inertia),
+        start=lambda omega: (inertia * omega, SO3().origin()),
+        attitude=lambda state: state[1],
+        omega=lambda state: state[0] / inertia,
+    )
+
+
+_FORMULATIONS: dict[str, Callable[[Vector3], _Formulation]] = {
+    "SO3": lambda inertia: _group(SO3(), inertia),
+    "S3": lambda inertia: _group(S3(), inertia),
+    "coadjoint": _coadjoint,
+}
+
+
+@register("free-rigid-body")
+def free_rigid_body(
+    formulation: str = "SO3",
+    inertia: Any = (6.0, 8.0, 3.0),
+    angular_velocity: Any = (10.0, 20.0, 20.0),
+    duration: float = 2.0,
+) -> Problem:
+    """A freely turning rigid body.
+
+    **Arguments:**
+
+    - `formulation`: "SO3", "S3" or "coadjoint".
+    - `inertia`: principal moments, shape (3,).
+    - `angular_velocity`: Ω(0), body frame, shape (3,).
+    - `duration`: end time.
+    """
+    checks.choice("formulation", formulation, _FORMULATIONS)
+    moments = checks.positive("inertia", inertia, (3,), "principal moments of inertia")
+    omega0 = checks.array("angular_velocity", angular_velocity, (3,), "body-fixed angular velocity at t = 0")
+    checks.positive("duration", duration, (), "end time")
+    form = _FORMULATIONS[formulation](moments)
+
+    def energy(t: Array, state: State) -> Array:
+        omega = form.omega(state)
+        return 0.5 * jnp.sum(moments * omega**2)
+
+    def angular_momentum(t: Array, state: State) -> Vector3:
+        return form.attitude(state) @ (moments * form.omega(state))
+
+    return Problem(
+        name="free-rigid-body",
+        system=VectorField(form.space, form.field),
+        state0=form.start(omega0),
+        t_span=(0.0, duration),
+        parameters={
+            "formulation": formulation,
+            "inertia": inertia,
+            "angular_velocity": angular_velocity,
+            "duration": duration,
+        },
+        doc=_DOC,
+        outputs={
+            "angular_velocity": lambda t, state: form.omega(state),
+            "rotation": lambda t, state: form.attitude(state),
+        },
+        invariants={"energy": energy, "angular_momentum": angular_momentum},
+        reference=_reference(inertia, angular_velocity, duration),
+        integrator="rkmk4",
+        h=1e-3,
+        scene=_scene(moments, form),
+        build=free_rigid_body,
+    )
+
+
+def _reference(inertia: Any, angular_velocity: Any, duration: Any) -> dict[str, Reference]:
+    """The exact state at the end; none while parameters are being traced."""
+    if not checks.is_concrete(inertia, angular_velocity, duration):
+        return {}
+    t1 = float(duration)
+    rotation, omega = free_rigid_body_solution(np.asarray(inertia), np.asarray(angular_velocity), np.asarray(t1))
+    source = "exact solution in elliptic functions, polhode.problems.free_rigid_body_solution"
+    return {
+        "rotation": {"t": t1, "value": rotation, "error": 1e-12, "source": source},
+        "angular_velocity": {"t": t1, "value": omega, "error": 1e-11, "source": source},
+    }
+
+
+def _scene(inertia: Vector3, form: _Formulation) -> Scene:
+    """A box with these principal moments, and its angular velocity, whose tip stays in a fixed plane."""
+    squares = jnp.clip(jnp.sum(inertia) - 2 * inertia, min=0.01 * jnp.sum(inertia))
+    size = jnp.sqrt(squares / jnp.max(squares))
+    centre = jnp.zeros(3)
+
+    def rate_arrow(t: Array, state: State) -> Float[Array, "2 3"]:
+        omega = form.attitude(state) @ form.omega(state)
+        return jnp.stack((centre, omega / jnp.linalg.norm(omega)))
+
+    return Scene(
+        parts=(
+            Body("body", "box", size, lambda t, state: (centre, form.attitude(state))),
+            Line("angular velocity", rate_arrow),
+        )
+    )

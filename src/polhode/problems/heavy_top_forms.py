@@ -1,0 +1,124 @@
+"""Formulations of the heavy top: on SO(3)×R³, on S³×R³ and on a coadjoint orbit of se(3)*."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from polhode.spaces import S3, SE3, SO3, AbstractSpace, CoadjointOrbit, Product, Rn
+from polhode.spaces.base import cross
+from polhode.systems.base import State
+
+Vector3 = Float[Array, "3"]
+Matrix3 = Float[Array, "3 3"]
+
+
+class TopParameters(eqx.Module):
+    """Mass M, distance l of the centre of mass, gravity g towards -e₃, moments about the fixed point, direction χ."""
+
+    mass: Float[Array, ""]
+    length: Float[Array, ""]
+    gravity: Float[Array, ""]
+    inertia: Vector3
+    axis: Vector3
+
+    @property
+    def weight_moment(self) -> Float[Array, ""]:
+        """M g l, the torque of gravity on a horizontal axis."""
+        return self.mass * self.gravity * self.length
+
+    def angular_acceleration(self, omega: Vector3, gamma: Vector3) -> Vector3:
+        """Ω̇ = I⁻¹(IΩ × Ω + M g l Γ × χ), body frame; Γ is e₃ in the body frame."""
+        torque = cross(self.inertia * omega, omega) + cross(gamma, self.weight_moment * self.axis)
+        return 1 / self.inertia * torque
+
+
+class RotationMatrixTop(eqx.Module):
+    """Velocity (Ω, Ω̇) of (Q, Ω) in SO(3)×R³, body frame."""
+
+    top: TopParameters
+
+    def __call__(self, t: Array, state: tuple[Matrix3, Vector3]) -> Float[Array, "6"]:
+        del t
+        rotation, omega = state
+        return jnp.concatenate((omega, self.top.angular_acceleration(omega, rotation[2])))
+
+
+class QuaternionTop(eqx.Module):
+    """Velocity (Ω, Ω̇) of (q, Ω) in S³×R³, body frame."""
+
+    top: TopParameters
+
+    def __call__(self, t: Array, state: tuple[Float[Array, "4"], Vector3]) -> Float[Array, "6"]:
+        del t
+        (w, x, y, z), omega = state
+        gamma = jnp.stack((2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)))
+        return jnp.concatenate((omega, self.top.angular_acceleration(omega, gamma)))
+
+
+class LiePoissonTop(eqx.Module):
+    """Generators of ((Π, Γ), Q): -(∂H/∂Π, ∂H/∂Γ) = -(I⁻¹Π, M g l χ) on se(3)* and Ω = I⁻¹Π on SO(3).
+
+    The minus sign turns the left-trivialised μ̇ = +ad*(∂H/∂μ) μ into a motion by the left action
+    (E. Celledoni et al., *Lie group integrators for mechanical systems*, eq. (18)).
+    """
+
+    top: TopParameters
+
+    def __call__(self, t: Array, state: tuple[Float[Array, "6"], Matrix3]) -> Float[Array, "9"]:
+        del t
+        omega = 1 / self.top.inertia * state[0][:3]
+        return jnp.concatenate((-omega, -self.top.weight_moment * self.top.axis, omega))
+
+
+class Formulation(eqx.Module):
+    """How a formulation stores the motion: its space, its field, its start and the way back to (Q, Ω)."""
+
+    space: AbstractSpace
+    field: Callable[[Array, Any], Array]
+    start: Callable[[Vector3], State]
+    attitude: Callable[[State], Matrix3]
+    omega: Callable[[State], Vector3]
+
+
+def _on_rotations(top: TopParameters) -> Formulation:
+    return Formulation(
+        space=Product(SO3(), Rn(3)),
+        field=RotationMatrixTop(top),
+        start=lambda omega: (SO3().origin(), omega),
+        attitude=lambda state: state[0],
+        omega=lambda state: state[1],
+    )
+
+
+def _on_quaternions(top: TopParameters) -> Formulation:
+    return Formulation(
+        space=Product(S3(), Rn(3)),
+        field=QuaternionTop(top),
+        start=lambda omega: (S3().origin(), omega),
+        attitude=lambda state: S3().to_matrix(state[0]),
+        omega=lambda state: state[1],
+    )
+
+
+def _on_coadjoint_orbit(top: TopParameters) -> Formulation:
+    upwards = jnp.array([0.0, 0.0, 1.0])
+    return Formulation(
+        space=Product(CoadjointOrbit(SE3()), SO3()),
+        field=LiePoissonTop(top),
+        start=lambda omega: (jnp.concatenate((top.inertia * omega, upwards)), SO3().origin()),
+        attitude=lambda state: state[1],
+        omega=lambda state: state[0][:3] / top.inertia,
+    )
+
+
+FORMULATIONS: dict[str, Callable[[TopParameters], Formulation]] = {
+    "SO3": _on_rotations,
+    "S3": _on_quaternions,
+    "lie-poisson": _on_coadjoint_orbit,
+}
+"""Formulations by name."""
