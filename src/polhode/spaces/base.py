@@ -106,6 +106,13 @@ class AbstractGroup(AbstractSpace):
     def exp(self, theta: Vector) -> Point:
         """Group exponential, in closed form."""
 
+    def increment(self, theta: Vector) -> Point:
+        """The group element of an increment: `exp` by its fastest formula, NaN where that does not reach.
+
+        `move` is built on it, and other coordinate maps put theirs in its place (see `polhode.spaces.coordinates`).
+        """
+        return self.exp(theta)
+
     @abc.abstractmethod
     def log(self, q: Point) -> Vector:
         """Inverse of `exp` with the smallest rotation angle, in [0, π]."""
@@ -135,7 +142,7 @@ class AbstractGroup(AbstractSpace):
         """Inverse of `dexp(theta, ·)`; singular at rotation angle 2π."""
 
     def move(self, q: Point, theta: Vector) -> Point:
-        return self.compose(q, self.exp(theta))
+        return self.compose(q, self.increment(theta))
 
     def rate(self, theta: Vector, v: Vector) -> Vector:
         return self.dexpinv(-theta, v)
@@ -149,6 +156,20 @@ class AbstractGroup(AbstractSpace):
     def dexp_dual(self, theta: Vector, mu: Vector) -> Vector:
         """Plain transpose of `dexp(theta, ·)`."""
         return jax.linear_transpose(lambda v: self.dexp(theta, v), mu)(mu)[0]
+
+    def dexpinv_dual(self, theta: Vector, mu: Vector) -> Vector:
+        """Plain transpose of `dexpinv(theta, ·)`."""
+        return jax.linear_transpose(lambda v: self.dexpinv(theta, v), mu)(mu)[0]
+
+    def coadjoint(self, q: Point, mu: Vector) -> Vector:
+        """Coadjoint action on the dual of the algebra, `Ad_dual(q⁻¹, μ)`: a left action."""
+        return self.Ad_dual(self.inverse(q), mu)
+
+
+def norm(v: Array) -> Float[Array, ""]:
+    """Euclidean norm whose derivative at the zero vector is 0 instead of NaN."""
+    s = jnp.sum(v * v)
+    return jnp.where(s > 0, jnp.sqrt(jnp.where(s > 0, s, 1.0)), 0.0)
 
 
 def cross(a: Float[Array, "3"], b: Float[Array, "3"]) -> Float[Array, "3"]:

@@ -1,0 +1,76 @@
+"""Validation of points that a user hands in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from polhode.spaces.base import AbstractSpace, Point
+
+TOLERANCE = 1e-6
+"""How far a given point may lie off its space, in the max-norm of `space.residual`."""
+
+
+def check_point(space: AbstractSpace, q: Any, name: str = "q") -> Point:
+    """`q` as float64 arrays, after checking that it is a point of `space`.
+
+    **Arguments:**
+
+    - `space`: where `q` should lie.
+    - `q`: numbers or arrays in the structure of a point. Values traced by JAX are checked for shape only.
+    - `name`: what to call it in messages.
+
+    Raises `ValueError` for a wrong structure or shape, numbers that are not finite, or a point farther than 1e-6 from
+    the space.
+    """
+    expected = space.origin()
+    leaves = _leaves(expected, q, name)
+    labels = [name + jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(expected)]
+    arrays = []
+    for label, leaf, model in zip(labels, leaves, jax.tree.leaves(expected), strict=True):
+        if not isinstance(leaf, Tracer):
+            leaf = _as_numbers(label, leaf)
+        if leaf.shape != model.shape:
+            raise ValueError(
+                f"`{label}` must have shape {model.shape}, got {leaf.shape}. Methods act on one point; batch with "
+                "`jax.vmap` or `polhode.ensemble`."
+            )
+        arrays.append(jnp.asarray(leaf, dtype=float))
+    point = jax.tree.unflatten(jax.tree.structure(expected), arrays)
+    if not any(isinstance(array, Tracer) for array in arrays):
+        distance = float(space.residual(point))
+        if distance > TOLERANCE:
+            raise ValueError(
+                f"`{name}` lies {distance:.3g} off {type(space).__name__}, more than {TOLERANCE:g}: {_short(point)}. "
+                "Normalise it with `space.project(q)`."
+            )
+    return point
+
+
+def _leaves(expected: Point, q: Any, name: str) -> list[Any]:
+    """The parts of `q` in the order of `expected`; an array's place may be taken by nested lists of numbers."""
+    if not isinstance(expected, tuple):
+        return [q]
+    if not isinstance(q, tuple | list) or len(q) != len(expected):
+        got = f"{type(q).__name__} of {len(q)}" if isinstance(q, tuple | list) else type(q).__name__
+        raise ValueError(f"`{name}` must be a tuple of {len(expected)} parts, got {got}: {_short(q)}.")
+    return [leaf for i, part in enumerate(expected) for leaf in _leaves(part, q[i], f"{name}[{i}]")]
+
+
+def _as_numbers(label: str, leaf: Any) -> np.ndarray:
+    try:
+        array = np.asarray(leaf, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"`{label}` must be an array of real numbers, got {_short(leaf)}.") from error
+    if not np.all(np.isfinite(array)):
+        raise ValueError(f"`{label}` must be finite, got {_short(leaf)}. Remove the NaN or infinity.")
+    return array
+
+
+def _short(value: Any) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= 120 else text[:117] + "..."
