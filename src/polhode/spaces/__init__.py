@@ -8,6 +8,7 @@ from polhode.spaces.coordinates import Cayley as Cayley
 from polhode.spaces.coordinates import Coordinates as Coordinates
 from polhode.spaces.coordinates import SecondKind as SecondKind
 from polhode.spaces.coordinates import with_coordinates as with_coordinates
+from polhode.spaces.cotangent import Cotangent as Cotangent
 from polhode.spaces.linear import Rn as Rn
 from polhode.spaces.powers import Power as Power
 from polhode.spaces.powers import PowerGroup as PowerGroup

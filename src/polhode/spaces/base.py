@@ -135,7 +135,7 @@ class AbstractGroup(AbstractSpace):
 
     @abc.abstractmethod
     def dexp(self, theta: Vector, v: Vector) -> Vector:
-        """Right-trivialised derivative of `exp` at `theta`."""
+        """Right-trivialised derivative of `exp` at `theta`; NaN for rotation angles above 6π."""
 
     @abc.abstractmethod
     def dexpinv(self, theta: Vector, v: Vector) -> Vector:

@@ -136,13 +136,13 @@ def b_c(s: Scalar) -> tuple[Scalar, Scalar]:
 
 def b_c_d_e(s: Scalar) -> tuple[Scalar, Scalar, Scalar, Scalar]:
     """(B, C, D, E), the coefficients of dexp of SE(3)."""
-    h = _half(s)
-    B, C = b_c(s)
-    D_half = 0.25 * _double(_eighth(s)).A * _double(_eighth(s)).K
-    E_half = D_half - h.M
-    # 3C + 3AB - 2A² = 16 t E(2h), rewritten so that nothing cancels
-    E = (h.A * h.C + D_half * (1 + 3 * h.A) + 2 * E_half) * (1 / 32)
-    return B, C, 0.25 * h.A * h.K, E
+    quarter = _double(_eighth(s))
+    h = _double(quarter)
+    B, C, D = 0.5 * h.A * h.A, 0.25 * (h.C + h.A * h.B), 0.25 * h.A * h.K
+    D_half = 0.25 * quarter.A * quarter.K
+    # 3C + 3AB - 2A² = 16 t E(2h) at the half angle, rewritten so that nothing cancels
+    E = (h.A * h.C + D_half * (1 + 3 * h.A) + 2 * (D_half - h.M)) * (1 / 32)
+    return B, C, D, E
 
 
 def f(s: Scalar) -> Scalar:
