@@ -13,7 +13,10 @@ from polhode import spaces as spaces  # noqa: E402
 from polhode import studies as studies  # noqa: E402
 from polhode.control import StepControl as StepControl  # noqa: E402
 from polhode.problems.base import Problem as Problem  # noqa: E402
+from polhode.reproduction import reproduce as reproduce  # noqa: E402
 from polhode.results import Result as Result  # noqa: E402
+from polhode.runs.store import StoreError as StoreError  # noqa: E402
+from polhode.runs.store import load as load  # noqa: E402
 from polhode.simulate import SimulationError as SimulationError  # noqa: E402
 from polhode.simulate import simulate as simulate  # noqa: E402
 from polhode.solution import Solution as Solution  # noqa: E402

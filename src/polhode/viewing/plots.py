@@ -37,31 +37,42 @@ def run(solution: Solution) -> Figure:
     return figure
 
 
-def convergence(curves: Mapping[str, tuple[Any, Any]], quantity: str = "error", xlabel: str = "step size h") -> Figure:
-    """Errors against step sizes on logarithmic axes, with a slope triangle for each order that occurs.
+Curves = Mapping[str, tuple[Any, Any]]
+"""Label → (step sizes, errors), both of shape (n,)."""
 
-    **Arguments:**
 
-    - `curves`: label → (steps, errors), both of shape (n,).
-    - `quantity`: what the error is of.
-    """
+def convergence(curves: Curves, quantity: str = "error", xlabel: str = "step size h") -> Figure:
+    """Errors of one quantity against step sizes, with a slope triangle for each order that occurs."""
+    return convergence_panels({quantity: curves}, xlabel)
+
+
+def convergence_panels(panels: Mapping[str, Curves], xlabel: str = "step size h") -> Figure:
+    """Like `convergence`, with one panel for each quantity."""
+    across = min(2, len(panels))
+    down = -(-len(panels) // across)
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(6.4, 4.6), layout="constrained")
-        axis = figure.subplots()
-        seen: set[int] = set()
-        for i, (name, (steps, errors)) in enumerate(curves.items()):
-            h, e = np.asarray(steps, dtype=float), np.asarray(errors, dtype=float)
-            shown = (e > 0) & np.isfinite(e)
-            colour = COLOURS[i % len(COLOURS)]
-            marker = "osD^vP*X"[i // len(COLOURS) % 8]
-            axis.loglog(h[shown], e[shown], marker=marker, color=colour, label=name)
-            order = _order(h[shown], e[shown])
-            if order is not None and order not in seen:
-                seen.add(order)
-                _triangle(axis, h[shown], e[shown], order)
-        axis.set(xlabel=xlabel, ylabel=quantity)
-        axis.legend(loc="best")
+        figure = Figure(figsize=(6.4 if across == 1 else 5.2 * across, 4.4 * down), layout="constrained")
+        axes = figure.subplots(down, across, squeeze=False)
+        for axis, (quantity, curves) in zip(axes.flat, panels.items(), strict=False):
+            _converge(axis, curves)
+            axis.set(xlabel=xlabel, ylabel=quantity)
+        for axis in axes.flat[len(panels) :]:
+            axis.remove()
     return figure
+
+
+def _converge(axis: Axes, curves: Curves) -> None:
+    seen: set[int] = set()
+    for i, (name, (steps, errors)) in enumerate(curves.items()):
+        h, e = np.asarray(steps, dtype=float), np.asarray(errors, dtype=float)
+        shown = (e > 0) & np.isfinite(e)
+        marker = "osD^vP*X"[i // len(COLOURS) % 8]
+        axis.loglog(h[shown], e[shown], marker=marker, color=COLOURS[i % len(COLOURS)], label=name)
+        order = _order(h[shown], e[shown])
+        if order is not None and order not in seen:
+            seen.add(order)
+            _triangle(axis, h[shown], e[shown], order)
+    axis.legend(loc="best")
 
 
 def _draw(axis: Axes, chart: Chart) -> None:

@@ -1,0 +1,30 @@
+"""The command `polhode`."""
+
+from __future__ import annotations
+
+import typer
+
+from polhode.cli.convergence import convergence
+from polhode.cli.export import export
+from polhode.cli.listing import list_names
+from polhode.cli.reproduce import reproduce
+from polhode.cli.run import run
+
+app = typer.Typer(
+    name="polhode",
+    help="Structure-preserving simulation of mechanical systems with large rotations.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    epilog="Exit status: 0 done, 1 a run or check failed (what was computed is kept), 2 wrong usage.",
+)
+app.command("list")(list_names)
+app.command("run")(run)
+app.command("convergence")(convergence)
+app.command("reproduce")(reproduce)
+app.command("export")(export)
+
+
+def main() -> None:
+    """Entry point of the command."""
+    app()

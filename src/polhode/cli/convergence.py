@@ -1,0 +1,110 @@
+"""`polhode convergence`: errors against step sizes and the orders they show."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from polhode.cli.output import FAILED, Json, Quiet, Settings, emit, fail, parse_settings, say, usage_errors
+
+if TYPE_CHECKING:
+    from polhode.studies.convergence import Convergence
+
+
+def convergence(
+    problem: Annotated[str, typer.Argument(help="Name of a problem.")],
+    integrator: Annotated[str, typer.Option(metavar="NAME[,NAME…]", help="Names of integrators.")],
+    steps: Annotated[str, typer.Option(metavar="H0:H1:N", help="N step sizes from H0 to H1 in equal ratios.")],
+    t1: Annotated[float | None, typer.Option(help="Where errors are measured [default: the problem's end].")] = None,
+    settings: Settings = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Figure (png, svg, pdf).")] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Measure the orders of integrators on a problem."""
+    import polhode as ph
+
+    studies: dict[str, Convergence] = {}
+    with usage_errors():
+        chosen = ph.problems.get(problem, **parse_settings(settings))
+        sizes = _sizes(steps)
+        names = [name.strip() for name in integrator.split(",") if name.strip()]
+        for name in names:
+            ph.integrators.get(name)
+        _check_plot(plot)
+        for name in names:
+            if not quiet and sys.stderr.isatty():
+                say(f"{name} …")
+            try:
+                studies[name] = ph.studies.convergence(chosen, name, sizes, t1=t1)
+            except ph.SimulationError as error:
+                fail(f"{name}: {error}", FAILED)
+    if plot is not None:
+        _plot(studies, plot)
+    if as_json:
+        emit(_summary(problem, studies))
+    elif not quiet:
+        _show(studies)
+
+
+def _sizes(text: str) -> list[float]:
+    import numpy as np
+
+    try:
+        first, last, count = text.split(":")
+        h0, h1, n = float(first), float(last), int(count)
+    except ValueError as error:
+        raise ValueError(f"`--steps` takes H0:H1:N such as 0.01:0.0001:5, got {text!r}.") from error
+    if not (h0 > 0 and h1 > 0 and h0 != h1 and n >= 2 and np.isfinite(h0 + h1)):
+        raise ValueError(f"`--steps` needs two different positive step sizes and N of at least 2, got {text!r}.")
+    return np.geomspace(h0, h1, n).tolist()
+
+
+def _check_plot(plot: Path | None) -> None:
+    known = (".png", ".svg", ".pdf")
+    if plot is not None and plot.suffix.lower() not in known:
+        raise ValueError(f"`--plot {plot}` must end in one of {', '.join(known)}.")
+
+
+def _summary(problem: str, studies: dict[str, Convergence]) -> dict[str, object]:
+    parts = {name: study.to_dict() for name, study in studies.items()}
+    keys = ("steps", "errors", "orders", "reference")
+    t1 = next(iter(studies.values())).t1 if studies else None
+    return {"problem": problem, "t1": t1, **{key: {name: part[key] for name, part in parts.items()} for key in keys}}
+
+
+def _show(studies: dict[str, Convergence]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    for name, study in studies.items():
+        table = Table(
+            title=f"{study.problem}, {name}, error at t = {study.t1:g}", title_justify="left", title_style="bold"
+        )
+        table.add_column("h", justify="right")
+        for output in study.errors:
+            table.add_column(output.replace("_", " "), justify="right")
+        for i, h in enumerate(study.steps):
+            table.add_row(f"{h:.4g}", *(f"{errors[i]:.3e}" for errors in study.errors.values()))
+        table.add_section()
+        table.add_row("[bold]order[/]", *(f"[bold]{study.orders[output]:.2f}[/]" for output in study.errors))
+        table.caption = f"reference: {study.reference}"
+        Console().print(table)
+
+
+def _plot(studies: dict[str, Convergence], path: Path) -> None:
+    from polhode.viewing import plots
+
+    outputs = next(iter(studies.values())).errors
+    panels = {
+        f"error of {output.replace('_', ' ')}": {name: (s.steps, s.errors[output]) for name, s in studies.items()}
+        for output in outputs
+    }
+    try:
+        plots.convergence_panels(panels).savefig(path)
+    except OSError as error:
+        fail(f"the figure could not be written: {error}", FAILED)
+    say(f"figure written to {path}")

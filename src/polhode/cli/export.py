@@ -1,0 +1,33 @@
+"""`polhode export`: a stored run in another format."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from polhode.cli.output import FAILED, WRONG_USAGE, Quiet, fail, say, usage_errors
+
+
+def export(
+    run: Annotated[Path, typer.Argument(metavar="RUN.zarr", help="A run written with `--out` or `solution.save`.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What to write: .csv, .nc, .png or .html.")],
+    quiet: Quiet = False,
+) -> None:
+    """Write a run as csv, netCDF, a figure, or one offline page with the motion."""
+    from polhode.runs import export as write
+    from polhode.runs.store import is_run, load
+
+    if not is_run(run):
+        fail(f"`{run}` is not a run of polhode; make one with `polhode run PROBLEM --out RUN.zarr`.", WRONG_USAGE)
+    with usage_errors(), warnings.catch_warnings(record=True) as notes:
+        try:
+            write(load(run), file)
+        except OSError as error:
+            fail(str(error), FAILED)
+    if not quiet:
+        for note in notes:
+            say(str(note.message))
+        say(f"written to {file}")

@@ -1,0 +1,90 @@
+"""`polhode list`: what there is."""
+
+from __future__ import annotations
+
+import enum
+from typing import Annotated, Any
+
+import typer
+
+from polhode.cli.output import Json, emit
+
+
+class Kind(enum.StrEnum):
+    """What can be listed."""
+
+    problems = "problems"
+    integrators = "integrators"
+    experiments = "experiments"
+
+
+_SHOWN = {
+    Kind.problems: ("description", "outputs"),
+    Kind.integrators: ("order", "evaluations", "error control", "promises"),
+    Kind.experiments: ("paper", "title"),
+}
+"""What fits on a line; `--json` has the rest."""
+
+
+def list_names(kind: Annotated[Kind, typer.Argument(help="What to list.")], as_json: Json = False) -> None:
+    """List problems, integrators or the papers' experiments."""
+    describe = {Kind.problems: _problems, Kind.integrators: _integrators, Kind.experiments: _experiments}[kind]
+    details = describe()
+    if as_json:
+        emit({kind.value: list(details), "details": details})
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    headings = _SHOWN[kind]
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in ("name", *headings):
+        table.add_column(heading, no_wrap=heading == "name", overflow="fold")
+    for name, row in details.items():
+        table.add_row(f"[bold]{name}[/]", *(_cell(row[heading]) for heading in headings))
+    Console().print(table)
+
+
+def _problems() -> dict[str, dict[str, Any]]:
+    from polhode import problems
+
+    found = {name: problems.get(name) for name in problems.names()}
+    return {
+        name: {
+            "description": problem.doc.strip().splitlines()[0],
+            "integrator": problem.integrator,
+            "step": problem.h,
+            "outputs": list(problem.outputs),
+            "parameters": list(problem.parameters),
+        }
+        for name, problem in found.items()
+    }
+
+
+def _integrators() -> dict[str, dict[str, Any]]:
+    from polhode import integrators
+
+    found = {name: integrators.get(name) for name in integrators.names()}
+    return {
+        name: {
+            "order": method.order,
+            "evaluations": method.evaluations,
+            "error control": method.error_order is not None,
+            "systems": [kind.__name__ for kind in method.kinds],
+            "promises": [f"{quantity}: {how}" for quantity, how in method.promises.items()],
+        }
+        for name, method in found.items()
+    }
+
+
+def _experiments() -> dict[str, dict[str, Any]]:
+    from polhode import reproduction
+
+    found = {name: reproduction.get(name) for name in reproduction.names()}
+    return {name: {"paper": item.paper, "title": item.title} for name, item in found.items()}
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "–"
+    return ", ".join(value) if isinstance(value, list) else str(value)

@@ -1,0 +1,81 @@
+"""What the commands share: results on standard output, everything else on standard error, exit statuses."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+FAILED = 1
+WRONG_USAGE = 2
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no tables; errors are still shown.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A parameter of the problem: a number, a JSON array, or a word."),
+]
+
+
+def say(text: str) -> None:
+    """A line for people, on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def fail(message: str, status: int) -> NoReturn:
+    """Ends the command with a message on standard error."""
+    say(f"polhode: {message}")
+    raise typer.Exit(status)
+
+
+def emit(value: Any) -> None:
+    """One JSON object on standard output; numbers that JSON lacks are "NaN", "Infinity" and "-Infinity"."""
+    from polhode.runs.plain import to_plain
+
+    print(json.dumps(to_plain(value), allow_nan=False))
+
+
+@contextlib.contextmanager
+def usage_errors() -> Iterator[None]:
+    """Turns a ValueError, which is how the library refuses bad input, into exit status 2."""
+    try:
+        yield
+    except ValueError as error:
+        fail(str(error), WRONG_USAGE)
+
+
+def parse_settings(settings: list[str] | None) -> dict[str, Any]:
+    """Values of `--set key=value`: numbers, JSON, otherwise words."""
+    parsed: dict[str, Any] = {}
+    for setting in settings or []:
+        key, equals, text = setting.partition("=")
+        if not equals or not key.strip():
+            raise ValueError(f"`--set` takes KEY=VALUE, got {setting!r}.")
+        if key.strip() in parsed:
+            raise ValueError(f"`--set {key.strip()}=…` is given twice.")
+        parsed[key.strip()] = _value(text.strip())
+    return parsed
+
+
+def _value(text: str) -> Any:
+    for parse in (json.loads, float):
+        with contextlib.suppress(ValueError):
+            return parse(text)
+    return text
+
+
+def number(value: Any) -> str:
+    """A number, or a nested list of them, short enough for a table."""
+    match value:
+        case float():
+            return f"{value:.10g}"
+        case list():
+            return "[" + ", ".join(number(item) for item in value) + "]"
+        case dict():
+            return ", ".join(f"{key} {number(item)}" for key, item in value.items())
+        case _:
+            return str(value)

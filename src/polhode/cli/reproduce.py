@@ -1,0 +1,67 @@
+"""`polhode reproduce`: the papers' experiments, run anew and checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from polhode.cli.output import FAILED, Json, Quiet, emit, fail, say, usage_errors
+
+if TYPE_CHECKING:
+    from polhode.reproduction import Report
+
+
+def reproduce(
+    experiments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[EXPERIMENT…]", help="Names; `polhode list experiments` shows them."),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All experiments.")] = False,
+    paper: Annotated[str | None, typer.Option(metavar="N", help="All experiments of one paper.")] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the report and its data.")] = Path(
+        "reproduction"
+    ),
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run numerical experiments of the papers and check their claims; exit status 1 if a check fails."""
+    from polhode import reproduction
+
+    if sum((bool(experiments), everything, paper is not None)) != 1:
+        fail("name experiments, or give one of `--all` and `--paper N`.", 2)
+    with usage_errors():
+        if experiments:
+            names = [reproduction.get(name).name for name in experiments]
+        else:
+            names = reproduction.names(None if paper is None else paper.zfill(3))
+    try:
+        report = reproduction.reproduce(names, out, progress=not quiet)
+    except OSError as error:
+        fail(f"the report could not be written: {error}", FAILED)
+    if as_json:
+        emit({"passed": report.passed, "checks": report.checks, "report": str(report.path)})
+    elif not quiet:
+        _show(report)
+    if not quiet:
+        say(f"report: {report.path}")
+    failed = sum(not check["passed"] for check in report.checks)
+    if failed:
+        fail(f"{failed} of {len(report.checks)} checks failed.", FAILED)
+
+
+def _show(report: Report) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from polhode.reproduction.writing import in_words
+
+    table = Table(title="Checks", title_justify="left", title_style="bold")
+    for heading in ("experiment", "check", "claimed", "measured", ""):
+        table.add_column(heading, overflow="fold")
+    for check in report.checks:
+        verdict = "[green]passed[/]" if check["passed"] else "[bold red]failed[/]"
+        cells = (check["experiment"], check["name"], in_words(check["claimed"]), in_words(check["measured"]))
+        table.add_row(*cells, verdict)
+    Console().print(table)

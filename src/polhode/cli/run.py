@@ -1,0 +1,156 @@
+"""`polhode run`: one simulation, its results and its audit."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from polhode.cli.output import FAILED, Json, Quiet, Settings, emit, fail, number, parse_settings, say, usage_errors
+
+if TYPE_CHECKING:
+    from polhode.solution import Solution
+
+
+def run(
+    problem: Annotated[str, typer.Argument(help="Name of a problem; `polhode list problems` shows them.")],
+    integrator: Annotated[str | None, typer.Option(help="Name of an integrator [default: the problem's own].")] = None,
+    step: Annotated[float | None, typer.Option(help="Constant step size [default: the problem's own].")] = None,
+    rtol: Annotated[float | None, typer.Option(help="Relative tolerance: control the error.")] = None,
+    atol: Annotated[float | None, typer.Option(help="Absolute tolerance [default: rtol / 100].")] = None,
+    t1: Annotated[float | None, typer.Option(help="End of the run [default: the problem's own].")] = None,
+    settings: Settings = None,
+    out: Annotated[Path | None, typer.Option(metavar="RUN.zarr", help="Store to which the run is streamed.")] = None,
+    save_every: Annotated[int, typer.Option(min=1, help="Save every that many steps.")] = 1,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run a problem; print final outputs, drifts, residuals and the audit."""
+    import polhode as ph
+
+    if step is not None and (rtol is not None or atol is not None):
+        fail("give either a constant `--step`, or `--rtol` and `--atol`, not both.", 2)
+    talk = not (quiet or as_json)
+    message = ""
+    with usage_errors():
+        chosen = ph.problems.get(problem, **parse_settings(settings))
+        if talk:
+            _announce(chosen, integrator, step, rtol, t1)
+        try:
+            with _replacing(out):
+                solution = ph.simulate(
+                    chosen,
+                    integrator,
+                    h=step,
+                    rtol=rtol,
+                    atol=atol,
+                    t1=t1,
+                    save_every=save_every,
+                    store=out,
+                    progress=not quiet and sys.stderr.isatty(),
+                )
+        except ph.SimulationError as error:
+            solution, message = error.solution, str(error)
+        except OSError as error:
+            fail(str(error), FAILED)
+    summary = _summary(solution)
+    if as_json:
+        emit({**summary, "store": None if out is None else str(out)})
+    elif not quiet:
+        _show(solution, summary, out)
+    if solution.stats["result"] != ph.Result.successful:
+        fail(message or solution.stats["result"].message, FAILED)
+
+
+def _announce(problem: Any, integrator: str | None, step: float | None, rtol: float | None, t1: float | None) -> None:
+    method = integrator or f"{problem.integrator} (recommended)"
+    if rtol is not None:
+        size = f"rtol = {rtol:g}"
+    else:
+        size = f"h = {step:g}" if step is not None else f"h = {problem.h:g} (recommended)"
+    say(f"{problem.name}: {method}, {size}, t = {problem.t_span[0]:g} … {problem.t_span[1] if t1 is None else t1:g}")
+
+
+def _summary(solution: Solution) -> dict[str, Any]:
+    """What `--json` prints."""
+    import jax
+    import numpy as np
+
+    from polhode.runs import layout
+
+    meta, stats, audit = solution.meta, solution.stats, solution.audit()
+    attempts = max(stats["steps"] + stats["rejected"], 1)
+    largest = {row.quantity: row.max_drift for row in audit.rows}
+    _, leaves = layout.flatten(solution.frames)
+
+    def of(section: str) -> dict[str, float]:
+        names = [name.partition(".") for name in leaves]
+        return {quantity: largest[quantity] for part, _, quantity in names if part == section}
+
+    return {
+        "problem": meta["problem"],
+        "parameters": meta["parameters"],
+        "integrator": meta["integrator"]["name"],
+        **{key: meta[key] for key in ("h", "rtol", "atol") if key in meta},
+        "t0": meta["t0"],
+        "t1": meta["t1"],
+        "steps": stats["steps"],
+        "wall_time_s": stats["wall_time_s"],
+        "compile_time_s": stats["compile_time_s"],
+        "us_per_step": 1e6 * stats["wall_time_s"] / attempts,
+        "final": jax.tree.map(lambda x: np.asarray(x)[-1], solution.outputs),
+        "invariants": of("invariants"),
+        "residuals": of("residuals"),
+        "audit": audit.to_dict(),
+        "stats": stats,
+        "result": stats["result"].name,
+    }
+
+
+def _show(solution: Solution, summary: dict[str, Any], out: Path | None) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from polhode.runs.plain import to_plain
+
+    console, stats = Console(), solution.stats
+    table = Table(title=f"At t = {stats['t_reached']:.6g}", title_justify="left", title_style="bold", show_header=False)
+    for name, value in to_plain(summary["final"]).items():
+        table.add_row(name.replace("_", " "), number(value))
+    console.print(table)
+    console.print(solution.audit().to_rich())
+    rejected = f", {stats['rejected']} rejected" if stats["rejected"] else ""
+    console.print(
+        f"{summary['result'].replace('_', ' ')}: {stats['steps']} steps{rejected} in {stats['wall_time_s']:.3g} s "
+        f"({summary['us_per_step']:.3g} µs a step, saving included), compiled in {stats['compile_time_s']:.3g} s",
+        highlight=False,
+    )
+    if out is not None:
+        console.print(f"stored in {out}; look at it with: polhode export {out} run.html", highlight=False)
+
+
+@contextlib.contextmanager
+def _replacing(path: Path | None) -> Iterator[None]:
+    """Puts an earlier run at `path` aside, and back if the new one never gets as far as a store."""
+    from polhode.runs.store import is_run
+
+    if path is None or not is_run(path):
+        yield
+        return
+    aside = path.with_name(f"{path.name}.replaced")
+    if aside.exists():
+        shutil.rmtree(aside)
+    path.rename(aside)
+    try:
+        yield
+    finally:
+        if path.exists():
+            shutil.rmtree(aside)
+            say(f"replaced the earlier run in {path}")
+        else:
+            aside.rename(path)

@@ -1,0 +1,1 @@
+"""The numerical experiments of the papers; each module registers its own."""

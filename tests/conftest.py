@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import polhode as ph
+from polhode.solution import Frames, Solution
+
+
+class Spin(NamedTuple):
+    rotation: Any
+    velocity: Any
+
+
+def spinning(n: int = 64, start: float = 0.0, end: float = 2.0) -> Frames:
+    """A body that spins about z and runs around a circle, known in closed form."""
+    t = np.linspace(start, end, n)
+    c, s, zero, one = np.cos(3 * t), np.sin(3 * t), np.zeros(n), np.ones(n)
+    rotation = np.stack([c, -s, zero, s, c, zero, zero, zero, one], axis=1).reshape(n, 3, 3)
+    velocity = np.stack([zero, zero, 3 * one], axis=1)
+    return Frames(
+        t=t,
+        state=Spin(rotation, velocity),
+        outputs={
+            "tip": rotation[:, :, 0],
+            "rotation": rotation,
+            "energies": {"kinetic": 4.5 * one, "potential": 0.1 * c},
+            "nodes": np.stack([rotation[:, :, 0], 2 * rotation[:, :, 0]], axis=1),
+        },
+        invariants={"energy": 4.5 + 1e-9 * np.sin(40 * t), "momentum": velocity},
+        residuals={"manifold": 1e-16 * np.abs(np.sin(17 * t))},
+        multipliers=np.stack([c, s], axis=1),
+    )
+
+
+META = {
+    "problem": "made-by-hand",
+    "parameters": {"mass": 2.0, "inertia": [1.0, 2.0, 3.0], "shape": "ring"},
+    "integrator": {"name": "rkmk4", "class": "RKMK"},
+    "h": 0.01,
+    "t0": 0.0,
+    "t1": 2.0,
+    "promises": {"manifold": "round-off", "energy": "bounded"},
+    "version": "0.1.0",
+}
+STATS = {
+    "steps": 63,
+    "rejected": 0,
+    "evaluations": 252,
+    "newton_iterations": 0.0,
+    "result": ph.Result.successful,
+    "t_reached": 2.0,
+    "wall_time_s": 0.01,
+    "compile_time_s": 0.5,
+}
+
+
+@pytest.fixture
+def spin_frames() -> Callable[..., Frames]:
+    return spinning
+
+
+@pytest.fixture
+def spin_solution() -> Solution:
+    return Solution(spinning(), dict(STATS), dict(META))

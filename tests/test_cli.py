@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import polhode as ph
+from polhode.cli import app
+from polhode.reproduction import Check, Outcome, registry
+
+FAST = ["run", "heavy-top", "--step", "1e-3", "--t1", "0.05"]
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+
+
+def polhode(*arguments):
+    command = [sys.executable, "-c", "from polhode.cli import main; main()", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_run_json_is_one_object_with_the_documented_keys(tmp_path):
+    done = polhode(*FAST, "--json", "--out", tmp_path / "run.zarr", "--set", "mass=14.5", "--integrator", "cf4")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    documented = (
+        "problem integrator t1 steps wall_time_s compile_time_s us_per_step final invariants residuals stats result"
+    )
+    assert set(documented.split()) <= set(found)
+    assert (found["problem"], found["integrator"], found["t1"], found["steps"]) == ("heavy-top", "cf4", 0.05, 50)
+    loaded = ph.load(tmp_path / "run.zarr")
+    assert loaded.meta["parameters"]["mass"] == 14.5
+    np.testing.assert_array_equal(found["final"]["centre_of_mass"], loaded.outputs["centre_of_mass"][-1])
+    energy = loaded.invariants["energy"]
+    assert found["invariants"]["energy"] == np.max(np.abs(energy - energy[0]))
+    assert found["residuals"]["manifold"] == np.max(loaded.residuals["manifold"])
+    assert found["us_per_step"] == pytest.approx(1e6 * found["wall_time_s"] / 50)
+    assert found["result"] == found["stats"]["result"] == "successful"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "heavy-tip"], "Did you mean `heavy-top`? Known: "),
+        (["run", "heavy-top", "--integrator", "rkmk44"], "Did you mean `rkmk4`? Known: "),
+        (["run", "heavy-top", "--step", "1e-3", "--rtol", "1e-6"], "not both"),
+        (["run", "heavy-top", "--step", "-1"], "`h` must be positive"),
+        (["run", "heavy-top", "--step", "5"], "larger than the span"),
+        (["run", "heavy-top", "--set", "mas=2"], "Did you mean `mass`?"),
+        (["run", "heavy-top", "--set", "mass"], "takes KEY=VALUE"),
+        (["run", "heavy-top", "--set", "mass=1", "--set", "mass=2"], "given twice"),
+        (["run", "heavy-top", "--step", "much"], "step"),
+        (["run"], "Missing argument"),
+        (["list", "cats"], "'problems'"),
+        (["convergence", "heavy-top", "--integrator", "rkmk4", "--steps", "1:2"], "H0:H1:N"),
+        (["convergence", "heavy-top", "--integrator", "rkmk4", "--steps", "1:0:3"], "positive step sizes"),
+        (["convergence", "heavy-top", "--integrator", "rkmk4", "--steps", "1e-2:1e-3:2", "--plot", "a.txt"], ".png"),
+        (["export", "nothing.zarr", "a.csv"], "is not a run of polhode"),
+        (["reproduce", "nothing"], "There is no experiment `nothing`"),
+        (["reproduce"], "name experiments"),
+    ],
+)
+def test_wrong_usage(arguments, said):
+    result = call(*arguments)
+    assert result.exit_code == 2
+    assert said in " ".join(result.stderr.replace("│", " ").split())
+    assert result.stdout == ""
+
+
+def test_wrong_usage_as_a_process():
+    done = polhode("run", "heavy-tip", "--json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Did you mean `heavy-top`?" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_run_prints_tables_and_says_what_it_chose():
+    result = call("run", "heavy-top", "--t1", "0.01")
+    assert result.exit_code == 0
+    assert "heavy-top: rkmk4 (recommended), h = 0.0001 (recommended), t = 0 … 0.01" in result.stderr
+    for word in ("centre of mass", "Audit", "manifold", "kept", "100 steps"):
+        assert word in result.stdout
+
+
+def test_quiet_is_quiet():
+    result = call(*FAST, "--quiet")
+    assert (result.exit_code, result.output) == (0, "")
+
+
+def test_a_failing_run_keeps_and_reports_what_was_computed(tmp_path):
+    # So large a step of a fast top overflows within a few steps.
+    arguments = ["run", "heavy-top", "--integrator", "rk4", "--step", "0.5", "--t1", "500"]
+    result = call(*arguments, "--json", "--out", tmp_path / "run.zarr")
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)
+    assert found["result"] == "nonfinite_state"
+    assert "nonfinite_state" in result.stderr
+    loaded = ph.load(tmp_path / "run.zarr")
+    assert loaded.stats["result"] is ph.Result.nonfinite_state
+    assert 0 < loaded.stats["t_reached"] < 500
+    assert np.isfinite(np.asarray(loaded.outputs["rotation"])).all()
+
+
+def test_out_replaces_runs_only_and_only_when_a_new_one_is_made(tmp_path):
+    path = tmp_path / "run.zarr"
+    assert call(*FAST, "--quiet", "--out", path).exit_code == 0
+    assert call(*FAST, "--step", "-1", "--out", path).exit_code == 2
+    assert len(ph.load(path).t) == 51
+    result = call(*FAST, "--save-every", "10", "--out", path)
+    assert result.exit_code == 0
+    assert "replaced the earlier run" in result.stderr
+    assert len(ph.load(path).t) == 6
+    assert [p.name for p in tmp_path.iterdir()] == ["run.zarr"]
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").write_text("mine")
+    result = call(*FAST, "--out", tmp_path / "folder")
+    assert result.exit_code == 1
+    assert "not a run of polhode" in result.stderr
+    assert (tmp_path / "folder" / "file").read_text() == "mine"
+
+
+def test_interrupted_runs_are_reported_and_kept(tmp_path):
+    command = [sys.executable, "-c", "from polhode.cli import main; main()", "run", "heavy-top", "--step", "1e-7"]
+    command += ["--t1", "1000", "--save-every", "10000", "--json", "--out", str(tmp_path / "run.zarr")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 60
+        frames = 0
+        while frames < 2 and time.monotonic() < deadline:
+            time.sleep(0.2)
+            try:
+                frames = len(ph.load(tmp_path / "run.zarr").t)
+            except ph.StoreError:
+                frames = 0
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 1, err
+    assert json.loads(out)["result"] == "interrupted"
+    assert "interrupted" in err
+    assert "Traceback" not in err
+    loaded = ph.load(tmp_path / "run.zarr")
+    assert loaded.stats["result"] is ph.Result.interrupted
+    assert len(loaded.t) >= 2
+
+
+def test_list():
+    for kind, some in (("problems", "heavy-top"), ("integrators", "rkmk4")):
+        assert some in call("list", kind).stdout
+        found = json.loads(call("list", kind, "--json").stdout)
+        assert some in found[kind]
+        assert set(found["details"]) == set(found[kind])
+    assert call("list", "experiments").exit_code == 0
+
+
+def test_convergence(tmp_path):
+    arguments = ["convergence", "heavy-top", "--integrator", "rkmk4,lie-midpoint", "--steps", "4e-3:1e-3:3"]
+    result = call(*arguments, "--t1", "0.1", "--json", "--plot", tmp_path / "orders.png")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["orders"]["rkmk4"]["centre_of_mass"] == pytest.approx(4, abs=0.3)
+    assert found["orders"]["lie-midpoint"]["centre_of_mass"] == pytest.approx(2, abs=0.3)
+    assert len(found["errors"]["rkmk4"]["rotation"]) == len(found["steps"]["rkmk4"]) == 3
+    assert (tmp_path / "orders.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_export(tmp_path):
+    call(*FAST, "--quiet", "--out", tmp_path / "run.zarr")
+    for ending in ("csv", "nc", "png", "html"):
+        result = call("export", tmp_path / "run.zarr", tmp_path / f"run.{ending}")
+        assert result.exit_code == 0, result.output
+        assert (tmp_path / f"run.{ending}").stat().st_size > 1000
+    assert call("export", tmp_path / "run.zarr", tmp_path / "run.xyz").exit_code == 2
+    assert call("export", tmp_path / "run.zarr", tmp_path / "no" / "run.csv").exit_code == 1
+
+
+def test_reproduce(tmp_path, monkeypatch):
+    toys = {
+        "900-1": registry.Experiment("900-1", "900", "Good", lambda: Outcome([Check("one", 1, 1, True)])),
+        "901-1": registry.Experiment("901-1", "901", "Bad", lambda: Outcome([Check("two", 2, 3, False)])),
+    }
+    monkeypatch.setattr(registry, "_experiments", lambda: toys)
+    result = call("reproduce", "--paper", "900", "--out", tmp_path / "good", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["checks"][0]["name"] == "one"
+    result = call("reproduce", "--all", "--out", tmp_path / "all")
+    assert result.exit_code == 1
+    assert "1 of 2 checks failed" in result.stderr
+    assert (tmp_path / "all" / "index.html").exists()

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import io
+
+import matplotlib
+import matplotlib.pyplot
+import numpy as np
+import pytest
+
+from polhode.solution import Frames, Solution
+from polhode.viewing import plots
+from polhode.viewing.series import charts
+
+
+def test_a_run_shows_outputs_drifts_residuals(spin_solution):
+    titles = [chart.title for chart in charts(spin_solution)]
+    assert titles == [
+        "energies · kinetic", "energies · potential", "nodes", "tip", "Drift of invariants", "Residuals", "Multipliers",
+    ]  # fmt: skip
+    figure = plots.run(spin_solution)
+    assert [axis.get_title("left") for axis in figure.axes] == titles
+    drift = figure.axes[4]
+    assert drift.get_yscale() == "log"
+    assert [line.get_label() for line in drift.lines] == ["energy", "momentum"]
+    expected = np.abs(spin_solution.invariants["energy"] - spin_solution.invariants["energy"][0])
+    drawn = drift.lines[0].get_ydata()
+    np.testing.assert_allclose(drawn[1:], expected[1:])
+    # Zero has no place on a logarithmic axis.
+    assert np.isnan(drawn[0])
+
+
+def test_adaptive_runs_show_their_steps(spin_solution):
+    t = np.array([0.0, 0.1, 0.3, 0.7])
+    frames = Frames(t, None, {}, {}, {}, None)
+    (chart,) = charts(Solution(frames, {}, {"rtol": 1e-6}))
+    np.testing.assert_allclose(chart.curves["step"], [0.1, 0.2, 0.4])
+    assert charts(Solution(frames, {}, {"h": 0.1})) == []
+    with pytest.raises(ValueError, match="nothing to draw"):
+        plots.run(Solution(frames, {}, {"h": 0.1}))
+
+
+def test_convergence_draws_a_triangle_for_each_order():
+    h = 2.0 ** -np.arange(3, 9)
+    curves = {"a": (h, h), "b": (h, 5 * h**4 + 1e-12), "c": (h, 2 * h**4), "d": (h, 0 * h)}
+    figure = plots.convergence(curves, "error of the tip")
+    (axis,) = figure.axes
+    assert axis.get_ylabel() == "error of the tip"
+    assert [text.get_text() for text in axis.texts] == ["1", "4"]
+    triangles = [line for line in axis.lines if line.get_label().startswith("_")]
+    for line, order in zip(triangles, [1, 4], strict=True):
+        x, y = np.log(line.get_xdata()), np.log(line.get_ydata())
+        assert (y[2] - y[0]) / (x[2] - x[0]) == pytest.approx(order)
+    figure.savefig(io.BytesIO(), format="png")
+
+
+def test_plotting_leaves_global_state_alone(spin_solution):
+    before = dict(matplotlib.rcParams)
+    plots.run(spin_solution)
+    plots.convergence({"a": (np.array([0.1, 0.2, 0.4]), np.array([1.0, 2.0, 4.0]))})
+    assert dict(matplotlib.rcParams) == before
+    assert matplotlib.pyplot.get_fignums() == []
