@@ -29,6 +29,14 @@ def test_a_run_shows_outputs_drifts_residuals(spin_solution):
     assert np.isnan(drawn[0])
 
 
+def test_of_many_points_the_last_one_is_shown(spin_solution):
+    tip = spin_solution.outputs["tip"]
+    frames = spin_solution.frames._replace(outputs={"positions": np.stack([0 * tip, 0 * tip, tip], axis=1)})
+    chart = charts(Solution(frames, {}, {}))[0]
+    assert chart.title == "positions, last of 3"
+    np.testing.assert_array_equal(chart.curves["y"], tip[:, 1])
+
+
 def test_adaptive_runs_show_their_steps(spin_solution):
     t = np.array([0.0, 0.1, 0.3, 0.7])
     frames = Frames(t, None, {}, {}, {}, None)

@@ -94,7 +94,7 @@ def _how(meta: Mapping[str, Any]) -> list[str]:
 def _facts(meta: Mapping[str, Any], stats: Mapping[str, Any]) -> list[tuple[str, Any]]:
     wanted = ("steps", "rejected", "evaluations", "newton_iterations", "t_reached", "wall_time_s", "compile_time_s")
     facts = [(key.removesuffix("_s").replace("_", " "), stats[key]) for key in wanted if stats.get(key)]
-    return facts + [(str(key), value) for key, value in meta.get("parameters", {}).items()]
+    return facts + [(str(key), value) for key, value in meta.get("parameters", {}).items() if value is not None]
 
 
 def _short(value: Any) -> str:

@@ -28,15 +28,12 @@ class Chart:
 
 
 def charts(solution: Solution) -> list[Chart]:
-    """The charts of a run: every output with few enough components, then drifts, residuals, steps, multipliers."""
+    """The charts of a run: outputs of few enough components, then drifts, residuals, steps, multipliers."""
     t = np.asarray(solution.t, dtype=float)
     _, leaves = layout.flatten(solution.frames)
     real = {name: np.asarray(x, dtype=float).reshape(len(t), -1) for name, x in leaves.items() if name != "time"}
-    found = [
-        Chart(_title(name), t, _components(leaves[name]))
-        for name, x in real.items()
-        if name.startswith("outputs.") and 0 < x.shape[1] <= _MOST_CURVES
-    ]
+    found = [_output(name, t, x) for name, x in leaves.items() if name.startswith("outputs.")]
+    found = [chart for chart in found if 0 < len(chart.curves) <= _MOST_CURVES]
     drifts = {_title(name): _largest(x - x[:1]) for name, x in real.items() if name.startswith("invariants.")}
     residuals = {_title(name): _largest(x) for name, x in real.items() if name.startswith("residuals.")}
     if drifts:
@@ -49,6 +46,14 @@ def charts(solution: Solution) -> list[Chart]:
     if multipliers is not None and 0 < multipliers.shape[1] <= _MOST_CURVES:
         found.append(Chart("Multipliers", t, {str(i): column for i, column in enumerate(multipliers.T)}))
     return found
+
+
+def _output(name: str, t: np.ndarray, values: np.ndarray) -> Chart:
+    count = values.shape[1] if values.ndim == 3 else 1
+    if count * values.shape[-1] > _MOST_CURVES and values.shape[2:] == (3,) and not name.endswith("rotation"):
+        # Of many points the last one, such as the end of a chain, stands for all.
+        return Chart(f"{_title(name)}, last of {count}", t, _components(values[:, -1]))
+    return Chart(_title(name), t, _components(values))
 
 
 def _components(values: np.ndarray) -> dict[str, np.ndarray]:

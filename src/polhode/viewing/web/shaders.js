@@ -35,7 +35,7 @@ void main() {
   vec2 across = length(d) > 1e-6 ? normalize(vec2(-d.y, d.x)) : vec2(0.0, 1.0);
   vec4 q = corner.x < 0.5 ? pa : pb;
   q.xy += across * corner.y * width / screen * q.w;
-  strength = corner.z > now + 1.0 ? 0.0 : 0.30 + 0.62 * exp(-5.0 * max(now - corner.z, 0.0) / count);
+  strength = corner.z > now + 1.0 ? 0.0 : 0.38 + 0.57 * exp(-5.0 * max(now - corner.z, 0.0) / count);
   gl_Position = q;
 }`;
 

@@ -1,6 +1,6 @@
 /** The three-dimensional view. `draw(k)` shows frame k, a fraction meaning a place between two frames. */
 function makeView(canvas, triad, scene, floats) {
-  const gl = canvas.getContext("webgl2", { antialias: true, alpha: true, stencil: true, premultipliedAlpha: false });
+  const gl = canvas.getContext("webgl2", { antialias: true, alpha: true, stencil: true });
   if (!gl) return null;
   const solid = program(gl, SOLID_VERTEX, SOLID_FRAGMENT);
   const ribbon = program(gl, RIBBON_VERTEX, RIBBON_FRAGMENT);
@@ -18,7 +18,7 @@ function makeView(canvas, triad, scene, floats) {
   }));
   const lines = scene.lines.map((line) => ({ ...line, colour: rgb(line.colour), places: floats(line.points) }));
   const [e1, e2, up] = frameOf(scene.up);
-  const floor = scene.floor, radius = scene.radius, thin = 0.012 * radius;
+  const floor = scene.floor, radius = scene.radius, thin = 0.007 * radius;
   const start = { azimuth: 0.9, height: 0.38, distance: radius / Math.sin(0.3) * 0.86, target: scene.centre };
   const view = { ...start };
 
