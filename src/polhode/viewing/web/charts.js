@@ -29,7 +29,9 @@ function makeChart(card, chart, floats, colours, seek) {
   for (const { values } of curves) for (const y of values) if (good(y)) { low = Math.min(low, value(y)); high = Math.max(high, value(y)); }
   const empty = low > high;
   if (empty) [low, high] = [-1, 1];
-  const room = Math.max(0.06 * (high - low), chart.log ? 0.3 : 1e-6 * Math.max(Math.abs(low), Math.abs(high), 1e-300) || 1e-12);
+  // A constant gets an axis on which its four digits differ from their neighbours.
+  const size = Math.max(Math.abs(low), Math.abs(high)), constant = high - low <= 1e-6 * size;
+  const room = chart.log ? Math.max(0.06 * (high - low), 0.3) : constant ? 0.005 * size || 1 : 0.06 * (high - low);
   low -= room; high += room;
   const t0 = t[0], t1 = t[t.length - 1] > t0 ? t[t.length - 1] : t0 + 1;
 
