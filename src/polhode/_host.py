@@ -69,18 +69,20 @@ def _run_block(
     every: Array,
     targets: Array | None,
     done: Array,
+    one: Array,
     capacity: int,
 ) -> tuple[Progress, _Buffer]:
     """Steps until `n_limit`, until `capacity` frames are saved, until the end or a failure.
 
     `targets` are the save times followed by t1, of which `done` lie behind; without them every `every`-th step and the
-    last one are saved.
+    last one are saved. `one` is 1 (see `_scalarise.Program`).
     """
 
     def run(p: Progress, n_stop: Array, *target: Array) -> Progress:
         return march(stepper, system, integrator, p, n_stop, *(target or (None,)))
 
-    on_scalars = scalarise(run, SCALAR_LIMIT)
+    on_scalars = scalarise(run, SCALAR_LIMIT, one_kernel=True)
+    interpolated = scalarise(lambda p, t: between(system, integrator, p, t, stepper.t1 - stepper.t0), SCALAR_LIMIT)
 
     def more(loop: tuple[Progress, _Buffer]) -> Array:
         p, buffer = loop
@@ -90,14 +92,14 @@ def _run_block(
     def body(loop: tuple[Progress, _Buffer]) -> tuple[Progress, _Buffer]:
         p, buffer = loop
         if targets is None:
-            p = on_scalars(p, jnp.minimum((p.n // every + 1) * every, n_limit))
+            p = on_scalars(one, p, jnp.minimum((p.n // every + 1) * every, n_limit))
             save = ((p.n % every == 0) | stepper.finished(p)) & (p.result == 0)
             t, state = p.t, p.carry.state
         else:
             t = targets[done + buffer.count]
-            p = on_scalars(p, n_limit, t)
+            p = on_scalars(one, p, n_limit, t)
             save = stepper.passed(p, t) & (p.result == 0)
-            state = between(system, integrator, p, t, stepper.t1 - stepper.t0)
+            state = interpolated(one, p, t)
         return p, _write(buffer, save, t, state, p.carry.multipliers)
 
     zeros = jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape), x.dtype), (p.carry.state, p.carry.multipliers))
@@ -105,7 +107,7 @@ def _run_block(
     if targets is not None:
         # After the last save time the run still goes on to t1.
         rest = jnp.where(done + buffer.count >= targets.shape[0] - 1, n_limit, p.n)
-        p = on_scalars(p, rest, targets[-1])
+        p = on_scalars(one, p, rest, targets[-1])
     return p, buffer
 
 
@@ -139,7 +141,7 @@ def run(
 
     p = _start(stepper, system, integrator, state0, saving.at is not None)
     block = lambda p, n_limit, done: _run_block(  # noqa: E731
-        stepper, system, integrator, p, jnp.asarray(n_limit), every, targets, jnp.asarray(done), capacity
+        stepper, system, integrator, p, jnp.asarray(n_limit), every, targets, jnp.asarray(done), np.ones(()), capacity
     )
     jax.block_until_ready(block(p, 0, 0))
     blocks: list[Frames] = []

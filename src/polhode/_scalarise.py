@@ -3,8 +3,9 @@
 XLA compiles a loop over a few scalars to straight machine code; the same loop over arrays of three or four
 elements pays for a buffer and a kernel at every concatenation. Measured on the heavy top with RKMK4: 1.6 µs a step
 on small arrays, 0.09 µs on scalars. So the driver traces one step on arrays, as the methods and systems are
-written, and `scalarise` replays that trace element by element: copying primitives (slices, stacks, transposes)
-vanish, products with structural zeros and ones are dropped, small matrix products are unrolled.
+written, and this module replays the trace element by element into a graph of scalar operations: copying primitives
+(slices, stacks, transposes) vanish, products with structural zeros and ones are dropped, small matrix products are
+unrolled, equal expressions are shared. The graph is then emitted as JAX scalar operations.
 
 Primitives without a rule here are bound on packed arrays, so every program runs; it is only not faster then.
 """
@@ -12,6 +13,7 @@ Primitives without a rule here are bound on packed arrays, so every program runs
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,9 +23,7 @@ import numpy as np
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend import core
 
-# An `Elements` is a NumPy object array with the shape of the value it stands for. Each element is either a NumPy
-# scalar (known while tracing) or a JAX scalar.
-Elements = np.ndarray
+from polhode._graph import Elements, Graph, Node, is_known
 
 _SUBCALLS = {
     "jit": "jaxpr",
@@ -53,33 +53,8 @@ _REDUCTIONS = {
     "reduce_or": "or",
 }
 
-_NUMPY: dict[str, Callable] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "div": lambda a, b: a // b if isinstance(a, np.integer) else a / b,
-    "neg": np.negative,
-    "max": np.maximum,
-    "min": np.minimum,
-    "abs": np.abs,
-    "sqrt": np.sqrt,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "not": np.invert,
-    "copy": lambda a: a,
-    "copy_p": lambda a: a,
-    "stop_gradient": lambda a: a,
-}
-
-
 class Program:
-    """`fun` traced once and replayed on flat lists of scalars.
+    """`fun` traced once, to be replayed on flat lists of scalars.
 
     **Arguments:**
 
@@ -91,30 +66,35 @@ class Program:
         self.closed, self.out_shape = jax.make_jaxpr(fun, return_shape=True)(*examples)
         self.cost = cost(self.closed.jaxpr)
 
-    def __call__(self, *args: Any) -> Any:
-        """The result on arrays, computed on scalars."""
-        outs = _evaluate(self.closed.jaxpr, self._consts(), [unpack(x) for x in jax.tree.leaves(args)])
-        packed = [pack(o, v.aval) for o, v in zip(outs, self.closed.jaxpr.outvars, strict=True)]
-        return jax.tree.unflatten(jax.tree.structure(self.out_shape), packed)
+    def __call__(self, flat: Sequence[Any], one: Any = None) -> list[jax.Array]:
+        """From the flat list of all argument elements to that of all result elements.
 
-    def on_scalars(self, flat: Sequence[Any]) -> list[jax.Array]:
-        """From the flat list of all argument elements to that of all result elements."""
+        `one` is a scalar that equals 1 when the program runs but that XLA does not know: see `Graph.emit`.
+        """
+        replay = _Replay(one)
         jaxpr = self.closed.jaxpr
-        outs = _evaluate(jaxpr, self._consts(), _restore(flat, [v.aval for v in jaxpr.invars]))
-        return flatten(outs, [v.aval for v in jaxpr.outvars])
-
-    def _consts(self) -> list[Elements]:
-        return [unpack(c) for c in self.closed.consts]
+        inputs = replay.restore(flat, [v.aval for v in jaxpr.invars])
+        outs = replay.evaluate(jaxpr, [replay.unpack(c) for c in self.closed.consts], inputs)
+        return replay.flatten(outs, [v.aval for v in jaxpr.outvars])
 
 
-def scalarise(fun: Callable, limit: float) -> Callable:
-    """`fun` with its arithmetic done on scalars, or `fun` itself if that takes more than `limit` operations."""
+def scalarise(fun: Callable, limit: float, one_kernel: bool = False) -> Callable:
+    """`fun` with its arithmetic done on scalars, or `fun` itself if that takes more than `limit` operations.
 
-    def scalarised(*args: Any) -> Any:
+    The result takes `one` (see `Program`) before the arguments of `fun`. `one_kernel` is for functions that consist of
+    a loop: see `_one_kernel`.
+    """
+
+    def scalarised(one: Any, *args: Any) -> Any:
         program = Program(fun, *args)
         if program.cost > limit:
             return fun(*args)
-        return join(_one_kernel(program.on_scalars, split(args)), program.out_shape)
+        flat = split(args)
+        if one_kernel:
+            outs = _one_kernel(lambda x: program(x[1:], x[0]), [one, *flat])
+        else:
+            outs = program(flat, one)
+        return join(outs, program.out_shape)
 
     return scalarised
 
@@ -123,23 +103,46 @@ def _one_kernel(fun: Callable, flat: list[jax.Array]) -> list[jax.Array]:
     """Have XLA's CPU backend compile `fun`, loops included, into one machine function.
 
     It does so by itself for loops that touch less than a kilobyte; a larger scalar loop would otherwise run as
-    hundreds of separately called kernels, ten to thirty times slower. Other backends ignore the attributes.
+    hundreds of separately called kernels, ten to thirty times slower. Other backends ignore the attributes. Setting
+    the environment variable POLHODE_ONE_KERNEL=0 leaves the choice to XLA.
     """
+    if os.environ.get("POLHODE_ONE_KERNEL") == "0":
+        return fun(flat)
+    # The inputs are returned as well: XLA aborts on a parameter that its own simplifications have left unused.
+    closed = jax.make_jaxpr(jax.jit(lambda x: [*fun(x), *x]))(flat)
+    (call,) = closed.eqns
+    # Bound here with its body already traced: only the call may carry the attributes, not what is inside.
     with set_xla_metadata(xla_cpu_small_call="true", inlineable="false"):
-        return jax.jit(fun)(flat)
+        known = dict(zip((*closed.jaxpr.constvars, *closed.jaxpr.invars), (*closed.consts, *flat), strict=True))
+        outs = call.primitive.bind(*(known[v] for v in call.invars), **call.params)
+    results = dict(zip(call.outvars, outs, strict=True))
+    outputs = closed.jaxpr.outvars[: -len(flat)]
+    return [v.val if isinstance(v, core.Literal) else results.get(v, known.get(v)) for v in outputs]
 
 
 def split(tree: Any) -> list[jax.Array]:
     """All elements of a pytree of arrays as one flat list of JAX scalars."""
     leaves = [jnp.asarray(x) for x in jax.tree.leaves(tree)]
-    return flatten([unpack(x) for x in leaves], leaves)
+    return [x[index] if x.shape else x for x in leaves for index in np.ndindex(x.shape)]
 
 
 def join(flat: Sequence[Any], like: Any) -> Any:
     """Inverse of `split` for a pytree of the structure of `like`."""
     leaves, structure = jax.tree.flatten(like)
-    parts = _restore(flat, leaves)
-    return jax.tree.unflatten(structure, [pack(p, x) for p, x in zip(parts, leaves, strict=True)])
+    arrays, at = [], 0
+    for leaf in leaves:
+        size = math.prod(leaf.shape)
+        arrays.append(_stack(flat[at : at + size], leaf))
+        at += size
+    return jax.tree.unflatten(structure, arrays)
+
+
+def _stack(scalars: Sequence[Any], aval: Any) -> jax.Array:
+    if aval.shape == ():
+        return jnp.asarray(scalars[0], dtype=aval.dtype)
+    if len(scalars) == 0:
+        return jnp.zeros(aval.shape, aval.dtype)
+    return jnp.stack([jnp.asarray(x, dtype=aval.dtype) for x in scalars]).reshape(aval.shape)
 
 
 def cost(jaxpr: core.Jaxpr) -> float:
@@ -169,184 +172,187 @@ def cost(jaxpr: core.Jaxpr) -> float:
     return total
 
 
-def unpack(x: Any) -> Elements:
-    """The elements of an array; constants stay known."""
-    shape = np.shape(x)
-    out = np.empty(shape, dtype=object)
-    if isinstance(x, np.ndarray | np.generic | float | int | bool):
-        known = np.asarray(x)
-        for index in np.ndindex(shape):
-            out[index] = known[index]
-    elif isinstance(x, jax.Array) or shape == ():
-        for index in np.ndindex(shape):
-            out[index] = x[index] if shape else x
-    else:
-        raise TypeError(f"cannot split {type(x)} into scalars")
-    return out
-
-
-def pack(elements: Elements, aval: Any) -> jax.Array:
-    """The array of given shape and dtype with these elements."""
-    if elements.shape == ():
-        return jnp.asarray(elements[()], dtype=aval.dtype)
-    if elements.size == 0:
-        return jnp.zeros(elements.shape, aval.dtype)
-    if all(_known(e) for e in elements.flat):
-        return jnp.asarray(elements.astype(aval.dtype))
-    return jnp.stack([jnp.asarray(e, dtype=aval.dtype) for e in elements.flat]).reshape(elements.shape)
-
-
-def _known(element: Any) -> bool:
-    return isinstance(element, np.generic)
-
-
 def _open(jaxpr: Any) -> tuple[core.Jaxpr, Sequence[Any]]:
     return (jaxpr.jaxpr, jaxpr.consts) if isinstance(jaxpr, core.ClosedJaxpr) else (jaxpr, ())
 
 
-def _evaluate(jaxpr: core.Jaxpr, consts: Sequence[Elements], args: Sequence[Elements]) -> list[Elements]:
-    env: dict[Any, Elements] = {}
-    env.update(zip(jaxpr.constvars, consts, strict=True))
-    env.update(zip(jaxpr.invars, args, strict=True))
+class _Replay:
+    """One replay of a trace into a graph."""
 
-    def read(atom: Any) -> Elements:
-        if isinstance(atom, core.Literal):
-            return unpack(np.asarray(atom.val, dtype=atom.aval.dtype))
-        return env[atom]
+    def __init__(self, one: Any) -> None:
+        self.graph = Graph(one)
 
-    for eqn in jaxpr.eqns:
-        inputs = [read(v) for v in eqn.invars]
-        for var, value in zip(eqn.outvars, _apply(eqn, inputs), strict=True):
-            env[var] = value
-    return [read(v) for v in jaxpr.outvars]
+    def evaluate(self, jaxpr: core.Jaxpr, consts: Sequence[Elements], args: Sequence[Elements]) -> list[Elements]:
+        env: dict[Any, Elements] = {}
+        env.update(zip(jaxpr.constvars, consts, strict=True))
+        env.update(zip(jaxpr.invars, args, strict=True))
 
+        def read(atom: Any) -> Elements:
+            if isinstance(atom, core.Literal):
+                return self.unpack(np.asarray(atom.val, dtype=atom.aval.dtype))
+            return env[atom]
 
-def _apply(eqn: Any, inputs: list[Elements]) -> Sequence[Elements]:
-    name, params = eqn.primitive.name, eqn.params
-    if name in _SUBCALLS:
-        inner, consts = _open(params[_SUBCALLS[name]])
-        return _evaluate(inner, [unpack(c) for c in consts], inputs)
-    if name in _MOVES:
-        moved = _MOVES[name](eqn, inputs)
-        if moved is not None:
-            return moved
-    elif name in _ELEMENTWISE:
-        return [_elementwise(eqn, inputs)]
-    elif name in _REDUCTIONS:
-        return [_reduce(_REDUCTIONS[name], params["axes"], inputs[0])]
-    elif name == "dot_general":
-        return [_dot_general(eqn, *inputs)]
-    elif name == "while":
-        return _while(eqn, inputs)
-    elif name == "cond":
-        return _cond(eqn, inputs)
-    return _foreign(eqn, inputs)
+        for eqn in jaxpr.eqns:
+            inputs = [read(v) for v in eqn.invars]
+            for var, value in zip(eqn.outvars, self._apply(eqn, inputs), strict=True):
+                env[var] = value
+        return [read(v) for v in jaxpr.outvars]
 
+    def unpack(self, x: Any) -> Elements:
+        """The elements of an array; constants stay known."""
+        shape = np.shape(x)
+        out = np.empty(shape, dtype=object)
+        known = np.asarray(x) if isinstance(x, np.ndarray | np.generic | float | int | bool) else None
+        for index in np.ndindex(shape):
+            out[index] = known[index] if known is not None else self.graph.leaf(x[index] if shape else x)
+        return out
 
-def _foreign(eqn: Any, inputs: list[Elements]) -> list[Elements]:
-    packed = [pack(x, v.aval) for x, v in zip(inputs, eqn.invars, strict=True)]
-    outs = eqn.primitive.bind(*packed, **eqn.params)
-    return [unpack(o) for o in (outs if eqn.primitive.multiple_results else [outs])]
+    def restore(self, flat: Sequence[Any], avals: Sequence[Any]) -> list[Elements]:
+        """Elements of the given shapes from one flat list of JAX scalars."""
+        out, at = [], 0
+        for aval in avals:
+            size = math.prod(aval.shape)
+            elements = np.empty(size, dtype=object)
+            for k in range(size):
+                elements[k] = self.graph.leaf(flat[at + k])
+            out.append(elements.reshape(aval.shape))
+            at += size
+        return out
 
+    def flatten(self, values: Sequence[Elements], avals: Sequence[Any]) -> list[jax.Array]:
+        """All elements as one flat list of JAX scalars."""
+        wanted = [e for v in values for e in v.flat]
+        dtypes = [a.dtype for v, a in zip(values, avals, strict=True) for _ in v.flat]
+        return [jnp.asarray(e, dtype=d) for e, d in zip(self.graph.emit(wanted), dtypes, strict=True)]
 
-# --- arithmetic ------------------------------------------------------------------------------------------------------
+    def _apply(self, eqn: Any, inputs: list[Elements]) -> Sequence[Elements]:
+        name, params = eqn.primitive.name, eqn.params
+        if name in _SUBCALLS:
+            inner, consts = _open(params[_SUBCALLS[name]])
+            return self.evaluate(inner, [self.unpack(c) for c in consts], inputs)
+        if name in _MOVES:
+            moved = _MOVES[name](eqn, inputs)
+            if moved is not None:
+                return moved
+        elif name in _ELEMENTWISE:
+            return [self._elementwise(eqn, inputs)]
+        elif name in _REDUCTIONS and inputs[0].size:
+            return [self._reduce(_REDUCTIONS[name], params["axes"], inputs[0])]
+        elif name == "dot_general":
+            return [self._dot_general(eqn, *inputs)]
+        elif name == "while":
+            return self._while(eqn, inputs)
+        elif name == "cond":
+            return self._cond(eqn, inputs)
+        return self._foreign(eqn, inputs)
 
+    def _foreign(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
+        packed = [_stack(self.flatten([x], [v.aval]), v.aval) for x, v in zip(inputs, eqn.invars, strict=True)]
+        outs = eqn.primitive.bind(*packed, **eqn.params)
+        return [self.unpack(o) for o in (outs if eqn.primitive.multiple_results else [outs])]
 
-def _elementwise(eqn: Any, inputs: list[Elements]) -> Elements:
-    shape, dtype = eqn.outvars[0].aval.shape, eqn.outvars[0].aval.dtype
-    out = np.empty(shape, dtype=object)
-    name, params = eqn.primitive.name, dict(eqn.params)
-    if "sharding" in params:
-        params["sharding"] = None
-    for index in np.ndindex(shape):
-        operands = [x[index] if x.shape else x[()] for x in inputs]
-        out[index] = _scalar_op(eqn.primitive, name, params, dtype, operands)
-    return out
+    def _elementwise(self, eqn: Any, inputs: list[Elements]) -> Elements:
+        shape, dtype = eqn.outvars[0].aval.shape, eqn.outvars[0].aval.dtype
+        out = np.empty(shape, dtype=object)
+        params = dict(eqn.params)
+        if "sharding" in params:
+            params["sharding"] = None
+        # Dimensions of size one are stretched, as the primitives themselves do.
+        inputs = [np.broadcast_to(x, shape) for x in inputs]
+        for index in np.ndindex(shape):
+            out[index] = self.graph.operation(eqn.primitive, params, dtype, [x[index] for x in inputs])
+        return out
 
+    def _reduce(self, name: str, axes: Sequence[int], x: Elements) -> Elements:
+        kept = [d for d in range(x.ndim) if d not in axes]
+        moved = x.transpose(*kept, *axes).reshape(*(x.shape[d] for d in kept), -1)
+        out = np.empty(moved.shape[:-1], dtype=object)
+        for index in np.ndindex(out.shape):
+            total = moved[index][0]
+            for term in moved[index][1:]:
+                total = self.graph.binary(name, total, term)
+            out[index] = total
+        return out
 
-def _scalar_op(primitive: Any, name: str, params: dict, dtype: Any, operands: list[Any]) -> Any:
-    if name == "select_n" and _known(operands[0]):
-        return operands[1 + int(operands[0])]
-    if name == "select_n" and all(o is operands[1] for o in operands[2:]):
-        return operands[1]
-    if all(_known(o) for o in operands):
-        if name == "convert_element_type":
-            return operands[0].astype(dtype)
-        if name == "integer_pow":
-            return dtype.type(operands[0] ** params["y"])
-        if name in _NUMPY:
-            return dtype.type(_NUMPY[name](*operands))
-    if name in ("add", "sub", "mul", "div") and np.issubdtype(dtype, np.floating):
-        short = _shortcut(name, *operands)
-        if short is not None:
-            return short
-    return primitive.bind(*operands, **params)
+    def _dot_general(self, eqn: Any, a: Elements, b: Elements) -> Elements:
+        (contract_a, contract_b), (batch_a, batch_b) = eqn.params["dimension_numbers"]
+        free_a = [d for d in range(a.ndim) if d not in (*contract_a, *batch_a)]
+        free_b = [d for d in range(b.ndim) if d not in (*contract_b, *batch_b)]
+        nbatch = math.prod(a.shape[d] for d in batch_a)
+        nfree_a = math.prod(a.shape[d] for d in free_a)
+        nfree_b = math.prod(b.shape[d] for d in free_b)
+        ncontract = math.prod(a.shape[d] for d in contract_a)
+        A = a.transpose(*batch_a, *free_a, *contract_a).reshape(nbatch, nfree_a, ncontract)
+        B = b.transpose(*batch_b, *free_b, *contract_b).reshape(nbatch, nfree_b, ncontract)
+        out = np.empty((nbatch, nfree_a, nfree_b), dtype=object)
+        binary = self.graph.binary
+        for n, i, j in np.ndindex(out.shape):
+            total: Any = np.float64(0.0)
+            for k in range(ncontract):
+                total = binary("add", total, binary("mul", A[n, i, k], B[n, j, k]))
+            out[n, i, j] = total
+        return out.reshape(eqn.outvars[0].aval.shape)
 
+    def _while(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
+        p = eqn.params
+        nc, nb = p["cond_nconsts"], p["body_nconsts"]
+        consts, start = inputs[: nc + nb], inputs[nc + nb :]
+        avals = [v.aval for v in eqn.outvars]
+        captured = self._captured(consts)
 
-def _shortcut(name: str, a: Any, b: Any) -> Any | None:
-    """Structural zeros and ones drop out; None if nothing can be saved."""
-    zero_a, zero_b = _known(a) and a == 0, _known(b) and b == 0
-    if name == "add":
-        return b if zero_a else a if zero_b else None
-    if name == "sub":
-        return a if zero_b else -b if zero_a else None
-    if name == "mul":
-        if zero_a or zero_b:
-            return np.float64(0.0)
-        return b if _known(a) and a == 1 else a if _known(b) and b == 1 else None
-    if zero_a and not zero_b:
-        return np.float64(0.0)
-    return a if _known(b) and b == 1 else None
+        def run(closed: Any, which: slice, flat: list[Any]) -> tuple[_Replay, list[Elements]]:
+            inner = _Replay(self.graph.one)
+            fixed = inner.adopt(captured[which])
+            carried = inner.restore(flat, avals)
+            return inner, inner.evaluate(closed.jaxpr, [inner.unpack(c) for c in closed.consts], [*fixed, *carried])
 
+        def cond(flat: list[Any]) -> jax.Array:
+            inner, outs = run(p["cond_jaxpr"], slice(0, nc), flat)
+            return inner.graph.emit([outs[0][()]])[0]
 
-def _binary(name: str, a: Any, b: Any) -> Any:
-    if _known(a) and _known(b):
-        return type(a)(_NUMPY[name](a, b))
-    if name in ("add", "mul"):
-        short = _shortcut(name, a, b)
-        if short is not None:
-            return short
-    return _BINARY[name](a, b)
+        def body(flat: list[Any]) -> list[jax.Array]:
+            inner, outs = run(p["body_jaxpr"], slice(nc, None), flat)
+            return inner.flatten(outs, avals)
 
+        return self.restore(jax.lax.while_loop(cond, body, self.flatten(start, avals)), avals)
 
-_BINARY: dict[str, Callable] = {
-    "add": jax.lax.add,
-    "mul": jax.lax.mul,
-    "max": jax.lax.max,
-    "min": jax.lax.min,
-    "and": jax.lax.bitwise_and,
-    "or": jax.lax.bitwise_or,
-}
+    def _cond(self, eqn: Any, inputs: list[Elements]) -> Sequence[Elements]:
+        index, *operands = inputs
+        branches = eqn.params["branches"]
+        if is_known(index[()]):
+            chosen = branches[int(index[()])]
+            return self.evaluate(chosen.jaxpr, [self.unpack(c) for c in chosen.consts], operands)
+        avals = [v.aval for v in eqn.outvars]
+        captured = self._captured(operands)
 
+        def run(branch: Any) -> list[jax.Array]:
+            inner = _Replay(self.graph.one)
+            outs = inner.evaluate(branch.jaxpr, [inner.unpack(c) for c in branch.consts], inner.adopt(captured))
+            return inner.flatten(outs, avals)
 
-def _reduce(name: str, axes: Sequence[int], x: Elements) -> Elements:
-    kept = [d for d in range(x.ndim) if d not in axes]
-    moved = x.transpose(*kept, *axes).reshape(*(x.shape[d] for d in kept), -1)
-    out = np.empty(moved.shape[:-1], dtype=object)
-    for index in np.ndindex(out.shape):
-        total = moved[index][0]
-        for term in moved[index][1:]:
-            total = _binary(name, total, term)
-        out[index] = total
-    return out
+        (which,) = self.graph.emit([index[()]])
+        flat = jax.lax.switch(jnp.asarray(which, jnp.int32), [lambda b=b: run(b) for b in branches])
+        return self.restore(flat, avals)
 
+    def _captured(self, values: Sequence[Elements]) -> list[Elements]:
+        """The same elements as known scalars and JAX scalars, ready to be used in another graph."""
+        out = []
+        for value in values:
+            copy = np.empty(value.shape, dtype=object)
+            for index, scalar in zip(np.ndindex(value.shape), self.graph.emit(list(value.flat)), strict=True):
+                copy[index] = scalar
+            out.append(copy)
+        return out
 
-def _dot_general(eqn: Any, a: Elements, b: Elements) -> Elements:
-    (contract_a, contract_b), (batch_a, batch_b) = eqn.params["dimension_numbers"]
-    free_a = [d for d in range(a.ndim) if d not in (*contract_a, *batch_a)]
-    free_b = [d for d in range(b.ndim) if d not in (*contract_b, *batch_b)]
-    shape = eqn.outvars[0].aval.shape
-    nbatch = math.prod(a.shape[d] for d in batch_a)
-    ncontract = math.prod(a.shape[d] for d in contract_a)
-    A = a.transpose(*batch_a, *free_a, *contract_a).reshape(nbatch, -1, ncontract)
-    B = b.transpose(*batch_b, *free_b, *contract_b).reshape(nbatch, -1, ncontract)
-    out = np.empty((nbatch, A.shape[1], B.shape[1]), dtype=object)
-    for n, i, j in np.ndindex(out.shape):
-        total: Any = np.float64(0.0)
-        for k in range(ncontract):
-            total = _binary("add", total, _binary("mul", A[n, i, k], B[n, j, k]))
-        out[n, i, j] = total
-    return out.reshape(shape)
+    def adopt(self, values: Sequence[Elements]) -> list[Elements]:
+        """Elements of this graph from `_captured` ones."""
+        out = []
+        for value in values:
+            copy = np.empty(value.shape, dtype=object)
+            for index in np.ndindex(value.shape):
+                copy[index] = value[index] if is_known(value[index]) else self.graph.leaf(value[index])
+            out.append(copy)
+        return out
 
 
 # --- copying: nothing is left of these in the compiled step ------------------------------------------------------------
@@ -369,7 +375,7 @@ def _slice(eqn: Any, inputs: list[Elements]) -> list[Elements]:
 
 def _dynamic_slice(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
     x, *starts = inputs
-    if not all(_known(s[()]) for s in starts):
+    if not all(is_known(s[()]) for s in starts):
         return None
     sizes = eqn.params["slice_sizes"]
     begin = [min(max(int(s[()]), 0), n - m) for s, n, m in zip(starts, x.shape, sizes, strict=True)]
@@ -395,7 +401,7 @@ def _pad(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
 def _gather(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
     """Known indices: gather the positions instead of the values."""
     x, indices = inputs
-    if not all(_known(i) for i in indices.flat):
+    if not all(is_known(i) for i in indices.flat):
         return None
     positions = np.arange(1, x.size + 1, dtype=np.int64).reshape(x.shape)
     with jax.ensure_compile_time_eval():
@@ -412,9 +418,11 @@ _MOVES: dict[str, Callable[[Any, list[Elements]], list[Elements] | None]] = {
     "squeeze": lambda e, x: [x[0].reshape(e.outvars[0].aval.shape)],
     "expand_dims": lambda e, x: [x[0].reshape(e.outvars[0].aval.shape)],
     "concatenate": lambda e, x: [np.concatenate(x, axis=e.params["dimension"])],
+    "stack": lambda e, x: [np.stack(x, axis=e.params["axis"])],
+    "unstack": lambda e, x: [np.take(x[0], i, axis=e.params["axis"]) for i in range(x[0].shape[e.params["axis"]])],
     "rev": lambda e, x: [np.flip(x[0], e.params["dimensions"])],
     "iota": lambda e, x: [
-        unpack(np.broadcast_to(_iota(e), e.outvars[0].aval.shape).astype(e.outvars[0].aval.dtype))
+        _constants(np.broadcast_to(_iota(e), e.outvars[0].aval.shape).astype(e.outvars[0].aval.dtype))
     ],
     "slice": _slice,
     "dynamic_slice": _dynamic_slice,
@@ -429,53 +437,8 @@ def _iota(eqn: Any) -> np.ndarray:
     return np.arange(shape[dimension]).reshape([-1 if d == dimension else 1 for d in range(len(shape))])
 
 
-# --- control flow ----------------------------------------------------------------------------------------------------
-
-
-def _while(eqn: Any, inputs: list[Elements]) -> list[Elements]:
-    p = eqn.params
-    nc, nb = p["cond_nconsts"], p["body_nconsts"]
-    cond_consts, body_consts, start = inputs[:nc], inputs[nc : nc + nb], inputs[nc + nb :]
-    avals = [v.aval for v in eqn.outvars]
-    cond, body = p["cond_jaxpr"], p["body_jaxpr"]
-
-    def run(closed: Any, consts: list[Elements], flat: list[Any]) -> list[Elements]:
-        return _evaluate(closed.jaxpr, [unpack(c) for c in closed.consts], [*consts, *_restore(flat, avals)])
-
-    flat = jax.lax.while_loop(
-        lambda flat: run(cond, cond_consts, flat)[0][()],
-        lambda flat: flatten(run(body, body_consts, flat), avals),
-        flatten(start, avals),
-    )
-    return _restore(flat, avals)
-
-
-def _cond(eqn: Any, inputs: list[Elements]) -> Sequence[Elements]:
-    index, *operands = inputs
-    branches = eqn.params["branches"]
-
-    def run(branch: Any) -> list[Elements]:
-        return _evaluate(branch.jaxpr, [unpack(c) for c in branch.consts], operands)
-
-    if _known(index[()]):
-        return run(branches[int(index[()])])
-    avals = [v.aval for v in eqn.outvars]
-    flat = jax.lax.switch(jnp.asarray(index[()], jnp.int32), [lambda b=b: flatten(run(b), avals) for b in branches])
-    return _restore(flat, avals)
-
-
-def flatten(values: Sequence[Elements], avals: Sequence[Any]) -> list[jax.Array]:
-    """All elements in one list of JAX scalars, so that they can be carried by a loop."""
-    return [jnp.asarray(e, dtype=a.dtype) for v, a in zip(values, avals, strict=True) for e in v.flat]
-
-
-def _restore(flat: Sequence[Any], avals: Sequence[Any]) -> list[Elements]:
-    out, at = [], 0
-    for aval in avals:
-        size = math.prod(aval.shape)
-        elements = np.empty(size, dtype=object)
-        for k in range(size):
-            elements[k] = flat[at + k]
-        out.append(elements.reshape(aval.shape))
-        at += size
+def _constants(x: np.ndarray) -> Elements:
+    out = np.empty(x.shape, dtype=object)
+    for index in np.ndindex(x.shape):
+        out[index] = x[index]
     return out

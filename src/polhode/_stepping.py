@@ -68,10 +68,10 @@ class AbstractStepper(eqx.Module):
         zero = jnp.zeros((), jnp.int64)
         return Progress(
             n=zero,
-            t=self.t0,
+            t=_strong(self.t0),
             h=h,
             carry=carry,
-            t_before=self.t0 if keep_previous else None,
+            t_before=_strong(self.t0) if keep_previous else None,
             before=carry if keep_previous else None,
             rejected=zero,
             newton=zero,

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from polhode._host import SCALAR_LIMIT, Saving
-from polhode._scalarise import Program, join, split
+from polhode._host import Saving
 from polhode._stepping import AbstractStepper, ConstantSteps, ControlledSteps, Progress, accept, _outcome
 from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.observing import Observer
@@ -22,6 +22,7 @@ from polhode.systems.base import AbstractSystem
 Step = Callable[[Progress, Any], Progress]
 
 
+@eqx.filter_jit
 def run(
     stepper: AbstractStepper,
     system: AbstractSystem,
@@ -29,7 +30,7 @@ def run(
     state0: Any,
     observer: Observer,
     saving: Saving,
-    max_steps: int,
+    count: int,
 ) -> tuple[Frames, Progress]:
     """The whole run as one expression.
 
@@ -38,12 +39,10 @@ def run(
     saved.
     """
     if isinstance(stepper, ConstantSteps):
-        count = int(stepper.count)
         n = jnp.arange(count)
         xs = (stepper.t0 + n * stepper.h, jnp.broadcast_to(stepper.h, (count,)), jnp.ones(count, bool))
     else:
-        xs, found = _find_steps(stepper, system, integrator, state0, max_steps)
-        count = max_steps
+        xs, found = _find_steps(stepper, system, integrator, state0, count)
     start = stepper.start(system, integrator, state0, keep_previous=False)
     start = start._replace(h=jax.lax.stop_gradient(start.h))
 
@@ -87,32 +86,25 @@ def _at_steps(step: Step, p: Progress, xs: Any, count: int, every: int | None) -
 
 
 def _scan(step: Step, p: Progress, xs: Any, emit: bool) -> tuple[Progress, Carry | None]:
-    """A scan on scalars with square-root checkpointing; with `emit`, also the carries after each step."""
-    example = jax.tree.map(lambda x: x[0], xs)
-    program = Program(step, p, example)
-    if program.cost <= SCALAR_LIMIT:
-        enter, leave = split, lambda flat: join(flat, p)
-        one = lambda flat, x: program.on_scalars([*flat, *split(x)])  # noqa: E731
-    else:
-        enter, leave, one = (lambda p: p), (lambda p: p), step
+    """A scan with square-root checkpointing; with `emit`, also the carries after each step."""
 
-    def body(flat: Any, x: Any) -> tuple[Any, Any]:
-        flat = jax.checkpoint(one)(flat, x)
-        return flat, (leave(flat).carry if emit else None)
+    def body(p: Progress, x: Any) -> tuple[Progress, Any]:
+        p = jax.checkpoint(step)(p, x)
+        return p, (p.carry if emit else None)
 
-    def chunk(flat: Any, x: Any) -> tuple[Any, Any]:
-        return jax.lax.scan(body, flat, x)
+    def chunk(p: Progress, x: Any) -> tuple[Progress, Any]:
+        return jax.lax.scan(body, p, x)
 
     count = len(jax.tree.leaves(xs)[0])
     size = max(1, math.isqrt(count))
     whole = count // size
     head = jax.tree.map(lambda x: x[: whole * size].reshape(whole, size, *x.shape[1:]), xs)
-    flat, carries = jax.lax.scan(jax.checkpoint(chunk), enter(p), head)
+    p, carries = jax.lax.scan(jax.checkpoint(chunk), p, head)
     carries = jax.tree.map(lambda x: x.reshape(whole * size, *x.shape[2:]), carries)
     if count % size:
-        flat, rest = chunk(flat, jax.tree.map(lambda x: x[whole * size :], xs))
+        p, rest = chunk(p, jax.tree.map(lambda x: x[whole * size :], xs))
         carries = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), carries, rest)
-    return leave(flat), carries
+    return p, carries
 
 
 def _interpolated(

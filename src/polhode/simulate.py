@@ -88,7 +88,8 @@ def simulate(
     meta = task.describe(how, observer)
     if traced:
         _check_traced(stepper, saving, store)
-        frames, p = _traced.run(stepper, system, method, state, observer, saving, limit)
+        count = int(stepper.count) if isinstance(stepper, ConstantSteps) else limit
+        frames, p = _traced.run(stepper, system, method, state, observer, saving, count)
         return Solution(frames, _stats(p, method, p.result, {}), meta)
 
     with _store(store, meta) as run_store, _bar(progress, task) as show:
@@ -232,8 +233,7 @@ def _stepper(
             raise ValueError(f"`h` = {h:g} is larger than the span {span:g} from t0 to t1; take a smaller step.")
         count = math.ceil(span / h * (1 - 1e-12))
         step = (t1 - t0) / count
-        arrays = (jnp.asarray(x, jnp.float64) for x in (t0, t1, step))
-        return ConstantSteps(*arrays, jnp.asarray(count, jnp.int64)), {"h": step}
+        return ConstantSteps(*map(np.asarray, (t0, t1, step, count))), {"h": step}
     if task.integrator.error_order is None:
         able = [n for n in integrators.names() if integrators.get(n).error_order is not None]
         raise ValueError(
@@ -244,8 +244,8 @@ def _stepper(
     atol = rtol / 100 if atol is None else _time("atol", atol)
     if rtol < 0 or atol < 0 or rtol + atol == 0:
         raise ValueError(f"`rtol` and `atol` must not be negative and not both zero, got {rtol:g} and {atol:g}.")
-    start, end, *tolerances = (jnp.asarray(x, jnp.float64) for x in (t0, t1, rtol, atol))
-    stepper = ControlledSteps(start, end, Tolerances(*tolerances), control, jnp.asarray(max_steps, jnp.int64))
+    start, end, *tolerances = map(np.asarray, (t0, t1, rtol, atol))
+    stepper = ControlledSteps(start, end, Tolerances(*tolerances), control, np.asarray(max_steps))
     return stepper, {"rtol": rtol, "atol": atol}
 
 

@@ -1,0 +1,196 @@
+"""Graphs of scalar operations: folding, sharing, and emission in pieces that XLA compiles well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+Elements = np.ndarray
+"""A NumPy object array with the shape of the value it stands for. Each element is a NumPy scalar, known while tracing,
+or a `Node`."""
+
+_SMALL = 10_000
+"""Copies of operations that XLA may make before cuts pay; LLVM removes that many by itself."""
+
+_CUT_ABOVE = 32
+"""Operations behind a value used more than once, from which on it is computed only once."""
+
+_NUMPY: dict[str, Callable] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": lambda a, b: a // b if isinstance(a, np.integer) else a / b,
+    "neg": np.negative,
+    "max": np.maximum,
+    "min": np.minimum,
+    "abs": np.abs,
+    "sqrt": np.sqrt,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "not": np.invert,
+    "copy": lambda a: a,
+    "copy_p": lambda a: a,
+    "stop_gradient": lambda a: a,
+}
+
+_PRIMITIVES = {
+    "add": jax.lax.add_p,
+    "mul": jax.lax.mul_p,
+    "max": jax.lax.max_p,
+    "min": jax.lax.min_p,
+    "and": jax.lax.and_p,
+    "or": jax.lax.or_p,
+}
+
+
+def is_known(element: Any) -> bool:
+    """Whether the value of an element is known while tracing."""
+    return isinstance(element, np.generic)
+
+
+class Node:
+    """A scalar that is known only when the program runs."""
+
+    __slots__ = ("dtype", "operands", "params", "primitive", "value")
+
+    def __init__(self, primitive: Any, params: dict, operands: tuple, dtype: Any, value: Any = None) -> None:
+        self.dtype = dtype
+        self.primitive = primitive
+        self.params = params
+        self.operands = operands
+        self.value = value
+
+
+class Graph:
+    """Scalar expressions under construction; equal ones are one node.
+
+    **Arguments:**
+
+    - `one`: see `emit`; None leaves large graphs uncut.
+    """
+
+    def __init__(self, one: Any) -> None:
+        self.one = one
+        self._nodes: dict[Any, Node] = {}
+
+    def leaf(self, value: Any) -> Node:
+        """The node of a JAX scalar."""
+        key = ("leaf", id(value))
+        if key not in self._nodes:
+            self._nodes[key] = Node(None, {}, (), value.dtype, value)
+        return self._nodes[key]
+
+    def operation(self, primitive: Any, params: dict, dtype: Any, operands: Sequence[Any]) -> Any:
+        """A node, or a known scalar or an operand where that is all that is left of the operation."""
+        name = primitive.name
+        if name == "select_n" and is_known(operands[0]):
+            return operands[1 + int(operands[0])]
+        if name == "select_n" and all(o is operands[1] for o in operands[2:]):
+            return operands[1]
+        if all(is_known(o) for o in operands):
+            if name == "convert_element_type":
+                return operands[0].astype(dtype)
+            if name == "integer_pow":
+                return dtype.type(operands[0] ** params["y"])
+            if name in _NUMPY:
+                return dtype.type(_NUMPY[name](*operands))
+        if np.issubdtype(dtype, np.floating):
+            short = self._shortcut(name, *operands) if name in ("add", "sub", "mul", "div") else None
+            if short is not None:
+                return short
+        return self._node(primitive, params, tuple(operands), dtype)
+
+    def binary(self, name: str, a: Any, b: Any) -> Any:
+        """a + b and the like, for sums and products."""
+        if is_known(a) and is_known(b):
+            return type(a)(_NUMPY[name](a, b))
+        short = self._shortcut(name, a, b) if name in ("add", "mul") else None
+        return short if short is not None else self._node(_PRIMITIVES[name], {}, (a, b), a.dtype)
+
+    def _shortcut(self, name: str, a: Any, b: Any) -> Any | None:
+        """Structural zeros and ones drop out; None if nothing can be saved."""
+        zero_a, zero_b = is_known(a) and a == 0, is_known(b) and b == 0
+        if name == "add":
+            return b if zero_a else a if zero_b else None
+        if name == "sub":
+            return a if zero_b else self._node(jax.lax.neg_p, {}, (b,), b.dtype) if zero_a else None
+        if name == "mul":
+            if zero_a or zero_b:
+                return np.float64(0.0)
+            return b if is_known(a) and a == 1 else a if is_known(b) and b == 1 else None
+        if zero_a and not zero_b:
+            return np.float64(0.0)
+        return a if is_known(b) and b == 1 else None
+
+    def _node(self, primitive: Any, params: dict, operands: tuple, dtype: Any) -> Node:
+        identity = tuple((o.dtype, o.item()) if is_known(o) else id(o) for o in operands)
+        key = (primitive, tuple((k, str(v)) for k, v in params.items()), identity)
+        if key not in self._nodes:
+            self._nodes[key] = Node(primitive, params, operands, dtype)
+        return self._nodes[key]
+
+    def emit(self, wanted: Sequence[Any]) -> list[Any]:
+        """JAX scalars (or known ones) for these elements.
+
+        XLA copies every operation into the kernel of every value that needs it, so a graph with many outputs grows by
+        that factor. It never copies divisions. So in large graphs a value that is used more than once and has much
+        behind it is divided by `one`, a 1 that XLA does not know to be 1: exact, and computed once.
+        """
+        order = _sorted([e for e in wanted if isinstance(e, Node)])
+        cuts = self._cuts(order, wanted) if self.one is not None else frozenset()
+        for node in order:
+            operands = (o.value if isinstance(o, Node) else o for o in node.operands)
+            node.value = node.primitive.bind(*operands, **node.params)
+            if node in cuts:
+                node.value = jax.lax.div(node.value, self.one)
+        return [e.value if isinstance(e, Node) else e for e in wanted]
+
+    def _cuts(self, order: list[Node], wanted: Sequence[Any]) -> frozenset[Node]:
+        """Nodes that are to be computed only once."""
+        uses = dict.fromkeys(order, 0)
+        for node in order:
+            for operand in set(node.operands):
+                if operand in uses:
+                    uses[operand] += 1
+        for cut_above in (None, _CUT_ABOVE):
+            cuts, behind, total = set(), {}, 0
+            for k, node in enumerate(order):
+                mask = 1 << k
+                for operand in node.operands:
+                    mask |= behind.get(operand, 0)
+                size = mask.bit_count()
+                if cut_above and uses[node] > 1 and size > cut_above and node.dtype == self.one.dtype:
+                    cuts.add(node)
+                    total += size
+                    mask = 0
+                behind[node] = mask
+            total += sum(behind[e].bit_count() for e in {e for e in wanted if isinstance(e, Node)} if e in behind)
+            if total <= _SMALL:
+                break
+        return frozenset(cuts)
+
+
+def _sorted(roots: Sequence[Node]) -> list[Node]:
+    """The nodes behind `roots` that have no value yet, operands first."""
+    order: list[Node] = []
+    seen: set[Node] = set()
+    for root in roots:
+        stack = [(root, False)]
+        while stack:
+            node, expanded = stack.pop()
+            if expanded:
+                order.append(node)
+            elif node not in seen and node.value is None:
+                seen.add(node)
+                stack.append((node, True))
+                stack.extend((o, False) for o in node.operands if isinstance(o, Node) and o.value is None)
+    return order
