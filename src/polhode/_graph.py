@@ -42,14 +42,16 @@ _NUMPY: dict[str, Callable] = {
     "stop_gradient": lambda a: a,
 }
 
-_PRIMITIVES = {
-    "add": jax.lax.add_p,
-    "mul": jax.lax.mul_p,
-    "max": jax.lax.max_p,
-    "min": jax.lax.min_p,
-    "and": jax.lax.and_p,
-    "or": jax.lax.or_p,
-}
+def _equation(function: Callable, *examples: Any) -> tuple[Any, dict]:
+    """The primitive behind a function of `jax.lax`, with its parameters."""
+    (eqn,) = jax.make_jaxpr(function)(*examples).eqns
+    return eqn.primitive, eqn.params
+
+
+_BINARY = {name: _equation(getattr(jax.lax, name), 1.0, 1.0) for name in ("add", "mul", "max", "min")}
+_BINARY["and"] = _equation(jax.lax.bitwise_and, True, True)
+_BINARY["or"] = _equation(jax.lax.bitwise_or, True, True)
+_NEGATION = _equation(jax.lax.neg, 1.0)
 
 
 def is_known(element: Any) -> bool:
@@ -114,7 +116,7 @@ class Graph:
         if is_known(a) and is_known(b):
             return type(a)(_NUMPY[name](a, b))
         short = self._shortcut(name, a, b) if name in ("add", "mul") else None
-        return short if short is not None else self._node(_PRIMITIVES[name], {}, (a, b), a.dtype)
+        return short if short is not None else self._node(*_BINARY[name], (a, b), a.dtype)
 
     def _shortcut(self, name: str, a: Any, b: Any) -> Any | None:
         """Structural zeros and ones drop out; None if nothing can be saved."""
@@ -122,7 +124,7 @@ class Graph:
         if name == "add":
             return b if zero_a else a if zero_b else None
         if name == "sub":
-            return a if zero_b else self._node(jax.lax.neg_p, {}, (b,), b.dtype) if zero_a else None
+            return a if zero_b else self._node(*_NEGATION, (b,), b.dtype) if zero_a else None
         if name == "mul":
             if zero_a or zero_b:
                 return np.float64(0.0)

@@ -29,6 +29,7 @@ SCALAR_LIMIT = 12_000
 _BLOCK_SECONDS = 0.2
 _BUFFER_FLOATS = 2_000_000
 _BUFFER_FRAMES = 4096
+_OBSERVED_ROWS = 512
 
 
 class Saving(NamedTuple):
@@ -145,9 +146,10 @@ def run(
     )
     jax.block_until_ready(block(p, 0, 0))
     blocks: list[Frames] = []
+    rows = min(capacity, _OBSERVED_ROWS)
 
     def keep(t: Any, state: Any, multipliers: Any) -> Result:
-        frames = observer.frames(t, state, multipliers)
+        frames = observer.frames(t, state, multipliers, rows)
         blocks.append(frames)
         return on_frames(frames)
 
@@ -155,7 +157,7 @@ def run(
     if saving.at is None:
         stop = keep(*jax.tree.map(lambda x: np.asarray(x)[None], (p.t, p.carry.state, p.carry.multipliers)))
     else:
-        observer.compile(capacity, p.carry.state, p.carry.multipliers)
+        observer.empty(p.carry.state, rows)
     compile_time = time.perf_counter() - began
 
     done, per_block, began = 0, 256, time.perf_counter()
@@ -180,7 +182,7 @@ def run(
         # The last good state, so that the failure can be looked at.
         keep(*jax.tree.map(lambda x: np.asarray(x)[None], (p.t, p.carry.state, p.carry.multipliers)))
     wall_time = time.perf_counter() - began
-    frames = jax.tree.map(lambda *parts: np.concatenate(parts), *blocks) if blocks else observer.empty(state0)
+    frames = jax.tree.map(lambda *parts: np.concatenate(parts), *blocks) if blocks else observer.empty(state0, rows)
     return Outcome(frames, p._replace(result=np.int32(code)), wall_time, compile_time)
 
 

@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from polhode._host import Saving
+from polhode._host import SCALAR_LIMIT, Saving
+from polhode._scalarise import Program, join, split
 from polhode._stepping import AbstractStepper, ConstantSteps, ControlledSteps, Progress, accept, _outcome
 from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.observing import Observer
@@ -31,6 +32,7 @@ def run(
     observer: Observer,
     saving: Saving,
     count: int,
+    one: Array,
 ) -> tuple[Frames, Progress]:
     """The whole run as one expression.
 
@@ -55,24 +57,24 @@ def run(
         return jax.tree.map(lambda a, b: jnp.where(active, a, b), moved, p)
 
     if saving.at is not None:
-        p, carries = _scan(step, start, xs, emit=True)
+        p, carries = _scan(one, step, start, xs, emit=True)
         t, state, multipliers = _interpolated(system, integrator, start, carries, xs, count, saving.at)
     else:
-        p, t, state, multipliers = _at_steps(step, start, xs, count, saving.every)
+        p, t, state, multipliers = _at_steps(one, step, start, xs, count, saving.every)
     if not isinstance(stepper, ConstantSteps):
         p = p._replace(rejected=found.rejected, result=jnp.where(found.result != 0, found.result, p.result))
     outputs, invariants, residuals = jax.vmap(observer)(t, state)
     return Frames(t, state, outputs, invariants, residuals, multipliers), p
 
 
-def _at_steps(step: Step, p: Progress, xs: Any, count: int, every: int | None) -> tuple[Progress, Array, Any, Any]:
+def _at_steps(one: Array, step: Step, p: Progress, xs: Any, count: int, every: int | None) -> tuple[Progress, Array, Any, Any]:
     """Frames at the start, every `every` steps and at the end."""
     every = min(every or count, count)
     whole = count // every
     frames = [jax.tree.map(lambda x: x[None], (p.t, p.carry.state, p.carry.multipliers))]
 
     def interval(p: Progress, x: Any) -> tuple[Progress, Any]:
-        p, _ = _scan(step, p, x, emit=False)
+        p, _ = _scan(one, step, p, x, emit=False)
         return p, (p.t, p.carry.state, p.carry.multipliers)
 
     chunks = jax.tree.map(lambda x: x[: whole * every].reshape(whole, every, *x.shape[1:]), xs)
@@ -85,26 +87,32 @@ def _at_steps(step: Step, p: Progress, xs: Any, count: int, every: int | None) -
     return p, t, state, multipliers
 
 
-def _scan(step: Step, p: Progress, xs: Any, emit: bool) -> tuple[Progress, Carry | None]:
-    """A scan with square-root checkpointing; with `emit`, also the carries after each step."""
+def _scan(one: Array, step: Step, p: Progress, xs: Any, emit: bool) -> tuple[Progress, Carry | None]:
+    """A scan on scalars with square-root checkpointing; with `emit`, also the carries after each step."""
+    program = Program(step, p, jax.tree.map(lambda x: x[0], xs))
+    if program.cost <= SCALAR_LIMIT:
+        enter, leave = split, lambda flat: join(flat, p)
+        advance = lambda flat, x: program([*flat, *split(x)], one)  # noqa: E731
+    else:
+        enter, leave, advance = (lambda p: p), (lambda p: p), step
 
-    def body(p: Progress, x: Any) -> tuple[Progress, Any]:
-        p = jax.checkpoint(step)(p, x)
-        return p, (p.carry if emit else None)
+    def body(flat: Any, x: Any) -> tuple[Any, Any]:
+        flat = jax.checkpoint(advance)(flat, x)
+        return flat, (leave(flat).carry if emit else None)
 
-    def chunk(p: Progress, x: Any) -> tuple[Progress, Any]:
-        return jax.lax.scan(body, p, x)
+    def chunk(flat: Any, x: Any) -> tuple[Any, Any]:
+        return jax.lax.scan(body, flat, x)
 
     count = len(jax.tree.leaves(xs)[0])
     size = max(1, math.isqrt(count))
     whole = count // size
     head = jax.tree.map(lambda x: x[: whole * size].reshape(whole, size, *x.shape[1:]), xs)
-    p, carries = jax.lax.scan(jax.checkpoint(chunk), p, head)
+    flat, carries = jax.lax.scan(jax.checkpoint(chunk), enter(p), head)
     carries = jax.tree.map(lambda x: x.reshape(whole * size, *x.shape[2:]), carries)
     if count % size:
-        p, rest = chunk(p, jax.tree.map(lambda x: x[whole * size :], xs))
+        flat, rest = chunk(flat, jax.tree.map(lambda x: x[whole * size :], xs))
         carries = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), carries, rest)
-    return p, carries
+    return leave(flat), carries
 
 
 def _interpolated(

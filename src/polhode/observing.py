@@ -37,23 +37,18 @@ class Observer(eqx.Module):
             invariants.setdefault(name, value)
         return outputs, invariants, self.system.residuals(t, state)
 
-    def frames(self, t: Any, state: State, multipliers: Any) -> Frames:
-        """Frames of stacked states, as NumPy arrays. Rows are padded to a few sizes, so that little is compiled."""
+    def frames(self, t: Any, state: State, multipliers: Any, rows: int) -> Frames:
+        """Frames of stacked states, as NumPy arrays; evaluated `rows` at a time, so that only one size is compiled."""
         count = len(t)
-        rows = 1 << (count - 1).bit_length()
-        padded = jax.tree.map(lambda x: np.concatenate([x, np.repeat(x[-1:], rows - count, axis=0)]), (t, state))
-        observed = jax.tree.map(lambda x: np.asarray(x)[:count], _observe(self, *padded))
+        whole = -(-count // rows) * rows
+        padded = jax.tree.map(lambda x: np.concatenate([x, np.repeat(x[-1:], whole - count, axis=0)]), (t, state))
+        parts = [_observe(self, *jax.tree.map(lambda x: x[k : k + rows], padded)) for k in range(0, whole, rows)]
+        observed = jax.tree.map(lambda *x: np.concatenate(x)[:count], *parts)
         return Frames(t, state, *observed, multipliers)
 
-    def compile(self, rows: int, state: State, multipliers: Any) -> None:
-        """Compile for blocks of `rows` states, so that run times exclude it."""
-        del multipliers
-        count = 1 << (rows - 1).bit_length()
-        _observe(self, np.zeros(count), jax.tree.map(lambda x: np.broadcast_to(x, (count, *np.shape(x))), state))
-
-    def empty(self, state: State) -> Frames:
+    def empty(self, state: State, rows: int) -> Frames:
         """Frames of a run that saved nothing."""
-        one = self.frames(np.zeros(1), jax.tree.map(lambda x: np.asarray(x)[None], state), None)
+        one = self.frames(np.zeros(1), jax.tree.map(lambda x: np.asarray(x)[None], state), None, rows)
         return jax.tree.map(lambda x: x[:0], one)
 
 

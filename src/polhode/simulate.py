@@ -89,14 +89,14 @@ def simulate(
     if traced:
         _check_traced(stepper, saving, store)
         count = int(stepper.count) if isinstance(stepper, ConstantSteps) else limit
-        frames, p = _traced.run(stepper, system, method, state, observer, saving, count)
+        frames, p = _traced.run(stepper, system, method, state, observer, saving, count, np.ones(()))
         return Solution(frames, _stats(p, method, p.result, {}), meta)
 
     with _store(store, meta) as run_store, _bar(progress, task) as show:
         outcome = _host.run(stepper, system, method, state, observer, saving, run_store.append, show)
         times = {"wall_time_s": outcome.wall_time, "compile_time_s": outcome.compile_time}
         stats = _stats(outcome.progress, method, Result(int(outcome.progress.result)), times)
-        run_store.close(stats)
+        stats["result"] = run_store.close(stats)
     solution = Solution(outcome.frames, stats, meta)
     result = stats["result"]
     if throw and result not in (Result.successful, Result.interrupted):
@@ -295,17 +295,20 @@ class _Sink:
         self.reason = ""
 
     def append(self, frames: Frames) -> Result:
+        return self._guarded(lambda store: store.append(frames), Result.successful)
+
+    def close(self, stats: dict[str, Any]) -> Result:
+        """The run's result, or `store_failed` if the last rows could not be written."""
+        return stats["result"] if self.reason else self._guarded(lambda store: store.close(stats), stats["result"])
+
+    def _guarded(self, act: Callable[[Any], None], good: Result) -> Result:
         if self.store is not None:
             try:
-                self.store.append(frames)
+                act(self.store)
             except OSError as error:
                 self.reason = f"{error} Everything computed so far is kept in memory."
                 return Result.store_failed
-        return Result.successful
-
-    def close(self, stats: dict[str, Any]) -> None:
-        if self.store is not None and not self.reason:
-            self.store.close(stats)
+        return good
 
 
 @contextlib.contextmanager
