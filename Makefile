@@ -1,0 +1,62 @@
+# `make demo` and `make test` need Python 3.11 or newer and a network (or package index) for the first set-up, nothing else.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+# Tests compile the same small programs again and again; what takes longer than half a second is kept.
+export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
+export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.5
+
+.PHONY: demo test lint types fast long docs clean
+.NOTPARALLEL:
+
+demo: $(VENV)/.installed
+	@mkdir -p demo
+	@$(BIN)/polhode run heavy-top --out demo/heavy-top.zarr
+	@$(BIN)/polhode export --quiet demo/heavy-top.zarr demo/heavy-top.png
+	@$(BIN)/polhode export --quiet demo/heavy-top.zarr demo/heavy-top.html
+	@echo
+	@echo "The run    $(CURDIR)/demo/heavy-top.zarr   (polhode.load or xarray.open_zarr)"
+	@echo "A figure   $(CURDIR)/demo/heavy-top.png"
+	@echo "The motion $(CURDIR)/demo/heavy-top.html   (open it in a browser; works offline)"
+
+test: lint types fast long docs
+
+lint: $(VENV)/.installed-tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed-tests
+	$(BIN)/pyright
+
+fast: $(VENV)/.installed-tests
+	$(BIN)/pytest -n 2
+
+# Exit status 5 of pytest: no test is marked `long`.
+long: $(VENV)/.installed-tests
+	$(BIN)/pytest -n 2 -m long || [ $$? -eq 5 ]
+
+docs: $(VENV)/.installed-tests
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+clean:
+	rm -rf $(VENV) demo site .cache .pytest_cache .ruff_cache .hypothesis
+
+# The stamps are as old as the last installation and are renewed when pyproject.toml changes.
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.installed-tests: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[tests]"
+	@touch $@ $(VENV)/.installed
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "There is no \`$(PYTHON)\`. Install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3.12 demo" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "$$($(PYTHON) --version) is too old: Python 3.11 or newer is needed. Name one: make PYTHON=python3.12 demo" >&2; exit 1; }
+	@echo "Setting up $(VENV) …"
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	  echo "$(PYTHON) -m venv failed; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
