@@ -11,6 +11,7 @@ from polhode import integrators as integrators  # noqa: E402
 from polhode import problems as problems  # noqa: E402
 from polhode import spaces as spaces  # noqa: E402
 from polhode import studies as studies  # noqa: E402
+from polhode import systems as systems  # noqa: E402
 from polhode.control import StepControl as StepControl  # noqa: E402
 from polhode.problems.base import Problem as Problem  # noqa: E402
 from polhode.reproduction import reproduce as reproduce  # noqa: E402

@@ -28,7 +28,7 @@ SCALAR_LIMIT = 12_000
 
 _BLOCK_SECONDS = 0.2
 _BUFFER_FLOATS = 2_000_000
-_BUFFER_FRAMES = 4096
+_BUFFER_SIZES = (1, 256, 4096)
 _OBSERVED_ROWS = 512
 
 
@@ -205,8 +205,10 @@ def _capacity(state0: Any, stepper: AbstractStepper, saving: Saving) -> int:
     elif isinstance(stepper, ConstantSteps):
         wanted = 1 if saving.every is None else -(-int(stepper.count) // saving.every)
     else:
-        wanted = _BUFFER_FRAMES if saving.every else 1
-    return max(1, min(wanted, _BUFFER_FRAMES, _BUFFER_FLOATS // floats))
+        wanted = _BUFFER_SIZES[-1] if saving.every else 1
+    # Few sizes, so that runs of other lengths find their program compiled.
+    size = next((s for s in _BUFFER_SIZES if s >= wanted), _BUFFER_SIZES[-1])
+    return max(1, min(size, _BUFFER_FLOATS // floats))
 
 
 @contextlib.contextmanager

@@ -90,7 +90,7 @@ def scalarise(fun: Callable, limit: float, one_kernel: bool = False) -> Callable
         if program.cost > limit:
             return fun(*args)
         flat = split(args)
-        if one_kernel:
+        if one_kernel and not _calls_out(program.closed.jaxpr):
             outs = _one_kernel(lambda x: program(x[1:], x[0]), [one, *flat])
         else:
             outs = program(flat, one)
@@ -118,6 +118,21 @@ def _one_kernel(fun: Callable, flat: list[jax.Array]) -> list[jax.Array]:
     results = dict(zip(call.outvars, outs, strict=True))
     outputs = closed.jaxpr.outvars[: -len(flat)]
     return [v.val if isinstance(v, core.Literal) else results.get(v, known.get(v)) for v in outputs]
+
+
+def _calls_out(jaxpr: core.Jaxpr) -> bool:
+    """Whether anything in `jaxpr` may call a library, such as LAPACK, which one machine function can't."""
+    for eqn in jaxpr.eqns:
+        name = eqn.primitive.name
+        inner = [_open(eqn.params[_SUBCALLS[name]])[0]] if name in _SUBCALLS else []
+        if name == "while":
+            inner = [eqn.params["body_jaxpr"].jaxpr, eqn.params["cond_jaxpr"].jaxpr]
+        elif name == "cond":
+            inner = [b.jaxpr for b in eqn.params["branches"]]
+        plain = name in _ELEMENTWISE or name in _MOVES or name in _REDUCTIONS or name == "dot_general"
+        if any(map(_calls_out, inner)) or not (inner or plain):
+            return True
+    return False
 
 
 def split(tree: Any) -> list[jax.Array]:

@@ -11,8 +11,8 @@ from jaxtyping import Array, Float
 from polhode.spaces import quaternions
 from polhode.spaces.base import AbstractGroup, AbstractSpace, Point, Vector, cross
 from polhode.spaces.linear import Rn
-from polhode.spaces.powers import PowerGroup
-from polhode.spaces.products import ProductGroup
+from polhode.spaces.powers import Power, PowerGroup
+from polhode.spaces.products import Product, ProductGroup
 from polhode.spaces.quaternions import Quaternion, Vector3
 from polhode.spaces.rigid import AbstractRigidGroup
 from polhode.spaces.rotations import AbstractRotationGroup
@@ -31,6 +31,10 @@ def with_coordinates(space: AbstractSpace, coordinates: Coordinates) -> Abstract
         raise ValueError(f"`coordinates` must be one of {', '.join(get_args(Coordinates))}, got {coordinates!r}.")
     if coordinates == "exp" or isinstance(space, Rn):
         return space
+    if isinstance(space, Product):
+        return Product(*(with_coordinates(factor, coordinates) for factor in space.spaces))
+    if isinstance(space, Power):
+        return Power(with_coordinates(space.space, coordinates), space.n)
     return _group_with(space, coordinates)
 
 

@@ -1,0 +1,78 @@
+"""Scalar programs compute what the array programs compute."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from polhode import _graph
+from polhode._scalarise import Program, cost, scalarise, split
+
+RNG = np.random.default_rng(3)
+A = jnp.asarray(RNG.normal(size=(3, 3)))
+V = jnp.asarray(RNG.normal(size=3))
+
+PROGRAMS = {
+    "matmul": lambda a, v: (a @ v, a.T @ a, jnp.einsum("ij,kj->ik", a, a), v @ v, jnp.outer(v, v)),
+    "copies": lambda a, v: (a[1:, ::2], jnp.concatenate([v, v[::-1]]), jnp.stack([v, v], 1), a.T, jnp.pad(v, 2), a.ravel()),
+    "broadcast": lambda a, v: (a[:, None] * v, v[:, None] + v, jnp.ones((2, 3)) * v),
+    "reductions": lambda a, v: (a.sum(0), a.max(), a.min(1), a.prod(), jnp.all(v > 0), jnp.any(v > 9), a.mean()),
+    "where": lambda a, v: (jnp.where(v > 0, v, -v), jnp.clip(v, -0.1, 0.1), jnp.sign(v), jnp.isfinite(v)),
+    "functions": lambda a, v: (jnp.sin(v), jnp.sqrt(v * v), v**3, jnp.exp(v), jnp.arctan2(v, 1 + v * v), v / 3 % 2),
+    "gather": lambda a, v: (v[jnp.array([2, 0])], a[jnp.array([0, 1]), jnp.array([1, 2])], v.at[1].set(7.0)),
+    "linear algebra": lambda a, v: (jnp.linalg.solve(a, v), jnp.linalg.inv(a), jnp.linalg.det(a)),
+    "loop": lambda a, v: jax.lax.while_loop(lambda c: c[0] < 5, lambda c: (c[0] + 1, a @ c[1] / 3), (0, v)),
+    "cond": lambda a, v: jax.lax.cond(v[0] > 0, lambda: v, lambda: a @ v),
+    "known cond": lambda a, v: jax.lax.switch(1, [lambda: v, lambda: a @ v]),
+    "scan": lambda a, v: jax.lax.scan(lambda c, x: (a @ c, c + x), v, jnp.arange(4.0)),
+    "derivative": lambda a, v: (jax.jacfwd(lambda v: a @ v * v[0])(v), jax.grad(lambda v: jnp.sum(jnp.sin(a @ v)))(v)),
+    "integers": lambda a, v: (jnp.arange(3) // 2, jnp.int64(7) % 3 + (v > 0).astype(int)),
+    "zeros and ones": lambda a, v: (0.0 * v, 1.0 * v, v + 0.0, 0.0 - v, 0.0 / v, v / 1.0, jnp.eye(3) @ v),
+    "empty": lambda a, v: (v[:0].sum(), jnp.zeros((0, 2)), v[:0] * 2),
+    "constant": lambda a, v: (jnp.arange(3.0), 2.5),
+}
+
+
+@pytest.mark.parametrize("one_kernel", [False, True])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_same_result(name, one_kernel):
+    fun = PROGRAMS[name]
+    expected = jax.tree.leaves(jax.jit(fun)(A, V))
+    measured = jax.tree.leaves(jax.jit(scalarise(fun, 1e9, one_kernel))(1.0, A, V))
+    for x, y in zip(measured, expected, strict=True):
+        assert x.shape == jnp.shape(y)
+        np.testing.assert_allclose(x, y, rtol=1e-13, atol=1e-14)
+
+
+def test_cuts_change_nothing(monkeypatch):
+    def fun(a, v):
+        for _ in range(6):
+            v = jnp.sin(a @ v) + jnp.cos(a.T @ v)
+        return v
+
+    expected = jax.jit(fun)(A, V)
+    monkeypatch.setattr(_graph, "_SMALL", 0)
+    monkeypatch.setattr(_graph, "_CUT_ABOVE", 4)
+    program = jax.jit(scalarise(fun, 1e9))
+    assert "div" in program.lower(1.0, A, V).as_text()
+    np.testing.assert_allclose(program(1.0, A, V), expected, rtol=1e-13)
+
+
+def test_equal_expressions_are_one_operation():
+    program = Program(lambda v: (v * v + 1, v * v + 1), V)
+    text = jax.jit(lambda v: program(split(v))).lower(V).as_text()
+    assert text.count("stablehlo.multiply") == 3
+
+
+def test_batch_and_derivatives_of_a_scalar_program():
+    fun = lambda v: jnp.sum(jnp.sin(A @ v))  # noqa: E731
+    program = Program(fun, V)
+    scalar = lambda v: program(split(v))[0]  # noqa: E731
+    np.testing.assert_allclose(jax.grad(scalar)(V), jax.grad(fun)(V), rtol=1e-13)
+    vs = jnp.stack([V, 2 * V])
+    np.testing.assert_allclose(jax.vmap(scalar)(vs), jax.vmap(fun)(vs), rtol=1e-13)
+
+
+def test_cost_counts_operations_and_scans_stay_on_arrays():
+    assert cost(jax.make_jaxpr(lambda v: v + v)(V).jaxpr) == 3
+    assert cost(jax.make_jaxpr(PROGRAMS["scan"])(A, V).jaxpr) == float("inf")

@@ -1,0 +1,231 @@
+"""The driver: steps, saving, interpolation, failures, interruption and bad input."""
+
+import os
+import signal
+import threading
+import time
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import polhode as ph
+from polhode.runs.store import RunStore
+
+
+class Power(eqx.Module):
+    """q̇ = c qⁿ: known solutions, and blow-up in finite time for n > 1."""
+
+    c: float
+    n: int = eqx.field(static=True)
+
+    def __call__(self, t, q):
+        return self.c * q**self.n
+
+
+def line(c=-1.0, n=1):
+    return ph.VectorField(ph.spaces.Rn(2), Power(c, n))
+
+
+@pytest.fixture(scope="module")
+def top():
+    return ph.problems.get("heavy-top", formulation="S3")
+
+
+def test_step_count_is_whole_and_steps_are_equal(top):
+    run = ph.simulate(top, "rkmk4", h=0.3e-3, t1=0.1)
+    assert run.stats["steps"] == 334
+    assert run.meta["h"] == 0.1 / 334
+    np.testing.assert_array_equal(run.t, np.arange(335) * (0.1 / 334))
+    assert run.t[-1] == pytest.approx(0.1, abs=1e-16)
+
+
+def test_frames_do_not_depend_on_how_they_are_saved(top):
+    every = ph.simulate(top, "rkmk4", h=1e-3, t1=0.1)
+    seventh = ph.simulate(top, "rkmk4", h=1e-3, t1=0.1, save_every=7)
+    ends = ph.simulate(top, "rkmk4", h=1e-3, t1=0.1, save_every=None)
+    kept = [*range(0, 100, 7), 100]
+    np.testing.assert_array_equal(seventh.t, every.t[kept])
+    np.testing.assert_array_equal(seventh.outputs["axis"], every.outputs["axis"][kept])
+    np.testing.assert_array_equal(ends.outputs["axis"], every.outputs["axis"][[0, 100]])
+
+
+@pytest.mark.parametrize("name", ["rkmk54", "rkmk4", "cf4", "rk4"])
+def test_interpolation_order(top, name):
+    """Errors between steps fall with the declared order + 1, and the state stays on the space."""
+    times = np.array([0.011, 0.0237, 0.049])
+    fine = ph.simulate(top, "rkmk6", h=1e-5, t1=0.05, save_at=times)
+    errors = []
+    for h in (1e-3, 5e-4):
+        run = ph.simulate(top, name, h=h, t1=0.05, save_at=times)
+        errors.append(np.abs(run.outputs["rotation"] - fine.outputs["rotation"]).max())
+        if name != "rk4":
+            assert run.residuals["manifold"].max() < 1e-14
+    order = ph.integrators.get(name).interpolation_order
+    assert errors[0] / errors[1] > 2 ** (min(order, ph.integrators.get(name).order) - 0.4)
+
+
+def test_save_times_on_the_grid_are_landed_on(top):
+    every = ph.simulate(top, "rkmk4", h=1e-3, t1=0.05)
+    at = ph.simulate(top, "rkmk4", h=1e-3, t1=0.05, save_at=every.t[[0, 1, 17, 50]])
+    # Two programs, so the last bit may differ.
+    np.testing.assert_allclose(at.outputs["axis"], every.outputs["axis"][[0, 1, 17, 50]], rtol=0, atol=1e-15)
+
+
+def test_save_at_stops_the_saving_not_the_run(top):
+    run = ph.simulate(top, "rkmk54", rtol=1e-6, t1=0.1, save_at=[0.02])
+    assert len(run.t) == 1
+    assert run.stats["t_reached"] == 0.1
+
+
+def test_backward_in_time_returns_to_the_start(top):
+    there = ph.simulate(top, "rkmk6", h=2e-4, t1=0.1, save_every=None)
+    end = jax.tree.map(lambda x: x[-1], there.state)
+    back = ph.simulate(top, "rkmk6", h=2e-4, t0=0.1, t1=0.0, state0=end, save_every=None)
+    np.testing.assert_allclose(back.outputs["rotation"][-1], there.outputs["rotation"][0], atol=1e-9)
+    assert back.t[-1] == pytest.approx(0.0, abs=1e-15)
+
+
+def test_second_run_compiles_nothing(top):
+    compiled = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, seconds, **_: compiled.append(event) if "backend_compile" in event else None
+    )
+    ph.simulate(top, "rkmk3", h=1e-3, t1=0.05)
+    assert compiled
+    compiled.clear()
+    ph.simulate(top, "rkmk3", h=0.5e-3, t1=0.05)
+    assert not compiled
+
+
+@pytest.mark.parametrize("how", [{"h": 1e-2}, {"rtol": 1e-6}])
+def test_divergence_stops_with_code_time_and_frames(how, tmp_path):
+    path = tmp_path / "blow.zarr"
+    integrator = "rkmk4" if "h" in how else "rkmk54"
+    start = jnp.array([1.0, 2.0])
+    with pytest.raises(ph.SimulationError, match=r"nonfinite_state|step_too_small") as caught:
+        ph.simulate(line(1.0, 3), integrator, state0=start, t1=10.0, store=path, **how)
+    run = caught.value.solution
+    # The exact solution of q̇ = q³ from 2 is infinite at t = 1/8.
+    assert run.stats["t_reached"] == pytest.approx(0.125, abs=0.02)
+    assert np.isfinite(run.state).all()
+    stored = ph.load(path)
+    np.testing.assert_array_equal(stored.t, run.t)
+    np.testing.assert_array_equal(stored.state, run.state)
+    assert stored.stats["result"] == run.stats["result"]
+
+
+def test_throw_false_returns_the_code():
+    run = ph.simulate(line(1.0, 3), "rkmk4", state0=jnp.ones(2), t1=10.0, h=1e-2, throw=False)
+    assert run.stats["result"] is ph.Result.nonfinite_state
+
+
+def test_too_many_steps():
+    run = ph.simulate(line(), "rkmk54", state0=jnp.ones(2), t1=10.0, rtol=1e-8, max_steps=20, throw=False)
+    assert run.stats["result"] is ph.Result.max_steps_reached
+    assert run.stats["steps"] + run.stats["rejected"] == 20
+
+
+def test_ctrl_c_keeps_everything(top, tmp_path):
+    path = tmp_path / "run.zarr"
+
+    def press():
+        time.sleep(2.5)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    run = ph.simulate(top, "rkmk4", h=1e-7, t1=100.0, save_every=100_000, store=path)
+    thread.join()
+    assert run.stats["result"] is ph.Result.interrupted
+    assert len(run.t) > 2
+    assert len(ph.load(path).t) == len(run.t)
+
+
+def test_full_disk_keeps_everything_in_memory(top, tmp_path, monkeypatch):
+    def full(self, frames):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(RunStore, "append", full)
+    with pytest.raises(ph.SimulationError, match="No space left") as caught:
+        ph.simulate(top, "rkmk4", h=1e-3, t1=0.1, store=tmp_path / "run.zarr")
+    assert caught.value.solution.stats["result"] is ph.Result.store_failed
+    assert len(caught.value.solution.t) >= 1
+
+
+def test_a_store_that_fails_at_the_end_keeps_the_run(top, tmp_path, monkeypatch):
+    def full(self, stats):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(RunStore, "close", full)
+    run = ph.simulate(top, "rkmk4", h=1e-3, t1=0.1, store=tmp_path / "run.zarr", throw=False)
+    assert run.stats["result"] is ph.Result.store_failed
+    assert run.t[-1] == pytest.approx(0.1)
+
+
+BAD = [
+    ({"h": -1e-3}, r"`h` must be positive, got -0.001"),
+    ({"h": 0.0}, r"`h` must be positive"),
+    ({"h": float("nan")}, r"`h` must be finite"),
+    ({"h": 2.0}, r"`h` = 2 is larger than the span 1"),
+    ({"h": "fast"}, r"`h` must be a number"),
+    ({"h": 1e-3, "rtol": 1e-6}, r"both a constant step h = 0.001 and tolerances"),
+    ({"rtol": 1e-6}, r"`rkmk4` has no error estimate.*rkmk54"),
+    ({"integrator": "rkmk54", "rtol": -1.0}, r"must not be negative"),
+    ({"integrator": "rkmk54", "rtol": 0.0, "atol": 0.0}, r"not both zero"),
+    ({"integrator": "rkmk44"}, r"There is no integrator `rkmk44`. Did you mean `rkmk4`"),
+    ({"integrator": 3}, r"`integrator` must be a name"),
+    ({"t1": 0.0}, r"the span is empty"),
+    ({"t1": float("inf")}, r"`t1` must be finite"),
+    ({"save_every": 0}, r"`save_every` must be a positive whole number"),
+    ({"save_every": 1.5}, r"`save_every` must be a positive whole number"),
+    ({"save_at": [0.5, 0.2]}, r"strictly from t0 towards t1"),
+    ({"save_at": [0.5, 2.0]}, r"outside the span"),
+    ({"save_at": []}, r"non-empty"),
+    ({"state0": (np.array([1.0, 0.1, 0, 0]), np.zeros(3))}, r"state0.*project"),
+    ({"state0": (np.array([1.0, 0, 0, 0]), np.array([np.nan, 0, 0]))}, r"state0.*(finite|NaN)"),
+    ({"state0": (np.array([1.0, 0, 0]), np.zeros(3))}, r"state0.*shape"),
+]
+
+
+@pytest.mark.parametrize(("bad", "message"), BAD, ids=[str(b) for b, _ in BAD])
+def test_bad_input_is_named_before_compiling(top, bad, message):
+    arguments = {"integrator": "rkmk4", "t1": 1.0, **bad}
+    with pytest.raises(ValueError, match=f"(?s){message}"):
+        ph.simulate(top, **arguments)
+
+
+def test_bare_system_needs_state_and_end():
+    with pytest.raises(ValueError, match="bare system needs"):
+        ph.simulate(line(), "rkmk4", h=0.1)
+
+
+def test_wrong_kind_of_system_is_explained():
+    class Other(ph.systems.AbstractSystem):
+        @property
+        def state_space(self):
+            return ph.spaces.Rn(2)
+
+        def residuals(self, t, state):
+            return {"manifold": jnp.zeros(())}
+
+    with pytest.raises(ValueError, match=r"takes VectorField systems, and this Other"):
+        ph.simulate(Other(), "rkmk4", state0=jnp.ones(2), t1=1.0, h=0.1)
+
+
+def test_conversions_are_used():
+    class Wrapped(ph.systems.AbstractSystem):
+        @property
+        def state_space(self):
+            return ph.spaces.Rn(2)
+
+        def residuals(self, t, state):
+            return {"manifold": jnp.zeros(())}
+
+        def conversions(self):
+            return (line(),)
+
+    run = ph.simulate(Wrapped(), "rkmk6", state0=jnp.ones(2), t1=1.0, h=0.05, save_every=None)
+    np.testing.assert_allclose(run.state[-1], np.exp(-1.0), rtol=1e-9)
