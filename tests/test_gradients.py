@@ -63,7 +63,9 @@ def test_traced_run_equals_host_run():
     times = jnp.array([0.0, 0.0103, 0.02, 0.03])
 
     def traced(state):
-        return ph.simulate(problem, "rkmk54", rtol=1e-7, t1=0.03, state0=state, save_at=times, max_steps=64).outputs["axis"]
+        return ph.simulate(problem, "rkmk54", rtol=1e-7, t1=0.03, state0=state, save_at=times, max_steps=64).outputs[
+            "axis"
+        ]
 
     host = ph.simulate(problem, "rkmk54", rtol=1e-7, t1=0.03, save_at=times).outputs["axis"]
     np.testing.assert_allclose(jax.jit(traced)(problem.state0), host, atol=1e-13)
@@ -71,14 +73,18 @@ def test_traced_run_equals_host_run():
 
 def test_adaptive_run_inside_a_transformation_needs_times():
     with pytest.raises(ValueError, match="no fixed number of frames"):
-        jax.grad(lambda x: ph.simulate(
-            ph.problems.get("heavy-top", formulation="S3").replace(mass=x), "rkmk54", rtol=1e-6, t1=0.01
-        ).t[-1])(15.0)
+        jax.grad(
+            lambda x: ph.simulate(
+                ph.problems.get("heavy-top", formulation="S3").replace(mass=x), "rkmk54", rtol=1e-6, t1=0.01
+            ).t[-1]
+        )(15.0)
 
 
 def test_traced_adaptive_run_reports_too_many_steps():
     problem = ph.problems.get("heavy-top", formulation="S3")
-    run = jax.jit(lambda s: ph.simulate(
-        problem, "rkmk54", rtol=1e-9, t1=0.1, state0=s, save_every=None, max_steps=8
-    ).stats["result"])
+    run = jax.jit(
+        lambda s: ph.simulate(problem, "rkmk54", rtol=1e-9, t1=0.1, state0=s, save_every=None, max_steps=8).stats[
+            "result"
+        ]
+    )
     assert int(run(problem.state0)) == ph.Result.max_steps_reached

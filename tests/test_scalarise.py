@@ -14,7 +14,14 @@ V = jnp.asarray(RNG.normal(size=3))
 
 PROGRAMS = {
     "matmul": lambda a, v: (a @ v, a.T @ a, jnp.einsum("ij,kj->ik", a, a), v @ v, jnp.outer(v, v)),
-    "copies": lambda a, v: (a[1:, ::2], jnp.concatenate([v, v[::-1]]), jnp.stack([v, v], 1), a.T, jnp.pad(v, 2), a.ravel()),
+    "copies": lambda a, v: (
+        a[1:, ::2],
+        jnp.concatenate([v, v[::-1]]),
+        jnp.stack([v, v], 1),
+        a.T,
+        jnp.pad(v, 2),
+        a.ravel(),
+    ),
     "broadcast": lambda a, v: (a[:, None] * v, v[:, None] + v, jnp.ones((2, 3)) * v),
     "reductions": lambda a, v: (a.sum(0), a.max(), a.min(1), a.prod(), jnp.all(v > 0), jnp.any(v > 9), a.mean()),
     "where": lambda a, v: (jnp.where(v > 0, v, -v), jnp.clip(v, -0.1, 0.1), jnp.sign(v), jnp.isfinite(v)),

@@ -42,6 +42,7 @@ _NUMPY: dict[str, Callable] = {
     "stop_gradient": lambda a: a,
 }
 
+
 def _equation(function: Callable, *examples: Any) -> tuple[Any, dict]:
     """The primitive behind a function of `jax.lax`, with its parameters."""
     (eqn,) = jax.make_jaxpr(function)(*examples).eqns
@@ -120,21 +121,22 @@ class Graph:
 
     def _shortcut(self, name: str, a: Any, b: Any) -> Any | None:
         """Structural zeros and ones drop out; None if nothing can be saved."""
-        zero_a, zero_b = is_known(a) and a == 0, is_known(b) and b == 0
+        zero_a, zero_b = bool(is_known(a) and a == 0), bool(is_known(b) and b == 0)
+        zero, subtrahend = (a if zero_a else b), b
         if name == "add":
             return b if zero_a else a if zero_b else None
         if name == "sub":
-            return a if zero_b else self._node(*_NEGATION, (b,), b.dtype) if zero_a else None
+            return a if zero_b else self._node(*_NEGATION, (b,), subtrahend.dtype) if zero_a else None
         if name == "mul":
             if zero_a or zero_b:
-                return np.float64(0.0)
+                return abs(zero)
             return b if is_known(a) and a == 1 else a if is_known(b) and b == 1 else None
         if zero_a and not zero_b:
-            return np.float64(0.0)
+            return abs(zero)
         return a if is_known(b) and b == 1 else None
 
     def _node(self, primitive: Any, params: dict, operands: tuple, dtype: Any) -> Node:
-        identity = tuple((o.dtype, o.item()) if is_known(o) else id(o) for o in operands)
+        identity = tuple((o.dtype, o.tobytes()) if is_known(o) else id(o) for o in operands)
         key = (primitive, tuple((k, str(v)) for k, v in params.items()), identity)
         if key not in self._nodes:
             self._nodes[key] = Node(primitive, params, operands, dtype)
@@ -153,7 +155,7 @@ class Graph:
             operands = (o.value if isinstance(o, Node) else o for o in node.operands)
             node.value = node.primitive.bind(*operands, **node.params)
             if node in cuts:
-                node.value = jax.lax.div(node.value, self.one)
+                node.value = jax.lax.div_p.bind(node.value, self.one)
         return [e.value if isinstance(e, Node) else e for e in wanted]
 
     def _cuts(self, order: list[Node], wanted: Sequence[Any]) -> frozenset[Node]:

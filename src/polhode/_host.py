@@ -56,7 +56,9 @@ class _Buffer(NamedTuple):
 
 
 @eqx.filter_jit
-def _start(stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, state: Any, keep: bool) -> Progress:
+def _start(
+    stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, state: Any, keep: bool
+) -> Progress:
     return stepper.start(system, integrator, state, keep)
 
 
@@ -70,7 +72,7 @@ def _run_block(
     every: Array,
     targets: Array | None,
     done: Array,
-    one: Array,
+    one: Any,
     capacity: int,
 ) -> tuple[Progress, _Buffer]:
     """Steps until `n_limit`, until `capacity` frames are saved, until the end or a failure.
@@ -113,7 +115,7 @@ def _run_block(
 
 
 def _write(buffer: _Buffer, save: Array, t: Array, state: Any, multipliers: Array | None) -> _Buffer:
-    def put(rows: Array, row: Array) -> Array:
+    def put(rows: Any, row: Any) -> Array:
         return rows.at[buffer.count].set(jnp.where(save, row, rows[buffer.count]))
 
     return _Buffer(

@@ -23,7 +23,7 @@ import numpy as np
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend import core
 
-from polhode._graph import Elements, Graph, Node, is_known
+from polhode._graph import Elements, Graph, is_known
 
 _SUBCALLS = {
     "jit": "jaxpr",
@@ -38,10 +38,72 @@ _SUBCALLS = {
 }
 
 _ELEMENTWISE = frozenset(
-    """abs acos acosh add and asin asinh atan atan2 atanh cbrt ceil clamp convert_element_type copy copy_p cos cosh div
-    eq erf erf_inv erfc exp exp2 expm1 floor ge gt integer_pow is_finite le lgamma log log1p logistic lt max min mul ne
-    neg nextafter not or pow real rem round rsqrt select_n shift_left shift_right_arithmetic shift_right_logical sign
-    sin sinh sqrt square stop_gradient sub tan tanh xor""".split()
+    [
+        "abs",
+        "acos",
+        "acosh",
+        "add",
+        "and",
+        "asin",
+        "asinh",
+        "atan",
+        "atan2",
+        "atanh",
+        "cbrt",
+        "ceil",
+        "clamp",
+        "convert_element_type",
+        "copy",
+        "copy_p",
+        "cos",
+        "cosh",
+        "div",
+        "eq",
+        "erf",
+        "erf_inv",
+        "erfc",
+        "exp",
+        "exp2",
+        "expm1",
+        "floor",
+        "ge",
+        "gt",
+        "integer_pow",
+        "is_finite",
+        "le",
+        "lgamma",
+        "log",
+        "log1p",
+        "logistic",
+        "lt",
+        "max",
+        "min",
+        "mul",
+        "ne",
+        "neg",
+        "nextafter",
+        "not",
+        "or",
+        "pow",
+        "real",
+        "rem",
+        "round",
+        "rsqrt",
+        "select_n",
+        "shift_left",
+        "shift_right_arithmetic",
+        "shift_right_logical",
+        "sign",
+        "sin",
+        "sinh",
+        "sqrt",
+        "square",
+        "stop_gradient",
+        "sub",
+        "tan",
+        "tanh",
+        "xor",
+    ]
 )
 
 _REDUCTIONS = {
@@ -52,6 +114,7 @@ _REDUCTIONS = {
     "reduce_and": "and",
     "reduce_or": "or",
 }
+
 
 class Program:
     """`fun` traced once, to be replayed on flat lists of scalars.
@@ -160,7 +223,7 @@ def _stack(scalars: Sequence[Any], aval: Any) -> jax.Array:
     return jnp.stack([jnp.asarray(x, dtype=aval.dtype) for x in scalars]).reshape(aval.shape)
 
 
-def cost(jaxpr: core.Jaxpr) -> float:
+def cost(jaxpr: Any) -> float:
     """Number of scalar operations that `jaxpr` unrolls to; infinite if it holds something that must stay on arrays."""
     total = 0.0
     for eqn in jaxpr.eqns:
@@ -197,29 +260,30 @@ class _Replay:
     def __init__(self, one: Any) -> None:
         self.graph = Graph(one)
 
-    def evaluate(self, jaxpr: core.Jaxpr, consts: Sequence[Elements], args: Sequence[Elements]) -> list[Elements]:
+    def evaluate(self, jaxpr: Any, consts: Sequence[Elements], args: Sequence[Elements]) -> list[Elements]:
         env: dict[Any, Elements] = {}
         env.update(zip(jaxpr.constvars, consts, strict=True))
         env.update(zip(jaxpr.invars, args, strict=True))
 
         def read(atom: Any) -> Elements:
             if isinstance(atom, core.Literal):
-                return self.unpack(np.asarray(atom.val, dtype=atom.aval.dtype))
+                aval: Any = atom.aval
+                return self.unpack(np.asarray(atom.val, dtype=aval.dtype))
             return env[atom]
 
         for eqn in jaxpr.eqns:
             inputs = [read(v) for v in eqn.invars]
-            for var, value in zip(eqn.outvars, self._apply(eqn, inputs), strict=True):
-                env[var] = value
+            env.update(zip(eqn.outvars, self._apply(eqn, inputs), strict=True))
         return [read(v) for v in jaxpr.outvars]
 
     def unpack(self, x: Any) -> Elements:
         """The elements of an array; constants stay known."""
         shape = np.shape(x)
         out = np.empty(shape, dtype=object)
-        known = np.asarray(x) if isinstance(x, np.ndarray | np.generic | float | int | bool) else None
+        given: Any = x
+        known: Any = np.asarray(x) if isinstance(x, np.ndarray | np.generic | float | int | bool) else None
         for index in np.ndindex(shape):
-            out[index] = known[index] if known is not None else self.graph.leaf(x[index] if shape else x)
+            out[index] = known[index] if known is not None else self.graph.leaf(given[index] if shape else given)
         return out
 
     def restore(self, flat: Sequence[Any], avals: Sequence[Any]) -> list[Elements]:
@@ -370,7 +434,7 @@ class _Replay:
         return out
 
 
-# --- copying: nothing is left of these in the compiled step ------------------------------------------------------------
+# --- copying: nothing is left of these in the compiled step ----------------------------------------------------------
 
 
 def _broadcast_in_dim(eqn: Any, inputs: list[Elements]) -> list[Elements]:
@@ -409,7 +473,12 @@ def _pad(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
         return None
     out = np.empty(eqn.outvars[0].aval.shape, dtype=object)
     out[...] = fill[()]
-    out[tuple(slice(low, low + (n - 1) * (inner + 1) + 1 if n else low, inner + 1) for (low, _, inner), n in zip(config, x.shape, strict=True))] = x
+    out[
+        tuple(
+            slice(low, low + (n - 1) * (inner + 1) + 1 if n else low, inner + 1)
+            for (low, _, inner), n in zip(config, x.shape, strict=True)
+        )
+    ] = x
     return [out]
 
 

@@ -29,8 +29,8 @@ class Progress(NamedTuple):
     t: Array
     h: Array
     carry: Carry
-    t_before: Array | None
-    before: Carry | None
+    t_before: Any
+    before: Any
     rejected: Array
     newton: Array
     error: Array
@@ -40,8 +40,8 @@ class Progress(NamedTuple):
 class AbstractStepper(eqx.Module):
     """Chooses step sizes. `t0` and `t1` are the ends of the run."""
 
-    t0: eqx.AbstractVar[Array]
-    t1: eqx.AbstractVar[Array]
+    t0: eqx.AbstractVar[Any]
+    t1: eqx.AbstractVar[Any]
 
     @abc.abstractmethod
     def first(self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any) -> Array:
@@ -83,10 +83,10 @@ class AbstractStepper(eqx.Module):
 class ConstantSteps(AbstractStepper):
     """`count` equal steps from t0 to t1; time is t0 + n·h, so steps are equal to the last bit."""
 
-    t0: Array
-    t1: Array
-    h: Array
-    count: Array
+    t0: Any
+    t1: Any
+    h: Any
+    count: Any
 
     def first(self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any) -> Array:
         return self.h
@@ -107,11 +107,11 @@ class ConstantSteps(AbstractStepper):
 class ControlledSteps(AbstractStepper):
     """Steps chosen from the local error estimate of the integrator."""
 
-    t0: Array
-    t1: Array
+    t0: Any
+    t1: Any
     tolerances: Tolerances
     control: StepControl
-    max_steps: Array
+    max_steps: Any
 
     def first(self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any) -> Array:
         span = self.t1 - self.t0
@@ -146,7 +146,11 @@ class ControlledSteps(AbstractStepper):
         code = jnp.where(
             ~good & (jnp.abs(new.h) < resolution),
             jnp.where(result == 0, jnp.int32(Result.step_too_small), result),
-            jnp.where((new.n + new.rejected >= self.max_steps) & ~self.finished(new), jnp.int32(Result.max_steps_reached), jnp.int32(0)),
+            jnp.where(
+                (new.n + new.rejected >= self.max_steps) & ~self.finished(new),
+                jnp.int32(Result.max_steps_reached),
+                jnp.int32(0),
+            ),
         )
         return new._replace(result=code.astype(jnp.int32))
 
@@ -206,9 +210,7 @@ def march(
     return jax.lax.while_loop(more, lambda p: stepper.attempt(system, integrator, p), p)
 
 
-def between(
-    system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, target: Array, span: Array
-) -> Any:
+def between(system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, target: Array, span: Array) -> Any:
     """The state at `target`, within the last accepted step; exactly the end point if the step ends there."""
     dt = p.t - p.t_before
     s = jnp.where(dt != 0, (target - p.t_before) / jnp.where(dt != 0, dt, 1.0), 1.0)

@@ -14,7 +14,7 @@ from jaxtyping import Array
 
 from polhode._host import SCALAR_LIMIT, Saving
 from polhode._scalarise import Program, join, split
-from polhode._stepping import AbstractStepper, ConstantSteps, ControlledSteps, Progress, accept, _outcome
+from polhode._stepping import AbstractStepper, ControlledSteps, Progress, _outcome, accept
 from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.observing import Observer
 from polhode.solution import Frames
@@ -32,7 +32,7 @@ def run(
     observer: Observer,
     saving: Saving,
     count: int,
-    one: Array,
+    one: Any,
 ) -> tuple[Frames, Progress]:
     """The whole run as one expression.
 
@@ -40,11 +40,13 @@ def run(
     replayed, held fixed, and that is what is differentiated. Memory of reverse mode is O(√steps) states, plus what is
     saved.
     """
-    if isinstance(stepper, ConstantSteps):
-        n = jnp.arange(count)
-        xs = (stepper.t0 + n * stepper.h, jnp.broadcast_to(stepper.h, (count,)), jnp.ones(count, bool))
-    else:
+    found = None
+    if isinstance(stepper, ControlledSteps):
         xs, found = _find_steps(stepper, system, integrator, state0, count)
+    else:
+        n = jnp.arange(count)
+        h = (stepper.t1 - stepper.t0) / count
+        xs = (stepper.t0 + n * h, jnp.broadcast_to(h, (count,)), jnp.ones(count, bool))
     start = stepper.start(system, integrator, state0, keep_previous=False)
     start = start._replace(h=jax.lax.stop_gradient(start.h))
 
@@ -52,7 +54,7 @@ def run(
         t, h, active = x
         carry, info = integrator.step(system, t, h, p.carry)
         moved = accept(p, t + h, h, carry, info, _outcome(carry, info), p.error)
-        if isinstance(stepper, ConstantSteps):
+        if found is None:
             return moved
         return jax.tree.map(lambda a, b: jnp.where(active, a, b), moved, p)
 
@@ -61,13 +63,15 @@ def run(
         t, state, multipliers = _interpolated(system, integrator, start, carries, xs, count, saving.at)
     else:
         p, t, state, multipliers = _at_steps(one, step, start, xs, count, saving.every)
-    if not isinstance(stepper, ConstantSteps):
+    if found is not None:
         p = p._replace(rejected=found.rejected, result=jnp.where(found.result != 0, found.result, p.result))
     outputs, invariants, residuals = jax.vmap(observer)(t, state)
     return Frames(t, state, outputs, invariants, residuals, multipliers), p
 
 
-def _at_steps(one: Array, step: Step, p: Progress, xs: Any, count: int, every: int | None) -> tuple[Progress, Array, Any, Any]:
+def _at_steps(
+    one: Array, step: Step, p: Progress, xs: Any, count: int, every: int | None
+) -> tuple[Progress, Array, Any, Any]:
     """Frames at the start, every `every` steps and at the end."""
     every = min(every or count, count)
     whole = count // every
@@ -87,7 +91,7 @@ def _at_steps(one: Array, step: Step, p: Progress, xs: Any, count: int, every: i
     return p, t, state, multipliers
 
 
-def _scan(one: Array, step: Step, p: Progress, xs: Any, emit: bool) -> tuple[Progress, Carry | None]:
+def _scan(one: Array, step: Step, p: Progress, xs: Any, emit: bool) -> tuple[Progress, Any]:
     """A scan on scalars with square-root checkpointing; with `emit`, also the carries after each step."""
     program = Program(step, p, jax.tree.map(lambda x: x[0], xs))
     if program.cost <= SCALAR_LIMIT:
@@ -116,7 +120,13 @@ def _scan(one: Array, step: Step, p: Progress, xs: Any, emit: bool) -> tuple[Pro
 
 
 def _interpolated(
-    system: AbstractSystem, integrator: AbstractIntegrator, start: Progress, carries: Carry, xs: Any, count: int, at: np.ndarray
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    start: Progress,
+    carries: Carry,
+    xs: Any,
+    count: int,
+    at: np.ndarray,
 ) -> tuple[Array, Any, Any]:
     """Frames at given times, interpolated within the step that holds each."""
     t, h, active = xs
@@ -128,7 +138,8 @@ def _interpolated(
     index = jnp.minimum(index, count - 1)
 
     def one(time: Array, i: Array) -> Any:
-        carry0, carry1 = (jax.tree.map(lambda x: x[i + k], carries) for k in (0, 1))
+        carry0 = jax.tree.map(lambda x: x[i], carries)
+        carry1 = jax.tree.map(lambda x: x[i + 1], carries)
         s = jnp.clip((time - t[i]) / h[i], 0.0, 1.0)
         inside = integrator.interpolate(system, t[i], h[i], carry0, carry1, s)
         exact = jnp.abs(s - 1) < 1e-9

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from polhode.spaces.base import AbstractSpace, Point, Vector
+from polhode.spaces.base import AbstractSpace, Point
 
 
 class Tolerances(NamedTuple):
     """Relative and absolute tolerance of one step's local error."""
 
-    rtol: Array
-    atol: Array
+    rtol: Any
+    atol: Any
 
 
 class StepControl(eqx.Module):
@@ -54,7 +54,8 @@ class StepControl(eqx.Module):
             raise ValueError(f"`safety` must be in (0, 1], got {self.safety}; 0.8 to 0.9 is usual.")
         if not 0 < self.min_factor < 1 < self.max_factor:
             raise ValueError(
-                f"need 0 < min_factor < 1 < max_factor, got {self.min_factor} and {self.max_factor}; 0.2 and 5 are usual."
+                f"need 0 < min_factor < 1 < max_factor, got {self.min_factor} and {self.max_factor}; "
+                "0.2 and 5 are usual."
             )
         if self.norm not in ("rms", "euclidean"):
             raise ValueError(f"`norm` must be 'rms' or 'euclidean', got {self.norm!r}.")
@@ -65,7 +66,7 @@ class StepControl(eqx.Module):
         if not 0 <= self.pi < 1:
             raise ValueError(f"`pi` must be in [0, 1), got {self.pi}; 0.4 is usual.")
 
-    def measure(self, space: AbstractSpace, error: Vector, q0: Point, q1: Point, tolerances: Tolerances) -> Array:
+    def measure(self, space: AbstractSpace, error: Any, q0: Point, q1: Point, tolerances: Tolerances) -> Array:
         """The norm ε of a local error; a step is acceptable up to 1."""
         scale = tolerances.atol + tolerances.rtol * jnp.maximum(space.scale(q0), space.scale(q1))
         squares, sizes, at = [], space.blocks, 0
@@ -87,7 +88,14 @@ class StepControl(eqx.Module):
 
 
 def first_step(
-    control: StepControl, space: AbstractSpace, field, t: Array, span: Array, q: Point, order: int, tolerances: Tolerances
+    control: StepControl,
+    space: AbstractSpace,
+    field,
+    t: Array,
+    span: Array,
+    q: Point,
+    order: int,
+    tolerances: Tolerances,
 ) -> Array:
     """A first step from the size of the field and of its change along it.
 

@@ -42,14 +42,18 @@ class Observer(eqx.Module):
         count = len(t)
         whole = -(-count // rows) * rows
         padded = jax.tree.map(lambda x: np.concatenate([x, np.repeat(x[-1:], whole - count, axis=0)]), (t, state))
-        parts = [_observe(self, *jax.tree.map(lambda x: x[k : k + rows], padded)) for k in range(0, whole, rows)]
-        observed = jax.tree.map(lambda *x: np.concatenate(x)[:count], *parts)
-        return Frames(t, state, *observed, multipliers)
+        parts = [_observe(self, *_rows(padded, k, k + rows)) for k in range(0, whole, rows)]
+        outputs, invariants, residuals = jax.tree.map(lambda *x: np.concatenate(x)[:count], *parts)
+        return Frames(t, state, outputs, invariants, residuals, multipliers)
 
     def empty(self, state: State, rows: int) -> Frames:
         """Frames of a run that saved nothing."""
         one = self.frames(np.zeros(1), jax.tree.map(lambda x: np.asarray(x)[None], state), None, rows)
         return jax.tree.map(lambda x: x[:0], one)
+
+
+def _rows(tree: Any, start: int, stop: int) -> Any:
+    return jax.tree.map(lambda x: x[start:stop], tree)
 
 
 @eqx.filter_jit

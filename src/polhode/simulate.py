@@ -12,6 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from polhode import _host, _traced, integrators
 from polhode._stepping import AbstractStepper, ConstantSteps, ControlledSteps, Progress
@@ -81,7 +82,7 @@ def simulate(
     task = _Task.prepare(problem, integrator, t0, t1, state0)
     saving = _saving(save_every, save_at, task.t0, task.t1)
     method, system, state = task.integrator, task.system, task.state0
-    traced = any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((system, state)))
+    traced = any(isinstance(x, Tracer) for x in jax.tree.leaves((system, state)))
     limit = max_steps if max_steps is not None else 4096 if traced else 10_000_000
     stepper, how = _stepper(task, h, rtol, atol, control or StepControl(), limit)
     observer = Observer(system, task.outputs, task.invariants)
@@ -127,22 +128,23 @@ class _Task(eqx.Module):
         t1: float | None,
         state0: State,
     ) -> _Task:
-        known = problem if isinstance(problem, Problem) else None
-        if known is None and not isinstance(problem, AbstractSystem):
+        if not isinstance(problem, Problem | AbstractSystem):
             raise ValueError(f"`problem` must be a Problem or a system, got {type(problem).__name__}.")
-        system = known.system if known else problem
+        known = problem if isinstance(problem, Problem) else None
+        given: Any = known
+        system = problem.system if isinstance(problem, Problem) else problem
         if known is None and (state0 is None or t1 is None or integrator is None):
             raise ValueError("A bare system needs `integrator`, `state0` and `t1`; a Problem brings its own.")
-        chosen = integrator if integrator is not None else known.integrator
+        chosen = integrator if integrator is not None else given.integrator
         name = chosen if isinstance(chosen, str) else type(chosen).__name__
         method = integrators.get(chosen) if isinstance(chosen, str) else chosen
         if not isinstance(method, AbstractIntegrator):
             raise ValueError(f"`integrator` must be a name or an integrator, got {chosen!r}.")
         system = _convert(system, method, name)
-        state = known.state0 if state0 is None else state0
+        state = given.state0 if state0 is None else state0
         state = check_point(system.state_space, state, "state0")
         start = _time("t0", t0 if t0 is not None else known.t_span[0] if known else 0.0)
-        end = _time("t1", t1 if t1 is not None else known.t_span[1])
+        end = _time("t1", t1 if t1 is not None else given.t_span[1])
         if end == start:
             raise ValueError(f"`t1` must differ from t0 = {start:g}; the span is empty.")
         outputs = dict(known.outputs) if known else {}
@@ -175,7 +177,11 @@ def _convert(system: AbstractSystem, method: AbstractIntegrator, name: str) -> A
     for candidate in (system, *system.conversions()):
         if isinstance(candidate, method.kinds):
             return candidate
-    able = [n for n in integrators.names() if any(isinstance(c, integrators.get(n).kinds) for c in (system, *system.conversions()))]
+    able = [
+        n
+        for n in integrators.names()
+        if any(isinstance(c, integrators.get(n).kinds) for c in (system, *system.conversions()))
+    ]
     wanted = " or ".join(k.__name__ for k in method.kinds)
     raise ValueError(
         f"Integrator `{name}` takes {wanted} systems, and this {type(system).__name__} can't be written as one without "
@@ -209,7 +215,9 @@ def _saving(every: int | None, at: Any, t0: float, t1: float) -> _host.Saving:
         if (np.diff(times) * np.sign(t1 - t0) <= 0).any():
             raise ValueError("`save_at` must run strictly from t0 towards t1; sort it and drop repeated times.")
         if times.min() < low - 1e-12 * (high - low) or times.max() > high + 1e-12 * (high - low):
-            raise ValueError(f"`save_at` holds {times.min():g} … {times.max():g}, outside the span [{low:g}, {high:g}].")
+            raise ValueError(
+                f"`save_at` holds {times.min():g} … {times.max():g}, outside the span [{low:g}, {high:g}]."
+            )
         return _host.Saving(None, np.clip(times, low, high))
     if every is not None and (not isinstance(every, int | np.integer) or every < 1):
         raise ValueError(f"`save_every` must be a positive whole number of steps or None, got {every!r}.")
@@ -280,7 +288,7 @@ def _plain(value: Any) -> Any:
         return {k: _plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(v) for v in value]
-    if isinstance(value, jax.core.Tracer):
+    if isinstance(value, Tracer):
         return "traced"
     if isinstance(value, jax.Array | np.ndarray | np.generic):
         return np.asarray(value).tolist()
@@ -330,7 +338,13 @@ def _bar(wanted: bool, task: _Task) -> Iterator[Callable[[float, float], None]]:
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("t = {task.fields[t]:.4g}"), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("t = {task.fields[t]:.4g}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     with Bar(*columns, console=Console(stderr=True)) as bar:
         name = task.problem.name if task.problem else "run"
         job = bar.add_task(name, total=abs(task.t1 - task.t0), t=task.t0)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.systems.vector_field import VectorField
 
 
-def combine(h: Array, weights: Sequence[float], values: Sequence[Vector]) -> Vector | None:
+def combine(h: Array, weights: Sequence[float] | np.ndarray, values: Sequence[Vector]) -> Vector | None:
     """h Σ wᵢ vᵢ over the non-zero weights; None if there are none."""
     terms = [float(w) * v for w, v in zip(weights, values, strict=False) if w != 0]
     return h * sum(terms[1:], start=terms[0]) if terms else None
@@ -25,8 +26,8 @@ def move_if(space: AbstractSpace, q: Point, theta: Vector | None) -> Point:
 def hermite(space: AbstractSpace, q0: Point, theta: Vector, rate0: Vector, rate1: Vector, s: Array) -> Point:
     r"""Cubic Hermite interpolation in the algebra, move(q0, θ(s)).
 
-    $\theta(0) = 0$, $\theta(1)$ = `theta`, and `rate0`, `rate1` are $d\theta/ds$ at the ends. Error O(h⁴) inside a step;
-    the curve stays on the space.
+    $\theta(0) = 0$, $\theta(1)$ = `theta`, and `rate0`, `rate1` are $d\theta/ds$ at the ends. Error O(h⁴) inside a
+    step; the curve stays on the space.
     """
     return space.move(q0, s * ((1 - s) ** 2 * rate0 + s * (s - 1) * rate1 + s * (3 - 2 * s) * theta))
 
@@ -40,7 +41,7 @@ def hermite_step(
     return hermite(space, q0, theta, rate0, rate1, s)
 
 
-def polynomial(coefficients: Array, s: Array) -> Array:
+def polynomial(coefficients: np.ndarray, s: Array) -> Array:
     """Σ_k coefficients[..., k] s^(k+1)."""
     total = jnp.zeros(coefficients.shape[:-1])
     for k in range(coefficients.shape[-1] - 1, -1, -1):

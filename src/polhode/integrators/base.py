@@ -82,7 +82,5 @@ class AbstractIntegrator(eqx.Module):
         """One step from t to t + h."""
 
     @abc.abstractmethod
-    def interpolate(
-        self, system: AbstractSystem, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
-    ) -> State:
+    def interpolate(self, system: AbstractSystem, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array) -> State:
         """The state at t + s·h, s in [0, 1], between two consecutive carries; it lies on the space."""

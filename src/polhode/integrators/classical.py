@@ -60,9 +60,7 @@ class ClassicalRungeKutta(AbstractIntegrator):
             error = system.space.difference(_shift(carry.state, h, self.tableau.b_hat, k), state)
         return Carry(state, k[-1] if self.tableau.first_same_as_last else None), StepInfo(error=error)
 
-    def interpolate(
-        self, system: VectorField, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
-    ) -> State:
+    def interpolate(self, system: VectorField, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array) -> State:
         if self.tableau.dense is not None:
             weights = polynomial(np.asarray(self.tableau.dense), s)
             return _shift(carry0.state, h, list(weights), self._stages(system, t, h, carry0))
@@ -90,4 +88,6 @@ def _shift(q: Point, h: Array, weights: list | np.ndarray, k: list[Point]) -> Po
     used = [(w, ki) for w, ki in zip(weights, k, strict=False) if not (isinstance(w, float) and w == 0)]
     if not used:
         return q
-    return jax.tree.map(lambda x, *ks: x + h * sum(w * y for (w, _), y in zip(used, ks, strict=True)), q, *(ki for _, ki in used))
+    return jax.tree.map(
+        lambda x, *ks: x + h * sum(w * y for (w, _), y in zip(used, ks, strict=True)), q, *(ki for _, ki in used)
+    )

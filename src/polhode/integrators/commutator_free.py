@@ -108,9 +108,7 @@ class CommutatorFree(AbstractIntegrator):
             error = space.difference(_reach(space, scheme.auxiliary, h, Y, f), state)
         return Carry(state), StepInfo(error=error)
 
-    def interpolate(
-        self, system: VectorField, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
-    ) -> State:
+    def interpolate(self, system: VectorField, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array) -> State:
         theta = system.space.difference(carry0.state, carry1.state)
         return hermite_step(system, t, h, carry0.state, carry1.state, theta, s, system.space)
 

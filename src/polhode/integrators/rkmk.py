@@ -95,9 +95,7 @@ class RKMK(AbstractIntegrator):
             error = combine(h, self.tableau.b - self.tableau.b_hat, k)
         return Carry(state, f_last if self._reuses else None), StepInfo(error=error)
 
-    def interpolate(
-        self, system: VectorField, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
-    ) -> State:
+    def interpolate(self, system: VectorField, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array) -> State:
         space = with_coordinates(system.space, self.coordinates)
         k, _ = self._stages(space, system, t, h, carry0.state, carry0.memory)
         if self.tableau.dense is None:

@@ -42,9 +42,7 @@ class RKMK4TwoCommutators(AbstractIntegrator):
         theta = self._increment(system, t, h, carry.state)
         return Carry(system.space.move(carry.state, theta)), StepInfo()
 
-    def interpolate(
-        self, system: VectorField, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
-    ) -> State:
+    def interpolate(self, system: VectorField, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array) -> State:
         theta = self._increment(system, t, h, carry0.state)
         return hermite_step(system, t, h, carry0.state, carry1.state, theta, s, system.space)
 

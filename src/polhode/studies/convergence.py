@@ -69,7 +69,8 @@ def convergence(
     used = np.array([abs(run.meta["h"]) for run in runs])
     exact, source = _reference(problem, name, chosen, end, float(used.min()), reference)
     errors = {
-        o: np.array([_distance(jax.tree.map(lambda x: x[-1], run.outputs[o]), exact[o]) for run in runs]) for o in chosen
+        o: np.array([_distance(jax.tree.map(lambda x: x[-1], run.outputs[o]), exact[o]) for run in runs])
+        for o in chosen
     }
     scales = {o: _distance(exact[o], jax.tree.map(np.zeros_like, exact[o])) for o in chosen}
     orders = {o: observed_order(used, errors[o], 1e-13 * max(scales[o], 1.0)) for o in chosen}

@@ -6,11 +6,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
+
 from polhode.problems.base import Problem
 from polhode.simulate import simulate
 from polhode.studies.convergence import _chosen, _distance, _reference
-
-import jax
 
 
 def work_precision(
@@ -38,7 +38,7 @@ def work_precision(
     rows = []
     for name in integrators:
         for value in steps if steps is not None else tolerances or ():
-            how = {"h": value} if steps is not None else {"rtol": value}
+            how: dict[str, Any] = {"h": value} if steps is not None else {"rtol": value}
             simulate(problem, name, t1=end, save_every=None, **how)
             began = time.perf_counter()
             run = simulate(problem, name, t1=end, save_every=None, **how)
