@@ -60,6 +60,10 @@ def is_known(element: Any) -> bool:
     return isinstance(element, np.generic)
 
 
+def _equals(element: Any, number: float) -> bool:
+    return is_known(element) and bool(element == number)
+
+
 class Node:
     """A scalar that is known only when the program runs."""
 
@@ -121,19 +125,19 @@ class Graph:
 
     def _shortcut(self, name: str, a: Any, b: Any) -> Any | None:
         """Structural zeros and ones drop out; None if nothing can be saved."""
-        zero_a, zero_b = bool(is_known(a) and a == 0), bool(is_known(b) and b == 0)
-        zero, subtrahend = (a if zero_a else b), b
+        zero_a, zero_b = _equals(a, 0), _equals(b, 0)
+        zero = a if zero_a else b
         if name == "add":
             return b if zero_a else a if zero_b else None
         if name == "sub":
-            return a if zero_b else self._node(*_NEGATION, (b,), subtrahend.dtype) if zero_a else None
+            return a if zero_b else self._node(*_NEGATION, (b,), b.dtype) if zero_a else None
         if name == "mul":
             if zero_a or zero_b:
                 return abs(zero)
-            return b if is_known(a) and a == 1 else a if is_known(b) and b == 1 else None
+            return b if _equals(a, 1) else a if _equals(b, 1) else None
         if zero_a and not zero_b:
             return abs(zero)
-        return a if is_known(b) and b == 1 else None
+        return a if _equals(b, 1) else None
 
     def _node(self, primitive: Any, params: dict, operands: tuple, dtype: Any) -> Node:
         identity = tuple((o.dtype, o.tobytes()) if is_known(o) else id(o) for o in operands)
