@@ -173,8 +173,15 @@ def norm(v: Array) -> Float[Array, ""]:
 
 
 def cross(a: Float[Array, "3"], b: Float[Array, "3"]) -> Float[Array, "3"]:
-    """Cross product of two 3-vectors; three fused multiply-adds instead of `jnp.cross`'s gathers."""
-    return jnp.stack((a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]))
+    """Cross product of two 3-vectors.
+
+    By cyclic shifts: a third of the operations that components would take to trace, compile and differentiate.
+    """
+    return _shift(a * _shift(b) - _shift(a) * b)
+
+
+def _shift(a: Float[Array, "3"]) -> Float[Array, "3"]:
+    return jnp.concatenate((a[1:], a[:1]))
 
 
 def hat(a: Float[Array, "3"]) -> Float[Array, "3 3"]:

@@ -14,19 +14,13 @@ Vector3 = Float[Array, "3"]
 
 def multiply(p: Quaternion, q: Quaternion) -> Quaternion:
     """Hamilton product p∘q; the rotation q is applied first."""
-    return jnp.stack(
-        (
-            p[0] * q[0] - p[1] * q[1] - p[2] * q[2] - p[3] * q[3],
-            p[0] * q[1] + p[1] * q[0] + p[2] * q[3] - p[3] * q[2],
-            p[0] * q[2] + p[2] * q[0] + p[3] * q[1] - p[1] * q[3],
-            p[0] * q[3] + p[3] * q[0] + p[1] * q[2] - p[2] * q[1],
-        )
-    )
+    (w, u), (x, v) = (p[0], p[1:]), (q[0], q[1:])
+    return _pair(w * x - u @ v, w * v + x * u + cross(u, v))
 
 
 def conjugate(p: Quaternion) -> Quaternion:
     """The inverse of a unit quaternion."""
-    return jnp.stack((p[0], -p[1], -p[2], -p[3]))
+    return _pair(p[0], -p[1:])
 
 
 def rotate(p: Quaternion, v: Vector3) -> Vector3:
@@ -94,7 +88,7 @@ def from_increment(theta: Vector3) -> Quaternion:
 
 
 def _pair(c: Float[Array, ""], v: Vector3) -> Quaternion:
-    return jnp.stack((c, v[0], v[1], v[2]))
+    return jnp.concatenate((c[None], v))
 
 
 def between(a: Vector3, b: Vector3) -> Vector3:

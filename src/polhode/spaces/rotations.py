@@ -112,8 +112,11 @@ class SO3(AbstractRotationGroup):
         return jnp.max(jnp.abs(q.T @ q - jnp.eye(3)))
 
     def project(self, q: Matrix) -> Matrix:
-        U, _, Vt = jnp.linalg.svd(q)
-        return (U * jnp.stack((1.0, 1.0, jnp.linalg.det(U @ Vt)))) @ Vt
+        # Newton–Schulz iteration for the polar factor: unlike an SVD it can be differentiated at a rotation
+        X = q * jnp.sqrt(3 / jnp.sum(q * q))
+        for _ in range(8):
+            X = 1.5 * X - 0.5 * X @ (X.T @ X)
+        return X
 
     def random(self, key: Array) -> Matrix:
         return quaternions.to_matrix(_random_quaternion(key))

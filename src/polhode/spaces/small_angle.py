@@ -73,7 +73,8 @@ _ARCTANGENT = _economise([Fraction((-1) ** k, 2 * k + 1) for k in range(24)], 8,
 def _polynomial(coefficients: Sequence[float], t: Scalar) -> Scalar:
     """Even and odd parts by Horner's rule: half the latency of one chain, one multiplication more."""
     t2 = t * t
-    even, odd = jnp.asarray(coefficients[-2]), jnp.asarray(coefficients[-1])
+    even: Scalar | float = coefficients[-2]
+    odd: Scalar | float = coefficients[-1]
     for k in range(len(coefficients) - 4, -1, -2):
         even = coefficients[k] + t2 * even
         odd = coefficients[k + 1] + t2 * odd
@@ -81,81 +82,99 @@ def _polynomial(coefficients: Sequence[float], t: Scalar) -> Scalar:
 
 
 class _Level(NamedTuple):
-    """Everything at one angle √t; c is its cosine."""
+    """What is needed at one angle √t to double it; c is its cosine."""
 
     t: Scalar
     A: Scalar
     c: Scalar
     K: Scalar
+
+
+class _Chain(NamedTuple):
+    """An eighth, a quarter and half of the angle, with C and the polynomials at the eighth."""
+
+    eighth: _Level
+    quarter: _Level
+    half: _Level
     C: Scalar
-    M: Scalar
-
-    @property
-    def B(self) -> Scalar:
-        return self.C + self.K
+    G: Scalar
+    E: Scalar
 
 
-def _eighth(s: Scalar) -> _Level:
+def _chain(s: Scalar) -> _Chain:
     t = jnp.where(s <= LARGEST_S, s, jnp.nan) * (1 / 64)
     G, E = _polynomial(_G, t), _polynomial(_E, t)
     C = 1 / 6 - t * G
     K = 2 * C - t * E
     A = 1 - t * C
-    return _Level(t, A, A - t * K, K, C, C - (3 * E + 6 * G))
+    eighth = _Level(t, A, A - t * K, K)
+    quarter = _double(eighth)
+    return _Chain(eighth, quarter, _double(quarter), C, G, E)
 
 
 def _double(h: _Level) -> _Level:
-    t, A, c, K, C, M = h
+    t, A, c, K = h
     A2 = A * A
-    return _Level(
-        4 * t, A * c, 1 - 2 * t * A2, 0.25 * (K * c + A2), 0.25 * (C + A * h.B), 0.0625 * (M * c + 3 * (A * K))
-    )
+    return _Level(4 * t, A * c, 1 - 2 * t * A2, 0.25 * (K * c + A2))
 
 
-def _half(s: Scalar) -> _Level:
-    return _double(_double(_eighth(s)))
+def _half_c(chain: _Chain) -> Scalar:
+    """C at half the angle."""
+    C = chain.C
+    for h in (chain.eighth, chain.quarter):
+        C = 0.25 * (C + h.A * (C + h.K))
+    return C
+
+
+def _half_m(chain: _Chain) -> Scalar:
+    """M at half the angle."""
+    M = chain.C - (3 * chain.E + 6 * chain.G)
+    for h in (chain.eighth, chain.quarter):
+        M = 0.0625 * (M * h.c + 3 * (h.A * h.K))
+    return M
 
 
 def half_angle(s: Scalar) -> tuple[Scalar, Scalar]:
     """(cos(w/2), sin(w/2)/w): the unit quaternion of a rotation vector θ is (first, second·θ)."""
-    h = _half(s)
+    h = _chain(s).half
     return h.c, 0.5 * h.A
 
 
 def a_b(s: Scalar) -> tuple[Scalar, Scalar]:
     """(A, B), the coefficients of the exponential of SO(3)."""
-    h = _half(s)
-    return h.A * h.c, 0.5 * h.A * h.A
+    h = _chain(s).half
+    return h.A * h.c, 0.5 * (h.A * h.A)
 
 
 def b_c(s: Scalar) -> tuple[Scalar, Scalar]:
     """(B, C), the coefficients of dexp of SO(3)."""
-    h = _half(s)
-    return 0.5 * h.A * h.A, 0.25 * (h.C + h.A * h.B)
+    chain = _chain(s)
+    h, C = chain.half, _half_c(chain)
+    return 0.5 * (h.A * h.A), 0.25 * (C + h.A * (C + h.K))
 
 
 def b_c_d_e(s: Scalar) -> tuple[Scalar, Scalar, Scalar, Scalar]:
     """(B, C, D, E), the coefficients of dexp of SE(3)."""
-    quarter = _double(_eighth(s))
-    h = _double(quarter)
-    B, C, D = 0.5 * h.A * h.A, 0.25 * (h.C + h.A * h.B), 0.25 * h.A * h.K
-    D_half = 0.25 * quarter.A * quarter.K
-    # 3C + 3AB - 2A² = 16 t E(2h) at the half angle, rewritten so that nothing cancels
-    E = (h.A * h.C + D_half * (1 + 3 * h.A) + 2 * (D_half - h.M)) * (1 / 32)
-    return B, C, D, E
+    chain = _chain(s)
+    h, C = chain.half, _half_c(chain)
+    D = 0.25 * (chain.quarter.A * chain.quarter.K)
+    # At the half angle 3C + 3AB - 2A² = 16 t E(2h), rewritten so that nothing cancels.
+    E = (h.A * C + D * (1 + 3 * h.A) + 2 * (D - _half_m(chain))) * (1 / 32)
+    return 0.5 * (h.A * h.A), 0.25 * (C + h.A * (C + h.K)), 0.25 * (h.A * h.K), E
 
 
 def f(s: Scalar) -> Scalar:
     """(1 - (w/2) cot(w/2))/w² = K/(4A) at the half angle: the coefficient of dexpinv of SO(3)."""
-    h = _half(s)
+    h = _chain(s).half
     return 0.25 * h.K / h.A
 
 
 def f_g(s: Scalar) -> tuple[Scalar, Scalar]:
     """(f, f'(w)/w), the coefficients of dexpinv of SE(3)."""
-    h = _half(s)
-    r = 1 / h.A
-    return 0.25 * h.K * r, 0.0625 * (h.K * h.K * r - h.M) * r
+    chain = _chain(s)
+    r = 1 / chain.half.A
+    f = chain.half.K * r
+    return 0.25 * f, 0.0625 * (chain.half.K * f - _half_m(chain)) * r
 
 
 def half_angle_any(s: Scalar) -> tuple[Scalar, Scalar]:
