@@ -131,7 +131,7 @@ def _show(solution: Solution, summary: dict[str, Any], out: Path | None) -> None
         highlight=False,
     )
     if out is not None:
-        console.print(f"stored in {out}; look at it with: polhode export {out} run.html", highlight=False)
+        console.print(f"stored in {out}; look at it with: polhode export {out} run.html", highlight=False, soft_wrap=True)
 
 
 @contextlib.contextmanager

@@ -14,4 +14,5 @@ from polhode.problems.quadrotor_model import TransportParameters as TransportPar
 from polhode.problems.quadrotors import quadrotors as quadrotors
 from polhode.problems.registry import get as get
 from polhode.problems.registry import names as names
+from polhode.problems.registry import register as register
 from polhode.problems.rigid_rotation import free_rigid_body_solution as free_rigid_body_solution

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST_POINTS = 4000
+# Characters of all labels together from which on the legend no longer fits beside the title.
+_LONG_LEGEND = 24
 
 
 def run(solution: Solution) -> Figure:
@@ -85,7 +87,9 @@ def _draw(axis: Axes, chart: Chart) -> None:
     axis.set_title(chart.title)
     axis.set_xlabel("time")
     axis.margins(x=0.01)
-    if any(chart.curves):
+    if sum(map(len, chart.curves)) > _LONG_LEGEND:
+        axis.legend(loc="best")
+    elif any(chart.curves):
         axis.legend(
             ncols=len(chart.curves), loc="lower right", bbox_to_anchor=(1, 0.98), handlelength=1.0, columnspacing=0.9
         )
