@@ -39,8 +39,8 @@ def convergence() -> Outcome:
     """Six Lie group integrators on (TS²)² over 0.1 s with grids of 20, 40, 80 and 160 points, unit masses and lengths.
 
     The error is the Euclidean norm in R¹² at the end, against DOP853 on the dense equations in (q, ω). The start is
-    drawn as in the authors' code, which gives no seed; here it is fixed. A second table holds the errors over 1 s from
-    the paper's planar start against values computed independently.
+    drawn as in the authors' code, which gives no seed; here it is fixed. The last six checks hold the errors over 1 s
+    from the paper's planar start against values computed independently.
     """
     q, omega = random_start()
     problem = ph.problems.get("pendulum-chain", n=2, q=q, omega=omega, duration=0.1)
