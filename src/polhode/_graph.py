@@ -22,7 +22,7 @@ _NUMPY: dict[str, Callable] = {
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
-    "div": lambda a, b: a // b if isinstance(a, np.integer) else a / b,
+    "div": np.divide,
     "neg": np.negative,
     "max": np.maximum,
     "min": np.minimum,
@@ -108,7 +108,7 @@ class Graph:
                 return operands[0].astype(dtype)
             if name == "integer_pow":
                 return dtype.type(operands[0] ** params["y"])
-            if name in _NUMPY:
+            if name in _NUMPY and not (name == "div" and np.issubdtype(dtype, np.integer)):
                 return dtype.type(_NUMPY[name](*operands))
         if np.issubdtype(dtype, np.floating):
             short = self._shortcut(name, *operands) if name in ("add", "sub", "mul", "div") else None

@@ -60,7 +60,8 @@ def run(
 
     if saving.at is not None:
         p, carries = _scan(one, step, start, xs, emit=True)
-        t, state, multipliers = _interpolated(system, integrator, start, carries, xs, count, saving.at)
+        reached = found if found is not None else p
+        t, state, multipliers = _interpolated(system, integrator, start, carries, xs, count, saving.at, reached.t)
     else:
         p, t, state, multipliers = _at_steps(one, step, start, xs, count, saving.every)
     if found is not None:
@@ -127,6 +128,7 @@ def _interpolated(
     xs: Any,
     count: int,
     at: np.ndarray,
+    t_reached: Array,
 ) -> tuple[Array, Any, Any]:
     """Frames at given times, interpolated within the step that holds each."""
     t, h, active = xs
@@ -146,6 +148,10 @@ def _interpolated(
         return jax.tree.map(lambda a, b: jnp.where(exact, a, b), carry1.state, inside), carry1.multipliers
 
     state, multipliers = jax.vmap(one)(times, index)
+    # A run that stopped early has no state at later times; its result code says why.
+    there = (times - t_reached) * jnp.sign(h[0]) <= 1e-9 * jnp.abs(h[0])
+    keep = jax.vmap(lambda k, row: jnp.where(k, row, jnp.nan))
+    state, multipliers = jax.tree.map(lambda x: keep(there, x), (state, multipliers))
     return times, state, multipliers
 
 

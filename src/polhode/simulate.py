@@ -15,6 +15,7 @@ import numpy as np
 from jax.core import Tracer
 
 from polhode import _host, _traced, integrators
+from polhode._ambient import inside_transformation
 from polhode._stepping import AbstractStepper, ConstantSteps, ControlledSteps, Progress
 from polhode.control import StepControl, Tolerances
 from polhode.integrators.base import AbstractIntegrator
@@ -24,6 +25,7 @@ from polhode.results import Result
 from polhode.solution import Frames, Solution
 from polhode.spaces.checks import check_point
 from polhode.systems.base import AbstractSystem, State
+from polhode.systems.vector_field import VectorField
 
 
 class SimulationError(RuntimeError):
@@ -47,6 +49,7 @@ def simulate(
     save_every: int | None = 1,
     save_at: Any = None,
     store: str | Path | None = None,
+    overwrite: bool = False,
     progress: bool = False,
     throw: bool = True,
     control: StepControl | None = None,
@@ -61,14 +64,16 @@ def simulate(
     **Arguments:**
 
     - `problem`: a `Problem`, or a bare system with `state0` and `t1`.
-    - `integrator`: object or name; the problem's recommended one by default.
+    - `integrator`: object or name; the problem's recommended one by default (with tolerances `rkmk54`, if that one has
+      no error estimate).
     - `h`: constant step. The span is divided into a whole number of steps, so the step used is at most `h`.
     - `rtol`, `atol`: tolerances of error control instead, for integrators with an embedded estimate; atol is
       rtol / 100 by default.
     - `t0`, `t1`, `state0`: other ends and start than the problem's. t1 < t0 runs backward in time (constant steps).
     - `save_every`: save every that many accepted steps, and the ends; None saves the ends only.
     - `save_at`: save at these increasing times instead, interpolated on the manifold.
-    - `store`: path of a zarr store to which frames are appended while running.
+    - `store`: path of a zarr store to which frames are appended while running; with `overwrite` an existing run there
+      is replaced.
     - `progress`: show a progress bar on standard error.
     - `throw`: raise `SimulationError` if the run fails; otherwise only `solution.stats["result"]` tells.
     - `control`: details of step size control.
@@ -79,10 +84,18 @@ def simulate(
 
     **Raises** ValueError for bad input, before anything is compiled; `SimulationError` (see `throw`).
     """
+    if integrator is None and isinstance(problem, Problem) and (rtol is not None or atol is not None):
+        # The recommended method may be one for constant steps.
+        recommended = integrators.get(problem.integrator)
+        integrator = problem.integrator if recommended.error_order is not None else "rkmk54"
+    if control is not None and not isinstance(control, StepControl):
+        raise ValueError(f"`control` must be a polhode.StepControl, got {type(control).__name__}.")
     task = _Task.prepare(problem, integrator, t0, t1, state0)
     saving = _saving(save_every, save_at, task.t0, task.t1)
     method, system, state = task.integrator, task.system, task.state0
-    traced = any(isinstance(x, Tracer) for x in jax.tree.leaves((system, state)))
+    traced = inside_transformation()
+    if not traced:
+        _check_field(system, task.t0, state)
     limit = max_steps if max_steps is not None else 4096 if traced else 10_000_000
     stepper, how = _stepper(task, h, rtol, atol, control or StepControl(), limit)
     observer = Observer(system, task.outputs, task.invariants)
@@ -93,7 +106,7 @@ def simulate(
         frames, p = _traced.run(stepper, system, method, state, observer, saving, count, np.ones(()))
         return Solution(frames, _stats(p, method, p.result, {}), meta)
 
-    with _store(store, meta) as run_store, _bar(progress, task) as show:
+    with _store(store, overwrite, meta) as run_store, _bar(progress, task) as show:
         outcome = _host.run(stepper, system, method, state, observer, saving, run_store.append, show)
         times = {"wall_time_s": outcome.wall_time, "compile_time_s": outcome.compile_time}
         stats = _stats(outcome.progress, method, Result(int(outcome.progress.result)), times)
@@ -128,6 +141,8 @@ class _Task(eqx.Module):
         t1: float | None,
         state0: State,
     ) -> _Task:
+        if isinstance(problem, str):
+            raise ValueError(f"`problem` must be a Problem or a system; for a name use problems.get({problem!r}).")
         if not isinstance(problem, Problem | AbstractSystem):
             raise ValueError(f"`problem` must be a Problem or a system, got {type(problem).__name__}.")
         known = problem if isinstance(problem, Problem) else None
@@ -189,7 +204,33 @@ def _convert(system: AbstractSystem, method: AbstractIntegrator, name: str) -> A
     )
 
 
+def _check_field(system: AbstractSystem, t: float, state: State) -> None:
+    """Evaluate the shape of a vector field once, so that a wrong one is explained before anything is compiled."""
+    if not isinstance(system, VectorField):
+        return
+    if not callable(system.field):
+        raise ValueError(f"`field` must be a function (t, q) → array, got {type(system.field).__name__}.")
+    try:
+        shape = jax.eval_shape(system.field, jnp.asarray(t), state)
+    except Exception as error:
+        raise ValueError(
+            f"`field(t, q)` can't be traced by JAX at the initial state: {type(error).__name__}: "
+            f"{str(error).splitlines()[0] if str(error) else ''} Write it with jax.numpy, as a function of t and q."
+        ) from error
+    got = getattr(shape, "shape", None)
+    if got != (system.space.dim,):
+        raise ValueError(
+            f"`field(t, q)` must return one array of shape ({system.space.dim},), the algebra element of "
+            f"{type(system.space).__name__}, got {type(shape).__name__ if got is None else f'shape {got}'}."
+        )
+
+
 def _time(name: str, value: Any) -> float:
+    if isinstance(value, Tracer):
+        raise ValueError(
+            f"`{name}` is traced by JAX, but the number of steps is part of the program. Make it a plain number; for "
+            "derivatives with respect to time, scale the vector field."
+        )
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
@@ -208,10 +249,15 @@ def _positive(name: str, value: Any, remedy: str) -> float:
 
 def _saving(every: int | None, at: Any, t0: float, t1: float) -> _host.Saving:
     if at is not None:
-        times = np.atleast_1d(np.asarray(at, dtype=float))
+        if isinstance(at, Tracer):
+            raise ValueError("`save_at` is traced by JAX; give plain numbers or a NumPy array.")
+        try:
+            times = np.atleast_1d(np.asarray(at, dtype=float))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"`save_at` must be numbers, got {at!r}.") from error
         low, high = min(t0, t1), max(t0, t1)
         if times.ndim != 1 or len(times) == 0 or not np.isfinite(times).all():
-            raise ValueError(f"`save_at` must be a non-empty list of finite times, got shape {times.shape}.")
+            raise ValueError(f"`save_at` must be a non-empty list of finite times, got {at!r}.")
         if (np.diff(times) * np.sign(t1 - t0) <= 0).any():
             raise ValueError("`save_at` must run strictly from t0 towards t1; sort it and drop repeated times.")
         if times.min() < low - 1e-12 * (high - low) or times.max() > high + 1e-12 * (high - low):
@@ -239,6 +285,8 @@ def _stepper(
         h = _positive("h", h, "Set the direction of time by t1.")
         if h > span * (1 + 1e-12):
             raise ValueError(f"`h` = {h:g} is larger than the span {span:g} from t0 to t1; take a smaller step.")
+        if span / h > 2**53:
+            raise ValueError(f"`h` = {h:g} needs {span / h:.3g} steps for the span {span:g}; take a larger step.")
         count = math.ceil(span / h * (1 - 1e-12))
         step = (t1 - t0) / count
         return ConstantSteps(*map(np.asarray, (t0, t1, step, count))), {"h": step}
@@ -320,13 +368,13 @@ class _Sink:
 
 
 @contextlib.contextmanager
-def _store(path: str | Path | None, meta: dict[str, Any]) -> Iterator[_Sink]:
+def _store(path: str | Path | None, overwrite: bool, meta: dict[str, Any]) -> Iterator[_Sink]:
     if path is None:
         yield _Sink(None)
         return
     from polhode.runs.store import RunStore
 
-    yield _Sink(RunStore.create(path, meta))
+    yield _Sink(RunStore.create(path, meta, overwrite=overwrite))
 
 
 @contextlib.contextmanager

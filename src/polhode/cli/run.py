@@ -68,7 +68,7 @@ def run(
 
 
 def _announce(problem: Any, integrator: str | None, step: float | None, rtol: float | None, t1: float | None) -> None:
-    method = integrator or f"{problem.integrator} (recommended)"
+    method = integrator or ("recommended for tolerances" if rtol is not None else f"{problem.integrator} (recommended)")
     if rtol is not None:
         size = f"rtol = {rtol:g}"
     else:
@@ -131,7 +131,8 @@ def _show(solution: Solution, summary: dict[str, Any], out: Path | None) -> None
         highlight=False,
     )
     if out is not None:
-        console.print(f"stored in {out}; look at it with: polhode export {out} run.html", highlight=False, soft_wrap=True)
+        hint = f"stored in {out}; look at it with: polhode export {out} run.html"
+        console.print(hint, highlight=False, soft_wrap=True)
 
 
 @contextlib.contextmanager

@@ -37,7 +37,7 @@ def check_point(space: AbstractSpace, q: Any, name: str = "q") -> Point:
         if leaf.shape != model.shape:
             raise ValueError(
                 f"`{label}` must have shape {model.shape}, got {leaf.shape}. Methods act on one point; batch with "
-                "`jax.vmap` or `polhode.ensemble`."
+                "`jax.vmap`."
             )
         arrays.append(jnp.asarray(leaf, dtype=float))
     point = jax.tree.unflatten(jax.tree.structure(expected), arrays)

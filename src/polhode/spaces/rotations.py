@@ -109,7 +109,9 @@ class SO3(AbstractRotationGroup):
         return q
 
     def residual(self, q: Matrix) -> Float[Array, ""]:
-        return jnp.max(jnp.abs(q.T @ q - jnp.eye(3)))
+        # The triple product tells a rotation from a reflection.
+        orientation = jnp.abs(q[:, 0] @ cross(q[:, 1], q[:, 2]) - 1)
+        return jnp.maximum(jnp.max(jnp.abs(q.T @ q - jnp.eye(3))), orientation)
 
     def project(self, q: Matrix) -> Matrix:
         # Newton–Schulz iteration for the polar factor: unlike an SVD it can be differentiated at a rotation
