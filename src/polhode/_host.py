@@ -23,7 +23,7 @@ from polhode.results import Result
 from polhode.solution import Frames
 from polhode.systems.base import AbstractSystem
 
-SCALAR_LIMIT = 12_000
+SCALAR_LIMIT = 20_000
 """Steps of more scalar operations than this stay on arrays: compile time grows with the operations."""
 
 _BLOCK_SECONDS = 0.2

@@ -117,6 +117,10 @@ _REDUCTIONS = {
 }
 
 
+# A loop that calls a library runs as separate kernels, where scalars pay only for the smallest steps.
+_CALLING_OUT = 10
+
+
 class Program:
     """`fun` traced once, to be replayed on flat lists of scalars.
 
@@ -151,10 +155,11 @@ def scalarise(fun: Callable, limit: float, one_kernel: bool = False) -> Callable
 
     def scalarised(one: Any, *args: Any) -> Any:
         program = Program(fun, *args)
-        if program.cost > limit:
+        plain = not _calls_out(program.closed.jaxpr)
+        if program.cost > (limit if plain else limit / _CALLING_OUT):
             return fun(*args)
         flat = split(args)
-        if one_kernel and not _calls_out(program.closed.jaxpr):
+        if one_kernel and plain:
             outs = _one_kernel(lambda x: program(x[1:], x[0]), [one, *flat])
         else:
             outs = program(flat, one)

@@ -95,7 +95,7 @@ def _at_steps(
 def _scan(one: Array, step: Step, p: Progress, xs: Any, emit: bool) -> tuple[Progress, Any]:
     """A scan on scalars with square-root checkpointing; with `emit`, also the carries after each step."""
     program = Program(step, p, jax.tree.map(lambda x: x[0], xs))
-    if program.cost <= SCALAR_LIMIT:
+    if program.cost <= SCALAR_LIMIT / 2:
         enter, leave = split, lambda flat: join(flat, p)
         advance = lambda flat, x: program([*flat, *split(x)], one)  # noqa: E731
     else:

@@ -10,7 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 from group_representations import DIGITS
-from space_table import EPS, GROUPS, REPRESENTED, Case, distance, elements, every, points
+from space_table import EPS, GROUPS, REPRESENTED, Case, ambient, distance, elements, every, points
 
 from polhode.spaces import Cotangent
 
@@ -116,13 +116,13 @@ def test_derivatives_of_the_logarithm_and_exponential_are_finite(case: Case):
     angles = (0.0, 1e-9, np.pi / 2 - 1e-9, np.pi / 2 + 1e-9, 2.0943, 2.0945, 18.85, 18.86)
 
     def value(x: jax.Array) -> jax.Array:
-        parts = [jnp.ravel(leaf) for leaf in jax.tree.leaves(G.exp(x))] + [G.log(G.exp(x))]
-        flat = jnp.concatenate(parts)
+        q = G.exp(x)
+        flat = jnp.concatenate((ambient(q), G.log(q)))
         return jnp.sum(jnp.sin(flat + jnp.arange(len(flat))))
 
     def measure(x: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
-        gradient, second = jax.jvp(jax.grad(value), (x,), (v,))
-        return jnp.abs(jax.jvp(value, (x,), (v,))[1] - gradient @ v), second
+        (_, gradient), (forward, second) = jax.jvp(jax.value_and_grad(value), (x,), (v,))
+        return jnp.abs(forward - gradient @ v), second
 
     # The fibre part of the exponential of T*G needs dexp of G, which ends at 6π.
     angles = (*angles[:-1], 3.1) if isinstance(G, Cotangent) else angles
@@ -139,7 +139,7 @@ def test_against_thirty_digits(case: Case):
     """
     G, reference = case.space, case.representation
     generator = np.random.default_rng(20)
-    angles = [*np.geomspace(1e-12, 3.0, 8), np.pi - 1e-3, np.pi - 1e-9]
+    angles = [*np.geomspace(1e-12, 3.0, 6), np.pi - 1e-3, np.pi - 1e-9]
     settings = [(angle, length) for i, angle in enumerate(angles) for length in _lengths(case, i)]
     theta = np.array([case.element(generator, angle, length) for angle, length in settings])
     v = np.array([case.element(generator, 1.0, length) for _, length in settings])
