@@ -160,10 +160,8 @@ def scalarise(fun: Callable, limit: float, one_kernel: bool = False) -> Callable
             return fun(*args)
         flat = split(args)
         if one_kernel and plain:
-            outs = _one_kernel(lambda x: program(x[1:], x[0]), [one, *flat])
-        else:
-            outs = program(flat, one)
-        return join(outs, program.out_shape)
+            return join(_one_kernel(lambda x: program(x[1:], x[0]), [one, *flat]), program.out_shape)
+        return join(program(flat, one), program.out_shape)
 
     return scalarised
 
