@@ -48,8 +48,9 @@ def test_frames_do_not_depend_on_how_they_are_saved(top):
     ends = ph.simulate(top, "rkmk4", h=1e-3, t1=0.1, save_every=None)
     kept = [*range(0, 100, 7), 100]
     np.testing.assert_array_equal(seventh.t, every.t[kept])
-    np.testing.assert_array_equal(seventh.outputs["axis"], every.outputs["axis"][kept])
-    np.testing.assert_array_equal(ends.outputs["axis"], every.outputs["axis"][[0, 100]])
+    # Programs of different sizes, so the last bit may differ.
+    for run, rows in ((seventh, kept), (ends, [0, 100])):
+        np.testing.assert_allclose(run.outputs["axis"], every.outputs["axis"][rows], rtol=0, atol=1e-15)
 
 
 @pytest.mark.parametrize("name", ["rkmk54", "rkmk4", "cf4", "rk4"])
