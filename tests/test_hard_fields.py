@@ -49,6 +49,8 @@ def test_known_integers_are_divided_as_by_jax():
 def test_a_wrong_field_is_explained(field, message):
     with pytest.raises(ValueError, match=message):
         end(field)
+    with pytest.raises(ValueError, match=message):
+        jax.jit(lambda start: end(field, state0=start))(np.ones(3))
 
 
 def test_times_that_a_traced_run_does_not_reach_are_not_made_up():

@@ -94,8 +94,7 @@ def simulate(
     saving = _saving(save_every, save_at, task.t0, task.t1)
     method, system, state = task.integrator, task.system, task.state0
     traced = inside_transformation()
-    if not traced:
-        _check_field(system, task.t0, state)
+    _check_field(system, task.t0, state)
     limit = max_steps if max_steps is not None else 4096 if traced else 10_000_000
     stepper, how = _stepper(task, h, rtol, atol, control or StepControl(), limit)
     observer = Observer(system, task.outputs, task.invariants)
