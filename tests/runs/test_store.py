@@ -154,6 +154,17 @@ def test_a_run_without_frames_says_so(tmp_path):
         ph.load(tmp_path / "run.zarr")
 
 
+def test_a_run_whose_arrays_are_still_empty_says_so(tmp_path, spin_frames):
+    # What a reader finds between the creation of the arrays and the first frames in them.
+    store = RunStore.create(tmp_path / "run.zarr", META)
+    store.append(spin_frames(3))
+    store.flush()
+    for array in store._arrays.values():
+        array.resize((0, *array.shape[1:]))
+    with pytest.raises(ph.StoreError, match="no frames yet"):
+        ph.load(tmp_path / "run.zarr")
+
+
 def test_appending_is_cheap(tmp_path, spin_frames):
     blocks = [spin_frames(1000, k, k + 1) for k in range(200)]
     store = RunStore.create(tmp_path / "run.zarr", META)

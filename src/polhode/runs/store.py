@@ -177,11 +177,11 @@ def load(path: str | Path) -> Solution:
         group = _zarr().open_group(path, mode="r")
         found = dict(group.attrs)
         arrays = {name: array for name, array in group.arrays()}
-        if "structure" not in found or "time" not in arrays:
+        length = min((array.shape[0] for array in arrays.values()), default=0)
+        if "structure" not in found or "time" not in arrays or length == 0:
             raise StoreError(
                 f"The run `{path}` has no frames yet: it has only just begun, or was cut off at its start."
             )
-        length = min(array.shape[0] for array in arrays.values())
         leaves = {name: jnp.asarray(array[:length]) for name, array in arrays.items()}
     frames = layout.rebuild(json.loads(found["structure"]), leaves)
     stats = from_plain(json.loads(found["stats"]))
