@@ -1,0 +1,108 @@
+"""Sparse matrices as stacked dense blocks at fixed places, the way elements deliver them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+
+class Places:
+    """Row or column numbers of stacked blocks: an integer array of shape (n, size), fixed when a system is made.
+
+    Hashable, so that it can be part of a compiled program's identity.
+    """
+
+    def __init__(self, numbers: Any) -> None:
+        self.numbers = np.ascontiguousarray(np.asarray(numbers, dtype=np.int64))
+        self.numbers.setflags(write=False)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Places) and np.array_equal(self.numbers, other.numbers)
+
+    def __hash__(self) -> int:
+        return hash((self.numbers.shape, self.numbers.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"Places{self.numbers.shape}"
+
+
+class Blocks(eqx.Module):
+    """Dense blocks of one shape, `values[e]` at rows `rows[e]` and columns `cols[e]`; overlapping entries add up.
+
+    **Arguments:**
+
+    - `values`: shape (n, r, c).
+    - `rows`, `cols`: shapes (n, r) and (n, c).
+    """
+
+    values: Float[Array, "n r c"]
+    rows: Places = eqx.field(static=True)
+    cols: Places = eqx.field(static=True)
+
+    def times(self, factor: Any) -> Blocks:
+        """The blocks multiplied by a number."""
+        return Blocks(factor * self.values, self.rows, self.cols)
+
+
+Matrix = tuple[Blocks, ...]
+"""A sum of block groups."""
+
+
+def dense_block(values: Float[Array, "r c"]) -> Matrix:
+    """A full matrix as one block."""
+    r, c = values.shape
+    return (Blocks(values[None], Places(np.arange(r)[None]), Places(np.arange(c)[None])),)
+
+
+def scaled(matrix: Matrix, factor: Any) -> Matrix:
+    """`factor` times the matrix."""
+    return tuple(group.times(factor) for group in matrix)
+
+
+def apply(matrix: Matrix, x: Float[Array, " cols"], rows: int) -> Float[Array, " rows"]:
+    """Matrix times vector."""
+    return _accumulate(rows, ((g.rows, jnp.einsum("nrc,nc->nr", g.values, x[g.cols.numbers])) for g in matrix), x.dtype)
+
+
+def apply_transposed(matrix: Matrix, y: Float[Array, " rows"], cols: int) -> Float[Array, " cols"]:
+    """Transposed matrix times vector."""
+    return _accumulate(cols, ((g.cols, jnp.einsum("nrc,nr->nc", g.values, y[g.rows.numbers])) for g in matrix), y.dtype)
+
+
+def to_dense(matrix: Matrix, shape: tuple[int, int]) -> Float[Array, "rows cols"]:
+    """The matrix as one array."""
+    out = jnp.zeros(shape)
+    for g in matrix:
+        out = out.at[g.rows.numbers[:, :, None], g.cols.numbers[:, None, :]].add(g.values)
+    return out
+
+
+def pattern(matrix: Matrix) -> tuple[tuple[Places, Places], ...]:
+    """Where the blocks of a matrix are."""
+    return tuple((g.rows, g.cols) for g in matrix)
+
+
+def accumulate(size: int, parts: Sequence[tuple[Places, Array]]) -> Float[Array, " size"]:
+    """The vector of length `size` that collects the rows of `parts` at their places."""
+    return _accumulate(size, parts, jnp.result_type(float))
+
+
+def _accumulate(size: int, parts: Iterable[tuple[Places, Array]], dtype: Any) -> Array:
+    out = jnp.zeros(size, dtype)
+    for places, values in parts:
+        if _covers(places, size):
+            out = out + values.reshape(-1)
+        else:
+            out = out.at[places.numbers].add(values)
+    return out
+
+
+def _covers(places: Places, size: int) -> bool:
+    """Whether the places are 0, 1, …, size - 1 in this order."""
+    numbers = places.numbers
+    return numbers.size == size and bool((numbers.reshape(-1) == np.arange(size)).all())

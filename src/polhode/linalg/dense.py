@@ -1,0 +1,60 @@
+"""Dense solution of saddle-point systems, without pivoting, fused into the compiled step."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from polhode.linalg.blocks import Matrix, to_dense
+from polhode.linalg.kkt import AbstractKKT
+
+Factors = tuple[Float[Array, "n n"], Float[Array, "n m"], Float[Array, "m n"], Float[Array, "m m"]]
+
+
+class DenseKKT(AbstractKKT):
+    r"""Eliminates x first, then solves with the Schur complement $Q A^{-1} P^T$.
+
+    Neither part needs pivoting while A is positive definite up to perturbations and the constraints are independent,
+    which is what `assemble` checks. For up to about 30 unknowns.
+    """
+
+    n: int = eqx.field(static=True)
+    m: int = eqx.field(static=True)
+
+    def factor(self, A: Matrix, P: Matrix, Q: Matrix) -> Factors:
+        lu = lu_factor(to_dense(A, (self.n, self.n)))
+        q = to_dense(Q, (self.m, self.n))
+        w = lu_solve(lu, to_dense(P, (self.m, self.n)).T)
+        return lu, w, q, lu_factor(q @ w)
+
+    def solve(
+        self, factors: Factors, r: Float[Array, " n"], s: Float[Array, " m"]
+    ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
+        lu, w, q, schur = factors
+        x = lu_solve(lu, r)
+        if self.m == 0:
+            return x, s
+        multipliers = lu_solve(schur, q @ x - s)
+        return x - w @ multipliers, multipliers
+
+
+def lu_factor(a: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    """Triangular factors in one array: unit lower below the diagonal, upper on and above it; no pivoting."""
+    n = a.shape[0]
+    for k in range(n - 1):
+        factor = a[k + 1 :, k] / a[k, k]
+        rest = a[k + 1 :, k + 1 :] - factor[:, None] * a[k, k + 1 :]
+        a = a.at[k + 1 :, k].set(factor).at[k + 1 :, k + 1 :].set(rest)
+    return a
+
+
+def lu_solve(lu: Float[Array, "n n"], b: Float[Array, "n *k"]) -> Float[Array, "n *k"]:
+    """Solution of a factored system for one or several right-hand sides."""
+    n = lu.shape[0]
+    x: list[Array] = []
+    for i in range(n):
+        x.append(b[i] - sum((lu[i, j] * x[j] for j in range(i)), start=jnp.zeros_like(b[i])))
+    for i in reversed(range(n)):
+        x[i] = (x[i] - sum((lu[i, j] * x[j] for j in range(i + 1, n)), start=jnp.zeros_like(b[i]))) / lu[i, i]
+    return jnp.stack(x) if n else b

@@ -1,0 +1,37 @@
+"""Saddle-point systems of constrained mechanics: one interface, several ways to solve them."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import equinox as eqx
+from jaxtyping import Array, Float
+
+from polhode.linalg.blocks import Matrix
+
+Factors = Any
+"""What a factorisation remembers: a pytree of arrays, so that a carry can hold it from step to step."""
+
+
+class AbstractKKT(eqx.Module):
+    r"""Solves $\begin{pmatrix}A & P^T\\ Q & 0\end{pmatrix}\begin{pmatrix}x\\ \lambda\end{pmatrix} =
+    \begin{pmatrix}r\\ s\end{pmatrix}$ for matrices of one sparsity.
+
+    A acts on velocities (n×n), P and Q are constraint Jacobians (m×n, m may be 0) at two configurations, often the
+    same one. Factors can be kept and used again, which is how modified Newton methods save time. Methods are
+    differentiable in both modes.
+    """
+
+    n: eqx.AbstractVar[int]
+    m: eqx.AbstractVar[int]
+
+    @abc.abstractmethod
+    def factor(self, A: Matrix, P: Matrix, Q: Matrix) -> Factors:
+        """Factorise the matrix."""
+
+    @abc.abstractmethod
+    def solve(
+        self, factors: Factors, r: Float[Array, " n"], s: Float[Array, " m"]
+    ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
+        """x and λ. A singular matrix gives infinite or NaN numbers, which integrators turn into a result code."""

@@ -1,0 +1,205 @@
+"""Mechanical systems of second order, with or without holonomic constraints."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from polhode.linalg.blocks import Matrix, apply, apply_transposed, dense_block
+from polhode.linalg.choose import kkt_solver
+from polhode.linalg.kkt import AbstractKKT
+from polhode.spaces.base import AbstractSpace, Point, Vector
+from polhode.spaces.linear import Rn
+from polhode.spaces.products import product
+from polhode.systems.base import AbstractSystem, State
+from polhode.systems.vector_field import VectorField
+
+Multipliers = Float[Array, " m"]
+
+
+class AbstractMechanical(AbstractSystem):
+    r"""Equations of motion $\dot q = q\cdot\tilde\nu,\ \nu = H(q)v,\ M(t,q)\dot v = f(t,q,v) - B(t,q)^T\lambda,\
+    \Phi(t,q) = 0$.
+
+    States are pairs (q, v): a point of `configuration` and n velocities. B is defined by the time derivative of the
+    constraint, $\dot\Phi = B(t,q)v + \partial_t\Phi$. Whether the constraint is imposed on the level of positions,
+    velocities or accelerations is the integrator's choice.
+
+    Subclasses give `configuration`, `n`, `m`, `mass`, `force` and `constraint`; everything else follows by automatic
+    differentiation and can be overridden with something cheaper. Matrices are sums of stacked blocks
+    (`polhode.linalg.blocks`), solved by `kkt`.
+    """
+
+    @property
+    @abc.abstractmethod
+    def configuration(self) -> AbstractSpace:
+        """The space of q."""
+
+    @property
+    @abc.abstractmethod
+    def n(self) -> int:
+        """Number of velocities."""
+
+    @property
+    @abc.abstractmethod
+    def m(self) -> int:
+        """Number of constraints; 0 if there are none."""
+
+    @abc.abstractmethod
+    def mass(self, t: Array, q: Point) -> Matrix:
+        """M, symmetric and positive definite on the velocities that the constraints allow."""
+
+    @abc.abstractmethod
+    def force(self, t: Array, q: Point, v: Vector) -> Vector:
+        """f: applied, gyroscopic and velocity-dependent inertial forces, shape (n,)."""
+
+    @abc.abstractmethod
+    def constraint(self, t: Array, q: Point) -> Multipliers:
+        """Φ, shape (m,)."""
+
+    @property
+    @abc.abstractmethod
+    def kkt(self) -> AbstractKKT:
+        """The solver for matrices made of M, K, C and B."""
+
+    @property
+    def holonomic_velocities(self) -> bool:
+        """Whether ν = v, that is, `kinematics` is the identity."""
+        return True
+
+    def kinematics(self, q: Point, v: Vector) -> Vector:
+        """ν, the algebra element with which q moves; linear in v."""
+        del q
+        return v
+
+    def flow(self, q: Point, v: Vector, s: Any) -> Point:
+        """A curve through q with velocity v, at parameter s."""
+        return self.configuration.move(q, s * self.kinematics(q, v))
+
+    def constraint_rate(self, t: Array, q: Point, v: Vector) -> Multipliers:
+        """dΦ/dt = B v + ∂Φ/∂t, shape (m,)."""
+        return _derivative(lambda s: self.constraint(t + s, self.flow(q, v, s)))
+
+    def jacobian(self, t: Array, q: Point) -> Matrix:
+        """B, m×n."""
+        zero = jnp.zeros(self.n)
+        return dense_block(jax.jacfwd(lambda v: self.constraint_rate(t, q, v))(zero))
+
+    def curvature(self, t: Array, q: Point, v: Vector) -> Multipliers:
+        """Z: the second time derivative of Φ when v is frozen, so that B v̇ + Z = 0 on the level of accelerations."""
+        return _derivative(lambda s: self.constraint_rate(t + s, self.flow(q, v, s), v))
+
+    def stiffness(self, t: Array, q: Point, v: Vector) -> Matrix:
+        """K: minus the derivative of f along θ in move(q, θ), n×dim of the algebra."""
+        space = self.configuration
+        zero = jnp.zeros(space.dim)
+        return dense_block(-jax.jacfwd(lambda theta: self.force(t, space.move(q, theta), v))(zero))
+
+    def damping(self, t: Array, q: Point, v: Vector) -> Matrix:
+        """C: minus the derivative of f with respect to v, n×n."""
+        return dense_block(-jax.jacfwd(lambda u: self.force(t, q, u))(v))
+
+    def constraint_force(self, t: Array, q: Point, multipliers: Multipliers) -> Vector:
+        """Bᵀλ, shape (n,); it acts with a minus sign."""
+        return apply_transposed(self.jacobian(t, q), multipliers, self.n)
+
+    def accelerations(self, t: Array, q: Point, v: Vector) -> tuple[Vector, Multipliers]:
+        """v̇ and λ that keep the constraint on the level of accelerations."""
+        B = self.jacobian(t, q)
+        factors = self.kkt.factor(self.mass(t, q), B, B)
+        return self.kkt.solve(factors, self.force(t, q, v), -self.curvature(t, q, v))
+
+    def momentum(self, t: Array, q: Point, v: Vector) -> Vector:
+        """M v."""
+        return apply(self.mass(t, q), v, self.n)
+
+    @property
+    def state_space(self) -> AbstractSpace:
+        return product(self.configuration, Rn(self.n))
+
+    def residuals(self, t: Array, state: State) -> dict[str, Array]:
+        q, v = state
+        found = {"manifold": self.configuration.residual(q)}
+        if self.m:
+            found["position"] = jnp.max(jnp.abs(self.constraint(t, q)))
+            found["velocity"] = jnp.max(jnp.abs(self.constraint_rate(t, q, v)))
+        return found
+
+    def conversions(self) -> tuple[AbstractSystem, ...]:
+        """Without constraints, the vector field on configuration × velocities."""
+        return () if self.m else (VectorField(self.state_space, _FirstOrder(self)),)
+
+
+class _FirstOrder(eqx.Module):
+    """The right-hand side (ν, M⁻¹f) of an unconstrained system."""
+
+    system: AbstractMechanical
+
+    def __call__(self, t: Array, state: State) -> Vector:
+        q, v = state
+        kkt = self.system.kkt
+        vdot, _ = kkt.solve(kkt.factor(self.system.mass(t, q), (), ()), self.system.force(t, q, v), jnp.zeros(0))
+        return jnp.concatenate((self.system.kinematics(q, v), vdot))
+
+
+class Mechanical(AbstractMechanical):
+    r"""A mechanical system from functions: $\dot q = q\tilde v,\ M(q)\dot v = f - B^T\lambda,\ \Phi(t,q) = 0$.
+
+    **Arguments:**
+
+    - `space`: the configuration space; velocities are elements of its algebra, n = `space.dim`.
+    - `mass_matrix`: callable (q) → (n, n) or a constant array; symmetric positive definite.
+    - `forces`: callable (t, q, v) → (n,), gyroscopic terms included.
+    - `constraints`: callable (t, q) → (m,), or None.
+    - `number`: m; 0 without constraints.
+    """
+
+    space: AbstractSpace
+    mass_matrix: Callable[[Point], Array] | Array
+    forces: Callable[[Array, Point, Vector], Vector]
+    constraints: Callable[[Array, Point], Multipliers] | None = None
+    number: int = eqx.field(static=True, default=0)
+
+    def __check_init__(self) -> None:
+        if (self.constraints is None) != (self.number == 0):
+            raise ValueError(
+                f"`number` must be the length of what `constraints` returns, got number={self.number} "
+                f"{'without' if self.constraints is None else 'with'} `constraints`."
+            )
+
+    @property
+    def configuration(self) -> AbstractSpace:
+        return self.space
+
+    @property
+    def n(self) -> int:
+        return self.space.dim
+
+    @property
+    def m(self) -> int:
+        return self.number
+
+    @property
+    def kkt(self) -> AbstractKKT:
+        return kkt_solver((), (), self.n, self.m)
+
+    def mass(self, t: Array, q: Point) -> Matrix:
+        del t
+        return dense_block(self.mass_matrix(q) if callable(self.mass_matrix) else jnp.asarray(self.mass_matrix))
+
+    def force(self, t: Array, q: Point, v: Vector) -> Vector:
+        return self.forces(t, q, v)
+
+    def constraint(self, t: Array, q: Point) -> Multipliers:
+        return jnp.zeros(0) if self.constraints is None else self.constraints(t, q)
+
+
+def _derivative(curve: Callable[[Array], Array]) -> Array:
+    zero = jnp.zeros(())
+    return jax.jvp(curve, (zero,), (jnp.ones(()),))[1]
