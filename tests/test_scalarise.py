@@ -27,6 +27,50 @@ PROGRAMS = {
     "where": lambda a, v: (jnp.where(v > 0, v, -v), jnp.clip(v, -0.1, 0.1), jnp.sign(v), jnp.isfinite(v)),
     "functions": lambda a, v: (jnp.sin(v), jnp.sqrt(v * v), v**3, jnp.exp(v), jnp.arctan2(v, 1 + v * v), v / 3 % 2),
     "gather": lambda a, v: (v[jnp.array([2, 0])], a[jnp.array([0, 1]), jnp.array([1, 2])], v.at[1].set(7.0)),
+    "scatter": lambda a, v: (
+        v.at[jnp.array([2, 0])].set(v[:2]),
+        a.at[np.array([0, 2]), :2].set(a[1:, 1:]),
+        a.at[np.array([[0], [2]]), np.array([[1, 0]])].set(2.0),
+        v.at[np.array([1, 7])].set(3.0, mode="drop"),
+        v.at[np.array([1, 7])].set(3.0, mode="clip"),
+        jax.lax.dynamic_update_slice(a, v[None, :2], (2, 1)),
+    ),
+    "scatter and combine": lambda a, v: (
+        v.at[np.array([0, 2, 0])].add(a[0]),
+        jnp.zeros((4, 4)).at[np.array([[1], [3], [1]]), np.array([[0, 2, 0]])].add(a),
+        v.at[np.array([1, 7])].add(3.0, mode="drop"),
+        v.at[np.array([1, 7])].add(3.0, mode="clip"),
+        v.at[1:].multiply(a[0, 1:]),
+        v.at[np.array([1, 1])].subtract(v[:2]),
+        a.at[:, 1].max(v),
+        a.at[np.array([1, 2])].min(v),
+    ),
+    "scatter at unknown places": lambda a, v: (
+        v.at[(v > 0).astype(int)].add(a[0]),
+        v.at[jnp.argmax(v)].set(2.0),
+    ),
+    "derivatives of indexing": lambda a, v: (
+        jax.grad(lambda v: jnp.sum(v[np.array([0, 2, 2])] ** 2))(v),
+        jax.jacrev(lambda v: v.at[np.array([0, 2])].add(v[:2] * v[1]))(v),
+        jax.vmap(lambda v: v.at[np.array([0, 0])].add(v[1:]))(a),
+    ),
+    "cumulative": lambda a, v: (
+        jnp.cumsum(a, 0),
+        jnp.cumprod(v),
+        jax.lax.cummax(a, axis=1, reverse=True),
+        jax.lax.cummin(v),
+        jnp.cumsum(v[:0]),
+    ),
+    "position of the largest": lambda a, v: (
+        jnp.argmax(a, 0),
+        jnp.argmin(v),
+        jnp.argmax(jnp.array([1.0, jnp.nan, 2.0, jnp.nan]) * v[0]),
+    ),
+    "batched products": lambda a, v: (
+        jnp.einsum("nij,nj->ni", jnp.stack([a, a.T]), jnp.stack([v, 2 * v])),
+        jnp.einsum("nij,nik->jkn", jnp.stack([a, a.T]), jnp.stack([a, a])),
+        jax.vmap(jnp.matmul, (0, None))(a, a),
+    ),
     "linear algebra": lambda a, v: (jnp.linalg.solve(a, v), jnp.linalg.inv(a), jnp.linalg.det(a)),
     "loop": lambda a, v: jax.lax.while_loop(lambda c: c[0] < 5, lambda c: (c[0] + 1, a @ c[1] / 3), (0, v)),
     "cond": lambda a, v: jax.lax.cond(v[0] > 0, lambda: v, lambda: a @ v),
@@ -83,3 +127,15 @@ def test_batch_and_derivatives_of_a_scalar_program():
 def test_cost_counts_operations_and_scans_stay_on_arrays():
     assert cost(jax.make_jaxpr(lambda v: v + v)(V).jaxpr) == 3
     assert cost(jax.make_jaxpr(PROGRAMS["scan"])(A, V).jaxpr) == float("inf")
+
+
+def test_known_indices_leave_no_indexing():
+    def fun(a, v):
+        return PROGRAMS["scatter"](a, v), PROGRAMS["scatter and combine"](a, v), PROGRAMS["cumulative"](a, v)
+
+    program = Program(fun, A, V)
+    text = jax.jit(lambda a, v: program(split((a, v)))).lower(A, V).as_text()
+    assert "scatter" not in text
+    assert "gather" not in text
+    assert cost(jax.make_jaxpr(lambda v: v.at[np.array([0, 2, 0])].add(v))(V).jaxpr) == 3
+    assert cost(jax.make_jaxpr(jnp.cumsum)(V).jaxpr) == 2

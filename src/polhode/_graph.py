@@ -49,7 +49,7 @@ def _equation(function: Callable, *examples: Any) -> tuple[Any, dict]:
     return eqn.primitive, eqn.params
 
 
-_BINARY = {name: _equation(getattr(jax.lax, name), 1.0, 1.0) for name in ("add", "mul", "max", "min")}
+_BINARY = {name: _equation(getattr(jax.lax, name), 1.0, 1.0) for name in ("add", "sub", "mul", "max", "min")}
 _BINARY["and"] = _equation(jax.lax.bitwise_and, True, True)
 _BINARY["or"] = _equation(jax.lax.bitwise_or, True, True)
 _NEGATION = _equation(jax.lax.neg, 1.0)
@@ -120,7 +120,7 @@ class Graph:
         """a + b and the like, for sums and products."""
         if is_known(a) and is_known(b):
             return type(a)(_NUMPY[name](a, b))
-        short = self._shortcut(name, a, b) if name in ("add", "mul") else None
+        short = self._shortcut(name, a, b) if name in ("add", "sub", "mul") else None
         return short if short is not None else self._node(*_BINARY[name], (a, b), a.dtype)
 
     def _shortcut(self, name: str, a: Any, b: Any) -> Any | None:

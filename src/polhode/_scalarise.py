@@ -12,6 +12,7 @@ Primitives without a rule here are bound on packed arrays, so every program runs
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -116,6 +117,13 @@ _REDUCTIONS = {
     "reduce_or": "or",
 }
 
+_SCATTERS = {
+    "scatter-add": "add",
+    "scatter-sub": "sub",
+    "scatter-mul": "mul",
+    "scatter-min": "min",
+    "scatter-max": "max",
+}
 
 # A loop that calls a library runs as separate kernels, where scalars pay only for the smallest steps.
 _CALLING_OUT = 10
@@ -155,7 +163,7 @@ def scalarise(fun: Callable, limit: float, one_kernel: bool = False) -> Callable
 
     def scalarised(one: Any, *args: Any) -> Any:
         program = Program(fun, *args)
-        plain = not _calls_out(program.closed.jaxpr)
+        plain = not _calls_out(program.closed.jaxpr, _PLAIN)
         if program.cost > (limit if plain else limit / _CALLING_OUT):
             return fun(*args)
         flat = split(args)
@@ -178,6 +186,8 @@ def _one_kernel(fun: Callable, flat: list[jax.Array]) -> list[jax.Array]:
     # The inputs are returned as well: XLA aborts on a parameter that its own simplifications have left unused.
     closed = jax.make_jaxpr(jax.jit(lambda x: [*fun(x), *x]))(flat)
     (call,) = closed.eqns
+    if _calls_out(call.params["jaxpr"].jaxpr, _ONE_FUNCTION):
+        return fun(flat)
     # Bound here with its body already traced: only the call may carry the attributes, not what is inside.
     with set_xla_metadata(xla_cpu_small_call="true", inlineable="false"):
         known = dict(zip((*closed.jaxpr.constvars, *closed.jaxpr.invars), (*closed.consts, *flat), strict=True))
@@ -187,8 +197,8 @@ def _one_kernel(fun: Callable, flat: list[jax.Array]) -> list[jax.Array]:
     return [v.val if isinstance(v, core.Literal) else results.get(v, known.get(v)) for v in outputs]
 
 
-def _calls_out(jaxpr: core.Jaxpr) -> bool:
-    """Whether anything in `jaxpr` may call a library, such as LAPACK, which one machine function can't."""
+def _calls_out(jaxpr: core.Jaxpr, plain: frozenset[str]) -> bool:
+    """Whether `jaxpr` holds anything but `plain` primitives: which one machine function may not."""
     for eqn in jaxpr.eqns:
         name = eqn.primitive.name
         inner = [_open(eqn.params[_SUBCALLS[name]])[0]] if name in _SUBCALLS else []
@@ -196,8 +206,7 @@ def _calls_out(jaxpr: core.Jaxpr) -> bool:
             inner = [eqn.params["body_jaxpr"].jaxpr, eqn.params["cond_jaxpr"].jaxpr]
         elif name == "cond":
             inner = [b.jaxpr for b in eqn.params["branches"]]
-        plain = name in _ELEMENTWISE or name in _MOVES or name in _REDUCTIONS or name == "dot_general"
-        if any(map(_calls_out, inner)) or not (inner or plain):
+        if any(_calls_out(j, plain) for j in inner) or not (inner or name in plain):
             return True
     return False
 
@@ -227,14 +236,22 @@ def _stack(scalars: Sequence[Any], aval: Any) -> jax.Array:
     return jnp.stack([jnp.asarray(x, dtype=aval.dtype) for x in scalars]).reshape(aval.shape)
 
 
-def cost(jaxpr: Any) -> float:
-    """Number of scalar operations that `jaxpr` unrolls to; infinite if it holds something that must stay on arrays."""
+def cost(jaxpr: Any, known: Sequence[bool] = ()) -> float:
+    """Number of scalar operations that `jaxpr` unrolls to; infinite if it holds something that must stay on arrays.
+
+    Arithmetic of constant indices is free. `known` says which arguments are such constants; none by default.
+    """
+    constants = {v for v in jaxpr.constvars if not np.issubdtype(v.aval.dtype, np.inexact)}
+    constants.update(v for v, k in zip(jaxpr.invars, known, strict=False) if k)
     total = 0.0
     for eqn in jaxpr.eqns:
         size = sum(math.prod(v.aval.shape) for v in eqn.outvars)
         name = eqn.primitive.name
-        if name in _SUBCALLS:
-            total += cost(_open(eqn.params[_SUBCALLS[name]])[0])
+        fixed = [isinstance(v, core.Literal) or v in constants for v in eqn.invars]
+        if all(fixed) and name in _PLAIN:
+            constants.update(eqn.outvars)
+        elif name in _SUBCALLS:
+            total += cost(_open(eqn.params[_SUBCALLS[name]])[0], fixed)
         elif name == "while":
             total += cost(eqn.params["body_jaxpr"].jaxpr) + cost(eqn.params["cond_jaxpr"].jaxpr)
         elif name == "cond":
@@ -246,6 +263,10 @@ def cost(jaxpr: Any) -> float:
             total += 2 * size * math.prod(eqn.invars[0].aval.shape[d] for d in lhs)
         elif name in _REDUCTIONS:
             total += math.prod(eqn.invars[0].aval.shape)
+        elif name in _SCATTERS:
+            total += math.prod(eqn.invars[2].aval.shape)
+        elif name in _REWRITTEN:
+            total += cost(_rewritten(eqn).jaxpr)
         elif name in _ELEMENTWISE:
             total += size
         elif name not in _MOVES:
@@ -321,6 +342,12 @@ class _Replay:
             return [self._elementwise(eqn, inputs)]
         elif name in _REDUCTIONS and inputs[0].size:
             return [self._reduce(_REDUCTIONS[name], params["axes"], inputs[0])]
+        elif name in _SCATTERS:
+            scattered = self._scatter(eqn, *inputs)
+            if scattered is not None:
+                return [scattered]
+        elif name in _REWRITTEN:
+            return self.evaluate(_rewritten(eqn).jaxpr, [], inputs)
         elif name == "dot_general":
             return [self._dot_general(eqn, *inputs)]
         elif name == "while":
@@ -362,6 +389,18 @@ class _Replay:
                 total = self.graph.binary(name, total, term)
             out[index] = total
         return out
+
+    def _scatter(self, eqn: Any, x: Elements, indices: Elements, updates: Elements) -> Elements | None:
+        """Known indices: combine each update with the element that it goes to."""
+        if not all(is_known(i) for i in indices.flat):
+            return None
+        operation = _SCATTERS[eqn.primitive.name]
+        out = x.reshape(-1).copy()
+        for target, update in zip(_targets(eqn, x.shape, indices).flat, updates.flat, strict=True):
+            # Zero marks "out of bounds, dropped".
+            if target:
+                out[target - 1] = self.graph.binary(operation, out[target - 1], update)
+        return out.reshape(x.shape)
 
     def _dot_general(self, eqn: Any, a: Elements, b: Elements) -> Elements:
         (contract_a, contract_b), (batch_a, batch_b) = eqn.params["dimension_numbers"]
@@ -505,6 +544,46 @@ def _gather(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
     return None if (picked == 0).any() else [x.reshape(-1)[picked - 1]]
 
 
+def _scatter_values(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
+    """Known indices: scatter the positions instead of the values."""
+    x, indices, updates = inputs
+    if not all(is_known(i) for i in indices.flat):
+        return None
+    both = np.concatenate((x.reshape(-1), updates.reshape(-1)))
+    positions = np.arange(both.size)
+    with jax.ensure_compile_time_eval():
+        picked = eqn.primitive.bind(
+            jnp.asarray(positions[: x.size].reshape(x.shape)),
+            jnp.asarray(indices.astype(np.int64)),
+            jnp.asarray(positions[x.size :].reshape(updates.shape)),
+            **eqn.params,
+        )
+    return [both[np.asarray(picked)]]
+
+
+def _targets(eqn: Any, shape: tuple[int, ...], indices: Elements) -> np.ndarray:
+    """Where each update goes: one plus its position in the flattened operand, or 0 if it is out of bounds.
+
+    That is the gather of positions, which is the transpose of adding updates.
+    """
+    positions = np.arange(1.0, math.prod(shape) + 1).reshape(shape)
+    with jax.ensure_compile_time_eval():
+        known = jnp.asarray(indices.astype(np.int64))
+        add = lambda u: jax.lax.scatter_add_p.bind(jnp.zeros(shape), known, u, **eqn.params)  # noqa: E731
+        (found,) = jax.linear_transpose(add, jnp.zeros(eqn.invars[2].aval.shape))(jnp.asarray(positions))
+    return np.asarray(found).astype(np.int64)
+
+
+def _dynamic_update_slice(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
+    x, update, *starts = inputs
+    if not all(is_known(s[()]) for s in starts):
+        return None
+    begin = [min(max(int(s[()]), 0), n - m) for s, n, m in zip(starts, x.shape, update.shape, strict=True)]
+    out = x.copy()
+    out[tuple(slice(b, b + m) for b, m in zip(begin, update.shape, strict=True))] = update
+    return [out]
+
+
 _MOVES: dict[str, Callable[[Any, list[Elements]], list[Elements] | None]] = {
     "broadcast_in_dim": _broadcast_in_dim,
     "reshape": lambda e, x: [x[0].reshape(e.params["new_sizes"])],
@@ -523,6 +602,8 @@ _MOVES: dict[str, Callable[[Any, list[Elements]], list[Elements] | None]] = {
     "split": _split,
     "pad": _pad,
     "gather": _gather,
+    "scatter": _scatter_values,
+    "dynamic_update_slice": _dynamic_update_slice,
 }
 
 
@@ -536,3 +617,53 @@ def _constants(x: np.ndarray) -> Elements:
     for index in np.ndindex(x.shape):
         out[index] = x[index]
     return out
+
+
+# --- rewriting: primitives replaced by several simpler ones ----------------------------------------------------------
+
+
+def _rewritten(eqn: Any) -> core.ClosedJaxpr:
+    """The equation in terms of primitives that have rules."""
+    (x,) = (v.aval for v in eqn.invars)
+    function = _REWRITTEN[eqn.primitive.name]
+    return jax.make_jaxpr(lambda x: function(x, **eqn.params))(jax.ShapeDtypeStruct(x.shape, x.dtype))
+
+
+def _cumulative(combine: Callable) -> Callable:
+    def run(x: jax.Array, axis: int, reverse: bool) -> jax.Array:
+        slices = [jax.lax.index_in_dim(x, k, axis) for k in range(x.shape[axis])]
+        done = list(itertools.accumulate(reversed(slices) if reverse else slices, combine))
+        return jax.lax.concatenate(done[::-1] if reverse else done, axis) if done else x
+
+    return run
+
+
+def _position_of(first: Callable) -> Callable:
+    """The position of the largest or smallest element; the first NaN counts as such."""
+
+    def run(x: jax.Array, axes: tuple[int], index_dtype: Any) -> jax.Array:
+        (axis,) = axes
+        best, *others = (jax.lax.index_in_dim(x, k, axis, keepdims=False) for k in range(x.shape[axis]))
+        at = jnp.zeros(best.shape, index_dtype)
+        for k, other in enumerate(others, 1):
+            better = first(other, best) | ((other != other) & (best == best))
+            best, at = jnp.where(better, other, best), jnp.where(better, index_dtype.type(k), at)
+        return at
+
+    return run
+
+
+_REWRITTEN: dict[str, Callable] = {
+    "cumsum": _cumulative(jax.lax.add),
+    "cumprod": _cumulative(jax.lax.mul),
+    "cummax": _cumulative(jax.lax.max),
+    "cummin": _cumulative(jax.lax.min),
+    "argmax": _position_of(jax.lax.gt),
+    "argmin": _position_of(jax.lax.lt),
+}
+
+_PLAIN = frozenset((*_ELEMENTWISE, *_MOVES, *_REDUCTIONS, *_SCATTERS, *_REWRITTEN, "dot_general"))
+"""Primitives that need no library."""
+
+_ONE_FUNCTION = _PLAIN - {"scatter", *_SCATTERS}
+"""Of these, what one machine function may hold: a scatter to unknown places becomes a loop of its own."""

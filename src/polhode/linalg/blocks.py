@@ -95,10 +95,7 @@ def accumulate(size: int, parts: Sequence[tuple[Places, Array]]) -> Float[Array,
 def _accumulate(size: int, parts: Iterable[tuple[Places, Array]], dtype: Any) -> Array:
     out = jnp.zeros(size, dtype)
     for places, values in parts:
-        if _covers(places, size):
-            out = out + values.reshape(-1)
-        else:
-            out = out.at[places.numbers].add(values)
+        out = out + values.reshape(-1) if _covers(places, size) else out.at[places.numbers].add(values)
     return out
 
 

@@ -49,8 +49,8 @@ def lu_factor(a: Float[Array, "n n"]) -> Float[Array, "n n"]:
     return a
 
 
-def lu_solve(lu: Float[Array, "n n"], b: Float[Array, "n *k"]) -> Float[Array, "n *k"]:
-    """Solution of a factored system for one or several right-hand sides."""
+def lu_solve(lu: Float[Array, "n n"], b: Array) -> Array:
+    """Solution of a factored system for one or several right-hand sides, shape (n,) or (n, k)."""
     n = lu.shape[0]
     x: list[Array] = []
     for i in range(n):
