@@ -7,12 +7,16 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 
+from polhode import forces as forces  # noqa: E402
 from polhode import integrators as integrators  # noqa: E402
+from polhode import joints as joints  # noqa: E402
 from polhode import problems as problems  # noqa: E402
 from polhode import spaces as spaces  # noqa: E402
 from polhode import studies as studies  # noqa: E402
 from polhode import systems as systems  # noqa: E402
 from polhode.control import StepControl as StepControl  # noqa: E402
+from polhode.model import Model as Model  # noqa: E402
+from polhode.model import rotation_vector as rotation_vector  # noqa: E402
 from polhode.problems.base import Problem as Problem  # noqa: E402
 from polhode.reproduction import reproduce as reproduce  # noqa: E402
 from polhode.results import Result as Result  # noqa: E402

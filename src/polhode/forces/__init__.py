@@ -1,0 +1,1 @@
+"""Forces: loads on bodies."""

@@ -1,0 +1,3 @@
+"""Joints: constraints between bodies."""
+
+from polhode.joints.spherical import Spherical as Spherical

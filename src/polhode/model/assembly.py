@@ -1,0 +1,176 @@
+"""From a model to equations of motion in chosen coordinates."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from polhode.linalg.blocks import Places
+from polhode.model import formulations
+from polhode.model.bodies import Body
+from polhode.model.elements import AbstractConstraintElement, AbstractForceElement, AbstractJoint, Pose, Twist
+from polhode.model.formulations import AbstractFormulation, MassPoint
+from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Slot
+from polhode.model.multibody import MultibodySystem
+from polhode.systems.base import State
+
+if TYPE_CHECKING:
+    from polhode.model.model import Model
+
+
+def assemble(model: Model, formulation: str, *, repair: bool, redundant: str) -> tuple[MultibodySystem, State]:
+    """System and initial state of a model; see `Model.assemble`."""
+    if not model.bodies:
+        raise ValueError("The model has no bodies; add some with `add_body` before `assemble`.")
+    layout = _Layout(model.bodies, formulation)
+    elements = [
+        (name, part, part.place(tuple(layout.pose(body) for body in part.bodies))) for name, part in model.parts
+    ]
+    joints, labels = _joints(layout, elements, {})
+    internal, labels = layout.internal(labels)
+    system = MultibodySystem(
+        bodies=layout.groups,
+        joints=joints,
+        forces=_forces(layout, elements),
+        gravity=model.gravity,
+        internal=internal,
+        places=layout.places,
+        labels=labels,
+    )
+    system = dataclasses.replace(system, solver=system._choose_solver())
+    return system, layout.start()
+
+
+class _Layout:
+    """Which body of the model is which row of which group."""
+
+    def __init__(self, bodies: Sequence[Body], formulation: str) -> None:
+        chosen = formulations.get(formulation)
+        kinds: dict[Hashable, list[Body]] = {}
+        for body in bodies:
+            kinds.setdefault(_formulation(body, chosen), []).append(body)
+        self.members = list(kinds.values())
+        self.groups, self.places = self._stack(kinds)
+        self._index = {name: (group, member) for name, group, member in self.places}
+        self._first = np.cumsum([0] + [len(m) for m in self.members])
+
+    def _stack(self, kinds: dict[Any, list[Body]]) -> tuple[tuple[BodyGroup, ...], tuple[tuple[str, int, int], ...]]:
+        groups, places, at = [], [], 0
+        for g, (form, members) in enumerate(kinds.items()):
+            count = len(members)
+            columns = at + np.arange(count * form.n).reshape(count, form.n)
+            at += count * form.n
+            groups.append(
+                BodyGroup(
+                    form,
+                    jnp.stack([jnp.asarray(b.mass) for b in members]),
+                    jnp.stack([b.inertia for b in members]),
+                    Places(columns),
+                )
+            )
+            places += [(b.name, g, k) for k, b in enumerate(members)]
+        return tuple(groups), tuple(places)
+
+    def pose(self, body: Body) -> Pose:
+        return Pose(body.x, body.R)
+
+    def slot(self, bodies: Sequence[Body]) -> Slot:
+        """One end of several elements; all bodies are of one group, or all are the ground."""
+        total = int(self._first[-1])
+        if bodies[0].kind == "ground":
+            none = np.zeros(len(bodies), dtype=int)
+            return Slot(None, Places(none), Places(none + total), Places(np.zeros((len(bodies), 0), dtype=int)))
+        found = [self._index[body.name] for body in bodies]
+        group = found[0][0]
+        members = np.array([member for _, member in found])
+        columns = self.groups[group].columns.numbers[members]
+        return Slot(group, Places(members), Places(members + self._first[group]), Places(columns))
+
+    def kind(self, body: Body) -> int | None:
+        return None if body.kind == "ground" else self._index[body.name][0]
+
+    def internal(self, labels: tuple[str, ...]) -> tuple[tuple[Places | None, ...], tuple[str, ...]]:
+        """Rows of the constraints among the coordinates of single bodies."""
+        rows: list[Places | None] = []
+        for group, members in zip(self.groups, self.members, strict=True):
+            k = group.formulation.internal
+            if k == 0:
+                rows.append(None)
+                continue
+            rows.append(Places(len(labels) + np.arange(k * len(members)).reshape(len(members), k)))
+            labels += tuple(f"{body.name}, norm of its coordinates" for body in members for _ in range(k))
+        return tuple(rows), labels
+
+    def start(self) -> State:
+        """The initial state that the bodies of the model name."""
+        points, velocities = [], []
+        for group, members in zip(self.groups, self.members, strict=True):
+            form = group.formulation
+            q = [form.from_pose(self.pose(body)) for body in members]
+            points.append(_stack(q))
+            velocities += [form.from_twist(p, Twist(b.omega, b.u)) for p, b in zip(q, members, strict=True)]
+        return tuple(points), jnp.concatenate(velocities)
+
+
+def _formulation(body: Body, chosen: AbstractFormulation) -> AbstractFormulation:
+    if body.kind == "point":
+        return MassPoint(3)
+    if body.kind == "coordinate":
+        return MassPoint(1)
+    return chosen if body.formulation is None else formulations.get(body.formulation)
+
+
+Placed = tuple[str, Any, AbstractConstraintElement | AbstractForceElement]
+
+
+def _joints(
+    layout: _Layout, elements: Sequence[Placed], dropped: dict[str, tuple[int, ...]]
+) -> tuple[tuple[JointGroup, ...], tuple[str, ...]]:
+    """Joint elements by kind, and the joint behind each constraint; `dropped` components are left out."""
+    kinds: dict[Hashable, list[tuple[Any, AbstractConstraintElement, np.ndarray]]] = {}
+    labels: list[str] = []
+    for name, part, element in elements:
+        if not isinstance(part, AbstractJoint) or not isinstance(element, AbstractConstraintElement):
+            continue
+        kept = tuple(i for i in range(element.size) if i not in dropped.get(name, ()))
+        if kept:
+            key = (_kind(element), tuple(layout.kind(b) for b in part.bodies), kept)
+            kinds.setdefault(key, []).append((part, element, len(labels) + np.arange(len(kept))))
+            labels += [name] * len(kept)
+    groups = []
+    for (_, _, kept), members in kinds.items():
+        slots = tuple(layout.slot(ends) for ends in zip(*(part.bodies for part, _, _ in members), strict=True))
+        stacked = _stack([element for _, element, _ in members])
+        groups.append(JointGroup(stacked, slots, Places(np.stack([rows for _, _, rows in members])), kept))
+    return tuple(groups), tuple(labels)
+
+
+def _forces(layout: _Layout, elements: Sequence[Placed]) -> tuple[ForceGroup, ...]:
+    kinds: dict[Hashable, list[tuple[Any, AbstractForceElement]]] = {}
+    for _, part, element in elements:
+        if isinstance(element, AbstractForceElement):
+            key = (_kind(element), tuple(layout.kind(b) for b in part.bodies))
+            kinds.setdefault(key, []).append((part, element))
+    return tuple(
+        ForceGroup(
+            _stack([element for _, element in members]),
+            tuple(layout.slot(ends) for ends in zip(*(part.bodies for part, _ in members), strict=True)),
+        )
+        for members in kinds.values()
+    )
+
+
+def _kind(element: eqx.Module) -> Hashable:
+    """Equal for elements that can be stacked."""
+    leaves, structure = jax.tree.flatten(element)
+    return structure, tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
+
+
+def _stack(trees: Sequence[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *trees)

@@ -1,0 +1,111 @@
+"""Bodies: what a model is made of."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode.problems import checks
+from polhode.spaces import quaternions
+
+Kind = Literal["ground", "rigid", "point", "coordinate"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Body:
+    """A body of a model, as `Model.add_body` and its kin return it; a handle for joints, forces and outputs.
+
+    - `name`: unique in the model.
+    - `kind`: "rigid", "point" (a mass point in R³), "coordinate" (one linear coordinate) or "ground".
+    - `mass`; `inertia`: (3, 3) about the centre of mass in the body frame.
+    - `x`, `R`: initial position of the centre of mass (3,) and rotation (3, 3) from the body to the inertial frame.
+    - `u`, `omega`: initial velocity, inertial, and angular velocity, body-fixed.
+    - `formulation`: coordinates of this body if they differ from those of the model.
+    """
+
+    name: str
+    kind: Kind
+    mass: Any
+    inertia: Array
+    x: Float[Array, "3"]
+    R: Float[Array, "3 3"]
+    u: Float[Array, "3"]
+    omega: Float[Array, "3"]
+    formulation: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Body({self.name!r})"
+
+
+def ground() -> Body:
+    """The inertial frame as a body that never moves."""
+    zero = jnp.zeros(3)
+    return Body("ground", "ground", jnp.zeros(()), jnp.zeros((3, 3)), zero, jnp.eye(3), zero, zero)
+
+
+def inertia_matrix(value: Any, check: bool = True) -> Float[Array, "3 3"]:
+    """Inertia from three principal moments or a symmetric matrix; it must be positive definite.
+
+    With `check` also moments that no distribution of mass has raise ValueError.
+    """
+    given = jnp.asarray(value, dtype=float)
+    if given.shape == (3,):
+        matrix = jnp.diag(given)
+    elif given.shape == (3, 3):
+        matrix = given
+    else:
+        raise ValueError(
+            f"`inertia` must be three principal moments or a 3×3 matrix about the centre of mass, got shape {given.shape}."
+        )
+    if checks.is_concrete(matrix):
+        _check_inertia(np.asarray(matrix), check)
+    return matrix
+
+
+def _check_inertia(matrix: np.ndarray, triangle: bool) -> None:
+    if not np.isfinite(matrix).all() or not np.allclose(matrix, matrix.T, rtol=1e-12, atol=0):
+        raise ValueError(f"`inertia` must be finite and symmetric, got {matrix.tolist()}.")
+    moments = np.linalg.eigvalsh(matrix)
+    if moments[0] <= 0:
+        raise ValueError(
+            f"`inertia` must be positive definite, its principal moments are {moments.tolist()}. "
+            "Give a slender body a small moment about its axis, or use `add_point` for a mass point."
+        )
+    if triangle and moments[2] > (moments[0] + moments[1]) * (1 + 1e-9):
+        raise ValueError(
+            f"No distribution of mass has the principal moments {moments.tolist()}: the largest exceeds the sum of the "
+            "others. Check that `inertia` is about the centre of mass, or pass `check_inertia=False`."
+        )
+
+
+def rotation_matrix(value: Any) -> Float[Array, "3 3"]:
+    """Rotation matrix from a 3×3 matrix or a unit quaternion (w, x, y, z). Raises ValueError for anything else."""
+    given = jnp.asarray(value, dtype=float)
+    if given.shape == (4,):
+        if checks.is_concrete(given) and abs(float(jnp.linalg.norm(given)) - 1) > 1e-6:
+            raise ValueError(f"`rotation` as a quaternion (w, x, y, z) must have length 1, got {given.tolist()}.")
+        return quaternions.to_matrix(given / jnp.linalg.norm(given))
+    if given.shape != (3, 3):
+        raise ValueError(
+            "`rotation` must be a 3×3 matrix, a unit quaternion (w, x, y, z) or polhode.rotation_vector(...), "
+            f"got shape {given.shape}."
+        )
+    if checks.is_concrete(given):
+        defect = float(jnp.max(jnp.abs(given.T @ given - jnp.eye(3))))
+        if not defect < 1e-6 or float(jnp.linalg.det(given)) < 0:
+            raise ValueError(
+                f"`rotation` is not a rotation matrix: |RᵀR - 1| = {defect:.2g}, or its determinant is -1."
+            )
+    return given
+
+
+def rotation_vector(theta: Any) -> Float[Array, "3 3"]:
+    """The rotation matrix of a rotation vector, shape (3,), in radians: axis times angle.
+
+    Raises ValueError unless it has three finite components.
+    """
+    return quaternions.to_matrix(quaternions.from_vector(checks.array("theta", theta, (3,), "axis times angle, rad")))

@@ -1,0 +1,135 @@
+"""What couples bodies: elements with a few nodes, written once for all formulations."""
+
+from __future__ import annotations
+
+import abc
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from polhode.model.bodies import Body
+from polhode.spaces.base import hat
+
+if TYPE_CHECKING:
+    from polhode.model.model import Model
+
+
+class Pose(NamedTuple):
+    """Where a node is: position x (3,) in the inertial frame, rotation R (3, 3) from the body frame to it."""
+
+    x: Float[Array, "3"]
+    R: Float[Array, "3 3"]
+
+
+class Twist(NamedTuple):
+    """How a node moves: angular velocity (3,) in the body frame, velocity (3,) in the inertial frame."""
+
+    omega: Float[Array, "3"]
+    u: Float[Array, "3"]
+
+
+class Wrench(NamedTuple):
+    """What acts on a node: torque (3,) in the body frame, force (3,) at the node in the inertial frame."""
+
+    torque: Float[Array, "3"]
+    force: Float[Array, "3"]
+
+
+Poses = tuple[Pose, ...]
+Twists = tuple[Twist, ...]
+
+
+def rates(poses: Poses, twists: Twists) -> Poses:
+    """Time derivatives of poses: ẋ = u, Ṙ = R ω̃."""
+    return tuple(Pose(twist.u, pose.R @ hat(twist.omega)) for pose, twist in zip(poses, twists, strict=True))
+
+
+def axial(A: Float[Array, "3 3"]) -> Float[Array, "3"]:
+    """The vector a with a·ω = Σ A_ij hat(ω)_ij for all ω."""
+    return jnp.stack((A[2, 1] - A[1, 2], A[0, 2] - A[2, 0], A[1, 0] - A[0, 1]))
+
+
+class AbstractConstraintElement(eqx.Module):
+    """A constraint between a few nodes, with its data in body frames; elements of one kind are stacked and batched."""
+
+    @property
+    @abc.abstractmethod
+    def size(self) -> int:
+        """Number of scalar constraints k."""
+
+    @abc.abstractmethod
+    def residual(self, t: Array, poses: Poses) -> Float[Array, " k"]:
+        """What must vanish, shape (k,); a length or a cosine, so that 1 is a large value in SI units."""
+
+
+class AbstractForceElement(eqx.Module):
+    """Loads on a few nodes, with its data in body frames; elements of one kind are stacked and batched.
+
+    The class attributes `uses_poses` and `uses_twists` tell whether the wrenches depend on them: tangent blocks that
+    vanish are not formed.
+    """
+
+    uses_poses: ClassVar[bool]
+    uses_twists: ClassVar[bool]
+
+    @abc.abstractmethod
+    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
+        """The load on each node."""
+
+    def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
+        """Stored energy; zero for loads that have none."""
+        del t, poses
+        return jnp.zeros(())
+
+
+class AbstractPotentialElement(AbstractForceElement):
+    """An element given by its potential; the wrenches are minus its gradient."""
+
+    uses_poses: ClassVar[bool] = True
+    uses_twists: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
+        """Stored energy."""
+
+    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
+        gradients = jax.grad(lambda p: self.potential(t, p))(poses)
+        return tuple(
+            Wrench(-axial(pose.R.T @ gradient.R), -gradient.x) for pose, gradient in zip(poses, gradients, strict=True)
+        )
+
+
+class AbstractPart(abc.ABC):
+    """What a user adds to a model: bodies that it connects, a name, and the element that it becomes.
+
+    Points and axes are given in the inertial frame at the initial time; `place` turns them into body frames.
+    """
+
+    bodies: tuple[Body, ...]
+    name: str | None
+
+    @abc.abstractmethod
+    def place(self, poses: Poses) -> AbstractConstraintElement | AbstractForceElement:
+        """The element with its data in the frames of its bodies, from their initial poses."""
+
+    def attach(self, model: Model) -> AbstractPart:
+        """What joins the model in the place of this part; may add coordinates that it needs, such as an integral."""
+        del model
+        return self
+
+
+class AbstractJoint(AbstractPart):
+    """A constraint between bodies."""
+
+    @abc.abstractmethod
+    def place(self, poses: Poses) -> AbstractConstraintElement: ...
+
+
+class AbstractForce(AbstractPart):
+    """A load on bodies."""
+
+    @abc.abstractmethod
+    def place(self, poses: Poses) -> AbstractForceElement: ...

@@ -1,0 +1,158 @@
+"""Bodies and elements of one kind, stacked so that they are evaluated together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode.linalg.blocks import Blocks, Places
+from polhode.model.elements import (
+    AbstractConstraintElement,
+    AbstractForceElement,
+    Pose,
+    Poses,
+    Twist,
+    Twists,
+    Wrench,
+)
+from polhode.model.formulations.base import AbstractFormulation
+from polhode.spaces.base import Point, Vector, hat
+
+
+class BodyGroup(eqx.Module):
+    """Bodies with the same coordinates.
+
+    - `mass`, `inertia`: shapes (count,) and (count, 3, 3).
+    - `columns`: numbers of their velocities in v, shape (count, n).
+    """
+
+    formulation: AbstractFormulation
+    mass: Float[Array, " count"]
+    inertia: Float[Array, "count 3 3"]
+    columns: Places = eqx.field(static=True)
+
+    @property
+    def count(self) -> int:
+        return self.columns.numbers.shape[0]
+
+    @property
+    def weight(self) -> Float[Array, " count"]:
+        """What gravity acts on: the mass, or zero for coordinates that are no places."""
+        return self.mass if self.formulation.n > 1 else jnp.zeros_like(self.mass)
+
+    def velocities(self, v: Vector) -> Float[Array, "count n"]:
+        """The part of v that belongs to the group, a row for each body."""
+        numbers = self.columns.numbers
+        return v[numbers[0, 0] : numbers[-1, -1] + 1].reshape(numbers.shape)
+
+    def each(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """`function` of the arguments, mass and inertia of every body."""
+        return jax.vmap(function)(*arguments, self.mass, self.inertia)
+
+    def blocks(self, values: Float[Array, "count n n"] | None) -> tuple[Blocks, ...]:
+        """Diagonal blocks of a matrix, none for None."""
+        return () if values is None else (Blocks(values, self.columns, self.columns),)
+
+
+class Slot(eqx.Module):
+    """One end of the elements of a group: which body of which body group it is for each element.
+
+    - `group`: number of the body group; None if this end is the ground.
+    - `members`: number of the body within its group, for each element.
+    - `nodes`: number of the body among all.
+    - `columns`: numbers of its velocities, shape (elements, n).
+    """
+
+    group: int | None = eqx.field(static=True)
+    members: Places = eqx.field(static=True)
+    nodes: Places = eqx.field(static=True)
+    columns: Places = eqx.field(static=True)
+
+
+class Motion(eqx.Module):
+    """Poses and, where needed, twists of all bodies, with the ground as the last row."""
+
+    poses: Pose
+    twists: Twist | None = None
+
+    def at(self, slots: tuple[Slot, ...]) -> Poses:
+        """Poses of the nodes of all elements, stacked for each slot."""
+        return tuple(jax.tree.map(lambda a, s=s: a[s.nodes.numbers], self.poses) for s in slots)
+
+    def twists_at(self, slots: tuple[Slot, ...]) -> Twists:
+        return tuple(jax.tree.map(lambda a, s=s: a[s.nodes.numbers], self.twists) for s in slots)
+
+
+class JointGroup(eqx.Module):
+    """Constraint elements of one kind between bodies of the same kinds.
+
+    - `rows`: numbers of their constraints, shape (elements, kept).
+    - `kept`: which components of an element's residual are imposed; all unless redundant ones were dropped.
+    """
+
+    elements: AbstractConstraintElement
+    slots: tuple[Slot, ...]
+    rows: Places = eqx.field(static=True)
+    kept: tuple[int, ...] = eqx.field(static=True)
+
+    def residual(self, element: AbstractConstraintElement, t: Array, poses: Poses) -> Float[Array, " kept"]:
+        value = element.residual(t, poses)
+        return value if len(self.kept) == value.shape[0] else value[np.array(self.kept)]
+
+    def residuals(self, t: Array, motion: Motion) -> Float[Array, "elements kept"]:
+        return jax.vmap(lambda e, p: self.residual(e, t, p))(self.elements, motion.at(self.slots))
+
+    def rates(self, t: Array, motion: Motion) -> Float[Array, "elements kept"]:
+        """Time derivatives of the residuals."""
+
+        def rate(element: AbstractConstraintElement, poses: Poses, twists: Twists) -> Array:
+            velocity = tuple(Pose(w.u, p.R @ hat(w.omega)) for p, w in zip(poses, twists, strict=True))
+            residual = lambda s, p: self.residual(element, s, p)  # noqa: E731
+            return jax.jvp(residual, (t, poses), (jnp.ones_like(t), velocity))[1]
+
+        return jax.vmap(rate)(self.elements, motion.at(self.slots), motion.twists_at(self.slots))
+
+    def gradients(self, t: Array, motion: Motion) -> tuple[Float[Array, "elements kept 6"], ...]:
+        """Derivatives of the residuals along (rotation, translation) of each node, for the slots with bodies."""
+        moving = [k for k, slot in enumerate(self.slots) if slot.group is not None]
+
+        def gradient(element: AbstractConstraintElement, poses: Poses) -> tuple[Array, ...]:
+            residual = lambda p: self.residual(element, t, p)  # noqa: E731
+
+            def along(k: int, direction: Float[Array, "6"]) -> Array:
+                still = tuple(jax.tree.map(jnp.zeros_like, p) for p in poses)
+                moved = Pose(direction[3:], poses[k].R @ hat(direction[:3]))
+                return jax.jvp(residual, (poses,), ((*still[:k], moved, *still[k + 1 :]),))[1]
+
+            return tuple(jax.vmap(lambda e, k=k: along(k, e))(jnp.eye(6)).T for k in moving)
+
+        return jax.vmap(gradient)(self.elements, motion.at(self.slots))
+
+
+class ForceGroup(eqx.Module):
+    """Force elements of one kind between bodies of the same kinds."""
+
+    elements: AbstractForceElement
+    slots: tuple[Slot, ...]
+
+    def wrenches(self, t: Array, motion: Motion) -> tuple[Wrench, ...]:
+        """Loads on the nodes of all elements, stacked for each slot."""
+        return jax.vmap(lambda e, p, w: e.wrenches(t, p, w))(
+            self.elements, motion.at(self.slots), motion.twists_at(self.slots)
+        )
+
+    def potential(self, t: Array, motion: Motion) -> Float[Array, ""]:
+        return jnp.sum(jax.vmap(lambda e, p: e.potential(t, p))(self.elements, motion.at(self.slots)))
+
+
+def members(points: tuple[Point, ...], slot: Slot) -> Point:
+    """Coordinates of the bodies at one end of all elements."""
+    if slot.group is None:
+        return None
+    return jax.tree.map(lambda a: a[slot.members.numbers], points[slot.group])

@@ -1,0 +1,174 @@
+"""What an engineer writes: bodies, joints and forces."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any, TypeVar
+
+import jax.numpy as jnp
+
+from polhode.model import bodies as _bodies
+from polhode.model.assembly import assemble
+from polhode.model.bodies import Body
+from polhode.model.elements import AbstractForce, AbstractJoint, AbstractPart
+from polhode.model.multibody import MultibodySystem
+from polhode.problems import checks
+from polhode.systems.base import State
+
+Part = TypeVar("Part", bound=AbstractPart)
+
+
+class Model:
+    """A multibody model: bodies, what joins them and what acts on them, independent of coordinates.
+
+    ```python
+    model = ph.Model(gravity=(0, 0, -9.81))
+    top = model.add_body(mass=15, inertia=(0.234375, 0.46875, 0.234375), position=(0, 1, 0),
+                         angular_velocity=(0, 150, -4.61538), velocity=(4.61538, 0, 0))
+    model.add(ph.joints.Spherical(model.ground, top, point=(0, 0, 0)))
+    system, state0 = model.assemble(formulation="SE3")
+    ```
+
+    **Arguments:**
+
+    - `gravity`: acceleration in the inertial frame, shape (3,).
+
+    Points and axes of joints and forces are given in the inertial frame at the initial time. Numbers may be traced by
+    JAX, so that runs can be differentiated with respect to masses, lengths or stiffnesses.
+    """
+
+    def __init__(self, gravity: Any = (0.0, 0.0, 0.0)) -> None:
+        self.gravity = checks.array("gravity", gravity, (3,), "acceleration in the inertial frame")
+        self.ground = _bodies.ground()
+        self.bodies: list[Body] = []
+        self.parts: list[tuple[str, AbstractPart]] = []
+
+    def add_body(
+        self,
+        *,
+        mass: Any,
+        inertia: Any,
+        position: Any = (0.0, 0.0, 0.0),
+        rotation: Any = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)),
+        velocity: Any = (0.0, 0.0, 0.0),
+        angular_velocity: Any = (0.0, 0.0, 0.0),
+        name: str | None = None,
+        formulation: str | None = None,
+        check_inertia: bool = True,
+    ) -> Body:
+        """Add a rigid body.
+
+        **Arguments:**
+
+        - `mass`: positive.
+        - `inertia`: about the centre of mass in the body frame, three principal moments or a 3×3 matrix.
+        - `position`: initial centre of mass in the inertial frame.
+        - `rotation`: initial rotation from the body to the inertial frame: 3×3, a unit quaternion (w, x, y, z) or
+          `polhode.rotation_vector(...)`.
+        - `velocity`, `angular_velocity`: of the centre of mass in the inertial frame; body-fixed, rad per time.
+        - `name`: for messages and outputs, "body-1", "body-2", … by default.
+        - `formulation`: coordinates of this body, if not those given to `assemble`.
+        - `check_inertia`: whether to refuse moments that no distribution of mass has.
+
+        **Raises** ValueError for values that make no sense, with the remedy.
+        """
+        return self._take(
+            Body(
+                name=self._name(name, "body"),
+                kind="rigid",
+                mass=checks.positive("mass", mass, (), "mass of a body"),
+                inertia=_bodies.inertia_matrix(inertia, check_inertia),
+                x=checks.array("position", position, (3,), "initial centre of mass, inertial frame"),
+                R=_bodies.rotation_matrix(rotation),
+                u=checks.array("velocity", velocity, (3,), "of the centre of mass, inertial frame"),
+                omega=checks.array("angular_velocity", angular_velocity, (3,), "body-fixed"),
+                formulation=formulation,
+            )
+        )
+
+    def add_point(self, *, mass: Any, position: Any, velocity: Any = (0.0, 0.0, 0.0), name: str | None = None) -> Body:
+        """Add a mass point: three linear coordinates in every formulation."""
+        return self._take(
+            Body(
+                name=self._name(name, "point"),
+                kind="point",
+                mass=checks.positive("mass", mass, (), "mass of a point"),
+                inertia=jnp.zeros((3, 3)),
+                x=checks.array("position", position, (3,), "initial position, inertial frame"),
+                R=jnp.eye(3),
+                u=checks.array("velocity", velocity, (3,), "inertial frame"),
+                omega=jnp.zeros(3),
+            )
+        )
+
+    def add_coordinate(
+        self, *, mass: Any = 1.0, value: Any = 0.0, velocity: Any = 0.0, name: str | None = None
+    ) -> Body:
+        """Add a single linear coordinate with an inertia, such as the state of a controller; gravity spares it.
+
+        In elements it is the first component of its position.
+        """
+        first = jnp.array([1.0, 0.0, 0.0])
+        return self._take(
+            Body(
+                name=self._name(name, "coordinate"),
+                kind="coordinate",
+                mass=checks.positive("mass", mass, (), "inertia of a coordinate"),
+                inertia=jnp.zeros((3, 3)),
+                x=checks.array("value", value, (), "initial value") * first,
+                R=jnp.eye(3),
+                u=checks.array("velocity", velocity, (), "initial rate") * first,
+                omega=jnp.zeros(3),
+            )
+        )
+
+    def add(self, part: Part) -> Part:
+        """Add a joint from `polhode.joints` or a force from `polhode.forces`; returns it."""
+        if not isinstance(part, AbstractPart):
+            raise ValueError(f"`add` takes joints and forces, got {type(part).__name__}; bodies come by `add_body`.")
+        for body in part.bodies:
+            if body is not self.ground and not any(body is known for known in self.bodies):
+                raise ValueError(f"{type(part).__name__} refers to {body!r}, which is not a body of this model.")
+        movable = [body for body in part.bodies if body is not self.ground]
+        if isinstance(part, AbstractJoint | AbstractForce) and part.bodies and not movable:
+            raise ValueError(f"{type(part).__name__} connects the ground with itself; one end must be a body.")
+        attached = part.attach(self)
+        self.parts.append((self._name(part.name, _kebab(type(part).__name__)), attached))
+        return part
+
+    def assemble(
+        self, formulation: str = "SE3", *, repair: bool = False, redundant: str = "error"
+    ) -> tuple[MultibodySystem, State]:
+        """The equations of motion in the chosen coordinates, and a consistent initial state.
+
+        See `polhode.model.assembly.assemble`.
+        """
+        return assemble(self, formulation, repair=repair, redundant=redundant)
+
+    def _take(self, body: Body) -> Body:
+        self.bodies.append(body)
+        return body
+
+    def _name(self, given: str | None, kind: str) -> str:
+        used = [body.name for body in self.bodies] + [name for name, _ in self.parts] + ["ground"]
+        if given is None:
+            number = 1
+            while f"{kind}-{number}" in used:
+                number += 1
+            return f"{kind}-{number}"
+        if given in used:
+            raise ValueError(f"The name {given!r} is taken in this model; names must be unique.")
+        return given
+
+    def body(self, name: str) -> Body:
+        """The body of that name. Raises ValueError, with the nearest names, if there is none."""
+        for body in self.bodies:
+            if body.name == name:
+                return body
+        names = [body.name for body in self.bodies]
+        near = difflib.get_close_matches(name, names, n=3) or names[:10]
+        raise ValueError(f"The model has no body {name!r}. Known: {', '.join(near)}.")
+
+
+def _kebab(name: str) -> str:
+    return "".join(f"-{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(name))
