@@ -117,11 +117,10 @@ class ControlledSteps(AbstractStepper):
         span = self.t1 - self.t0
         if self.control.first_step is not None:
             return jnp.sign(span) * jnp.minimum(self.control.first_step, jnp.abs(span))
-        field = getattr(system, "field", None)
-        if field is None:
+        if system.velocity(self.t0, state) is None:
             return span * 1e-4
         return jnp.sign(span) * first_step(
-            self.control, system.state_space, field, self.t0, span, state, integrator.order, self.tolerances
+            self.control, system.state_space, system.velocity, self.t0, span, state, integrator.order, self.tolerances
         )
 
     def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:

@@ -109,13 +109,25 @@ def simulate(
         outcome = _host.run(stepper, system, method, state, observer, saving, run_store.append, show)
         times = {"wall_time_s": outcome.wall_time, "compile_time_s": outcome.compile_time}
         stats = _stats(outcome.progress, method, Result(int(outcome.progress.result)), times)
+        diagnosis = _diagnosis(system, stats, outcome.progress.carry.state)
         stats["result"] = run_store.close(stats)
     solution = Solution(outcome.frames, stats, meta)
     result = stats["result"]
     if throw and result not in (Result.successful, Result.interrupted):
         where = f" Computed up to t = {stats['t_reached']:.6g} of {task.t1:.6g}; the rest is in `error.solution`."
-        raise SimulationError(f"{result.name}: {run_store.reason or result.message}{where}", solution)
+        raise SimulationError(f"{result.name}: {run_store.reason or result.message}{diagnosis}{where}", solution)
     return solution
+
+
+def _diagnosis(system: AbstractSystem, stats: dict[str, Any], last: State) -> str:
+    """What the system says of the last good state of a failed run; also noted in the stats."""
+    if stats["result"] not in _EXPLAINED:
+        return ""
+    stats["diagnosis"] = system.diagnose(stats["t_reached"], jax.tree.map(jnp.asarray, last))
+    return f" {stats['diagnosis']}" if stats["diagnosis"] else ""
+
+
+_EXPLAINED = (Result.nonfinite_state, Result.newton_not_converged, Result.singular_constraints, Result.step_too_small)
 
 
 class _Task(eqx.Module):
@@ -161,8 +173,8 @@ class _Task(eqx.Module):
         end = _time("t1", t1 if t1 is not None else given.t_span[1])
         if end == start:
             raise ValueError(f"`t1` must differ from t0 = {start:g}; the span is empty.")
-        outputs = dict(known.outputs) if known else {}
-        invariants = dict(known.invariants) if known else {}
+        outputs = dict(known.outputs) if known else system.outputs()
+        invariants = dict(known.invariants) if known else system.invariants()
         return cls(system, method, name, state, start, end, outputs, invariants, known)
 
     def describe(self, how: dict[str, Any], observer: Observer) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import equinox as eqx
 import jax
@@ -12,29 +12,61 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode.linalg.blocks import Places
-from polhode.model import formulations
+from polhode.model import consistency, formulations
 from polhode.model.bodies import Body
 from polhode.model.elements import AbstractConstraintElement, AbstractForceElement, AbstractJoint, Pose, Twist
 from polhode.model.formulations import AbstractFormulation, MassPoint
 from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Slot
 from polhode.model.multibody import MultibodySystem
+from polhode.problems import checks
 from polhode.systems.base import State
 
 if TYPE_CHECKING:
     from polhode.model.model import Model
 
 
-def assemble(model: Model, formulation: str, *, repair: bool, redundant: str) -> tuple[MultibodySystem, State]:
+Redundant = Literal["error", "minimum-norm"] | Mapping[str, tuple[int, ...]]
+
+
+def assemble(
+    model: Model, formulation: str, *, repair: bool, redundant: Redundant, t0: float
+) -> tuple[MultibodySystem, State]:
     """System and initial state of a model; see `Model.assemble`."""
     if not model.bodies:
         raise ValueError("The model has no bodies; add some with `add_body` before `assemble`.")
+    if redundant not in ("error", "minimum-norm") and not isinstance(redundant, Mapping):
+        raise ValueError(
+            f"`redundant` must be 'error', 'minimum-norm' or the `dropped` of a system, got {redundant!r}."
+        )
     layout = _Layout(model.bodies, formulation)
     elements = [
-        (name, part, part.place(tuple(layout.pose(body) for body in part.bodies))) for name, part in model.parts
+        (name, part, part.place(tuple(Pose(body.x, body.R) for body in part.bodies))) for name, part in model.parts
     ]
-    joints, labels = _joints(layout, elements, {})
+    system, state = _build(model, layout, elements, {}), layout.start()
+    if not checks.is_concrete(system, state):
+        if repair or redundant == "minimum-norm":
+            raise ValueError(
+                "Inside jit, grad or vmap neither `repair=True` nor redundant='minimum-norm' can be decided. Assemble "
+                "once outside, then pass the consistent state, and `redundant=system.dropped`."
+            )
+        return _solvable(
+            _build(model, layout, elements, redundant) if isinstance(redundant, Mapping) else system
+        ), state
+    if repair:
+        state = consistency.repaired(system, system.labels, t0, state)
+    consistency.check_start(system, system.labels, t0, state)
+    dropped = redundant if isinstance(redundant, Mapping) else _dependent(system, t0, state, redundant == "error")
+    if dropped:
+        system = dataclasses.replace(_build(model, layout, elements, dropped), complete=system)
+    return _solvable(system), state
+
+
+def _build(
+    model: Model, layout: _Layout, elements: Sequence[Placed], dropped: Mapping[str, tuple[int, ...]]
+) -> MultibodySystem:
+    joints, labels = _joints(layout, elements, dropped)
     internal, labels = layout.internal(labels)
-    system = MultibodySystem(
+    return MultibodySystem(
         bodies=layout.groups,
         joints=joints,
         forces=_forces(layout, elements),
@@ -42,9 +74,29 @@ def assemble(model: Model, formulation: str, *, repair: bool, redundant: str) ->
         internal=internal,
         places=layout.places,
         labels=labels,
+        dropping=tuple(sorted(dropped.items())),
     )
-    system = dataclasses.replace(system, solver=system._choose_solver())
-    return system, layout.start()
+
+
+def _solvable(system: MultibodySystem) -> MultibodySystem:
+    """The system with its linear solver chosen once."""
+    return dataclasses.replace(system, solver=system.choose_solver())
+
+
+def _dependent(system: MultibodySystem, t: float, state: State, refuse: bool) -> dict[str, tuple[int, ...]]:
+    """Components of joints that follow from others, by the name of the joint."""
+    rows = consistency.dependent_rows(system, t, state)
+    if len(rows) and refuse:
+        explained = consistency.explain_dependence(system, system.labels, t, state, rows)
+        raise ValueError(
+            f"{len(rows)} of {system.m} constraints are redundant at the start: {explained}. Free them in those joints, "
+            "or carry on with assemble(redundant='minimum-norm')."
+        )
+    dropped: dict[str, tuple[int, ...]] = {}
+    for row in rows:
+        name = system.labels[row]
+        dropped[name] = (*dropped.get(name, ()), int(row) - system.labels.index(name))
+    return dropped
 
 
 class _Layout:
@@ -76,9 +128,6 @@ class _Layout:
             )
             places += [(b.name, g, k) for k, b in enumerate(members)]
         return tuple(groups), tuple(places)
-
-    def pose(self, body: Body) -> Pose:
-        return Pose(body.x, body.R)
 
     def slot(self, bodies: Sequence[Body]) -> Slot:
         """One end of several elements; all bodies are of one group, or all are the ground."""
@@ -112,7 +161,7 @@ class _Layout:
         points, velocities = [], []
         for group, members in zip(self.groups, self.members, strict=True):
             form = group.formulation
-            q = [form.from_pose(self.pose(body)) for body in members]
+            q = [form.from_pose(Pose(body.x, body.R)) for body in members]
             points.append(_stack(q))
             velocities += [form.from_twist(p, Twist(b.omega, b.u)) for p, b in zip(q, members, strict=True)]
         return tuple(points), jnp.concatenate(velocities)
@@ -130,7 +179,7 @@ Placed = tuple[str, Any, AbstractConstraintElement | AbstractForceElement]
 
 
 def _joints(
-    layout: _Layout, elements: Sequence[Placed], dropped: dict[str, tuple[int, ...]]
+    layout: _Layout, elements: Sequence[Placed], dropped: Mapping[str, tuple[int, ...]]
 ) -> tuple[tuple[JointGroup, ...], tuple[str, ...]]:
     """Joint elements by kind, and the joint behind each constraint; `dropped` components are left out."""
     kinds: dict[Hashable, list[tuple[Any, AbstractConstraintElement, np.ndarray]]] = {}

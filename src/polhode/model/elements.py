@@ -53,7 +53,12 @@ def axial(A: Float[Array, "3 3"]) -> Float[Array, "3"]:
 
 
 class AbstractConstraintElement(eqx.Module):
-    """A constraint between a few nodes, with its data in body frames; elements of one kind are stacked and batched."""
+    """A constraint between a few nodes, with its data in body frames; elements of one kind are stacked and batched.
+
+    `driven` tells whether the constraint depends on time, so that it does work.
+    """
+
+    driven: ClassVar[bool] = False
 
     @property
     @abc.abstractmethod
@@ -69,9 +74,10 @@ class AbstractForceElement(eqx.Module):
     """Loads on a few nodes, with its data in body frames; elements of one kind are stacked and batched.
 
     The class attributes `uses_poses` and `uses_twists` tell whether the wrenches depend on them: tangent blocks that
-    vanish are not formed.
+    vanish are not formed. `conservative` tells whether all of them derive from `potential`, and that not from time.
     """
 
+    conservative: ClassVar[bool] = False
     uses_poses: ClassVar[bool]
     uses_twists: ClassVar[bool]
 
@@ -90,6 +96,7 @@ class AbstractPotentialElement(AbstractForceElement):
 
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = False
+    conservative: ClassVar[bool] = True
 
     @abc.abstractmethod
     def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:

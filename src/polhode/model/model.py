@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import jax.numpy as jnp
 
 from polhode.model import bodies as _bodies
-from polhode.model.assembly import assemble
+from polhode.model.assembly import Redundant, assemble
 from polhode.model.bodies import Body
 from polhode.model.elements import AbstractForce, AbstractJoint, AbstractPart
 from polhode.model.multibody import MultibodySystem
@@ -137,13 +137,26 @@ class Model:
         return part
 
     def assemble(
-        self, formulation: str = "SE3", *, repair: bool = False, redundant: str = "error"
+        self, formulation: str = "SE3", *, repair: bool = False, redundant: Redundant = "error", t0: float = 0.0
     ) -> tuple[MultibodySystem, State]:
         """The equations of motion in the chosen coordinates, and a consistent initial state.
 
-        See `polhode.model.assembly.assemble`.
+        **Arguments:**
+
+        - `formulation`: coordinates of rigid bodies; see `polhode.model.formulations`.
+        - `repair`: whether to move bodies and velocities to the nearest state, in the metric of the mass matrix, that
+          keeps the constraints. Without it a start that violates them is an error.
+        - `redundant`: what to do with constraints that follow from others: "error" names the joints,
+          "minimum-norm" leaves redundant components out and spreads the multipliers over all of them with least norm
+          (`system.joint_multipliers`). The `dropped` of such a system repeats that choice inside JAX transformations.
+        - `t0`: initial time, for joints that depend on it.
+
+        **Returns** the system and its state (q, v).
+
+        **Raises** ValueError for inconsistent starts, loops that can't be closed and redundant constraints, with the
+        names of the joints.
         """
-        return assemble(self, formulation, repair=repair, redundant=redundant)
+        return assemble(self, formulation, repair=repair, redundant=redundant, t0=t0)
 
     def _take(self, body: Body) -> Body:
         self.bodies.append(body)

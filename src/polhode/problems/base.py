@@ -8,10 +8,7 @@ from typing import Any, TypedDict
 
 from jaxtyping import Array
 
-from polhode.systems.base import AbstractSystem, State
-
-Observable = Callable[[Array, State], Array]
-"""(t, state) → array; must be traceable by JAX."""
+from polhode.systems.base import AbstractSystem, Observable, State
 
 
 class Reference(TypedDict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -12,6 +13,10 @@ from polhode.spaces.base import AbstractSpace
 
 State = Any
 """What evolves: a point of `system.state_space`. For mechanical systems the pair (q, v)."""
+
+
+Observable = Callable[[Array, State], Array]
+"""(t, state) → array; must be traceable by JAX."""
 
 
 class AbstractSystem(eqx.Module):
@@ -29,6 +34,27 @@ class AbstractSystem(eqx.Module):
     @abc.abstractmethod
     def residuals(self, t: Array, state: State) -> dict[str, Array]:
         """Max-norm violations at one state: "manifold" always, "position" and "velocity" for constraints."""
+
+    def velocity(self, t: Array, state: State) -> Array | None:
+        """The algebra element of `state_space` with which the state moves, or None if it takes more than the state.
+
+        Error control estimates its first step from it.
+        """
+        del t, state
+        return None
+
+    def outputs(self) -> dict[str, Observable]:
+        """Physical quantities that runs of the bare system report, name → (t, state) → array."""
+        return {}
+
+    def invariants(self) -> dict[str, Observable]:
+        """Quantities that the exact motion keeps, name → (t, state) → array; for runs of the bare system."""
+        return {}
+
+    def diagnose(self, t: float, state: State) -> str:
+        """What is wrong at a state at which a method failed, in words that name its parts; may be empty."""
+        del t, state
+        return ""
 
     def conversions(self) -> tuple[AbstractSystem, ...]:
         """Systems of other kinds with the same state that describe the same motion without loss."""

@@ -89,6 +89,9 @@ class AbstractMechanical(AbstractSystem):
     def jacobian(self, t: Array, q: Point) -> Matrix:
         """B, m×n."""
         zero = jnp.zeros(self.n)
+        if self.holonomic_velocities:
+            # One differentiation where the rate of the constraint would take two.
+            return dense_block(jax.jacfwd(lambda theta: self.constraint(t, self.configuration.move(q, theta)))(zero))
         return dense_block(jax.jacfwd(lambda v: self.constraint_rate(t, q, v))(zero))
 
     def curvature(self, t: Array, q: Point, v: Vector) -> Multipliers:
@@ -123,6 +126,10 @@ class AbstractMechanical(AbstractSystem):
     def state_space(self) -> AbstractSpace:
         return product(self.configuration, Rn(self.n))
 
+    def velocity(self, t: Array, state: State) -> Vector:
+        q, v = state
+        return jnp.concatenate((self.kinematics(q, v), self.accelerations(t, q, v)[0]))
+
     def residuals(self, t: Array, state: State) -> dict[str, Array]:
         q, v = state
         found = {"manifold": self.configuration.residual(q)}
@@ -142,10 +149,7 @@ class _FirstOrder(eqx.Module):
     system: AbstractMechanical
 
     def __call__(self, t: Array, state: State) -> Vector:
-        q, v = state
-        kkt = self.system.kkt
-        vdot, _ = kkt.solve(kkt.factor(self.system.mass(t, q), (), ()), self.system.force(t, q, v), jnp.zeros(0))
-        return jnp.concatenate((self.system.kinematics(q, v), vdot))
+        return self.system.velocity(t, state)
 
 
 class Mechanical(AbstractMechanical):

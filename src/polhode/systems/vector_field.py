@@ -31,6 +31,9 @@ class VectorField(AbstractSystem):
     def state_space(self) -> AbstractSpace:
         return self.space
 
+    def velocity(self, t: Array, state: State) -> Vector:
+        return self.field(t, state)
+
     def residuals(self, t: Array, state: State) -> dict[str, Array]:
         del t
         return {"manifold": self.space.residual(state)}

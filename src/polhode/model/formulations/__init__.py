@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from polhode.model.formulations.base import AbstractFormulation as AbstractFormulation
+from polhode.model.formulations.euler_angles import EulerAngles, EulerAnglesKinematic
+from polhode.model.formulations.euler_parameters import EulerParameters
 from polhode.model.formulations.lie_groups import DirectProduct, SemidirectProduct
 from polhode.model.formulations.linear import MassPoint as MassPoint
 from polhode.problems import checks
-from polhode.spaces.rigid import S3R3, SE3
+from polhode.spaces.rigid import S3R3, SE3, RotationVectorR3
 from polhode.spaces.rotations import S3, SO3, RotationVector
 
 FORMULATIONS: dict[str, AbstractFormulation] = {
@@ -15,6 +17,10 @@ FORMULATIONS: dict[str, AbstractFormulation] = {
     "S3xR3": DirectProduct(S3()),
     "S3|xR3": SemidirectProduct(S3R3(), S3()),
     "rotation-vector": DirectProduct(RotationVector()),
+    "rotation-vector|xR3": SemidirectProduct(RotationVectorR3(), RotationVector()),
+    "euler-angles": EulerAngles(),
+    "euler-angles-kinematic": EulerAnglesKinematic(),
+    "euler-parameters": EulerParameters(),
 }
 
 

@@ -1,0 +1,201 @@
+"""Whether a model can start as given: positions, velocities and independence of its constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+from scipy import sparse
+from scipy.sparse.linalg import splu, spsolve
+
+from polhode.linalg.blocks import Matrix
+from polhode.spaces.base import Point, Vector
+from polhode.systems.base import State
+from polhode.systems.mechanical import AbstractMechanical
+
+POSITION_TOLERANCE = 1e-8
+"""Largest constraint residual of an initial state, in the model's units of length or as a cosine."""
+
+_RANK_TOLERANCE = 1e-8
+_ROUNDS = 50
+_NAMED = 6
+_DENSE = 600
+"""Number of constraints up to which dense linear algebra is used: below about a second."""
+
+
+def check_start(system: AbstractMechanical, labels: Sequence[str], t: float, state: State) -> None:
+    """Raises ValueError, naming the joints, if a state violates constraints or their time derivatives."""
+    q, v = state
+    gaps, rates = (np.asarray(x) for x in _residuals(system, jnp.asarray(t), q, v))
+    speed = max(1.0, float(jnp.max(jnp.abs(v), initial=0.0)))
+    for what, values, allowed in (
+        ("positions", gaps, POSITION_TOLERANCE),
+        ("velocities", rates, POSITION_TOLERANCE * speed),
+    ):
+        if not np.isfinite(values).all():
+            raise ValueError(f"The constraints on {what} are not finite at the start: {worst(labels, values)}.")
+        if np.max(np.abs(values), initial=0.0) > allowed:
+            raise ValueError(
+                f"The initial {what} do not fit the joints: {worst(labels, values)}. Correct them, or let "
+                "`assemble(repair=True)` move the bodies to the nearest state that fits."
+            )
+
+
+def repaired(system: AbstractMechanical, labels: Sequence[str], t: float, state: State) -> State:
+    """The nearest state, in the metric of the mass matrix, that keeps the constraints.
+
+    Positions by Newton's method with damped steps on min ½|δ|²_M, velocities by one projection. Raises ValueError,
+    naming the joints and the gaps that remain, if they can't be closed from this start.
+    """
+    q, v = state
+    time = jnp.asarray(t)
+    q = _closed(system, labels, time, q)
+    M, B = _metric(system, time, q)
+    rate = np.asarray(_residuals(system, time, q, v)[1])
+    v = v - jnp.asarray(_nearest(M, B, rate))
+    return q, v
+
+
+def _closed(system: AbstractMechanical, labels: Sequence[str], t: Array, q: Point) -> Point:
+    rest = jnp.zeros(system.n)
+    gaps = np.asarray(_residuals(system, t, q, rest)[0])
+    for _ in range(_ROUNDS):
+        size = np.linalg.norm(gaps)
+        if np.max(np.abs(gaps), initial=0.0) <= 1e-3 * POSITION_TOLERANCE:
+            return q
+        step = -_nearest(*_metric(system, t, q), gaps)
+        for shrink in 0.5 ** np.arange(8):
+            moved = _flow(system, q, jnp.asarray(shrink * step))
+            tried = np.asarray(_residuals(system, t, moved, rest)[0])
+            if np.linalg.norm(tried) < size:
+                break
+        else:
+            break
+        q, gaps = moved, tried
+    if np.max(np.abs(gaps), initial=0.0) <= POSITION_TOLERANCE:
+        return q
+    raise ValueError(
+        f"The joints can't be closed from this start: {worst(labels, gaps)} remain after {_ROUNDS} rounds. Check their "
+        "points and the lengths of the bodies, or start closer to a position that fits."
+    )
+
+
+def dependent_rows(system: AbstractMechanical, t: float, state: State) -> np.ndarray:
+    """Numbers of constraints that follow from others at this position; of dependent ones the last is named.
+
+    Large systems are analysed by sparse elimination, which may name another one of each dependent set.
+    """
+    M, B = _metric(system, jnp.asarray(t), state[0])
+    return _dependent_dense(M.toarray(), B.toarray()) if system.m <= _DENSE else _dependent_sparse(M, B)
+
+
+def _dependent_dense(M: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Rows of B that depend on rows above them: each is orthogonalised, in the metric of M, against those before it.
+
+    What is left of a unit row below the tolerance is called dependent. Twice is enough to make the basis orthogonal
+    to round-off.
+    """
+    # Euler parameters have a singular mass matrix, which their norm constraint makes up for.
+    scale = np.linalg.cholesky(M + 1e-6 * np.trace(M) / len(M) * np.eye(len(M)))
+    rows = np.linalg.solve(scale, B.T).T
+    basis = np.zeros((0, B.shape[1]))
+    dependent = []
+    for i, row in enumerate(rows):
+        length = np.linalg.norm(row)
+        rest = row / length if length > 0 else row
+        for _ in range(2):
+            rest = rest - basis.T @ (basis @ rest)
+        if np.linalg.norm(rest) <= _RANK_TOLERANCE:
+            dependent.append(i)
+        else:
+            basis = np.vstack((basis, rest / np.linalg.norm(rest)))
+    return np.array(dependent, dtype=int)
+
+
+def _dependent_sparse(M: sparse.csc_array, B: sparse.csc_array) -> np.ndarray:
+    """Rows whose pivot vanishes when B M⁻¹ Bᵀ, scaled to a unit diagonal, is eliminated symmetrically."""
+    regular = M + 1e-6 * M.trace() / M.shape[0] * sparse.eye_array(M.shape[0], format="csc")
+    S = B @ spsolve(sparse.csc_matrix(regular), sparse.csc_matrix(B.T))
+    scale = sparse.diags_array(1 / np.sqrt(S.diagonal()))
+    scaled = scale @ S @ scale + _RANK_TOLERANCE**2 * sparse.eye_array(S.shape[0])
+    options = {"SymmetricMode": True}
+    lu = splu(sparse.csc_matrix(scaled), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
+    pivots = np.abs(lu.U.diagonal())[lu.perm_c]
+    return np.flatnonzero(pivots <= _RANK_TOLERANCE)
+
+
+def explain_dependence(
+    system: AbstractMechanical, labels: Sequence[str], t: float, state: State, dependent: np.ndarray
+) -> str:
+    """Which joints the dependent constraints belong to, and which ones they follow from."""
+    B = _metric(system, jnp.asarray(t), state[0])[1].toarray()
+    parts = []
+    for name in dict.fromkeys(labels[i] for i in dependent):
+        rows = [i for i in dependent if labels[i] == name]
+        kept = np.setdiff1d(np.arange(len(labels)), dependent)
+        weights = np.linalg.lstsq(B[kept].T, B[rows].T, rcond=None)[0]
+        used = kept[np.max(np.abs(weights), axis=1) > 1e-6]
+        others = [label for label in dict.fromkeys(labels[i] for i in used) if label != name]
+        number = f"{len(rows)} of the constraints of `{name}`"
+        parts.append(f"{number} follow from {', '.join(f'`{o}`' for o in others[:_NAMED]) or 'each other'}")
+    return "; ".join(parts)
+
+
+def worst(labels: Sequence[str], values: np.ndarray) -> str:
+    """The constraints that are violated most, by joint."""
+    sizes: dict[str, float] = {}
+    for label, value in zip(labels, np.abs(values), strict=True):
+        sizes[label] = max(sizes.get(label, 0.0), float(value) if np.isfinite(value) else np.inf)
+    ranked = sorted(sizes.items(), key=lambda item: -item[1])
+    named = [f"`{label}` by {size:.3g}" for label, size in ranked[:_NAMED] if size > 0]
+    return ", ".join(named) or "none"
+
+
+def _nearest(M: sparse.csc_array, B: sparse.csc_array, gap: np.ndarray) -> np.ndarray:
+    """The smallest δ in the metric of M with B δ = gap; in the sense of least squares where rows depend."""
+    m, n = B.shape
+    right = np.concatenate((np.zeros(n), gap))
+    if m <= _DENSE:
+        kkt = np.block([[M.toarray(), B.T.toarray()], [B.toarray(), np.zeros((m, m))]])
+        return np.linalg.lstsq(kkt, right, rcond=1e-12)[0][:n]
+    # A little compliance in place of dependent rows; Newton's method takes care of what it spoils.
+    soft = sparse.block_array([[M, B.T], [B, -1e-12 * sparse.eye_array(m)]])
+    return splu(sparse.csc_matrix(soft)).solve(right)[:n]
+
+
+def _metric(system: AbstractMechanical, t: Array, q: Point) -> tuple[sparse.csc_array, sparse.csc_array]:
+    M, B = _matrices(system, t, q)
+    return to_sparse(M, (system.n, system.n)), to_sparse(B, (system.m, system.n))
+
+
+def to_sparse(matrix: Matrix, shape: tuple[int, int]) -> sparse.csc_array:
+    """A sum of blocks as a SciPy matrix."""
+    rows, cols, values = [np.zeros(0, int)], [np.zeros(0, int)], [np.zeros(0)]
+    for g in matrix:
+        r, c = np.broadcast_arrays(g.rows.numbers[:, :, None], g.cols.numbers[:, None, :])
+        rows.append(r.reshape(-1))
+        cols.append(c.reshape(-1))
+        values.append(np.asarray(g.values).reshape(-1))
+    entries = np.concatenate(values), (np.concatenate(rows), np.concatenate(cols))
+    return sparse.csc_array(sparse.coo_array(entries, shape=shape))
+
+
+@eqx.filter_jit
+def _matrices(system: AbstractMechanical, t: Array, q: Point) -> tuple[Matrix, Matrix]:
+    return system.mass(t, q), system.jacobian(t, q)
+
+
+@eqx.filter_jit
+def _residuals(system: AbstractMechanical, t: Array, q: Point, v: Vector) -> tuple[Array, Array]:
+    return system.constraint(t, q), system.constraint_rate(t, q, v)
+
+
+@eqx.filter_jit
+def _flow(system: AbstractMechanical, q: Point, step: Vector) -> Point:
+    return system.flow(q, step, 1.0)
+
+
+Dropped = Mapping[str, tuple[int, ...]]
