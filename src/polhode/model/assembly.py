@@ -89,8 +89,8 @@ def _dependent(system: MultibodySystem, t: float, state: State, refuse: bool) ->
     if len(rows) and refuse:
         explained = consistency.explain_dependence(system, system.labels, t, state, rows)
         raise ValueError(
-            f"{len(rows)} of {system.m} constraints are redundant at the start: {explained}. Free them in those joints, "
-            "or carry on with assemble(redundant='minimum-norm')."
+            f"{len(rows)} of {system.m} constraints are redundant at the start: {explained}. Free them in those "
+            "joints, or carry on with assemble(redundant='minimum-norm')."
         )
     dropped: dict[str, tuple[int, ...]] = {}
     for row in rows:
@@ -182,7 +182,7 @@ def _joints(
     layout: _Layout, elements: Sequence[Placed], dropped: Mapping[str, tuple[int, ...]]
 ) -> tuple[tuple[JointGroup, ...], tuple[str, ...]]:
     """Joint elements by kind, and the joint behind each constraint; `dropped` components are left out."""
-    kinds: dict[Hashable, list[tuple[Any, AbstractConstraintElement, np.ndarray]]] = {}
+    kinds: dict[Any, list[tuple[Any, AbstractConstraintElement, np.ndarray]]] = {}
     labels: list[str] = []
     for name, part, element in elements:
         if not isinstance(part, AbstractJoint) or not isinstance(element, AbstractConstraintElement):

@@ -59,7 +59,8 @@ def inertia_matrix(value: Any, check: bool = True) -> Float[Array, "3 3"]:
         matrix = given
     else:
         raise ValueError(
-            f"`inertia` must be three principal moments or a 3×3 matrix about the centre of mass, got shape {given.shape}."
+            "`inertia` must be three principal moments or a 3×3 matrix about the centre of mass, "
+            f"got shape {given.shape}."
         )
     if checks.is_concrete(matrix):
         _check_inertia(np.asarray(matrix), check)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -115,7 +116,7 @@ def _dependent_dense(M: np.ndarray, B: np.ndarray) -> np.ndarray:
     return np.array(dependent, dtype=int)
 
 
-def _dependent_sparse(M: sparse.csc_array, B: sparse.csc_array) -> np.ndarray:
+def _dependent_sparse(M: Any, B: Any) -> np.ndarray:
     """Rows whose pivot vanishes when B M⁻¹ Bᵀ, scaled to a unit diagonal, is eliminated symmetrically."""
     regular = M + 1e-6 * M.trace() / M.shape[0] * sparse.eye_array(M.shape[0], format="csc")
     S = B @ spsolve(sparse.csc_matrix(regular), sparse.csc_matrix(B.T))
@@ -154,7 +155,7 @@ def worst(labels: Sequence[str], values: np.ndarray) -> str:
     return ", ".join(named) or "none"
 
 
-def _nearest(M: sparse.csc_array, B: sparse.csc_array, gap: np.ndarray) -> np.ndarray:
+def _nearest(M: Any, B: Any, gap: np.ndarray) -> np.ndarray:
     """The smallest δ in the metric of M with B δ = gap; in the sense of least squares where rows depend."""
     m, n = B.shape
     right = np.concatenate((np.zeros(n), gap))
@@ -166,12 +167,12 @@ def _nearest(M: sparse.csc_array, B: sparse.csc_array, gap: np.ndarray) -> np.nd
     return splu(sparse.csc_matrix(soft)).solve(right)[:n]
 
 
-def _metric(system: AbstractMechanical, t: Array, q: Point) -> tuple[sparse.csc_array, sparse.csc_array]:
+def _metric(system: AbstractMechanical, t: Array, q: Point) -> tuple[Any, Any]:
     M, B = _matrices(system, t, q)
     return to_sparse(M, (system.n, system.n)), to_sparse(B, (system.m, system.n))
 
 
-def to_sparse(matrix: Matrix, shape: tuple[int, int]) -> sparse.csc_array:
+def to_sparse(matrix: Matrix, shape: tuple[int, int]) -> Any:
     """A sum of blocks as a SciPy matrix."""
     rows, cols, values = [np.zeros(0, int)], [np.zeros(0, int)], [np.zeros(0)]
     for g in matrix:
@@ -196,6 +197,3 @@ def _residuals(system: AbstractMechanical, t: Array, q: Point, v: Vector) -> tup
 @eqx.filter_jit
 def _flow(system: AbstractMechanical, q: Point, step: Vector) -> Point:
     return system.flow(q, step, 1.0)
-
-
-Dropped = Mapping[str, tuple[int, ...]]

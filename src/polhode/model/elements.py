@@ -115,8 +115,12 @@ class AbstractPart(abc.ABC):
     Points and axes are given in the inertial frame at the initial time; `place` turns them into body frames.
     """
 
-    bodies: tuple[Body, ...]
     name: str | None
+
+    @property
+    @abc.abstractmethod
+    def bodies(self) -> tuple[Body, ...]:
+        """The bodies that it connects; `model.ground` may be among them."""
 
     @abc.abstractmethod
     def place(self, poses: Poses) -> AbstractConstraintElement | AbstractForceElement:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import equinox as eqx
@@ -256,7 +257,7 @@ class MultibodySystem(AbstractMechanical):
                     torque = torque.at[slot.nodes.numbers].add(wrench.torque)
                     force = force.at[slot.nodes.numbers].add(wrench.force)
         ends = np.cumsum([0] + [group.count for group in self.bodies])
-        return tuple(Wrench(torque[a:b], force[a:b]) for a, b in zip(ends[:-1], ends[1:], strict=True))
+        return tuple(Wrench(torque[a:b], force[a:b]) for a, b in itertools.pairwise(ends))
 
     def _pull_rows(self, slot: Slot, q: Point, rows: Float[Array, "elements k 6"]) -> Float[Array, "elements k n"]:
         """Rows on twists as rows on velocities: times J."""
