@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from polhode.joints._points import CoincidentPoints, local
-from polhode.model.bodies import Body
-from polhode.model.elements import AbstractJoint, Poses
-from polhode.problems import checks
+from polhode.joints._elements import FrameConstraint
+from polhode.joints._pair import AbstractPairJoint, join
+from polhode.model.elements import Poses
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Spherical(AbstractJoint):
+class Spherical(AbstractPairJoint):
     """Two bodies share a point and turn freely about it: three constraints.
 
     The multipliers are the force on the first body at the point, in the inertial frame.
@@ -24,15 +23,8 @@ class Spherical(AbstractJoint):
     - `name`: for messages.
     """
 
-    first: Body
-    second: Body
     point: Any
     name: str | None = None
 
-    @property
-    def bodies(self) -> tuple[Body, ...]:
-        return self.first, self.second
-
-    def place(self, poses: Poses) -> CoincidentPoints:
-        point = checks.array("point", self.point, (3,), "joint point, inertial frame")
-        return CoincidentPoints(local(poses[0], point), local(poses[1], point))
+    def place(self, poses: Poses) -> FrameConstraint:
+        return join(self, poses, self.point, pinned=True)

@@ -1,0 +1,80 @@
+"""Points, axes and frames of joints, from the inertial frame at the start to the frames of bodies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode.model.bodies import Body
+from polhode.model.elements import Pose
+from polhode.problems import checks
+from polhode.spaces.base import cross
+
+
+def at(pose: Pose, s: Float[Array, "3"]) -> Float[Array, "3"]:
+    """Where a body-fixed point is."""
+    return pose.x + pose.R @ s
+
+
+def local(pose: Pose, point: Float[Array, "3"]) -> Float[Array, "3"]:
+    """A point of the inertial frame in the frame of a body."""
+    return pose.R.T @ (point - pose.x)
+
+
+def start(body: Body) -> Pose:
+    """Pose of a body at the initial time."""
+    return Pose(body.x, body.R)
+
+
+def point_on(body: Body, pose: Pose, value: Any, name: str = "point") -> Float[Array, "3"]:
+    """A point given in the inertial frame, in the frame of a body; on a mass point it can only be the point itself."""
+    s = local(pose, checks.array(name, value, (3,), "in the inertial frame at the initial time"))
+    if body.kind == "coordinate":
+        raise ValueError(f"{body!r} is a single coordinate, not a place; `{name}` can't lie on it.")
+    if body.kind == "point" and checks.is_concrete(s) and np.max(np.abs(np.asarray(s))) > 1e-9:
+        raise ValueError(
+            f"`{name}` is {np.asarray(s).tolist()} away from the mass point {body!r}, which can take no moment. "
+            "Give the position of the mass point, or use a rigid body."
+        )
+    return s
+
+
+def has_rotation(body: Body, what: str) -> None:
+    """Raises ValueError if `what` needs a rotation that the body lacks."""
+    if body.kind not in ("rigid", "ground"):
+        raise ValueError(f"{what} needs the rotation of {body!r}, which is a {body.kind}; use a rigid body there.")
+
+
+def axis(name: str, value: Any) -> Float[Array, "3"]:
+    """A direction of the inertial frame, divided by its length. Raises ValueError if it has none."""
+    direction = checks.array(name, value, (3,), "direction in the inertial frame at the initial time")
+    if checks.is_concrete(direction) and not np.linalg.norm(np.asarray(direction)) > 0:
+        raise ValueError(f"`{name}` must be a direction, got the zero vector; its length doesn't matter.")
+    return direction / jnp.linalg.norm(direction)
+
+
+def frame(third: Float[Array, "3"]) -> Float[Array, "3 3"]:
+    """A right-handed frame, one axis a row, of which the last is given."""
+    # The coordinate axis least aligned with it, as a constant: the choice is not differentiated.
+    least = jax.nn.one_hot(jnp.argmin(jnp.abs(third)), 3, dtype=third.dtype)
+    first = least - third * (third @ least)
+    first = first / jnp.linalg.norm(first)
+    return jnp.stack((first, cross(third, first), third))
+
+
+def axes(value: Any) -> Float[Array, "3 3"]:
+    """Three axes as rows, perpendicular and right-handed to 1e-8."""
+    rows = checks.array("axes", value, (3, 3), "axes x, y, z of the joint as rows, in the inertial frame")
+    if checks.is_concrete(rows):
+        given = np.asarray(rows)
+        defect = np.max(np.abs(given @ given.T - np.eye(3)))
+        if not defect < 1e-8 or np.linalg.det(given) < 0:
+            raise ValueError(
+                f"`axes` must be unit vectors, perpendicular and right-handed, got {given.tolist()} (defect {defect:.2g}, "
+                f"determinant {np.linalg.det(given):.2g})."
+            )
+    return rows

@@ -1,0 +1,123 @@
+"""Joints with one axis or plane: revolute, prismatic, cylindrical, planar; and none: fixed."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax.numpy as jnp
+
+from polhode.joints._elements import FrameConstraint
+from polhode.joints._frames import axis, frame
+from polhode.joints._pair import AbstractPairJoint, join, locked, turning_about
+from polhode.model.elements import Poses
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Revolute(AbstractPairJoint):
+    """A hinge: the bodies share a point and an axis, rotation about it is free. Five constraints.
+
+    Multipliers: force on the first body at the point (inertial frame), then two moments that keep the axes aligned.
+
+    **Arguments:**
+
+    - `first`, `second`: rigid bodies, or `model.ground`.
+    - `point`, `axis`: of the hinge in the inertial frame at the initial time; the length of `axis` doesn't matter.
+    - `name`: for messages.
+    """
+
+    point: Any
+    axis: Any
+    name: str | None = None
+
+    def place(self, poses: Poses) -> FrameConstraint:
+        return join(self, poses, self.point, pinned=True, perpendicular=turning_about(*frame(axis("axis", self.axis))))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Prismatic(AbstractPairJoint):
+    """A slider: translation along an axis of the first body is free, nothing turns. Five constraints.
+
+    **Arguments:**
+
+    - `first`, `second`: rigid bodies, or `model.ground`; the axis is fixed in the first.
+    - `axis`: direction of sliding in the inertial frame at the initial time.
+    - `point`: a point of the second body that slides on a line of the first; the initial centre of mass of the second
+      (of the first, if the second is the ground) by default. It changes the meaning of the multipliers, not the motion.
+    - `name`: for messages.
+    """
+
+    axis: Any
+    point: Any = None
+    name: str | None = None
+
+    def place(self, poses: Poses) -> FrameConstraint:
+        x, y, z = frame(axis("axis", self.axis))
+        return join(self, poses, _point(self, self.point), along=[x, y], perpendicular=locked(x, y, z))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Cylindrical(AbstractPairJoint):
+    """Rotation about and translation along an axis are free. Four constraints.
+
+    **Arguments:**
+
+    - `first`, `second`: rigid bodies, or `model.ground`.
+    - `point`, `axis`: of the common axis in the inertial frame at the initial time.
+    - `name`: for messages.
+    """
+
+    point: Any
+    axis: Any
+    name: str | None = None
+
+    def place(self, poses: Poses) -> FrameConstraint:
+        x, y, z = frame(axis("axis", self.axis))
+        return join(self, poses, self.point, along=[x, y], perpendicular=turning_about(x, y, z))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Planar(AbstractPairJoint):
+    """A plane of the second body slides on one of the first and turns in it. Three constraints.
+
+    **Arguments:**
+
+    - `first`, `second`: rigid bodies, or `model.ground`.
+    - `normal`: of the plane in the inertial frame at the initial time.
+    - `point`: a point of the plane; the initial centre of mass of the second body (of the first, if the second is the
+      ground) by default.
+    - `name`: for messages.
+    """
+
+    normal: Any
+    point: Any = None
+    name: str | None = None
+
+    def place(self, poses: Poses) -> FrameConstraint:
+        x, y, z = frame(axis("normal", self.normal))
+        return join(self, poses, _point(self, self.point), along=[z], perpendicular=turning_about(x, y, z))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Fixed(AbstractPairJoint):
+    """The bodies move as one. Six constraints.
+
+    **Arguments:**
+
+    - `first`, `second`: rigid bodies, or `model.ground`.
+    - `point`: where they are joined, for the multipliers; the initial centre of mass of the second body (of the first,
+      if the second is the ground) by default.
+    - `name`: for messages.
+    """
+
+    point: Any = None
+    name: str | None = None
+
+    def place(self, poses: Poses) -> FrameConstraint:
+        return join(self, poses, _point(self, self.point), pinned=True, perpendicular=locked(*jnp.eye(3)))
+
+
+def _point(joint: AbstractPairJoint, point: Any) -> Any:
+    if point is not None:
+        return point
+    return joint.first.x if joint.second.kind == "ground" else joint.second.x
