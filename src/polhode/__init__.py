@@ -7,10 +7,13 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 
+# Problems are made of models, which share their checks of parameters: they have to come first.
+from polhode import problems as problems  # noqa: E402
+
+# isort: split
 from polhode import forces as forces  # noqa: E402
 from polhode import integrators as integrators  # noqa: E402
 from polhode import joints as joints  # noqa: E402
-from polhode import problems as problems  # noqa: E402
 from polhode import spaces as spaces  # noqa: E402
 from polhode import studies as studies  # noqa: E402
 from polhode import systems as systems  # noqa: E402

@@ -3,6 +3,7 @@
 from polhode.problems.base import Problem as Problem
 from polhode.problems.free_rigid_body import free_rigid_body as free_rigid_body
 from polhode.problems.heavy_top import heavy_top as heavy_top
+from polhode.problems.heavy_top_constrained import heavy_top_constrained as heavy_top_constrained
 from polhode.problems.pendulum_chain import pendulum_chain as pendulum_chain
 from polhode.problems.quadrotor_control import Gains as Gains
 from polhode.problems.quadrotor_control import LoadTracking as LoadTracking
@@ -16,3 +17,4 @@ from polhode.problems.registry import get as get
 from polhode.problems.registry import names as names
 from polhode.problems.registry import register as register
 from polhode.problems.rigid_rotation import free_rigid_body_solution as free_rigid_body_solution
+from polhode.problems.slider_crank import slider_crank as slider_crank

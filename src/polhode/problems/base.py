@@ -6,8 +6,6 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, TypedDict
 
-from jaxtyping import Array
-
 from polhode.systems.base import AbstractSystem, Observable, State
 
 

@@ -1,0 +1,104 @@
+"""Problems made from multibody models: what all of them have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from polhode.model.bodies import Body
+from polhode.model.model import Model
+from polhode.model.multibody import MultibodySystem
+from polhode.problems.base import Observable, Problem, Reference
+from polhode.systems.base import State
+from polhode.viewing import scene
+
+Redundant = Any
+"""What `Model.assemble` takes as `redundant`."""
+
+Make = Callable[[Mapping[str, Any], Redundant], Problem]
+"""Makes a problem from its parameters, told what to do with redundant constraints."""
+
+
+def assembled(
+    name: str,
+    make: Make,
+    parameters: Mapping[str, Any],
+    model: Model,
+    redundant: Redundant,
+    outputs: Callable[[MultibodySystem], Mapping[str, Observable]],
+    parts: Callable[[MultibodySystem], tuple[scene.Body | scene.Line | scene.Trail, ...]],
+    *,
+    doc: str,
+    h: float,
+    reference: Mapping[str, Reference] | None = None,
+    up: tuple[float, float, float] = (0.0, 0.0, 1.0),
+) -> Problem:
+    """The problem of a model, with `parameters["formulation"]` and `parameters["duration"]`.
+
+    Constraints that were dropped as redundant are dropped again when numbers are replaced, since inside JAX
+    transformations it can't be decided anew which ones are. The energy is an invariant if the model keeps it.
+    """
+    system, state0 = model.assemble(parameters["formulation"], redundant=redundant)
+    again = system.dropped or redundant
+
+    def build(**changed: Any) -> Problem:
+        same = changed["formulation"] == parameters["formulation"]
+        return make(changed, again if same else redundant)
+
+    return Problem(
+        name=name,
+        system=system,
+        state0=state0,
+        t_span=(0.0, parameters["duration"]),
+        parameters=dict(parameters),
+        doc=doc,
+        outputs=outputs(system),
+        invariants=system.invariants(),
+        reference=dict(reference or {}),
+        integrator="generalized-alpha",
+        h=h,
+        scene=scene.Scene(parts=parts(system), up=up),
+        build=build,
+    )
+
+
+def point_of(system: MultibodySystem, body: Body, local: Any) -> Observable:
+    """A body-fixed point in the inertial frame, shape (3,)."""
+    s = jnp.asarray(local, dtype=float)
+
+    def point(t: Array, state: State) -> Float[Array, "3"]:
+        x, R = system.pose(state[0], body)
+        return x + R @ s
+
+    return point
+
+
+def drawn(
+    system: MultibodySystem, body: Body, size: Any, shape: Any = "box", colour: str = "#4477aa", turned: Any = None
+) -> scene.Body:
+    """A body in the scene; `turned` rotates the drawn shape into the body frame."""
+    turn = jnp.eye(3) if turned is None else jnp.asarray(turned, dtype=float)
+
+    def pose(t: Array, state: State) -> tuple[Array, Array]:
+        x, R = system.pose(state[0], body)
+        return x, R @ turn
+
+    return scene.Body(body.name, shape, size, pose, colour)
+
+
+def polyline(name: str, points: tuple[Observable, ...], colour: str = "#555555") -> scene.Line:
+    """A line through moving points."""
+    return scene.Line(name, lambda t, state: jnp.stack([point(t, state) for point in points]), colour)
+
+
+def same_numbers(parameters: Mapping[str, Any], defaults: Mapping[str, Any], apart: tuple[str, ...]) -> bool:
+    """Whether no number differs from its default, those in `apart` left aside; False for traced ones."""
+    from polhode.problems import checks
+
+    names = [name for name in defaults if name not in apart]
+    if not checks.is_concrete([parameters[name] for name in names]):
+        return False
+    return all(bool(jnp.array_equal(jnp.asarray(parameters[n]), jnp.asarray(defaults[n]))) for n in names)
