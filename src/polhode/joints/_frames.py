@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from polhode.model.bodies import Body
 from polhode.model.elements import Pose
-from polhode.problems import checks
+from polhode import checks
 from polhode.spaces.base import cross
 
 
@@ -74,7 +74,7 @@ def axes(value: Any) -> Float[Array, "3 3"]:
         defect = np.max(np.abs(given @ given.T - np.eye(3)))
         if not defect < 1e-8 or np.linalg.det(given) < 0:
             raise ValueError(
-                f"`axes` must be unit vectors, perpendicular and right-handed, got {given.tolist()} (defect {defect:.2g}, "
-                f"determinant {np.linalg.det(given):.2g})."
+                f"`axes` must be unit vectors, perpendicular and right-handed, got {given.tolist()} "
+                f"(defect {defect:.2g}, determinant {np.linalg.det(given):.2g})."
             )
     return rows

@@ -5,14 +5,18 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.joints._elements import FrameConstraint
-from polhode.joints._frames import has_rotation, point_on, start
+from polhode.joints._frames import frame, has_rotation, local, point_on, start
+from polhode.joints.relative import AbstractRelativeCoordinate, Angle, Displacement
 from polhode.model.bodies import Body
-from polhode.model.elements import AbstractConstraintElement, AbstractJoint, Poses
+from polhode.model.elements import AbstractConstraintElement, AbstractJoint, Pose, Poses, Twist, Twists
+from polhode import checks
+from polhode.systems.base import State
 
 Axes = Sequence[Array] | Array
 """Axes of the inertial frame, one a row."""
@@ -30,7 +34,7 @@ class AbstractPairJoint(AbstractJoint):
     def __post_init__(self) -> None:
         if self.first is self.second:
             raise ValueError(f"{type(self).__name__} connects {self.first!r} with itself; give two different bodies.")
-        self.place(tuple(start(body) for body in self.bodies))
+        self.place(self._start())
 
     @property
     def bodies(self) -> tuple[Body, ...]:
@@ -38,6 +42,78 @@ class AbstractPairJoint(AbstractJoint):
 
     @abc.abstractmethod
     def place(self, poses: Poses) -> AbstractConstraintElement: ...
+
+    def coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
+        """Relative coordinates that the joint leaves free, by name: "angle", "displacement", …"""
+        return {}
+
+    def coordinate(self, name: str | None = None) -> AbstractRelativeCoordinate:
+        """One of `coordinates`; the name may be left out if there is only one. Raises ValueError otherwise."""
+        known = self.coordinates()
+        if not known:
+            raise ValueError(f"{type(self).__name__} has no relative coordinate of its own.")
+        if name is None and len(known) > 1:
+            raise ValueError(f"{type(self).__name__} has the coordinates {', '.join(known)}; name one of them.")
+        return known[next(iter(known)) if name is None else checks.choice("coordinate", name, known)]
+
+    def value(self, system: Any, t: Any, state: State, name: str | None = None) -> Float[Array, ""]:
+        """A relative coordinate in a state of an assembled system, 0 at the start; angles in [-π, π]."""
+        del t
+        return self.coordinate(name).difference(self._poses(system, state), 0.0)
+
+    def rate(self, system: Any, t: Any, state: State, name: str | None = None) -> Float[Array, ""]:
+        """Time derivative of a relative coordinate."""
+        del t
+        return self.coordinate(name).rate(self._poses(system, state), self._twists(system, state))
+
+    def _start(self) -> Poses:
+        return start(self.first), start(self.second)
+
+    def _poses(self, system: Any, state: State) -> Poses:
+        still = Pose(jnp.zeros(3), jnp.eye(3))
+        return tuple(still if body.kind == "ground" else system.pose(state[0], body) for body in self.bodies)
+
+    def _twists(self, system: Any, state: State) -> Twists:
+        still = Twist(jnp.zeros(3), jnp.zeros(3))
+        return tuple(still if body.kind == "ground" else system.twist(*state, body) for body in self.bodies)
+
+
+class TurningJoint(AbstractPairJoint):
+    """A joint with the coordinate "angle": of the second body relative to the first, by the right-hand rule."""
+
+    def angle(self, system: Any, t: Any, state: State) -> Float[Array, ""]:
+        """Angle since the start, in [-π, π]; unwrap a history with `numpy.unwrap`."""
+        return self.value(system, t, state, "angle")
+
+    def angle_rate(self, system: Any, t: Any, state: State) -> Float[Array, ""]:
+        """Relative angular velocity about the axis."""
+        return self.rate(system, t, state, "angle")
+
+
+class SlidingJoint(AbstractPairJoint):
+    """A joint with the coordinate "displacement": of the second body relative to the first along the axis."""
+
+    def displacement(self, system: Any, t: Any, state: State) -> Float[Array, ""]:
+        """Displacement since the start."""
+        return self.value(system, t, state, "displacement")
+
+    def displacement_rate(self, system: Any, t: Any, state: State) -> Float[Array, ""]:
+        """Its time derivative."""
+        return self.rate(system, t, state, "displacement")
+
+
+def angle_about(axis: Array, poses: Poses) -> Angle:
+    """The angle about an axis of the inertial frame at the initial time."""
+    e1, e2, _ = frame(axis)
+    first, second = poses
+    return Angle(first.R.T @ e1, first.R.T @ e2, second.R.T @ e1)
+
+
+def displacement_along(axis: Array, poses: Poses, point: Any) -> Displacement:
+    """The displacement along an axis of a point that both bodies share at the initial time."""
+    first, second = poses
+    place = checks.array("point", point, (3,), "in the inertial frame at the initial time")
+    return Displacement(first.R.T @ axis, local(first, place), local(second, place))
 
 
 def join(
@@ -59,13 +135,14 @@ def join(
     - `perpendicular`: axes of the first and of the second body that stay perpendicular, pair by pair.
     """
     directions, a, b = (jnp.asarray(rows) if len(rows) else NO_AXES for rows in (along, *perpendicular))
-    turning = type(joint).__name__
+    what = type(joint).__name__
     if len(a):
-        has_rotation(joint.second, turning)
+        has_rotation(joint.second, what)
     if len(a) or len(directions):
-        has_rotation(joint.first, turning)
-    s0 = point_on(joint.first, poses[0], point)
-    s1 = point_on(joint.second, poses[1], point)
+        has_rotation(joint.first, what)
+    s0, s1 = jnp.zeros(3), jnp.zeros(3)
+    if pinned or len(directions):
+        s0, s1 = point_on(joint.first, poses[0], point), point_on(joint.second, poses[1], point)
     return FrameConstraint(s0, s1, directions @ poses[0].R, a @ poses[0].R, b @ poses[1].R, pinned)
 
 
@@ -79,6 +156,8 @@ def turning_about(x: Array, y: Array, z: Array) -> tuple[list[Array], list[Array
     return [x, y], [z, z]
 
 
-def frame_rows(rows: Float[Array, "3 3"]) -> tuple[Array, Array, Array]:
-    """The three axes of a frame."""
-    return rows[0], rows[1], rows[2]
+def default_point(joint: AbstractPairJoint, point: Any) -> Any:
+    """A point that was given, or the initial centre of mass of the second body (the first, if that is the ground)."""
+    if point is not None:
+        return point
+    return joint.first.x if joint.second.kind == "ground" else joint.second.x

@@ -9,12 +9,23 @@ import jax.numpy as jnp
 
 from polhode.joints._elements import FrameConstraint
 from polhode.joints._frames import axis, frame
-from polhode.joints._pair import AbstractPairJoint, join, locked, turning_about
+from polhode.joints._pair import (
+    AbstractPairJoint,
+    SlidingJoint,
+    TurningJoint,
+    angle_about,
+    default_point,
+    displacement_along,
+    join,
+    locked,
+    turning_about,
+)
+from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.model.elements import Poses
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Revolute(AbstractPairJoint):
+class Revolute(TurningJoint):
     """A hinge: the bodies share a point and an axis, rotation about it is free. Five constraints.
 
     Multipliers: force on the first body at the point (inertial frame), then two moments that keep the axes aligned.
@@ -33,9 +44,12 @@ class Revolute(AbstractPairJoint):
     def place(self, poses: Poses) -> FrameConstraint:
         return join(self, poses, self.point, pinned=True, perpendicular=turning_about(*frame(axis("axis", self.axis))))
 
+    def coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
+        return {"angle": angle_about(axis("axis", self.axis), self._start())}
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Prismatic(AbstractPairJoint):
+class Prismatic(SlidingJoint):
     """A slider: translation along an axis of the first body is free, nothing turns. Five constraints.
 
     **Arguments:**
@@ -53,11 +67,15 @@ class Prismatic(AbstractPairJoint):
 
     def place(self, poses: Poses) -> FrameConstraint:
         x, y, z = frame(axis("axis", self.axis))
-        return join(self, poses, _point(self, self.point), along=[x, y], perpendicular=locked(x, y, z))
+        return join(self, poses, default_point(self, self.point), along=[x, y], perpendicular=locked(x, y, z))
+
+    def coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
+        point = default_point(self, self.point)
+        return {"displacement": displacement_along(axis("axis", self.axis), self._start(), point)}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Cylindrical(AbstractPairJoint):
+class Cylindrical(TurningJoint, SlidingJoint):
     """Rotation about and translation along an axis are free. Four constraints.
 
     **Arguments:**
@@ -75,9 +93,13 @@ class Cylindrical(AbstractPairJoint):
         x, y, z = frame(axis("axis", self.axis))
         return join(self, poses, self.point, along=[x, y], perpendicular=turning_about(x, y, z))
 
+    def coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
+        n, poses = axis("axis", self.axis), self._start()
+        return {"angle": angle_about(n, poses), "displacement": displacement_along(n, poses, self.point)}
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Planar(AbstractPairJoint):
+class Planar(TurningJoint):
     """A plane of the second body slides on one of the first and turns in it. Three constraints.
 
     **Arguments:**
@@ -95,7 +117,10 @@ class Planar(AbstractPairJoint):
 
     def place(self, poses: Poses) -> FrameConstraint:
         x, y, z = frame(axis("normal", self.normal))
-        return join(self, poses, _point(self, self.point), along=[z], perpendicular=turning_about(x, y, z))
+        return join(self, poses, default_point(self, self.point), along=[z], perpendicular=turning_about(x, y, z))
+
+    def coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
+        return {"angle": angle_about(axis("normal", self.normal), self._start())}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -114,10 +139,4 @@ class Fixed(AbstractPairJoint):
     name: str | None = None
 
     def place(self, poses: Poses) -> FrameConstraint:
-        return join(self, poses, _point(self, self.point), pinned=True, perpendicular=locked(*jnp.eye(3)))
-
-
-def _point(joint: AbstractPairJoint, point: Any) -> Any:
-    if point is not None:
-        return point
-    return joint.first.x if joint.second.kind == "ground" else joint.second.x
+        return join(self, poses, default_point(self, self.point), pinned=True, perpendicular=locked(*jnp.eye(3)))

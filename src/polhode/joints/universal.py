@@ -6,12 +6,15 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+from jaxtyping import Array
 
 from polhode.joints._elements import FrameConstraint
 from polhode.joints._frames import axis
 from polhode.joints._pair import AbstractPairJoint, join
+from polhode.joints.relative import AbstractRelativeCoordinate, Angle, Reversed
 from polhode.model.elements import Poses
-from polhode.problems import checks
+from polhode import checks
+from polhode.spaces.base import cross
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -35,10 +38,22 @@ class Universal(AbstractPairJoint):
     name: str | None = None
 
     def place(self, poses: Poses) -> FrameConstraint:
+        a, b = self._axes()
+        return join(self, poses, self.point, pinned=True, perpendicular=([a], [b]))
+
+    def coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
+        """Angles by which the cross has turned about the first axis, and the second body about the second."""
+        (a, b), (first, second) = self._axes(), self._start()
+        return {
+            "first_angle": Angle(first.R.T @ b, first.R.T @ cross(a, b), second.R.T @ b),
+            "second_angle": Reversed(Angle(second.R.T @ a, second.R.T @ cross(b, a), first.R.T @ a)),
+        }
+
+    def _axes(self) -> tuple[Array, Array]:
         a, b = axis("first_axis", self.first_axis), axis("second_axis", self.second_axis)
         if checks.is_concrete(a, b) and abs(float(np.asarray(a) @ np.asarray(b))) > 1e-8:
             raise ValueError(
                 "`first_axis` and `second_axis` of a universal joint must be perpendicular, the cosine between them is "
                 f"{float(a @ b):.3g}. Subtract from one its component along the other."
             )
-        return join(self, poses, self.point, pinned=True, perpendicular=([a], [b]))
+        return a, b

@@ -1,0 +1,95 @@
+"""The generic joint: any subset of the six relative directions."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from jaxtyping import Array
+
+from polhode.joints import _frames
+from polhode.joints._elements import FrameConstraint
+from polhode.joints._pair import (
+    AbstractPairJoint,
+    Axes,
+    angle_about,
+    displacement_along,
+    join,
+    locked,
+    turning_about,
+)
+from polhode.joints.relative import AbstractRelativeCoordinate
+from polhode.model.elements import Poses
+from polhode import checks
+
+TRANSLATIONS = ("x", "y", "z")
+ROTATIONS = ("rx", "ry", "rz")
+IDENTITY = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Generic(AbstractPairJoint):
+    """Fixes any of the translations along, and rotations about, three axes of the first body.
+
+    With all translations fixed the points stay together; otherwise the fixed ones are components along the axes as
+    they move with the first body. One fixed rotation "rx" keeps axis y of the first body perpendicular to axis z of the
+    second (and so on, cyclically); two keep the axis of the third aligned; three keep the orientation.
+
+    **Arguments:**
+
+    - `first`, `second`: rigid bodies, or `model.ground`; mass points where no rotation is needed.
+    - `point`, `axes`: of the joint in the inertial frame at the initial time; axes x, y, z are rows, by default those
+      of the inertial frame.
+    - `fixed`: some of "x", "y", "z", "rx", "ry", "rz".
+    - `name`: for messages.
+
+    **Raises** ValueError for other names of directions and for axes that are no right-handed frame.
+    """
+
+    point: Any
+    fixed: Sequence[str] = (*TRANSLATIONS, *ROTATIONS)
+    axes: Any = IDENTITY
+    name: str | None = None
+
+    def place(self, poses: Poses) -> FrameConstraint:
+        rows = _frames.axes(self.axes)
+        fixed = directions(self.fixed)
+        along = [row for row, name in zip(rows, TRANSLATIONS, strict=True) if name in fixed]
+        pinned = len(along) == 3
+        turns = perpendicular(rows, fixed)
+        return join(self, poses, self.point, pinned=pinned, along=() if pinned else along, perpendicular=turns)
+
+    def coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
+        """Free displacements "x", "y", "z", and the angle, such as "rz", if only one rotation is free."""
+        rows, fixed, poses = _frames.axes(self.axes), directions(self.fixed), self._start()
+        found: dict[str, AbstractRelativeCoordinate] = {
+            name: displacement_along(row, poses, self.point)
+            for row, name in zip(rows, TRANSLATIONS, strict=True)
+            if name not in fixed
+        }
+        turning = [k for k, name in enumerate(ROTATIONS) if name not in fixed]
+        if len(turning) == 1:
+            found[ROTATIONS[turning[0]]] = angle_about(rows[turning[0]], poses)
+        return found
+
+
+def directions(fixed: Sequence[str]) -> frozenset[str]:
+    """Names of directions, checked."""
+    names = [fixed] if isinstance(fixed, str) else list(fixed)
+    for name in names:
+        checks.choice("fixed", name, (*TRANSLATIONS, *ROTATIONS))
+    if not names:
+        raise ValueError("`fixed` is empty: a joint that fixes nothing is no joint. Leave it out of the model.")
+    return frozenset(names)
+
+
+def perpendicular(rows: Array, fixed: frozenset[str]) -> tuple[Axes, Axes]:
+    """Axes that stay perpendicular, pair by pair, for the rotations that are fixed."""
+    held = [k for k, name in enumerate(ROTATIONS) if name in fixed]
+    if len(held) == 3:
+        return locked(*rows)
+    if len(held) == 2:
+        free = 3 - sum(held)
+        return turning_about(*(rows[(free + k) % 3] for k in (1, 2, 3)))
+    return [rows[(k + 1) % 3] for k in held], [rows[(k + 2) % 3] for k in held]

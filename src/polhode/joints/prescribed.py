@@ -1,0 +1,211 @@
+"""Prescribed motion: joints whose frame on the first body moves as a function of time."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode.joints import _frames
+from polhode.joints._elements import FrameConstraint
+from polhode.joints._frames import at, has_rotation
+from polhode.joints._pair import AbstractPairJoint, default_point, join, locked
+from polhode.joints.generic import IDENTITY, ROTATIONS, TRANSLATIONS, Generic, directions
+from polhode.model.elements import AbstractConstraintElement, Pose, Poses
+from polhode.model.functions import Function, of_time
+from polhode import checks
+
+FunctionOfTime = Callable[[Array], Any]
+
+
+class DrivenConstraint(AbstractConstraintElement):
+    r"""A constraint whose frame on the first body moves: translated by $A^Tr(t)$ and turned by $A^TG(t)A$.
+
+    Functions enter as vectors and matrices, so angles have no jumps however often a body turns.
+
+    **Arguments:**
+
+    - `inner`: the constraint at rest.
+    - `axes`: A, axes of r and G as rows in the frame of the first body, shape (3, 3).
+    - `translation`: r(t), shape (3,), or None for zero.
+    - `rotation`: G(t), shape (3, 3), or None for the identity.
+    """
+
+    driven: ClassVar[bool] = True
+
+    inner: FrameConstraint
+    axes: Float[Array, "3 3"]
+    translation: Function | None
+    rotation: Function | None
+
+    @property
+    def size(self) -> int:
+        return self.inner.size
+
+    def residual(self, t: Array, poses: Poses) -> Float[Array, " size"]:
+        first, s0 = poses[0], self.inner.s0
+        r = jnp.zeros(3) if self.translation is None else self.translation(t) @ self.axes
+        if self.rotation is None:
+            return self.inner.residual(t, (Pose(first.x + first.R @ r, first.R), poses[1]))
+        G = self.axes.T @ self.rotation(t) @ self.axes
+        # The moved frame has the same point s0, so that its origin makes way for the rotation.
+        return self.inner.residual(t, (Pose(at(first, s0 + r - G @ s0), first.R @ G), poses[1]))
+
+
+class _AboutThird(eqx.Module):
+    """Rotation matrix of an angle about the third axis."""
+
+    angle: Function
+
+    def __call__(self, t: Array) -> Float[Array, "3 3"]:
+        phi = self.angle(t)
+        c, s, zero, one = jnp.cos(phi), jnp.sin(phi), jnp.zeros_like(phi), jnp.ones_like(phi)
+        return jnp.stack((c, -s, zero, s, c, zero, zero, zero, one)).reshape(3, 3)
+
+
+class _AlongThird(eqx.Module):
+    """Vector of a displacement along the third axis."""
+
+    displacement: Function
+
+    def __call__(self, t: Array) -> Float[Array, "3"]:
+        s = self.displacement(t)
+        return jnp.stack((jnp.zeros_like(s), jnp.zeros_like(s), s))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PrescribedRotation(AbstractPairJoint):
+    """The second body turns about an axis of the first as told: one constraint, to be added to a joint with that axis.
+
+    **Arguments:**
+
+    - `first`, `second`: rigid bodies, or `model.ground`.
+    - `axis`: in the inertial frame at the initial time.
+    - `angle`: function of time returning the angle turned since the start, rad; twice differentiable, any size.
+    - `name`: for messages.
+    """
+
+    axis: Any
+    angle: FunctionOfTime
+    name: str | None = None
+
+    def place(self, poses: Poses) -> DrivenConstraint:
+        angle = of_time("angle", self.angle, (), "angle since the start, rad")
+        rows = _frames.frame(_frames.axis("axis", self.axis))
+        inner = join(self, poses, None, perpendicular=([rows[0]], [rows[1]]))
+        return DrivenConstraint(inner, rows @ poses[0].R, None, Function(_AboutThird(angle)))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PrescribedTranslation(AbstractPairJoint):
+    """A point of the second body moves along an axis of the first as told: one constraint.
+
+    Motion across the axis and rotations stay free; add a joint that holds what should be held.
+
+    **Arguments:**
+
+    - `first`: rigid body, or `model.ground`.
+    - `second`: rigid body, mass point, or `model.ground`.
+    - `axis`: in the inertial frame at the initial time.
+    - `displacement`: function of time returning the displacement since the start; twice differentiable.
+    - `point`: the point in the inertial frame at the initial time; the initial centre of mass of the second body (of
+      the first, if the second is the ground) by default.
+    - `name`: for messages.
+    """
+
+    axis: Any
+    displacement: FunctionOfTime
+    point: Any = None
+    name: str | None = None
+
+    def place(self, poses: Poses) -> DrivenConstraint:
+        displacement = of_time("displacement", self.displacement, (), "displacement since the start")
+        rows = _frames.frame(_frames.axis("axis", self.axis))
+        inner = join(self, poses, default_point(self, self.point), along=[rows[2]])
+        return DrivenConstraint(inner, rows @ poses[0].R, Function(_AlongThird(displacement)), None)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PrescribedMotion(AbstractPairJoint):
+    """A generic joint whose frame on the first body moves as told.
+
+    The frame starts with the axes of the joint and moves by `translation` and `rotation`; the directions that are fixed
+    are fixed to this moving frame.
+
+    **Arguments:**
+
+    - `first`, `second`, `point`, `fixed`, `axes`, `name`: as for `Generic`; everything is fixed by default.
+    - `translation`: function of time returning the displacement since the start in the axes of the joint, shape (3,).
+    - `rotation`: function of time returning the rotation matrix since the start in the axes of the joint, shape (3, 3).
+    """
+
+    point: Any
+    translation: FunctionOfTime | None = None
+    rotation: FunctionOfTime | None = None
+    fixed: Sequence[str] = (*TRANSLATIONS, *ROTATIONS)
+    axes: Any = IDENTITY
+    name: str | None = None
+
+    def place(self, poses: Poses) -> DrivenConstraint:
+        inner = Generic(self.first, self.second, self.point, self.fixed, self.axes).place(poses)
+        has_rotation(self.first, type(self).__name__)
+        fixed = directions(self.fixed)
+        if self.translation is not None and fixed.isdisjoint(TRANSLATIONS):
+            raise ValueError("`translation` prescribes nothing: none of 'x', 'y', 'z' is in `fixed`.")
+        if self.rotation is not None and fixed.isdisjoint(ROTATIONS) and len(fixed) == 3:
+            raise ValueError("`rotation` prescribes nothing: none of 'rx', 'ry', 'rz' is in `fixed`.")
+        axes = _frames.axes(self.axes) @ poses[0].R
+        return _driven(inner, axes, "translation", self.translation, "rotation", self.rotation)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PrescribedPose(AbstractPairJoint):
+    """The pose of the second body in the frame of the first is a function of time: three to six constraints.
+
+    **Arguments:**
+
+    - `first`: `model.ground`, or a rigid body.
+    - `second`: a rigid body; a mass point, if only `position` is given.
+    - `position`: function of time returning the centre of mass in the frame of the first body, shape (3,); None leaves
+      it free.
+    - `rotation`: function of time returning the rotation matrix from the frame of the second body to that of the first,
+      shape (3, 3); None leaves it free.
+    - `name`: for messages.
+    """
+
+    position: FunctionOfTime | None = None
+    rotation: FunctionOfTime | None = None
+    name: str | None = None
+
+    def place(self, poses: Poses) -> DrivenConstraint:
+        has_rotation(self.first, type(self).__name__)
+        a = b = jnp.zeros((0, 3))
+        if self.rotation is not None:
+            has_rotation(self.second, type(self).__name__)
+            a, b = (jnp.stack(rows) for rows in locked(*jnp.eye(3)))
+        zero = jnp.zeros(3)
+        inner = FrameConstraint(zero, zero, jnp.zeros((0, 3)), a, b, self.position is not None)
+        return _driven(inner, jnp.eye(3), "position", self.position, "rotation", self.rotation)
+
+
+def _driven(inner: FrameConstraint, axes: Array, name: str, vector: Any, other: str, matrix: Any) -> DrivenConstraint:
+    if vector is None and matrix is None:
+        raise ValueError(f"Give `{name}`, `{other}` or both as functions of time; otherwise use `Fixed` or `Generic`.")
+    r = None if vector is None else of_time(name, vector, (3,), "as a function of time")
+    G = None if matrix is None else of_time(other, matrix, (3, 3), "rotation matrix as a function of time")
+    if G is not None:
+        _check_rotation(other, G(jnp.zeros(())))
+    return DrivenConstraint(inner, axes, r, G)
+
+
+def _check_rotation(name: str, G: Array) -> None:
+    if checks.is_concrete(G):
+        given = np.asarray(G)
+        defect = np.max(np.abs(given.T @ given - np.eye(3)))
+        if not defect < 1e-6 or np.linalg.det(given) < 0:
+            raise ValueError(f"`{name}` must return rotation matrices, at t = 0 it returns {given.tolist()}.")

@@ -1,0 +1,129 @@
+"""Relative coordinates of two bodies: what joints leave free, controllers act on and plots show."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from polhode.joints._frames import at
+from polhode.model.elements import Poses, Twists, Wrench
+from polhode.spaces.base import cross
+
+Scalar = Float[Array, ""]
+
+
+class AbstractRelativeCoordinate(eqx.Module):
+    """A scalar function of the poses of two bodies that doesn't change when both move as one."""
+
+    @abc.abstractmethod
+    def difference(self, poses: Poses, target: Any) -> Scalar:
+        """The coordinate minus `target`; for angles in [-π, π] and continuous around the target."""
+
+    @abc.abstractmethod
+    def rate(self, poses: Poses, twists: Twists) -> Scalar:
+        """Its time derivative."""
+
+    @abc.abstractmethod
+    def wrenches(self, poses: Poses, strength: Any) -> tuple[Wrench, Wrench]:
+        """Loads on the two bodies whose power is `strength` times `rate`."""
+
+
+class Angle(AbstractRelativeCoordinate):
+    r"""Angle by which the second body has turned about an axis n of the first.
+
+    With the frame $(e_1, e_2, n)$ of the first body and an axis c of the second that starts along $e_1$ it is
+    $\mathrm{atan2}(R_0e_2\cdot R_1c,\ R_0e_1\cdot R_1c)$. Where c is parallel to n the angle is not defined; it is 0
+    there, with derivative 0.
+
+    **Arguments:**
+
+    - `e1`, `e2`: frame of the first body, shape (3,).
+    - `c`: frame of the second body, shape (3,).
+    """
+
+    e1: Float[Array, "3"]
+    e2: Float[Array, "3"]
+    c: Float[Array, "3"]
+
+    def difference(self, poses: Poses, target: Any) -> Scalar:
+        x, y, _ = self._components(poses)
+        cosine, sine = jnp.cos(target), jnp.sin(target)
+        across, along = y * cosine - x * sine, x * cosine + y * sine
+        defined = x * x + y * y > 0
+        return jnp.where(defined, jnp.arctan2(jnp.where(defined, across, 0.0), jnp.where(defined, along, 1.0)), 0.0)
+
+    def rate(self, poses: Poses, twists: Twists) -> Scalar:
+        return self._gradient(poses) @ (poses[1].R @ twists[1].omega - poses[0].R @ twists[0].omega)
+
+    def wrenches(self, poses: Poses, strength: Any) -> tuple[Wrench, Wrench]:
+        torque = strength * self._gradient(poses)
+        none = jnp.zeros(3)
+        return Wrench(-(poses[0].R.T @ torque), none), Wrench(poses[1].R.T @ torque, none)
+
+    def _components(self, poses: Poses) -> tuple[Array, Array, Array]:
+        c = poses[0].R.T @ (poses[1].R @ self.c)
+        return self.e1 @ c, self.e2 @ c, c
+
+    def _gradient(self, poses: Poses) -> Float[Array, "3"]:
+        """Derivative along rotations of the second body, inertial frame; n while c is perpendicular to it."""
+        x, y, c = self._components(poses)
+        square = x * x + y * y
+        return poses[0].R @ cross(c, x * self.e2 - y * self.e1) / jnp.where(square > 0, square, 1.0)
+
+
+class Displacement(AbstractRelativeCoordinate):
+    """Component along an axis of the first body of the way from a point of the first to a point of the second.
+
+    **Arguments:**
+
+    - `n`: unit vector in the frame of the first body, shape (3,).
+    - `s0`, `s1`: the points in the frames of the bodies, shape (3,).
+    """
+
+    n: Float[Array, "3"]
+    s0: Float[Array, "3"]
+    s1: Float[Array, "3"]
+
+    def difference(self, poses: Poses, target: Any) -> Scalar:
+        return (poses[0].R @ self.n) @ (at(poses[1], self.s1) - at(poses[0], self.s0)) - target
+
+    def rate(self, poses: Poses, twists: Twists) -> Scalar:
+        first, second = poses
+        reach = first.R.T @ (at(second, self.s1) - first.x)
+        velocity = twists[1].u + second.R @ cross(twists[1].omega, self.s1) - twists[0].u
+        # Relative to the first body; its rotation carries the place where the point of the second is now.
+        return self.n @ (first.R.T @ velocity - cross(twists[0].omega, reach))
+
+    def wrenches(self, poses: Poses, strength: Any) -> tuple[Wrench, Wrench]:
+        first, second = poses
+        reach = first.R.T @ (at(second, self.s1) - first.x)
+        force = strength * (first.R @ self.n)
+        return (
+            Wrench(-strength * cross(reach, self.n), -force),
+            Wrench(cross(self.s1, second.R.T @ force), force),
+        )
+
+
+class Reversed(AbstractRelativeCoordinate):
+    """The negative of a coordinate with the bodies exchanged.
+
+    **Arguments:**
+
+    - `inner`: coordinate whose first body is the second one here.
+    """
+
+    inner: AbstractRelativeCoordinate
+
+    def difference(self, poses: Poses, target: Any) -> Scalar:
+        return -self.inner.difference(poses[::-1], -target)
+
+    def rate(self, poses: Poses, twists: Twists) -> Scalar:
+        return -self.inner.rate(poses[::-1], twists[::-1])
+
+    def wrenches(self, poses: Poses, strength: Any) -> tuple[Wrench, Wrench]:
+        second, first = self.inner.wrenches(poses[::-1], -strength)
+        return first, second
