@@ -7,6 +7,8 @@ from polhode.integrators.classical import ClassicalRungeKutta as ClassicalRungeK
 from polhode.integrators.commutator_free import CommutatorFree as CommutatorFree
 from polhode.integrators.commutator_free import Composition as Composition
 from polhode.integrators.commutator_free import Scheme as Scheme
+from polhode.integrators.half_explicit import HalfExplicit as HalfExplicit
+from polhode.integrators.half_explicit_tableaus import HalfExplicitTableau as HalfExplicitTableau
 from polhode.integrators.registry import get as get
 from polhode.integrators.registry import names as names
 from polhode.integrators.rkmk import RKMK as RKMK

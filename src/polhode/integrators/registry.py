@@ -11,6 +11,8 @@ from polhode.integrators import tableaus as rk
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.classical import ClassicalRungeKutta
 from polhode.integrators.commutator_free import CommutatorFree
+from polhode.integrators.half_explicit import HalfExplicit
+from polhode.integrators.half_explicit_tableaus import named as half_explicit_tableau
 from polhode.integrators.rkmk import RKMK
 from polhode.integrators.rkmk4_two_commutators import RKMK4TwoCommutators
 
@@ -25,6 +27,13 @@ def _free(scheme: cf.Scheme) -> Callable[..., AbstractIntegrator]:
 
 def _classical(tableau: rk.Tableau) -> Callable[..., AbstractIntegrator]:
     return lambda **options: ClassicalRungeKutta(tableau, **options)
+
+
+def _half_explicit(order: int, pair: bool = False) -> Callable[..., AbstractIntegrator]:
+    def make(family: str = "multiplier-order-p", variant: str | None = None, **options: Any) -> AbstractIntegrator:
+        return HalfExplicit(half_explicit_tableau(order, family, variant, pair), **options)
+
+    return make
 
 
 _INTEGRATORS: dict[str, Callable[..., AbstractIntegrator]] = {
@@ -49,6 +58,8 @@ _INTEGRATORS: dict[str, Callable[..., AbstractIntegrator]] = {
     "rk6": _classical(rk.BUTCHER6),
     "ode23": _classical(rk.BOGACKI_SHAMPINE),
     "dopri5": _classical(rk.DORMAND_PRINCE),
+    **{f"herk{order}": _half_explicit(order) for order in range(1, 6)},
+    "herk54": _half_explicit(5, pair=True),
 }
 
 

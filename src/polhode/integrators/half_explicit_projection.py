@@ -1,0 +1,50 @@
+"""Projection of states onto position and velocity constraints, in the metric of the mass."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from polhode.linalg.blocks import apply
+from polhode.spaces.base import Point
+from polhode.systems.base import State
+from polhode.systems.mechanical import AbstractMechanical, Multipliers
+
+_ITERATIONS = 3
+
+
+def explicit_rate(system: AbstractMechanical, t: Array, q: Point) -> Multipliers:
+    """∂Φ/∂t, shape (m,). Constraints that do not depend on time cost nothing."""
+    t = jnp.asarray(t)
+    return jax.jvp(lambda time: system.constraint(time, q), (t,), (jnp.ones_like(t),))[1]
+
+
+def onto_velocity(system: AbstractMechanical, t: Array, state: State) -> State:
+    """The velocity nearest to v in the metric M with B v + ∂Φ/∂t = 0, at the same position."""
+    q, v = state
+    B = system.jacobian(t, q)
+    factors = system.kkt.factor(system.mass(t, q), B, B)
+    excess = apply(B, v, system.m) + explicit_rate(system, t, q)
+    change, _ = system.kkt.solve(factors, jnp.zeros(system.n), -excess)
+    return q, v + change
+
+
+def onto_position(system: AbstractMechanical, t: Array, state: State) -> tuple[State, Array]:
+    """A nearby state with Φ = 0 and then B v + ∂Φ/∂t = 0, and the largest |Φ| that is left.
+
+    Newton's method for M δ + Bᵀμ = 0, Φ(flow(q, δ)) = 0 with the matrix of the start. States within the local error
+    of a method are so near that each iteration wins as many digits as the state already has; the number of iterations
+    is fixed, which keeps the step differentiable in reverse mode.
+    """
+    q, v = state
+    B = system.jacobian(t, q)
+    factors = system.kkt.factor(system.mass(t, q), B, B)
+    zero, delta = jnp.zeros(system.n), jnp.zeros(system.n)
+    moved = q
+    for _ in range(_ITERATIONS):
+        change, _ = system.kkt.solve(factors, zero, -system.constraint(t, moved))
+        delta = delta + change
+        moved = system.flow(q, delta, 1.0)
+    residual = jnp.max(jnp.abs(system.constraint(t, moved)))
+    return onto_velocity(system, t, (moved, v)), residual
