@@ -1,10 +1,13 @@
 """Named initial-value problems of the literature, each complete with outputs, invariants and reference values."""
 
 from polhode.problems.base import Problem as Problem
+from polhode.problems.bennett import bennett as bennett
+from polhode.problems.body_chain import body_chain as body_chain
 from polhode.problems.free_rigid_body import free_rigid_body as free_rigid_body
 from polhode.problems.heavy_top import heavy_top as heavy_top
 from polhode.problems.heavy_top_constrained import heavy_top_constrained as heavy_top_constrained
 from polhode.problems.pendulum_chain import pendulum_chain as pendulum_chain
+from polhode.problems.planar_four_bar import planar_four_bar as planar_four_bar
 from polhode.problems.quadrotor_control import Gains as Gains
 from polhode.problems.quadrotor_control import LoadTracking as LoadTracking
 from polhode.problems.quadrotor_control import PolynomialPath as PolynomialPath

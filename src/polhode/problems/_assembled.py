@@ -96,9 +96,15 @@ def polyline(name: str, points: tuple[Observable, ...], colour: str = "#555555")
 
 def same_numbers(parameters: Mapping[str, Any], defaults: Mapping[str, Any], apart: tuple[str, ...]) -> bool:
     """Whether no number differs from its default, those in `apart` left aside; False for traced ones."""
-    from polhode.problems import checks
+    from polhode import checks
 
     names = [name for name in defaults if name not in apart]
     if not checks.is_concrete([parameters[name] for name in names]):
         return False
     return all(bool(jnp.array_equal(jnp.asarray(parameters[n]), jnp.asarray(defaults[n]))) for n in names)
+
+
+def rod_inertia(mass: Any, length: Any, radius: Any) -> Float[Array, "3"]:
+    """Principal moments of a full cylinder along its first axis, about the centre."""
+    across = mass * (3 * radius**2 + length**2) / 12
+    return jnp.stack([jnp.asarray(x, dtype=float) for x in (0.5 * mass * radius**2, across, across)])

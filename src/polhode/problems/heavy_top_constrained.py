@@ -9,12 +9,12 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from polhode import checks
 from polhode.joints._elements import FrameConstraint
 from polhode.joints.spherical import Spherical
 from polhode.model.elements import AbstractConstraintElement, Poses
 from polhode.model.model import Model
 from polhode.model.multibody import MultibodySystem
-from polhode.problems import checks
 from polhode.problems._assembled import assembled, drawn, point_of, polyline, same_numbers
 from polhode.problems.base import Observable, Problem, Reference
 from polhode.problems.registry import register
@@ -142,7 +142,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
 
         return {
             "centre_of_mass": lambda t, state: system.pose(state[0], top).x,
-            "angular_velocity": lambda t, state: system.twist(*state, top).omega,
+            "angular_velocity": lambda t, state: system.twist(state[0], state[1], top).omega,
             "rotation": lambda t, state: system.pose(state[0], top).R,
             "reaction": reaction,
         }

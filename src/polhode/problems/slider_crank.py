@@ -8,11 +8,11 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from polhode import checks
 from polhode.joints import Prismatic, Revolute, Spherical, Universal
 from polhode.model.elements import Pose
 from polhode.model.model import Model
 from polhode.model.multibody import MultibodySystem
-from polhode.problems import checks
 from polhode.problems._assembled import assembled, drawn, point_of, polyline, same_numbers
 from polhode.problems._loops import Poses, about, placed
 from polhode.problems._turns import SHARE, CountTurns
@@ -25,7 +25,7 @@ _DOC = """Crank, rod and slider in space, moved by their inertia and by gravity 
 
 The crank AB turns about the x axis at A = (0, 0.1, 0.12) (revolute); B joins it to the rod (spherical); C joins
 rod and slider (universal); the slider moves along the x axis (prismatic). Lengths AB = 0.08, BC = 0.3. At the start
-the crank stands upright, θ = 0, and turns at 6 rad/s; gravity 9.81 towards -z. Masses 0.12, 0.5, 2; moments of inertia about
+the crank stands upright, θ = 0, and turns at 6 rad/s; gravity 9.81 towards -z. Masses 0.12, 0.5, 2; inertia about
 the centres of mass (1e-4, 1e-4, 1e-5), with the third axis along the crank; (4e-4, 4e-3, 4e-3), with the first along
 the rod; and 1e-4 for the slider.
 
@@ -141,7 +141,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
         return {
             "slider": lambda t, state: system.pose(state[0], slider).x[0],
             "crank_angle": lambda t, state: system.pose(state[0], counter).x[0],
-            "crank_speed": lambda t, state: system.twist(*state, counter).u[0],
+            "crank_speed": lambda t, state: system.twist(state[0], state[1], counter).u[0],
             "joint_points": lambda t, state: jnp.stack([point(t, state) for point in points(system)]),
         }
 

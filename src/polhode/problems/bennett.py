@@ -1,0 +1,145 @@
+"""Bennett's linkage: a spatial loop of four hinges that moves although it shouldn't by counting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from polhode import checks
+from polhode.joints import Revolute
+from polhode.model.elements import Pose
+from polhode.model.model import Model
+from polhode.model.multibody import MultibodySystem
+from polhode.problems._assembled import assembled, drawn, point_of, polyline, rod_inertia
+from polhode.problems._loops import Poses, about, placed
+from polhode.problems._turns import SHARE, CountTurns
+from polhode.problems.base import Observable, Problem
+from polhode.problems.registry import register
+from polhode.viewing import scene
+
+_DOC = """Four rods, one of them the ground, in a loop of four hinges with axes that neither are parallel nor meet.
+
+Opposite rods are equal: lengths a and b, angles α and β between the axes at their ends. The loop moves with one degree
+of freedom if sin α / a = sin β / b (G. T. Bennett, A new mechanism, Engineering 76, 1903); b follows from the
+other three here. The joints impose 20 constraints on the 18 velocities of three rods, 17 of them independent; those
+that follow from others are found and left out. Hinge angles in the notation of Denavit and Hartenberg satisfy
+θ₃ = -θ₁, θ₄ = -θ₂ and tan(θ₁/2) tan(θ₂/2) = sin((β+α)/2) / sin((β-α)/2).
+
+No published run; energy and one degree of freedom give an independent reference. To count turns of the first rod, one
+hundredth of its inertia about the fixed hinge is carried by a coordinate that is constrained to θ₁.
+
+Parameters: `formulation`, `length` (a), `twists` (α, β), `density` (mass per length), `radius` of the rods,
+`crank_angle` and `crank_speed` (θ₁ at the start and its rate), `gravity` (towards -z), `duration`. SI units.
+"""
+
+
+@register("bennett")
+def bennett(
+    formulation: str = "SO3xR3",
+    length: Any = 0.3,
+    twists: Any = (0.7, 1.3),
+    density: Any = 2.0,
+    radius: Any = 0.01,
+    crank_angle: Any = 0.8,
+    crank_speed: Any = 5.0,
+    gravity: Any = 9.81,
+    duration: Any = 2.0,
+) -> Problem:
+    """Bennett's four-revolute loop.
+
+    **Arguments:**
+
+    - `formulation`: coordinates of the bodies, as in `Model.assemble`.
+    - `length`: a, of the first and third rod. - `twists`: α and β, different and between 0 and π, shape (2,).
+    - `density`: mass per length. - `radius`: of the rods.
+    - `crank_angle`, `crank_speed`: θ₁ at the start and its rate. - `gravity`: towards -z.
+    - `duration`: end time.
+    """
+    return _make(dict(locals()))
+
+
+def other_length(length: Array, twists: Array) -> Array:
+    """b, of the second and fourth rod."""
+    return length * jnp.sin(twists[1]) / jnp.sin(twists[0])
+
+
+def positions(length: Array, twists: Array) -> Poses:
+    """θ₁ → poses of the three moving rods, first axis along the rod, third along the hinge at its end."""
+    alpha, beta = twists
+    other = other_length(length, twists)
+    ratio = jnp.sin((beta + alpha) / 2) / jnp.sin((beta - alpha) / 2)
+
+    def poses(theta: Array) -> dict[str, Pose]:
+        second = 2 * jnp.arctan2(ratio * jnp.cos(theta / 2), jnp.sin(theta / 2))
+        x, R, found = jnp.zeros(3), jnp.eye(3), {}
+        for name, angle, a, twist in (
+            ("rod-1", theta, length, alpha),
+            ("rod-2", second, other, beta),
+            ("rod-3", -theta, length, alpha),
+        ):
+            R = R @ about(2, angle)
+            along = a * R[:, 0]
+            R = R @ about(0, twist)
+            found[name] = Pose(x + 0.5 * along, R)
+            x = x + along
+        return found
+
+    return poses
+
+
+def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
+    checks.positive("duration", p["duration"], (), "end time")
+    a = checks.positive("length", p["length"], (), "of the first and third rod")
+    twists = checks.positive("twists", p["twists"], (2,), "angles between the hinge axes of a rod")
+    if checks.is_concrete(twists) and (float(jnp.max(twists)) >= jnp.pi or float(twists[0]) == float(twists[1])):
+        raise ValueError(f"`twists` must be two different angles between 0 and π, got {p['twists']}.")
+    radius = checks.positive("radius", p["radius"], (), "of the rods")
+    density = checks.positive("density", p["density"], (), "mass per length")
+    angle = checks.array("crank_angle", p["crank_angle"], (), "θ₁ at the start")
+    speed = checks.array("crank_speed", p["crank_speed"], (), "rate of θ₁ at the start")
+    start = placed(positions(a, twists), angle, speed)
+    lengths = (a, other_length(a, twists), a)
+    model = Model(gravity=checks.array("gravity", p["gravity"], (), "towards -z") * jnp.array([0.0, 0.0, -1.0]))
+    # About the hinge axis, the third of the ground, which lies in the frame of the first rod along `hinge`.
+    hinge = start["rod-1"].rotation[2]
+    carried = SHARE * density * lengths[0] ** 3 / 12
+    rods = []
+    for i, (name, at) in enumerate(start.items()):
+        inertia = jnp.diag(rod_inertia(density * lengths[i], lengths[i], radius))
+        lighter = carried * jnp.outer(hinge, hinge) if i == 0 else 0.0
+        rods.append(
+            model.add_body(
+                mass=density * lengths[i], inertia=inertia - lighter, name=name, check_inertia=False, **at._asdict()
+            )
+        )
+    counter = model.add_coordinate(mass=carried, value=angle, velocity=speed, name="crank-angle")
+    half = [0.5 * length * jnp.array([1.0, 0.0, 0.0]) for length in lengths]
+    z = jnp.array([0.0, 0.0, 1.0])
+    hinges = [(jnp.zeros(3), z)] + [(rod.x + rod.R @ h, rod.R[:, 2]) for rod, h in zip(rods, half, strict=True)]
+    ends = zip((model.ground, *rods), (*rods, model.ground), hinges, strict=True)
+    for i, (first, second, (point, axis)) in enumerate(ends):
+        model.add(Revolute(first, second, point=point, axis=axis, name=f"hinge-{i + 1}"))
+    model.add(CountTurns(model.ground, rods[0], counter, axis=z, name="turns"))
+
+    def points(system: MultibodySystem) -> tuple[Observable, ...]:
+        ends = (point_of(system, rod, h) for rod, h in zip(rods, half, strict=True))
+        return point_of(system, rods[0], -half[0]), *ends
+
+    def outputs(system: MultibodySystem) -> dict[str, Observable]:
+        return {
+            "crank_angle": lambda t, state: system.pose(state[0], counter).x[0],
+            "crank_speed": lambda t, state: system.twist(state[0], state[1], counter).u[0],
+            "joint_points": lambda t, state: jnp.stack([point(t, state) for point in points(system)]),
+        }
+
+    def parts(system: MultibodySystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
+        boxes = tuple(
+            drawn(system, rod, jnp.stack((length, 2 * radius, 2 * radius)), colour=colour)
+            for rod, length, colour in zip(rods, lengths, ("#4477aa", "#ddaa33", "#228833"), strict=True)
+        )
+        return *boxes, polyline("loop", points(system)), scene.Trail("joint_points", index=2)
+
+    return assembled("bennett", _make, p, model, redundant, outputs, parts, doc=_DOC, h=1e-3)

@@ -1,0 +1,111 @@
+"""A hanging chain of bodies with hinges, for any number of bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode import checks
+from polhode.joints import Revolute
+from polhode.model.elements import Pose
+from polhode.model.model import Model
+from polhode.model.multibody import MultibodySystem
+from polhode.problems._assembled import assembled, rod_inertia
+from polhode.problems._loops import about
+from polhode.problems.base import Observable, Problem
+from polhode.problems.registry import register
+from polhode.systems.base import State
+from polhode.viewing import scene
+
+_DOC = """n equal rods, the first hinged to the origin, each of the others to the end of the one before.
+
+Hinge axes are alternately the third and the second axis of the rods, so that the motion is in space. At the start the
+chain is at rest and bent at every hinge, by `bend[0]` at the first, third, … one and by `bend[1]` at the others, and
+falls under gravity towards -z. In absolute coordinates it has 6 n velocities and 5 n constraints in a chain: made to
+measure how cost grows with n. No published reference; `minimal` coordinates give an independent one.
+
+Parameters: `n`, `formulation`, `mass`, `length` and `radius` of one rod (a full cylinder), `bend` (2,), `gravity`,
+`duration`. SI units.
+"""
+
+
+@register("body-chain")
+def body_chain(
+    n: int = 10,
+    formulation: str = "SO3xR3",
+    mass: Any = 1.0,
+    length: Any = 0.5,
+    radius: Any = 0.05,
+    bend: Any = (0.3, -0.2),
+    gravity: Any = 9.81,
+    duration: Any = 1.0,
+) -> Problem:
+    """A chain of n rods with hinges.
+
+    **Arguments:**
+
+    - `n`: number of rods.
+    - `formulation`: coordinates, as in `Model.assemble`.
+    - `mass`, `length`, `radius`: of one rod.
+    - `bend`: initial hinge angles, at odd and at even hinges, shape (2,).
+    - `gravity`: towards -z.
+    - `duration`: end time.
+    """
+    return _make(dict(locals()))
+
+
+def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
+    n = checks.count("n", p["n"], "number of rods")
+    checks.positive("duration", p["duration"], (), "end time")
+    mass, length, radius = (
+        checks.positive(name, p[name], (), f"{name} of a rod") for name in ("mass", "length", "radius")
+    )
+    bend = checks.array("bend", p["bend"], (2,), "hinge angles at the start")
+    ends, poses = _start(n, length, bend)
+    model = Model(gravity=checks.array("gravity", p["gravity"], (), "towards -z") * jnp.array([0.0, 0.0, -1.0]))
+    inertia, rods = rod_inertia(mass, length, radius), []
+    for i in range(n):
+        rod = model.add_body(mass=mass, inertia=inertia, position=poses.x[i], rotation=poses.R[i], name=f"rod-{i + 1}")
+        before = rods[-1] if rods else model.ground
+        axis = poses.R[i][:, 2 if i % 2 == 0 else 1]
+        model.add(Revolute(before, rod, point=ends[i], axis=axis, name=f"hinge-{i + 1}"))
+        rods.append(rod)
+
+    def outputs(system: MultibodySystem) -> dict[str, Observable]:
+        def tip(t: Array, state: State) -> Float[Array, "3"]:
+            x, R = system.pose(state[0], rods[-1])
+            return x + 0.5 * length * R[:, 0]
+
+        return {"tip": tip, "hinges": hinges(system)}
+
+    def hinges(system: MultibodySystem) -> Observable:
+        def points(t: Array, state: State) -> Float[Array, "n+1 3"]:
+            x, R = jax.tree.map(lambda a: a[:n], system.motion(state[0]).poses)
+            half = 0.5 * length * R[:, :, 0]
+            return jnp.concatenate((x[:1] - half[:1], x + half))
+
+        return points
+
+    def parts(system: MultibodySystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
+        return scene.Line("chain", hinges(system)), scene.Trail("tip")
+
+    return assembled("body-chain", _make, p, model, redundant, outputs, parts, doc=_DOC, h=1e-3)
+
+
+def _start(n: int, length: Array, bend: Float[Array, "2"]) -> tuple[Float[Array, "n+1 3"], Pose]:
+    """Hinge points with the free end, and poses of the rods; as NumPy arrays where nothing is traced."""
+
+    def turn(R: Float[Array, "3 3"], i: Array) -> tuple[Array, Array]:
+        after = R @ jnp.where(i % 2 == 0, about(2, bend[0]), about(1, bend[1]))
+        return after, after
+
+    rotations = jax.lax.scan(turn, jnp.eye(3), jnp.arange(n))[1]
+    steps = length * rotations[:, :, 0]
+    ends = jnp.concatenate((jnp.zeros((1, 3)), jnp.cumsum(steps, axis=0)))
+    found = ends, Pose(0.5 * (ends[1:] + ends[:-1]), rotations)
+    return jax.tree.map(np.asarray, found) if checks.is_concrete(found) else found

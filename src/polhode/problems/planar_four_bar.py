@@ -1,0 +1,142 @@
+"""The planar four-bar mechanism, with hinges that constrain it more often than needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from polhode import checks
+from polhode.joints import Revolute
+from polhode.model.elements import Pose
+from polhode.model.model import Model
+from polhode.model.multibody import MultibodySystem
+from polhode.problems._assembled import assembled, drawn, point_of, polyline, rod_inertia
+from polhode.problems._loops import Poses, bar, meet, placed
+from polhode.problems._turns import SHARE, CountTurns
+from polhode.problems.base import Observable, Problem
+from polhode.problems.registry import register
+from polhode.viewing import scene
+
+_DOC = """Crank, coupler and rocker in the vertical x-y plane, joined to each other and to the ground by four hinges.
+
+All hinges are spatial revolute joints: 20 constraints on 18 velocities, of which 17 are independent. `Model.assemble`
+finds the three that follow from the others and leaves them out; the motion is not changed by that. The crank, which
+turns fully, starts at `crank_angle` from the x axis with `crank_speed`; gravity acts towards -y. To count its turns,
+one hundredth of its inertia is carried by a coordinate that is constrained to its angle.
+
+The energy and one degree of freedom give an independent reference: ½ M(θ) θ̇² + V(θ) is constant.
+
+Parameters: `formulation`, `lengths` (crank, coupler, rocker, frame), `masses` (3,), `radius` of the rods,
+`crank_angle`, `crank_speed`, `gravity`, `duration`. SI units.
+"""
+
+
+@register("planar-four-bar")
+def planar_four_bar(
+    formulation: str = "SO3xR3",
+    lengths: Any = (0.15, 0.35, 0.3, 0.4),
+    masses: Any = (0.3, 0.7, 0.6),
+    radius: Any = 0.01,
+    crank_angle: Any = 0.5,
+    crank_speed: Any = 12.0,
+    gravity: Any = 9.81,
+    duration: Any = 2.0,
+) -> Problem:
+    """A crank–rocker of rods with four parallel hinges.
+
+    **Arguments:**
+
+    - `formulation`: coordinates of the bodies, as in `Model.assemble`.
+    - `lengths`: of crank, coupler, rocker and frame, shape (4,).
+    - `masses`: of crank, coupler and rocker, shape (3,). - `radius`: of the rods.
+    - `crank_angle`, `crank_speed`: at the start. - `gravity`: towards -y.
+    - `duration`: end time.
+    """
+    return _make(dict(locals()))
+
+
+def positions(lengths: Array) -> Poses:
+    """Crank angle → poses of "crank", "coupler" and "rocker"; NaN where the loop can't be closed."""
+    crank, coupler, rocker, frame = lengths
+
+    def poses(angle: Array) -> dict[str, Pose]:
+        A, D = jnp.zeros(2), jnp.stack((frame, jnp.zeros(())))
+        B = crank * jnp.stack((jnp.cos(angle), jnp.sin(angle)))
+        C = meet(B, coupler, D, rocker, 1.0)
+        return {"crank": bar(A, B), "coupler": bar(B, C), "rocker": bar(D, C)}
+
+    return poses
+
+
+def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
+    checks.positive("duration", p["duration"], (), "end time")
+    lengths = checks.positive("lengths", p["lengths"], (4,), "crank, coupler, rocker, frame")
+    masses = checks.positive("masses", p["masses"], (3,), "crank, coupler, rocker")
+    radius = checks.positive("radius", p["radius"], (), "of the rods")
+    angle = checks.array("crank_angle", p["crank_angle"], (), "at the start")
+    speed = checks.array("crank_speed", p["crank_speed"], (), "at the start")
+    start = placed(positions(lengths), angle, speed)
+    if checks.is_concrete(start) and not bool(jnp.isfinite(start["coupler"].position).all()):
+        raise ValueError(
+            f"Bars of lengths {p['lengths']} don't close at crank angle {float(angle):g}; lengthen coupler or rocker."
+        )
+    model = Model(gravity=checks.array("gravity", p["gravity"], (), "towards -y") * jnp.array([0.0, -1.0, 0.0]))
+    share = jnp.array([0.0, 0.0, SHARE])
+    crank, coupler, rocker = (
+        model.add_body(
+            mass=masses[i],
+            inertia=rod_inertia(masses[i], lengths[i], radius) * (1 - share if i == 0 else 1.0),
+            name=name,
+            check_inertia=False,
+            **start[name]._asdict(),
+        )
+        for i, name in enumerate(("crank", "coupler", "rocker"))
+    )
+    carried = SHARE * rod_inertia(masses[0], lengths[0], radius)[2]
+    counter = model.add_coordinate(mass=carried, value=angle, velocity=speed, name="crank-angle")
+    z = jnp.array([0.0, 0.0, 1.0])
+    ends = {body: 0.5 * lengths[i] * jnp.array([1.0, 0.0, 0.0]) for i, body in enumerate((crank, coupler, rocker))}
+    A, B, C, D = (
+        crank.x - crank.R @ ends[crank],
+        crank.x + crank.R @ ends[crank],
+        coupler.x + coupler.R @ ends[coupler],
+        rocker.x - rocker.R @ ends[rocker],
+    )
+    for name, first, second, point in (
+        ("A", model.ground, crank, A),
+        ("B", crank, coupler, B),
+        ("C", coupler, rocker, C),
+        ("D", model.ground, rocker, D),
+    ):
+        model.add(Revolute(first, second, point=point, axis=z, name=name))
+    model.add(CountTurns(model.ground, crank, counter, axis=z, name="turns"))
+
+    def points(system: MultibodySystem) -> tuple[Observable, ...]:
+        return (
+            point_of(system, crank, -ends[crank]),
+            point_of(system, crank, ends[crank]),
+            point_of(system, rocker, ends[rocker]),
+            point_of(system, rocker, -ends[rocker]),
+        )
+
+    def outputs(system: MultibodySystem) -> dict[str, Observable]:
+        return {
+            "crank_angle": lambda t, state: system.pose(state[0], counter).x[0],
+            "crank_speed": lambda t, state: system.twist(state[0], state[1], counter).u[0],
+            "joint_points": lambda t, state: jnp.stack([point(t, state) for point in points(system)]),
+        }
+
+    def parts(system: MultibodySystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
+        thick = 2 * radius
+        boxes = tuple(
+            drawn(system, body, jnp.stack((lengths[i], thick, thick)), colour=colour)
+            for i, (body, colour) in enumerate(((crank, "#4477aa"), (coupler, "#ddaa33"), (rocker, "#228833")))
+        )
+        return *boxes, polyline("linkage", points(system)), scene.Trail("joint_points", index=2)
+
+    return assembled(
+        "planar-four-bar", _make, p, model, redundant, outputs, parts, doc=_DOC, h=1e-3, up=(0.0, 1.0, 0.0)
+    )
