@@ -25,7 +25,6 @@ from polhode.results import Result
 from polhode.solution import Frames, Solution
 from polhode.spaces.checks import check_point
 from polhode.systems.base import AbstractSystem, State
-from polhode.systems.vector_field import VectorField
 
 
 class SimulationError(RuntimeError):
@@ -94,7 +93,7 @@ def simulate(
     saving = _saving(save_every, save_at, task.t0, task.t1)
     method, system, state = task.integrator, task.system, task.state0
     traced = inside_transformation()
-    _check_field(system, task.t0, state)
+    system.check(task.t0, state)
     limit = max_steps if max_steps is not None else 4096 if traced else 10_000_000
     stepper, how = _stepper(task, h, rtol, atol, control or StepControl(), limit)
     observer = Observer(system, task.outputs, task.invariants)
@@ -213,27 +212,6 @@ def _convert(system: AbstractSystem, method: AbstractIntegrator, name: str) -> A
         f"Integrator `{name}` takes {wanted} systems, and this {type(system).__name__} can't be written as one without "
         f"loss. Integrators for it: {', '.join(able) or 'none'}."
     )
-
-
-def _check_field(system: AbstractSystem, t: float, state: State) -> None:
-    """Evaluate the shape of a vector field once, so that a wrong one is explained before anything is compiled."""
-    if not isinstance(system, VectorField):
-        return
-    if not callable(system.field):
-        raise ValueError(f"`field` must be a function (t, q) → array, got {type(system.field).__name__}.")
-    try:
-        shape = jax.eval_shape(system.field, jnp.asarray(t), state)
-    except Exception as error:
-        raise ValueError(
-            f"`field(t, q)` can't be traced by JAX at the initial state: {type(error).__name__}: "
-            f"{str(error).splitlines()[0] if str(error) else ''} Write it with jax.numpy, as a function of t and q."
-        ) from error
-    got = getattr(shape, "shape", None)
-    if got != (system.space.dim,):
-        raise ValueError(
-            f"`field(t, q)` must return one array of shape ({system.space.dim},), the algebra element of "
-            f"{type(system.space).__name__}, got {type(shape).__name__ if got is None else f'shape {got}'}."
-        )
 
 
 def _time(name: str, value: Any) -> float:

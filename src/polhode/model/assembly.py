@@ -18,7 +18,7 @@ from polhode.model.elements import AbstractConstraintElement, AbstractForceEleme
 from polhode.model.formulations import AbstractFormulation, MassPoint
 from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Slot
 from polhode.model.multibody import MultibodySystem
-from polhode.problems import checks
+from polhode import checks
 from polhode.systems.base import State
 
 if TYPE_CHECKING:

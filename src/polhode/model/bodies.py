@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.problems import checks
+from polhode import checks
 from polhode.spaces import quaternions
 
 Kind = Literal["ground", "rigid", "point", "coordinate"]

@@ -121,7 +121,8 @@ def _dependent_sparse(M: Any, B: Any) -> np.ndarray:
     regular = M + 1e-6 * M.trace() / M.shape[0] * sparse.eye_array(M.shape[0], format="csc")
     S = B @ spsolve(sparse.csc_matrix(regular), sparse.csc_matrix(B.T))
     scale = sparse.diags_array(1 / np.sqrt(S.diagonal()))
-    scaled = scale @ S @ scale + _RANK_TOLERANCE**2 * sparse.eye_array(S.shape[0])
+    # Compliance far below the tolerance keeps vanishing pivots from ending the elimination.
+    scaled = scale @ S @ scale + 0.01 * _RANK_TOLERANCE * sparse.eye_array(S.shape[0])
     options = {"SymmetricMode": True}
     lu = splu(sparse.csc_matrix(scaled), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
     pivots = np.abs(lu.U.diagonal())[lu.perm_c]

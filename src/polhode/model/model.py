@@ -12,7 +12,7 @@ from polhode.model.assembly import Redundant, assemble
 from polhode.model.bodies import Body
 from polhode.model.elements import AbstractForce, AbstractJoint, AbstractPart
 from polhode.model.multibody import MultibodySystem
-from polhode.problems import checks
+from polhode import checks
 from polhode.systems.base import State
 
 Part = TypeVar("Part", bound=AbstractPart)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.problems import checks
+from polhode import checks
 from polhode.problems.base import Observable, Problem, Reference
 from polhode.problems.heavy_top_forms import FORMULATIONS, Formulation, TopParameters
 from polhode.problems.registry import register

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.problems import checks
+from polhode import checks
 from polhode.problems.base import Problem, Reference
 from polhode.problems.chain_dynamics import ChainDynamics, Scalars, Vectors
 from polhode.problems.registry import register

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from polhode.problems import checks
+from polhode import checks
 from polhode.problems.base import Observable, Problem, Reference
 from polhode.problems.quadrotor_control import Gains, LoadTracking, PolynomialPath
 from polhode.problems.quadrotor_model import (

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax
 from jaxtyping import Array
 
 from polhode.spaces.base import AbstractSpace
@@ -35,6 +36,13 @@ class AbstractSystem(eqx.Module):
     def residuals(self, t: Array, state: State) -> dict[str, Array]:
         """Max-norm violations at one state: "manifold" always, "position" and "velocity" for constraints."""
 
+    def check(self, t: float, state: State) -> None:
+        """Evaluate the shapes of user-written functions once, so that wrong ones are explained before compiling.
+
+        Raises ValueError.
+        """
+        del t, state
+
     def velocity(self, t: Array, state: State) -> Array | None:
         """The algebra element of `state_space` with which the state moves, or None if it takes more than the state.
 
@@ -59,3 +67,23 @@ class AbstractSystem(eqx.Module):
     def conversions(self) -> tuple[AbstractSystem, ...]:
         """Systems of other kinds with the same state that describe the same motion without loss."""
         return ()
+
+
+def shape_of(name: str, function: Any, arguments: tuple[Any, ...], wanted: tuple[int, ...], meaning: str) -> None:
+    """Raises ValueError unless `function(*arguments)` can be traced and returns one array of the wanted shape."""
+    if not callable(function):
+        raise ValueError(f"`{name}` must be a function, got {type(function).__name__}.")
+    try:
+        shape = jax.eval_shape(function, *arguments)
+    except Exception as error:
+        raise ValueError(
+            f"`{name}` can't be traced by JAX at the initial state: {type(error).__name__}: "
+            f"{str(error).splitlines()[0] if str(error) else ''} Write it with jax.numpy, as a function of what its "
+            "name lists."
+        ) from error
+    got = getattr(shape, "shape", None)
+    if got != wanted:
+        raise ValueError(
+            f"`{name}` must return one array of shape {wanted}, {meaning}, got "
+            f"{type(shape).__name__ if got is None else f'shape {got}'}."
+        )

@@ -17,7 +17,7 @@ from polhode.linalg.kkt import AbstractKKT
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
-from polhode.systems.base import AbstractSystem, State
+from polhode.systems.base import AbstractSystem, State, shape_of
 from polhode.systems.vector_field import VectorField
 
 Multipliers = Float[Array, " m"]
@@ -180,6 +180,17 @@ class Mechanical(AbstractMechanical):
     @property
     def configuration(self) -> AbstractSpace:
         return self.space
+
+    def check(self, t: float, state: State) -> None:
+        q, v = state
+        time = jnp.asarray(t)
+        shape_of("forces(t, q, v)", self.forces, (time, q, v), (self.n,), "one force for each velocity")
+        if callable(self.mass_matrix):
+            shape_of("mass_matrix(q)", self.mass_matrix, (q,), (self.n, self.n), "one row for each velocity")
+        elif jnp.shape(self.mass_matrix) != (self.n, self.n):
+            raise ValueError(f"`mass_matrix` must have shape {(self.n, self.n)}, got {jnp.shape(self.mass_matrix)}.")
+        if self.constraints is not None:
+            shape_of("constraints(t, q)", self.constraints, (time, q), (self.m,), "as many as `number` says")
 
     @property
     def n(self) -> int:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array
 
 from polhode.spaces.base import AbstractSpace, Point, Vector
-from polhode.systems.base import AbstractSystem, State
+from polhode.systems.base import AbstractSystem, State, shape_of
 
 
 class VectorField(AbstractSystem):
@@ -30,6 +31,10 @@ class VectorField(AbstractSystem):
     @property
     def state_space(self) -> AbstractSpace:
         return self.space
+
+    def check(self, t: float, state: State) -> None:
+        meaning = f"the algebra element of {type(self.space).__name__}"
+        shape_of("field(t, q)", self.field, (jnp.asarray(t), state), (self.space.dim,), meaning)
 
     def velocity(self, t: Array, state: State) -> Vector:
         return self.field(t, state)

@@ -1,0 +1,128 @@
+"""Starts: inconsistent ones are named or repaired, redundant constraints are named or left out."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import polhode as ph
+from polhode.linalg.blocks import to_dense
+
+ZERO = jnp.zeros(())
+
+
+def pendulum(position=(0.0, 1.0, 0.0), velocity=(0.0, 0.0, 0.0), twice=False):
+    model = ph.Model(gravity=(0, 0, -9.81))
+    body = model.add_body(mass=2.0, inertia=(0.3, 0.4, 0.5), position=position, velocity=velocity)
+    model.add(ph.joints.Spherical(model.ground, body, point=(0, 0, 0), name="hinge"))
+    if twice:
+        model.add(ph.joints.Spherical(body, model.ground, point=(0, 0.5, 0), name="latch"))
+    return model
+
+
+def test_wrong_velocities_are_named_with_their_joint():
+    with pytest.raises(ValueError, match=r"initial velocities.*`hinge` by 3.*repair=True"):
+        pendulum(velocity=(0, 3, 0)).assemble()
+
+
+def test_repair_takes_the_nearest_velocity_in_the_metric_of_the_mass():
+    model = pendulum(velocity=(1.0, 2.0, 3.0))
+    system, (q, v) = model.assemble("SE3", repair=True)
+    assert float(system.residuals(ZERO, (q, v))["velocity"]) < 1e-12
+    M, B = to_dense(system.mass(ZERO, q), (6, 6)), to_dense(system.jacobian(ZERO, q), (3, 6))
+    given = jnp.array([0, 0, 0, 1.0, 2.0, 3.0])
+    # What is taken away is a constraint impulse: M (v - given) lies in the range of Bᵀ.
+    impulse = np.asarray(M @ (v - given))
+    np.testing.assert_allclose(B.T @ np.linalg.lstsq(B.T, impulse, rcond=None)[0], impulse, atol=1e-10)
+
+
+def loop(lengths, gap=0.0):
+    """A spatial chain of bars between two fixed points, the last one displaced by `gap`."""
+    model = ph.Model()
+    previous, at = model.ground, 0.0
+    bodies = []
+    for length in lengths:
+        bodies.append(
+            model.add_body(mass=1.0, inertia=(0.1, 0.1, 0.1), position=(at + length / 2, 0, gap if bodies else 0.0))
+        )
+        at += length
+    at = 0.0
+    for k, (body, length) in enumerate(zip(bodies, lengths, strict=True)):
+        model.add(ph.joints.Spherical(previous, body, point=(at, 0, 0), name=f"ball-{k}"))
+        previous, at = body, at + length
+    return model
+
+
+def test_points_that_are_given_once_always_fit():
+    system, state = loop((1.0, 2.0), gap=0.1).assemble("SO3xR3")
+    assert float(system.residuals(ZERO, state)["position"]) < 1e-14
+
+
+def test_redundant_joints_are_named():
+    with pytest.raises(ValueError, match=r"1 of 6 constraints.*`latch` follow from `hinge`.*minimum-norm"):
+        pendulum(twice=True).assemble()
+
+
+@pytest.mark.parametrize("formulation", ["SE3", "SO3xR3", "S3|xR3"])
+def test_redundant_components_are_left_out_and_multipliers_spread(formulation):
+    system, (q, v) = pendulum(twice=True).assemble(formulation, redundant="minimum-norm")
+    assert (system.m, system.complete.m) == (5, 6)
+    vdot, multipliers = system.accelerations(ZERO, q, v)
+    by_joint = system.joint_multipliers(ZERO, q, multipliers)
+    B = to_dense(system.complete.jacobian(ZERO, q), (6, 6))
+    spread = jnp.concatenate([by_joint["hinge"], by_joint["latch"]])
+    np.testing.assert_allclose(B.T @ spread, system.constraint_force(ZERO, q, multipliers), atol=1e-10)
+    # Least norm: no part of it lies in the kernel of Bᵀ.
+    kernel = np.linalg.svd(B.T)[2][5]
+    np.testing.assert_allclose(kernel @ spread, 0.0, atol=1e-10)
+    # Only the turn about the line through both points is free: gravity acts at the centre of mass on that line.
+    np.testing.assert_allclose(vdot, 0.0, atol=1e-10)
+
+
+def test_the_choice_can_be_repeated_where_numbers_are_traced():
+    system, state = pendulum(twice=True).assemble("SE3", redundant="minimum-norm")
+
+    @jax.jit
+    def multipliers(g):
+        model = pendulum(twice=True)
+        model.gravity = g * jnp.array([0, 0, -1.0])
+        traced, _ = model.assemble("SE3", redundant=system.dropped)
+        return traced.accelerations(ZERO, *state)[1]
+
+    np.testing.assert_allclose(multipliers(9.81), system.accelerations(ZERO, *state)[1], atol=1e-10)
+
+
+def test_traced_models_can_not_be_repaired():
+    def energy(x):
+        system, (q, v) = pendulum(velocity=(x, 0.0, 0.0)).assemble("SE3", repair=True)
+        return system.energy(ZERO, q, v)
+
+    with pytest.raises(ValueError, match="Inside jit, grad or vmap"):
+        jax.grad(energy)(1.0)
+
+
+def test_the_energy_of_a_model_can_be_differentiated_by_its_data():
+    def energy(x):
+        system, (q, v) = pendulum(velocity=(x, 0.0, 0.0)).assemble("SE3")
+        return system.energy(ZERO, q, v)
+
+    np.testing.assert_allclose(jax.grad(energy)(1.5), 2.0 * 1.5, rtol=1e-14)
+
+
+def test_long_chains_are_analysed_too():
+    model = loop((1.0,) * 220)
+    system, state = model.assemble("SO3xR3")
+    assert system.m == 660
+    model.add(ph.joints.Spherical(model.bodies[-1], model.bodies[-2], point=(219, 0, 0), name="extra"))
+    with pytest.raises(ValueError, match="3 of 663 constraints are redundant.*(extra|ball-219)"):
+        model.assemble("SO3xR3")
+
+
+def test_diagnosis_names_bodies_and_joints():
+    system, (q, v) = pendulum().assemble("SE3")
+    moved = system.configuration.move(q, jnp.array([0, 0, 0, 0, 0.25, 0]))
+    said = system.diagnose(0.5, (moved, v + 1.0))
+    assert "`hinge` by 0.25" in said
+    assert "`body-1`" in said

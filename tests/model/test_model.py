@@ -1,0 +1,171 @@
+"""Models: what they refuse, how they are assembled, and what they say about themselves."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import polhode as ph
+from polhode.linalg.blocks import to_dense
+from polhode.systems.mechanical import AbstractMechanical
+
+LIE_GROUPS = ("SO3xR3", "SE3", "S3xR3", "S3|xR3", "rotation-vector")
+TOP = {"mass": 15.0, "inertia": (0.234375, 0.46875, 0.234375), "position": (0, 1, 0)}
+SPIN = {"velocity": (4.61538, 0, 0), "angular_velocity": (0, 150, -4.61538)}
+ZERO = jnp.zeros(())
+
+
+def top(**changes):
+    model = ph.Model(gravity=(0, 0, -9.81))
+    body = model.add_body(**{**TOP, **SPIN, **changes})
+    model.add(ph.joints.Spherical(model.ground, body, point=(0, 0, 0), name="tip"))
+    return model
+
+
+@pytest.mark.parametrize("formulation", LIE_GROUPS)
+def test_the_heavy_top_starts_with_the_published_multipliers(formulation):
+    system, (q, v) = top().assemble(formulation)
+    vdot, multipliers = system.accelerations(ZERO, q, v)
+    np.testing.assert_allclose(multipliers, [0, 319.52598817, 317.26246154], atol=1e-8)
+    np.testing.assert_allclose(vdot[0], 661.34616923, atol=1e-8)
+    np.testing.assert_allclose(system.energy(ZERO, q, v), 5435.696790865547, rtol=1e-14)
+
+
+def mixed():
+    """Two bodies in different coordinates, a mass point and a single coordinate."""
+    model = ph.Model(gravity=(0.3, 0, -9.81))
+    first = model.add_body(mass=2.0, inertia=(0.3, 0.4, 0.5), position=(1, 0, 0), name="first")
+    second = model.add_body(
+        mass=1.0,
+        inertia=((0.2, 0.01, 0), (0.01, 0.3, 0.02), (0, 0.02, 0.25)),
+        position=(2, 0.5, 0),
+        rotation=ph.rotation_vector((0.3, -0.2, 0.9)),
+        formulation="S3xR3",
+        name="second",
+    )
+    point = model.add_point(mass=0.5, position=(3, 0, 1), name="point")
+    model.add_coordinate(mass=4.0, value=0.7, velocity=-1.0, name="valve")
+    model.add(ph.joints.Spherical(model.ground, first, point=(0, 0, 0), name="hip"))
+    model.add(ph.joints.Spherical(first, second, point=(1.5, 0.2, 0), name="knee"))
+    model.add(ph.joints.Spherical(second, point, point=(3, 0, 1), name="foot"))
+    return model
+
+
+def test_coordinates_of_all_kinds_mix_in_one_model():
+    system, (q, v) = mixed().assemble("SE3")
+    assert (system.n, system.m) == (6 + 6 + 3 + 1, 9)
+    vdot, _ = system.accelerations(ZERO, q, v)
+    assert system.pose(q, "valve").x[0] == 0.7
+    np.testing.assert_allclose(vdot[-1], 0.0, atol=1e-14)  # gravity spares plain coordinates
+    uniform = mixed()
+    uniform.bodies[:] = [b if b.formulation is None else _with(b, None) for b in uniform.bodies]
+    reference, (q1, v1) = _rebuilt(uniform).assemble("SO3xR3")
+    other, _ = reference.accelerations(ZERO, q1, v1)
+    np.testing.assert_allclose(system.twist(q, vdot, "point").u, reference.twist(q1, other, "point").u, atol=1e-10)
+
+
+def _with(body, formulation):
+    import dataclasses
+
+    return dataclasses.replace(body, formulation=formulation)
+
+
+def _rebuilt(model):
+    """The same model with its joints on the replaced bodies."""
+    new = ph.Model(gravity=model.gravity)
+    new.bodies.extend(model.bodies)
+    named = {b.name: b for b in model.bodies}
+    for name, joint in model.parts:
+        ends = [new.ground if b.name == "ground" else named[b.name] for b in joint.bodies]
+        new.add(ph.joints.Spherical(*ends, point=joint.point, name=name))
+    return new
+
+
+@pytest.mark.parametrize("formulation", LIE_GROUPS)
+def test_stacked_derivatives_equal_those_of_the_whole_system(formulation):
+    system, (q, _) = mixed().assemble(formulation)
+    keys = jax.random.split(jax.random.key(3), 2)
+    q = system.configuration.move(q, 0.4 * jax.random.normal(keys[0], (system.n,)))
+    v = jax.random.normal(keys[1], (system.n,))
+    plain = AbstractMechanical
+    shape = (system.m, system.n)
+    np.testing.assert_allclose(
+        to_dense(system.jacobian(ZERO, q), shape), to_dense(plain.jacobian(system, ZERO, q), shape), atol=1e-13
+    )
+    np.testing.assert_allclose(
+        system.constraint_rate(ZERO, q, v), plain.constraint_rate(system, ZERO, q, v), atol=1e-13
+    )
+    square = (system.n, system.n)
+    for name in ("stiffness", "damping"):
+        stacked, whole = getattr(system, name)(ZERO, q, v), getattr(plain, name)(system, ZERO, q, v)
+        np.testing.assert_allclose(to_dense(stacked, square), to_dense(whole, square), atol=1e-12)
+
+
+def test_kinetic_energy_is_that_of_the_mass_matrix():
+    for formulation in LIE_GROUPS:
+        system, (q, _) = mixed().assemble(formulation)
+        v = jax.random.normal(jax.random.key(8), (system.n,))
+        np.testing.assert_allclose(
+            system.kinetic_energy(ZERO, q, v), 0.5 * v @ system.momentum(ZERO, q, v), rtol=1e-13
+        )
+
+
+def test_a_bare_model_reports_its_bodies_and_energy():
+    system, state = top().assemble("SE3")
+    outputs = {name: np.asarray(f(ZERO, state)) for name, f in system.outputs().items()}
+    assert outputs["positions"].shape == (1, 3)
+    assert outputs["rotations"].shape == (1, 3, 3)
+    np.testing.assert_allclose(outputs["velocities"], [SPIN["velocity"]])
+    np.testing.assert_allclose(outputs["angular_velocities"], [SPIN["angular_velocity"]])
+    assert set(system.invariants()) == {"energy"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"mass": 0.0}, "`mass` must be greater than zero"),
+        ({"mass": np.nan}, "`mass` must be finite"),
+        ({"inertia": (1.0, 1.0)}, "three principal moments"),
+        ({"inertia": (1.0, 1.0, 3.0)}, "No distribution of mass"),
+        ({"inertia": (1.0, 1.0, 0.0)}, "positive definite"),
+        ({"inertia": ((1, 1, 0), (0, 1, 0), (0, 0, 1))}, "symmetric"),
+        ({"rotation": (1.0, 1.0, 0, 0)}, "length 1"),
+        ({"rotation": np.diag([1.0, 1, -1])}, "not a rotation matrix"),
+        ({"rotation": (1.0, 2.0)}, "rotation_vector"),
+        ({"position": (1, 2)}, "`position`"),
+        ({"name": "ground"}, "taken"),
+    ],
+)
+def test_bodies_that_make_no_sense_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        ph.Model().add_body(**{**TOP, **changes})
+
+
+def test_parts_must_belong_to_the_model():
+    model, other = top(), ph.Model()
+    stranger = other.add_body(**TOP)
+    with pytest.raises(ValueError, match="not a body of this model"):
+        model.add(ph.joints.Spherical(model.ground, stranger, point=(0, 0, 0)))
+    with pytest.raises(ValueError, match="with itself"):
+        model.add(ph.joints.Spherical(model.ground, model.ground, point=(0, 0, 0)))
+    with pytest.raises(ValueError, match="add_body"):
+        model.add(stranger)
+
+
+def test_names_are_found_or_suggested():
+    model = mixed()
+    assert model.body("second").mass == 1.0
+    with pytest.raises(ValueError, match="secnd.*second"):
+        model.body("secnd")
+    system, (q, _) = model.assemble()
+    with pytest.raises(ValueError, match="no body `third`"):
+        system.pose(q, "third")
+
+
+def test_unknown_formulations_and_empty_models_are_explained():
+    with pytest.raises(ValueError, match="Did you mean `SE3`"):
+        top().assemble("SE4")
+    with pytest.raises(ValueError, match="no bodies"):
+        ph.Model().assemble()

@@ -1,0 +1,105 @@
+"""Mechanical systems: constraints, their derivatives and accelerations; conversion; explained mistakes."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import polhode as ph
+from polhode.linalg.blocks import to_dense
+from polhode.spaces import SE3, SO3, Rn, direct_so3_r3
+from polhode.spaces.base import cross
+from polhode.systems import Mechanical
+
+J = jnp.array([0.3, 0.5, 0.7])
+X = jnp.array([0.1, 1.0, -0.3])
+
+
+def pulled(t, q, v):
+    return jnp.concatenate((-cross(v[:3], J * v[:3]), jnp.array([0.1 * t, 0.2, -9.81]) - 0.3 * v[3:]))
+
+
+def driven(t, q):
+    """A body-fixed point of height sin t, and a turn about one axis only."""
+    R, x = q
+    return jnp.stack(((x + R @ X)[2] - jnp.sin(t), R[0, 1], R[0, 2]))
+
+
+SYSTEM = Mechanical(direct_so3_r3(), jnp.diag(jnp.concatenate((J, jnp.full(3, 2.0)))), pulled, driven, 3)
+T, KEY = jnp.asarray(0.4), jax.random.key(5)
+Q, V = SYSTEM.configuration.random(KEY), jax.random.normal(jax.random.key(6), (6,))
+
+
+def test_the_constraint_rate_is_the_time_derivative():
+    e = 1e-6
+    ahead, behind = (SYSTEM.constraint(T + s, SYSTEM.flow(Q, V, s)) for s in (e, -e))
+    np.testing.assert_allclose(SYSTEM.constraint_rate(T, Q, V), (ahead - behind) / (2 * e), atol=1e-9)
+
+
+def test_the_jacobian_and_the_drive_make_the_rate():
+    B = to_dense(SYSTEM.jacobian(T, Q), (3, 6))
+    drive = SYSTEM.constraint_rate(T, Q, jnp.zeros(6))
+    np.testing.assert_allclose(drive, [-np.cos(0.4), 0, 0], atol=1e-15)
+    np.testing.assert_allclose(B @ V + drive, SYSTEM.constraint_rate(T, Q, V), atol=1e-14)
+
+
+def test_the_curvature_is_the_second_derivative_along_a_frozen_velocity():
+    e = 1e-4
+    values = [SYSTEM.constraint(T + s, SYSTEM.flow(Q, V, s)) for s in (-e, 0.0, e)]
+    np.testing.assert_allclose(SYSTEM.curvature(T, Q, V), (values[0] - 2 * values[1] + values[2]) / e**2, atol=1e-6)
+
+
+def test_accelerations_obey_both_equations():
+    vdot, multipliers = SYSTEM.accelerations(T, Q, V)
+    B = to_dense(SYSTEM.jacobian(T, Q), (3, 6))
+    M = to_dense(SYSTEM.mass(T, Q), (6, 6))
+    np.testing.assert_allclose(M @ vdot, SYSTEM.force(T, Q, V) - B.T @ multipliers, atol=1e-12)
+    np.testing.assert_allclose(B @ vdot, -SYSTEM.curvature(T, Q, V), atol=1e-12)
+
+
+def test_tangents_are_derivatives_of_the_force():
+    e, d = 1e-6, jax.random.normal(jax.random.key(1), (6,))
+    moved = [SYSTEM.force(T, SYSTEM.configuration.move(Q, s * d), V) for s in (e, -e)]
+    pushed = [SYSTEM.force(T, Q, V + s * d) for s in (e, -e)]
+    K, C = (to_dense(x, (6, 6)) for x in (SYSTEM.stiffness(T, Q, V), SYSTEM.damping(T, Q, V)))
+    np.testing.assert_allclose(-K @ d, (moved[0] - moved[1]) / (2 * e), atol=1e-8)
+    np.testing.assert_allclose(-C @ d, (pushed[0] - pushed[1]) / (2 * e), atol=1e-8)
+
+
+def test_without_constraints_every_explicit_method_runs():
+    free = Mechanical(SO3(), jnp.diag(J), lambda t, q, v: -cross(v, J * v))
+    state = (jnp.eye(3), jnp.array([0.4, -0.2, 1.0]))
+    errors = []
+    for h in (0.1, 0.05):
+        run = ph.simulate(free, "rkmk4", h=h, t1=1.0, state0=state, save_every=None)
+        best = ph.simulate(free, "rkmk6", h=1e-2, t1=1.0, state0=state, save_every=None)
+        errors.append(float(jnp.max(jnp.abs(run.state[0][-1] - best.state[0][-1]))))
+    assert 3.7 < np.log2(errors[0] / errors[1]) < 4.4
+
+
+def test_explicit_methods_refuse_constraints_and_name_those_that_take_them():
+    with pytest.raises(ValueError, match="can't be written as one without loss"):
+        ph.simulate(SYSTEM, "rkmk4", h=0.1, t1=1.0, state0=(Q, V))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"forces": lambda t, q, v: v[:2]}, r"forces\(t, q, v\).*shape \(6,\)"),
+        ({"forces": lambda t, q, v: float(v[0])}, "can't be traced"),
+        ({"mass_matrix": jnp.eye(3)}, r"mass_matrix.*\(6, 6\)"),
+        ({"mass_matrix": lambda q: jnp.eye(3)}, r"mass_matrix\(q\).*\(6, 6\)"),
+        ({"constraints": lambda t, q: q[1], "number": 2}, r"constraints\(t, q\).*\(2,\)"),
+    ],
+)
+def test_wrong_functions_are_explained_before_compiling(change, message):
+    given = {"space": SE3(), "mass_matrix": jnp.eye(6), "forces": pulled, **change}
+    with pytest.raises(ValueError, match=message):
+        Mechanical(**given).check(0.0, (SE3().origin(), jnp.zeros(6)))
+
+
+def test_constraints_come_with_their_number():
+    with pytest.raises(ValueError, match="number"):
+        Mechanical(Rn(3), jnp.eye(3), lambda t, q, v: -q, lambda t, q: q[:1])
