@@ -1,1 +1,11 @@
 """Forces: loads on bodies."""
+
+from polhode.forces.bushing import Bushing as Bushing
+from polhode.forces.controllers import PD as PD
+from polhode.forces.controllers import PID as PID
+from polhode.forces.loads import PointForce as PointForce
+from polhode.forces.loads import Torque as Torque
+from polhode.forces.spring_damper import SpringDamper as SpringDamper
+from polhode.forces.torsional import TorsionalSpringDamper as TorsionalSpringDamper
+from polhode.forces.user import Load as Load
+from polhode.forces.user import Potential as Potential

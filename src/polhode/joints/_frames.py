@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from polhode import checks
 from polhode.model.bodies import Body
 from polhode.model.elements import Pose
-from polhode import checks
 from polhode.spaces.base import cross
 
 
@@ -41,6 +41,12 @@ def point_on(body: Body, pose: Pose, value: Any, name: str = "point") -> Float[A
             "Give the position of the mass point, or use a rigid body."
         )
     return s
+
+
+def distinct(part: object, first: Body, second: Body) -> None:
+    """Raises ValueError if a part connects a body with itself."""
+    if first is second:
+        raise ValueError(f"{type(part).__name__} connects {first!r} with itself; give two different bodies.")
 
 
 def has_rotation(body: Body, what: str) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from polhode import checks
 from polhode.joints._elements import FrameConstraint
-from polhode.joints._frames import frame, has_rotation, local, point_on, start
+from polhode.joints._frames import distinct, frame, has_rotation, local, point_on, start
 from polhode.joints.relative import AbstractRelativeCoordinate, Angle, Displacement
 from polhode.model.bodies import Body
 from polhode.model.elements import AbstractConstraintElement, AbstractJoint, Pose, Poses, Twist, Twists
-from polhode import checks
 from polhode.systems.base import State
 
 Axes = Sequence[Array] | Array
@@ -32,8 +32,7 @@ class AbstractPairJoint(AbstractJoint):
     second: Body
 
     def __post_init__(self) -> None:
-        if self.first is self.second:
-            raise ValueError(f"{type(self).__name__} connects {self.first!r} with itself; give two different bodies.")
+        distinct(self, self.first, self.second)
         self.place(self._start())
 
     @property

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from polhode import checks
 from polhode.joints._frames import at, point_on
 from polhode.joints._pair import AbstractPairJoint
 from polhode.model.elements import AbstractConstraintElement, Poses
-from polhode import checks
 
 
 class ConstantDistance(AbstractConstraintElement):

@@ -8,6 +8,7 @@ from typing import Any
 
 from jaxtyping import Array
 
+from polhode import checks
 from polhode.joints import _frames
 from polhode.joints._elements import FrameConstraint
 from polhode.joints._pair import (
@@ -21,7 +22,6 @@ from polhode.joints._pair import (
 )
 from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.model.elements import Poses
-from polhode import checks
 
 TRANSLATIONS = ("x", "y", "z")
 ROTATIONS = ("rx", "ry", "rz")

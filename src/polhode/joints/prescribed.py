@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from polhode import checks
 from polhode.joints import _frames
 from polhode.joints._elements import FrameConstraint
 from polhode.joints._frames import at, has_rotation
@@ -18,7 +19,6 @@ from polhode.joints._pair import AbstractPairJoint, default_point, join, locked
 from polhode.joints.generic import IDENTITY, ROTATIONS, TRANSLATIONS, Generic, directions
 from polhode.model.elements import AbstractConstraintElement, Pose, Poses
 from polhode.model.functions import Function, of_time
-from polhode import checks
 
 FunctionOfTime = Callable[[Array], Any]
 

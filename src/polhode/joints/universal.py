@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array
 
+from polhode import checks
 from polhode.joints._elements import FrameConstraint
 from polhode.joints._frames import axis
 from polhode.joints._pair import AbstractPairJoint, join
 from polhode.joints.relative import AbstractRelativeCoordinate, Angle, Reversed
 from polhode.model.elements import Poses
-from polhode import checks
 from polhode.spaces.base import cross
 
 

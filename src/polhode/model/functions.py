@@ -49,6 +49,21 @@ class Function(eqx.Module):
 _NUMBER = "a number"
 
 
+class Constant(eqx.Module):
+    """A function of time that doesn't change.
+
+    **Arguments:**
+
+    - `value`: what it returns.
+    """
+
+    value: Array
+
+    def __call__(self, t: Array) -> Array:
+        del t
+        return self.value
+
+
 def of_time(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Function:
     """A function of time with values of the given shape. Raises ValueError for anything else."""
     if not callable(value):

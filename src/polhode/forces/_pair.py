@@ -1,0 +1,45 @@
+"""What forces between two bodies share."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from typing import Any
+
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode import checks
+from polhode.joints._frames import distinct, start
+from polhode.model.bodies import Body
+from polhode.model.elements import AbstractForce, AbstractForceElement, Pose, Poses, Wrench
+from polhode.spaces.base import cross
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AbstractPairForce(AbstractForce):
+    """A load that two bodies exert on each other. Its data are checked when it is made."""
+
+    first: Body
+    second: Body
+
+    def __post_init__(self) -> None:
+        distinct(self, self.first, self.second)
+        self.place((start(self.first), start(self.second)))
+
+    @property
+    def bodies(self) -> tuple[Body, ...]:
+        return self.first, self.second
+
+    @abc.abstractmethod
+    def place(self, poses: Poses) -> AbstractForceElement: ...
+
+
+def push(pose: Pose, s: Float[Array, "3"], force: Float[Array, "3"]) -> Wrench:
+    """The load of an inertial force at a point s of the body frame."""
+    return Wrench(cross(s, pose.R.T @ force), force)
+
+
+def vanishes(value: Any) -> bool:
+    """Whether a number, or None, is known to be zero, so that what it multiplies can be left out."""
+    return value is None or (checks.is_concrete(value) and not np.any(np.asarray(value)))

@@ -1,0 +1,185 @@
+"""Controllers that act on the free coordinate of a joint."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from polhode import checks
+from polhode.joints._frames import start
+from polhode.joints._pair import AbstractPairJoint
+from polhode.joints.relative import AbstractRelativeCoordinate
+from polhode.model.bodies import Body
+from polhode.model.elements import AbstractForce, AbstractForceElement, Poses, Twists, Wrench
+from polhode.model.functions import Constant, Function, of_time
+
+if TYPE_CHECKING:
+    from polhode.model.model import Model
+
+
+class Tracking(AbstractForceElement):
+    r"""Force $-Pe - D\dot e$ on a relative coordinate, where e is the coordinate minus its target.
+
+    **Arguments:**
+
+    - `coordinate`: what is controlled.
+    - `target`: function of time.
+    - `proportional`, `derivative`: P and D.
+    """
+
+    uses_poses: ClassVar[bool] = True
+    uses_twists: ClassVar[bool] = True
+
+    coordinate: AbstractRelativeCoordinate
+    target: Function
+    proportional: Float[Array, ""]
+    derivative: Float[Array, ""]
+
+    def error_rate(self, t: Array, poses: Poses, twists: Twists) -> Float[Array, ""]:
+        """ė."""
+        return self.coordinate.rate(poses, twists) - jax.jvp(self.target, (t,), (jnp.ones_like(t),))[1]
+
+    def error(self, t: Array, poses: Poses) -> Float[Array, ""]:
+        """e, for angles in [-π, π] so that targets may make several turns."""
+        return self.coordinate.difference(poses, self.target(t))
+
+    def effort(self, t: Array, poses: Poses, twists: Twists) -> Float[Array, ""]:
+        """What the controller adds along the coordinate: a torque or a force."""
+        return -self.proportional * self.error(t, poses) - self.derivative * self.error_rate(t, poses, twists)
+
+    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
+        return self.coordinate.wrenches(poses, self.effort(t, poses, twists))
+
+
+class IntegralTracking(AbstractForceElement):
+    r"""Tracking with the integral z of the error as a third node.
+
+    It is a coordinate of mass 1: $\dot z = v$, $\dot v = \dot e$ with $v = e$ at the start.
+
+    **Arguments:**
+
+    - `tracking`: the other two terms.
+    - `integral`: I.
+    """
+
+    uses_poses: ClassVar[bool] = True
+    uses_twists: ClassVar[bool] = True
+
+    tracking: Tracking
+    integral: Float[Array, ""]
+
+    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
+        pair, motion, z = poses[:2], twists[:2], poses[2].x[0]
+        effort = self.tracking.effort(t, pair, motion) - self.integral * z
+        zero = jnp.zeros(())
+        rate = jnp.stack((self.tracking.error_rate(t, pair, motion), zero, zero))
+        return (*self.tracking.coordinate.wrenches(pair, effort), Wrench(jnp.zeros(3), rate))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AbstractController(AbstractForce):
+    """A controller of the free coordinate of a joint. Its data are checked when it is made."""
+
+    joint: AbstractPairJoint
+
+    def __post_init__(self) -> None:
+        self.place(tuple(start(body) for body in self.joint.bodies))
+
+    @property
+    def bodies(self) -> tuple[Body, ...]:
+        return self.joint.bodies
+
+    @abc.abstractmethod
+    def place(self, poses: Poses) -> AbstractForceElement: ...
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PD(AbstractController):
+    r"""Proportional-derivative control of a joint: torque or force $-P(s - s_d(t)) - D(\dot s - \dot s_d(t))$.
+
+    s is 0 at the start and counts by the right-hand rule about, or along, the axis of the joint. Angles are compared
+    with their target modulo full turns: the error must stay below half a turn, the target may make many.
+
+    **Arguments:**
+
+    - `joint`: a joint with a free coordinate, such as `Revolute` or `Prismatic`.
+    - `proportional`, `derivative`: P (torque per radian, force per length) and D.
+    - `target`: s_d, a number or a function of time; its rate comes by differentiation. Numbers in fields of an
+      `equinox.Module` can be differentiated with respect to, and equal functions of many joints run together.
+    - `coordinate`: which one, if the joint has several; see its `coordinates`.
+    - `name`: for messages.
+    """
+
+    proportional: Any
+    derivative: Any
+    target: Callable[[Array], Any] | float = 0.0
+    coordinate: str | None = None
+    name: str | None = None
+
+    def place(self, poses: Poses) -> Tracking:
+        del poses
+        return _tracking(self)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PID(AbstractController):
+    r"""Proportional-integral-derivative control of a joint: the terms of `PD`, and $-I\int_0^t (s - s_d)\,dt$.
+
+    The integral is a linear coordinate of the system, named after the controller, that starts with the value 0 and
+    the rate e at t = 0.
+
+    **Arguments:**
+
+    - `joint`, `target`, `coordinate`, `name`: as for `PD`.
+    - `proportional`, `integral`, `derivative`: P, I and D.
+    """
+
+    proportional: Any
+    integral: Any
+    derivative: Any
+    target: Callable[[Array], Any] | float = 0.0
+    coordinate: str | None = None
+    name: str | None = None
+
+    def place(self, poses: Poses) -> IntegralTracking:
+        del poses
+        return IntegralTracking(_tracking(self), checks.array("integral", self.integral, (), "gain I"))
+
+    def attach(self, model: Model) -> AbstractForce:
+        error = _tracking(self).error(jnp.zeros(()), tuple(start(body) for body in self.bodies))
+        name = None if self.name is None else f"{self.name}-integral"
+        return _AttachedPID(self, model.add_coordinate(velocity=error, name=name), self.name)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _AttachedPID(AbstractForce):
+    """A PID controller and the coordinate that integrates its error."""
+
+    controller: PID
+    state: Body
+    name: str | None
+
+    @property
+    def bodies(self) -> tuple[Body, ...]:
+        return *self.controller.bodies, self.state
+
+    def place(self, poses: Poses) -> IntegralTracking:
+        return self.controller.place(poses)
+
+
+def _tracking(controller: PD | PID) -> Tracking:
+    given, meaning = controller.target, "target of the coordinate"
+    if not callable(given):
+        given = Constant(checks.array("target", given, (), meaning))
+    return Tracking(
+        controller.joint.coordinate(controller.coordinate),
+        of_time("target", given, (), meaning),
+        checks.array("proportional", controller.proportional, (), "gain P"),
+        checks.array("derivative", controller.derivative, (), "gain D"),
+    )

@@ -1,0 +1,163 @@
+"""Potentials and loads that users write."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode import checks
+from polhode.joints._frames import start
+from polhode.model.bodies import Body
+from polhode.model.elements import (
+    AbstractForce,
+    AbstractForceElement,
+    AbstractPotentialElement,
+    Poses,
+    Twist,
+    Twists,
+    Wrench,
+)
+from polhode.model.functions import Function, check_shape
+
+
+class StoredEnergy(AbstractPotentialElement):
+    """A potential from a function (poses) that doesn't depend on time.
+
+    **Arguments:**
+
+    - `function`: (t, poses) → energy.
+    """
+
+    function: Function
+
+    def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
+        return self.function(t, poses)
+
+
+class TimedEnergy(AbstractPotentialElement):
+    """A potential that depends on time, so that energy is not kept.
+
+    **Arguments:**
+
+    - `function`: (t, poses) → energy.
+    """
+
+    conservative: ClassVar[bool] = False
+
+    function: Function
+
+    def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
+        return self.function(t, poses)
+
+
+class GivenLoad(AbstractForceElement):
+    """Loads from a function.
+
+    **Arguments:**
+
+    - `function`: (t, poses, twists) → (torque, force) for each node.
+    """
+
+    uses_poses: ClassVar[bool] = True
+    uses_twists: ClassVar[bool] = True
+
+    function: Function
+
+    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
+        return tuple(Wrench(*wrench) for wrench in self.function(t, poses, twists))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Potential(AbstractForce):
+    """Stored energy as a function of the poses of a few bodies; forces and tangents follow by differentiation.
+
+    **Arguments:**
+
+    - `nodes`: one or several of rigid bodies, mass points, `model.ground`.
+    - `function`: (t, poses) → energy. `poses[k].x` is the centre of mass of body k in the inertial frame, `poses[k].R`
+      the rotation matrix from its frame to the inertial one. Written with `jax.numpy`; numbers in fields of an
+      `equinox.Module` can be differentiated with respect to.
+    - `time_dependent`: whether the function uses t; the energy of the system is an invariant only if it doesn't.
+    - `name`: for messages.
+    """
+
+    nodes: Sequence[Body] | Body
+    function: Callable[[Array, Poses], Any]
+    time_dependent: bool = False
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        self.place(tuple(start(body) for body in self.bodies))
+
+    @property
+    def bodies(self) -> tuple[Body, ...]:
+        return _bodies(self.nodes)
+
+    def place(self, poses: Poses) -> StoredEnergy | TimedEnergy:
+        function = _callable(self.function)
+        zero = jnp.zeros(())
+        check_shape("function", jax.eval_shape(function, zero, poses), (), "energy")
+        if self.time_dependent:
+            return TimedEnergy(function)
+        rate = jax.jvp(lambda t: function(t, poses), (jnp.full((), 0.37),), (jnp.ones(()),))[1]
+        if checks.is_concrete(rate) and float(rate) != 0:
+            raise ValueError("`function` changes with time; say so by time_dependent=True.")
+        return StoredEnergy(function)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Load(AbstractForce):
+    """Loads on a few bodies as a function of their motion.
+
+    **Arguments:**
+
+    - `nodes`: one or several of rigid bodies, mass points, `model.ground`.
+    - `function`: (t, poses, twists) → for each body the torque in its own frame and the force at its centre of mass in
+      the inertial frame, each of shape (3,). `twists[k].omega` is body-fixed, `twists[k].u` inertial; poses are as in
+      `Potential`.
+    - `name`: for messages.
+    """
+
+    nodes: Sequence[Body] | Body
+    function: Callable[[Array, Poses, Twists], Any]
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        self.place(tuple(start(body) for body in self.bodies))
+
+    @property
+    def bodies(self) -> tuple[Body, ...]:
+        return _bodies(self.nodes)
+
+    def place(self, poses: Poses) -> GivenLoad:
+        function = _callable(self.function)
+        still = tuple(Twist(jnp.zeros(3), jnp.zeros(3)) for _ in poses)
+        found = jax.eval_shape(function, jnp.zeros(()), poses, still)
+        shapes = [[np.shape(part) for part in wrench] for wrench in found]
+        if shapes != [[(3,), (3,)]] * len(poses):
+            raise ValueError(
+                f"`function` must return a pair (torque, force), each of shape (3,), for each of {len(poses)} bodies; "
+                f"it returns shapes {shapes}."
+            )
+        return GivenLoad(function)
+
+
+def _bodies(given: Any) -> tuple[Body, ...]:
+    bodies = (given,) if isinstance(given, Body) else tuple(given)
+    if not bodies or not all(isinstance(body, Body) for body in bodies):
+        raise ValueError(f"`nodes` must be bodies of the model, got {given!r}.")
+    if len({id(body) for body in bodies}) < len(bodies):
+        raise ValueError(f"`nodes` names a body twice: {bodies!r}.")
+    return bodies
+
+
+def _callable(function: Any) -> Function:
+    if not callable(function):
+        raise ValueError(f"`function` must be callable, got {function!r}.")
+    return Function(function)
