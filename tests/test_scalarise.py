@@ -80,6 +80,7 @@ PROGRAMS = {
     "integers": lambda a, v: (jnp.arange(3) // 2, jnp.int64(7) % 3 + (v > 0).astype(int)),
     "zeros and ones": lambda a, v: (0.0 * v, 1.0 * v, v + 0.0, 0.0 - v, 0.0 / v, v / 1.0, jnp.eye(3) @ v),
     "empty": lambda a, v: (v[:0].sum(), jnp.zeros((0, 2)), v[:0] * 2),
+    "barrier": lambda a, v: jax.lax.optimization_barrier((a + 1, v @ a)),
     "constant": lambda a, v: (jnp.arange(3.0), 2.5),
 }
 

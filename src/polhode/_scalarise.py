@@ -536,6 +536,10 @@ def _gather(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
     x, indices = inputs
     if not all(is_known(i) for i in indices.flat):
         return None
+    if x.ndim == 1 and eqn.params["slice_sizes"] == (1,):
+        # Single elements of a vector, without compiling a gather for each shape.
+        at = indices.reshape(eqn.outvars[0].aval.shape).astype(np.int64)
+        return [x[at]] if ((at >= 0) & (at < x.size)).all() else None
     positions = np.arange(1, x.size + 1, dtype=np.int64).reshape(x.shape)
     with jax.ensure_compile_time_eval():
         # Zero marks "out of bounds, filled"; only in-bounds gathers are replayed on scalars.
@@ -604,6 +608,8 @@ _MOVES: dict[str, Callable[[Any, list[Elements]], list[Elements] | None]] = {
     "gather": _gather,
     "scatter": _scatter_values,
     "dynamic_update_slice": _dynamic_update_slice,
+    # Says where XLA must not merge array operations; scalars are cut elsewhere, see `Graph.emit`.
+    "optimization_barrier": lambda _, x: x,
 }
 
 

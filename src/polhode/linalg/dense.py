@@ -1,8 +1,9 @@
-"""Dense solution of saddle-point systems, without pivoting, fused into the compiled step."""
+"""Dense solution of saddle-point systems: fused into the compiled step, or by LAPACK."""
 
 from __future__ import annotations
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -37,6 +38,25 @@ class DenseKKT(AbstractKKT):
             return x, s
         multipliers = lu_solve(schur, q @ x - s)
         return x - w @ multipliers, multipliers
+
+
+class LapackKKT(AbstractKKT):
+    """Solves the whole dense matrix with LAPACK, with pivoting: for systems without structure above 30 unknowns."""
+
+    n: int = eqx.field(static=True)
+    m: int = eqx.field(static=True)
+
+    def factor(self, A: Matrix, P: Matrix, Q: Matrix) -> tuple[Array, Array]:
+        n, m = self.n, self.m
+        upper = jnp.concatenate((to_dense(A, (n, n)), to_dense(P, (m, n)).T), axis=1)
+        lower = jnp.concatenate((to_dense(Q, (m, n)), jnp.zeros((m, m))), axis=1)
+        return jax.scipy.linalg.lu_factor(jnp.concatenate((upper, lower)))
+
+    def solve(
+        self, factors: tuple[Array, Array], r: Float[Array, " n"], s: Float[Array, " m"]
+    ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
+        solution = jax.scipy.linalg.lu_solve(factors, jnp.concatenate((r, s)))
+        return solution[: self.n], solution[self.n :]
 
 
 def lu_factor(a: Float[Array, "n n"]) -> Float[Array, "n n"]:

