@@ -17,6 +17,8 @@ from polhode.model.bodies import Body
 from polhode.model.elements import AbstractConstraintElement, AbstractForceElement, AbstractJoint, Pose, Twist
 from polhode.model.formulations import AbstractFormulation, MassPoint
 from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Slot
+from polhode.model.minimal import TreeSystem
+from polhode.model.minimal_assembly import MINIMAL, TreeLayout
 from polhode.model.multibody import MultibodySystem
 from polhode import checks
 from polhode.systems.base import State
@@ -30,7 +32,7 @@ Redundant = Literal["error", "minimum-norm"] | Mapping[str, tuple[int, ...]]
 
 def assemble(
     model: Model, formulation: str, *, repair: bool, redundant: Redundant, t0: float
-) -> tuple[MultibodySystem, State]:
+) -> tuple[MultibodySystem | TreeSystem, State]:
     """System and initial state of a model; see `Model.assemble`."""
     if not model.bodies:
         raise ValueError("The model has no bodies; add some with `add_body` before `assemble`.")
@@ -38,10 +40,12 @@ def assemble(
         raise ValueError(
             f"`redundant` must be 'error', 'minimum-norm' or the `dropped` of a system, got {redundant!r}."
         )
-    layout = _Layout(model.bodies, formulation)
+    layout = TreeLayout(model, repair) if formulation == MINIMAL else _Layout(model.bodies, formulation)
     elements = [
         (name, part, part.place(tuple(Pose(body.x, body.R) for body in part.bodies))) for name, part in model.parts
     ]
+    if isinstance(layout, TreeLayout):
+        elements = layout.remaining(elements)
     system, state = _build(model, layout, elements, {}), layout.start()
     if not checks.is_concrete(system, state):
         if repair or redundant == "minimum-norm":
@@ -62,9 +66,11 @@ def assemble(
 
 
 def _build(
-    model: Model, layout: _Layout, elements: Sequence[Placed], dropped: Mapping[str, tuple[int, ...]]
-) -> MultibodySystem:
+    model: Model, layout: _Layout | TreeLayout, elements: Sequence[Placed], dropped: Mapping[str, tuple[int, ...]]
+) -> MultibodySystem | TreeSystem:
     joints, labels = _joints(layout, elements, dropped)
+    if isinstance(layout, TreeLayout):
+        return layout.system(joints, _forces(layout, elements), labels, dropped)
     internal, labels = layout.internal(labels)
     return MultibodySystem(
         bodies=layout.groups,
@@ -78,12 +84,14 @@ def _build(
     )
 
 
-def _solvable(system: MultibodySystem) -> MultibodySystem:
+def _solvable(system: MultibodySystem | TreeSystem) -> MultibodySystem | TreeSystem:
     """The system with its linear solver chosen once."""
     return dataclasses.replace(system, solver=system.choose_solver())
 
 
-def _dependent(system: MultibodySystem, t: float, state: State, refuse: bool) -> dict[str, tuple[int, ...]]:
+def _dependent(
+    system: MultibodySystem | TreeSystem, t: float, state: State, refuse: bool
+) -> dict[str, tuple[int, ...]]:
     """Components of joints that follow from others, by the name of the joint."""
     rows = consistency.dependent_rows(system, t, state)
     if len(rows) and refuse:
@@ -179,7 +187,7 @@ Placed = tuple[str, Any, AbstractConstraintElement | AbstractForceElement]
 
 
 def _joints(
-    layout: _Layout, elements: Sequence[Placed], dropped: Mapping[str, tuple[int, ...]]
+    layout: _Layout | TreeLayout, elements: Sequence[Placed], dropped: Mapping[str, tuple[int, ...]]
 ) -> tuple[tuple[JointGroup, ...], tuple[str, ...]]:
     """Joint elements by kind, and the joint behind each constraint; `dropped` components are left out."""
     kinds: dict[Any, list[tuple[Any, AbstractConstraintElement, np.ndarray]]] = {}
@@ -200,7 +208,7 @@ def _joints(
     return tuple(groups), tuple(labels)
 
 
-def _forces(layout: _Layout, elements: Sequence[Placed]) -> tuple[ForceGroup, ...]:
+def _forces(layout: _Layout | TreeLayout, elements: Sequence[Placed]) -> tuple[ForceGroup, ...]:
     kinds: dict[Hashable, list[tuple[Any, AbstractForceElement]]] = {}
     for _, part, element in elements:
         if isinstance(element, AbstractForceElement):

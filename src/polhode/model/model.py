@@ -11,6 +11,7 @@ from polhode.model import bodies as _bodies
 from polhode.model.assembly import Redundant, assemble
 from polhode.model.bodies import Body
 from polhode.model.elements import AbstractForce, AbstractJoint, AbstractPart
+from polhode.model.minimal import TreeSystem
 from polhode.model.multibody import MultibodySystem
 from polhode import checks
 from polhode.systems.base import State
@@ -138,7 +139,7 @@ class Model:
 
     def assemble(
         self, formulation: str = "SE3", *, repair: bool = False, redundant: Redundant = "error", t0: float = 0.0
-    ) -> tuple[MultibodySystem, State]:
+    ) -> tuple[MultibodySystem | TreeSystem, State]:
         """The equations of motion in the chosen coordinates, and a consistent initial state.
 
         **Arguments:**

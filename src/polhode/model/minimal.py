@@ -1,0 +1,327 @@
+"""Trees of bodies in joint coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from polhode.linalg.blocks import Matrix, accumulate, dense_block
+from polhode.linalg.choose import kkt_solver
+from polhode.linalg.kkt import AbstractKKT
+from polhode.model import consistency
+from polhode.model.bodies import Body
+from polhode.model.elements import Pose, Twist, Wrench, axial
+from polhode.model.groups import ForceGroup, JointGroup, Motion
+from polhode.model.minimal_motions import AbstractRelativeMotion
+from polhode.spaces.base import AbstractSpace, Point, Vector, cross, hat
+from polhode.spaces.products import product
+from polhode.systems.mechanical import AbstractMechanical, Multipliers
+
+Vec = Float[Array, "3"]
+
+
+class Link(eqx.Module):
+    """A body of a tree, in a frame of its own that lies in its joint.
+
+    - `motion`: of its frame on that of the parent; `parent`: number of the parent, -1 for the ground.
+    - `mass`, `moment` m c and `second` ∫ρρᵀdm (3, 3) about the origin, in the frame of the link.
+    - `centre`, `attitude`: centre of mass c and body frame in the frame of the link.
+    - `weight`: what gravity acts on, per mass: 1, or 0 for a coordinate that is no place.
+    - `first`, `last`: the places of its velocities in v.
+    """
+
+    motion: AbstractRelativeMotion
+    mass: Float[Array, ""]
+    moment: Vec
+    second: Float[Array, "3 3"]
+    centre: Vec
+    attitude: Float[Array, "3 3"]
+    name: str = eqx.field(static=True)
+    joint: str = eqx.field(static=True)
+    parent: int = eqx.field(static=True)
+    weight: float = eqx.field(static=True)
+    first: int = eqx.field(static=True)
+    last: int = eqx.field(static=True)
+
+
+class TreeSystem(AbstractMechanical):
+    r"""A model in joint coordinates: q is a tuple with the coordinates of one joint after the other, v one flat array.
+
+    M by composite bodies, f by recursion of velocities and forces along the tree (R. Featherstone, *Rigid Body
+    Dynamics Algorithms*, §5.3 and §6.2; the recursion of J. Luh, M. Walker & R. Paul in frames of the links). Joints
+    that would close loops stay as constraints between the bodies of the tree.
+
+    - `links`: bodies, parents before children.
+    - `loops`: constraints that the tree doesn't hold; `forces`: elements as in `MultibodySystem`.
+    - `labels`: the joint behind each constraint.
+    - `dropping`, `complete`: redundant components left out, by joint, and the system that still has them.
+    - `solver`: what solves its saddle-point systems.
+    """
+
+    links: tuple[Link, ...]
+    loops: tuple[JointGroup, ...]
+    forces: tuple[ForceGroup, ...]
+    gravity: Vec
+    labels: tuple[str, ...] = eqx.field(static=True)
+    dropping: tuple[tuple[str, tuple[int, ...]], ...] = eqx.field(static=True, default=())
+    complete: TreeSystem | None = None
+    solver: AbstractKKT | None = None
+
+    @property
+    def configuration(self) -> AbstractSpace:
+        return product(*(link.motion.space for link in self.links if link.motion.n))
+
+    @property
+    def n(self) -> int:
+        return self.links[-1].last
+
+    @property
+    def m(self) -> int:
+        return len(self.labels)
+
+    @property
+    def kkt(self) -> AbstractKKT:
+        return self.solver if self.solver is not None else self.choose_solver()
+
+    # --- observers --------------------------------------------------------------------------------------------------
+
+    def pose(self, q: Point, body: Body | str) -> Pose:
+        """Position of the centre of mass and rotation matrix of one body."""
+        number = self._find(body)
+        poses = self.motion(q).poses
+        return Pose(poses.x[number], poses.R[number])
+
+    def twist(self, q: Point, v: Vector, body: Body | str) -> Twist:
+        """Angular velocity (body frame) and velocity (inertial frame) of one body."""
+        number = self._find(body)
+        omega, u = self.motion(q, v).twists or Twist(v, v)
+        return Twist(omega[number], u[number])
+
+    def coordinates(self, q: Point, joint: str) -> Point:
+        """Coordinates of one joint, zero at the start; a body without joint has those of its free motion."""
+        moving = [link for link in self.links if link.motion.n]
+        for link, point in zip(moving, q, strict=True):
+            if joint in (link.joint, link.name):
+                return point
+        raise ValueError(f"No joint `{joint}` has coordinates; there are {', '.join(k.joint for k in moving)}.")
+
+    def kinetic_energy(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
+        return 0.5 * v @ self.momentum(t, q, v)
+
+    def potential_energy(self, t: Array, q: Point) -> Float[Array, ""]:
+        """Gravity and everything that stores energy."""
+        motion = self.motion(q)
+        mass = jnp.stack([link.weight * link.mass for link in self.links])
+        weight = -mass @ (motion.poses.x[:-1] @ self.gravity)
+        return weight + sum((g.potential(t, motion) for g in self.forces), start=jnp.zeros(()))
+
+    def energy(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
+        """Kinetic plus potential energy."""
+        return self.kinetic_energy(t, q, v) + self.potential_energy(t, q)
+
+    def motion(self, q: Point, v: Vector | None = None) -> Motion:
+        """Poses and, with v, twists of all bodies and of the ground."""
+        relative = self._relative(q)
+        frames = self._frames(relative)
+        poses = [Pose(o + F @ k.centre, F @ k.attitude) for (o, F), k in zip(frames, self.links, strict=True)]
+        if v is None:
+            return Motion(_stacked([*poses, _GROUND], Pose))
+        twists = []
+        moving = self._velocities(q, v, relative, frames)
+        for (omega, u), (_, F), link in zip(moving, frames, self.links, strict=True):
+            twists.append(Twist(omega @ link.attitude, u + F @ cross(omega, link.centre)))
+        return Motion(_stacked([*poses, _GROUND], Pose), _stacked([*twists, _RESTING], Twist))
+
+    # --- equations of motion ----------------------------------------------------------------------------------------
+
+    def mass(self, t: Array, q: Point) -> Matrix:
+        del t
+        relative, points = self._relative(q), self._points(q)
+        masses = [link.mass for link in self.links]
+        moments = [link.moment for link in self.links]
+        seconds = [link.second for link in self.links]
+        blocks: dict[tuple[int, int], Array] = {}
+        for i in reversed(range(len(self.links))):
+            link, (r, A) = self.links[i], relative[i]
+            turning, sliding = self._directions(link, points[i], A)
+            # Loads that unit accelerations of the joint put on everything that it carries.
+            inertia = jnp.trace(seconds[i]) * jnp.eye(3) - seconds[i]
+            forces = masses[i] * sliding + turning @ hat(moments[i])
+            torques = turning @ inertia - sliding @ hat(moments[i])
+            blocks[i, i] = torques @ turning.T + forces @ sliding.T
+            j = i
+            while self.links[j].parent >= 0:
+                r, A = relative[j]
+                forces = forces @ A.T
+                torques = torques @ A.T + forces @ hat(r).T
+                j = self.links[j].parent
+                turning, sliding = self._directions(self.links[j], points[j], relative[j].R)
+                blocks[i, j] = torques @ turning.T + forces @ sliding.T
+            if link.parent >= 0:
+                r, A = relative[i]
+                p, turned = link.parent, A @ moments[i]
+                shift = turned + 0.5 * masses[i] * r
+                across = r[:, None] * shift
+                seconds[p] = seconds[p] + A @ seconds[i] @ A.T + across + across.T
+                moments[p] = moments[p] + turned + masses[i] * r
+                masses[p] = masses[p] + masses[i]
+        return dense_block(self._assembled(blocks))
+
+    def force(self, t: Array, q: Point, v: Vector) -> Vector:
+        relative, points = self._relative(q), self._points(q)
+        loads = self._loads(t, q, v, relative)
+        omegas: list[Vec] = []
+        spins: list[Array] = []
+        accelerations: list[Vec] = []
+        alphas: list[Vec] = []
+        torques: list[Vec] = []
+        forces: list[Vec] = []
+        for link, (r, A), point, load in zip(self.links, relative, points, loads, strict=True):
+            motion, rates = link.motion, v[link.first : link.last]
+            p = link.parent
+            turning, sliding = motion.turning(point), motion.sliding(point)
+            omega = omegas[p] if p >= 0 else jnp.zeros(3)
+            alpha = alphas[p] if p >= 0 else jnp.zeros(3)
+            # Gravity as an acceleration of the ground.
+            a = accelerations[p] + spins[p] @ r if p >= 0 else -link.weight * self.gravity
+            if sliding is not None and p >= 0:
+                a = a + 2 * cross(omega, rates @ sliding)
+            slide_drift, turn_drift = motion.sliding_drift(point, rates), motion.turning_drift(point, rates)
+            a = a if slide_drift is None else a + slide_drift
+            omega, alpha, a = omega @ A, alpha @ A, a @ A
+            if turning is not None:
+                relative_omega = rates @ turning
+                alpha = alpha + cross(omega, relative_omega)
+                omega = omega + relative_omega
+            alpha = alpha if turn_drift is None else alpha + turn_drift
+            spin = hat(alpha) + omega[:, None] * omega - (omega @ omega) * jnp.eye(3)
+            omegas.append(omega)
+            alphas.append(alpha)
+            spins.append(spin)
+            accelerations.append(a)
+            # Forces and moments of inertia, ∫(a + Kρ) dm and ∫ρ×(a + Kρ) dm with K = spin.
+            forces.append(link.mass * a + spin @ link.moment - load.force)
+            torques.append(axial(spin @ link.second) + cross(link.moment, a) - load.torque)
+        return -self._projected(points, relative, torques, forces)
+
+    def constraint(self, t: Array, q: Point) -> Multipliers:
+        motion = self.motion(q)
+        return accumulate(self.m, [(g.rows, g.residuals(t, motion)) for g in self.loops])
+
+    def constraint_rate(self, t: Array, q: Point, v: Vector) -> Multipliers:
+        motion = self.motion(q, v)
+        return accumulate(self.m, [(g.rows, g.rates(t, motion)) for g in self.loops])
+
+    def diagnose(self, t: float, state: tuple[Point, Vector]) -> str:
+        """The joints that gape, where loops are closed by constraints."""
+        gaps = self.constraint(jnp.asarray(t), state[0])
+        return f"At t = {t:.6g} the joints are open: {consistency.worst(self.labels, gaps)}." if self.m else ""
+
+    def choose_solver(self) -> AbstractKKT:
+        """The solver for its dense matrices."""
+        return kkt_solver(
+            dense_block(jnp.zeros((self.n, self.n))), dense_block(jnp.zeros((self.m, self.n))), self.n, self.m
+        )
+
+    # --- parts ------------------------------------------------------------------------------------------------------
+
+    def _points(self, q: Point) -> list[Point]:
+        """Coordinates of each joint; empty for welds."""
+        parts = iter(q)
+        return [next(parts) if link.motion.n else jnp.zeros(0) for link in self.links]
+
+    def _relative(self, q: Point) -> list[Pose]:
+        return [link.motion.pose(point) for link, point in zip(self.links, self._points(q), strict=True)]
+
+    def _frames(self, relative: Sequence[Pose]) -> list[Pose]:
+        """Frames of the links in the inertial frame."""
+        frames: list[Pose] = []
+        for link, (r, A) in zip(self.links, relative, strict=True):
+            if link.parent < 0:
+                frames.append(Pose(r, A))
+            else:
+                o, F = frames[link.parent]
+                frames.append(Pose(o + F @ r, F @ A))
+        return frames
+
+    def _velocities(self, q: Point, v: Vector, relative: Sequence[Pose], frames: Sequence[Pose]) -> list[Twist]:
+        """Angular velocity in the frame of each link, and inertial velocity of its origin."""
+        found: list[Twist] = []
+        for link, point, (r, A) in zip(self.links, self._points(q), relative, strict=True):
+            rates = v[link.first : link.last]
+            turning, sliding = link.motion.turning(point), link.motion.sliding(point)
+            omega, u = found[link.parent] if link.parent >= 0 else _RESTING
+            step = cross(omega, r) if sliding is None else cross(omega, r) + rates @ sliding
+            u = u + (frames[link.parent].R @ step if link.parent >= 0 else step)
+            omega = omega @ A if turning is None else omega @ A + rates @ turning
+            found.append(Twist(omega, u))
+        return found
+
+    def _directions(self, link: Link, point: Point, A: Array) -> tuple[Array, Array]:
+        """Rotations and translations of unit velocities, both in the frame of the link."""
+        turning, sliding = link.motion.turning(point), link.motion.sliding(point)
+        none = jnp.zeros((link.motion.n, 3))
+        return none if turning is None else turning, none if sliding is None else sliding @ A
+
+    def _loads(self, t: Array, q: Point, v: Vector, relative: Sequence[Pose]) -> list[Wrench]:
+        """What the force elements put on each link, about its origin and in its frame."""
+        count = len(self.links)
+        if not self.forces:
+            return [Wrench(jnp.zeros(3), jnp.zeros(3))] * count
+        motion, torque, force = self.motion(q, v), jnp.zeros((count, 3)), jnp.zeros((count, 3))
+        for group in self.forces:
+            for slot, wrench in zip(group.slots, group.wrenches(t, motion), strict=True):
+                if slot.group is not None:
+                    torque = torque.at[slot.nodes.numbers].add(wrench.torque)
+                    force = force.at[slot.nodes.numbers].add(wrench.force)
+        frames = self._frames(relative)
+        local = [force[i] @ frames[i].R for i in range(count)]
+        return [
+            Wrench(link.attitude @ torque[i] + cross(link.centre, local[i]), local[i])
+            for i, link in enumerate(self.links)
+        ]
+
+    def _projected(
+        self, points: Sequence[Point], relative: Sequence[Pose], torques: list[Vec], forces: list[Vec]
+    ) -> Vector:
+        """Generalised forces of loads on the links, which are handed down to the ground on the way."""
+        found: list[Vector] = []
+        for i in reversed(range(len(self.links))):
+            link, (r, A) = self.links[i], relative[i]
+            turning, sliding = link.motion.turning(points[i]), link.motion.sliding(points[i])
+            total = jnp.zeros(link.motion.n)
+            total = total if turning is None else total + turning @ torques[i]
+            handed = A @ forces[i]
+            found.append(total if sliding is None else total + sliding @ handed)
+            if link.parent >= 0:
+                forces[link.parent] = forces[link.parent] + handed
+                torques[link.parent] = torques[link.parent] + A @ torques[i] + cross(r, handed)
+        return jnp.concatenate(found[::-1])
+
+    def _assembled(self, blocks: dict[tuple[int, int], Array]) -> Float[Array, "n n"]:
+        moving = [(i, link) for i, link in enumerate(self.links) if link.motion.n]
+        return jnp.block([[self._block(blocks, i, j, a.motion.n, b.motion.n) for j, b in moving] for i, a in moving])
+
+    @staticmethod
+    def _block(blocks: dict[tuple[int, int], Array], i: int, j: int, rows: int, cols: int) -> Array:
+        if (i, j) in blocks:
+            return blocks[i, j]
+        return blocks[j, i].T if (j, i) in blocks else jnp.zeros((rows, cols))
+
+    def _find(self, body: Body | str) -> int:
+        name = body if isinstance(body, str) else body.name
+        for number, link in enumerate(self.links):
+            if link.name == name:
+                return number
+        raise ValueError(f"The system has no body `{name}`; it has {', '.join(k.name for k in self.links)}.")
+
+
+_GROUND = Pose(jnp.zeros(3), jnp.eye(3))
+_RESTING = Twist(jnp.zeros(3), jnp.zeros(3))
+
+
+def _stacked(parts: Sequence, kind: type) -> Pose | Twist:
+    return kind(*(jnp.stack(column) for column in zip(*parts, strict=True)))

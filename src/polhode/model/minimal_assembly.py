@@ -1,0 +1,240 @@
+"""From a model to a tree of links: which joint carries which body, and where the frames of the links lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode import checks
+from polhode.linalg.blocks import Places
+from polhode.model import consistency
+from polhode.model.bodies import Body
+from polhode.model.elements import AbstractJoint, Pose, Twist
+from polhode.model.groups import ForceGroup, JointGroup, Slot
+from polhode.model.minimal import Link, TreeSystem
+from polhode.model.minimal_motions import (
+    AbstractRelativeMotion,
+    AxisMotion,
+    BallMotion,
+    CrossMotion,
+    FreeMotion,
+    PointMotion,
+)
+from polhode.spaces.base import cross
+from polhode.systems.base import State
+
+if TYPE_CHECKING:
+    from polhode.model.model import Model
+
+MINIMAL = "minimal"
+"""The name of joint coordinates for `Model.assemble`."""
+
+_AXES = {
+    "Revolute": (True, ()),
+    "Prismatic": (False, (2,)),
+    "Cylindrical": (True, (2,)),
+    "Planar": (True, (0, 1)),
+    "Fixed": (False, ()),
+}
+"""Joints with one axis, z of the frame: whether they turn about it, and along which axes they slide."""
+
+CARRYING = (*_AXES, "Universal", "Spherical")
+"""Joints that can carry a body of a tree; all others stay constraints."""
+
+
+class _Placed(NamedTuple):
+    """A link with what its initial state needs: its frame at the start, inertial."""
+
+    link: Link
+    body: Body
+    frame: Pose
+
+
+class TreeLayout:
+    """Which body of a model is which link, and the joints that are left over."""
+
+    def __init__(self, model: Model, repair: bool) -> None:
+        for body in model.bodies:
+            if body.formulation is not None:
+                raise ValueError(
+                    f"{body!r} asks for the coordinates {body.formulation!r}, but formulation='minimal' takes those of "
+                    "the joints for all bodies. Leave `formulation` of the body out, or assemble in other coordinates."
+                )
+        self.gravity, self.repair = model.gravity, repair
+        self.placed: list[_Placed] = []
+        self.carrying: set[str] = set()
+        self._numbers: dict[str, int] = {"ground": -1}
+        for body, name, joint in _spanning(model):
+            self._place(body, name, joint)
+
+    def _place(self, body: Body, name: str, joint: Any) -> None:
+        """Hang a body on the tree by a joint, or leave it free."""
+        if joint is None:
+            parent, frame = -1, Pose(body.x, body.R)
+            motion: AbstractRelativeMotion = (
+                FreeMotion() if body.kind == "rigid" else PointMotion(3 if body.kind == "point" else 1)
+            )
+        else:
+            self.carrying.add(name)
+            parent = self._numbers[(joint.first if joint.second is body else joint.second).name]
+            at, F = self.placed[parent].frame if parent >= 0 else Pose(jnp.zeros(3), jnp.eye(3))
+            frame = _joint_frame(joint, body)
+            motion = _motion(joint, Pose((frame.x - at) @ F, F.T @ frame.R))
+        first = self.placed[-1].link.last if self.placed else 0
+        centre, attitude = (body.x - frame.x) @ frame.R, frame.R.T @ body.R
+        inertia = attitude @ body.inertia @ attitude.T
+        mass = jnp.asarray(body.mass)
+        link = Link(
+            motion=motion,
+            mass=mass,
+            moment=mass * centre,
+            second=0.5 * jnp.trace(inertia) * jnp.eye(3) - inertia + mass * jnp.outer(centre, centre),
+            centre=centre,
+            attitude=attitude,
+            name=body.name,
+            joint=name,
+            parent=parent,
+            weight=0.0 if body.kind == "coordinate" else 1.0,
+            first=first,
+            last=first + motion.n,
+        )
+        self._numbers[body.name] = len(self.placed)
+        self.placed.append(_Placed(link, body, frame))
+
+    def remaining(self, elements: Sequence[tuple[str, Any, Any]]) -> list[tuple[str, Any, Any]]:
+        """The elements that the tree doesn't hold."""
+        return [element for element in elements if element[0] not in self.carrying]
+
+    def kind(self, body: Body) -> int | None:
+        return None if body.kind == "ground" else 0
+
+    def slot(self, bodies: Sequence[Body]) -> Slot:
+        """One end of several elements; all bodies are links, or all are the ground."""
+        nodes = np.array([self._numbers[body.name] for body in bodies])
+        nodes = np.where(nodes < 0, len(self.placed), nodes)
+        columns = Places(np.zeros((len(bodies), 0), dtype=int))
+        return Slot(self.kind(bodies[0]), Places(nodes), Places(nodes), columns)
+
+    def system(
+        self,
+        loops: tuple[JointGroup, ...],
+        forces: tuple[ForceGroup, ...],
+        labels: tuple[str, ...],
+        dropped: Mapping[str, tuple[int, ...]],
+    ) -> TreeSystem:
+        links = tuple(placed.link for placed in self.placed)
+        if links[-1].last == 0:
+            raise ValueError("Fixed joints hold all bodies of the model, so no joint coordinate is left to move.")
+        return TreeSystem(links, loops, forces, self.gravity, labels, tuple(sorted(dropped.items())))
+
+    def start(self) -> State:
+        """Joint coordinates at the start. Raises ValueError, naming the joint, for velocities that it doesn't allow."""
+        points: list[Any] = []
+        velocities: list[Array] = []
+        for link, body, frame in self.placed:
+            point = _origin(link.motion, body)
+            if link.motion.n:
+                points.append(point)
+            velocities.append(self._velocity(link, body, frame, point))
+        return tuple(points), jnp.concatenate(velocities)
+
+    def _velocity(self, link: Link, body: Body, frame: Pose, point: Any) -> Float[Array, " n"]:
+        omega, u = _link_twist(link, body, frame)
+        if link.parent >= 0:
+            parent = self.placed[link.parent]
+            omega0, u0 = _link_twist(*parent)
+            F = parent.frame.R
+        else:
+            omega0, u0, F = jnp.zeros(3), jnp.zeros(3), jnp.eye(3)
+        r, A = link.motion.pose(point)
+        wanted = jnp.concatenate((omega - omega0 @ A, (u - u0) @ F - cross(omega0, r)))
+        none = jnp.zeros((link.motion.n, 3))
+        turning, sliding = link.motion.turning(point), link.motion.sliding(point)
+        rows = jnp.concatenate((none if turning is None else turning, none if sliding is None else sliding), axis=1)
+        v = jnp.linalg.solve(rows @ rows.T, rows @ wanted) if link.motion.n else jnp.zeros(0)
+        gap = wanted - v @ rows
+        if not self.repair and checks.is_concrete(gap):
+            speed = max(1.0, float(jnp.max(jnp.abs(wanted))))
+            if not float(jnp.max(jnp.abs(gap))) <= consistency.POSITION_TOLERANCE * speed:
+                raise ValueError(
+                    f"The initial velocities do not fit the joint `{link.joint}` that carries `{body.name}`: relative "
+                    f"angular velocity off by {np.asarray(gap[:3]).tolist()}, velocity by {np.asarray(gap[3:]).tolist()} "
+                    "(in the frames of the joint). Correct them, or let `assemble(repair=True)` take the nearest."
+                )
+        return v
+
+
+def _spanning(model: Model) -> list[tuple[Body, str, Any]]:
+    """Bodies in the order of a tree, each with the joint that carries it, or its own name and None if none does."""
+    joints = [(name, part) for name, part in model.parts if isinstance(part, AbstractJoint) and _carries(part)]
+    order: list[tuple[Body, str, Any]] = []
+    reached = {model.ground.name}
+    for root in (model.ground, *model.bodies):
+        if root.name not in reached:
+            order.append((root, root.name, None))
+            reached.add(root.name)
+        found = True
+        while found:
+            found = False
+            for name, joint in joints:
+                ends = joint.bodies
+                outside = [body for body in ends if body.name not in reached]
+                if len(outside) == 1:
+                    order.append((outside[0], name, joint))
+                    reached.add(outside[0].name)
+                    found = True
+    return order
+
+
+def _carries(joint: Any) -> bool:
+    return type(joint).__name__ in CARRYING and all(body.kind in ("rigid", "ground") for body in joint.bodies)
+
+
+def _joint_frame(joint: Any, body: Body) -> Pose:
+    """The frame of the link at the start, in the inertial frame: origin in the joint, z along its axis."""
+    # Joints are parts of models; they are imported when there are some.
+    from polhode.joints._frames import axis, frame
+
+    kind = type(joint).__name__
+    point = body.x if joint.point is None else jnp.asarray(joint.point, dtype=float)
+    if kind == "Spherical":
+        return Pose(point, body.R)
+    if kind == "Universal":
+        a, b = axis("first_axis", joint.first_axis), axis("second_axis", joint.second_axis)
+        a, b = (a, b) if joint.second is body else (b, a)
+        a = a - b * (a @ b)
+        a = a / jnp.linalg.norm(a)
+        return Pose(point, jnp.stack((a, cross(b, a), b), axis=1))
+    if kind == "Fixed":
+        return Pose(body.x, body.R)
+    # Coordinates are those of the second body relative to the first, whichever is nearer to the ground.
+    sign = 1.0 if joint.second is body else -1.0
+    return Pose(point, frame(sign * axis("axis", joint.normal if kind == "Planar" else joint.axis)).T)
+
+
+def _motion(joint: Any, initial: Pose) -> AbstractRelativeMotion:
+    kind = type(joint).__name__
+    if kind == "Spherical":
+        return BallMotion(initial)
+    if kind == "Universal":
+        return CrossMotion(initial)
+    turns, slides = _AXES[kind]
+    return AxisMotion(initial, turns, slides)
+
+
+def _origin(motion: AbstractRelativeMotion, body: Body) -> Any:
+    if isinstance(motion, FreeMotion):
+        return body.R, body.x
+    if isinstance(motion, PointMotion):
+        return body.x[: motion.size]
+    return motion.space.origin()
+
+
+def _link_twist(link: Link, body: Body, frame: Pose) -> Twist:
+    """Angular velocity in the frame of the link, inertial velocity of its origin, at the start."""
+    omega = link.attitude @ body.omega
+    return Twist(omega, body.u - frame.R @ cross(omega, link.centre))

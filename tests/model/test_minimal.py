@@ -1,0 +1,106 @@
+"""Joint coordinates against absolute ones: the same accelerations, energies and motions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import Array
+
+import polhode as ph
+from polhode.linalg.blocks import to_dense
+from polhode.systems.mechanical import AbstractMechanical
+
+INERTIA = np.array([[0.3, 0.02, -0.03], [0.02, 0.5, 0.04], [-0.03, 0.04, 0.6]])
+
+
+class Builder:
+    """Hangs bodies on a tree with velocities that fit the joints."""
+
+    def __init__(self) -> None:
+        self.model = ph.Model(gravity=(0.3, -0.2, -9.81))
+        self.spins = {"ground": np.zeros(3)}
+        self.velocities = {"ground": (np.zeros(3), np.zeros(3))}
+        self.number = 0
+
+    def hang(
+        self, parent: Any, joint: str, spin: Any = (0, 0, 0), slip: Any = (0, 0, 0), reverse: bool = False, **how: Any
+    ) -> Any:
+        """A body whose joint turns with `spin` and slides with `slip` on its parent, both inertial."""
+        self.number += 1
+        k = self.number
+        point = np.array([0.4 * k, 0.3 * (-1) ** k, -0.2 * k])
+        place = point + np.array([0.3, -0.1 * k, 0.2])
+        rotation = np.asarray(ph.rotation_vector(np.array([0.4, -0.7, 0.2 * k])))
+        total = self.spins[parent.name] + np.asarray(spin, dtype=float)
+        base, origin = self.velocities[parent.name]
+        at = base + np.cross(self.spins[parent.name], point - origin) + np.asarray(slip, dtype=float)
+        velocity = at + np.cross(total, place - point)
+        body = self.model.add_body(
+            mass=1 + 0.3 * k, inertia=INERTIA * (1 + 0.2 * k), position=place, rotation=rotation,
+            velocity=velocity, angular_velocity=rotation.T @ total, name=f"{joint}-body-{k}",
+        )  # fmt: skip
+        self.spins[body.name], self.velocities[body.name] = total, (velocity, place)
+        ends = (body, parent) if reverse else (parent, body)
+        where = {} if joint in ("Prismatic", "Planar", "Fixed") else {"point": point}
+        self.model.add(getattr(ph.joints, joint)(*ends, **where, **how))
+        return body
+
+
+def tree() -> ph.Model:
+    """Every joint that can carry a body, some of them reversed, a branch, and a body and a point left free."""
+    make = Builder()
+    z = np.array([0.0, 0.6, 0.8])
+    first = make.hang(make.model.ground, "Revolute", spin=1.3 * z, axis=z)
+    ball = make.hang(first, "Spherical", spin=(0.7, -1.1, 2.0))
+    slider = make.hang(ball, "Prismatic", slip=(0.5, 0, 0), axis=(1, 0, 0))
+    make.hang(slider, "Cylindrical", spin=-0.9 * z, slip=0.4 * z, axis=z, reverse=True)
+    cross = make.hang(first, "Universal", spin=(0.8, 0, -0.5), first_axis=(1, 0, 0), second_axis=(0, 0, 1))
+    plane = make.hang(cross, "Planar", spin=(0, 1.2, 0), slip=(0.3, 0, -0.2), normal=(0, 1, 0))
+    make.hang(plane, "Fixed")
+    make.hang(plane, "Revolute", spin=0.7 * z, axis=z, reverse=True)
+    make.model.add_body(
+        mass=0.8, inertia=INERTIA, position=(1, 2, 3), rotation=ph.rotation_vector((0.2, 0.6, -1.4)),
+        velocity=(0.4, 0.5, -0.6), angular_velocity=(3, -2, 1), name="free",
+    )  # fmt: skip
+    make.model.add_point(mass=0.5, position=(3, 2, 1), velocity=(0.1, 0.2, 0.3))
+    return make.model
+
+
+def describe(assembled: Any, names: tuple[str, ...]) -> Any:
+    """Poses, twists, accelerations and energies, compiled as one program."""
+
+    def evaluate(system: Any, q: Any, v: Array) -> Any:
+        t = jnp.asarray(0.0)
+        M, B = to_dense(system.mass(t, q), (system.n,) * 2), to_dense(system.jacobian(t, q), (system.m, system.n))
+        matrix = jnp.block([[M, B.T], [B, jnp.zeros((system.m, system.m))]])
+        right = jnp.concatenate((system.force(t, q, v), -system.curvature(t, q, v)))
+        vdot = jnp.linalg.solve(matrix, right)[: system.n]
+        flow = lambda s: system.configuration.move(q, s * system.kinematics(q, v))  # noqa: E731
+        poses = lambda s: [system.pose(flow(s), name) for name in names]  # noqa: E731
+        twists = lambda s: [system.twist(flow(s), v + s * vdot, name) for name in names]  # noqa: E731
+        zero, one = (jnp.zeros(()),), (jnp.ones(()),)
+        at, rate = jax.jvp(poses, zero, one)
+        twist, acceleration = jax.jvp(twists, zero, one)
+        energies = system.kinetic_energy(t, q, v), system.potential_energy(t, q)
+        return {"pose": at, "rate": rate, "twist": twist, "acceleration": acceleration, "energy": energies}, M
+
+    system, (q, v) = assembled
+    program = jax.jit(evaluate).lower(system, q, v).compile({"xla_backend_optimization_level": 0})
+    return jax.tree.map(np.asarray, program(system, q, v))
+
+
+def test_every_joint_moves_its_body_as_the_constraint_does():
+    model = tree()
+    names = tuple(body.name for body in model.bodies)
+    known, _ = describe(model.assemble("SO3xR3"), names)
+    found, M = describe(model.assemble("minimal"), names)
+    assert M.shape == (1 + 3 + 1 + 2 + 2 + 3 + 0 + 1 + 6 + 3,) * 2
+    assert np.all(np.linalg.eigvalsh(M) > 0)
+    for what in known:
+        for name, one, other in zip(names, found[what], known[what], strict=False):
+            for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10, err_msg=f"{what} of {name}")
