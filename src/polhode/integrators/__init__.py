@@ -7,6 +7,7 @@ from polhode.integrators.classical import ClassicalRungeKutta as ClassicalRungeK
 from polhode.integrators.commutator_free import CommutatorFree as CommutatorFree
 from polhode.integrators.commutator_free import Composition as Composition
 from polhode.integrators.commutator_free import Scheme as Scheme
+from polhode.integrators.generalized_alpha import GeneralizedAlpha as GeneralizedAlpha
 from polhode.integrators.half_explicit import HalfExplicit as HalfExplicit
 from polhode.integrators.half_explicit_tableaus import HalfExplicitTableau as HalfExplicitTableau
 from polhode.integrators.registry import get as get

@@ -11,6 +11,7 @@ from polhode.integrators import tableaus as rk
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.classical import ClassicalRungeKutta
 from polhode.integrators.commutator_free import CommutatorFree
+from polhode.integrators.generalized_alpha import GeneralizedAlpha
 from polhode.integrators.half_explicit import HalfExplicit
 from polhode.integrators.half_explicit_tableaus import named as half_explicit_tableau
 from polhode.integrators.rkmk import RKMK
@@ -58,6 +59,7 @@ _INTEGRATORS: dict[str, Callable[..., AbstractIntegrator]] = {
     "rk6": _classical(rk.BUTCHER6),
     "ode23": _classical(rk.BOGACKI_SHAMPINE),
     "dopri5": _classical(rk.DORMAND_PRINCE),
+    "generalized-alpha": GeneralizedAlpha,
     **{f"herk{order}": _half_explicit(order) for order in range(1, 6)},
     "herk54": _half_explicit(5, pair=True),
 }

@@ -1,0 +1,148 @@
+"""The equations of one step of the generalized-α method, for both levels of the constraint."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from polhode.integrators._newton import AbstractEquations, Residual
+from polhode.integrators._tangent import times_tangent
+from polhode.linalg.blocks import Matrix, apply, apply_transposed, scaled
+from polhode.spaces.base import Point, Vector
+from polhode.systems.mechanical import AbstractMechanical
+
+
+class Place(NamedTuple):
+    """Increment Δq, point and velocity at the end of the step."""
+
+    theta: Vector
+    q: Point
+    v: Vector
+
+
+class Prediction(NamedTuple):
+    """Where a step leads with a vanishing acceleration at its end, and how acceleration w moves that.
+
+    Δq = theta + position·w, v = v + velocity·w; `t` is the time at the end, `q0` the point at the start.
+    """
+
+    t: Array
+    q0: Point
+    theta: Vector
+    v: Vector
+    position: Array
+    velocity: Array
+
+
+class Index3(AbstractEquations):
+    r"""M v̇ - f + Bᵀλ = 0 and Φ = 0 at the end of the step, for x = (v̇, λ).
+
+    With the increments of position divided by c = h²β(1-α_f)/(1-α_m) the iteration matrix
+    [[M + h γ′ C + c K T, Bᵀ], [B T, 0]] tends to that of accelerations for h → 0 (Bottasso's scaling): its condition
+    does not depend on the step. The derivatives of M and Bᵀ in K are left out.
+    """
+
+    system: AbstractMechanical
+    prediction: Prediction
+    tangent: bool = eqx.field(static=True)
+
+    def place(self, x: tuple[Vector, Array]) -> Place:
+        return _place(self.system, self.prediction, x[0], x[0])
+
+    def residual(self, place: Place, x: tuple[Vector, Array]) -> Residual:
+        balance, terms = _balance(self.system, self.prediction.t, place, *x)
+        if self.system.m == 0:
+            return Residual((balance,), (terms,))
+        position, size = _position(self.system, self.prediction.t, place)
+        return Residual((balance, position), (terms, size))
+
+    def factor(self, place: Place, x: tuple[Vector, Array]) -> Any:
+        B = self.system.jacobian(self.prediction.t, place.q)
+        Q = times_tangent(B, self.system.configuration, place.theta) if self.tangent else B
+        return self.system.kkt.factor(_matrix(self.system, self.prediction, place, self.tangent), B, Q)
+
+    def correct(self, factors: Any, parts: tuple[Array, ...]) -> tuple[Vector, Array]:
+        position = parts[1] / self.prediction.position if self.system.m else jnp.zeros(0)
+        return self.system.kkt.solve(factors, -parts[0], -position)
+
+
+class StabilizedIndex2(AbstractEquations):
+    r"""Φ = 0 and B v + ∂Φ/∂t = 0 at the end of the step, for x = (v̇, λ, z, η).
+
+    Positions move by $\dot q = q\cdot(v - M^{-1}B^T\eta)$ (Gear, Gupta and Leimkuhler), with M and B at the start of
+    the step: Δq = theta + c (v̇ + z), M z + Bᵀη = 0. The correction of velocities is found first, that of positions from
+    it; both are saddle-point systems like those of index 3. `mass`, `jacobian` and the factors `projector` of the
+    second one belong to the start of the step, so that corrections never leave M z + Bᵀη = 0.
+    """
+
+    system: AbstractMechanical
+    prediction: Prediction
+    mass: Matrix
+    jacobian: Matrix
+    projector: Any
+    tangent: bool = eqx.field(static=True)
+
+    def place(self, x: tuple[Array, ...]) -> Place:
+        return _place(self.system, self.prediction, x[0] + x[2], x[0])
+
+    def residual(self, place: Place, x: tuple[Array, ...]) -> Residual:
+        vdot, multipliers, z, eta = x
+        t, n = self.prediction.t, self.system.n
+        balance, terms = _balance(self.system, t, place, vdot, multipliers)
+        rate = self.system.constraint_rate(t, place.q, place.v)
+        position, size = _position(self.system, t, place)
+        Mz, Bη = apply(self.mass, z, n), apply_transposed(self.jacobian, eta, n)
+        speed = size * (1 + jnp.max(jnp.abs(place.v)))
+        return Residual((balance, rate, Mz + Bη, position), (terms, speed, _largest(Mz) + _largest(Bη), size))
+
+    def factor(self, place: Place, x: tuple[Array, ...]) -> Any:
+        B = self.system.jacobian(self.prediction.t, place.q)
+        return self.system.kkt.factor(_matrix(self.system, self.prediction, place, self.tangent), B, B)
+
+    def correct(self, factors: Any, parts: tuple[Array, ...]) -> tuple[Array, ...]:
+        balance, rate, shift, position = parts
+        p, kkt = self.prediction, self.system.kkt
+        vdot, multipliers = kkt.solve(factors, -balance, -rate / p.velocity)
+        z, eta = kkt.solve(self.projector, -shift, -position / p.position - apply(self.jacobian, vdot, self.system.m))
+        return vdot, multipliers, z, eta
+
+
+def _place(system: AbstractMechanical, p: Prediction, w: Vector, vdot: Vector) -> Place:
+    theta = p.theta + p.position * w
+    return Place(theta, system.configuration.move(p.q0, theta), p.v + p.velocity * vdot)
+
+
+def _balance(
+    system: AbstractMechanical, t: Array, place: Place, vdot: Vector, multipliers: Array
+) -> tuple[Vector, Float[Array, ""]]:
+    """M v̇ - f + Bᵀλ, and the size of its terms."""
+    inertia = apply(system.mass(t, place.q), vdot, system.n)
+    force = system.force(t, place.q, place.v)
+    size = _largest(inertia) + _largest(force)
+    if system.m == 0:
+        return inertia - force, size
+    reaction = system.constraint_force(t, place.q, multipliers)
+    return inertia - force + reaction, size + _largest(reaction)
+
+
+def _position(system: AbstractMechanical, t: Array, place: Place) -> tuple[Array, Float[Array, ""]]:
+    """Φ, and the size of its terms as far as the numbers of q tell."""
+    size = jnp.max(jnp.stack([_largest(part) for part in jax.tree.leaves(place.q)]))
+    return system.constraint(t, place.q), 1 + size
+
+
+def _matrix(system: AbstractMechanical, p: Prediction, place: Place, tangent: bool) -> Matrix:
+    """The derivative of M v̇ - f with respect to v̇."""
+    t, q, v = p.t, place.q, place.v
+    K = system.stiffness(t, q, v)
+    if tangent:
+        K = times_tangent(K, system.configuration, place.theta)
+    return (*system.mass(t, q), *scaled(system.damping(t, q, v), p.velocity), *scaled(K, p.position))
+
+
+def _largest(x: Array) -> Float[Array, ""]:
+    return jnp.max(jnp.abs(x), initial=0.0)

@@ -1,0 +1,231 @@
+"""Newton's method for the equations of one implicit step, full or modified, differentiable at the solution."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from polhode.integrators._implicit import implicit
+from polhode.results import Result
+
+Unknowns = Any
+Place = Any
+Factors = Any
+
+
+class Residual(NamedTuple):
+    """The equations at one point.
+
+    - `parts`: what has to vanish; quantities of different dimension are different parts.
+    - `magnitudes`: for each part, the size of the terms that cancel in it, hence of its round-off in units of 2⁻⁵².
+    """
+
+    parts: tuple[Array, ...]
+    magnitudes: tuple[Array, ...]
+
+
+class AbstractEquations(eqx.Module):
+    """Equations F(x) = 0 of one step, with an approximation of their derivative.
+
+    `place` computes what residual and matrix share; it is kept from one to the other.
+    """
+
+    @abc.abstractmethod
+    def place(self, x: Unknowns) -> Place:
+        """What `residual` and `factor` both need to know about x."""
+
+    @abc.abstractmethod
+    def residual(self, place: Place, x: Unknowns) -> Residual:
+        """F(x), not scaled."""
+
+    @abc.abstractmethod
+    def factor(self, place: Place, x: Unknowns) -> Factors:
+        """A factorised approximation J of F'(x)."""
+
+    @abc.abstractmethod
+    def correct(self, factors: Factors, parts: tuple[Array, ...]) -> Unknowns:
+        """-J⁻¹ F, linear in the parts of F."""
+
+
+class Newton(eqx.Module):
+    r"""When to stop, and when to factorise anew.
+
+    An iteration is converged when every part of the residual is at most
+    $\max(\mathtt{rtol}\,\|F_0\|, \mathtt{atol}, 32\,\varepsilon\,\text{magnitude})$ in the Euclidean norm, where F₀ is
+    the larger of the first two residuals and ε = 2⁻⁵²; or when it stagnates so close to that (within a factor of 10⁴ of
+    the relative tolerance) that only round-off inside the system's own functions can be left. At least one iteration
+    is made.
+
+    "full" factorises in every iteration. "modified" keeps the factors, over steps as well: they are renewed in the
+    next iteration when the residual fell by less than one half from the second iteration on, and after eight
+    iterations. If it grew by more than a factor of two, the step starts again from the predictor with new factors.
+    After a second such restart, or 15 iterations, every iteration factorises.
+    """
+
+    kind: Literal["full", "modified"] = eqx.field(static=True, default="full")
+    rtol: float = eqx.field(static=True, default=1e-8)
+    atol: float = eqx.field(static=True, default=1e-10)
+    max_iterations: int = eqx.field(static=True, default=25)
+
+    def __check_init__(self) -> None:
+        if self.kind not in ("full", "modified"):
+            raise ValueError(f"`newton` must be 'full' or 'modified', got {self.kind!r}.")
+        if not (self.rtol >= 0 and self.atol >= 0 and self.rtol + self.atol > 0):
+            raise ValueError(
+                f"`rtol` and `atol` must not be negative and not both zero, got {self.rtol} and {self.atol}."
+            )
+        if self.max_iterations < 1:
+            raise ValueError(f"`max_iterations` must be at least 1, got {self.max_iterations}.")
+
+    @property
+    def keeps_factors(self) -> bool:
+        """Whether factors are handed on from step to step."""
+        return self.kind == "modified"
+
+
+class Solved(NamedTuple):
+    """Where Newton's method ended.
+
+    - `x`, `place`: the solution. - `iterations`: int32. - `residual`: the largest norm of a part.
+    - `factors`: those used last, for modified Newton; otherwise None. - `result`: a `Result` code.
+    """
+
+    x: Unknowns
+    place: Place
+    iterations: Array
+    residual: Float[Array, ""]
+    factors: Factors
+    result: Array
+
+
+class _Loop(NamedTuple):
+    x: Unknowns
+    place: Place
+    parts: tuple[Array, ...]
+    norms: Array
+    first: Array
+    iterations: Array
+    age: Array
+    restarts: Array
+    factors: Factors
+    renew: Array
+    converged: Array
+    result: Array
+
+
+def solve(equations: AbstractEquations, guess: Unknowns, factors: Factors, newton: Newton) -> Solved:
+    """The solution of F(x) = 0 near `guess`.
+
+    `factors` are those of an earlier solution if `newton` keeps them, otherwise None. The derivative is that of the
+    solution, by the implicit function theorem, whatever way led there.
+    """
+
+    def equation(x: Unknowns) -> tuple[tuple[Array, ...], Place]:
+        place = equations.place(x)
+        return equations.residual(place, x).parts, place
+
+    def precondition(x: Unknowns, parts: tuple[Array, ...]) -> Unknowns:
+        correction = equations.correct(equations.factor(equations.place(x), x), parts)
+        return jax.tree.map(jnp.negative, correction)
+
+    return implicit(lambda x, kept: _search(equations, newton, x, kept), equation, precondition, guess, factors)
+
+
+def _search(equations: AbstractEquations, newton: Newton, guess: Unknowns, factors: Factors) -> Solved:
+    place = equations.place(guess)
+    residual = equations.residual(place, guess)
+    norms = _norms(residual)
+    zero, false = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
+    start = _Loop(
+        x=guess,
+        place=place,
+        parts=residual.parts,
+        norms=norms,
+        first=norms,
+        iterations=zero,
+        age=zero,
+        restarts=zero,
+        factors=factors if newton.keeps_factors else None,
+        renew=false,
+        converged=false,
+        result=jnp.where(jnp.isfinite(jnp.sum(norms)), 0, int(Result.nonfinite_state)).astype(jnp.int32),
+    )
+    step = _modified_iteration if newton.keeps_factors else _full_iteration
+
+    def more(loop: _Loop) -> Array:
+        return ~loop.converged & (loop.result == 0)
+
+    end = jax.lax.while_loop(more, lambda loop: step(equations, newton, start, loop), start)
+    return Solved(end.x, end.place, end.iterations, jnp.max(end.norms), end.factors, end.result)
+
+
+def _norms(residual: Residual) -> Array:
+    return jnp.stack([jnp.sqrt(jnp.sum(part * part)) for part in residual.parts])
+
+
+def _full_iteration(equations: AbstractEquations, newton: Newton, start: _Loop, loop: _Loop) -> _Loop:
+    return _update(equations, newton, loop, equations.factor(loop.place, loop.x))
+
+
+def _modified_iteration(equations: AbstractEquations, newton: Newton, start: _Loop, loop: _Loop) -> _Loop:
+    factors = jax.lax.cond(
+        loop.renew,
+        lambda place, x, kept: equations.factor(place, x),
+        lambda place, x, kept: kept,
+        loop.place,
+        loop.x,
+        loop.factors,
+    )
+    age = jnp.where(loop.renew, 0, loop.age)
+    new = _update(equations, newton, loop, factors)
+    ratio = jnp.max(new.norms / jnp.maximum(loop.norms, jnp.finfo(float).tiny))
+    grew = ~(ratio <= 2) & ~loop.renew & ~new.converged
+    slow = (ratio > 0.5) & (new.iterations > 1)
+    hopeless = (loop.restarts > 1) | (new.iterations >= 15)
+    again = start._replace(
+        iterations=new.iterations,
+        restarts=loop.restarts + 1,
+        renew=jnp.ones((), bool),
+        factors=factors,
+        result=jnp.where(new.iterations >= newton.max_iterations, new.result, 0).astype(jnp.int32),
+    )
+    new = new._replace(age=age + 1, renew=slow | (age >= 7) | hopeless)
+    return jax.tree.map(lambda a, b: jnp.where(grew, a, b), again, new)
+
+
+def _update(equations: AbstractEquations, newton: Newton, loop: _Loop, factors: Factors) -> _Loop:
+    """One correction, and the judgement of where it led."""
+    dx = equations.correct(factors, loop.parts)
+    x = jax.tree.map(jnp.add, loop.x, dx)
+    place = equations.place(x)
+    residual = equations.residual(place, x)
+    norms = _norms(residual)
+    iterations = loop.iterations + 1
+    first = jnp.where(iterations == 1, jnp.maximum(loop.first, norms), loop.first)
+    floor = jnp.maximum(32 * jnp.finfo(float).eps * jnp.stack(residual.magnitudes), newton.atol)
+    converged = jnp.all(norms <= jnp.maximum(newton.rtol * first, floor))
+    stuck = jnp.all((norms > 0.5 * loop.norms) | (norms <= floor)) & jnp.all(norms <= 1e4 * newton.rtol * first + floor)
+    converged = converged | (stuck & (iterations > 2))
+    singular = ~jnp.isfinite(sum(jnp.sum(part) for part in jax.tree.leaves(dx)))
+    failed = ~jnp.isfinite(jnp.sum(norms)) | (iterations >= newton.max_iterations)
+    result = jnp.where(
+        converged,
+        0,
+        jnp.where(singular, int(Result.singular_constraints), jnp.where(failed, int(Result.newton_not_converged), 0)),
+    )
+    return loop._replace(
+        x=x,
+        place=place,
+        parts=residual.parts,
+        norms=norms,
+        first=first,
+        iterations=iterations,
+        factors=factors if newton.keeps_factors else None,
+        converged=converged,
+        result=result.astype(jnp.int32),
+    )
