@@ -1,0 +1,108 @@
+"""Which constraints repeat what others say, found once when a model is assembled; all arrays are NumPy's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, cast
+
+import numpy as np
+import scipy.linalg
+
+RANK_TOLERANCE = 1e-9
+"""Rows whose distance from the span of the others is below this fraction of their length count as dependent on them.
+
+Assembled positions satisfy their constraints to about 1e-12, so directions are known that well."""
+
+
+class Redundancy(NamedTuple):
+    """What `redundancy` found.
+
+    - `rank`: number of independent rows.
+    - `independent`, `dependent`: row numbers, sorted; dependent rows follow from the independent ones.
+    - `groups`: for each group with a dependent row, its name and the names of the groups that say the same.
+    """
+
+    rank: int
+    independent: np.ndarray
+    dependent: np.ndarray
+    groups: dict[str, tuple[str, ...]]
+
+
+def redundancy(B: np.ndarray, groups: Mapping[str, Sequence[int]], tolerance: float = RANK_TOLERANCE) -> Redundancy:
+    """Rank and dependent rows of a constraint Jacobian.
+
+    Groups are taken in their order, and a group that is independent of those before it is kept whole; within a group,
+    QR with pivoting decides. Rows are scaled to length 1 and columns to the largest entry 1 beforehand, so that units
+    of length and of constraints don't matter. A row of zeros is dependent.
+
+    **Arguments:**
+
+    - `B`: shape (m, n).
+    - `groups`: row numbers of each joint, by name; together all rows, each once.
+
+    **Raises** ValueError if the groups don't hold every row once, or B is not finite.
+    """
+    m = B.shape[0]
+    if sorted(row for rows in groups.values() for row in rows) != list(range(m)):
+        raise ValueError(f"`groups` must hold each of the {m} rows of B exactly once; got {dict(groups)}.")
+    if not np.isfinite(B).all():
+        rows = np.flatnonzero(~np.isfinite(B).all(axis=1)).tolist()
+        raise ValueError(f"B must be finite, but rows {rows} are not; check the initial position of the bodies there.")
+    scaled = _scaled(B)
+    basis = np.zeros((B.shape[1], 0))
+    kept: list[int] = []
+    for rows in groups.values():
+        new, chosen = _new_directions(scaled[list(rows)], basis, tolerance)
+        basis = np.hstack((basis, new))
+        kept += [rows[k] for k in chosen]
+    independent = np.sort(np.array(kept, np.int64))
+    dependent = np.setdiff1d(np.arange(m), independent)
+    return Redundancy(len(kept), independent, dependent, _sources(scaled, independent, dependent, groups, tolerance))
+
+
+def minimum_norm(B: np.ndarray, rows: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
+    """Multipliers of all rows of B with the least norm that give the same forces Bᵀλ as those of independent `rows`.
+
+    **Arguments:**
+
+    - `B`: shape (m, n). - `rows`: k row numbers. - `multipliers`: shape (…, k); the result has shape (…, m).
+    """
+    forces = multipliers @ B[rows]
+    return forces @ np.linalg.pinv(B, rcond=RANK_TOLERANCE)
+
+
+def _scaled(B: np.ndarray) -> np.ndarray:
+    columns = np.abs(B).max(axis=0, initial=0.0)
+    scaled = B / np.where(columns > 0, columns, 1.0)
+    lengths = np.linalg.norm(scaled, axis=1, keepdims=True)
+    return scaled / np.where(lengths > 0, lengths, 1.0)
+
+
+def _new_directions(rows: np.ndarray, basis: np.ndarray, tolerance: float) -> tuple[np.ndarray, list[int]]:
+    """An orthonormal basis of what the rows add to `basis`, and the rows that it is made of."""
+    rest = rows.T
+    # Twice is enough: once leaves what round-off has mixed in.
+    for _ in range(2):
+        rest = rest - basis @ (basis.T @ rest)
+    q, r, pivots = cast(tuple[np.ndarray, ...], scipy.linalg.qr(rest, mode="economic", pivoting=True))
+    rank = int(np.sum(np.abs(np.diag(r)) > tolerance))
+    return q[:, :rank], sorted(int(k) for k in pivots[:rank])
+
+
+def _sources(
+    B: np.ndarray,
+    independent: np.ndarray,
+    dependent: np.ndarray,
+    groups: Mapping[str, Sequence[int]],
+    tolerance: float,
+) -> dict[str, tuple[str, ...]]:
+    """The groups whose rows make up the dependent rows of each group."""
+    if not dependent.size:
+        return {}
+    weights = np.linalg.lstsq(B[independent].T, B[dependent].T, rcond=None)[0]
+    group_of = {row: name for name, rows in groups.items() for row in rows}
+    found: dict[str, set[str]] = {}
+    for column, row in enumerate(dependent):
+        used = independent[np.abs(weights[:, column]) > np.sqrt(tolerance)]
+        found.setdefault(group_of[int(row)], set()).update(group_of[int(k)] for k in used)
+    return {name: tuple(g for g in groups if g in others and g != name) for name, others in found.items()}

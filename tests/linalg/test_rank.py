@@ -1,0 +1,72 @@
+"""Dependent constraints are found and named, and multipliers spread over all of them."""
+
+import numpy as np
+import pytest
+
+from polhode.linalg.rank import minimum_norm, redundancy
+
+RNG = np.random.default_rng(2)
+
+
+def test_independent_rows_are_all_kept():
+    found = redundancy(RNG.normal(size=(4, 6)), {"a": [0, 1], "b": [2, 3]})
+    assert found.rank == 4
+    assert found.dependent.size == 0
+    assert found.groups == {}
+
+
+def test_early_groups_stay_whole_and_the_cause_is_named():
+    B = RNG.normal(size=(7, 9))
+    B[5] = 2 * B[0] - B[3]
+    groups = {"hinge": [0, 1], "slider": [2], "ball": [3, 4], "weld": [5, 6]}
+    found = redundancy(B, groups)
+    assert found.rank == np.linalg.matrix_rank(B) == 6
+    assert found.independent.tolist() == [0, 1, 2, 3, 4, 6]
+    assert found.dependent.tolist() == [5]
+    assert found.groups == {"weld": ("hinge", "ball")}
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e8])
+def test_units_do_not_matter(scale):
+    B = RNG.normal(size=(5, 8))
+    B[4] = B[0] + B[1]
+    B[:, :3] *= scale
+    B[1:3] *= scale
+    found = redundancy(B, {"a": range(3), "b": range(3, 5)})
+    assert found.dependent.tolist() == [4]
+
+
+def test_near_dependence_counts_above_the_tolerance_only():
+    B = RNG.normal(size=(3, 5))
+    B[2] = B[0] + 1e-7 * RNG.normal(size=5)
+    groups = {"a": [0], "b": [1], "c": [2]}
+    assert redundancy(B, groups).rank == 3
+    assert redundancy(B, groups, tolerance=1e-5).rank == 2
+
+
+def test_zero_rows_and_equal_rows_within_a_group():
+    B = np.array([[0.0, 0.0, 0.0], [1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])
+    found = redundancy(B, {"nothing": [0], "twice": [1, 2]})
+    assert found.rank == 1
+    assert found.groups == {"nothing": (), "twice": ()}
+
+
+def test_minimum_norm_keeps_forces():
+    B = RNG.normal(size=(5, 7))
+    B[3], B[4] = B[0], 2 * B[1] - B[2]
+    rows = redundancy(B, {"all": range(5)}).independent
+    multipliers = RNG.normal(size=(2, 3))
+    found = minimum_norm(B, rows, multipliers)
+    np.testing.assert_allclose(found @ B, multipliers @ B[rows], atol=1e-13)
+    spread = np.zeros((2, 5))
+    spread[:, rows] = multipliers
+    assert (np.linalg.norm(found, axis=1) < np.linalg.norm(spread, axis=1)).all()
+    # The part of the multipliers without force is gone.
+    np.testing.assert_allclose(found @ np.linalg.svd(B)[0][:, 3:], 0, atol=1e-13)
+
+
+def test_wrong_arguments_are_explained():
+    with pytest.raises(ValueError, match="each of the 2 rows of B exactly once"):
+        redundancy(np.eye(2), {"a": [0]})
+    with pytest.raises(ValueError, match=r"rows \[1\] are not; check the initial position"):
+        redundancy(np.array([[1.0], [np.nan]]), {"a": [0, 1]})
