@@ -15,36 +15,10 @@ from polhode.model import consistency
 from polhode.model.bodies import Body
 from polhode.model.elements import Pose, Twist, Wrench, axial
 from polhode.model.groups import ForceGroup, JointGroup, Motion
-from polhode.model.minimal_motions import AbstractRelativeMotion
+from polhode.model.minimal_links import Link, Vec
 from polhode.spaces.base import AbstractSpace, Point, Vector, cross, hat
 from polhode.spaces.products import product
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
-
-Vec = Float[Array, "3"]
-
-
-class Link(eqx.Module):
-    """A body of a tree, in a frame of its own that lies in its joint.
-
-    - `motion`: of its frame on that of the parent; `parent`: number of the parent, -1 for the ground.
-    - `mass`, `moment` m c and `second` ∫ρρᵀdm (3, 3) about the origin, in the frame of the link.
-    - `centre`, `attitude`: centre of mass c and body frame in the frame of the link.
-    - `weight`: what gravity acts on, per mass: 1, or 0 for a coordinate that is no place.
-    - `first`, `last`: the places of its velocities in v.
-    """
-
-    motion: AbstractRelativeMotion
-    mass: Float[Array, ""]
-    moment: Vec
-    second: Float[Array, "3 3"]
-    centre: Vec
-    attitude: Float[Array, "3 3"]
-    name: str = eqx.field(static=True)
-    joint: str = eqx.field(static=True)
-    parent: int = eqx.field(static=True)
-    weight: float = eqx.field(static=True)
-    first: int = eqx.field(static=True)
-    last: int = eqx.field(static=True)
 
 
 class TreeSystem(AbstractMechanical):
@@ -114,7 +88,7 @@ class TreeSystem(AbstractMechanical):
     def potential_energy(self, t: Array, q: Point) -> Float[Array, ""]:
         """Gravity and everything that stores energy."""
         motion = self.motion(q)
-        mass = jnp.stack([link.weight * link.mass for link in self.links])
+        mass = jnp.stack([link.weight * link.inertia.mass for link in self.links])
         weight = -mass @ (motion.poses.x[:-1] @ self.gravity)
         return weight + sum((g.potential(t, motion) for g in self.forces), start=jnp.zeros(()))
 
@@ -140,34 +114,20 @@ class TreeSystem(AbstractMechanical):
     def mass(self, t: Array, q: Point) -> Matrix:
         del t
         relative, points = self._relative(q), self._points(q)
-        masses = [link.mass for link in self.links]
-        moments = [link.moment for link in self.links]
-        seconds = [link.second for link in self.links]
+        carried = [link.inertia for link in self.links]
         blocks: dict[tuple[int, int], Array] = {}
         for i in reversed(range(len(self.links))):
-            link, (r, A) = self.links[i], relative[i]
-            turning, sliding = self._directions(link, points[i], A)
-            # Loads that unit accelerations of the joint put on everything that it carries.
-            inertia = jnp.trace(seconds[i]) * jnp.eye(3) - seconds[i]
-            forces = masses[i] * sliding + turning @ hat(moments[i])
-            torques = turning @ inertia - sliding @ hat(moments[i])
-            blocks[i, i] = torques @ turning.T + forces @ sliding.T
-            j = i
-            while self.links[j].parent >= 0:
-                r, A = relative[j]
-                forces = forces @ A.T
-                torques = torques @ A.T + forces @ hat(r).T
-                j = self.links[j].parent
-                turning, sliding = self._directions(self.links[j], points[j], relative[j].R)
-                blocks[i, j] = torques @ turning.T + forces @ sliding.T
+            link = self.links[i]
+            if link.motion.n:
+                loads = link.unit_loads(points[i], relative[i].R, carried[i])
+                blocks[i, i] = link.work(points[i], relative[i].R, loads)
+                j = i
+                while self.links[j].parent >= 0:
+                    loads, j = loads.seen_from(relative[j]), self.links[j].parent
+                    if self.links[j].motion.n:
+                        blocks[i, j] = self.links[j].work(points[j], relative[j].R, loads)
             if link.parent >= 0:
-                r, A = relative[i]
-                p, turned = link.parent, A @ moments[i]
-                shift = turned + 0.5 * masses[i] * r
-                across = r[:, None] * shift
-                seconds[p] = seconds[p] + A @ seconds[i] @ A.T + across + across.T
-                moments[p] = moments[p] + turned + masses[i] * r
-                masses[p] = masses[p] + masses[i]
+                carried[link.parent] = carried[link.parent].plus(carried[i].seen_from(relative[i]))
         return dense_block(self._assembled(blocks))
 
     def force(self, t: Array, q: Point, v: Vector) -> Vector:
@@ -203,8 +163,9 @@ class TreeSystem(AbstractMechanical):
             spins.append(spin)
             accelerations.append(a)
             # Forces and moments of inertia, ∫(a + Kρ) dm and ∫ρ×(a + Kρ) dm with K = spin.
-            forces.append(link.mass * a + spin @ link.moment - load.force)
-            torques.append(axial(spin @ link.second) + cross(link.moment, a) - load.torque)
+            body = link.inertia
+            forces.append(body.mass * a + spin @ body.moment - load.force)
+            torques.append(axial(spin @ body.second) + cross(body.moment, a) - load.torque)
         return -self._projected(points, relative, torques, forces)
 
     def constraint(self, t: Array, q: Point) -> Multipliers:
@@ -214,6 +175,12 @@ class TreeSystem(AbstractMechanical):
     def constraint_rate(self, t: Array, q: Point, v: Vector) -> Multipliers:
         motion = self.motion(q, v)
         return accumulate(self.m, [(g.rows, g.rates(t, motion)) for g in self.loops])
+
+    def jacobian(self, t: Array, q: Point) -> Matrix:
+        return super().jacobian(t, q) if self.m else ()
+
+    def curvature(self, t: Array, q: Point, v: Vector) -> Multipliers:
+        return super().curvature(t, q, v) if self.m else jnp.zeros(0)
 
     def diagnose(self, t: float, state: tuple[Point, Vector]) -> str:
         """The joints that gape, where loops are closed by constraints."""
@@ -259,12 +226,6 @@ class TreeSystem(AbstractMechanical):
             omega = omega @ A if turning is None else omega @ A + rates @ turning
             found.append(Twist(omega, u))
         return found
-
-    def _directions(self, link: Link, point: Point, A: Array) -> tuple[Array, Array]:
-        """Rotations and translations of unit velocities, both in the frame of the link."""
-        turning, sliding = link.motion.turning(point), link.motion.sliding(point)
-        none = jnp.zeros((link.motion.n, 3))
-        return none if turning is None else turning, none if sliding is None else sliding @ A
 
     def _loads(self, t: Array, q: Point, v: Vector, relative: Sequence[Pose]) -> list[Wrench]:
         """What the force elements put on each link, about its origin and in its frame."""

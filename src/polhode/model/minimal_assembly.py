@@ -15,7 +15,8 @@ from polhode.model import consistency
 from polhode.model.bodies import Body
 from polhode.model.elements import AbstractJoint, Pose, Twist
 from polhode.model.groups import ForceGroup, JointGroup, Slot
-from polhode.model.minimal import Link, TreeSystem
+from polhode.model.minimal import TreeSystem
+from polhode.model.minimal_links import Inertia, Link
 from polhode.model.minimal_motions import (
     AbstractRelativeMotion,
     AxisMotion,
@@ -88,11 +89,10 @@ class TreeLayout:
         centre, attitude = (body.x - frame.x) @ frame.R, frame.R.T @ body.R
         inertia = attitude @ body.inertia @ attitude.T
         mass = jnp.asarray(body.mass)
+        second = 0.5 * jnp.trace(inertia) * jnp.eye(3) - inertia + mass * jnp.outer(centre, centre)
         link = Link(
             motion=motion,
-            mass=mass,
-            moment=mass * centre,
-            second=0.5 * jnp.trace(inertia) * jnp.eye(3) - inertia + mass * jnp.outer(centre, centre),
+            inertia=Inertia(mass, mass * centre, second),
             centre=centre,
             attitude=attitude,
             name=body.name,
@@ -160,10 +160,11 @@ class TreeLayout:
         if not self.repair and checks.is_concrete(gap):
             speed = max(1.0, float(jnp.max(jnp.abs(wanted))))
             if not float(jnp.max(jnp.abs(gap))) <= consistency.POSITION_TOLERANCE * speed:
+                turn, slip = float(jnp.linalg.norm(gap[:3])), float(jnp.linalg.norm(gap[3:]))
                 raise ValueError(
-                    f"The initial velocities do not fit the joint `{link.joint}` that carries `{body.name}`: relative "
-                    f"angular velocity off by {np.asarray(gap[:3]).tolist()}, velocity by {np.asarray(gap[3:]).tolist()} "
-                    "(in the frames of the joint). Correct them, or let `assemble(repair=True)` take the nearest."
+                    f"The initial velocities do not fit the joint `{link.joint}` that carries `{body.name}`: the "
+                    f"relative angular velocity is off by {turn:.3g}, the relative velocity by {slip:.3g}. Correct "
+                    "them, or let `assemble(repair=True)` take the nearest that fit."
                 )
         return v
 
