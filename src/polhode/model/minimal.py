@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.linalg.blocks import Matrix, accumulate, dense_block
@@ -60,6 +61,11 @@ class TreeSystem(AbstractMechanical):
     def kkt(self) -> AbstractKKT:
         return self.solver if self.solver is not None else self.choose_solver()
 
+    @property
+    def dropped(self) -> dict[str, tuple[int, ...]]:
+        """Redundant components left out, by joint."""
+        return dict(self.dropping)
+
     # --- observers --------------------------------------------------------------------------------------------------
 
     def pose(self, q: Point, body: Body | str) -> Pose:
@@ -101,13 +107,14 @@ class TreeSystem(AbstractMechanical):
         relative = self._relative(q)
         frames = self._frames(relative)
         poses = [Pose(o + F @ k.centre, F @ k.attitude) for (o, F), k in zip(frames, self.links, strict=True)]
+        stacked = Pose(*_columns([*poses, _GROUND]))
         if v is None:
-            return Motion(_stacked([*poses, _GROUND], Pose))
+            return Motion(stacked)
         twists = []
         moving = self._velocities(q, v, relative, frames)
         for (omega, u), (_, F), link in zip(moving, frames, self.links, strict=True):
             twists.append(Twist(omega @ link.attitude, u + F @ cross(omega, link.centre)))
-        return Motion(_stacked([*poses, _GROUND], Pose), _stacked([*twists, _RESTING], Twist))
+        return Motion(stacked, Twist(*_columns([*twists, _RESTING])))
 
     # --- equations of motion ----------------------------------------------------------------------------------------
 
@@ -184,7 +191,7 @@ class TreeSystem(AbstractMechanical):
 
     def diagnose(self, t: float, state: tuple[Point, Vector]) -> str:
         """The joints that gape, where loops are closed by constraints."""
-        gaps = self.constraint(jnp.asarray(t), state[0])
+        gaps = np.asarray(self.constraint(jnp.asarray(t), state[0]))
         return f"At t = {t:.6g} the joints are open: {consistency.worst(self.labels, gaps)}." if self.m else ""
 
     def choose_solver(self) -> AbstractKKT:
@@ -284,5 +291,6 @@ _GROUND = Pose(jnp.zeros(3), jnp.eye(3))
 _RESTING = Twist(jnp.zeros(3), jnp.zeros(3))
 
 
-def _stacked(parts: Sequence, kind: type) -> Pose | Twist:
-    return kind(*(jnp.stack(column) for column in zip(*parts, strict=True)))
+def _columns(parts: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+    first, second = zip(*parts, strict=True)
+    return jnp.stack(first), jnp.stack(second)

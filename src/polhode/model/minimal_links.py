@@ -41,8 +41,9 @@ class Link(eqx.Module):
     def work(self, point: Point, A: Float[Array, "3 3"], loads: Loads) -> Float[Array, "k n"]:
         """Power of loads on the link in unit velocities of its joint; A is its rotation on the parent."""
         turning, sliding = self.motion.turning(point), self.motion.sliding(point)
-        turned = 0.0 if turning is None else loads.torques @ turning.T
-        return turned if sliding is None else turned + loads.forces @ A.T @ sliding.T
+        total = jnp.zeros((loads.torques.shape[0], self.motion.n))
+        total = total if turning is None else total + loads.torques @ turning.T
+        return total if sliding is None else total + loads.forces @ A.T @ sliding.T
 
     def unit_loads(self, point: Point, A: Float[Array, "3 3"], carried: Inertia) -> Loads:
         """Loads that unit accelerations of the joint put on everything that it carries."""
