@@ -43,7 +43,7 @@ def connected(bodies, joints, springs=(), size=3, nonsymmetric=True) -> KKTSyste
     rng = np.random.default_rng(7)
     own = np.arange(bodies * size).reshape(bodies, size)
     A = [_square(_definite(rng, bodies, size), own)]
-    if springs:
+    if len(springs):
         places = np.array([np.concatenate(own[list(pair)]) for pair in springs])
         A.append(_square(0.2 * _definite(rng, len(springs), 2 * size), places))
     P, Q, m = [], [], 0

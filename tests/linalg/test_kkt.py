@@ -12,6 +12,7 @@ from polhode.linalg.blocks import pattern
 from polhode.linalg.dense import DenseKKT, LapackKKT
 from polhode.linalg.elimination import EliminationKKT
 from polhode.linalg.plan import Plan
+from polhode.linalg.sparse import Analysis, SparseKKT
 
 
 def elimination(system, padded):
@@ -55,6 +56,21 @@ def test_dense_solvers_agree_with_numpy(solver):
         check(compiled(solution, solver(system.n, system.m), system, system.values(), r, s), system, r, s)
 
 
+def test_sparse_lu_agrees_with_numpy():
+    system = STRUCTURES["loop"]
+    r, s = system.right_sides()
+    solver = SparseKKT(system.n, system.m, Analysis(pattern(system.A), pattern(system.P), system.n, system.m))
+    values = system.values()
+    check(compiled(solution, solver, system, values, r, s), system, r, s)
+    found = jax.grad(lambda values, r, s: jnp.sum(solution(solver, system, values, r, s)))(values, r, s)
+    dense = LapackKKT(system.n, system.m)
+    expected = jax.grad(lambda values, r, s: jnp.sum(solution(dense, system, values, r, s)))(values, r, s)
+    for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(x, y, rtol=0, atol=1e-12 * np.linalg.cond(system.dense()) * np.abs(y).max())
+    several = jax.vmap(lambda r: solution(solver, system, values, r, s))(np.stack([r, -r]))
+    check(several[1], system, -r, s)
+
+
 def test_choice_follows_structure_and_size():
     def kind(system):
         return kkt_solver(system.A, system.P, system.n, system.m)
@@ -65,6 +81,8 @@ def test_choice_follows_structure_and_size():
     few, many = kind(chain(3, rows=5, size=6)), kind(chain(100, rows=5, size=6))
     assert isinstance(few, EliminationKKT)
     assert isinstance(many, EliminationKKT)
+    net = connected(64, [((0,), 2)], [(k, k + 1) for k in range(63) if k % 8 < 7] + [(k, k + 8) for k in range(56)], 6)
+    assert isinstance(kind(net), SparseKKT)
     # 100 bodies at once, then their joints by cyclic reduction.
     assert len(many.plan.rounds) == 8
     assert many.plan.batches == 8

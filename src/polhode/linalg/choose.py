@@ -14,6 +14,7 @@ from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.ordering import Pattern
 from polhode.linalg.plan import Plan, operations
 from polhode.linalg.regularised import RegularisedKKT, added_blocks
+from polhode.linalg.sparse import Analysis, SparseKKT
 
 FUSED_UNKNOWNS = 30
 """Up to this size a dense matrix is solved in the compiled step, above it by LAPACK. 9 unknowns take 0.6 µs fused and
@@ -27,11 +28,18 @@ SCALAR_OPERATIONS = 8_000
 20,000 operations a step, and on 10,000 inside transformations. A slider-crank with 35 unknowns has 5,726, of which
 3,356 are left when structural zeros are gone; dense elimination has 31,493."""
 
-BATCHES = 40
-"""More batches than this take too long to compile, about 0.5 s each; graphs that need them are no chains or trees."""
+BATCHES = 20
+"""More batches than this take too long to compile, about 0.6 s each. A chain of 1,000 bodies has 11."""
 
-_OPERATIONS_PER_UNKNOWN = 5_000
-"""Beyond this, elimination by parts fills up too much. A chain of bodies with revolute joints takes 340."""
+OPERATIONS_PER_UNKNOWN = 1_000
+"""Beyond this, elimination by parts fills up too much. Chains and loops of bodies with revolute joints take 340 at any
+length, a binary tree of 127 bodies 380, a chain with bushings 1,600, a net of 10×10 bodies 3,600."""
+
+SPARSE_UNKNOWNS = 60
+"""From this size on KLU is faster than LAPACK on sparse matrices: 110 unknowns take 28 µs, and 65 µs dense."""
+
+SPARSE_DENSITY = 0.2
+"""Matrices with more than this fraction of entries are taken to be dense."""
 
 
 def kkt_solver(A: Matrix, P: Matrix, n: int, m: int, regularise: Places | Sequence[int] | None = None) -> AbstractKKT:
@@ -57,8 +65,20 @@ def _chosen(A: Pattern, P: Pattern, n: int, m: int) -> AbstractKKT:
     if not A:
         return dense
     plan = Plan(A, P, n, m, padded=False)
-    if plan.largest > LARGEST_PART or plan.operations >= operations(n, m) + operations(m, 0):
-        return dense
+    all_at_once = operations(n, m) + operations(m, 0)
     if plan.operations > SCALAR_OPERATIONS:
         plan = Plan(A, P, n, m, padded=True)
-    return EliminationKKT(n, m, plan)
+    if _by_parts(plan, n + m) and plan.operations < all_at_once:
+        return EliminationKKT(n, m, plan)
+    filled = sum(r.numbers.size * c.numbers.shape[1] * copies for g, copies in ((A, 1), (P, 2)) for r, c in g)
+    if n + m >= SPARSE_UNKNOWNS and filled < SPARSE_DENSITY * (n + m) ** 2:
+        return SparseKKT(n, m, Analysis(A, P, n, m))
+    return dense
+
+
+def _by_parts(plan: Plan, unknowns: int) -> bool:
+    return (
+        plan.largest <= LARGEST_PART
+        and plan.batches <= BATCHES
+        and plan.operations <= OPERATIONS_PER_UNKNOWN * unknowns
+    )
