@@ -91,7 +91,11 @@ class HalfExplicit(AbstractIntegrator):
 
     def init(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Carry:
         vdot, multipliers = system.accelerations(t, *state)
-        return Carry(state, vdot, multipliers if system.m else None)
+        if system.m == 0:
+            return Carry(state, vdot)
+        # Forces in place of accelerations that don't exist: the first step then sees that only multipliers are missing.
+        vdot = jnp.where(jnp.isfinite(jnp.sum(vdot)), vdot, system.force(t, *state))
+        return Carry(state, vdot, multipliers)
 
     def step(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
         tableau, s = self.tableau, self.tableau.stages
@@ -165,7 +169,7 @@ def _stages(tableau: HalfExplicitTableau, system: AbstractMechanical, t: Array, 
     places = [start]
     forces: list[Any] = [None]
     multipliers: list[Any] = [carry.multipliers]
-    result = jnp.zeros((), jnp.int32)
+    result = _singular(jnp.sum(vdot[0]), carry.multipliers) if system.m else jnp.zeros((), jnp.int32)
 
     def arrive(i: int) -> _Place:
         theta = combine(h, A[i, :i], rates)
@@ -221,9 +225,13 @@ def _solve(
     target = -(apply(there.B, v, system.m) + there.drift) / (h * float(weights[-1]))
     factors = system.kkt.factor(mass, here.B, there.B)
     x, multipliers = system.kkt.solve(factors, force, target)
-    # Finite data without a finite solution: the matrix is singular. Other infinities are the driver's business.
-    singular = jnp.isfinite(jnp.sum(force) + jnp.sum(target)) & ~jnp.isfinite(jnp.sum(multipliers))
-    return x, multipliers, jnp.where(singular, int(Result.singular_constraints), 0).astype(jnp.int32)
+    return x, multipliers, _singular(jnp.sum(force) + jnp.sum(target), multipliers)
+
+
+def _singular(data: Array, multipliers: Multipliers) -> Array:
+    """The code for a singular matrix: finite data without finite multipliers. Other infinities the driver finds."""
+    singular = jnp.isfinite(data) & ~jnp.isfinite(jnp.sum(multipliers))
+    return jnp.where(singular, int(Result.singular_constraints), 0).astype(jnp.int32)
 
 
 def _embedded(
