@@ -29,11 +29,13 @@ SCALAR_OPERATIONS = 8_000
 3,356 are left when structural zeros are gone; dense elimination has 31,493."""
 
 BATCHES = 30
-"""More batches than this take too long to compile, about 0.6 s each. A chain of 1,000 bodies has 11, one of 100 with bushings 23."""
+"""More batches than this take too long to compile, about 0.6 s each.
+
+A chain of 1,000 bodies has 11, one of 100 with bushings 23."""
 
 OPERATIONS_PER_UNKNOWN = 2_000
 """Beyond this, elimination by parts fills up too much. Chains and loops of bodies with revolute joints take 340 at any
-length, a binary tree of 127 bodies 380, a chain with bushings 1,600 (faster than KLU still), a net of 10×10 bodies 3,600."""
+length, a binary tree of 127 bodies 380, a chain with bushings 1,600, a net of 10×10 bodies 3,600."""
 
 SPARSE_UNKNOWNS = 60
 """From this size on KLU is faster than LAPACK on sparse matrices: 110 unknowns take 28 µs, and 65 µs dense."""
