@@ -8,12 +8,17 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from polhode import checks
 from polhode.model.bodies import Body
+from polhode.model.minimal import TreeSystem
 from polhode.model.model import Model
 from polhode.model.multibody import MultibodySystem
 from polhode.problems.base import Observable, Problem, Reference
 from polhode.systems.base import State
 from polhode.viewing import scene
+
+Assembled = MultibodySystem | TreeSystem
+"""What `Model.assemble` makes, in absolute or in joint coordinates."""
 
 Redundant = Any
 """What `Model.assemble` takes as `redundant`."""
@@ -28,8 +33,8 @@ def assembled(
     parameters: Mapping[str, Any],
     model: Model,
     redundant: Redundant,
-    outputs: Callable[[MultibodySystem], Mapping[str, Observable]],
-    parts: Callable[[MultibodySystem], tuple[scene.Body | scene.Line | scene.Trail, ...]],
+    outputs: Callable[[Assembled], Mapping[str, Observable]],
+    parts: Callable[[Assembled], tuple[scene.Body | scene.Line | scene.Trail, ...]],
     *,
     doc: str,
     h: float,
@@ -43,6 +48,7 @@ def assembled(
     """
     system, state0 = model.assemble(parameters["formulation"], redundant=redundant)
     again = system.dropped or redundant
+    conservative = all(group.elements.conservative for group in system.forces)
 
     def build(**changed: Any) -> Problem:
         same = changed["formulation"] == parameters["formulation"]
@@ -56,7 +62,7 @@ def assembled(
         parameters=dict(parameters),
         doc=doc,
         outputs=outputs(system),
-        invariants=system.invariants(),
+        invariants={"energy": lambda t, state: system.energy(t, *state)} if conservative else {},
         reference=dict(reference or {}),
         integrator="generalized-alpha",
         h=h,
@@ -65,7 +71,7 @@ def assembled(
     )
 
 
-def point_of(system: MultibodySystem, body: Body, local: Any) -> Observable:
+def point_of(system: Assembled, body: Body, local: Any) -> Observable:
     """A body-fixed point in the inertial frame, shape (3,)."""
     s = jnp.asarray(local, dtype=float)
 
@@ -77,7 +83,7 @@ def point_of(system: MultibodySystem, body: Body, local: Any) -> Observable:
 
 
 def drawn(
-    system: MultibodySystem, body: Body, size: Any, shape: Any = "box", colour: str = "#4477aa", turned: Any = None
+    system: Assembled, body: Body, size: Any, shape: Any = "box", colour: str = "#4477aa", turned: Any = None
 ) -> scene.Body:
     """A body in the scene; `turned` rotates the drawn shape into the body frame."""
     turn = jnp.eye(3) if turned is None else jnp.asarray(turned, dtype=float)
@@ -96,8 +102,6 @@ def polyline(name: str, points: tuple[Observable, ...], colour: str = "#555555")
 
 def same_numbers(parameters: Mapping[str, Any], defaults: Mapping[str, Any], apart: tuple[str, ...]) -> bool:
     """Whether no number differs from its default, those in `apart` left aside; False for traced ones."""
-    from polhode import checks
-
     names = [name for name in defaults if name not in apart]
     if not checks.is_concrete([parameters[name] for name in names]):
         return False

@@ -12,8 +12,7 @@ from polhode import checks
 from polhode.joints import Revolute
 from polhode.model.elements import Pose
 from polhode.model.model import Model
-from polhode.model.multibody import MultibodySystem
-from polhode.problems._assembled import assembled, drawn, point_of, polyline, rod_inertia
+from polhode.problems._assembled import Assembled, assembled, drawn, point_of, polyline, rod_inertia
 from polhode.problems._loops import Poses, about, placed
 from polhode.problems._turns import SHARE, CountTurns
 from polhode.problems.base import Observable, Problem
@@ -124,18 +123,18 @@ def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
         model.add(Revolute(first, second, point=point, axis=axis, name=f"hinge-{i + 1}"))
     model.add(CountTurns(model.ground, rods[0], counter, axis=z, name="turns"))
 
-    def points(system: MultibodySystem) -> tuple[Observable, ...]:
+    def points(system: Assembled) -> tuple[Observable, ...]:
         ends = (point_of(system, rod, h) for rod, h in zip(rods, half, strict=True))
         return point_of(system, rods[0], -half[0]), *ends
 
-    def outputs(system: MultibodySystem) -> dict[str, Observable]:
+    def outputs(system: Assembled) -> dict[str, Observable]:
         return {
             "crank_angle": lambda t, state: system.pose(state[0], counter).x[0],
             "crank_speed": lambda t, state: system.twist(state[0], state[1], counter).u[0],
             "joint_points": lambda t, state: jnp.stack([point(t, state) for point in points(system)]),
         }
 
-    def parts(system: MultibodySystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
+    def parts(system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
         boxes = tuple(
             drawn(system, rod, jnp.stack((length, 2 * radius, 2 * radius)), colour=colour)
             for rod, length, colour in zip(rods, lengths, ("#4477aa", "#ddaa33", "#228833"), strict=True)

@@ -14,8 +14,7 @@ from polhode import checks
 from polhode.joints import Revolute
 from polhode.model.elements import Pose
 from polhode.model.model import Model
-from polhode.model.multibody import MultibodySystem
-from polhode.problems._assembled import assembled, rod_inertia
+from polhode.problems._assembled import Assembled, assembled, rod_inertia
 from polhode.problems._loops import about
 from polhode.problems.base import Observable, Problem
 from polhode.problems.registry import register
@@ -76,14 +75,14 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
         model.add(Revolute(before, rod, point=ends[i], axis=axis, name=f"hinge-{i + 1}"))
         rods.append(rod)
 
-    def outputs(system: MultibodySystem) -> dict[str, Observable]:
+    def outputs(system: Assembled) -> dict[str, Observable]:
         def tip(t: Array, state: State) -> Float[Array, "3"]:
             x, R = system.pose(state[0], rods[-1])
             return x + 0.5 * length * R[:, 0]
 
         return {"tip": tip, "hinges": hinges(system)}
 
-    def hinges(system: MultibodySystem) -> Observable:
+    def hinges(system: Assembled) -> Observable:
         def points(t: Array, state: State) -> Float[Array, "n+1 3"]:
             x, R = jax.tree.map(lambda a: a[:n], system.motion(state[0]).poses)
             half = 0.5 * length * R[:, :, 0]
@@ -91,7 +90,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
 
         return points
 
-    def parts(system: MultibodySystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
+    def parts(system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
         return scene.Line("chain", hinges(system)), scene.Trail("tip")
 
     return assembled("body-chain", _make, p, model, redundant, outputs, parts, doc=_DOC, h=1e-3)

@@ -14,8 +14,7 @@ from polhode.joints._elements import FrameConstraint
 from polhode.joints.spherical import Spherical
 from polhode.model.elements import AbstractConstraintElement, Poses
 from polhode.model.model import Model
-from polhode.model.multibody import MultibodySystem
-from polhode.problems._assembled import assembled, drawn, point_of, polyline, same_numbers
+from polhode.problems._assembled import Assembled, assembled, drawn, point_of, polyline, same_numbers
 from polhode.problems.base import Observable, Problem, Reference
 from polhode.problems.registry import register
 from polhode.spaces.base import cross
@@ -135,7 +134,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
     joint = _SphericalSeenFromBody if p["frame"] == "body" else Spherical
     model.add(joint(model.ground, top, point=(0.0, 0.0, 0.0), name="tip"))
 
-    def outputs(system: MultibodySystem) -> dict[str, Observable]:
+    def outputs(system: Assembled) -> dict[str, Observable]:
         def reaction(t: Array, state: State) -> Array:
             force = -system.accelerations(t, *state)[1][:3]
             return force if p["frame"] == "body" else system.pose(state[0], top).R.T @ force
@@ -147,7 +146,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
             "reaction": reaction,
         }
 
-    def parts(system: MultibodySystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
+    def parts(system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
         length = jnp.sqrt(X @ X)
         size = length * 0.7 - 0.6 * jnp.abs(X)
         stem = polyline("stem", (lambda t, state: jnp.zeros(3), point_of(system, top, jnp.zeros(3))))

@@ -12,8 +12,7 @@ from polhode import checks
 from polhode.joints import Revolute
 from polhode.model.elements import Pose
 from polhode.model.model import Model
-from polhode.model.multibody import MultibodySystem
-from polhode.problems._assembled import assembled, drawn, point_of, polyline, rod_inertia
+from polhode.problems._assembled import Assembled, assembled, drawn, point_of, polyline, rod_inertia
 from polhode.problems._loops import Poses, bar, meet, placed
 from polhode.problems._turns import SHARE, CountTurns
 from polhode.problems.base import Observable, Problem
@@ -114,7 +113,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
         model.add(Revolute(first, second, point=point, axis=z, name=name))
     model.add(CountTurns(model.ground, crank, counter, axis=z, name="turns"))
 
-    def points(system: MultibodySystem) -> tuple[Observable, ...]:
+    def points(system: Assembled) -> tuple[Observable, ...]:
         return (
             point_of(system, crank, -ends[crank]),
             point_of(system, crank, ends[crank]),
@@ -122,14 +121,14 @@ def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
             point_of(system, rocker, -ends[rocker]),
         )
 
-    def outputs(system: MultibodySystem) -> dict[str, Observable]:
+    def outputs(system: Assembled) -> dict[str, Observable]:
         return {
             "crank_angle": lambda t, state: system.pose(state[0], counter).x[0],
             "crank_speed": lambda t, state: system.twist(state[0], state[1], counter).u[0],
             "joint_points": lambda t, state: jnp.stack([point(t, state) for point in points(system)]),
         }
 
-    def parts(system: MultibodySystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
+    def parts(system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
         thick = 2 * radius
         boxes = tuple(
             drawn(system, body, jnp.stack((lengths[i], thick, thick)), colour=colour)

@@ -12,8 +12,7 @@ from polhode import checks
 from polhode.joints import Prismatic, Revolute, Spherical, Universal
 from polhode.model.elements import Pose
 from polhode.model.model import Model
-from polhode.model.multibody import MultibodySystem
-from polhode.problems._assembled import assembled, drawn, point_of, polyline, same_numbers
+from polhode.problems._assembled import Assembled, assembled, drawn, point_of, polyline, same_numbers
 from polhode.problems._loops import Poses, about, placed
 from polhode.problems._turns import SHARE, CountTurns
 from polhode.problems.base import Observable, Problem, Reference
@@ -137,7 +136,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
     model.add(Prismatic(model.ground, slider, axis=slide, name="D"))
     model.add(CountTurns(model.ground, crank, counter, axis=slide, name="turns"))
 
-    def outputs(system: MultibodySystem) -> dict[str, Observable]:
+    def outputs(system: Assembled) -> dict[str, Observable]:
         return {
             "slider": lambda t, state: system.pose(state[0], slider).x[0],
             "crank_angle": lambda t, state: system.pose(state[0], counter).x[0],
@@ -145,12 +144,12 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
             "joint_points": lambda t, state: jnp.stack([point(t, state) for point in points(system)]),
         }
 
-    def points(system: MultibodySystem) -> tuple[Observable, ...]:
+    def points(system: Assembled) -> tuple[Observable, ...]:
         half = 0.5 * p["crank_length"] * jnp.array([0.0, 0.0, 1.0])
         ends = point_of(system, crank, -half), point_of(system, crank, half)
         return *ends, point_of(system, slider, jnp.zeros(3))
 
-    def parts(system: MultibodySystem) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
+    def parts(system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
         thick = 0.15 * p["crank_length"]
         return (
             drawn(system, crank, jnp.stack((thick, thick, jnp.asarray(p["crank_length"])))),

@@ -1,0 +1,275 @@
+"""Andrews' squeezing mechanism: seven plane bodies in three loops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from polhode import checks
+from polhode.forces import SpringDamper, Torque
+from polhode.joints import Revolute
+from polhode.model.elements import Pose
+from polhode.model.model import Model
+from polhode.problems._assembled import Assembled, assembled, drawn, polyline, same_numbers
+from polhode.problems._loops import Poses, bar, meet, placed
+from polhode.problems._turns import SHARE, CountTurns
+from polhode.problems.base import Observable, Problem, Reference
+from polhode.problems.registry import register
+from polhode.systems.base import State
+from polhode.viewing import scene
+
+_DOC = """Seven bodies K1 … K7 in the plane, hinged at O, F, E, B, G, H and A, driven by a torque on K1 against a
+spring.
+
+The benchmark of W. Schiehlen (Multibody Systems Handbook, 1990) with the data of E. Hairer & G. Wanner (Solving
+Ordinary Differential Equations II, VII.7) in their letters. K1 turns about O at the origin, K2 joins it at F and K3,
+K4, K6 at E; K3 turns about B, and a spring pulls its point D towards C; K5 and K7 turn about A, K4 joins K5 at G, K6
+joins K7 at H. The mechanism starts at rest and is followed over 0.03 s, in which K1 turns two and a half times.
+
+All hinges are spatial revolute joints, 50 constraints of which 41 are independent; those that follow from others are
+found and left out. Output `angles` is (β, Θ, γ, φ, δ, Ω, ε); to count turns of β, one hundredth of the inertia of K1
+is carried by a coordinate that is constrained to it.
+
+Parameters: `formulation`; `A`, `B`, `C` (2,); lengths `d da e ea rr ra ss sa sb sc sd ta tb u ua ub zf zt fa`;
+`masses` and `inertias` of K1 … K7 (7,); `stiffness`, `rest_length` of the spring; `torque`; `crank_angle` (β at the
+start); `duration`. SI units.
+"""
+
+_DEFAULTS: dict[str, Any] = {
+    "formulation": "SO3xR3",
+    "A": (-0.06934, -0.00227),
+    "B": (-0.03635, 0.03273),
+    "C": (0.014, 0.072),
+    "d": 28e-3,
+    "da": 115e-4,
+    "e": 2e-2,
+    "ea": 1421e-5,
+    "rr": 7e-3,
+    "ra": 92e-5,
+    "ss": 35e-3,
+    "sa": 1874e-5,
+    "sb": 1043e-5,
+    "sc": 18e-3,
+    "sd": 2e-2,
+    "ta": 2308e-5,
+    "tb": 916e-5,
+    "u": 4e-2,
+    "ua": 1228e-5,
+    "ub": 449e-5,
+    "zf": 2e-2,
+    "zt": 4e-2,
+    "fa": 1421e-5,
+    "masses": (0.04325, 0.00365, 0.02373, 0.00706, 0.07050, 0.00706, 0.05498),
+    "inertias": (2.194e-6, 4.410e-7, 5.255e-6, 5.667e-7, 1.169e-5, 5.667e-7, 1.912e-5),
+    "stiffness": 4530.0,
+    "rest_length": 0.07785,
+    "torque": 0.033,
+    "crank_angle": -0.0617138900142764496358948458001,
+    "duration": 0.03,
+}
+_LENGTHS = tuple(name for name, value in _DEFAULTS.items() if name not in "ABC" and isinstance(value, float))[:19]
+
+_REFERENCE: dict[str, Reference] = {
+    "angles": {
+        "t": 0.03,
+        "value": (
+            15.81077119629904,
+            -15.75637105984298,
+            0.04082224013073101,
+            -0.5347301163226948,
+            0.5244099658805304,
+            0.5347301163226948,
+            1.048080741042263,
+        ),
+        "error": 1e-9,
+        "source": "E. Hairer & G. Wanner; Test Set for IVP Solvers (F. Mazzia, C. Magherini), PSIDE at 1e-14",
+    }
+}
+
+
+@register("andrews")
+def andrews(
+    formulation: str = _DEFAULTS["formulation"],
+    A: Any = _DEFAULTS["A"],
+    B: Any = _DEFAULTS["B"],
+    C: Any = _DEFAULTS["C"],
+    d: Any = _DEFAULTS["d"],
+    da: Any = _DEFAULTS["da"],
+    e: Any = _DEFAULTS["e"],
+    ea: Any = _DEFAULTS["ea"],
+    rr: Any = _DEFAULTS["rr"],
+    ra: Any = _DEFAULTS["ra"],
+    ss: Any = _DEFAULTS["ss"],
+    sa: Any = _DEFAULTS["sa"],
+    sb: Any = _DEFAULTS["sb"],
+    sc: Any = _DEFAULTS["sc"],
+    sd: Any = _DEFAULTS["sd"],
+    ta: Any = _DEFAULTS["ta"],
+    tb: Any = _DEFAULTS["tb"],
+    u: Any = _DEFAULTS["u"],
+    ua: Any = _DEFAULTS["ua"],
+    ub: Any = _DEFAULTS["ub"],
+    zf: Any = _DEFAULTS["zf"],
+    zt: Any = _DEFAULTS["zt"],
+    fa: Any = _DEFAULTS["fa"],
+    masses: Any = _DEFAULTS["masses"],
+    inertias: Any = _DEFAULTS["inertias"],
+    stiffness: Any = _DEFAULTS["stiffness"],
+    rest_length: Any = _DEFAULTS["rest_length"],
+    torque: Any = _DEFAULTS["torque"],
+    crank_angle: Any = _DEFAULTS["crank_angle"],
+    duration: Any = _DEFAULTS["duration"],
+) -> Problem:
+    """Andrews' squeezing mechanism.
+
+    **Arguments:**
+
+    - `formulation`: coordinates of the bodies, as in `Model.assemble`.
+    - `A`, `B`, `C`: fixed points in the plane, shape (2,).
+    - `d` to `fa`: lengths, in the letters of Hairer and Wanner.
+    - `masses`, `inertias`: of K1 to K7, about their centres of mass, shape (7,).
+    - `stiffness`, `rest_length`: of the spring from C to D. - `torque`: on K1.
+    - `crank_angle`: β at the start; the other angles follow from it.
+    - `duration`: end time.
+    """
+    return _make(dict(locals()))
+
+
+def positions(p: Mapping[str, Any]) -> Poses:
+    """β → poses of K1 to K7; NaN where the loops can't be closed."""
+
+    def poses(beta: Array) -> dict[str, Pose]:
+        O = jnp.zeros(2)  # noqa: E741
+        F = p["rr"] * jnp.stack((jnp.cos(beta), jnp.sin(beta)))
+        E = meet(F, p["d"], p["B"], p["ss"], 1.0)
+        G, H = meet(p["A"], p["zt"], E, p["e"], 1.0), meet(p["A"], p["u"], E, p["zf"], -1.0)
+        return {
+            "K1": bar(O, F, (p["ra"], 0.0)),
+            "K2": bar(F, E, (p["da"], 0.0)),
+            "K3": bar(p["B"], E, (p["sa"], p["sb"])),
+            "K4": bar(G, E, (p["e"] - p["ea"], 0.0)),
+            "K5": bar(p["A"], G, (p["ta"], p["tb"])),
+            "K6": bar(H, E, (p["zf"] - p["fa"], 0.0)),
+            "K7": bar(p["A"], H, (p["ua"], p["ub"])),
+        }
+
+    return poses
+
+
+def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
+    n = _checked(p)
+    start = placed(positions(n), n["crank_angle"], 0.0)
+    if checks.is_concrete(start) and not all(bool(jnp.isfinite(at.position).all()) for at in start.values()):
+        raise ValueError("The loops can't be closed with these lengths at this `crank_angle`; change one of them.")
+    model = Model()
+    share, carried = jnp.array([1.0, 1.0, 1.0 - SHARE]), SHARE * n["inertias"][0]
+    K = {
+        name: model.add_body(
+            mass=n["masses"][i],
+            inertia=n["inertias"][i] * (share if i == 0 else jnp.ones(3)),
+            name=name,
+            check_inertia=False,
+            **at._asdict(),
+        )
+        for i, (name, at) in enumerate(start.items())
+    }
+    counter = model.add_coordinate(mass=carried, value=n["crank_angle"], name="beta")
+
+    def local(body: str, along: Any, across: Any = 0.0) -> Float[Array, "3"]:
+        """A point of a body from its place in the frame at the first hinge, as seen from the centre of mass."""
+        return jnp.stack([jnp.asarray(x, dtype=float) for x in (along, across, 0.0)]) - _centre(n, body)
+
+    at = {
+        "O": ("K1", local("K1", 0.0)),
+        "F": ("K1", local("K1", n["rr"])),
+        "E": ("K3", local("K3", n["ss"])),
+        "B": ("K3", local("K3", 0.0)),
+        "G": ("K5", local("K5", n["zt"])),
+        "H": ("K7", local("K7", n["u"])),
+        "A": ("K5", local("K5", 0.0)),
+        "D": ("K3", local("K3", n["sc"], n["sd"])),
+    }
+    place = {name: K[body].x + K[body].R @ s for name, (body, s) in at.items()}
+    z, C = jnp.array([0.0, 0.0, 1.0]), jnp.append(n["C"], 0.0)
+    for point, first, second in (
+        ("O", None, "K1"),
+        ("F", "K1", "K2"),
+        ("B", None, "K3"),
+        ("E", "K3", "K2"),
+        ("E", "K3", "K4"),
+        ("E", "K3", "K6"),
+        ("G", "K5", "K4"),
+        ("H", "K7", "K6"),
+        ("A", None, "K5"),
+        ("A", None, "K7"),
+    ):
+        one = model.ground if first is None else K[first]
+        model.add(Revolute(one, K[second], point=place[point], axis=z, name=f"{point}-{second}"))
+    model.add(CountTurns(model.ground, K["K1"], counter, axis=z, name="turns"))
+    model.add(
+        SpringDamper(model.ground, K["K3"], C, place["D"], n["stiffness"], length=n["rest_length"], name="spring")
+    )
+    model.add(Torque(K["K1"], n["torque"] * z, frame="body", name="drive"))
+
+    def where(system: Assembled, name: str) -> Observable:
+        body, s = at[name]
+
+        def there(t: Array, state: State) -> Float[Array, "3"]:
+            x, R = system.pose(state[0], K[body])
+            return x + R @ s
+
+        return there
+
+    def angles(system: Assembled) -> Observable:
+        def values(t: Array, state: State) -> Float[Array, "7"]:
+            beta = system.pose(state[0], counter).x[0]
+            R = {name: system.pose(state[0], body).R for name, body in K.items()}
+            k2, k3, k4, k5, k6, k7 = (jnp.arctan2(R[f"K{i}"][1, 0], R[f"K{i}"][0, 0]) for i in range(2, 8))
+            quarter = jnp.pi / 2
+            epsilon = k7 + quarter
+            parts = (k2 + jnp.pi, k3 + quarter, k4 + quarter - k5, k5, k6 - epsilon, epsilon)
+            theta, *others = (jnp.arctan2(jnp.sin(x), jnp.cos(x)) for x in parts)
+            return jnp.stack((beta, theta - beta, *others))
+
+        return values
+
+    def outputs(system: Assembled) -> dict[str, Observable]:
+        return {
+            "angles": angles(system),
+            "joint_points": lambda t, state: jnp.stack([where(system, name)(t, state) for name in at]),
+        }
+
+    def parts(system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
+        boxes = tuple(drawn(system, body, 0.006 * jnp.ones(3), "ellipsoid") for body in K.values())
+        lines = tuple(
+            polyline(line, tuple(where(system, end) for end in line))
+            for line in ("OF", "FE", "BE", "BD", "DE", "GE", "AG", "HE", "AH")
+        )
+        spring = polyline("spring", (lambda t, state: C, where(system, "D")), "#cc6677")
+        return *boxes, *lines, spring
+
+    reference = _REFERENCE if same_numbers(p, _DEFAULTS, ("formulation", "duration")) else {}
+    return assembled(
+        "andrews", _make, p, model, redundant, outputs, parts, doc=_DOC, h=3e-5, reference=reference, up=(0.0, 1.0, 0.0)
+    )
+
+
+def _centre(n: Mapping[str, Array], body: str) -> Float[Array, "3"]:
+    """Centre of mass in the frame at the first hinge."""
+    zero = jnp.zeros(())
+    centres = {"K1": (n["ra"], zero), "K3": (n["sa"], n["sb"]), "K5": (n["ta"], n["tb"]), "K7": (n["ua"], n["ub"])}
+    return jnp.stack((*centres[body], zero))
+
+
+def _checked(p: Mapping[str, Any]) -> dict[str, Array]:
+    checks.positive("duration", p["duration"], (), "end time")
+    numbers = (*_LENGTHS, "stiffness", "rest_length", "torque", "crank_angle")
+    return {
+        **{name: checks.array(name, p[name], (2,), "point of the plane") for name in "ABC"},
+        **{name: checks.array(name, p[name], (), "a number") for name in numbers},
+        "masses": checks.positive("masses", p["masses"], (7,), "K1 to K7"),
+        "inertias": checks.positive("inertias", p["inertias"], (7,), "K1 to K7, about the centres of mass"),
+    }
