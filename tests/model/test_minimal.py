@@ -12,7 +12,6 @@ from jaxtyping import Array
 
 import polhode as ph
 from polhode.linalg.blocks import to_dense
-from polhode.systems.mechanical import AbstractMechanical
 
 INERTIA = np.array([[0.3, 0.02, -0.03], [0.02, 0.5, 0.04], [-0.03, 0.04, 0.6]])
 
@@ -93,6 +92,7 @@ def describe(assembled: Any, names: tuple[str, ...]) -> Any:
     return jax.tree.map(np.asarray, program(system, q, v))
 
 
+@pytest.mark.long
 def test_every_joint_moves_its_body_as_the_constraint_does():
     model = tree()
     names = tuple(body.name for body in model.bodies)
@@ -104,3 +104,89 @@ def test_every_joint_moves_its_body_as_the_constraint_does():
         for name, one, other in zip(names, found[what], known[what], strict=False):
             for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
                 np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10, err_msg=f"{what} of {name}")
+
+
+def test_a_pendulum_in_joint_coordinates_is_the_pendulum_of_the_textbook():
+    model = ph.Model(gravity=(0, 0, -9.81))
+    rod = model.add_body(mass=2.0, inertia=(0.1, 0.2, 0.3), position=(0.5, 0, 0))
+    model.add(ph.joints.Revolute(model.ground, rod, point=(0, 0, 0), axis=(0, 1, 0), name="hinge"))
+    system, (q, v) = model.assemble("minimal")
+    inertia, moment = 0.2 + 2 * 0.25, 2 * 9.81 * 0.5
+    np.testing.assert_allclose(to_dense(system.mass(0.0, q), (1, 1)), [[inertia]], rtol=1e-14)
+    np.testing.assert_allclose(system.force(0.0, (jnp.array([0.4]),), v), [moment * np.cos(0.4)], rtol=1e-14)
+    run = ph.simulate(system, "rkmk4", h=1e-3, t1=0.4, state0=(q, v), save_every=None)
+    angle, rate = run.state[0][0][-1, 0], run.state[1][-1, 0]
+    np.testing.assert_allclose(0.5 * inertia * rate**2, moment * np.sin(angle), rtol=1e-9)
+    assert abs(rate) > 1
+    np.testing.assert_allclose(system.coordinates(q, "hinge"), [0.0])
+
+
+@pytest.fixture(scope="module")
+def controlled() -> ph.Model:
+    """Two hinged bodies with a controller and a spring."""
+    make = Builder()
+    z = np.array([0.0, 0.6, 0.8])
+    first = make.hang(make.model.ground, "Revolute", spin=1.3 * z, axis=z)
+    second = make.hang(first, "Universal", spin=(0.8, 0, -0.5), first_axis=(1, 0, 0), second_axis=(0, 0, 1))
+    hinge = make.model.parts[0][1]
+    make.model.add(ph.forces.PD(hinge, proportional=40.0, derivative=3.0, target=0.2))
+    make.model.add(
+        ph.forces.SpringDamper(
+            first, second, first_point=(0.1, 0.2, 0.3), second_point=(1.0, 1.5, 0.5), stiffness=30.0, damping=2.0
+        )
+    )
+    return make.model
+
+
+def test_forces_of_elements_reach_the_joints(controlled):
+    names = tuple(body.name for body in controlled.bodies)
+    known, _ = describe(controlled.assemble("SO3xR3"), names)
+    found, _ = describe(controlled.assemble("minimal"), names)
+    np.testing.assert_allclose(_flat(found), _flat(known), rtol=1e-10, atol=1e-10)
+
+
+def test_loops_stay_as_constraints():
+    """A parallelogram of three hinged bars: the tree holds three hinges, the fourth closes the loop."""
+    model = ph.Model(gravity=(0, 0, -9.81))
+    corners = np.array([[0.0, 0, 0], [0, 0, 1], [2, 0, 1], [2, 0, 0]])
+    before, velocity = model.ground, (np.array([0.5, 0, 0]), np.array([1.0, 0, 0]), np.array([0.5, 0, 0]))
+    for k in range(3):
+        turning = (0.0, 1.0, 0.0) if k != 1 else (0.0, 0.0, 0.0)
+        bar = model.add_body(
+            mass=1 + k, inertia=(0.1, 0.2, 0.3), position=(corners[k] + corners[k + 1]) / 2, velocity=velocity[k],
+            angular_velocity=turning, name=f"bar-{k}",
+        )  # fmt: skip
+        model.add(ph.joints.Revolute(before, bar, point=corners[k], axis=(0, 1, 0)))
+        before = bar
+    model.add(ph.joints.Revolute(model.ground, before, point=corners[3], axis=(0, 1, 0), name="closing"))
+    with pytest.raises(ValueError, match="closing"):
+        model.assemble("minimal")
+    system, (q, v) = model.assemble("minimal", redundant="minimum-norm")
+    assert (system.n, system.m, set(system.labels)) == (3, 2, {"closing"})
+    names = ("bar-0", "bar-1", "bar-2")
+    known, _ = describe(model.assemble("SO3xR3", redundant="minimum-norm"), names)
+    found, _ = describe((system, (q, v)), names)
+    np.testing.assert_allclose(_flat(found), _flat(known), rtol=1e-9, atol=1e-9)
+
+
+def test_velocities_that_a_joint_forbids_are_refused_by_its_name_or_repaired():
+    model = ph.Model()
+    body = model.add_body(
+        mass=1, inertia=(1, 1, 1), position=(1, 0, 0), velocity=(0, 0.5, 0), angular_velocity=(0, 0, 1)
+    )
+    model.add(ph.joints.Revolute(model.ground, body, point=(0, 0, 0), axis=(0, 0, 1), name="hinge"))
+    with pytest.raises(ValueError, match=r"`hinge`.*0\.5"):
+        model.assemble("minimal")
+    system, (q, v) = model.assemble("minimal", repair=True)
+    assert float(jnp.max(jnp.abs(system.twist(q, v, body).u[jnp.array([0, 2])]))) == 0.0
+
+
+def test_bodies_with_coordinates_of_their_own_are_refused():
+    model = ph.Model()
+    model.add_body(mass=1, inertia=(1, 1, 1), formulation="SE3")
+    with pytest.raises(ValueError, match="minimal"):
+        model.assemble("minimal")
+
+
+def _flat(tree: Any) -> Array:
+    return np.concatenate([np.reshape(leaf, -1) for leaf in jax.tree.leaves(tree)])

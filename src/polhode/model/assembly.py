@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from polhode import checks
 from polhode.linalg.blocks import Places
 from polhode.model import consistency, formulations
 from polhode.model.bodies import Body
@@ -20,7 +21,6 @@ from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Slot
 from polhode.model.minimal import TreeSystem
 from polhode.model.minimal_assembly import MINIMAL, TreeLayout
 from polhode.model.multibody import MultibodySystem
-from polhode import checks
 from polhode.systems.base import State
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ def _build(
         places=layout.places,
         labels=labels,
         dropping=tuple(sorted(dropped.items())),
+        complete=None,
     )
 
 

@@ -6,23 +6,22 @@ from collections.abc import Sequence
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.linalg.blocks import Matrix, accumulate, dense_block
 from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT
-from polhode.model import consistency
 from polhode.model.bodies import Body
 from polhode.model.elements import Pose, Twist, Wrench, axial
 from polhode.model.groups import ForceGroup, JointGroup, Motion
 from polhode.model.minimal_links import Link, Vec
+from polhode.model.observed import AbstractMultibody
 from polhode.spaces.base import AbstractSpace, Point, Vector, cross, hat
 from polhode.spaces.products import product
-from polhode.systems.mechanical import AbstractMechanical, Multipliers
+from polhode.systems.mechanical import Multipliers
 
 
-class TreeSystem(AbstractMechanical):
+class TreeSystem(AbstractMultibody):
     r"""A model in joint coordinates: q is a tuple with the coordinates of one joint after the other, v one flat array.
 
     M by composite bodies, f by recursion of velocities and forces along the tree (R. Featherstone, *Rigid Body
@@ -30,19 +29,19 @@ class TreeSystem(AbstractMechanical):
     that would close loops stay as constraints between the bodies of the tree.
 
     - `links`: bodies, parents before children.
-    - `loops`: constraints that the tree doesn't hold; `forces`: elements as in `MultibodySystem`.
+    - `joints`: constraints that the tree doesn't hold; `forces`: elements as in `MultibodySystem`.
     - `labels`: the joint behind each constraint.
     - `dropping`, `complete`: redundant components left out, by joint, and the system that still has them.
     - `solver`: what solves its saddle-point systems.
     """
 
     links: tuple[Link, ...]
-    loops: tuple[JointGroup, ...]
+    joints: tuple[JointGroup, ...]
     forces: tuple[ForceGroup, ...]
     gravity: Vec
     labels: tuple[str, ...] = eqx.field(static=True)
-    dropping: tuple[tuple[str, tuple[int, ...]], ...] = eqx.field(static=True, default=())
-    complete: TreeSystem | None = None
+    dropping: tuple[tuple[str, tuple[int, ...]], ...] = eqx.field(static=True)
+    complete: AbstractMultibody | None
     solver: AbstractKKT | None = None
 
     @property
@@ -54,17 +53,12 @@ class TreeSystem(AbstractMechanical):
         return self.links[-1].last
 
     @property
-    def m(self) -> int:
-        return len(self.labels)
-
-    @property
     def kkt(self) -> AbstractKKT:
         return self.solver if self.solver is not None else self.choose_solver()
 
     @property
-    def dropped(self) -> dict[str, tuple[int, ...]]:
-        """Redundant components left out, by joint."""
-        return dict(self.dropping)
+    def names(self) -> tuple[str, ...]:
+        return tuple(link.name for link in self.links)
 
     # --- observers --------------------------------------------------------------------------------------------------
 
@@ -97,10 +91,6 @@ class TreeSystem(AbstractMechanical):
         mass = jnp.stack([link.weight * link.inertia.mass for link in self.links])
         weight = -mass @ (motion.poses.x[:-1] @ self.gravity)
         return weight + sum((g.potential(t, motion) for g in self.forces), start=jnp.zeros(()))
-
-    def energy(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
-        """Kinetic plus potential energy."""
-        return self.kinetic_energy(t, q, v) + self.potential_energy(t, q)
 
     def motion(self, q: Point, v: Vector | None = None) -> Motion:
         """Poses and, with v, twists of all bodies and of the ground."""
@@ -177,22 +167,17 @@ class TreeSystem(AbstractMechanical):
 
     def constraint(self, t: Array, q: Point) -> Multipliers:
         motion = self.motion(q)
-        return accumulate(self.m, [(g.rows, g.residuals(t, motion)) for g in self.loops])
+        return accumulate(self.m, [(g.rows, g.residuals(t, motion)) for g in self.joints])
 
     def constraint_rate(self, t: Array, q: Point, v: Vector) -> Multipliers:
         motion = self.motion(q, v)
-        return accumulate(self.m, [(g.rows, g.rates(t, motion)) for g in self.loops])
+        return accumulate(self.m, [(g.rows, g.rates(t, motion)) for g in self.joints])
 
     def jacobian(self, t: Array, q: Point) -> Matrix:
         return super().jacobian(t, q) if self.m else ()
 
     def curvature(self, t: Array, q: Point, v: Vector) -> Multipliers:
         return super().curvature(t, q, v) if self.m else jnp.zeros(0)
-
-    def diagnose(self, t: float, state: tuple[Point, Vector]) -> str:
-        """The joints that gape, where loops are closed by constraints."""
-        gaps = np.asarray(self.constraint(jnp.asarray(t), state[0]))
-        return f"At t = {t:.6g} the joints are open: {consistency.worst(self.labels, gaps)}." if self.m else ""
 
     def choose_solver(self) -> AbstractKKT:
         """The solver for its dense matrices."""

@@ -129,7 +129,15 @@ class TreeLayout:
         links = tuple(placed.link for placed in self.placed)
         if links[-1].last == 0:
             raise ValueError("Fixed joints hold all bodies of the model, so no joint coordinate is left to move.")
-        return TreeSystem(links, loops, forces, self.gravity, labels, tuple(sorted(dropped.items())))
+        return TreeSystem(
+            links=links,
+            joints=loops,
+            forces=forces,
+            gravity=self.gravity,
+            labels=labels,
+            dropping=tuple(sorted(dropped.items())),
+            complete=None,
+        )
 
     def start(self) -> State:
         """Joint coordinates at the start. Raises ValueError, naming the joint, for velocities that it doesn't allow."""

@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 
 import jax.numpy as jnp
 
+from polhode import checks
 from polhode.model import bodies as _bodies
 from polhode.model.assembly import Redundant, assemble
 from polhode.model.bodies import Body
 from polhode.model.elements import AbstractForce, AbstractJoint, AbstractPart
 from polhode.model.minimal import TreeSystem
 from polhode.model.multibody import MultibodySystem
-from polhode import checks
 from polhode.systems.base import State
 
 Part = TypeVar("Part", bound=AbstractPart)

@@ -11,21 +11,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.linalg.blocks import Blocks, Matrix, Places, accumulate, to_dense
+from polhode.linalg.blocks import Blocks, Matrix, Places, accumulate
 from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT
-from polhode.model import consistency
 from polhode.model.bodies import Body
 from polhode.model.elements import Pose, Twist, Wrench
 from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Motion, Slot, members
+from polhode.model.observed import AbstractMultibody
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.spaces.powers import power
 from polhode.spaces.products import product
-from polhode.systems.base import Observable, State
-from polhode.systems.mechanical import AbstractMechanical, Multipliers
+from polhode.systems.mechanical import Multipliers
 
 
-class MultibodySystem(AbstractMechanical):
+class MultibodySystem(AbstractMultibody):
     """What `Model.assemble` makes: bodies in the chosen coordinates, with joints and forces.
 
     q is a tuple with one stacked point for each group of bodies with the same coordinates, v one flat array.
@@ -46,8 +45,8 @@ class MultibodySystem(AbstractMechanical):
     internal: tuple[Places | None, ...] = eqx.field(static=True)
     places: tuple[tuple[str, int, int], ...] = eqx.field(static=True)
     labels: tuple[str, ...] = eqx.field(static=True)
-    dropping: tuple[tuple[str, tuple[int, ...]], ...] = eqx.field(static=True, default=())
-    complete: MultibodySystem | None = None
+    dropping: tuple[tuple[str, tuple[int, ...]], ...] = eqx.field(static=True)
+    complete: AbstractMultibody | None
     solver: AbstractKKT | None = None
 
     @property
@@ -59,8 +58,8 @@ class MultibodySystem(AbstractMechanical):
         return sum(group.columns.numbers.size for group in self.bodies)
 
     @property
-    def m(self) -> int:
-        return len(self.labels)
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name, _, _ in self.places)
 
     @property
     def holonomic_velocities(self) -> bool:
@@ -114,67 +113,6 @@ class MultibodySystem(AbstractMechanical):
         mass = jnp.concatenate([g.weight for g in self.bodies])
         weight = -mass @ (motion.poses.x[:-1] @ self.gravity)
         return weight + sum((g.potential(t, motion) for g in self.forces), start=jnp.zeros(()))
-
-    def energy(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
-        """Kinetic plus potential energy."""
-        return self.kinetic_energy(t, q, v) + self.potential_energy(t, q)
-
-    # --- joints -----------------------------------------------------------------------------------------------------
-
-    @property
-    def dropped(self) -> dict[str, tuple[int, ...]]:
-        """Redundant components that were left out, by the name of the joint; `assemble(redundant=...)` takes it."""
-        return dict(self.dropping)
-
-    def joint_multipliers(self, t: Array, q: Point, multipliers: Multipliers) -> dict[str, Array]:
-        """Multipliers by joint. Where constraints are redundant, those of least norm with the same forces."""
-        labels = np.array(self.labels)
-        if self.complete is not None:
-            B = to_dense(self.complete.jacobian(t, q), (self.complete.m, self.n))
-            multipliers = jnp.linalg.lstsq(B.T, self.constraint_force(t, q, multipliers))[0]
-            labels = np.array(self.complete.labels)
-        return {name: multipliers[np.flatnonzero(labels == name)] for name in dict.fromkeys(labels.tolist())}
-
-    def diagnose(self, t: float, state: State) -> str:
-        """The joints that gape or have become dependent, and the fastest body."""
-        said = []
-        gaps = np.asarray(self.constraint(jnp.asarray(t), state[0]))
-        if np.max(np.abs(gaps), initial=0.0) > consistency.POSITION_TOLERANCE:
-            said.append(f"the joints are open: {consistency.worst(self.labels, gaps)}")
-        rows = consistency.dependent_rows(self, t, state) if self.m and np.isfinite(gaps).all() else []
-        if len(rows):
-            explained = consistency.explain_dependence(self, self.labels, t, state, np.asarray(rows))
-            said.append(f"the position is singular: {explained}")
-        speeds = np.linalg.norm(np.concatenate(self._twists(state), axis=1)[:-1], axis=1)
-        said.append(f"the fastest body is `{self.places[int(np.argmax(speeds))][0]}` (|twist| = {np.max(speeds):.3g})")
-        return f"At t = {t:.6g} {'; '.join(said)}."
-
-    # --- observation ------------------------------------------------------------------------------------------------
-
-    @property
-    def conservative(self) -> bool:
-        """Whether energy is kept: all forces have potentials and no joint is driven."""
-        return all(g.elements.conservative for g in self.forces) and not any(g.elements.driven for g in self.joints)
-
-    def outputs(self) -> dict[str, Observable]:
-        """Positions, rotations, velocities and body-fixed angular velocities of all bodies, and the energies."""
-        return {
-            "positions": lambda t, state: self.motion(state[0]).poses.x[:-1],
-            "rotations": lambda t, state: self.motion(state[0]).poses.R[:-1],
-            "velocities": lambda t, state: self._twists(state).u[:-1],
-            "angular_velocities": lambda t, state: self._twists(state).omega[:-1],
-            "kinetic_energy": lambda t, state: self.kinetic_energy(t, *state),
-            "potential_energy": lambda t, state: self.potential_energy(t, state[0]),
-        }
-
-    def invariants(self) -> dict[str, Observable]:
-        """The energy, if it is kept."""
-        return {"energy": lambda t, state: self.energy(t, *state)} if self.conservative else {}
-
-    def _twists(self, state: State) -> Twist:
-        twists = self.motion(*state).twists
-        assert twists is not None
-        return twists
 
     # --- equations of motion ----------------------------------------------------------------------------------------
 
@@ -314,7 +252,9 @@ class MultibodySystem(AbstractMechanical):
             return (A + self.stiffness(t, q, v) if self.holonomic_velocities else A), self.jacobian(t, q)
 
         A, P = jax.eval_shape(matrices)
-        return kkt_solver(A, P, self.n, self.m)
+        # Without its norm constraint the mass matrix of a body in Euler parameters is singular.
+        internal = np.concatenate([rows.numbers.reshape(-1) for rows in self.internal if rows is not None] or [[]])
+        return kkt_solver(A, P, self.n, self.m, regularise=Places(internal))
 
     def _find(self, body: Body | str) -> tuple[int, int]:
         name = body if isinstance(body, str) else body.name

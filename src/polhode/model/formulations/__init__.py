@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from polhode import checks
 from polhode.model.formulations.base import AbstractFormulation as AbstractFormulation
 from polhode.model.formulations.euler_angles import EulerAngles, EulerAnglesKinematic
 from polhode.model.formulations.euler_parameters import EulerParameters
 from polhode.model.formulations.lie_groups import DirectProduct, SemidirectProduct
 from polhode.model.formulations.linear import MassPoint as MassPoint
-from polhode import checks
 from polhode.spaces.rigid import S3R3, SE3, RotationVectorR3
 from polhode.spaces.rotations import S3, SO3, RotationVector
 

@@ -7,9 +7,9 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from polhode import checks
 from polhode.model.elements import Pose, Twist
 from polhode.model.formulations.base import AbstractFormulation
-from polhode import checks
 from polhode.spaces.base import AbstractGroup, Vector
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product

@@ -1,0 +1,124 @@
+"""What can be seen of a multibody system, in whatever coordinates."""
+
+from __future__ import annotations
+
+import abc
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode.linalg.blocks import to_dense
+from polhode.model import consistency
+from polhode.model.bodies import Body
+from polhode.model.elements import Pose, Twist
+from polhode.model.groups import ForceGroup, JointGroup, Motion
+from polhode.spaces.base import Point, Vector
+from polhode.systems.base import Observable, State
+from polhode.systems.mechanical import AbstractMechanical, Multipliers
+
+
+class AbstractMultibody(AbstractMechanical):
+    """Bodies, joints and forces as a mechanical system; coordinates are left to subclasses.
+
+    - `joints`, `forces`: groups of elements of one kind.
+    - `labels`: the joint behind each constraint.
+    - `dropping`, `complete`: redundant components left out, by joint, and the system that still has them.
+    """
+
+    joints: eqx.AbstractVar[tuple[JointGroup, ...]]
+    forces: eqx.AbstractVar[tuple[ForceGroup, ...]]
+    labels: eqx.AbstractVar[tuple[str, ...]]
+    dropping: eqx.AbstractVar[tuple[tuple[str, tuple[int, ...]], ...]]
+    complete: eqx.AbstractVar[AbstractMultibody | None]
+
+    @property
+    def m(self) -> int:
+        return len(self.labels)
+
+    @property
+    @abc.abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """Names of the bodies in the order of the rows of `motion` and of the outputs."""
+
+    @abc.abstractmethod
+    def motion(self, q: Point, v: Vector | None = None) -> Motion:
+        """Poses and, with v, twists of all bodies and of the ground."""
+
+    @abc.abstractmethod
+    def pose(self, q: Point, body: Body | str) -> Pose:
+        """Position of the centre of mass and rotation matrix of one body."""
+
+    @abc.abstractmethod
+    def twist(self, q: Point, v: Vector, body: Body | str) -> Twist:
+        """Angular velocity (body frame) and velocity (inertial frame) of one body."""
+
+    @abc.abstractmethod
+    def kinetic_energy(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
+        """Of all bodies."""
+
+    @abc.abstractmethod
+    def potential_energy(self, t: Array, q: Point) -> Float[Array, ""]:
+        """Gravity and everything that stores energy."""
+
+    def energy(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
+        """Kinetic plus potential energy."""
+        return self.kinetic_energy(t, q, v) + self.potential_energy(t, q)
+
+    # --- joints -----------------------------------------------------------------------------------------------------
+
+    @property
+    def dropped(self) -> dict[str, tuple[int, ...]]:
+        """Redundant components that were left out, by the name of the joint; `assemble(redundant=...)` takes it."""
+        return dict(self.dropping)
+
+    def joint_multipliers(self, t: Array, q: Point, multipliers: Multipliers) -> dict[str, Array]:
+        """Multipliers by joint. Where constraints are redundant, those of least norm with the same forces."""
+        labels = np.array(self.labels)
+        if self.complete is not None:
+            B = to_dense(self.complete.jacobian(t, q), (self.complete.m, self.n))
+            multipliers = jnp.linalg.lstsq(B.T, self.constraint_force(t, q, multipliers))[0]
+            labels = np.array(self.complete.labels)
+        return {name: multipliers[np.flatnonzero(labels == name)] for name in dict.fromkeys(labels.tolist())}
+
+    def diagnose(self, t: float, state: State) -> str:
+        """The joints that gape or have become dependent, and the fastest body."""
+        said = []
+        gaps = np.asarray(self.constraint(jnp.asarray(t), state[0]))
+        if np.max(np.abs(gaps), initial=0.0) > consistency.POSITION_TOLERANCE:
+            said.append(f"the joints are open: {consistency.worst(self.labels, gaps)}")
+        rows = consistency.dependent_rows(self, t, state) if self.m and np.isfinite(gaps).all() else []
+        if len(rows):
+            explained = consistency.explain_dependence(self, self.labels, t, state, np.asarray(rows))
+            said.append(f"the position is singular: {explained}")
+        speeds = np.linalg.norm(np.concatenate(self._twists(state), axis=1)[:-1], axis=1)
+        said.append(f"the fastest body is `{self.names[int(np.argmax(speeds))]}` (|twist| = {np.max(speeds):.3g})")
+        return f"At t = {t:.6g} {'; '.join(said)}."
+
+    # --- observation ------------------------------------------------------------------------------------------------
+
+    @property
+    def conservative(self) -> bool:
+        """Whether energy is kept: all forces have potentials and no joint is driven."""
+        return all(g.elements.conservative for g in self.forces) and not any(g.elements.driven for g in self.joints)
+
+    def outputs(self) -> dict[str, Observable]:
+        """Positions, rotations, velocities and body-fixed angular velocities of all bodies, and the energies."""
+        return {
+            "positions": lambda t, state: self.motion(state[0]).poses.x[:-1],
+            "rotations": lambda t, state: self.motion(state[0]).poses.R[:-1],
+            "velocities": lambda t, state: self._twists(state).u[:-1],
+            "angular_velocities": lambda t, state: self._twists(state).omega[:-1],
+            "kinetic_energy": lambda t, state: self.kinetic_energy(t, *state),
+            "potential_energy": lambda t, state: self.potential_energy(t, state[0]),
+        }
+
+    def invariants(self) -> dict[str, Observable]:
+        """The energy, if it is kept."""
+        return {"energy": lambda t, state: self.energy(t, *state)} if self.conservative else {}
+
+    def _twists(self, state: State) -> Twist:
+        twists = self.motion(*state).twists
+        assert twists is not None
+        return twists
