@@ -251,7 +251,7 @@ class MultibodySystem(AbstractMultibody):
             A = self.mass(t, q) + self.damping(t, q, v)
             return (A + self.stiffness(t, q, v) if self.holonomic_velocities else A), self.jacobian(t, q)
 
-        A, P = jax.eval_shape(matrices)
+        A, P = jax.tree.map(lambda block: jnp.zeros(block.shape), jax.eval_shape(matrices))
         # Without its norm constraint the mass matrix of a body in Euler parameters is singular.
         internal = np.concatenate([rows.numbers.reshape(-1) for rows in self.internal if rows is not None] or [[]])
         return kkt_solver(A, P, self.n, self.m, regularise=Places(internal))
