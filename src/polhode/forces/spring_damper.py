@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.forces._pair import AbstractPairForce, push, vanishes
-from polhode.joints._frames import at, point_on
+from polhode.joints._frames import at, gap, point_on
 from polhode.model.elements import AbstractForceElement, Poses, Twists, Wrench
 from polhode.spaces.base import cross, norm
 
@@ -117,7 +117,7 @@ class SpringDamper(AbstractPairForce):
         s0 = point_on(self.first, poses[0], self.first_point, "first_point")
         s1 = point_on(self.second, poses[1], self.second_point, "second_point")
         if self.length is None:
-            length = norm(at(poses[1], s1) - at(poses[0], s0))
+            length = gap(self.first_point, self.second_point)
         else:
             length = checks.array("length", self.length, (), "length at rest")
         spring = LineSpring(s0, s1, checks.array("stiffness", self.stiffness, (), "force per length"), length)

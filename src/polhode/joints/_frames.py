@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.model.bodies import Body
 from polhode.model.elements import Pose
-from polhode.spaces.base import cross
+from polhode.spaces.base import cross, norm
 
 
 def at(pose: Pose, s: Float[Array, "3"]) -> Float[Array, "3"]:
@@ -41,6 +41,11 @@ def point_on(body: Body, pose: Pose, value: Any, name: str = "point") -> Float[A
             "Give the position of the mass point, or use a rigid body."
         )
     return s
+
+
+def gap(first_point: Any, second_point: Any) -> Float[Array, ""]:
+    """Distance of two points of the inertial frame, exactly 0 for equal ones."""
+    return norm(jnp.asarray(second_point, dtype=float) - jnp.asarray(first_point, dtype=float))
 
 
 def distinct(part: object, first: Body, second: Body) -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.joints._frames import at, point_on
+from polhode.joints._frames import at, gap, point_on
 from polhode.joints._pair import AbstractPairJoint
 from polhode.model.elements import AbstractConstraintElement, Poses
 
@@ -62,10 +60,10 @@ class Distance(AbstractPairJoint):
         s1 = point_on(self.second, poses[1], self.second_point, "second_point")
         if self.length is not None:
             return ConstantDistance(s0, s1, checks.positive("length", self.length, (), "distance of the points"))
-        d = at(poses[1], s1) - at(poses[0], s0)
-        if checks.is_concrete(d) and not np.linalg.norm(np.asarray(d)) > 0:
+        between = gap(self.first_point, self.second_point)
+        if checks.is_concrete(between) and not float(between) > 0:
             raise ValueError(
                 "`first_point` and `second_point` are the same; a distance joint needs a length. "
                 "Join the points by `Spherical`."
             )
-        return ConstantDistance(s0, s1, jnp.linalg.norm(d))
+        return ConstantDistance(s0, s1, between)

@@ -1,0 +1,228 @@
+"""Joints: what they leave free, and their derivatives against closed forms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from joint_table import AXIS, CASES, DISTANT, POINT, X, Z, moved, turn, two_bodies
+
+import polhode as ph
+from polhode.joints._elements import FrameConstraint
+from polhode.joints.distance import ConstantDistance
+from polhode.model import formulations
+from polhode.model.elements import Pose, Twist
+
+T = jnp.zeros(())
+
+
+def hat(a: np.ndarray) -> np.ndarray:
+    return np.array([[0, -a[2], a[1]], [a[2], 0, -a[0]], [-a[1], a[0], 0]])
+
+
+def quick(function: Any, *arguments: Any) -> Any:
+    """Compiled with as little effort as possible, for programs that run once."""
+    return jax.jit(function).lower(*arguments).compile({"xla_backend_optimization_level": 0})(*arguments)
+
+
+def rows(element: Any, poses: Any, twists: Any) -> tuple[np.ndarray, np.ndarray]:
+    """B for (Ω₀, u₀, Ω₁, u₁) and Z of a constraint element, from the closed forms written for vectors by hand."""
+    (x0, R0), (x1, R1) = (map(np.asarray, pose) for pose in poses)
+    (w0, u0), (w1, u1) = (map(np.asarray, twist) for twist in twists)
+    W0, W1 = hat(w0), hat(w1)
+    s0, s1 = np.asarray(element.s0), np.asarray(element.s1)
+    d = x1 + R1 @ s1 - x0 - R0 @ s0
+    d_dot = u1 + R1 @ W1 @ s1 - u0 - R0 @ W0 @ s0
+    point = np.hstack((R0 @ hat(s0), -np.eye(3), -R1 @ hat(s1), np.eye(3)))
+    bend = R1 @ W1 @ W1 @ s1 - R0 @ W0 @ W0 @ s0
+    if isinstance(element, ConstantDistance):
+        L = float(element.length)
+        return (d @ point / L)[None], np.array([(d_dot @ d_dot + d @ bend) / L])
+    B, curvature = ([point], [bend]) if element.pinned else ([], [])
+    for e in np.asarray(element.directions):
+        turning = np.hstack((np.cross(e, R0.T @ d), np.zeros(9)))
+        B.append((R0 @ e @ point + turning)[None])
+        curvature.append([(R0 @ W0 @ W0 @ e) @ d + 2 * (R0 @ W0 @ e) @ d_dot + (R0 @ e) @ bend])
+    for a, b in zip(np.asarray(element.a), np.asarray(element.b), strict=True):
+        none = np.zeros(3)
+        B.append(np.hstack((np.cross(a, R0.T @ R1 @ b), none, np.cross(b, R1.T @ R0 @ a), none))[None])
+        curvature.append(
+            [(R0 @ W0 @ W0 @ a) @ (R1 @ b) + 2 * (R0 @ W0 @ a) @ (R1 @ W1 @ b) + (R0 @ a) @ (R1 @ W1 @ W1 @ b)]
+        )
+    return np.vstack(B), np.concatenate(curvature)
+
+
+def in_body_frames(B: np.ndarray, Z: np.ndarray, poses: Any, twists: Any) -> tuple[np.ndarray, np.ndarray]:
+    """For velocities U with u = R U, hence u̇ = R (U̇ + Ω × U)."""
+    J, bias = np.eye(12), np.zeros(12)
+    for k, (pose, twist) in enumerate(zip(poses, twists, strict=True)):
+        R, translation = np.asarray(pose.R), slice(6 * k + 3, 6 * k + 6)
+        J[translation, translation] = R
+        bias[translation] = R @ np.cross(twist.omega, R.T @ twist.u)
+    return B @ J, Z + B @ bias
+
+
+@pytest.mark.parametrize("formulation", ["SO3xR3", "SE3"])
+@pytest.mark.parametrize("name", CASES)
+def test_jacobian_and_curvature_against_closed_forms(name: str, formulation: str) -> None:
+    _, first, second = two_bodies()
+    element = CASES[name].make(first, second).place((Pose(first.x, first.R), Pose(second.x, second.R)))
+    form = formulations.get(formulation)
+    # Anywhere, not only where the joint is closed.
+    rng = np.random.default_rng(len(name))
+    q = tuple((turn(*rng.normal(size=3)), rng.normal(size=3)) for _ in range(2))
+    v = rng.normal(size=12)
+
+    def residual(q: Any, v: Any, tau: Any) -> Any:
+        flown = (form.space.move(point, tau * part) for point, part in zip(q, (v[:6], v[6:]), strict=True))
+        return element.residual(T, tuple(form.pose(point) for point in flown))
+
+    def derivatives(q: Any, v: Any) -> Any:
+        rate = lambda tau: jax.jvp(lambda s: residual(q, v, s), (tau,), (1.0,))[1]  # noqa: E731
+        B = jax.jacfwd(lambda v: residual(q, v, 1.0))(jnp.zeros(12))
+        twists = tuple(form.twist(point, part) for point, part in zip(q, (v[:6], v[6:]), strict=True))
+        return B, jax.jvp(rate, (0.0,), (1.0,))[1], tuple(form.pose(point) for point in q), twists
+
+    B, Z, poses, twists = quick(derivatives, q, v)
+    expected_B, expected_Z = rows(element, poses, twists)
+    if formulation == "SE3":
+        expected_B, expected_Z = in_body_frames(expected_B, expected_Z, poses, twists)
+    assert B.shape == (CASES[name].size, 12)
+    np.testing.assert_allclose(B, expected_B, rtol=0, atol=4e-15 * max(1, np.abs(expected_B).max()))
+    np.testing.assert_allclose(Z, expected_Z, rtol=0, atol=4e-15 * max(1, np.abs(expected_Z).max()))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_joints_leave_their_freedom_and_nothing_else(name: str) -> None:
+    case = CASES[name]
+    _, first, second = two_bodies()
+    element = case.make(first, second).place((Pose(first.x, first.R), Pose(second.x, second.R)))
+    rng = np.random.default_rng(3)
+    still = tuple(Twist(np.zeros(3), np.zeros(3)) for _ in range(2))
+    for _ in range(5):
+        s, rigid = rng.normal(size=6), (rng.normal(size=3), turn(*rng.normal(size=3)))
+        poses = moved(case, s, rigid)
+        gap = element.residual(T, poses)
+        assert gap.shape == (case.size,) == (element.size,)
+        assert np.abs(gap).max() < 2e-15 * 10
+        # Independent, and closed for the wrong reason nowhere: any motion outside the freedom opens it.
+        B, _ = rows(element, poses, still)
+        assert np.linalg.matrix_rank(B, tol=1e-3) == case.size
+        wrong = moved(case, s, rigid)[1]._replace(x=poses[1].x + 0.1 * rng.normal(size=3))
+        turned = wrong._replace(R=wrong.R @ turn(*rng.normal(size=3)))
+        assert np.abs(element.residual(T, (poses[0], turned))).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("name", "coordinate", "number"),
+    [
+        ("revolute", "angle", 0),
+        ("prismatic", "displacement", 1),
+        ("cylindrical", "angle", 0),
+        ("cylindrical", "displacement", 1),
+        ("planar", "angle", 0),
+        ("universal", "first_angle", 0),
+        ("universal", "second_angle", 1),
+        ("point-on-line", "displacement", 1),
+        ("generic: x y z ry rz", "rx", 0),
+        ("generic: y rx rz", "x", 1),
+        ("generic: y rx rz", "z", 2),
+    ],
+)
+def test_relative_coordinates_are_the_free_parameters(name: str, coordinate: str, number: int) -> None:
+    case = CASES[name]
+    _, first, second = two_bodies()
+    coordinates = case.make(first, second).coordinate(coordinate)
+    rng = np.random.default_rng(5)
+    rigid = (rng.normal(size=3), turn(*rng.normal(size=3)))
+    s, rate = 0.8 * rng.normal(size=6), rng.normal(size=6)
+    before, now, after = (moved(case, s + tau * rate, rigid) for tau in (-1e-4, 0.0, 1e-4))
+    twists = []
+    for k in range(2):
+        omega = now[k].R.T @ (after[k].R - before[k].R) / 2e-4
+        twists.append(Twist(jnp.stack((omega[2, 1], omega[0, 2], omega[1, 0])), (after[k].x - before[k].x) / 2e-4))
+    assert abs(coordinates.difference(now, 0.0) - s[number]) < 1e-14
+    assert abs(coordinates.difference(now, 0.25) - (s[number] - 0.25)) < 1e-14
+    assert abs(coordinates.rate(now, tuple(twists)) - rate[number]) < 1e-6
+
+
+def test_angle_and_displacement_by_name() -> None:
+    model = ph.Model()
+    body = model.add_body(mass=1, inertia=(1, 1, 1), angular_velocity=(0, 0, 2), velocity=(0, 0, 3))
+    joint = model.add(ph.joints.Cylindrical(model.ground, body, (0, 0, 0), (0, 0, 2)))
+    system, state = model.assemble("SE3")
+    assert joint.angle(system, T, state) == 0
+    assert joint.angle_rate(system, T, state) == pytest.approx(2)
+    assert joint.displacement(system, T, state) == 0
+    assert joint.displacement_rate(system, T, state) == pytest.approx(3)
+
+
+def test_mass_points_join_where_no_rotation_is_needed() -> None:
+    model = ph.Model((0, 0, -1))
+    bead = model.add_point(mass=2.0, position=(1, 0, 0))
+    bob = model.add_point(mass=1.0, position=(1, 0, -1))
+    model.add(ph.joints.PointOnLine(model.ground, bead, (1, 0, 0), (1, 0, 0)))
+    model.add(ph.joints.Distance(bead, bob, bead.x, bob.x))
+    model.add(ph.joints.Generic(model.ground, bob, bob.x, ("y",)))
+    system, (q, v) = model.assemble("SE3")
+    acceleration, multipliers = quick(lambda v: system.accelerations(T, q, v), v)
+    np.testing.assert_allclose(acceleration, np.zeros(6), atol=1e-15)
+    # The line carries both weights along the second direction of its frame, the rod that of the bob, the guide nothing.
+    np.testing.assert_allclose(np.abs(multipliers), [0.0, 3.0, 1.0, 0.0], atol=1e-14)
+
+
+J = ph.joints
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda m, a, b, p: J.Revolute(a, a, POINT, AXIS), "with itself"),
+        (lambda m, a, b, p: J.Revolute(a, b, POINT, (0, 0, 0)), "zero vector"),
+        (lambda m, a, b, p: J.Revolute(a, b, POINT, (0, 1)), "`axis` must be an array of shape"),
+        (lambda m, a, b, p: J.Spherical(a, b, (0, 0, np.nan)), "`point` must be finite"),
+        (lambda m, a, b, p: J.Revolute(a, p, POINT, AXIS), "needs the rotation"),
+        (lambda m, a, b, p: J.PointOnLine(p, b, p.x, AXIS), "needs the rotation"),
+        (lambda m, a, b, p: J.Spherical(a, p, POINT), "away from the mass point"),
+        (lambda m, a, b, p: J.Universal(a, b, POINT, X, X + Z), "must be perpendicular"),
+        (lambda m, a, b, p: J.Distance(a, b, POINT, POINT), "needs a length"),
+        (lambda m, a, b, p: J.Distance(a, b, POINT, DISTANT, length=-1.0), "greater than zero"),
+        (lambda m, a, b, p: J.Generic(a, b, POINT, ("x", "rw")), "`fixed` must be one of"),
+        (lambda m, a, b, p: J.Generic(a, b, POINT, ()), "is empty"),
+        (lambda m, a, b, p: J.Generic(a, b, POINT, axes=-np.eye(3)), "right-handed"),
+        (lambda m, a, b, p: J.Spherical(a, m.add_coordinate(), POINT), "single coordinate"),
+        (lambda m, a, b, p: J.PrescribedRotation(a, b, AXIS, 3.0), "function of time"),
+        (lambda m, a, b, p: J.PrescribedRotation(a, b, AXIS, lambda t: jnp.ones(2)), "return a number"),
+        (lambda m, a, b, p: J.PrescribedMotion(a, b, POINT), "as functions of time"),
+        (lambda m, a, b, p: J.PrescribedPose(a, b, rotation=lambda t: 2 * jnp.eye(3)), "rotation matrices"),
+        (
+            lambda m, a, b, p: J.PrescribedMotion(a, b, POINT, lambda t: t * jnp.ones(3), fixed=("rx",)),
+            "prescribes nothing",
+        ),
+        (lambda m, a, b, p: J.Cylindrical(a, b, POINT, AXIS).coordinate(), "name one of them"),
+        (lambda m, a, b, p: J.Spherical(a, b, POINT).coordinate(), "no relative coordinate"),
+    ],
+)
+def test_what_makes_no_sense_is_said_at_once(make: Any, message: str) -> None:
+    model, a, b = two_bodies()
+    point = model.add_point(mass=1, position=(5, 5, 5))
+    with pytest.raises(ValueError, match=message):
+        make(model, a, b, point)
+
+
+def test_axes_may_be_differentiated() -> None:
+    def gap(axis: Any) -> Any:
+        _, first, second = two_bodies()
+        poses = (Pose(first.x, first.R), Pose(second.x, second.R))
+        element = ph.joints.Revolute(first, second, POINT, axis).place(poses)
+        assert isinstance(element, FrameConstraint)
+        return jnp.sum(element.residual(T, (poses[1], poses[0])))
+
+    at, along = jnp.asarray(AXIS), jnp.array([0.3, -0.1, 0.2])
+    slope = jax.jit(lambda a: jax.jvp(gap, (a,), (along,))[1])(at)
+    run = jax.jit(gap)
+    h = 1e-5
+    assert float(slope) == pytest.approx(float(run(at + h * along) - run(at - h * along)) / (2 * h), rel=1e-8)
