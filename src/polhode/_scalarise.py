@@ -125,6 +125,9 @@ _SCATTERS = {
     "scatter-max": "max",
 }
 
+# How far the count before simplification may exceed the limit: that of multibody systems falls to a quarter.
+_WORTH_TRYING = 8
+
 # A loop that calls a library runs as separate kernels, where scalars pay only for the smallest steps.
 _CALLING_OUT = 10
 
@@ -157,44 +160,54 @@ class Program:
 def scalarise(fun: Callable, limit: float, one_kernel: bool = False) -> Callable:
     """`fun` with its arithmetic done on scalars, or `fun` itself if that takes more than `limit` operations.
 
-    The result takes `one` (see `Program`) before the arguments of `fun`. `one_kernel` is for functions that consist of
-    a loop: see `_one_kernel`.
+    Counted is what is left after structural zeros and repeated expressions are gone; a first guess without that decides
+    whether it is worth trying. The result takes `one` (see `Program`) before the arguments of `fun`. `one_kernel` is
+    for functions that consist of a loop: see `_one_kernel`.
     """
 
     def scalarised(one: Any, *args: Any) -> Any:
         program = Program(fun, *args)
         plain = not _calls_out(program.closed.jaxpr, _PLAIN)
-        if program.cost > (limit if plain else limit / _CALLING_OUT):
+        allowed = limit if plain else limit / _CALLING_OUT
+        if program.cost > _WORTH_TRYING * allowed:
             return fun(*args)
-        flat = split(args)
-        if one_kernel and plain:
-            return join(_one_kernel(lambda x: program(x[1:], x[0]), [one, *flat]), program.out_shape)
-        return join(program(flat, one), program.out_shape)
+        flat = [one, *split(args)]
+        # The inputs are returned as well: XLA aborts on a parameter that its own simplifications have left unused.
+        traced = jax.make_jaxpr(jax.jit(lambda x: [*program(x[1:], x[0]), *x]))(flat)
+        if operations(traced.jaxpr) > allowed:
+            return fun(*args)
+        run = _one_kernel if one_kernel and plain else lambda closed, x: core.jaxpr_as_fun(closed)(*x)
+        return join(run(traced, flat)[: -len(flat)], program.out_shape)
 
     return scalarised
 
 
-def _one_kernel(fun: Callable, flat: list[jax.Array]) -> list[jax.Array]:
-    """Have XLA's CPU backend compile `fun`, loops included, into one machine function.
+def operations(jaxpr: Any) -> int:
+    """Number of equations of a program on scalars, loops and branches included once."""
+    total = 0
+    for eqn in jaxpr.eqns:
+        inner = [v for v in eqn.params.values() if isinstance(v, core.Jaxpr | core.ClosedJaxpr)]
+        inner += [j for v in eqn.params.values() if isinstance(v, tuple) for j in v if isinstance(j, core.ClosedJaxpr)]
+        total += sum(operations(_open(j)[0]) for j in inner) if inner else 1
+    return total
+
+
+def _one_kernel(closed: core.ClosedJaxpr, flat: list[jax.Array]) -> list[Any]:
+    """Run a traced call and have XLA's CPU backend compile it, loops included, into one machine function.
 
     It does so by itself for loops that touch less than a kilobyte; a larger scalar loop would otherwise run as
     hundreds of separately called kernels, ten to thirty times slower. Other backends ignore the attributes. Setting
     the environment variable POLHODE_ONE_KERNEL=0 leaves the choice to XLA.
     """
-    if os.environ.get("POLHODE_ONE_KERNEL") == "0":
-        return fun(flat)
-    # The inputs are returned as well: XLA aborts on a parameter that its own simplifications have left unused.
-    closed = jax.make_jaxpr(jax.jit(lambda x: [*fun(x), *x]))(flat)
     (call,) = closed.eqns
-    if _calls_out(call.params["jaxpr"].jaxpr, _ONE_FUNCTION):
-        return fun(flat)
+    if os.environ.get("POLHODE_ONE_KERNEL") == "0" or _calls_out(call.params["jaxpr"].jaxpr, _ONE_FUNCTION):
+        return core.jaxpr_as_fun(closed)(*flat)
     # Bound here with its body already traced: only the call may carry the attributes, not what is inside.
     with set_xla_metadata(xla_cpu_small_call="true", inlineable="false"):
         known = dict(zip((*closed.jaxpr.constvars, *closed.jaxpr.invars), (*closed.consts, *flat), strict=True))
         outs = call.primitive.bind(*(known[v] for v in call.invars), **call.params)
     results = dict(zip(call.outvars, outs, strict=True))
-    outputs = closed.jaxpr.outvars[: -len(flat)]
-    return [v.val if isinstance(v, core.Literal) else results.get(v, known.get(v)) for v in outputs]
+    return [v.val if isinstance(v, core.Literal) else results.get(v, known.get(v)) for v in closed.jaxpr.outvars]
 
 
 def _calls_out(jaxpr: core.Jaxpr, plain: frozenset[str]) -> bool:

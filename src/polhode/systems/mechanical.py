@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.linalg.blocks import Matrix, apply, apply_transposed, dense_block
+from polhode.linalg.blocks import Matrix, apply, apply_transposed, dense_block, to_dense
 from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT
 from polhode.spaces.base import AbstractSpace, Point, Vector
@@ -21,6 +21,9 @@ from polhode.systems.base import AbstractSystem, State, shape_of
 from polhode.systems.vector_field import VectorField
 
 Multipliers = Float[Array, " m"]
+
+_DENSE = 400
+"""Unknowns up to which one dense solution takes less time than the compilation of a sparse one: 5 ms."""
 
 
 class AbstractMechanical(AbstractSystem):
@@ -113,10 +116,19 @@ class AbstractMechanical(AbstractSystem):
         return apply_transposed(self.jacobian(t, q), multipliers, self.n)
 
     def accelerations(self, t: Array, q: Point, v: Vector) -> tuple[Vector, Multipliers]:
-        """v̇ and λ that keep the constraint on the level of accelerations."""
-        B = self.jacobian(t, q)
-        factors = self.kkt.factor(self.mass(t, q), B, B)
-        return self.kkt.solve(factors, self.force(t, q, v), -self.curvature(t, q, v))
+        """v̇ and λ that keep the constraint on the level of accelerations.
+
+        Constrained methods need them at the start only, so a library call that compiles at once and pivots serves
+        better there than the solver of the step.
+        """
+        B, M = self.jacobian(t, q), self.mass(t, q)
+        f, Z = self.force(t, q, v), self.curvature(t, q, v) if self.m else jnp.zeros(0)
+        if self.m == 0 or self.n + self.m > _DENSE:
+            return self.kkt.solve(self.kkt.factor(M, B, B), f, -Z)
+        b = to_dense(B, (self.m, self.n))
+        whole = jnp.block([[to_dense(M, (self.n, self.n)), b.T], [b, jnp.zeros((self.m, self.m))]])
+        solution = jnp.linalg.solve(whole, jnp.concatenate((f, -Z)))
+        return solution[: self.n], solution[self.n :]
 
     def momentum(self, t: Array, q: Point, v: Vector) -> Vector:
         """M v."""
