@@ -18,6 +18,7 @@ from polhode import spaces as spaces  # noqa: E402
 from polhode import studies as studies  # noqa: E402
 from polhode import systems as systems  # noqa: E402
 from polhode.control import StepControl as StepControl  # noqa: E402
+from polhode.importers import load_model as load_model  # noqa: E402
 from polhode.model import Model as Model  # noqa: E402
 from polhode.model import rotation_vector as rotation_vector  # noqa: E402
 from polhode.problems.base import Problem as Problem  # noqa: E402

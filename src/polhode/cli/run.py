@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polhode.cli import models
 from polhode.cli.output import FAILED, Json, Quiet, Settings, emit, fail, number, parse_settings, say, usage_errors
 
 if TYPE_CHECKING:
@@ -18,7 +19,13 @@ if TYPE_CHECKING:
 
 
 def run(
-    problem: Annotated[str, typer.Argument(help="Name of a problem; `polhode list problems` shows them.")],
+    problem: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROBLEM|MODEL_FILE",
+            help="Name of a problem, as `polhode list problems` shows them, or a .urdf or MJCF .xml file.",
+        ),
+    ],
     integrator: Annotated[str | None, typer.Option(help="Name of an integrator [default: the problem's own].")] = None,
     step: Annotated[float | None, typer.Option(help="Constant step size [default: the problem's own].")] = None,
     rtol: Annotated[float | None, typer.Option(help="Relative tolerance: control the error.")] = None,
@@ -38,7 +45,13 @@ def run(
     talk = not (quiet or as_json)
     message = ""
     with usage_errors():
-        chosen = ph.problems.get(problem, **parse_settings(settings))
+        imported, given = None, parse_settings(settings)
+        if models.is_model_file(problem):
+            imported, chosen = models.load(problem, given)
+        else:
+            chosen = ph.problems.get(problem, **given)
+        if talk and imported is not None:
+            models.announce(imported)
         if talk:
             _announce(chosen, integrator, step, rtol, t1)
         try:
@@ -58,7 +71,7 @@ def run(
             solution, message = error.solution, str(error)
         except OSError as error:
             fail(str(error), FAILED)
-    summary = _summary(solution)
+    summary = _summary(solution) | (models.summary(imported) if imported is not None else {})
     if as_json:
         emit({**summary, "store": None if out is None else str(out)})
     elif not quiet:

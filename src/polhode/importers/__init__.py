@@ -1,0 +1,60 @@
+"""Models from files: URDF and MJCF."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from polhode.importers.imported import ImportedModel
+
+
+def load_model(
+    path: str | Path,
+    *,
+    positions: Mapping[str, Any] | None = None,
+    velocities: Mapping[str, Any] | None = None,
+    keyframe: str | int | None = None,
+    floating: bool = False,
+    check_inertia: bool = True,
+) -> ImportedModel:
+    """Read a URDF or MJCF file as a model. MuJoCo reads and compiles the file: `pip install 'polhode[import]'`.
+
+    Links that are joined by fixed joints become one body. Equality constraints of MJCF become exact constraints.
+    What has no place in a model is listed in `not_carried` of the result, with the reason.
+
+    ```python
+    arm = ph.load_model("arm.urdf", positions={"shoulder": 0.3}, velocities={"elbow": -1.0})
+    solution = ph.simulate(arm.problem(t1=2.0))
+    ```
+
+    **Arguments:**
+
+    - `path`: file that ends in .urdf, .xml or .mjcf.
+    - `positions`, `velocities`: initial values of joints by name, rad or length; a ball joint takes a quaternion
+      (w, x, y, z) and an angular velocity in the frame of the child, a free one position and quaternion, inertial
+      velocity and body-fixed angular velocity.
+    - `keyframe`: name or number of a keyframe of MJCF to start from, instead of the file's default positions.
+    - `floating`: let the root link of a URDF move freely; otherwise it is fixed to the ground.
+    - `check_inertia`: whether to refuse moments of inertia that no distribution of mass has.
+
+    **Returns** an `ImportedModel` with `model`, `links`, `joints` and `not_carried`.
+
+    **Raises** ValueError for files that can't be read and joints that have no counterpart, with the remedy;
+    ImportError, with the command that helps, if MuJoCo is not installed.
+    """
+    try:
+        from polhode.importers.imported import load
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "mujoco":
+            raise
+        raise ImportError("Reading URDF and MJCF needs MuJoCo: pip install 'polhode[import]'", name="mujoco") from error
+    return load(
+        path,
+        positions=positions,
+        velocities=velocities,
+        keyframe=keyframe,
+        floating=floating,
+        check_inertia=check_inertia,
+    )

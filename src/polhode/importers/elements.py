@@ -1,0 +1,129 @@
+"""Elements that imported models need beyond joints and forces in general use."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from polhode.joints.relative import AbstractRelativeCoordinate
+from polhode.model.bodies import Body
+from polhode.model.elements import (
+    AbstractConstraintElement,
+    AbstractForce,
+    AbstractForceElement,
+    AbstractJoint,
+    Poses,
+    Twists,
+    Wrench,
+)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ImportedJoint(AbstractJoint):
+    """A constraint whose element has its data in body frames already."""
+
+    connected: tuple[Body, ...]
+    element: AbstractConstraintElement
+    name: str | None = None
+
+    @property
+    def bodies(self) -> tuple[Body, ...]:
+        return self.connected
+
+    def place(self, poses: Poses) -> AbstractConstraintElement:
+        return self.element
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ImportedForce(AbstractForce):
+    """A load whose element has its data in body frames already."""
+
+    connected: tuple[Body, ...]
+    element: AbstractForceElement
+    name: str | None = None
+
+    @property
+    def bodies(self) -> tuple[Body, ...]:
+        return self.connected
+
+    def place(self, poses: Poses) -> AbstractForceElement:
+        return self.element
+
+
+class Coupling(AbstractConstraintElement):
+    """A joint coordinate as a polynomial of another: y = Σ cᵢ xⁱ; with y an angle sin(r(y - Σ cᵢ xⁱ))/r = 0.
+
+    The sine makes full turns equal. A factor r that makes all of r, r c₁ whole numbers keeps the constraint smooth
+    where the angles y and x jump by 2π.
+
+    **Arguments:**
+
+    - `follower`: y, between nodes 0 and 1; `leader`: x, between nodes 2 and 3.
+    - `zeros`: where y and x are measured from, shape (2,).
+    - `coefficients`: shape (5,), lowest power first.
+    - `factor`: r; None if y is a displacement.
+    """
+
+    follower: AbstractRelativeCoordinate
+    leader: AbstractRelativeCoordinate
+    zeros: Float[Array, "2"]
+    coefficients: Float[Array, "5"]
+    factor: int | None = eqx.field(static=True)
+
+    @property
+    def size(self) -> int:
+        return 1
+
+    def residual(self, t: Array, poses: Poses) -> Float[Array, "1"]:
+        del t
+        x = self.leader.difference(poses[2:], self.zeros[1])
+        c0, c1, c2, c3, c4 = self.coefficients
+        gap = self.follower.difference(poses[:2], self.zeros[0]) - (c0 + x * (c1 + x * (c2 + x * (c3 + x * c4))))
+        return (gap if self.factor is None else jnp.sin(self.factor * gap) / self.factor)[None]
+
+
+class FollowingCoordinate(AbstractConstraintElement):
+    """A linear coordinate, node 2, equals a joint coordinate between nodes 0 and 1; an angle up to full turns."""
+
+    coordinate: AbstractRelativeCoordinate
+
+    @property
+    def size(self) -> int:
+        return 1
+
+    def residual(self, t: Array, poses: Poses) -> Float[Array, "1"]:
+        del t
+        # For angles the difference is between -π and π of the target; its derivatives don't see the turns.
+        return -self.coordinate.difference(poses[:2], poses[2].x[0])[None]
+
+
+class ConstantEffort(AbstractForceElement):
+    """A constant generalised force along a relative coordinate."""
+
+    coordinate: AbstractRelativeCoordinate
+    effort: Float[Array, ""]
+    uses_poses: ClassVar[bool] = True
+    uses_twists: ClassVar[bool] = False
+
+    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
+        del t, twists
+        return self.coordinate.wrenches(poses, self.effort)
+
+
+class BallDamper(AbstractForceElement):
+    """Torque -d ω on the second body and its reaction on the first, with ω their relative angular velocity."""
+
+    damping: Float[Array, ""]
+    uses_poses: ClassVar[bool] = True
+    uses_twists: ClassVar[bool] = True
+
+    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
+        del t
+        (first, second), (w0, w1) = poses, twists
+        torque = self.damping * (second.R @ w1.omega - first.R @ w0.omega)
+        none = jnp.zeros(3)
+        return Wrench(first.R.T @ torque, none), Wrench(-second.R.T @ torque, none)

@@ -1,0 +1,162 @@
+"""A model read from a file, and the problem that it makes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from polhode.importers import inventory, loads, loops, reading, stacks
+from polhode.importers._mujoco import mujoco
+from polhode.importers.inventory import NotCarried
+from polhode.importers.loads import JointRecord
+from polhode.importers.mechanism import Mechanism, lumped
+from polhode.model.bodies import Body
+from polhode.model.elements import Pose, Poses, Twist, Twists
+from polhode.model.model import Model
+from polhode.model.observed import AbstractMultibody
+from polhode.problems.base import Observable, Problem
+from polhode.spaces import quaternions
+from polhode.systems.base import State
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ImportedModel:
+    """What `load_model` makes of a file.
+
+    - `name`: of the robot or model in the file, otherwise that of the file.
+    - `model`: the `Model`; add forces, controllers or further bodies to it before `problem` or `assemble`.
+    - `links`: name of every link or body of the file → the body that carries it, with fixed joints lumped; links that
+      don't move are the ground.
+    - `joints`: name → `JointRecord`, all joints of the file.
+    - `not_carried`: what the file holds that the model doesn't, each with the reason.
+    - `parameters`: what the file was read with.
+    - `timestep`: step size named in the file, otherwise MuJoCo's 0.002.
+    """
+
+    name: str
+    model: Model
+    links: Mapping[str, Body]
+    joints: Mapping[str, JointRecord]
+    not_carried: list[NotCarried]
+    parameters: Mapping[str, Any]
+    timestep: float
+
+    def problem(self, formulation: str = "minimal", t1: float = 2.0) -> Problem:
+        """A complete problem: consistent initial state, outputs, recommended integrator and step.
+
+        Loops that the initial joint positions leave open are closed by moving the bodies to the nearest positions
+        that fit. Constraints that follow from others are left out, with the least multipliers.
+
+        `formulation`: joint coordinates by default; bodies behind joints that can't carry a tree are constrained.
+        Outputs: `joint_positions` and `joint_velocities` of all joints with a scalar coordinate, in the order of the
+        file, angles in (-π, π]; `positions` (n, 3) of the centres of mass and `quaternions` (n, 4) of the bodies in
+        the order of `model.bodies`.
+        """
+        system, state0 = self.model.assemble(formulation, repair=True, redundant="minimum-norm")
+        constrained = system.m > 0
+        return Problem(
+            name=self.name,
+            system=system,
+            state0=state0,
+            t_span=(0.0, t1),
+            parameters={**self.parameters, "formulation": formulation},
+            doc=f"Read from {self.parameters['path']}.",
+            outputs=_outputs(system, self),
+            invariants=system.invariants(),
+            reference={},
+            integrator="generalized-alpha" if constrained else "rkmk4",
+            h=min(self.timestep, t1),
+        )
+
+
+def load(
+    path: str | Path,
+    *,
+    positions: Mapping[str, Any] | None = None,
+    velocities: Mapping[str, Any] | None = None,
+    keyframe: str | int | None = None,
+    floating: bool = False,
+    check_inertia: bool = True,
+) -> ImportedModel:
+    """See `polhode.load_model`."""
+    path = Path(path)
+    root = reading.parsed(path)
+    compiled = reading.compiled(path, root, floating)
+    start = reading.initial(compiled, keyframe, positions or {}, velocities or {})
+    try:
+        mechanism = lumped(start, check_inertia)
+        records = _join(mechanism)
+        lost = inventory.of_urdf(root) if root.tag == "robot" else []
+        lost += loops.add_equalities(mechanism, records)
+        lost += loads.add_passive(mechanism, records) + loads.add_actuators(mechanism, records)
+        lost += inventory.of_compiled(start)
+    except ValueError as error:
+        raise ValueError(f"`{path}`: {error}") from error
+    given = {
+        "path": str(path),
+        "positions": dict(positions or {}),
+        "velocities": dict(velocities or {}),
+        "keyframe": keyframe,
+        "floating": floating,
+    }
+    kinds = mujoco.mjtObj
+    links = {start.name(kinds.mjOBJ_BODY, i): mechanism.body(i) for i in range(compiled.nbody)}
+    return ImportedModel(
+        name=root.get("name") or root.get("model") or path.stem,
+        model=mechanism.model,
+        links=links,
+        joints={record.name: record for record in records},
+        not_carried=sorted(lost, key=lambda item: not item.changes_motion),
+        parameters=given,
+        timestep=float(compiled.opt.timestep),
+    )
+
+
+def _join(mechanism: Mechanism) -> list[JointRecord]:
+    """Adds the joints of all bodies; returns a record of each joint of the file."""
+    start = mechanism.start
+    records: list[JointRecord] = []
+    for body in mechanism.carriers:
+        if body == 0:
+            continue
+        stack = stacks.read(mechanism, body)
+        names = [start.name(mujoco.mjtObj.mjOBJ_JOINT, j) for j in stack.numbers]
+        joined = stacks.joined(stack, mechanism.free_name(" + ".join(names), "joint"))
+        if joined.part is not None:
+            mechanism.model.add(joined.part)
+        records += [
+            JointRecord(j, name, kind, (stack.parent, stack.child), joined.coordinates.get(j))
+            for j, name, kind in zip(stack.numbers, names, stack.kinds, strict=True)
+        ]
+    return records
+
+
+def _outputs(system: AbstractMultibody, imported: ImportedModel) -> dict[str, Observable]:
+    measured = [record for record in imported.joints.values() if record.coordinate is not None]
+    rigid = [body for body in imported.model.bodies if body.kind == "rigid"]
+
+    def ends(state: State, record: JointRecord) -> tuple[Poses, Twists]:
+        q, v = state
+        ground, still = Pose(jnp.zeros(3), jnp.eye(3)), Twist(jnp.zeros(3), jnp.zeros(3))
+        moving = [body.kind != "ground" for body in record.bodies]
+        poses = (system.pose(q, b) if moves else ground for b, moves in zip(record.bodies, moving, strict=True))
+        twists = (system.twist(q, v, b) if moves else still for b, moves in zip(record.bodies, moving, strict=True))
+        return tuple(poses), tuple(twists)
+
+    def each(read: Callable[[Any, Poses, Twists], Array]) -> Observable:
+        return lambda t, state: jnp.stack([read(record.coordinate, *ends(state, record)) for record in measured])
+
+    found: dict[str, Observable] = {}
+    if measured:
+        found["joint_positions"] = each(lambda s, poses, twists: s.difference(poses, 0.0))
+        found["joint_velocities"] = each(lambda s, poses, twists: s.rate(poses, twists))
+    found["positions"] = lambda t, state: jnp.stack([system.pose(state[0], body).x for body in rigid])
+    found["quaternions"] = lambda t, state: jnp.stack(
+        [quaternions.from_matrix(system.pose(state[0], body).R) for body in rigid]
+    )
+    return found

@@ -1,0 +1,118 @@
+"""Equality constraints of MuJoCo as exact constraints."""
+
+from __future__ import annotations
+
+import fractions
+
+import jax.numpy as jnp
+import numpy as np
+
+from polhode.importers._mujoco import mujoco
+from polhode.importers.elements import Coupling, ImportedJoint
+from polhode.importers.inventory import NotCarried
+from polhode.importers.loads import JointRecord
+from polhode.importers.mechanism import Frame, Mechanism
+from polhode.joints._elements import FrameConstraint
+from polhode.spaces import quaternions
+
+_EQ = mujoco.mjtEq
+_LARGEST_FACTOR = 60
+"""Largest whole number that is tried to make the ratio of two coupled angles whole."""
+
+
+def add_equalities(mechanism: Mechanism, records: list[JointRecord]) -> list[NotCarried]:
+    """Connect, weld and joint equalities; returns what could not be carried over."""
+    m, start = mechanism.start.compiled, mechanism.start
+    if m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_EQUALITY:
+        return []
+    lost: list[NotCarried] = []
+    for i in range(m.neq):
+        name = start.name(mujoco.mjtObj.mjOBJ_EQUALITY, i)
+        kind = _EQ(int(m.eq_type[i]))
+        if not start.data.eq_active[i]:
+            lost.append(NotCarried("inactive equality", (name,), "it is switched off in the file", False))
+        elif kind in (_EQ.mjEQ_CONNECT, _EQ.mjEQ_WELD):
+            _add_loop(mechanism, i, name, rigid=kind == _EQ.mjEQ_WELD)
+        elif kind == _EQ.mjEQ_JOINT:
+            why = _add_coupling(mechanism, records, i, name)
+            lost += [NotCarried("joint equality", (name,), why)] if why else []
+        else:
+            why = "only connect, weld and joint equalities are carried"
+            lost.append(NotCarried(f"{kind.name.removeprefix('mjEQ_').lower()} equality", (name,), why))
+    return lost
+
+
+def _add_loop(mechanism: Mechanism, i: int, name: str, rigid: bool) -> None:
+    """Two frames, one a body, that share their origin and, if rigid, their directions."""
+    numbers, frames = _ends(mechanism, i, rigid)
+    first, second = (mechanism.body(number) for number in numbers)
+    if first is second:
+        return
+    (p0, R0), (p1, R1) = frames
+    s0, s1 = mechanism.local(numbers[0], p0), mechanism.local(numbers[1], p1)
+    a, b = np.zeros((0, 3)), np.zeros((0, 3))
+    if rigid:
+        a = np.stack([mechanism.direction(numbers[0], R0[:, k]) for k in (1, 2, 0)])
+        b = np.stack([mechanism.direction(numbers[1], R1[:, k]) for k in (2, 0, 1)])
+    arrays = (s0, s1, np.zeros((0, 3)), a, b)
+    mechanism.model.add(
+        ImportedJoint(
+            (first, second),
+            FrameConstraint(*map(jnp.asarray, arrays), pinned=True),
+            mechanism.free_name(name, "equality"),
+        )
+    )
+
+
+def _ends(mechanism: Mechanism, i: int, rigid: bool) -> tuple[list[int], list[Frame]]:
+    """Numbers of the two MuJoCo bodies, and the frames on them that are to coincide, in the inertial frame."""
+    start = mechanism.start
+    m, data = start.compiled, start.data
+    objects = [int(m.eq_obj1id[i]), int(m.eq_obj2id[i])]
+    if m.eq_objtype[i] == mujoco.mjtObj.mjOBJ_SITE:
+        frames = [Frame(data.site_xpos[s].copy(), data.site_xmat[s].reshape(3, 3).copy()) for s in objects]
+        return [int(m.site_bodyid[s]) for s in objects], frames
+    first, second = (start.pose(body) for body in objects)
+    numbers = m.eq_data[i]
+    if not rigid:
+        return objects, [
+            Frame(p.x + p.R @ s, p.R) for p, s in zip((first, second), (numbers[:3], numbers[3:6]), strict=True)
+        ]
+    # The pose of the second body relative to the first.
+    turned = np.asarray(quaternions.to_matrix(jnp.asarray(numbers[6:10] / np.linalg.norm(numbers[6:10]))))
+    return objects, [Frame(first.x + first.R @ numbers[3:6], first.R @ turned), second]
+
+
+def _add_coupling(mechanism: Mechanism, records: list[JointRecord], i: int, name: str) -> str:
+    """One joint coordinate as a polynomial of another; returns why not, or nothing."""
+    m = mechanism.start.compiled
+    by_number = {r.number: r for r in records}
+    numbers = [int(m.eq_obj1id[i]), int(m.eq_obj2id[i])]
+    coefficients = np.array(m.eq_data[i, :5])
+    driven = by_number[numbers[0]]
+    driver = by_number[numbers[1]] if numbers[1] >= 0 else driven
+    if numbers[1] < 0:
+        coefficients[1:] = 0
+    y, x = driven.coordinate, driver.coordinate
+    if y is None or x is None:
+        return "one of its joints is no hinge or slide with a coordinate of its own"
+    zeros = [float(m.qpos0[m.jnt_qposadr[number]]) for number in (driven.number, driver.number)]
+    bodies = (*driven.bodies, *driver.bodies)
+    angles = tuple(m.jnt_type[r.number] == mujoco.mjtJoint.mjJNT_HINGE for r in (driven, driver))
+    if angles == (False, True):
+        if np.any(coefficients[2:]) or not coefficients[1]:
+            return "a slide that follows a hinge must do so in proportion"
+        y, x, bodies, zeros = x, y, bodies[2:] + bodies[:2], zeros[::-1]
+        coefficients = np.array([-coefficients[0] / coefficients[1], 1 / coefficients[1], 0, 0, 0])
+        angles = (True, False)
+    factor = None if not angles[0] else 1
+    if angles == (True, True):
+        if np.any(coefficients[2:]):
+            return "angles repeat after a turn, so that one can follow another only in proportion"
+        ratio = fractions.Fraction(float(coefficients[1])).limit_denominator(_LARGEST_FACTOR)
+        if abs(float(ratio) - coefficients[1]) > 1e-12:
+            return f"the ratio {coefficients[1]:g} of the angles has no denominator up to {_LARGEST_FACTOR}"
+        factor = ratio.denominator
+    element = Coupling(y, x, jnp.asarray(zeros), jnp.asarray(coefficients), factor)
+    mechanism.model.add(ImportedJoint(bodies, element, mechanism.free_name(name, "equality")))
+    return ""

@@ -1,0 +1,126 @@
+"""Model files, compiled by MuJoCo and set to their initial positions and velocities."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+
+from polhode.importers._mujoco import mujoco
+from polhode.importers.mechanism import Start
+
+_SUFFIXES = (".urdf", ".xml", ".mjcf")
+
+
+def parsed(path: Path) -> ElementTree.Element:
+    """The root of an XML file: `robot` of URDF or `mujoco` of MJCF. Raises ValueError for anything else."""
+    if path.suffix.lower() == ".xacro":
+        raise ValueError(f"`{path}` is a macro file; expand it first: xacro {path.name} > {path.stem}.urdf")
+    if path.suffix.lower() not in _SUFFIXES:
+        raise ValueError(f"`{path}` is no model file that can be read; known endings: {', '.join(_SUFFIXES)}.")
+    if not path.is_file():
+        raise ValueError(f"There is no file `{path}`.")
+    try:
+        root = ElementTree.parse(path).getroot()
+    except (ElementTree.ParseError, UnicodeDecodeError) as error:
+        raise ValueError(f"`{path}` is not well-formed XML: {error}.") from error
+    if root.tag not in ("robot", "mujoco"):
+        raise ValueError(f"`{path}` has the root <{root.tag}>; <robot> (URDF) and <mujoco> (MJCF) can be read.")
+    return root
+
+
+def compiled(path: Path, root: ElementTree.Element, floating: bool) -> Any:
+    """The `mujoco.MjModel` of a file. Raises ValueError with MuJoCo's message, and a remedy where there is one."""
+    try:
+        spec = mujoco.MjSpec.from_file(str(path))
+        if root.tag == "robot":
+            _prepare_urdf(spec, floating)
+        elif floating:
+            raise ValueError("`floating` is for URDF, which can't say it; in MJCF give the body a <freejoint/>.")
+        return spec.compile()
+    except ValueError as error:
+        raise ValueError(_explained(path, " ".join(str(error).split()))) from error
+
+
+def _prepare_urdf(spec: Any, floating: bool) -> None:
+    """Inertias as written, links without one massless, all links kept by name, and no shapes that need files."""
+    for geom in list(spec.geoms):
+        spec.delete(geom)
+    for mesh in list(spec.meshes):
+        spec.delete(mesh)
+    spec.compiler.fusestatic = False
+    spec.compiler.inertiafromgeom = mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_FALSE
+    if floating:
+        spec.worldbody.first_body().add_freejoint(name="floating base")
+
+
+def _explained(path: Path, message: str) -> str:
+    body = re.search(r"Element name '([^']*)'", message)
+    if "mass and inertia of moving bodies" in message and body:
+        return (
+            f"`{path}`: `{body[1]}` moves but has no mass or no inertia, alone and with all that is fixed to it. Give "
+            "it a mass and an inertia, or make its joint a fixed one."
+        )
+    if "A + B >= C" in message:
+        message += " Correct the inertia, or read the file with check_inertia=False."
+    return f"`{path}` can't be read: {message}"
+
+
+def initial(
+    model: Any,
+    keyframe: str | int | None,
+    positions: Mapping[str, Any],
+    velocities: Mapping[str, Any],
+) -> Start:
+    """A compiled model at a keyframe, or its defaults, with some joints set otherwise."""
+    data = mujoco.MjData(model)
+    if keyframe is not None:
+        mujoco.mj_resetDataKeyframe(model, data, _keyframe(model, keyframe))
+    for name, value in positions.items():
+        joint = _joint(model, name)
+        _assign(data.qpos, model.jnt_qposadr[joint], (7, 4, 1, 1)[model.jnt_type[joint]], name, "position", value)
+    for name, value in velocities.items():
+        joint = _joint(model, name)
+        _assign(data.qvel, model.jnt_dofadr[joint], (6, 3, 1, 1)[model.jnt_type[joint]], name, "velocity", value)
+    mujoco.mj_normalizeQuat(model, data.qpos)
+    mujoco.mj_kinematics(model, data)
+    mujoco.mj_comPos(model, data)
+    mujoco.mj_comVel(model, data)
+    return Start(model, data)
+
+
+def _assign(values: np.ndarray, at: int, size: int, name: str, what: str, value: Any) -> None:
+    try:
+        given = np.atleast_1d(np.asarray(value, dtype=float))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"The {what} of joint `{name}` must be numeric, got {value!r}.") from error
+    if given.shape != (size,) or not np.isfinite(given).all():
+        raise ValueError(f"The {what} of joint `{name}` takes {size} finite number(s), got {value!r}.")
+    if what == "position" and size > 1 and not np.linalg.norm(given[-4:]) > 0:
+        raise ValueError(f"The position of joint `{name}` ends in a quaternion (w, x, y, z), which can't be zero.")
+    values[at : at + size] = given
+
+
+def _joint(model: Any, name: str) -> int:
+    return _number(model, mujoco.mjtObj.mjOBJ_JOINT, model.njnt, name, "joint")
+
+
+def _keyframe(model: Any, key: str | int) -> int:
+    if isinstance(key, int) and 0 <= key < model.nkey:
+        return key
+    return _number(model, mujoco.mjtObj.mjOBJ_KEY, model.nkey, str(key), "keyframe")
+
+
+def _number(model: Any, kind: Any, count: int, name: str, what: str) -> int:
+    names: Sequence[str] = [mujoco.mj_id2name(model, kind, i) or f"{what}-{i}" for i in range(count)]
+    if name in names:
+        return names.index(name)
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f" Did you mean `{near[0]}`?" if near else ""
+    known = f"Known: {', '.join(names)}." if names else "It has none."
+    raise ValueError(f"The file has no {what} `{name}`.{hint} {known}")
