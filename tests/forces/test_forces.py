@@ -1,0 +1,204 @@
+"""Forces: power, action and reaction, tangents, singular places, controllers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import Array
+
+import polhode as ph
+from polhode.model.elements import Pose, Poses, Twist, Twists, rates
+
+F, J = ph.forces, ph.joints
+T = jnp.asarray(0.7)
+
+
+def quick(function: Any, *arguments: Any) -> Any:
+    """Compiled with as little effort as possible, for programs that run once."""
+    return jax.jit(function).lower(*arguments).compile({"xla_backend_optimization_level": 0})(*arguments)
+
+
+class Sine(eqx.Module):
+    """A target with numbers that JAX sees."""
+
+    amplitude: Array
+    frequency: float = 2.0
+
+    def __call__(self, t: Array) -> Array:
+        return self.amplitude * jnp.sin(self.frequency * t)
+
+
+def hinge(a: Any, b: Any) -> Any:
+    return J.Revolute(a, b, (0.5, 0.2, 0), (1, 2, 3))
+
+
+def slider(a: Any, b: Any) -> Any:
+    return J.Prismatic(a, b, (1, 2, 3), (0.5, 0.2, 0))
+
+
+P0, P1 = (0.3, -0.1, 0.2), (1.1, 0.5, -0.3)
+PAIRS: dict[str, Callable[[Any, Any], Any]] = {
+    "spring": lambda a, b: F.SpringDamper(a, b, P0, P1, 3.0, length=0.4),
+    "spring-damper": lambda a, b: F.SpringDamper(a, b, P0, P1, 3.0, 0.7),
+    "torsional spring": lambda a, b: F.TorsionalSpringDamper(a, b, (1, 2, 3), 2.0, angle=0.4),
+    "torsional spring-damper": lambda a, b: F.TorsionalSpringDamper(a, b, (1, 2, 3), 2.0, 0.3),
+    "springs along axes": lambda a, b: F.Bushing(a, b, P0, (1.0, 2.0, 3.0)),
+    "bushing": lambda a, b: F.Bushing(a, b, P0, (1.0, 2.0, 3.0), rotational_stiffness=(3.0, 2.0, 1.0)),
+    "damped bushing": lambda a, b: F.Bushing(a, b, P0, 1.0, 0.2, (3.0, 2.0, 1.0), (0.3, 0.2, 0.1)),
+    "PD on a hinge": lambda a, b: F.PD(hinge(a, b), 3.0, 0.5, Sine(jnp.asarray(1.5))),
+    "PD on a slider": lambda a, b: F.PD(slider(a, b), 3.0, 0.5, lambda t: t * t),
+    "potential": lambda a, b: F.Potential((a, b), lambda t, p: jnp.sum((p[0].x - p[1].x) ** 2) ** 2),
+    "load": lambda a, b: F.Load((a, b), lambda t, p, w: [(jnp.zeros(3), w[1].u), (jnp.zeros(3), -w[1].u)]),
+}
+
+
+def bodies() -> tuple[ph.Model, Any, Any]:
+    model = ph.Model()
+    a = model.add_body(mass=1, inertia=(1, 1.5, 2), position=P0, rotation=ph.rotation_vector((0.2, 0.1, -0.4)))
+    b = model.add_body(mass=2, inertia=(2, 1.5, 1), position=P1, rotation=ph.rotation_vector((-0.3, 0.5, 0.2)))
+    return model, a, b
+
+
+def somewhere(seed: int) -> tuple[Poses, Twists]:
+    rng = np.random.default_rng(seed)
+    poses = tuple(
+        Pose(jnp.asarray(rng.normal(size=3)), ph.rotation_vector(tuple(0.6 * rng.normal(size=3)))) for _ in range(2)
+    )
+    return poses, tuple(Twist(jnp.asarray(rng.normal(size=3)), jnp.asarray(rng.normal(size=3))) for _ in range(2))
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_action_is_reaction_and_power_comes_from_the_store(name: str) -> None:
+    _, a, b = bodies()
+    element = PAIRS[name](a, b).place((Pose(a.x, a.R), Pose(b.x, b.R)))
+
+    def measured(poses: Poses, twists: Twists) -> Any:
+        wrenches = element.wrenches(T, poses, twists)
+        power = sum(w.torque @ m.omega + w.force @ m.u for w, m in zip(wrenches, twists, strict=True))
+        force = wrenches[0].force + wrenches[1].force
+        moment = sum(jnp.cross(p.x, w.force) + p.R @ w.torque for w, p in zip(wrenches, poses, strict=True))
+        stored = jax.jvp(lambda p: element.potential(T, p), (poses,), (rates(poses, twists),))[1]
+        return power, force, moment, stored
+
+    power, force, moment, stored = quick(measured, *somewhere(4))
+    np.testing.assert_allclose(force, 0, atol=1e-14)
+    if name != "load":
+        np.testing.assert_allclose(moment, 0, atol=2e-14)
+    if element.conservative:
+        assert abs(float(power + stored)) < 2e-14 * max(1, abs(float(power)))
+        assert abs(float(power)) > 1e-3
+    elif "PD" not in name and name != "load":
+        assert float(power + stored) < 0
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_touching_frames_and_tiny_motions_have_finite_derivatives(name: str) -> None:
+    _, a, b = bodies()
+    element = PAIRS[name](a, b).place((Pose(a.x, a.R), Pose(b.x, b.R)))
+
+    def all_slopes(x: Array) -> Any:
+        def loads(x: Array) -> Any:
+            poses = tuple(Pose(x[6 * k : 6 * k + 3], ph.rotation_vector(x[6 * k + 3 : 6 * k + 6])) for k in range(2))
+            twists = tuple(Twist(x[12:15], x[15:18]) for _ in range(2))
+            return element.wrenches(T, poses, twists), element.potential(T, poses)
+
+        return loads(x), jax.jacfwd(loads)(x), jax.grad(lambda x: loads(x)[1])(x)
+
+    run = jax.jit(all_slopes).lower(jnp.zeros(18)).compile({"xla_backend_optimization_level": 0})
+    for size in (0.0, 1e-300, 1e-160, 1e-12, 1e-8):
+        assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(run(jnp.full(18, size))))
+
+
+def test_a_spring_without_length_is_smooth_where_its_ends_meet() -> None:
+    _, a, b = bodies()
+    element = F.SpringDamper(a, b, P0, P0, 3.0).place((Pose(a.x, a.R), Pose(b.x, b.R)))
+    meeting = (Pose(element.s0 * 0, jnp.eye(3)), Pose(element.s0 - element.s1, jnp.eye(3)))
+    twists = somewhere(1)[1]
+    pull = lambda d: element.wrenches(T, (meeting[0], meeting[1]._replace(x=meeting[1].x + d)), twists)[0].force  # noqa: E731
+    np.testing.assert_allclose(jax.jacfwd(pull)(jnp.zeros(3)), 3.0 * np.eye(3), atol=1e-15)
+
+
+def test_dead_forces_store_energy_and_others_do_not() -> None:
+    model, a, _ = bodies()
+    model.add(F.PointForce(a, (1, 2, 3), (1, 1, 1)))
+    system, (q, v) = model.assemble("SE3")
+    assert system.conservative
+    v = v.at[:6].set(jnp.arange(6.0))
+    power = quick(lambda v: v @ system.force(T, q, v), v)
+    stored = quick(lambda s: jax.jvp(lambda s: system.potential_energy(T, system.flow(q, v, s)), (s,), (1.0,))[1], 0.0)
+    assert float(power) == pytest.approx(-float(stored), rel=1e-13)
+    model.add(F.PointForce(a, lambda t: jnp.stack((t, t, t))))
+    assert not model.assemble("SE3")[0].conservative
+
+
+def test_forces_and_torques_of_time_act_in_their_frames() -> None:
+    _, a, _ = bodies()
+    start = (Pose(a.x, a.R),)
+    poses = (somewhere(2)[0][0],)
+    value = lambda t: jnp.stack((t, t * t, 1.0 + t))  # noqa: E731
+    R, x = poses[0].R, poses[0].x
+    s = a.R.T @ (jnp.asarray(P1) - a.x)
+    rest = (Twist(jnp.zeros(3), jnp.zeros(3)),)
+    for frame, turned in (("inertial", value(T)), ("body", R @ value(T))):
+        (load,) = F.PointForce(a, value, P1, frame=frame).place(start).wrenches(T, poses, rest)
+        np.testing.assert_allclose(load.force, turned, atol=1e-15)
+        np.testing.assert_allclose(R @ load.torque, jnp.cross(R @ s, turned), atol=1e-14)
+        (load,) = F.Torque(a, value, frame=frame).place(start).wrenches(T, poses, rest)
+        np.testing.assert_allclose(R @ load.torque, turned, atol=1e-15)
+        assert not load.force.any()
+    assert x.shape == (3,)
+
+
+def controlled(controller: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
+    """A free body with a controller of its angle about z, and a constant torque against it."""
+    model = ph.Model()
+    body = model.add_body(mass=1.0, inertia=(1.0, 1.0, 1.0))
+    joint = J.Revolute(model.ground, body, (0, 0, 0), (0, 0, 1))
+    model.add(controller(joint))
+    model.add(F.Torque(body, (0, 0, 0.5), frame="body"))
+    system, state = model.assemble("SO3xR3")
+    return system, state, joint
+
+
+@pytest.mark.parametrize(
+    ("controller", "error"),
+    [
+        (lambda joint: F.PD(joint, 50.0, 15.0, target=2.0), 0.5 / 50),
+        (lambda joint: F.PID(joint, 50.0, 60.0, 15.0, target=2.0), 0.0),
+        (lambda joint: F.PID(joint, 50.0, 60.0, 15.0, target=lambda t: 7.0 * t), 0.0),
+    ],
+)
+def test_controllers_hold_their_target(controller: Any, error: float) -> None:
+    system, state, joint = controlled(controller)
+    run = ph.simulate(system, "rkmk4", h=0.02, t1=10.0, state0=state, save_every=None)
+    end = jax.tree.map(lambda a: a[-1], run.state)
+    target = 70.0 if callable(controller(joint).target) else 2.0
+    reached = float(joint.coordinate().difference(joint._poses(system, end), target))
+    assert reached == pytest.approx(error, abs=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda m, a, b: F.SpringDamper(a, a, P0, P1, 1.0), "with itself"),
+        (lambda m, a, b: F.SpringDamper(a, b, P0, P1, "soft"), "`stiffness` must be numeric"),
+        (lambda m, a, b: F.Bushing(a, b, P0, np.arange(9).reshape(3, 3)), "must be symmetric"),
+        (lambda m, a, b: F.Torque(m.add_point(mass=1, position=P0), (0, 0, 1)), "needs the rotation"),
+        (lambda m, a, b: F.PointForce(a, (0, 0, 1), frame="local"), "`frame` must be one of"),
+        (lambda m, a, b: F.PointForce(a, lambda t: t), "must return an array of shape"),
+        (lambda m, a, b: F.PD(J.Spherical(a, b, P0), 1.0, 1.0), "no relative coordinate"),
+        (lambda m, a, b: F.PD(J.Cylindrical(a, b, P0, P1), 1.0, 1.0), "name one of them"),
+        (lambda m, a, b: F.Potential((a, b), lambda t, p: t * p[0].x[0]), "time_dependent=True"),
+        (lambda m, a, b: F.Potential((a, a), lambda t, p: p[0].x[0]), "twice"),
+        (lambda m, a, b: F.Load((a, b), lambda t, p, w: [(p[0].x, p[0].x)]), "for each of 2 bodies"),
+    ],
+)
+def test_what_makes_no_sense_is_said_at_once(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make(*bodies())
