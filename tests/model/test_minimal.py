@@ -12,6 +12,7 @@ from jaxtyping import Array
 
 import polhode as ph
 from polhode.linalg.blocks import to_dense
+from polhode.model.minimal import TreeSystem
 
 INERTIA = np.array([[0.3, 0.02, -0.03], [0.02, 0.5, 0.04], [-0.03, 0.04, 0.6]])
 
@@ -118,6 +119,7 @@ def test_a_pendulum_in_joint_coordinates_is_the_pendulum_of_the_textbook():
     angle, rate = run.state[0][0][-1, 0], run.state[1][-1, 0]
     np.testing.assert_allclose(0.5 * inertia * rate**2, moment * np.sin(angle), rtol=1e-9)
     assert abs(rate) > 1
+    assert isinstance(system, TreeSystem)
     np.testing.assert_allclose(system.coordinates(q, "hinge"), [0.0])
 
 
@@ -128,7 +130,7 @@ def controlled() -> ph.Model:
     z = np.array([0.0, 0.6, 0.8])
     first = make.hang(make.model.ground, "Revolute", spin=1.3 * z, axis=z)
     second = make.hang(first, "Universal", spin=(0.8, 0, -0.5), first_axis=(1, 0, 0), second_axis=(0, 0, 1))
-    hinge = make.model.parts[0][1]
+    hinge: Any = make.model.parts[0][1]
     make.model.add(ph.forces.PD(hinge, proportional=40.0, derivative=3.0, target=0.2))
     make.model.add(
         ph.forces.SpringDamper(
@@ -188,5 +190,5 @@ def test_bodies_with_coordinates_of_their_own_are_refused():
         model.assemble("minimal")
 
 
-def _flat(tree: Any) -> Array:
+def _flat(tree: Any) -> np.ndarray:
     return np.concatenate([np.reshape(leaf, -1) for leaf in jax.tree.leaves(tree)])
