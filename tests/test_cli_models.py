@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from polhode.cli import app
+
+PENDULUM = """<mujoco model="pendulum"><worldbody><body name="bob"><joint name="pivot" axis="0 1 0" limited="true"
+range="-90 90"/><geom type="capsule" fromto="0 0 0 0 0 -1" size="0.02"/></body></worldbody></mujoco>"""
+
+
+@pytest.fixture
+def pendulum(tmp_path):
+    path = tmp_path / "pendulum.xml"
+    path.write_text(PENDULUM)
+    return path
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+
+
+def test_a_model_file_runs_with_joints_set(pendulum):
+    result = call("run", pendulum, "--set", "pivot=0.5", "--set", "pivot.velocity=-1", "--t1", "0.1", "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert (found["problem"], found["integrator"], found["steps"]) == ("pendulum", "rkmk4", 50)
+    assert (found["joints"], found["bodies"]) == (["pivot"], ["bob"])
+    assert found["parameters"]["positions"] == {"pivot": 0.5}
+    assert found["invariants"]["energy"] < 1e-8
+    assert {"joint limits", "shapes"} <= {item["what"] for item in found["not_carried"]}
+    # θ ≈ 0.5 - t - (3g/4l) sin(0.5) t² to second order in the time.
+    assert found["final"]["joint_positions"][0] == pytest.approx(0.5 - 0.1 - 7.36 * 0.479 * 0.01, abs=6e-3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nothing.urdf"], "There is no file"),
+        (["{pendulum}", "--set", "pivt=1"], "Did you mean `pivot`?"),
+        (["{pendulum}", "--set", "floating=perhaps"], "true or false"),
+        (["{pendulum}", "--set", "floating=true"], "<freejoint/>"),
+    ],
+)
+def test_wrong_model_files_and_settings_are_wrong_usage(pendulum, arguments, said):
+    result = call("run", *(a.format(pendulum=pendulum) for a in arguments))
+    assert result.exit_code == 2
+    assert said in " ".join(result.stderr.split())
+    assert result.stdout == ""
