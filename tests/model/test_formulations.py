@@ -24,6 +24,7 @@ from polhode.systems.mechanical import AbstractMechanical
 FEW = ("SO3xR3", "rotation-vector|xR3", "euler-angles", "euler-angles-kinematic", "euler-parameters")
 NAMES = tuple(n if n in FEW else pytest.param(n, marks=pytest.mark.long) for n in formulations.FORMULATIONS)
 BODIES = ("upper", "lower", "free")
+EFFORT: Any = {"xla_backend_optimization_level": 0}
 INERTIA = np.array([[0.3, 0.02, -0.03], [0.02, 0.5, 0.04], [-0.03, 0.04, 0.6]])
 
 
@@ -31,7 +32,7 @@ def quick(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compiled with as little effort as possible, for programs that run once."""
 
     def run(*arguments: Any) -> Any:
-        return jax.jit(function).lower(*arguments).compile({"xla_backend_optimization_level": 0})(*arguments)
+        return jax.jit(function).lower(*arguments).compile(EFFORT)(*arguments)
 
     return run
 

@@ -14,6 +14,7 @@ import polhode as ph
 from polhode.linalg.blocks import to_dense
 from polhode.model.minimal import TreeSystem
 
+EFFORT: Any = {"xla_backend_optimization_level": 0}
 INERTIA = np.array([[0.3, 0.02, -0.03], [0.02, 0.5, 0.04], [-0.03, 0.04, 0.6]])
 
 
@@ -89,7 +90,7 @@ def describe(assembled: Any, names: tuple[str, ...]) -> Any:
         return {"pose": at, "rate": rate, "twist": twist, "acceleration": acceleration, "energy": energies}, M
 
     system, (q, v) = assembled
-    program = jax.jit(evaluate).lower(system, q, v).compile({"xla_backend_optimization_level": 0})
+    program = jax.jit(evaluate).lower(system, q, v).compile(EFFORT)
     return jax.tree.map(np.asarray, program(system, q, v))
 
 
@@ -113,8 +114,8 @@ def test_a_pendulum_in_joint_coordinates_is_the_pendulum_of_the_textbook():
     model.add(ph.joints.Revolute(model.ground, rod, point=(0, 0, 0), axis=(0, 1, 0), name="hinge"))
     system, (q, v) = model.assemble("minimal")
     inertia, moment = 0.2 + 2 * 0.25, 2 * 9.81 * 0.5
-    np.testing.assert_allclose(to_dense(system.mass(0.0, q), (1, 1)), [[inertia]], rtol=1e-14)
-    np.testing.assert_allclose(system.force(0.0, (jnp.array([0.4]),), v), [moment * np.cos(0.4)], rtol=1e-14)
+    np.testing.assert_allclose(to_dense(system.mass(jnp.zeros(()), q), (1, 1)), [[inertia]], rtol=1e-14)
+    np.testing.assert_allclose(system.force(jnp.zeros(()), (jnp.array([0.4]),), v), [moment * np.cos(0.4)], rtol=1e-14)
     run = ph.simulate(system, "rkmk4", h=1e-3, t1=0.4, state0=(q, v), save_every=None)
     angle, rate = run.state[0][0][-1, 0], run.state[1][-1, 0]
     np.testing.assert_allclose(0.5 * inertia * rate**2, moment * np.sin(angle), rtol=1e-9)
