@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from polhode.linalg.rank import minimum_norm, redundancy
+from polhode.linalg.rank import redundancy
 
 RNG = np.random.default_rng(2)
 
@@ -49,20 +49,6 @@ def test_zero_rows_and_equal_rows_within_a_group():
     found = redundancy(B, {"nothing": [0], "twice": [1, 2]})
     assert found.rank == 1
     assert found.groups == {"nothing": (), "twice": ()}
-
-
-def test_minimum_norm_keeps_forces():
-    B = RNG.normal(size=(5, 7))
-    B[3], B[4] = B[0], 2 * B[1] - B[2]
-    rows = redundancy(B, {"all": range(5)}).independent
-    multipliers = RNG.normal(size=(2, 3))
-    found = minimum_norm(B, rows, multipliers)
-    np.testing.assert_allclose(found @ B, multipliers @ B[rows], atol=1e-13)
-    spread = np.zeros((2, 5))
-    spread[:, rows] = multipliers
-    assert (np.linalg.norm(found, axis=1) < np.linalg.norm(spread, axis=1)).all()
-    # The part of the multipliers without force is gone.
-    np.testing.assert_allclose(found @ np.linalg.svd(B)[0][:, 3:], 0, atol=1e-13)
 
 
 def test_wrong_arguments_are_explained():

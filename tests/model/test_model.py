@@ -157,7 +157,7 @@ def test_parts_must_belong_to_the_model():
 def test_names_are_found_or_suggested():
     model = mixed()
     assert model.body("second").mass == 1.0
-    with pytest.raises(ValueError, match="secnd.*second"):
+    with pytest.raises(ValueError, match=r"secnd.*second"):
         model.body("secnd")
     system, (q, _) = model.assemble()
     with pytest.raises(ValueError, match="no body `third`"):

@@ -60,17 +60,6 @@ def redundancy(B: np.ndarray, groups: Mapping[str, Sequence[int]], tolerance: fl
     return Redundancy(len(kept), independent, dependent, _sources(scaled, independent, dependent, groups, tolerance))
 
 
-def minimum_norm(B: np.ndarray, rows: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
-    """Multipliers of all rows of B with the least norm that give the same forces Bᵀλ as those of independent `rows`.
-
-    **Arguments:**
-
-    - `B`: shape (m, n). - `rows`: k row numbers. - `multipliers`: shape (…, k); the result has shape (…, m).
-    """
-    forces = multipliers @ B[rows]
-    return forces @ np.linalg.pinv(B, rcond=RANK_TOLERANCE)
-
-
 def _scaled(B: np.ndarray) -> np.ndarray:
     columns = np.abs(B).max(axis=0, initial=0.0)
     scaled = B / np.where(columns > 0, columns, 1.0)

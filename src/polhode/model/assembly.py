@@ -94,11 +94,10 @@ def _dependent(
     system: MultibodySystem | TreeSystem, t: float, state: State, refuse: bool
 ) -> dict[str, tuple[int, ...]]:
     """Components of joints that follow from others, by the name of the joint."""
-    rows = consistency.dependent_rows(system, t, state)
+    rows, explanation = consistency.dependence(system, system.labels, t, state)
     if len(rows) and refuse:
-        explained = consistency.explain_dependence(system, system.labels, t, state, rows)
         raise ValueError(
-            f"{len(rows)} of {system.m} constraints are redundant at the start: {explained}. Free them in those "
+            f"{len(rows)} of {system.m} constraints are redundant at the start: {explanation}. Free them in those "
             "joints, or carry on with assemble(redundant='minimum-norm')."
         )
     dropped: dict[str, tuple[int, ...]] = {}

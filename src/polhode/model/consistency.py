@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ from scipy import sparse
 from scipy.sparse.linalg import splu, spsolve
 
 from polhode.linalg.blocks import Matrix
+from polhode.linalg.rank import redundancy
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
@@ -21,6 +22,7 @@ POSITION_TOLERANCE = 1e-8
 """Largest constraint residual of an initial state, in the model's units of length or as a cosine."""
 
 _RANK_TOLERANCE = 1e-8
+_NEARLY = 1e-4
 _ROUNDS = 50
 _NAMED = 6
 _DENSE = 600
@@ -84,36 +86,51 @@ def _closed(system: AbstractMechanical, labels: Sequence[str], t: Array, q: Poin
     )
 
 
-def dependent_rows(system: AbstractMechanical, t: float, state: State) -> np.ndarray:
-    """Numbers of constraints that follow from others at this position; of dependent ones the last is named.
+class Dependence(NamedTuple):
+    """Constraints that follow from others: their numbers, and in words which joints they belong to."""
+
+    rows: np.ndarray
+    explanation: str
+
+
+def dependence(system: AbstractMechanical, labels: Sequence[str], t: float, state: State) -> Dependence:
+    """Constraints that follow from others at this position; of dependent joints the later ones are named.
 
     Large systems are analysed by sparse elimination, which may name another one of each dependent set.
     """
     M, B = _metric(system, jnp.asarray(t), state[0])
-    return _dependent_dense(M.toarray(), B.toarray()) if system.m <= _DENSE else _dependent_sparse(M, B)
+    if system.m > _DENSE:
+        rows = _dependent_sparse(M, B)
+        return Dependence(rows, "; ".join(_share(labels, rows, name) for name in _names(labels, rows)))
+    groups = {name: np.flatnonzero(np.array(labels) == name).tolist() for name in dict.fromkeys(labels)}
+    found = redundancy(B.toarray(), groups)
+    explained = (
+        f"{_share(labels, found.dependent, name)} follow from "
+        f"{', '.join(f'`{other}`' for other in others[:_NAMED]) or 'each other'}"
+        for name, others in found.groups.items()
+    )
+    return Dependence(found.dependent, "; ".join(explained))
 
 
-def _dependent_dense(M: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """Rows of B that depend on rows above them: each is orthogonalised, in the metric of M, against those before it.
+def weakest(system: AbstractMechanical, labels: Sequence[str], t: float, state: State) -> str:
+    """The joints whose constraints come closest to depending on each other, if they come close; else nothing."""
+    if not 0 < system.m <= _DENSE:
+        return ""
+    B = _metric(system, jnp.asarray(t), state[0])[1].toarray()
+    left, sizes, _ = np.linalg.svd(B / np.linalg.norm(B, axis=1, keepdims=True), full_matrices=False)
+    if sizes[-1] > _NEARLY:
+        return ""
+    share = np.abs(left[:, -1])
+    joints = list(dict.fromkeys(labels[i] for i in np.argsort(-share) if share[i] > 0.1))[:_NAMED]
+    return f"constraints of {', '.join(f'`{joint}`' for joint in joints)} almost depend on each other ({sizes[-1]:.2g})"
 
-    What is left of a unit row below the tolerance is called dependent. Twice is enough to make the basis orthogonal
-    to round-off.
-    """
-    # Euler parameters have a singular mass matrix, which their norm constraint makes up for.
-    scale = np.linalg.cholesky(M + 1e-6 * np.trace(M) / len(M) * np.eye(len(M)))
-    rows = np.linalg.solve(scale, B.T).T
-    basis = np.zeros((0, B.shape[1]))
-    dependent = []
-    for i, row in enumerate(rows):
-        length = np.linalg.norm(row)
-        rest = row / length if length > 0 else row
-        for _ in range(2):
-            rest = rest - basis.T @ (basis @ rest)
-        if np.linalg.norm(rest) <= _RANK_TOLERANCE:
-            dependent.append(i)
-        else:
-            basis = np.vstack((basis, rest / np.linalg.norm(rest)))
-    return np.array(dependent, dtype=int)
+
+def _names(labels: Sequence[str], rows: np.ndarray) -> list[str]:
+    return [name for name in dict.fromkeys(labels) if any(labels[i] == name for i in rows)]
+
+
+def _share(labels: Sequence[str], rows: np.ndarray, name: str) -> str:
+    return f"{sum(labels[i] == name for i in rows)} of the constraints of `{name}`"
 
 
 def _dependent_sparse(M: Any, B: Any) -> np.ndarray:
@@ -127,23 +144,6 @@ def _dependent_sparse(M: Any, B: Any) -> np.ndarray:
     lu = splu(sparse.csc_matrix(scaled), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
     pivots = np.abs(lu.U.diagonal())[lu.perm_c]
     return np.flatnonzero(pivots <= _RANK_TOLERANCE)
-
-
-def explain_dependence(
-    system: AbstractMechanical, labels: Sequence[str], t: float, state: State, dependent: np.ndarray
-) -> str:
-    """Which joints the dependent constraints belong to, and which ones they follow from."""
-    B = _metric(system, jnp.asarray(t), state[0])[1].toarray()
-    parts = []
-    for name in dict.fromkeys(labels[i] for i in dependent):
-        rows = [i for i in dependent if labels[i] == name]
-        kept = np.setdiff1d(np.arange(len(labels)), dependent)
-        weights = np.linalg.lstsq(B[kept].T, B[rows].T, rcond=None)[0]
-        used = kept[np.max(np.abs(weights), axis=1) > 1e-6]
-        others = [label for label in dict.fromkeys(labels[i] for i in used) if label != name]
-        number = f"{len(rows)} of the constraints of `{name}`"
-        parts.append(f"{number} follow from {', '.join(f'`{o}`' for o in others[:_NAMED]) or 'each other'}")
-    return "; ".join(parts)
 
 
 def worst(labels: Sequence[str], values: np.ndarray) -> str:

@@ -88,10 +88,14 @@ class AbstractMultibody(AbstractMechanical):
         gaps = np.asarray(self.constraint(jnp.asarray(t), state[0]))
         if np.max(np.abs(gaps), initial=0.0) > consistency.POSITION_TOLERANCE:
             said.append(f"the joints are open: {consistency.worst(self.labels, gaps)}")
-        rows = consistency.dependent_rows(self, t, state) if self.m and np.isfinite(gaps).all() else []
-        if len(rows):
-            explained = consistency.explain_dependence(self, self.labels, t, state, np.asarray(rows))
-            said.append(f"the position is singular: {explained}")
+        if self.m and np.isfinite(gaps).all():
+            rows, explanation = consistency.dependence(self, self.labels, t, state)
+            nearly = "" if len(rows) else consistency.weakest(self, self.labels, t, state)
+            said += [f"the position is singular: {explanation}"] if len(rows) else [nearly] if nearly else []
+            forces = self.joint_multipliers(jnp.asarray(t), state[0], self.accelerations(jnp.asarray(t), *state)[1])
+            sizes = {name: float(np.linalg.norm(force)) for name, force in forces.items()}
+            most = max(sizes, key=lambda name: sizes[name])
+            said.append(f"`{most}` carries most (|multipliers| = {sizes[most]:.3g})")
         speeds = np.linalg.norm(np.concatenate(self._twists(state), axis=1)[:-1], axis=1)
         said.append(f"the fastest body is `{self.names[int(np.argmax(speeds))]}` (|twist| = {np.max(speeds):.3g})")
         return f"At t = {t:.6g} {'; '.join(said)}."

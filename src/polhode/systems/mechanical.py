@@ -136,7 +136,9 @@ class AbstractMechanical(AbstractSystem):
 
     @property
     def state_space(self) -> AbstractSpace:
-        return product(self.configuration, Rn(self.n))
+        # Velocities are measured in the same geometric parts as increments of the configuration.
+        parts = self.configuration.blocks
+        return product(self.configuration, Rn(self.n, parts if sum(parts) == self.n else None))
 
     def velocity(self, t: Array, state: State) -> Vector:
         q, v = state

@@ -1,0 +1,124 @@
+"""Time per step of constrained multibody models, beside Exudyn in the same run.
+
+    python benchmarks/multibody.py [top] [slider-crank] [puma] [chain]     # prints one JSON object; all by default
+
+Generalized-α with ρ∞ = 0.9 and constant steps in both codes, the same bodies and joints, one thread, no files, final
+state only. Exudyn runs with full and modified Newton and with its dense and sparse solvers, and the fastest counts.
+Compile time is reported apart. Every figure is the best of several repetitions, and the ratio is the one to quote.
+Needs the extra `benchmarks`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+if hasattr(os, "sched_setaffinity"):
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+import exudyn_models as peer
+import numpy as np
+
+import polhode as ph
+
+REPEATS = 3
+
+
+def polhode_run(problem: ph.Problem, h: float, steps: int, **options: Any) -> tuple[dict[str, float], ph.Solution]:
+    """Microseconds per step with the host's share, and the run."""
+    method = ph.integrators.get("generalized-alpha", rho_inf=0.9, **options)
+    began = time.perf_counter()
+    run = ph.simulate(problem, method, h=h, t1=steps * h, save_every=None)
+    first, best = time.perf_counter() - began, np.inf
+    for _ in range(REPEATS):
+        began = time.perf_counter()
+        run = ph.simulate(problem, method, h=h, t1=steps * h, save_every=None)
+        best = min(best, time.perf_counter() - began)
+    found = {
+        "polhode [us/step]": best / steps * 1e6,
+        "polhode compile [s]": first - best,
+        "polhode Newton iterations": run.stats["newton_iterations"],
+    }
+    return found, run
+
+
+def exudyn_run(make: Callable[[], tuple[Any, Any]], h: float, steps: int) -> tuple[dict[str, float], np.ndarray]:
+    """Microseconds per step in Exudyn's fastest setting, and where the last body is."""
+    times, end = {}, np.zeros(3)
+    for modified in (False, True):
+        for sparse in (False, True):
+            mbs, body = make()
+            if sparse or mbs.systemData.ODE2Size() < 200:
+                label = f"{'modified' if modified else 'full'} Newton, {'sparse' if sparse else 'dense'}"
+                times[label] = min(
+                    peer.solve(*make()[:1], h, steps, modified=modified, sparse=sparse) for _ in range(REPEATS)
+                )
+                peer.solve(mbs, h, steps, modified=modified, sparse=sparse)
+                end = peer.position(mbs, body)
+    label = min(times, key=lambda name: times[name])
+    return {"Exudyn [us/step]": times[label] * 1e6, f"Exudyn setting: {label}": 1.0}, end
+
+
+def compare(name: str, ours: dict[str, float], theirs: dict[str, float], **more: float) -> dict[str, float]:
+    ratio = theirs["Exudyn [us/step]"] / ours["polhode [us/step]"]
+    rows = {**ours, **theirs, **more, "ratio Exudyn / polhode": ratio}
+    return {f"{name}: {key}": value for key, value in rows.items()}
+
+
+def top() -> dict[str, float]:
+    exact = np.array([0.17334396409838604, 0.64008859207056879, -0.74849079113358131])
+    problem = ph.problems.get("heavy-top-constrained", formulation="SO3xR3")
+    ours, run = polhode_run(problem, 1e-4, 10_000)
+    theirs, end = exudyn_run(peer.heavy_top, 1e-4, 10_000)
+    errors = {
+        "polhode error": float(np.linalg.norm(run.outputs["centre_of_mass"][-1] - exact)),
+        "Exudyn error": float(np.linalg.norm(end - exact)),
+    }
+    return compare("constrained heavy top", ours, theirs, **errors)
+
+
+def slider_crank() -> dict[str, float]:
+    exact = 0.2407195737296
+    problem = ph.problems.get("slider-crank", formulation="SO3xR3")
+    ours, run = polhode_run(problem, 1e-3, 5000)
+    theirs, end = exudyn_run(lambda: peer.slider_crank(problem), 1e-3, 5000)
+    errors = {
+        "polhode error": abs(float(run.outputs["slider"][-1]) - exact),
+        "Exudyn error": abs(float(end[0]) - exact),
+    }
+    return compare("slider-crank", ours, theirs, **errors)
+
+
+def chain() -> dict[str, float]:
+    rows: dict[str, float] = {}
+    times = {}
+    for n, steps in ((10, 500), (100, 100), (1000, 20)):
+        problem = ph.problems.get("body-chain", n=n, formulation="SO3xR3")
+        ours = min(
+            (polhode_run(problem, 1e-3, steps, newton=newton)[0] for newton in ("full", "modified")),
+            key=lambda found: found["polhode [us/step]"],
+        )
+        times[n] = ours["polhode [us/step]"]
+        theirs, _ = exudyn_run(lambda problem=problem: peer.body_chain(problem), 1e-3, steps)
+        rows |= compare(f"chain of {n}", ours, theirs)
+    rows["chain: exponent of growth from 100 to 1000"] = float(np.log10(times[1000] / times[100]))
+    return rows
+
+
+CASES = {"top": top, "slider-crank": slider_crank, "chain": chain}
+
+
+def main() -> None:
+    rows: dict[str, float] = {}
+    for name in sys.argv[1:] or CASES:
+        rows |= CASES[name]()
+    print(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()
