@@ -36,8 +36,8 @@ def slider_crank() -> Outcome:
             8.6e-3,
             abs(s - _MASARATI),
             abs(abs(s - _MASARATI) - 8.6e-3) < 3e-4,
-            "At h = 4e-3, or with the last value of his file, which is that of t = 5.004. When converged the distance at "
-            "t = 5 is 1.107e-2: his crank lags by 0.22 rad.",
+            "At h = 4e-3, or with the last value of his file, which is that of t = 5.004. When converged the distance "
+            "at t = 5 is 1.107e-2: his crank lags by 0.22 rad.",
         ),
         Check(
             "|s(5) - Gonzalez| when converged",
