@@ -128,6 +128,9 @@ _SCATTERS = {
 # How far the count before simplification may exceed the limit: that of multibody systems falls to a quarter.
 _WORTH_TRYING = 8
 
+# Elements of an array that a program closes over, above which it stays an array.
+_SPLIT = 1000
+
 # A loop that calls a library runs as separate kernels, where scalars pay only for the smallest steps.
 _CALLING_OUT = 10
 
@@ -145,16 +148,32 @@ class Program:
         self.closed, self.out_shape = jax.make_jaxpr(fun, return_shape=True)(*examples)
         self.cost = cost(self.closed.jaxpr)
 
-    def __call__(self, flat: Sequence[Any], one: Any = None) -> list[jax.Array]:
+    def constants(self) -> list[Any]:
+        """The elements of what `fun` closes over and JAX traces, such as the leaves of a system."""
+        return [x for c in self.closed.consts if _is_split(c) for x in split(c)]
+
+    def __call__(self, flat: Sequence[Any], one: Any = None, constants: Sequence[Any] | None = None) -> list[jax.Array]:
         """From the flat list of all argument elements to that of all result elements.
 
         `one` is a scalar that equals 1 when the program runs but that XLA does not know: see `Graph.emit`.
+        `constants` stand in for `constants()`.
         """
         replay = _Replay(one)
         jaxpr = self.closed.jaxpr
         inputs = replay.restore(flat, [v.aval for v in jaxpr.invars])
-        outs = replay.evaluate(jaxpr, [replay.unpack(c) for c in self.closed.consts], inputs)
+        given = iter(self.constants() if constants is None else constants)
+        consts = [
+            replay.restore([next(given) for _ in range(math.prod(c.shape))], [v.aval])[0]
+            if _is_split(c)
+            else replay.unpack(c)
+            for v, c in zip(jaxpr.constvars, self.closed.consts, strict=True)
+        ]
+        outs = replay.evaluate(jaxpr, consts, inputs)
         return replay.flatten(outs, [v.aval for v in jaxpr.outvars])
+
+
+def _is_split(constant: Any) -> bool:
+    return isinstance(constant, jax.core.Tracer) and math.prod(constant.shape) <= _SPLIT
 
 
 def scalarise(fun: Callable, limit: float, one_kernel: bool = False) -> Callable:
@@ -171,9 +190,11 @@ def scalarise(fun: Callable, limit: float, one_kernel: bool = False) -> Callable
         allowed = limit if plain else limit / _CALLING_OUT
         if program.cost > _WORTH_TRYING * allowed:
             return fun(*args)
-        flat = [one, *split(args)]
-        # The inputs are returned as well: XLA aborts on a parameter that its own simplifications have left unused.
-        traced = jax.make_jaxpr(jax.jit(lambda x: [*program(x[1:], x[0]), *x]))(flat)
+        # All that is used inside comes in as scalars, and the inputs are returned as well: XLA aborts on a parameter
+        # that its own simplifications have left unused.
+        given, closed_over = split(args), program.constants()
+        flat, n = [one, *given, *closed_over], 1 + len(given)
+        traced = jax.make_jaxpr(jax.jit(lambda x: [*program(x[1:n], x[0], x[n:]), *x]))(flat)
         if operations(traced.jaxpr) > allowed:
             return fun(*args)
         run = _one_kernel if one_kernel and plain else lambda closed, x: core.jaxpr_as_fun(closed)(*x)
@@ -319,7 +340,8 @@ class _Replay:
         shape = np.shape(x)
         out = np.empty(shape, dtype=object)
         given: Any = x
-        known: Any = np.asarray(x) if isinstance(x, np.ndarray | np.generic | float | int | bool) else None
+        # Also arrays that JAX holds: as constants inside one machine function they make XLA abort.
+        known: Any = None if isinstance(x, jax.core.Tracer) else np.asarray(x)
         for index in np.ndindex(shape):
             out[index] = known[index] if known is not None else self.graph.leaf(given[index] if shape else given)
         return out
