@@ -132,8 +132,8 @@ def _drift_checks(kept: bool, formulation: str, p: int, early: float, late: floa
     name = f"largest |Φ| up to t = 1 and t = 10, {formulation}, p = {p}"
     if not kept:
         why = (
-            "Φ is not kept, as the paper says. Its maximum is reached within the first second, though, and is the same to a "
-            "few percent up to t = 10: on this regular motion the errors average out instead of adding up."
+            "Φ is not kept, as the paper says. Its maximum is reached within the first second, though, and is the same "
+            "to a few percent up to t = 10: on this regular motion the errors average out instead of adding up."
         )
         return [Check(name, "grows linearly", [early, late], early > 1e-12 and late < 1.5 * early, why), velocity]
     if p >= 4:
