@@ -15,8 +15,8 @@ from polhode.viewing.style import COLOURS, STYLE
 _ORDERS = (2, 3, 4, 5)
 _FAMILIES = {"authors": "authors' coefficients", "multiplier-order-p": "coefficients with λ of order p"}
 
-# Of 2**-k s. Order 5 reaches round-off below 2**-13.
-_EXPONENTS = {2: range(10, 15), 3: range(10, 15), 4: range(9, 14), 5: range(9, 13)}
+# Of 2**-k s. The velocities of order 2 come to their slope late; order 5 reaches round-off below 2**-13.
+_EXPONENTS = {2: range(10, 17), 3: range(10, 15), 4: range(9, 14), 5: range(9, 13)}
 _SEMIDIRECT = ("SE3", "S3|xR3")
 
 _LOWER = (
@@ -28,7 +28,7 @@ _LOWER = (
 
 @experiment("000-1", paper="000", title="Heavy top on SO(3)×R³: orders of half-explicit methods (Fig. 1)")
 def direct_product() -> Outcome:
-    """Centre of mass and multipliers at t = 1 against a solution of 13 digits, steps 2⁻⁹ to 2⁻¹⁴ s.
+    """Centre of mass and multipliers at t = 1 against a solution of 13 digits, steps 2⁻⁹ to 2⁻¹⁶ s.
 
     Both families of coefficients: those of the authors' code, and those that give λ the order of q and v.
     """
@@ -110,7 +110,7 @@ def _drift(direct: str, semidirect: str) -> Outcome:
         figure = Figure(figsize=(10.4, 4.0), layout="constrained")
         axes = figure.subplots(1, 2, sharey=True)
     for axis, formulation in zip(axes, (direct, semidirect), strict=True):
-        problem = top(formulation, 10.0)
+        problem = top(formulation, 10.0).replace(frame="body-constant")
         for i, p in enumerate(_ORDERS):
             run = ph.simulate(problem, _method(p, "authors"), h=2.0**-11, save_every=32)
             t, gap, rate = (np.asarray(x) for x in (run.t, run.residuals["position"], run.residuals["velocity"]))
@@ -131,11 +131,13 @@ def _drift_checks(kept: bool, formulation: str, p: int, early: float, late: floa
     velocity = Check(f"largest |B v|, {formulation}, p = {p}", "kept", rate, rate < 1e-11)
     name = f"largest |Φ| up to t = 1 and t = 10, {formulation}, p = {p}"
     if not kept:
+        grows = early > 1e-12 and late > 1.5 * early
         why = (
-            "Φ is not kept, as the paper says. Its maximum is reached within the first second, though, and is the same "
-            "to a few percent up to t = 10: on this regular motion the errors average out instead of adding up."
+            "The linear drift is that of B = [X~, Rᵀ] with constant X~, which the authors' code uses and which is the "
+            "derivative of Φ only where Φ = 0. It adds to a part that stays bounded; with the exact derivative the "
+            "bounded part is all."
         )
-        return [Check(name, "grows linearly", [early, late], early > 1e-12 and late < 1.5 * early, why), velocity]
+        return [Check(name, "grows linearly", [early, late], grows, why), velocity]
     if p >= 4:
         return [Check(name, "kept", [early, late], late < 1e-12), velocity]
     why = (
