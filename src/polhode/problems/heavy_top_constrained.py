@@ -141,8 +141,8 @@ def heavy_top_constrained(
 
     - `formulation`: coordinates of the body, as in `Model.assemble`.
     - `frame`: "body" for Φ = Rᵀx - X, "inertial" for Φ = x - R X, that of a spherical joint; "body-constant" for the
-      first with B = [X~, Rᵀ], which equals the derivative where Φ = 0 only. With it half-explicit methods drift linearly
-      on direct products.
+      first with B = [X~, Rᵀ], the derivative where Φ = 0 only; with it half-explicit methods drift linearly on direct
+      products.
     - `mass`, `gravity`: numbers; gravity acts towards -e₃.
     - `inertia`: principal moments about the centre of mass, shape (3,).
     - `centre`: centre of mass X in the body frame, seen from the tip, shape (3,).
