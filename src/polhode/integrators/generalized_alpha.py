@@ -68,7 +68,8 @@ class GeneralizedAlpha(AbstractIntegrator):
       decay like `rho_inf`ⁿ. "perturbed" takes $a_0 = \dot v_0 + \Delta h\,\ddot v_0$ and, for index 3, moves v₀ by
       O(h²) across the constraint, where the method's velocities lie anyway (Arnold, Brüls and Cardona): multipliers are
       then of order 2 from the first step on, for `rho_inf=1` too.
-    - `rtol`, `atol`: of the residuals, relative to the first one of the step, and absolute.
+    - `rtol`, `atol`: of the residuals, relative to the first one of the step, and absolute. None stands for 1e-8 with
+      full Newton, whose last correction leaves far less, and for 1e-10 with modified Newton, which stops where it is.
     - `max_iterations`: of Newton's method in a step.
 
     ??? cite "Reference"
@@ -85,7 +86,7 @@ class GeneralizedAlpha(AbstractIntegrator):
     tangent_operator: bool = eqx.field(static=True, default=True)
     constraint: Literal["index-3", "stabilized-index-2"] = eqx.field(static=True, default="index-3")
     start: Literal["acceleration", "perturbed"] = eqx.field(static=True, default="acceleration")
-    rtol: float = eqx.field(static=True, default=1e-8)
+    rtol: float | None = eqx.field(static=True, default=None)
     atol: float = eqx.field(static=True, default=1e-10)
     max_iterations: int = eqx.field(static=True, default=25)
 
@@ -124,7 +125,8 @@ class GeneralizedAlpha(AbstractIntegrator):
 
     @property
     def _solver(self) -> Newton:
-        return Newton(self.newton, self.rtol, self.atol, self.max_iterations)
+        rtol = self.rtol if self.rtol is not None else 1e-8 if self.newton == "full" else 1e-10
+        return Newton(self.newton, rtol, self.atol, self.max_iterations)
 
     def init(self, system: AbstractMechanical, t: Array, h: Array, state: tuple[Point, Vector]) -> Carry:
         if not system.holonomic_velocities:
