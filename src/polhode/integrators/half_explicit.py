@@ -64,8 +64,6 @@ class HalfExplicit(AbstractIntegrator):
     """
 
     kinds: ClassVar = (AbstractMechanical,)
-    promises: ClassVar = {"manifold": "round-off", "velocity": "round-off"}
-
     tableau: HalfExplicitTableau = eqx.field(static=True)
     projection: Literal["none", "position"] = eqx.field(static=True, default="none")
     tolerance: float = eqx.field(static=True, default=1e-8)
@@ -75,6 +73,12 @@ class HalfExplicit(AbstractIntegrator):
             raise ValueError(f"`projection` must be 'none' or 'position', got {self.projection!r}.")
         if not self.tolerance > 0:
             raise ValueError(f"`tolerance` must be positive, got {self.tolerance}; 1e-8 is usual.")
+
+    @property
+    def promises(self) -> dict[str, str]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """See `AbstractIntegrator`."""
+        kept = {"manifold": "round-off", "velocity": "round-off"}
+        return kept if self.projection == "none" else {**kept, "position": "newton"}
 
     @property
     def order(self) -> int:
