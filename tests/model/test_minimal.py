@@ -13,6 +13,7 @@ from jaxtyping import Array
 import polhode as ph
 from polhode.linalg.blocks import to_dense
 from polhode.model.minimal import TreeSystem
+from polhode.systems.mechanical import AbstractMechanical
 
 EFFORT: Any = {"xla_backend_optimization_level": 0}
 INERTIA = np.array([[0.3, 0.02, -0.03], [0.02, 0.5, 0.04], [-0.03, 0.04, 0.6]])
@@ -146,6 +147,52 @@ def test_forces_of_elements_reach_the_joints(controlled):
     known, _ = describe(controlled.assemble("SO3xR3"), names)
     found, _ = describe(controlled.assemble("minimal"), names)
     np.testing.assert_allclose(_flat(found), _flat(known), rtol=1e-10, atol=1e-10)
+
+
+def tangents(system: Any, q: Any, v: Array) -> tuple[tuple[Array, Array], ...]:
+    """K at rest and C, each beside that of automatic differentiation."""
+
+    def evaluate(system: Any, q: Any, v: Array) -> Any:
+        t, square, plain = jnp.asarray(0.0), (system.n,) * 2, AbstractMechanical
+        still: Any = jnp.zeros_like(v)
+        return (
+            (to_dense(system.stiffness(t, q, still), square), to_dense(plain.stiffness(system, t, q, still), square)),
+            (to_dense(system.damping(t, q, v), square), to_dense(plain.damping(system, t, q, v), square)),
+        )
+
+    q = system.configuration.move(q, jnp.linspace(-0.6, 0.9, system.n))
+    return jax.jit(evaluate).lower(system, q, v).compile(EFFORT)(system, q, v)
+
+
+@pytest.mark.long
+def test_the_tangents_of_weight_and_inertia_are_those_of_differentiation():
+    system, (q, v) = tree().assemble("minimal")
+    for found, plain in tangents(system, q, v):
+        assert np.max(np.abs(plain)) > 10
+        np.testing.assert_allclose(found, plain, atol=1e-11)
+
+
+def test_the_tangents_of_controllers_and_springs_are_those_of_differentiation(controlled):
+    system, (q, v) = controlled.assemble("minimal")
+    assert [control.place for control in system.controls] == [0]
+    for found, plain in tangents(system, q, v):
+        np.testing.assert_allclose(found, plain, atol=1e-11)
+
+
+@pytest.mark.parametrize("reverse", (False, True))
+def test_controllers_of_a_tree_compare_angles_modulo_full_turns(reverse):
+    model = ph.Model()
+    body = model.add_body(mass=1.0, inertia=(0.1, 0.2, 0.3), angular_velocity=(0, 0, 0.7))
+    ends = (body, model.ground) if reverse else (model.ground, body)
+    hinge = ph.joints.Revolute(*ends, point=(0, 0, 0), axis=(0, 0, 1))
+    model.add(hinge)
+    model.add(ph.forces.PD(hinge, proportional=40.0, derivative=3.0, target=lambda t: 12.7 + 2.0 * t))
+    system, (q, v) = model.assemble("minimal")
+    # Seen from the body, the ground turns the other way.
+    rate = -0.7 if reverse else 0.7
+    np.testing.assert_allclose(v, [rate], rtol=1e-14)
+    expected = -40 * (4 * np.pi - 12.7) - 3 * (rate - 2.0)
+    np.testing.assert_allclose(system.force(jnp.zeros(()), q, v), [expected], rtol=1e-12)
 
 
 def test_loops_stay_as_constraints():

@@ -43,7 +43,11 @@ class Tracking(AbstractForceElement):
 
     def error_rate(self, t: Array, poses: Poses, twists: Twists) -> Float[Array, ""]:
         """ė."""
-        return self.coordinate.rate(poses, twists) - jax.jvp(self.target, (t,), (jnp.ones_like(t),))[1]
+        return self.coordinate.rate(poses, twists) - self.target_rate(t)
+
+    def target_rate(self, t: Array) -> Float[Array, ""]:
+        """Time derivative of the target."""
+        return jax.jvp(self.target, (t,), (jnp.ones_like(t),))[1]
 
     def error(self, t: Array, poses: Poses) -> Float[Array, ""]:
         """e, for angles in [-π, π] so that targets may make several turns."""
@@ -51,7 +55,11 @@ class Tracking(AbstractForceElement):
 
     def effort(self, t: Array, poses: Poses, twists: Twists) -> Float[Array, ""]:
         """What the controller adds along the coordinate: a torque or a force."""
-        return -self.proportional * self.error(t, poses) - self.derivative * self.error_rate(t, poses, twists)
+        return self.response(self.error(t, poses), self.error_rate(t, poses, twists))
+
+    def response(self, error: Array, rate: Array) -> Float[Array, ""]:
+        """The effort for given e and ė."""
+        return -self.proportional * error - self.derivative * rate
 
     def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
         return self.coordinate.wrenches(poses, self.effort(t, poses, twists))

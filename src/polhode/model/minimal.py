@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.linalg.blocks import Matrix, accumulate, dense_block
+from polhode.linalg.blocks import Matrix, accumulate, dense_block, to_dense
 from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT
 from polhode.model.bodies import Body
 from polhode.model.elements import Pose, Twist, Wrench, axial
 from polhode.model.groups import ForceGroup, JointGroup, Motion
+from polhode.model.minimal_controls import JointControl
 from polhode.model.minimal_links import Link, Vec
+from polhode.model.minimal_matrices import assembled, gravity_blocks, mass_blocks, velocity_blocks
 from polhode.model.observed import AbstractMultibody
 from polhode.spaces.base import AbstractSpace, Point, Vector, cross, hat
+from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
 from polhode.systems.mechanical import Multipliers
 
@@ -30,7 +34,7 @@ class TreeSystem(AbstractMultibody):
 
     - `links`: bodies, parents before children.
     - `joints`: constraints that the tree doesn't hold; `forces`: elements as in `MultibodySystem`.
-    - `labels`: the joint behind each constraint.
+    - `controls`: controllers of coordinates of the tree; `labels`: the joint behind each constraint.
     - `dropping`, `complete`: redundant components left out, by joint, and the system that still has them.
     - `solver`: what solves its saddle-point systems.
     """
@@ -38,6 +42,7 @@ class TreeSystem(AbstractMultibody):
     links: tuple[Link, ...]
     joints: tuple[JointGroup, ...]
     forces: tuple[ForceGroup, ...]
+    controls: tuple[JointControl, ...]
     gravity: Vec
     labels: tuple[str, ...] = eqx.field(static=True)
     dropping: tuple[tuple[str, tuple[int, ...]], ...] = eqx.field(static=True)
@@ -101,31 +106,17 @@ class TreeSystem(AbstractMultibody):
         if v is None:
             return Motion(stacked)
         twists = []
-        moving = self._velocities(q, v, relative, frames)
+        moving = self._link_twists(v, self._points(q), relative)
         for (omega, u), (_, F), link in zip(moving, frames, self.links, strict=True):
-            twists.append(Twist(omega @ link.attitude, u + F @ cross(omega, link.centre)))
+            twists.append(Twist(omega @ link.attitude, F @ (u + cross(omega, link.centre))))
         return Motion(stacked, Twist(*_columns([*twists, _RESTING])))
 
     # --- equations of motion ----------------------------------------------------------------------------------------
 
     def mass(self, t: Array, q: Point) -> Matrix:
         del t
-        relative, points = self._relative(q), self._points(q)
-        carried = [link.inertia for link in self.links]
-        blocks: dict[tuple[int, int], Array] = {}
-        for i in reversed(range(len(self.links))):
-            link = self.links[i]
-            if link.motion.n:
-                loads = link.unit_loads(points[i], relative[i].R, carried[i])
-                blocks[i, i] = link.work(points[i], relative[i].R, loads)
-                j = i
-                while self.links[j].parent >= 0:
-                    loads, j = loads.seen_from(relative[j]), self.links[j].parent
-                    if self.links[j].motion.n:
-                        blocks[i, j] = self.links[j].work(points[j], relative[j].R, loads)
-            if link.parent >= 0:
-                carried[link.parent] = carried[link.parent].plus(carried[i].seen_from(relative[i]))
-        return dense_block(self._assembled(blocks))
+        blocks = mass_blocks(self.links, self._points(q), self._relative(q))
+        return dense_block(assembled(self.links, blocks))
 
     def force(self, t: Array, q: Point, v: Vector) -> Vector:
         relative, points = self._relative(q), self._points(q)
@@ -163,7 +154,39 @@ class TreeSystem(AbstractMultibody):
             body = link.inertia
             forces.append(body.mass * a + spin @ body.moment - load.force)
             torques.append(axial(spin @ body.second) + cross(body.moment, a) - load.torque)
-        return -self._projected(points, relative, torques, forces)
+        found = -self._projected(points, relative, torques, forces)
+        for control in self.controls:
+            found = found.at[control.place].add(control.effort(t, points[control.link], v))
+        return found
+
+    def stiffness(self, t: Array, q: Point, v: Vector) -> Matrix:
+        """K of gravity, controllers and force elements; see `AbstractMechanical.stiffness`.
+
+        The part of the inertial forces, of order v², is left out: in Newton's method it weighs as much as the
+        derivative of M v̇, which methods leave out as well.
+        """
+        relative, points = self._relative(q), self._points(q)
+        K = assembled(self.links, gravity_blocks(self.links, points, relative, self.gravity))
+        for control in self.controls:
+            K = K.at[control.place, control.place].add(control.stiffness)
+        if self.forces:
+            move = self.configuration.move
+            K = K - jax.jacfwd(lambda theta: self._applied(t, move(q, theta), v))(jnp.zeros(self.n))
+        return dense_block(K)
+
+    def damping(self, t: Array, q: Point, v: Vector) -> Matrix:
+        relative, points = self._relative(q), self._points(q)
+        twists = self._link_twists(v, points, relative)
+        C = 2 * assembled(self.links, velocity_blocks(self.links, points, relative, twists, v))
+        if not all(isinstance(link.motion.space, Rn) for link in self.links if link.motion.n):
+            # Velocity fields of unit velocities don't commute; their brackets are accelerations too.
+            M = to_dense(self.mass(t, q), (self.n, self.n))
+            C = C + M @ jax.vmap(lambda e: self.configuration.bracket(v, e), out_axes=1)(jnp.eye(self.n))
+        for control in self.controls:
+            C = C.at[control.place, control.place].add(control.damping)
+        if any(group.elements.uses_twists for group in self.forces):
+            C = C - jax.jacfwd(lambda u: self._applied(t, q, u))(v)
+        return dense_block(C)
 
     def constraint(self, t: Array, q: Point) -> Multipliers:
         motion = self.motion(q)
@@ -206,15 +229,15 @@ class TreeSystem(AbstractMultibody):
                 frames.append(Pose(o + F @ r, F @ A))
         return frames
 
-    def _velocities(self, q: Point, v: Vector, relative: Sequence[Pose], frames: Sequence[Pose]) -> list[Twist]:
-        """Angular velocity in the frame of each link, and inertial velocity of its origin."""
+    def _link_twists(self, v: Vector, points: Sequence[Point], relative: Sequence[Pose]) -> list[Twist]:
+        """Angular velocity of each link and velocity of its origin, in its own frame."""
         found: list[Twist] = []
-        for link, point, (r, A) in zip(self.links, self._points(q), relative, strict=True):
+        for link, point, (r, A) in zip(self.links, points, relative, strict=True):
             rates = v[link.first : link.last]
             turning, sliding = link.motion.turning(point), link.motion.sliding(point)
             omega, u = found[link.parent] if link.parent >= 0 else _RESTING
-            step = cross(omega, r) if sliding is None else cross(omega, r) + rates @ sliding
-            u = u + (frames[link.parent].R @ step if link.parent >= 0 else step)
+            u = u + cross(omega, r)
+            u = (u if sliding is None else u + rates @ sliding) @ A
             omega = omega @ A if turning is None else omega @ A + rates @ turning
             found.append(Twist(omega, u))
         return found
@@ -237,6 +260,12 @@ class TreeSystem(AbstractMultibody):
             for i, link in enumerate(self.links)
         ]
 
+    def _applied(self, t: Array, q: Point, v: Vector) -> Vector:
+        """Generalised forces of the force elements between bodies."""
+        relative = self._relative(q)
+        loads = self._loads(t, q, v, relative)
+        return self._projected(self._points(q), relative, [w.torque for w in loads], [w.force for w in loads])
+
     def _projected(
         self, points: Sequence[Point], relative: Sequence[Pose], torques: list[Vec], forces: list[Vec]
     ) -> Vector:
@@ -253,16 +282,6 @@ class TreeSystem(AbstractMultibody):
                 forces[link.parent] = forces[link.parent] + handed
                 torques[link.parent] = torques[link.parent] + A @ torques[i] + cross(r, handed)
         return jnp.concatenate(found[::-1])
-
-    def _assembled(self, blocks: dict[tuple[int, int], Array]) -> Float[Array, "n n"]:
-        moving = [(i, link) for i, link in enumerate(self.links) if link.motion.n]
-        return jnp.block([[self._block(blocks, i, j, a.motion.n, b.motion.n) for j, b in moving] for i, a in moving])
-
-    @staticmethod
-    def _block(blocks: dict[tuple[int, int], Array], i: int, j: int, rows: int, cols: int) -> Array:
-        if (i, j) in blocks:
-            return blocks[i, j]
-        return blocks[j, i].T if (j, i) in blocks else jnp.zeros((rows, cols))
 
     def _find(self, body: Body | str) -> int:
         name = body if isinstance(body, str) else body.name

@@ -16,6 +16,7 @@ from polhode.model.bodies import Body
 from polhode.model.elements import AbstractJoint, Pose, Twist
 from polhode.model.groups import ForceGroup, JointGroup, Slot
 from polhode.model.minimal import TreeSystem
+from polhode.model.minimal_controls import JointControl
 from polhode.model.minimal_links import Inertia, Link
 from polhode.model.minimal_motions import (
     AbstractRelativeMotion,
@@ -43,6 +44,9 @@ _AXES = {
 }
 """Joints with one axis, z of the frame: whether they turn about it, and along which axes they slide."""
 
+_CONTROLLED = ("Revolute", "Prismatic", "Cylindrical")
+"""Joints whose coordinates, in their order, are those of their links."""
+
 CARRYING = (*_AXES, "Universal", "Spherical")
 """Joints that can carry a body of a tree; all others stay constraints."""
 
@@ -68,6 +72,8 @@ class TreeLayout:
         self.gravity, self.repair = model.gravity, repair
         self.placed: list[_Placed] = []
         self.carrying: set[str] = set()
+        self.controls: list[JointControl] = []
+        self._carried: dict[int, int] = {}
         self._numbers: dict[str, int] = {"ground": -1}
         for body, name, joint in _spanning(model):
             self._place(body, name, joint)
@@ -81,6 +87,7 @@ class TreeLayout:
             )
         else:
             self.carrying.add(name)
+            self._carried[id(joint)] = len(self.placed)
             parent = self._numbers[(joint.first if joint.second is body else joint.second).name]
             at, F = self.placed[parent].frame if parent >= 0 else Pose(jnp.zeros(3), jnp.eye(3))
             frame = _joint_frame(joint, body)
@@ -106,8 +113,30 @@ class TreeLayout:
         self.placed.append(_Placed(link, body, frame))
 
     def remaining(self, elements: Sequence[tuple[str, Any, Any]]) -> list[tuple[str, Any, Any]]:
-        """The elements that the tree doesn't hold."""
-        return [element for element in elements if element[0] not in self.carrying]
+        """The elements that the tree doesn't hold, neither as a joint nor as a controller of its coordinates."""
+        left = []
+        for name, part, element in elements:
+            if name in self.carrying:
+                continue
+            control = self._control(part, element)
+            if control is None:
+                left.append((name, part, element))
+            else:
+                self.controls.append(control)
+        return left
+
+    def _control(self, part: Any, element: Any) -> JointControl | None:
+        """A controller of a coordinate of the tree, or None for anything else."""
+        from polhode.forces import PD
+
+        joint = part.joint if isinstance(part, PD) else None
+        if joint is None or id(joint) not in self._carried or type(joint).__name__ not in _CONTROLLED:
+            return None
+        link = self.placed[self._carried[id(joint)]].link
+        known = list(joint.coordinates())
+        component = known.index(known[0] if part.coordinate is None else part.coordinate)
+        turns = known[component] == "angle"
+        return JointControl(element, self._carried[id(joint)], component, link.first + component, turns)
 
     def kind(self, body: Body) -> int | None:
         return None if body.kind == "ground" else 0
@@ -133,6 +162,7 @@ class TreeLayout:
             links=links,
             joints=loops,
             forces=forces,
+            controls=tuple(self.controls),
             gravity=self.gravity,
             labels=labels,
             dropping=tuple(sorted(dropped.items())),

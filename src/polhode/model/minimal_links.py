@@ -50,12 +50,12 @@ class Link(eqx.Module):
         turning, sliding = self.motion.turning(point), self.motion.sliding(point)
         forces, torques = jnp.zeros((self.motion.n, 3)), jnp.zeros((self.motion.n, 3))
         if turning is not None:
-            forces = _crossed(turning, carried.moment)
+            forces = crossed(turning, carried.moment)
             torques = jnp.trace(carried.second) * turning - turning @ carried.second
         if sliding is not None:
             directions = sliding @ A
             forces = forces + carried.mass * directions
-            torques = torques - _crossed(directions, carried.moment)
+            torques = torques - crossed(directions, carried.moment)
         return Loads(torques, forces)
 
 
@@ -89,9 +89,9 @@ class Loads(NamedTuple):
         """The same loads about the origin of the frame in which their own frame is `frame`."""
         r, A = frame
         forces = self.forces @ A.T
-        return Loads(self.torques @ A.T - _crossed(forces, r), forces)
+        return Loads(self.torques @ A.T - crossed(forces, r), forces)
 
 
-def _crossed(rows: Rows, b: Vec) -> Rows:
+def crossed(rows: Rows, b: Vec) -> Rows:
     """a × b for every row a."""
     return jax.vmap(lambda a: cross(a, b))(rows)
