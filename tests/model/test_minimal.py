@@ -179,7 +179,7 @@ def test_the_tangents_of_controllers_and_springs_are_those_of_differentiation(co
         np.testing.assert_allclose(found, plain, atol=1e-11)
 
 
-@pytest.mark.parametrize("reverse", (False, True))
+@pytest.mark.parametrize("reverse", [False, True])
 def test_controllers_of_a_tree_compare_angles_modulo_full_turns(reverse):
     model = ph.Model()
     body = model.add_body(mass=1.0, inertia=(0.1, 0.2, 0.3), angular_velocity=(0, 0, 0.7))
