@@ -7,13 +7,37 @@ of the Lie-group method, one thread, no files.
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import exudyn as exu
 import numpy as np
-from exudyn.utilities import RigidBodyInertia
+from exudyn.utilities import NodeGenericODE2, ObjectKinematicTree, RigidBodyInertia
 
 import polhode as ph
+
+
+class PumaArm(NamedTuple):
+    """The Puma with joint targets that are `jump` away from the start, and stay there.
+
+    - `d`, `a`, `turns`: translations along z and x of Denavit–Hartenberg, and the rotations about x, as matrices.
+    - `frames`: those of the links at the start, the ground first; `place` computes them from angles.
+    """
+
+    d: np.ndarray
+    a: np.ndarray
+    turns: list[np.ndarray]
+    masses: np.ndarray
+    centres: np.ndarray
+    inertias: np.ndarray
+    start: np.ndarray
+    proportional: np.ndarray
+    derivative: np.ndarray
+    gravity: np.ndarray
+    jump: float
+    frames: list[Any]
+    place: Callable[[np.ndarray], list[Any]]
+
 
 LIE = exu.NodeType.RotationRotationVector
 
@@ -33,9 +57,7 @@ def solve(
     integration.newton.useModifiedNewton = modified
     if tolerance is not None:
         integration.newton.relativeTolerance = integration.newton.absoluteTolerance = tolerance
-    settings.linearSolver.solverType = (
-        exu.LinearSolverType.EigenSparse if sparse else exu.LinearSolverType.EXUdense
-    )
+    settings.linearSolver.solverType = exu.LinearSolverType.EigenSparse if sparse else exu.LinearSolverType.EXUdense
     settings.solution.file.write = False
     settings.show.statistics = settings.show.computationTime = False
     settings.parallel.numberOfThreads = 1
@@ -118,6 +140,65 @@ def body_chain(problem: ph.Problem) -> tuple[Any, Any]:
     return mbs, before
 
 
+def puma(problem: ph.Problem, arm: PumaArm) -> tuple[Any, Any]:
+    """The robot as bodies with hinges and torsional springs for the controllers."""
+    mbs = exu.SystemContainer().AddSystem()
+    before = mbs.CreateGround()
+    for i in range(6):
+        link = rigid_body(mbs, problem, f"link-{i + 1}", arm.inertias[i])
+        where = {"itemNumbers": [before, link], "position": arm.frames[i].x, "axis": arm.frames[i].R[:, 2]}
+        mbs.CreateRevoluteJoint(**where)
+        gains = {"stiffness": arm.proportional[i], "damping": arm.derivative[i], "offset": arm.jump}
+        mbs.CreateTorsionalSpringDamper(**where, **gains, useGlobalFrame=True)
+        before = link
+    mbs.Assemble()
+    return mbs, before
+
+
+def puma_tree(arm: PumaArm) -> tuple[Any, Any]:
+    """The robot as kinematic tree; the links are described in the frames of their joints."""
+    mbs = exu.SystemContainer().AddSystem()
+    start = list(arm.start)
+    # The coordinates start from zero so that controllers see them whole.
+    node = mbs.AddNode(
+        NodeGenericODE2(
+            referenceCoordinates=[0.0] * 6,
+            initialCoordinates=start,
+            initialCoordinates_t=[0.0] * 6,
+            numberOfODE2Coordinates=6,
+        )
+    )
+    offsets = [np.array([arm.a[i], 0.0, arm.d[i]]) for i in range(6)]
+    turns = [np.asarray(arm.turns[i]) for i in range(6)]
+    mbs.AddObject(
+        ObjectKinematicTree(
+            nodeNumber=node,
+            gravity=np.asarray(arm.gravity),
+            jointTypes=[exu.JointType.RevoluteZ] * 6,
+            linkParents=np.arange(-1, 5),
+            jointTransformations=exu.Matrix3DList([np.eye(3), *turns[:5]]),
+            jointOffsets=exu.Vector3DList([np.zeros(3), *offsets[:5]]),
+            linkInertiasCOM=exu.Matrix3DList([R @ np.diag(J) @ R.T for R, J in zip(turns, arm.inertias, strict=True)]),
+            linkCOMs=exu.Vector3DList([x + R @ c for x, R, c in zip(offsets, turns, arm.centres, strict=True)]),
+            linkMasses=np.asarray(arm.masses),
+            jointPositionOffsetVector=np.asarray(start) + arm.jump,
+            jointVelocityOffsetVector=np.zeros(6),
+            jointPControlVector=np.asarray(arm.proportional),
+            jointDControlVector=np.asarray(arm.derivative),
+        )
+    )
+    mbs.Assemble()
+
+    def last_centre(mbs: Any) -> np.ndarray:
+        angles = np.asarray(mbs.GetNodeOutput(node, exu.OutputVariableType.Coordinates))
+        frame = arm.place(angles)[-1]
+        return np.asarray(frame.x + frame.R @ arm.centres[-1])
+
+    return mbs, last_centre
+
+
 def position(mbs: Any, body: Any) -> np.ndarray:
-    """Where the reference point of a body is now."""
+    """Where the reference point of a body is now; or what a function of the model says."""
+    if callable(body):
+        return body(mbs)
     return np.asarray(mbs.GetObjectOutputBody(body, exu.OutputVariableType.Position, [0.0, 0.0, 0.0]))

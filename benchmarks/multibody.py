@@ -22,9 +22,12 @@ if hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 import exudyn_models as peer
+import jax.numpy as jnp
 import numpy as np
 
 import polhode as ph
+from polhode.problems._loops import about
+from polhode.problems.puma import link_frames
 
 REPEATS = 3
 
@@ -94,6 +97,73 @@ def slider_crank() -> dict[str, float]:
     return compare("slider-crank", ours, theirs, **errors)
 
 
+def puma_arm() -> peer.PumaArm:
+    """Data of the robot, with soft controllers that let it swing by half a radian and sag."""
+    p = {name: np.asarray(value) for name, value in ph.problems.get("puma").parameters.items() if name != "formulation"}
+    return peer.PumaArm(
+        d=p["d"],
+        a=p["a"],
+        turns=[np.asarray(about(0, angle)) for angle in p["alpha"]],
+        masses=p["masses"],
+        centres=p["centres"],
+        inertias=p["inertias"],
+        start=p["start"],
+        proportional=np.array([400.0, 400.0, 400.0, 1.0, 1.0, 0.1]),
+        derivative=np.array([4.0, 4.0, 1.0, 0.01, 0.01, 0.001]),
+        gravity=np.array([0.0, 0.0, -9.81]),
+        jump=0.5,
+        frames=[type(f)(*map(np.asarray, f)) for f in link_frames(p, jnp.asarray(p["start"]))],
+        place=lambda angles: link_frames(p, jnp.asarray(angles)),
+    )
+
+
+def puma_system(arm: peer.PumaArm, formulation: str) -> ph.Problem:
+    model, links = ph.Model(gravity=arm.gravity), []
+    for i in range(6):
+        x, R = arm.frames[i + 1]
+        link = model.add_body(
+            mass=arm.masses[i],
+            inertia=arm.inertias[i],
+            position=x + R @ arm.centres[i],
+            rotation=R,
+            name=f"link-{i + 1}",
+            check_inertia=False,
+        )
+        before = links[-1] if links else model.ground
+        joint = ph.joints.Revolute(before, link, point=arm.frames[i].x, axis=arm.frames[i].R[:, 2])
+        model.add(joint)
+        model.add(ph.forces.PD(joint, arm.proportional[i], arm.derivative[i], target=arm.jump))
+        links.append(link)
+    system, state0 = model.assemble(formulation)
+    outputs = {"last": lambda t, state: system.pose(state[0], links[-1]).x}
+    return ph.Problem(
+        "puma-swing", system, state0, (0.0, 1.0), {}, "", outputs, {}, {}, integrator="generalized-alpha", h=1e-3
+    )
+
+
+def puma() -> dict[str, float]:
+    arm, rows = puma_arm(), {}
+    models = {
+        "minimal": lambda: peer.puma_tree(arm),
+        "SO3xR3": lambda: peer.puma(puma_system(arm, "SO3xR3"), arm),
+    }
+    for formulation, make in models.items():
+        problem = puma_system(arm, formulation)
+        ours, run = polhode_run(problem, 1e-3, 1000)
+        theirs, end = exudyn_run(make, 1e-3, 1000)
+        # Each against itself with a tenth of the step.
+        fine = polhode_run(problem, 1e-4, 10_000)[1].outputs["last"][-1]
+        errors = {
+            "polhode error": float(np.linalg.norm(run.outputs["last"][-1] - fine)),
+            "Exudyn error": float(np.linalg.norm(end - fine)),
+        }
+        mbs, body = make()
+        peer.solve(mbs, 1e-4, 10_000, modified=False, sparse=False)
+        errors["Exudyn error of a tenth of the step"] = float(np.linalg.norm(peer.position(mbs, body) - fine))
+        rows |= compare(f"Puma, {formulation}", ours, theirs, **errors)
+    return rows
+
+
 def chain() -> dict[str, float]:
     rows: dict[str, float] = {}
     times = {}
@@ -110,7 +180,7 @@ def chain() -> dict[str, float]:
     return rows
 
 
-CASES = {"top": top, "slider-crank": slider_crank, "chain": chain}
+CASES = {"top": top, "slider-crank": slider_crank, "puma": puma, "chain": chain}
 
 
 def main() -> None:
