@@ -194,7 +194,13 @@ class _Task(eqx.Module):
             **how,
             "promises": promises,
             "version": __version__,
+            **self._scene(),
         }
+
+    def _scene(self) -> dict[str, Any]:
+        """How to draw the run, where plain values say it all."""
+        scene = self.problem.scene if self.problem else None
+        return {} if scene is None or scene.description is None else {"scene": _plain(scene.description)}
 
 
 def _convert(system: AbstractSystem, method: AbstractIntegrator, name: str) -> AbstractSystem:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from polhode.importers import inventory, loads, loops, reading, stacks
@@ -22,6 +24,7 @@ from polhode.model.observed import AbstractMultibody
 from polhode.problems.base import Observable, Problem
 from polhode.spaces import quaternions
 from polhode.systems.base import State
+from polhode.viewing import model_scene
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -57,20 +60,21 @@ class ImportedModel:
         file, angles in (-π, π]; `positions` (n, 3) of the centres of mass and `quaternions` (n, 4) of the bodies in
         the order of `model.bodies`.
         """
-        system, state0 = self.model.assemble(formulation, repair=True, redundant="minimum-norm")
-        constrained = system.m > 0
-        return Problem(
+        problem = self.model.problem(
+            formulation,
+            t1=t1,
+            h=min(self.timestep, t1),
             name=self.name,
-            system=system,
-            state0=state0,
-            t_span=(0.0, t1),
+            repair=True,
+            redundant="minimum-norm",
+        )
+        rigid = [body.name for body in self.model.bodies if body.kind == "rigid"]
+        return dataclasses.replace(
+            problem,
             parameters={**self.parameters, "formulation": formulation},
             doc=f"Read from {self.parameters['path']}.",
-            outputs=_outputs(system, self),
-            invariants=system.invariants(),
-            reference={},
-            integrator="generalized-alpha" if constrained else "rkmk4",
-            h=min(self.timestep, t1),
+            outputs=_outputs(cast(AbstractMultibody, problem.system), self, rigid),
+            scene=model_scene.drawn(model_scene.described(self.model, rigid)),
         )
 
 
@@ -136,27 +140,30 @@ def _join(mechanism: Mechanism) -> list[JointRecord]:
     return records
 
 
-def _outputs(system: AbstractMultibody, imported: ImportedModel) -> dict[str, Observable]:
+def _outputs(system: AbstractMultibody, imported: ImportedModel, rigid: Sequence[str]) -> dict[str, Observable]:
     measured = [record for record in imported.joints.values() if record.coordinate is not None]
-    rigid = [body for body in imported.model.bodies if body.kind == "rigid"]
-
-    def ends(state: State, record: JointRecord) -> tuple[Poses, Twists]:
-        q, v = state
-        ground, still = Pose(jnp.zeros(3), jnp.eye(3)), Twist(jnp.zeros(3), jnp.zeros(3))
-        moving = [body.kind != "ground" for body in record.bodies]
-        poses = (system.pose(q, b) if moves else ground for b, moves in zip(record.bodies, moving, strict=True))
-        twists = (system.twist(q, v, b) if moves else still for b, moves in zip(record.bodies, moving, strict=True))
-        return tuple(poses), tuple(twists)
+    # The ground comes last.
+    row = {name: number for number, name in enumerate((*system.names, imported.model.ground.name))}
+    rows = np.array([row[name] for name in rigid])
 
     def each(read: Callable[[Any, Poses, Twists], Array]) -> Observable:
-        return lambda t, state: jnp.stack([read(record.coordinate, *ends(state, record)) for record in measured])
+        def values(t: Array, state: State) -> Array:
+            motion = system.motion(*state)
+            poses, twists = motion.poses, motion.twists
+            assert twists is not None
+            found = []
+            for record in measured:
+                ends = [row[body.name] for body in record.bodies]
+                where = tuple(Pose(poses.x[i], poses.R[i]) for i in ends)
+                found.append(read(record.coordinate, where, tuple(Twist(twists.omega[i], twists.u[i]) for i in ends)))
+            return jnp.stack(found)
+
+        return values
 
     found: dict[str, Observable] = {}
     if measured:
         found["joint_positions"] = each(lambda s, poses, twists: s.difference(poses, 0.0))
         found["joint_velocities"] = each(lambda s, poses, twists: s.rate(poses, twists))
-    found["positions"] = lambda t, state: jnp.stack([system.pose(state[0], body).x for body in rigid])
-    found["quaternions"] = lambda t, state: jnp.stack(
-        [quaternions.from_matrix(system.pose(state[0], body).R) for body in rigid]
-    )
+    found["positions"] = lambda t, state: system.motion(state[0]).poses.x[rows]
+    found["quaternions"] = lambda t, state: jax.vmap(quaternions.from_matrix)(system.motion(state[0]).poses.R[rows])
     return found

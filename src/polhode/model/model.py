@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax.numpy as jnp
 
@@ -14,7 +15,10 @@ from polhode.model.bodies import Body
 from polhode.model.elements import AbstractForce, AbstractJoint, AbstractPart
 from polhode.model.minimal import TreeSystem
 from polhode.model.multibody import MultibodySystem
-from polhode.systems.base import State
+from polhode.systems.base import Observable, State
+
+if TYPE_CHECKING:
+    from polhode.problems.base import Problem
 
 Part = TypeVar("Part", bound=AbstractPart)
 
@@ -158,6 +162,51 @@ class Model:
         names of the joints.
         """
         return assemble(self, formulation, repair=repair, redundant=redundant, t0=t0)
+
+    def problem(
+        self,
+        formulation: str = "SE3",
+        *,
+        t1: float,
+        h: float,
+        name: str = "model",
+        integrator: str | None = None,
+        outputs: Callable[[MultibodySystem | TreeSystem], Mapping[str, Observable]] | None = None,
+        repair: bool = False,
+        redundant: Redundant = "error",
+        t0: float = 0.0,
+    ) -> Problem:
+        """A complete problem, so that `simulate`, studies, the audit and pages with the motion take the model.
+
+        **Arguments:**
+
+        - `formulation`, `repair`, `redundant`, `t0`: as for `assemble`.
+        - `t1`, `h`: end of the run and its step, unless `simulate` is told otherwise.
+        - `name`: of the problem, in results.
+        - `integrator`: "generalized-alpha" by default, "rkmk4" if nothing is constrained.
+        - `outputs`: function of the assembled system that returns name → (t, state) → array, besides its own outputs.
+
+        **Raises** ValueError as `assemble` does.
+        """
+        from polhode.problems.base import Problem
+        from polhode.viewing import model_scene
+
+        system, state0 = self.assemble(formulation, repair=repair, redundant=redundant, t0=t0)
+        known = checks.is_concrete(self.gravity, [(b.mass, b.inertia, b.x, b.R) for b in self.bodies], state0)
+        return Problem(
+            name=name,
+            system=system,
+            state0=state0,
+            t_span=(t0, t1),
+            parameters={"formulation": formulation},
+            doc=f"A model of {len(self.bodies)} bodies.",
+            outputs={**system.outputs(), **(outputs(system) if outputs else {})},
+            invariants=system.invariants(),
+            reference={},
+            integrator=integrator or ("generalized-alpha" if system.m else "rkmk4"),
+            h=h,
+            scene=model_scene.drawn(model_scene.described(self, system.names)) if known else None,
+        )
 
     def _take(self, body: Body) -> Body:
         self.bodies.append(body)

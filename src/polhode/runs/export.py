@@ -14,6 +14,7 @@ from polhode.solution import Solution
 
 if TYPE_CHECKING:
     from polhode.problems.base import Problem
+    from polhode.viewing.scene import Scene
 
 
 def export(solution: Solution, path: str | Path) -> Path:
@@ -22,7 +23,7 @@ def export(solution: Solution, path: str | Path) -> Path:
     - `.csv`: one row an instant, one column a number, named like `outputs.centre_of_mass.0`.
     - `.nc`: netCDF with labelled dimensions (needs the `netcdf` extra).
     - `.png`: outputs, drifts, residuals.
-    - `.html`: one offline page with the motion, where the run's problem can be built anew, and charts.
+    - `.html`: one offline page with charts and, for named problems and those of models, the motion.
     """
     path = Path(path)
     writer = _WRITERS.get(path.suffix.lower())
@@ -79,12 +80,21 @@ def _png(solution: Solution, path: Path) -> None:
 def _html(solution: Solution, path: Path) -> None:
     from polhode.viewing import page
 
+    path.write_text(page.page(solution, _scene(solution)), encoding="utf-8")
+
+
+def _scene(solution: Solution) -> Scene | None:
+    """What the run stored of its scene, or that of its problem."""
+    from polhode.viewing import model_scene
+
+    if "scene" in solution.meta:
+        return model_scene.drawn(solution.meta["scene"])
     try:
         problem = problem_of(solution)
     except (ValueError, TypeError) as error:
-        warnings.warn(f"The page has charts only; the problem could not be built anew: {error}", stacklevel=3)
-        problem = None
-    path.write_text(page.page(solution, problem.scene if problem else None), encoding="utf-8")
+        warnings.warn(f"The page has charts only; the problem could not be built anew: {error}", stacklevel=4)
+        return None
+    return problem.scene if problem else None
 
 
 _WRITERS = {".csv": _csv, ".nc": _netcdf, ".png": _png, ".html": _html}

@@ -54,7 +54,8 @@ def sample(scene: Scene, solution: Solution) -> Motion:
     trails = [part for part in scene.parts if isinstance(part, Trail)]
     chosen = _choose(np.asarray(solution.t), 7 * len(bodies) + 12 * len(lines) + 3 * len(trails))
     t = np.asarray(solution.t)[chosen]
-    state = jax.tree.map(lambda x: np.asarray(x)[chosen], solution.state)
+    source = solution.outputs if scene.reads == "outputs" else solution.state
+    state = jax.tree.map(lambda x: np.asarray(x)[chosen], source)
     poses, points = _evaluate(_Parts(tuple(b.pose for b in bodies), tuple(line.points for line in lines)), t, state)
     return Motion(
         t=t,

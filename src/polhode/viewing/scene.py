@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from jaxtyping import Array
@@ -57,7 +57,11 @@ class Scene:
 
     - `parts`: bodies, lines and trails.
     - `up`: the inertial direction shown upwards.
+    - `reads`: what functions of parts get as their second argument, "state" or "outputs" (a dict of arrays).
+    - `description`: plain values to store with a run, from which the scene can be drawn again, or None.
     """
 
     parts: tuple[Body | Line | Trail, ...]
     up: tuple[float, float, float] = (0.0, 0.0, 1.0)
+    reads: Literal["state", "outputs"] = "state"
+    description: Mapping[str, Any] | None = None

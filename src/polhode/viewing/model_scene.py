@@ -1,0 +1,181 @@
+"""A scene for any model: bodies as boxes of their inertia, lines to their joints; drawn from the outputs of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode.forces.spring_damper import LineSpring, LineSpringDamper
+from polhode.joints._elements import FrameConstraint
+from polhode.joints.distance import ConstantDistance
+from polhode.joints.prescribed import DrivenConstraint
+from polhode.model.bodies import Body
+from polhode.model.elements import AbstractForce, AbstractJoint, AbstractPart, Pose
+from polhode.model.model import Model
+from polhode.spaces import quaternions
+from polhode.viewing import scene
+from polhode.viewing.style import COLOURS
+
+_JOINTS, _SPRINGS = "#555555", "#2a9d6f"
+_MOST_TRAILS = 4
+_THINNEST = 0.02
+"""Least thickness of a box, in parts of its length."""
+_POINT = 0.03
+"""Diameter of a mass point, in parts of the size of the model."""
+
+
+def described(model: Model, names: Sequence[str]) -> dict[str, Any]:
+    """A scene in plain values, which are stored with runs so that they can be drawn without the model.
+
+    **Arguments:**
+
+    - `model`: with numbers that are not traced by JAX.
+    - `names`: of the bodies in the order of the rows of the output "positions".
+    """
+    rows = {name: row for row, name in enumerate(names)}
+    shown = [body for body in model.bodies if body.kind != "coordinate" and body.name in rows]
+    if not shown:
+        return {"up": _up(model), "bodies": [], "lines": [], "trails": []}
+    places = np.array([body.x for body in shown])
+    size = float(np.linalg.norm(np.ptp(places, axis=0))) or 1.0
+    return {
+        "up": _up(model),
+        "bodies": [
+            {"name": body.name, "row": rows[body.name], "colour": COLOURS[i % len(COLOURS)], **_solid(body, size)}
+            for i, body in enumerate(shown)
+        ],
+        "lines": [*_skeleton(model, rows), *_between(model, rows)],
+        "trails": [rows[body.name] for body in _farthest(model, shown)[:_MOST_TRAILS]],
+    }
+
+
+def drawn(description: Mapping[str, Any]) -> scene.Scene:
+    """The scene of a description; it reads the outputs "positions", and "rotations" or "quaternions"."""
+    bodies = [
+        scene.Body(b["name"], b["shape"], b["size"], _BodyPose(b["row"], jnp.asarray(b["turn"])), b["colour"])
+        for b in description["bodies"]
+    ]
+    lines = [
+        scene.Line(line["name"], _BodyPoints(tuple(line["rows"]), jnp.asarray(line["points"])), line["colour"])
+        for line in description["lines"]
+    ]
+    trails = [scene.Trail("positions", row) for row in description["trails"]]
+    return scene.Scene((*bodies, *lines, *trails), tuple(description["up"]), "outputs", description)
+
+
+class _BodyPose(eqx.Module):
+    row: int = eqx.field(static=True)
+    turn: Float[Array, "3 3"]
+
+    def __call__(self, t: Array, outputs: Mapping[str, Array]) -> tuple[Array, Array]:
+        pose = _pose(outputs, self.row)
+        return pose.x, pose.R @ self.turn
+
+
+class _BodyPoints(eqx.Module):
+    """Points of bodies; -1 in place of a row is the ground."""
+
+    rows: tuple[int, ...] = eqx.field(static=True)
+    points: Float[Array, "n 3"]
+
+    def __call__(self, t: Array, outputs: Mapping[str, Array]) -> Float[Array, "n 3"]:
+        poses = {row: _pose(outputs, row) for row in set(self.rows)}
+        return jnp.stack([poses[row].x + poses[row].R @ s for row, s in zip(self.rows, self.points, strict=True)])
+
+
+def _pose(outputs: Mapping[str, Array], row: int) -> Pose:
+    if row < 0:
+        return Pose(jnp.zeros(3), jnp.eye(3))
+    if "rotations" in outputs:
+        return Pose(outputs["positions"][row], outputs["rotations"][row])
+    return Pose(outputs["positions"][row], quaternions.to_matrix(outputs["quaternions"][row]))
+
+
+def _up(model: Model) -> list[float]:
+    """The coordinate axis nearest to the opposite of gravity, z without gravity."""
+    lift = -np.asarray(model.gravity)
+    axis = int(np.argmax(np.abs(lift))) if np.any(lift) else 2
+    return [(-1.0 if lift[axis] < 0 else 1.0) if i == axis else 0.0 for i in range(3)]
+
+
+def _solid(body: Body, size: float) -> dict[str, Any]:
+    """The box of uniform density with the mass and inertia of a body, or a small ball for a mass point."""
+    if body.kind == "point":
+        return {"shape": "ellipsoid", "size": [_POINT * size] * 3, "turn": np.eye(3).tolist()}
+    moments, turn = np.linalg.eigh(np.asarray(body.inertia))
+    # A box has the moments m (b² + c²)/12, …; moments that no distribution of mass has leave nothing for one edge.
+    edges = np.sqrt(np.maximum(6 * (np.sum(moments) - 2 * moments) / float(body.mass), 0.0))
+    edges = np.maximum(edges, _THINNEST * np.max(edges))
+    turn[:, 2] *= np.sign(np.linalg.det(turn))
+    return {"shape": "box", "size": edges.tolist(), "turn": turn.tolist()}
+
+
+def _skeleton(model: Model, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
+    """One line a body: its joint points and between them, each time, its centre of mass."""
+    points: dict[int, list[list[float]]] = {}
+    for part in _parts(model, AbstractJoint):
+        for body, point in zip(part.bodies, _points(part), strict=False):
+            if body.name in rows:
+                points.setdefault(rows[body.name], []).append(point)
+    centre = [0.0, 0.0, 0.0]
+    for row, places in points.items():
+        if any(np.linalg.norm(place) > 0 for place in places):
+            line = [end for place in places for end in (place, centre)]
+            yield {"name": "joints", "rows": [row] * len(line), "points": line, "colour": _JOINTS}
+
+
+def _between(model: Model, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
+    """Lines from body to body: rods of constant length, and springs."""
+    for part in (*_parts(model, AbstractJoint), *_parts(model, AbstractForce)):
+        element = part.place(tuple(Pose(body.x, body.R) for body in part.bodies))
+        if isinstance(element, ConstantDistance | LineSpring | LineSpringDamper):
+            rod = isinstance(element, ConstantDistance)
+            yield {
+                "name": "rods" if rod else "springs",
+                "rows": [rows.get(body.name, -1) for body in part.bodies],
+                "points": _points(part),
+                "colour": _JOINTS if rod else _SPRINGS,
+            }
+
+
+def _parts(model: Model, kind: type[AbstractPart]) -> Iterable[AbstractPart]:
+    return [part for _, part in model.parts if isinstance(part, kind)]
+
+
+def _points(part: AbstractPart) -> list[list[float]]:
+    """Where a part takes hold of its two bodies, in their frames; empty if it has no such points."""
+    element: Any = part.place(tuple(Pose(body.x, body.R) for body in part.bodies))
+    if isinstance(element, DrivenConstraint):
+        element = element.inner
+    if isinstance(element, LineSpringDamper):
+        element = element.spring
+    placeless = isinstance(element, FrameConstraint) and not (element.pinned or element.directions.shape[0])
+    if placeless or not isinstance(element, FrameConstraint | ConstantDistance | LineSpring):
+        return []
+    return [np.asarray(element.s0).tolist(), np.asarray(element.s1).tolist()]
+
+
+def _farthest(model: Model, shown: Sequence[Body]) -> list[Body]:
+    """The bodies that most joints lie between them and the ground, or the first body of what floats."""
+    pairs = [[body.name for body in part.bodies] for part in _parts(model, AbstractJoint)]
+    steps = _steps("ground", pairs)
+    for body in shown:
+        if body.name not in steps:
+            steps |= {name: 1 + count for name, count in _steps(body.name, pairs).items()}
+    most = max(steps[body.name] for body in shown)
+    return [body for body in shown if steps[body.name] == most]
+
+
+def _steps(start: str, pairs: Sequence[Sequence[str]]) -> dict[str, int]:
+    """Number of joints between a body and all that hang together with it."""
+    found, reached = {start: 0}, [start]
+    for name in reached:
+        near = {other for pair in pairs if name in pair for other in pair if other not in found}
+        found |= dict.fromkeys(near, found[name] + 1)
+        reached += sorted(near)
+    return found

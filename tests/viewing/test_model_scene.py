@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import polhode as ph
+from polhode.runs.export import export
+from polhode.viewing import model_scene
+from polhode.viewing.motion import sample
+from polhode.viewing.scene import Body, Line, Trail
+
+EDGES = np.array([0.2, 0.5, 0.9])
+
+
+def swing():
+    """A box on a hinge at one of its corners, and a mass point on a spring."""
+    model = ph.Model(gravity=(0, -9.81, 0))
+    squares = EDGES**2
+    turn = np.asarray(ph.rotation_vector((0.3, -0.2, 0.5)))
+    inertia = turn @ np.diag(3.0 * (np.sum(squares) - squares) / 12) @ turn.T
+    box = model.add_body(mass=3.0, inertia=inertia, position=(1, 0, 0), angular_velocity=(0, 0, 2), velocity=(0, 2, 0))
+    ball = model.add_point(mass=0.5, position=(2, 0, 0))
+    model.add(ph.joints.Revolute(model.ground, box, point=(0, 0, 0), axis=(0, 0, 1)))
+    model.add(ph.forces.SpringDamper(box, ball, (1.5, 0, 0), (2, 0, 0), stiffness=40.0, damping=0.1))
+    return model, turn
+
+
+def test_bodies_are_boxes_of_their_inertia():
+    model, turn = swing()
+    box, ball = model_scene.described(model, ["body-1", "point-1"])["bodies"]
+    order = np.argsort(box["size"])
+    np.testing.assert_allclose(np.array(box["size"])[order], EDGES, rtol=1e-12)
+    drawn = np.array(box["turn"])
+    np.testing.assert_allclose(np.abs(drawn[:, order]), np.abs(turn), atol=1e-12)
+    assert np.linalg.det(drawn) == pytest.approx(1.0)
+    assert (ball["shape"], ball["row"]) == ("ellipsoid", 1)
+
+
+def test_inertia_that_no_box_has_still_has_a_thickness():
+    model = ph.Model()
+    model.add_body(mass=1.0, inertia=(1.0, 1.0, 5.0), check_inertia=False)
+    (body,) = model_scene.described(model, ["body-1"])["bodies"]
+    assert 0 < min(body["size"]) < max(body["size"])
+
+
+def test_the_scene_of_a_model_is_stored_and_follows_its_bodies(tmp_path):
+    model, _ = swing()
+
+    def height(system):
+        return {"height": lambda t, state: system.pose(state[0], "body-1").x[1]}
+
+    problem = model.problem("minimal", t1=0.1, h=1e-2, outputs=height)
+    ph.simulate(problem, store=tmp_path / "run.zarr")
+    solution = ph.load(tmp_path / "run.zarr")
+    scene = model_scene.drawn(solution.meta["scene"])
+    assert scene.up == (0.0, 1.0, 0.0)
+    motion = sample(scene, solution)
+    positions, rotations = (np.asarray(solution.outputs[name]) for name in ("positions", "rotations"))
+    assert [part.name for part in scene.parts if isinstance(part, Body)] == ["body-1", "point-1"]
+    np.testing.assert_allclose(motion.positions, np.moveaxis(positions, 1, 0), atol=1e-15)
+    joints, springs = motion.lines
+    assert [part.name for part in scene.parts if isinstance(part, Line)] == ["joints", "springs"]
+    # From the hinge, which stays where it is, to the centre; from the corner to the mass point.
+    np.testing.assert_allclose(joints[:, 0], 0, atol=1e-9)
+    np.testing.assert_allclose(joints[:, 1], positions[:, 0], atol=1e-15)
+    np.testing.assert_allclose(springs[:, 0], positions[:, 0] + 0.5 * rotations[:, 0, :, 0], atol=1e-12)
+    np.testing.assert_allclose(springs[:, 1], positions[:, 1], atol=1e-15)
+    np.testing.assert_array_equal(solution.outputs["height"], positions[:, 0, 1])
+    assert np.ptp(positions[:, 0, 1]) > 0.1
+    export(solution, tmp_path / "run.html")
+    assert '"shape": "box"' in (tmp_path / "run.html").read_text()
+
+
+def test_the_ends_of_a_chain_leave_trails():
+    model = ph.Model(gravity=(0, 0, -9.81))
+    links = [model.add_body(mass=1.0, inertia=(0.1, 0.1, 0.1), position=(i + 0.5, 0, 0)) for i in range(3)]
+    for i, (first, second) in enumerate(zip((model.ground, *links), links, strict=False)):
+        model.add(ph.joints.Revolute(first, second, point=(i, 0, 0), axis=(0, 1, 0)))
+    scene = model_scene.drawn(model_scene.described(model, [link.name for link in links]))
+    assert [part.index for part in scene.parts if isinstance(part, Trail)] == [2]
+
+
+def test_numbers_that_jax_traces_leave_out_the_scene():
+    import jax
+
+    def energy(mass):
+        model = ph.Model()
+        model.add_body(mass=mass, inertia=(1.0, 1.0, 1.0), velocity=(2.0, 0, 0))
+        problem = model.problem(t1=1.0, h=0.1)
+        assert problem.scene is None
+        return problem.invariants["energy"](0.0, problem.state0)
+
+    assert jax.grad(energy)(jnp.asarray(3.0)) == pytest.approx(2.0)
