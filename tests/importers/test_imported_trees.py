@@ -1,15 +1,13 @@
+"""Trees: MuJoCo is exact there, so that accelerations agree to round-off and motions to the errors of integration."""
+
 from __future__ import annotations
 
-from pathlib import Path
-
-import jax
-import jax.numpy as jnp
 import mujoco
 import numpy as np
+import pytest
+from against_mujoco import EXAMPLES, at_random, largest_difference, loaded, read, smooth
 
 import polhode as ph
-
-EXAMPLES = Path(__file__).parents[2] / "examples"
 
 STACKS = """<mujoco model="stacks"><compiler angle="radian"/><option gravity="0.3 0.2 -9.81"/>
 <default><geom type="box" size="0.1 0.2 0.3" contype="0" conaffinity="0"/></default>
@@ -30,50 +28,132 @@ STACKS = """<mujoco model="stacks"><compiler angle="radian"/><option gravity="0.
 <actuator><position joint="u1" kp="10" kv="1" gear="2"/><motor joint="u2"/><velocity joint="h" kv="2"/></actuator>
 </mujoco>"""
 
+FREE_AND_BALL = """<mujoco model="free and ball"><option gravity="0.5 0 -9.81"/>
+<default><geom type="box" size="0.1 0.2 0.3" contype="0" conaffinity="0"/></default>
+<worldbody><body name="base" pos="1 0 2"><freejoint name="float"/><geom pos="0.1 0 0"/>
+  <body name="arm" pos="0.3 0.1 -0.4" euler="20 0 10"><joint name="ball" type="ball" pos="0 0 0.2" damping="0.7"/>
+    <geom pos="0 0.05 -0.3"/>
+    <body name="hand" pos="0 0 -0.6"><joint name="wrist" axis="0 1 1" damping="0.2"/><geom size="0.1 0.1 0.2"/>
+    </body></body></body></worldbody></mujoco>"""
 
-def smooth(path):
-    """MuJoCo's model of a file without what is not carried over."""
-    model = mujoco.MjModel.from_xml_path(str(path))
-    bits = mujoco.mjtDisableBit
-    model.opt.disableflags |= int(bits.mjDSBL_FRICTIONLOSS) | int(bits.mjDSBL_LIMIT) | int(bits.mjDSBL_CONTACT)
-    return model
-
-
-def compare_accelerations(path, formulation):
-    model = smooth(path)
-    data = mujoco.MjData(model)
-    random = np.random.default_rng(3)
-    data.qpos[:] = random.uniform(-1, 1, model.nq)
-    data.qvel[:] = random.uniform(-1, 1, model.nv)
-    mujoco.mj_forward(model, data)
-    names = [mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_JOINT, j) for j in range(model.njnt)]
-    imported = ph.load_model(
-        path,
-        positions=dict(zip(names, data.qpos, strict=True)),
-        velocities=dict(zip(names, data.qvel, strict=True)),
-    )
-    assert list(imported.joints) == names
-    problem = imported.problem(formulation)
-    system, (q, v) = problem.system, problem.state0
-    np.testing.assert_allclose(problem.outputs["joint_positions"](0.0, (q, v)), data.qpos, atol=1e-13)
-    np.testing.assert_allclose(problem.outputs["joint_velocities"](0.0, (q, v)), data.qvel, atol=1e-13)
-    a = system.accelerations(jnp.zeros(()), q, v)[0]
-
-    def velocities(s):
-        along = system.configuration.move(q, s * system.kinematics(q, v))
-        return problem.outputs["joint_velocities"](s, (along, v + s * a))
-
-    found = jax.jvp(velocities, (jnp.zeros(()),), (jnp.ones(()),))[1]
-    np.testing.assert_allclose(found, data.qacc, rtol=0, atol=1e-10 * np.max(np.abs(data.qacc)))
+INERTIA = (
+    '<inertial><origin xyz="{}"/><mass value="2"/><inertia ixx="0.3" iyy="0.2" izz="0.4" ixy="0.01" ixz="0.02" '
+    'iyz="0"/></inertial>'
+)
+PLANAR = f"""<robot name="puck"><link name="table"/><link name="puck">{INERTIA.format("0.1 0 0.05")}</link>
+<link name="lid">{INERTIA.format("0 0.2 0")}</link>
+<joint name="glide" type="planar"><parent link="table"/><child link="puck"/><axis xyz="0 0.6 0.8"/></joint>
+<joint name="hinge" type="continuous"><parent link="puck"/><child link="lid"/><origin xyz="0.2 0 0.1"/>
+<axis xyz="0 1 0"/></joint></robot>"""
 
 
 def test_accelerations_of_an_arm_are_those_of_mujoco():
-    compare_accelerations(EXAMPLES / "arm.urdf", "minimal")
+    path = EXAMPLES / "arm.urdf"
+    model = read(path)
+    for seed in range(3):
+        data = at_random(model, seed)
+        assert largest_difference(loaded(path, model, data), model, data, "minimal") < 1e-10
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("formulation", ["SE3", "S3xR3"])
+def test_accelerations_of_an_arm_in_absolute_coordinates_are_those_of_mujoco(formulation):
+    path = EXAMPLES / "arm.urdf"
+    model = read(path)
+    for seed in range(3):
+        data = at_random(model, seed)
+        assert largest_difference(loaded(path, model, data), model, data, formulation) < 1e-10
 
 
 def test_several_joints_in_a_body_springs_servos_and_armature_are_those_of_mujoco(tmp_path):
-    (tmp_path / "stacks.xml").write_text(STACKS)
-    compare_accelerations(tmp_path / "stacks.xml", "SE3")
+    path = tmp_path / "stacks.xml"
+    path.write_text(STACKS)
+    model = read(path)
+    data = at_random(model, 3)
+    imported = loaded(path, model, data)
+    assert largest_difference(imported, model, data, "SE3") < 1e-10
+    problem = imported.problem("SO3xR3")
+    joints = problem.outputs["joint_positions"], problem.outputs["joint_velocities"]
+    np.testing.assert_allclose(joints[0](0.0, problem.state0), data.qpos, atol=1e-13)
+    np.testing.assert_allclose(joints[1](0.0, problem.state0), data.qvel, atol=1e-13)
+
+
+@pytest.mark.parametrize("formulation", ["minimal", "SO3xR3"])
+def test_free_and_ball_joints_with_dampers_are_those_of_mujoco(tmp_path, formulation):
+    path = tmp_path / "free.xml"
+    path.write_text(FREE_AND_BALL)
+    model = read(path)
+    data = at_random(model, 5)
+    assert largest_difference(loaded(path, model, data), model, data, formulation) < 1e-10
+
+
+def test_planar_joints_and_floating_bases_of_urdf_are_those_of_mujoco(tmp_path):
+    path = tmp_path / "puck.urdf"
+    path.write_text(PLANAR)
+    model = read(path)
+    assert model.nv == 4
+    data = at_random(model, 2)
+    assert largest_difference(loaded(path, model, data), model, data, "SO3xR3") < 1e-10
+
+
+def test_a_floating_base_is_that_of_mujoco(tmp_path):
+    path = tmp_path / "puck.urdf"
+    path.write_text(PLANAR.replace('<link name="table"/>', f'<link name="table">{INERTIA.format("0 0 0.1")}</link>'))
+    spec = mujoco.MjSpec.from_file(str(path))
+    spec.compiler.fusestatic = False
+    spec.worldbody.first_body().add_freejoint(name="floating base")
+    model = smooth(spec.compile())
+    assert model.nv == 10
+    data = at_random(model, 4)
+    assert largest_difference(loaded(path, model, data, floating=True), model, data, "SO3xR3") < 1e-10
+
+
+def test_a_keyframe_sets_positions_velocities_and_controls(tmp_path):
+    path = tmp_path / "keyed.xml"
+    path.write_text(
+        """<mujoco><worldbody><body name="bob"><joint name="pivot" axis="0 1 0"/>
+        <geom type="capsule" fromto="0 0 0 0 0 -1" size="0.02"/></body></worldbody>
+        <actuator><position name="servo" joint="pivot" kp="3"/></actuator>
+        <keyframe><key name="up" qpos="2" qvel="0.5" ctrl="1.5"/></keyframe></mujoco>"""
+    )
+    model = read(path)
+    data = mujoco.MjData(model)
+    mujoco.mj_resetDataKeyframe(model, data, 0)
+    mujoco.mj_forward(model, data)
+    for key in ("up", 0):
+        imported = ph.load_model(path, keyframe=key)
+        assert largest_difference(imported, model, data, "minimal") < 1e-12
+    with pytest.raises(ValueError, match="no keyframe `down`"):
+        ph.load_model(path, keyframe="down")
+
+
+def motion(path, joints, t1, steps):
+    """Joint positions at the end, by MuJoCo's Runge–Kutta method."""
+    model = read(path)
+    model.opt.integrator, model.opt.timestep = mujoco.mjtIntegrator.mjINT_RK4, t1 / steps
+    data = mujoco.MjData(model)
+    for name, (position, velocity) in joints.items():
+        data.joint(name).qpos, data.joint(name).qvel = position, velocity
+    for _ in range(steps):
+        mujoco.mj_step(model, data)
+    return data.qpos.copy()
+
+
+@pytest.mark.long
+def test_an_arm_moves_as_in_mujoco_to_the_errors_of_integration():
+    path, t1 = EXAMPLES / "arm.urdf", 0.4
+    joints = {"turn": (0.2, 3.0), "shoulder": (0.3, 1.0), "elbow": (-0.4, 2.0), "hand": (0.1, 4.0)}
+    reference = motion(path, joints, t1, 6400)
+    own = np.max(np.abs(motion(path, joints, t1, 3200) - reference))
+    problem = ph.load_model(
+        path,
+        positions={name: start[0] for name, start in joints.items()},
+        velocities={name: start[1] for name, start in joints.items()},
+    ).problem(t1=t1)
+    runs = [ph.simulate(problem, h=t1 / steps, save_every=None) for steps in (100, 200, 400)]
+    differences = [np.max(np.abs(run.outputs["joint_positions"][-1] - reference)) for run in runs]
+    print(differences, own)
+    assert differences[-1] < 1e-8
 
 
 def test_fixed_joints_are_lumped_and_losses_are_named():
