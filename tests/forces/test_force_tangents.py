@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_forces import PAIRS, F, T, bodies, quick
+from compiling import quick
+from test_forces import PAIRS, F, T, bodies
 
 from polhode.linalg.blocks import to_dense
 from polhode.model.elements import Twist

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from compiling import compiled, quick
 
 import polhode as ph
 from polhode.control import StepControl
@@ -236,8 +237,8 @@ def test_derivatives_are_those_of_the_solution(options: dict[str, Any]) -> None:
         return end.state[0][-1] @ jnp.array([1.0, 2.0])
 
     p = jnp.array([9.81, 1.3, 0.7])
-    gradient, one = jax.jit(lambda p: (jax.grad(final)(p), jax.jvp(final, (p,), (jnp.ones(3),))[1]))(p)
-    value = jax.jit(final)
+    gradient, one = quick(lambda p: (jax.grad(final)(p), jax.jvp(final, (p,), (jnp.ones(3),))[1]), p)
+    value = compiled(final, p)
     steps = 1e-5 * np.eye(3)
     central = [(value(p + e) - value(p - e)) / 2e-5 for e in steps]
     np.testing.assert_allclose(gradient, central, rtol=1e-6, atol=1e-8)

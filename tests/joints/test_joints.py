@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from compiling import compiled, quick
 from joint_table import AXIS, CASES, DISTANT, POINT, X, Z, moved, turn, two_bodies
 
 import polhode as ph
@@ -21,11 +23,6 @@ T = jnp.zeros(())
 
 def hat(a: np.ndarray) -> np.ndarray:
     return np.array([[0, -a[2], a[1]], [a[2], 0, -a[0]], [-a[1], a[0], 0]])
-
-
-def quick(function: Any, *arguments: Any) -> Any:
-    """Compiled with as little effort as possible, for programs that run once."""
-    return jax.jit(function).lower(*arguments).compile({"xla_backend_optimization_level": 0})(*arguments)
 
 
 def rows(element: Any, poses: Any, twists: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -65,28 +62,42 @@ def in_body_frames(B: np.ndarray, Z: np.ndarray, poses: Any, twists: Any) -> tup
     return B @ J, Z + B @ bias
 
 
-@pytest.mark.parametrize("formulation", ["SO3xR3", "SE3"])
-@pytest.mark.parametrize("name", CASES)
-def test_jacobian_and_curvature_against_closed_forms(name: str, formulation: str) -> None:
+@functools.cache
+def elements() -> dict[str, Any]:
+    """Constraints of all joints between two bodies."""
     _, first, second = two_bodies()
-    element = CASES[name].make(first, second).place((Pose(first.x, first.R), Pose(second.x, second.R)))
-    form = formulations.get(formulation)
-    # Anywhere, not only where the joint is closed.
-    rng = np.random.default_rng(len(name))
+    poses = (Pose(first.x, first.R), Pose(second.x, second.R))
+    return {name: case.make(first, second).place(poses) for name, case in CASES.items()}
+
+
+@functools.cache
+def derivatives(formulation: str) -> Any:
+    """B and Z of all joints at the same poses and twists, compiled as one program."""
+    form, parts = formulations.get(formulation), elements()
+    # Anywhere, not only where the joints are closed.
+    rng = np.random.default_rng(8)
     q = tuple((turn(*rng.normal(size=3)), rng.normal(size=3)) for _ in range(2))
     v = rng.normal(size=12)
 
-    def residual(q: Any, v: Any, tau: Any) -> Any:
+    def residuals(q: Any, v: Any, tau: Any) -> Any:
         flown = (form.space.move(point, tau * part) for point, part in zip(q, (v[:6], v[6:]), strict=True))
-        return element.residual(T, tuple(form.pose(point) for point in flown))
+        poses = tuple(form.pose(point) for point in flown)
+        return {name: element.residual(T, poses) for name, element in parts.items()}
 
-    def derivatives(q: Any, v: Any) -> Any:
-        rate = lambda tau: jax.jvp(lambda s: residual(q, v, s), (tau,), (1.0,))[1]  # noqa: E731
-        B = jax.jacfwd(lambda v: residual(q, v, 1.0))(jnp.zeros(12))
+    def evaluate(q: Any, v: Any) -> Any:
+        rate = lambda tau: jax.jvp(lambda s: residuals(q, v, s), (tau,), (1.0,))[1]  # noqa: E731
+        B = jax.jacfwd(lambda v: residuals(q, v, 1.0))(jnp.zeros(12))
         twists = tuple(form.twist(point, part) for point, part in zip(q, (v[:6], v[6:]), strict=True))
         return B, jax.jvp(rate, (0.0,), (1.0,))[1], tuple(form.pose(point) for point in q), twists
 
-    B, Z, poses, twists = quick(derivatives, q, v)
+    return quick(evaluate, q, v)
+
+
+@pytest.mark.parametrize("formulation", ["SO3xR3", "SE3"])
+@pytest.mark.parametrize("name", CASES)
+def test_jacobian_and_curvature_against_closed_forms(name: str, formulation: str) -> None:
+    B, Z, poses, twists = derivatives(formulation)
+    B, Z, element = B[name], Z[name], elements()[name]
     expected_B, expected_Z = rows(element, poses, twists)
     if formulation == "SE3":
         expected_B, expected_Z = in_body_frames(expected_B, expected_Z, poses, twists)
@@ -97,9 +108,7 @@ def test_jacobian_and_curvature_against_closed_forms(name: str, formulation: str
 
 @pytest.mark.parametrize("name", CASES)
 def test_joints_leave_their_freedom_and_nothing_else(name: str) -> None:
-    case = CASES[name]
-    _, first, second = two_bodies()
-    element = case.make(first, second).place((Pose(first.x, first.R), Pose(second.x, second.R)))
+    case, element = CASES[name], elements()[name]
     rng = np.random.default_rng(3)
     still = tuple(Twist(np.zeros(3), np.zeros(3)) for _ in range(2))
     for _ in range(5):
@@ -222,7 +231,7 @@ def test_axes_may_be_differentiated() -> None:
         return jnp.sum(element.residual(T, (poses[1], poses[0])))
 
     at, along = jnp.asarray(AXIS), jnp.array([0.3, -0.1, 0.2])
-    slope = jax.jit(lambda a: jax.jvp(gap, (a,), (along,))[1])(at)
-    run = jax.jit(gap)
+    slope = quick(lambda a: jax.jvp(gap, (a,), (along,))[1], at)
+    run = compiled(gap, at)
     h = 1e-5
     assert float(slope) == pytest.approx(float(run(at + h * along) - run(at - h * along)) / (2 * h), rel=1e-8)

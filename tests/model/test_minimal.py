@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from compiling import quick
 from jaxtyping import Array
 
 import polhode as ph
@@ -15,7 +16,6 @@ from polhode.linalg.blocks import to_dense
 from polhode.model.minimal import TreeSystem
 from polhode.systems.mechanical import AbstractMechanical
 
-EFFORT: Any = {"xla_backend_optimization_level": 0}
 INERTIA = np.array([[0.3, 0.02, -0.03], [0.02, 0.5, 0.04], [-0.03, 0.04, 0.6]])
 
 
@@ -91,8 +91,7 @@ def describe(assembled: Any, names: tuple[str, ...]) -> Any:
         return {"pose": at, "rate": rate, "twist": twist, "acceleration": acceleration, "energy": energies}, M
 
     system, (q, v) = assembled
-    program = jax.jit(evaluate).lower(system, q, v).compile(EFFORT)
-    return jax.tree.map(np.asarray, program(system, q, v))
+    return jax.tree.map(np.asarray, quick(evaluate, system, q, v))
 
 
 @pytest.mark.long
@@ -142,6 +141,7 @@ def controlled() -> ph.Model:
     return make.model
 
 
+@pytest.mark.long
 def test_forces_of_elements_reach_the_joints(controlled):
     names = tuple(body.name for body in controlled.bodies)
     known, _ = describe(controlled.assemble("SO3xR3"), names)
@@ -161,7 +161,7 @@ def tangents(system: Any, q: Any, v: Array) -> tuple[tuple[Array, Array], ...]:
         )
 
     q = system.configuration.move(q, jnp.linspace(-0.6, 0.9, system.n))
-    return jax.jit(evaluate).lower(system, q, v).compile(EFFORT)(system, q, v)
+    return quick(evaluate, system, q, v)
 
 
 @pytest.mark.long
@@ -172,6 +172,7 @@ def test_the_tangents_of_weight_and_inertia_are_those_of_differentiation():
         np.testing.assert_allclose(found, plain, atol=1e-11)
 
 
+@pytest.mark.long
 def test_the_tangents_of_controllers_and_springs_are_those_of_differentiation(controlled):
     system, (q, v) = controlled.assemble("minimal")
     assert [control.place for control in system.controls] == [0]
