@@ -12,17 +12,21 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.problems.base import Observable, Problem, Reference
-from polhode.problems.heavy_top_forms import FORMULATIONS, Formulation, TopParameters
+from polhode.problems.heavy_top_coordinates import FORMULATIONS_IN_COORDINATES
+from polhode.problems.heavy_top_forms import FORMULATIONS as FIRST_ORDER
+from polhode.problems.heavy_top_forms import Formulation, TopParameters
 from polhode.problems.registry import register
 from polhode.systems.base import State
-from polhode.systems.vector_field import VectorField
 from polhode.viewing.scene import Body, Line, Scene, Trail
 
 _DOC = """A rigid body that turns about a fixed point under gravity: Q̇ = Q Ω^, I Ω̇ = I Ω × Ω + M g l Γ × χ, Γ = Qᵀe₃.
 
 Formulations: `SO3` and `S3` carry (attitude, Ω); `lie-poisson` carries the body momentum and the gravity direction
 (Π, Γ) on a coadjoint orbit of se(3)*, together with the attitude. There every method of the action keeps the
-Casimirs |Γ|², Π·Γ and the direction Q Γ to round-off.
+Casimirs |Γ|², Π·Γ and the direction Q Γ to round-off. The others are mechanical systems of second order, with which
+implicit methods run too: `rotation-vector` (ψ, Ω), the Lie group SO(3) in rotation vectors; `euler-angles` (ρ, ρ̇) with
+Q = Rx(ρ₁) Ry(ρ₂) Rz(ρ₃), singular at ρ₂ = ±π/2, which the benchmark passes by closely; `euler-angles-kinematic` (ρ, Ω),
+for explicit methods only; `euler-parameters` (p, ṗ) with the constraint p·p = 1, for the generalized-α method.
 
 Data sets: `fixed-point` is the benchmark top of O. Brüls & A. Cardona (2010), M = 15, l = 1, inertia about the centre
 of mass diag(0.234375, 0.46875, 0.234375), hence diag(15.234375, 0.46875, 15.234375) about the fixed point, g = 9.81.
@@ -62,6 +66,8 @@ _DATA = {
     "E": _data(2.0, 9.81, (60.234375, 0.46875, 60.234375)),
 }
 
+_FORMULATIONS = {**FIRST_ORDER, **FORMULATIONS_IN_COORDINATES}
+
 
 @register("heavy-top")
 def heavy_top(
@@ -79,7 +85,8 @@ def heavy_top(
 
     **Arguments:**
 
-    - `formulation`: "SO3", "S3" or "lie-poisson".
+    - `formulation`: "SO3", "S3", "lie-poisson", "rotation-vector", "euler-angles", "euler-angles-kinematic" or
+      "euler-parameters".
     - `data`: "fixed-point" or "A" to "E"; see the problem's `doc`. It gives every number below that is None.
     - `mass`, `length`, `gravity`: numbers.
     - `inertia`: principal moments about the fixed point, shape (3,).
@@ -87,7 +94,7 @@ def heavy_top(
     - `angular_velocity`: Ω(0), body frame, shape (3,).
     - `duration`: end time.
     """
-    checks.choice("formulation", formulation, FORMULATIONS)
+    checks.choice("formulation", formulation, _FORMULATIONS)
     checks.choice("data", data, _DATA)
     given = {
         "mass": mass,
@@ -108,7 +115,7 @@ def heavy_top(
     )
     omega0 = checks.array("angular_velocity", numbers["angular_velocity"], (3,), "body-fixed, at t = 0")
     checks.positive("duration", numbers["duration"], (), "end time")
-    form = FORMULATIONS[formulation](top)
+    form = _FORMULATIONS[formulation](top)
 
     def build(data: str = data, **parameters: Any) -> Problem:
         if data != problem.parameters["data"]:
@@ -118,7 +125,7 @@ def heavy_top(
 
     problem = Problem(
         name="heavy-top",
-        system=VectorField(form.space, form.field),
+        system=form.system,
         state0=form.start(omega0),
         t_span=(0.0, numbers["duration"]),
         parameters={"formulation": formulation, "data": data, **numbers},
@@ -126,7 +133,7 @@ def heavy_top(
         outputs=_outputs(top, form),
         invariants=_invariants(top, form, numbers),
         reference=_REFERENCE if _is_benchmark(numbers) else {},
-        integrator="rkmk4",
+        integrator=form.integrator,
         h=1e-4,
         scene=_scene(top, form),
         build=build,

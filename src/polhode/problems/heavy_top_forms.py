@@ -1,17 +1,17 @@
-"""Formulations of the heavy top: on SO(3)×R³, on S³×R³ and on a coadjoint orbit of se(3)*."""
+"""Formulations of the heavy top of first order: on SO(3)×R³, on S³×R³ and on a coadjoint orbit of se(3)*."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.spaces import S3, SE3, SO3, AbstractSpace, CoadjointOrbit, Product, Rn
+from polhode.spaces import S3, SE3, SO3, CoadjointOrbit, Product, Rn
 from polhode.spaces.base import cross
-from polhode.systems.base import State
+from polhode.systems.base import AbstractSystem, State
+from polhode.systems.vector_field import VectorField
 
 Vector3 = Float[Array, "3"]
 Matrix3 = Float[Array, "3 3"]
@@ -76,19 +76,18 @@ class LiePoissonTop(eqx.Module):
 
 
 class Formulation(eqx.Module):
-    """How a formulation stores the motion: its space, its field, its start and the way back to (Q, Ω)."""
+    """How a formulation stores the motion: its system, its start, the way back to (Q, Ω), and the method for it."""
 
-    space: AbstractSpace
-    field: Callable[[Array, Any], Array]
+    system: AbstractSystem
     start: Callable[[Vector3], State]
     attitude: Callable[[State], Matrix3]
     omega: Callable[[State], Vector3]
+    integrator: str = eqx.field(static=True, default="rkmk4")
 
 
 def _on_rotations(top: TopParameters) -> Formulation:
     return Formulation(
-        space=Product(SO3(), Rn(3)),
-        field=RotationMatrixTop(top),
+        system=VectorField(Product(SO3(), Rn(3)), RotationMatrixTop(top)),
         start=lambda omega: (SO3().origin(), omega),
         attitude=lambda state: state[0],
         omega=lambda state: state[1],
@@ -97,8 +96,7 @@ def _on_rotations(top: TopParameters) -> Formulation:
 
 def _on_quaternions(top: TopParameters) -> Formulation:
     return Formulation(
-        space=Product(S3(), Rn(3)),
-        field=QuaternionTop(top),
+        system=VectorField(Product(S3(), Rn(3)), QuaternionTop(top)),
         start=lambda omega: (S3().origin(), omega),
         attitude=lambda state: S3().to_matrix(state[0]),
         omega=lambda state: state[1],
@@ -108,8 +106,7 @@ def _on_quaternions(top: TopParameters) -> Formulation:
 def _on_coadjoint_orbit(top: TopParameters) -> Formulation:
     upwards = jnp.array([0.0, 0.0, 1.0])
     return Formulation(
-        space=Product(CoadjointOrbit(SE3()), SO3()),
-        field=LiePoissonTop(top),
+        system=VectorField(Product(CoadjointOrbit(SE3()), SO3()), LiePoissonTop(top)),
         start=lambda omega: (jnp.concatenate((top.inertia * omega, upwards)), SO3().origin()),
         attitude=lambda state: state[1],
         omega=lambda state: state[0][:3] / top.inertia,
@@ -121,4 +118,4 @@ FORMULATIONS: dict[str, Callable[[TopParameters], Formulation]] = {
     "S3": _on_quaternions,
     "lie-poisson": _on_coadjoint_orbit,
 }
-"""Formulations by name."""
+"""Formulations of first order by name."""
