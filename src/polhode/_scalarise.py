@@ -21,6 +21,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend import core
 
@@ -173,7 +174,7 @@ class Program:
 
 
 def _is_split(constant: Any) -> bool:
-    return isinstance(constant, jax.core.Tracer) and math.prod(constant.shape) <= _SPLIT
+    return isinstance(constant, Tracer) and math.prod(constant.shape) <= _SPLIT
 
 
 def scalarise(fun: Callable, limit: float, one_kernel: bool = False) -> Callable:
@@ -341,7 +342,7 @@ class _Replay:
         out = np.empty(shape, dtype=object)
         given: Any = x
         # Also arrays that JAX holds: as constants inside one machine function they make XLA abort.
-        known: Any = None if isinstance(x, jax.core.Tracer) else np.asarray(x)
+        known: Any = None if isinstance(x, Tracer) else np.asarray(x)
         for index in np.ndindex(shape):
             out[index] = known[index] if known is not None else self.graph.leaf(given[index] if shape else given)
         return out

@@ -172,8 +172,10 @@ def _stages(tableau: HalfExplicitTableau, system: AbstractMechanical, t: Array, 
     rates = [system.kinematics(q0, v0)]
     places = [start]
     forces: list[Any] = [None]
-    multipliers: list[Any] = [carry.multipliers]
-    result = _singular(jnp.sum(vdot[0]), carry.multipliers) if system.m else jnp.zeros((), jnp.int32)
+    first = carry.multipliers
+    multipliers: list[Any] = [first]
+    # There are none where there are no constraints.
+    result = jnp.zeros((), jnp.int32) if first is None else _singular(jnp.sum(vdot[0]), first)
 
     def arrive(i: int) -> _Place:
         theta = combine(h, A[i, :i], rates)
