@@ -60,9 +60,9 @@ def _accelerations(system: Any, q: Any, v: Any) -> Any:
     return jnp.einsum("nij,nj->ni", motion.poses.R, rates.twists.omega), rates.twists.u
 
 
-def largest_difference(imported: Any, model: Any, data: Any, formulation: str) -> float:
+def largest_difference(problem: Any, model: Any, data: Any) -> float:
     """Between angular accelerations and accelerations of the centres of all bodies, relative to the largest one."""
-    system, (q, v) = imported.model.assemble(formulation, redundant="minimum-norm")
+    system, (q, v) = problem.system, problem.state0
     found = np.concatenate(_accelerations(system, q, v), axis=1)
     wanted = np.zeros((len(system.names), 6))
     mujoco.mj_rnePostConstraint(model, data)

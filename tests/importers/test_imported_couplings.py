@@ -20,6 +20,9 @@ GEARED = """<mujoco><compiler angle="radian"/><option gravity="1 0 -9.81"/>
 <body name="three" pos="1 0 0"><joint name="slide" type="slide" axis="1 0 1"/><geom pos="0 0.2 0"/></body>
 </worldbody><equality><joint {}/></equality></mujoco>"""
 
+GEAR = 'joint1="second" joint2="first" polycoef="0.1 1.5 0 0 0"'
+RACK = 'joint1="slide" joint2="second" polycoef="0 0.25 0 0 0"'
+
 BODY = """<inertial><origin xyz="0 0 -0.4"/><mass value="2"/>
 <inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial>"""
 MIMIC = f"""<robot name="mimic"><link name="base"/><link name="one">{BODY}</link><link name="two">{BODY}</link>
@@ -56,8 +59,8 @@ def exact_accelerations(model, data, slope):
 @pytest.mark.parametrize(
     ("text", "name", "follows", "slope"),
     [
-        (GEARED.format('joint1="second" joint2="first" polycoef="0.1 1.5 0 0 0"'), "gear.xml", (1, 0), 1.5),
-        (GEARED.format('joint1="slide" joint2="second" polycoef="0 0.25 0 0 0"'), "rack.xml", (2, 1), 0.25),
+        pytest.param(GEARED.format(GEAR), "gear.xml", (1, 0), 1.5, marks=pytest.mark.long),
+        pytest.param(GEARED.format(RACK), "rack.xml", (2, 1), 0.25, marks=pytest.mark.long),
         (MIMIC, "mimic.urdf", (1, 0), -2.0),
     ],
 )
