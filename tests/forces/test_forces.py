@@ -174,15 +174,16 @@ def test_forces_and_torques_of_time_act_in_their_frames() -> None:
     assert x.shape == (3,)
 
 
-def test_controllers_hold_their_target() -> None:
+PD = (lambda joint: F.PD(joint, 50.0, 15.0, target=2.0), 2.0, 0.5 / 50)
+PID = (lambda joint: F.PID(joint, 50.0, 60.0, 15.0, target=2.0), 2.0, 0.0)
+RAMP = (lambda joint: F.PID(joint, 50.0, 60.0, 15.0, target=lambda t: 7.0 * t), 70.0, 0.0)
+
+
+@pytest.mark.parametrize("controllers", [(PD, RAMP), pytest.param((PID,), marks=pytest.mark.long)], ids=len)
+def test_controllers_hold_their_target(controllers: Any) -> None:
     """Free bodies with controllers of their angles about z, and a constant torque against each."""
-    cases: tuple[Any, ...] = (
-        (lambda joint: F.PD(joint, 50.0, 15.0, target=2.0), 2.0, 0.5 / 50),
-        (lambda joint: F.PID(joint, 50.0, 60.0, 15.0, target=2.0), 2.0, 0.0),
-        (lambda joint: F.PID(joint, 50.0, 60.0, 15.0, target=lambda t: 7.0 * t), 70.0, 0.0),
-    )
     model, joints = ph.Model(), []
-    for make, _, _ in cases:
+    for make, _, _ in controllers:
         body = model.add_body(mass=1.0, inertia=(1.0, 1.0, 1.0))
         joints.append(J.Revolute(model.ground, body, (0, 0, 0), (0, 0, 1)))
         model.add(make(joints[-1]))
@@ -190,7 +191,7 @@ def test_controllers_hold_their_target() -> None:
     system, state = model.assemble("SO3xR3")
     run = ph.simulate(system, "lie-euler", h=0.02, t1=10.0, state0=state, save_every=None)
     end = jax.tree.map(lambda a: a[-1], run.state)
-    for joint, (_, target, error) in zip(joints, cases, strict=True):
+    for joint, (_, target, error) in zip(joints, controllers, strict=True):
         reached = float(joint.coordinate().difference(joint._poses(system, end), target))
         assert reached == pytest.approx(error, abs=2e-5)
 

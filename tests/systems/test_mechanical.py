@@ -35,21 +35,33 @@ Q, V = SYSTEM.configuration.random(KEY), jax.random.normal(jax.random.key(6), (6
 
 def test_the_constraint_rate_is_the_time_derivative():
     e = 1e-6
-    ahead, behind = (SYSTEM.constraint(T + s, SYSTEM.flow(Q, V, s)) for s in (e, -e))
-    np.testing.assert_allclose(SYSTEM.constraint_rate(T, Q, V), (ahead - behind) / (2 * e), atol=1e-9)
+
+    def evaluate(q, v):
+        return SYSTEM.constraint_rate(T, q, v), [SYSTEM.constraint(T + s, SYSTEM.flow(q, v, s)) for s in (e, -e)]
+
+    rate, (ahead, behind) = quick(evaluate, Q, V)
+    np.testing.assert_allclose(rate, (ahead - behind) / (2 * e), atol=1e-9)
 
 
 def test_the_jacobian_and_the_drive_make_the_rate():
-    B = to_dense(SYSTEM.jacobian(T, Q), (3, 6))
-    drive = SYSTEM.constraint_rate(T, Q, jnp.zeros(6))
+
+    def evaluate(q, v):
+        B = to_dense(SYSTEM.jacobian(T, q), (3, 6))
+        return B, SYSTEM.constraint_rate(T, q, jnp.zeros(6)), SYSTEM.constraint_rate(T, q, v)
+
+    B, drive, rate = quick(evaluate, Q, V)
     np.testing.assert_allclose(drive, [-np.cos(0.4), 0, 0], atol=1e-15)
-    np.testing.assert_allclose(B @ V + drive, SYSTEM.constraint_rate(T, Q, V), atol=1e-14)
+    np.testing.assert_allclose(B @ V + drive, rate, atol=1e-14)
 
 
 def test_the_curvature_is_the_second_derivative_along_a_frozen_velocity():
     e = 1e-4
-    values = [SYSTEM.constraint(T + s, SYSTEM.flow(Q, V, s)) for s in (-e, 0.0, e)]
-    np.testing.assert_allclose(SYSTEM.curvature(T, Q, V), (values[0] - 2 * values[1] + values[2]) / e**2, atol=1e-6)
+
+    def evaluate(q, v):
+        return SYSTEM.curvature(T, q, v), [SYSTEM.constraint(T + s, SYSTEM.flow(q, v, s)) for s in (-e, 0.0, e)]
+
+    curvature, values = quick(evaluate, Q, V)
+    np.testing.assert_allclose(curvature, (values[0] - 2 * values[1] + values[2]) / e**2, atol=1e-6)
 
 
 def test_accelerations_obey_both_equations():
@@ -65,9 +77,13 @@ def test_accelerations_obey_both_equations():
 
 def test_tangents_are_derivatives_of_the_force():
     e, d = 1e-6, jax.random.normal(jax.random.key(1), (6,))
-    moved = [SYSTEM.force(T, SYSTEM.configuration.move(Q, s * d), V) for s in (e, -e)]
-    pushed = [SYSTEM.force(T, Q, V + s * d) for s in (e, -e)]
-    K, C = (to_dense(x, (6, 6)) for x in (SYSTEM.stiffness(T, Q, V), SYSTEM.damping(T, Q, V)))
+
+    def evaluate(q, v):
+        moved = [SYSTEM.force(T, SYSTEM.configuration.move(q, s * d), v) for s in (e, -e)]
+        pushed = [SYSTEM.force(T, q, v + s * d) for s in (e, -e)]
+        return moved, pushed, [to_dense(x, (6, 6)) for x in (SYSTEM.stiffness(T, q, v), SYSTEM.damping(T, q, v))]
+
+    moved, pushed, (K, C) = quick(evaluate, Q, V)
     np.testing.assert_allclose(-K @ d, (moved[0] - moved[1]) / (2 * e), atol=1e-8)
     np.testing.assert_allclose(-C @ d, (pushed[0] - pushed[1]) / (2 * e), atol=1e-8)
 
