@@ -168,7 +168,7 @@ class Model:
         formulation: str = "SE3",
         *,
         t1: float,
-        h: float,
+        h: float = 1e-3,
         name: str = "model",
         integrator: str | None = None,
         outputs: Callable[[MultibodySystem | TreeSystem], Mapping[str, Observable]] | None = None,
