@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from polhode._scalarise import scalarise
+from polhode._scalar import scalarise
 from polhode._stepping import AbstractStepper, ConstantSteps, Progress, between, march
 from polhode.integrators.base import AbstractIntegrator
 from polhode.observing import Observer
@@ -78,7 +78,7 @@ def _run_block(
     """Steps until `n_limit`, until `capacity` frames are saved, until the end or a failure.
 
     `targets` are the save times followed by t1, of which `done` lie behind; without them every `every`-th step and the
-    last one are saved. `one` is 1 (see `_scalarise.Program`).
+    last one are saved. `one` is 1 (see `_scalar.Program`).
     """
 
     def run(p: Progress, n_stop: Array, *target: Array) -> Progress:

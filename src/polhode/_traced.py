@@ -10,11 +10,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend import core
 from jaxtyping import Array
 
 from polhode._host import SCALAR_LIMIT, Saving
-from polhode._scalarise import _SUBCALLS, Program, _open, join, split
+from polhode._scalar import Program, iterates, join, split
 from polhode._stepping import AbstractStepper, ControlledSteps, Progress, _outcome, accept
 from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.observing import Observer
@@ -96,7 +95,7 @@ def _at_steps(
 def _scan(one: Array, step: Step, p: Progress, xs: Any, emit: bool) -> tuple[Progress, Any]:
     """A scan on scalars with square-root checkpointing; with `emit`, also the carries after each step."""
     program = Program(step, p, jax.tree.map(lambda x: x[0], xs))
-    if program.cost <= SCALAR_LIMIT / 2 and not _iterates(program.closed.jaxpr):
+    if program.cost <= SCALAR_LIMIT / 2 and not iterates(program.closed.jaxpr):
         enter, leave = split, lambda flat: join(flat, p)
         advance = lambda flat, x: program([*flat, *split(x)], one)  # noqa: E731
     else:
@@ -119,16 +118,6 @@ def _scan(one: Array, step: Step, p: Progress, xs: Any, emit: bool) -> tuple[Pro
         flat, rest = chunk(flat, jax.tree.map(lambda x: x[whole * size :], xs))
         carries = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), carries, rest)
     return leave(flat), carries
-
-
-def _iterates(jaxpr: core.Jaxpr) -> bool:
-    """Whether a step solves equations by iteration: its derivatives are then rules that a replay would lose."""
-    for eqn in jaxpr.eqns:
-        if eqn.primitive.name == "while":
-            return True
-        if eqn.primitive.name in _SUBCALLS and _iterates(_open(eqn.params[_SUBCALLS[eqn.primitive.name]])[0]):
-            return True
-    return False
 
 
 def _interpolated(

@@ -7,7 +7,7 @@ import pytest
 from compiling import quick
 from structures import STRUCTURES, chain, connected
 
-from polhode._scalarise import cost, scalarise
+from polhode._scalar import cost, scalarise
 from polhode.linalg import Blocks, Places, kkt_solver
 from polhode.linalg.blocks import pattern
 from polhode.linalg.dense import DenseKKT, LapackKKT

@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from polhode import _graph
-from polhode._scalarise import Program, cost, scalarise, split
+from polhode._scalar import Program, cost, graph, scalarise, split
 
 RNG = np.random.default_rng(3)
 A = jnp.asarray(RNG.normal(size=(3, 3)))
@@ -103,8 +102,8 @@ def test_cuts_change_nothing(monkeypatch):
         return v
 
     expected = jax.jit(fun)(A, V)
-    monkeypatch.setattr(_graph, "_SMALL", 0)
-    monkeypatch.setattr(_graph, "_CUT_ABOVE", 4)
+    monkeypatch.setattr(graph, "_SMALL", 0)
+    monkeypatch.setattr(graph, "_CUT_ABOVE", 4)
     program = jax.jit(scalarise(fun, 1e9))
     assert "div" in program.lower(1.0, A, V).as_text()
     np.testing.assert_allclose(program(1.0, A, V), expected, rtol=1e-13)

@@ -1,0 +1,152 @@
+"""Copying primitives: nothing is left of these in the compiled step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from polhode._scalar.graph import Elements, is_known
+
+
+def _broadcast_in_dim(eqn: Any, inputs: list[Elements]) -> list[Elements]:
+    shape, dims = eqn.params["shape"], eqn.params["broadcast_dimensions"]
+    x = inputs[0]
+    aligned = [1] * len(shape)
+    for source, target in enumerate(dims):
+        aligned[target] = x.shape[source]
+    return [np.broadcast_to(x.reshape(aligned), shape)]
+
+
+def _slice(eqn: Any, inputs: list[Elements]) -> list[Elements]:
+    p = eqn.params
+    strides = p["strides"] or (1,) * len(p["start_indices"])
+    return [inputs[0][tuple(slice(*w) for w in zip(p["start_indices"], p["limit_indices"], strides, strict=True))]]
+
+
+def _dynamic_slice(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
+    x, *starts = inputs
+    if not all(is_known(s[()]) for s in starts):
+        return None
+    sizes = eqn.params["slice_sizes"]
+    begin = [min(max(int(s[()]), 0), n - m) for s, n, m in zip(starts, x.shape, sizes, strict=True)]
+    return [x[tuple(slice(b, b + m) for b, m in zip(begin, sizes, strict=True))]]
+
+
+def _split(eqn: Any, inputs: list[Elements]) -> list[Elements]:
+    ends = np.cumsum(eqn.params["sizes"])[:-1]
+    return list(np.split(inputs[0], ends, axis=eqn.params["axis"]))
+
+
+def _pad(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
+    x, fill = inputs
+    config = eqn.params["padding_config"]
+    if any(low < 0 or high < 0 for low, high, _ in config):
+        return None
+    out = np.empty(eqn.outvars[0].aval.shape, dtype=object)
+    out[...] = fill[()]
+    out[
+        tuple(
+            slice(low, low + (n - 1) * (inner + 1) + 1 if n else low, inner + 1)
+            for (low, _, inner), n in zip(config, x.shape, strict=True)
+        )
+    ] = x
+    return [out]
+
+
+def _gather(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
+    """Known indices: gather the positions instead of the values."""
+    x, indices = inputs
+    if not all(is_known(i) for i in indices.flat):
+        return None
+    if x.ndim == 1 and eqn.params["slice_sizes"] == (1,):
+        # Single elements of a vector, without compiling a gather for each shape.
+        at = indices.reshape(eqn.outvars[0].aval.shape).astype(np.int64)
+        return [x[at]] if ((at >= 0) & (at < x.size)).all() else None
+    positions = np.arange(1, x.size + 1, dtype=np.int64).reshape(x.shape)
+    with jax.ensure_compile_time_eval():
+        # Zero marks "out of bounds, filled"; only in-bounds gathers are replayed on scalars.
+        params = {**eqn.params, "fill_value": 0}
+        picked = np.asarray(eqn.primitive.bind(jnp.asarray(positions), jnp.asarray(indices.astype(np.int64)), **params))
+    return None if (picked == 0).any() else [x.reshape(-1)[picked - 1]]
+
+
+def _scatter_values(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
+    """Known indices: scatter the positions instead of the values."""
+    x, indices, updates = inputs
+    if not all(is_known(i) for i in indices.flat):
+        return None
+    both = np.concatenate((x.reshape(-1), updates.reshape(-1)))
+    positions = np.arange(both.size)
+    with jax.ensure_compile_time_eval():
+        picked = eqn.primitive.bind(
+            jnp.asarray(positions[: x.size].reshape(x.shape)),
+            jnp.asarray(indices.astype(np.int64)),
+            jnp.asarray(positions[x.size :].reshape(updates.shape)),
+            **eqn.params,
+        )
+    return [both[np.asarray(picked)]]
+
+
+def targets(eqn: Any, shape: tuple[int, ...], indices: Elements) -> np.ndarray:
+    """Where each update goes: one plus its position in the flattened operand, or 0 if it is out of bounds.
+
+    That is the gather of positions, which is the transpose of adding updates.
+    """
+    positions = np.arange(1.0, math.prod(shape) + 1).reshape(shape)
+    with jax.ensure_compile_time_eval():
+        known = jnp.asarray(indices.astype(np.int64))
+        add = lambda u: jax.lax.scatter_add_p.bind(jnp.zeros(shape), known, u, **eqn.params)  # noqa: E731
+        (found,) = jax.linear_transpose(add, jnp.zeros(eqn.invars[2].aval.shape))(jnp.asarray(positions))
+    return np.asarray(found).astype(np.int64)
+
+
+def _dynamic_update_slice(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
+    x, update, *starts = inputs
+    if not all(is_known(s[()]) for s in starts):
+        return None
+    begin = [min(max(int(s[()]), 0), n - m) for s, n, m in zip(starts, x.shape, update.shape, strict=True)]
+    out = x.copy()
+    out[tuple(slice(b, b + m) for b, m in zip(begin, update.shape, strict=True))] = update
+    return [out]
+
+
+MOVES: dict[str, Callable[[Any, list[Elements]], list[Elements] | None]] = {
+    "broadcast_in_dim": _broadcast_in_dim,
+    "reshape": lambda e, x: [x[0].reshape(e.params["new_sizes"])],
+    "transpose": lambda e, x: [x[0].transpose(e.params["permutation"])],
+    "squeeze": lambda e, x: [x[0].reshape(e.outvars[0].aval.shape)],
+    "expand_dims": lambda e, x: [x[0].reshape(e.outvars[0].aval.shape)],
+    "concatenate": lambda e, x: [np.concatenate(x, axis=e.params["dimension"])],
+    "stack": lambda e, x: [np.stack(x, axis=e.params["axis"])],
+    "unstack": lambda e, x: [np.take(x[0], i, axis=e.params["axis"]) for i in range(x[0].shape[e.params["axis"]])],
+    "rev": lambda e, x: [np.flip(x[0], e.params["dimensions"])],
+    "iota": lambda e, x: [
+        _constants(np.broadcast_to(_iota(e), e.outvars[0].aval.shape).astype(e.outvars[0].aval.dtype))
+    ],
+    "slice": _slice,
+    "dynamic_slice": _dynamic_slice,
+    "split": _split,
+    "pad": _pad,
+    "gather": _gather,
+    "scatter": _scatter_values,
+    "dynamic_update_slice": _dynamic_update_slice,
+    # Says where XLA must not merge array operations; scalars are cut elsewhere, see `Graph.emit`.
+    "optimization_barrier": lambda _, x: x,
+}
+
+
+def _iota(eqn: Any) -> np.ndarray:
+    shape, dimension = eqn.params["shape"], eqn.params["dimension"]
+    return np.arange(shape[dimension]).reshape([-1 if d == dimension else 1 for d in range(len(shape))])
+
+
+def _constants(x: np.ndarray) -> Elements:
+    out = np.empty(x.shape, dtype=object)
+    for index in np.ndindex(x.shape):
+        out[index] = x[index]
+    return out

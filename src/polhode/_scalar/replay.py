@@ -1,0 +1,224 @@
+"""A trace on arrays, replayed element by element into a graph of scalar operations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jax.extend import core
+
+from polhode._scalar.graph import Elements, Graph, is_known
+from polhode._scalar.moves import MOVES, targets
+from polhode._scalar.packing import stack
+from polhode._scalar.primitives import ELEMENTWISE, REDUCTIONS, SCATTERS, SUBCALLS, opened
+from polhode._scalar.rewriting import REWRITTEN, rewritten
+
+
+class Replay:
+    """One replay of a trace into a graph."""
+
+    def __init__(self, one: Any) -> None:
+        self.graph = Graph(one)
+
+    def evaluate(self, jaxpr: Any, consts: Sequence[Elements], args: Sequence[Elements]) -> list[Elements]:
+        env: dict[Any, Elements] = {}
+        env.update(zip(jaxpr.constvars, consts, strict=True))
+        env.update(zip(jaxpr.invars, args, strict=True))
+
+        def read(atom: Any) -> Elements:
+            if isinstance(atom, core.Literal):
+                aval: Any = atom.aval
+                return self.unpack(np.asarray(atom.val, dtype=aval.dtype))
+            return env[atom]
+
+        for eqn in jaxpr.eqns:
+            inputs = [read(v) for v in eqn.invars]
+            env.update(zip(eqn.outvars, self._apply(eqn, inputs), strict=True))
+        return [read(v) for v in jaxpr.outvars]
+
+    def unpack(self, x: Any) -> Elements:
+        """The elements of an array; constants stay known."""
+        shape = np.shape(x)
+        out = np.empty(shape, dtype=object)
+        given: Any = x
+        # Also arrays that JAX holds: as constants inside one machine function they make XLA abort.
+        known: Any = None if isinstance(x, Tracer) else np.asarray(x)
+        for index in np.ndindex(shape):
+            out[index] = known[index] if known is not None else self.graph.leaf(given[index] if shape else given)
+        return out
+
+    def restore(self, flat: Sequence[Any], avals: Sequence[Any]) -> list[Elements]:
+        """Elements of the given shapes from one flat list of JAX scalars."""
+        out, at = [], 0
+        for aval in avals:
+            size = math.prod(aval.shape)
+            elements = np.empty(size, dtype=object)
+            for k in range(size):
+                elements[k] = self.graph.leaf(flat[at + k])
+            out.append(elements.reshape(aval.shape))
+            at += size
+        return out
+
+    def flatten(self, values: Sequence[Elements], avals: Sequence[Any]) -> list[jax.Array]:
+        """All elements as one flat list of JAX scalars."""
+        wanted = [e for v in values for e in v.flat]
+        dtypes = [a.dtype for v, a in zip(values, avals, strict=True) for _ in v.flat]
+        return [jnp.asarray(e, dtype=d) for e, d in zip(self.graph.emit(wanted), dtypes, strict=True)]
+
+    def _apply(self, eqn: Any, inputs: list[Elements]) -> Sequence[Elements]:
+        name, params = eqn.primitive.name, eqn.params
+        if name in SUBCALLS:
+            inner, consts = opened(params[SUBCALLS[name]])
+            return self.evaluate(inner, [self.unpack(c) for c in consts], inputs)
+        if name in MOVES:
+            moved = MOVES[name](eqn, inputs)
+            if moved is not None:
+                return moved
+        elif name in ELEMENTWISE:
+            return [self._elementwise(eqn, inputs)]
+        elif name in REDUCTIONS and inputs[0].size:
+            return [self._reduce(REDUCTIONS[name], params["axes"], inputs[0])]
+        elif name in SCATTERS:
+            scattered = self._scatter(eqn, *inputs)
+            if scattered is not None:
+                return [scattered]
+        elif name in REWRITTEN:
+            return self.evaluate(rewritten(eqn).jaxpr, [], inputs)
+        elif name == "dot_general":
+            return [self._dot_general(eqn, *inputs)]
+        elif name == "while":
+            return self._while(eqn, inputs)
+        elif name == "cond":
+            return self._cond(eqn, inputs)
+        return self._foreign(eqn, inputs)
+
+    def _foreign(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
+        packed = [stack(self.flatten([x], [v.aval]), v.aval) for x, v in zip(inputs, eqn.invars, strict=True)]
+        outs = eqn.primitive.bind(*packed, **eqn.params)
+        return [self.unpack(o) for o in (outs if eqn.primitive.multiple_results else [outs])]
+
+    def _elementwise(self, eqn: Any, inputs: list[Elements]) -> Elements:
+        shape, dtype = eqn.outvars[0].aval.shape, eqn.outvars[0].aval.dtype
+        out = np.empty(shape, dtype=object)
+        params = dict(eqn.params)
+        if "sharding" in params:
+            params["sharding"] = None
+        # Dimensions of size one are stretched, as the primitives themselves do.
+        inputs = [np.broadcast_to(x, shape) for x in inputs]
+        if eqn.primitive.name == "add_any":
+            # The sum that differentiation makes, where it does not know the types.
+            add = self.graph.binary
+            for index in np.ndindex(shape):
+                out[index] = add("add", *(x[index] for x in inputs))
+            return out
+        for index in np.ndindex(shape):
+            out[index] = self.graph.operation(eqn.primitive, params, dtype, [x[index] for x in inputs])
+        return out
+
+    def _reduce(self, name: str, axes: Sequence[int], x: Elements) -> Elements:
+        kept = [d for d in range(x.ndim) if d not in axes]
+        moved = x.transpose(*kept, *axes).reshape(*(x.shape[d] for d in kept), -1)
+        out = np.empty(moved.shape[:-1], dtype=object)
+        for index in np.ndindex(out.shape):
+            total = moved[index][0]
+            for term in moved[index][1:]:
+                total = self.graph.binary(name, total, term)
+            out[index] = total
+        return out
+
+    def _scatter(self, eqn: Any, x: Elements, indices: Elements, updates: Elements) -> Elements | None:
+        """Known indices: combine each update with the element that it goes to."""
+        if not all(is_known(i) for i in indices.flat):
+            return None
+        operation = SCATTERS[eqn.primitive.name]
+        out = x.reshape(-1).copy()
+        for target, update in zip(targets(eqn, x.shape, indices).flat, updates.flat, strict=True):
+            # Zero marks "out of bounds, dropped".
+            if target:
+                out[target - 1] = self.graph.binary(operation, out[target - 1], update)
+        return out.reshape(x.shape)
+
+    def _dot_general(self, eqn: Any, a: Elements, b: Elements) -> Elements:
+        (contract_a, contract_b), (batch_a, batch_b) = eqn.params["dimension_numbers"]
+        free_a = [d for d in range(a.ndim) if d not in (*contract_a, *batch_a)]
+        free_b = [d for d in range(b.ndim) if d not in (*contract_b, *batch_b)]
+        nbatch = math.prod(a.shape[d] for d in batch_a)
+        nfree_a = math.prod(a.shape[d] for d in free_a)
+        nfree_b = math.prod(b.shape[d] for d in free_b)
+        ncontract = math.prod(a.shape[d] for d in contract_a)
+        A = a.transpose(*batch_a, *free_a, *contract_a).reshape(nbatch, nfree_a, ncontract)
+        B = b.transpose(*batch_b, *free_b, *contract_b).reshape(nbatch, nfree_b, ncontract)
+        out = np.empty((nbatch, nfree_a, nfree_b), dtype=object)
+        binary = self.graph.binary
+        for n, i, j in np.ndindex(out.shape):
+            total: Any = np.float64(0.0)
+            for k in range(ncontract):
+                total = binary("add", total, binary("mul", A[n, i, k], B[n, j, k]))
+            out[n, i, j] = total
+        return out.reshape(eqn.outvars[0].aval.shape)
+
+    def _while(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
+        p = eqn.params
+        nc, nb = p["cond_nconsts"], p["body_nconsts"]
+        consts, start = inputs[: nc + nb], inputs[nc + nb :]
+        avals = [v.aval for v in eqn.outvars]
+        captured = self._captured(consts)
+
+        def run(closed: Any, which: slice, flat: list[Any]) -> tuple[Replay, list[Elements]]:
+            inner = Replay(self.graph.one)
+            fixed = inner.adopt(captured[which])
+            carried = inner.restore(flat, avals)
+            return inner, inner.evaluate(closed.jaxpr, [inner.unpack(c) for c in closed.consts], [*fixed, *carried])
+
+        def cond(flat: list[Any]) -> jax.Array:
+            inner, outs = run(p["cond_jaxpr"], slice(0, nc), flat)
+            return inner.graph.emit([outs[0][()]])[0]
+
+        def body(flat: list[Any]) -> list[jax.Array]:
+            inner, outs = run(p["body_jaxpr"], slice(nc, None), flat)
+            return inner.flatten(outs, avals)
+
+        return self.restore(jax.lax.while_loop(cond, body, self.flatten(start, avals)), avals)
+
+    def _cond(self, eqn: Any, inputs: list[Elements]) -> Sequence[Elements]:
+        index, *operands = inputs
+        branches = eqn.params["branches"]
+        if is_known(index[()]):
+            chosen = branches[int(index[()])]
+            return self.evaluate(chosen.jaxpr, [self.unpack(c) for c in chosen.consts], operands)
+        avals = [v.aval for v in eqn.outvars]
+        captured = self._captured(operands)
+
+        def run(branch: Any) -> list[jax.Array]:
+            inner = Replay(self.graph.one)
+            outs = inner.evaluate(branch.jaxpr, [inner.unpack(c) for c in branch.consts], inner.adopt(captured))
+            return inner.flatten(outs, avals)
+
+        (which,) = self.graph.emit([index[()]])
+        flat = jax.lax.switch(jnp.asarray(which, jnp.int32), [lambda b=b: run(b) for b in branches])
+        return self.restore(flat, avals)
+
+    def _captured(self, values: Sequence[Elements]) -> list[Elements]:
+        """The same elements as known scalars and JAX scalars, ready to be used in another graph."""
+        out = []
+        for value in values:
+            copy = np.empty(value.shape, dtype=object)
+            for index, scalar in zip(np.ndindex(value.shape), self.graph.emit(list(value.flat)), strict=True):
+                copy[index] = scalar
+            out.append(copy)
+        return out
+
+    def adopt(self, values: Sequence[Elements]) -> list[Elements]:
+        """Elements of this graph from `_captured` ones."""
+        out = []
+        for value in values:
+            copy = np.empty(value.shape, dtype=object)
+            for index in np.ndindex(value.shape):
+                copy[index] = value[index] if is_known(value[index]) else self.graph.leaf(value[index])
+            out.append(copy)
+        return out

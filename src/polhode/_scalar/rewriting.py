@@ -1,0 +1,52 @@
+"""Primitives that are replaced by several simpler ones."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend import core
+
+
+def rewritten(eqn: Any) -> core.ClosedJaxpr:
+    """The equation in terms of primitives that have rules."""
+    (x,) = (v.aval for v in eqn.invars)
+    function = REWRITTEN[eqn.primitive.name]
+    return jax.make_jaxpr(lambda x: function(x, **eqn.params))(jax.ShapeDtypeStruct(x.shape, x.dtype))
+
+
+def _cumulative(combine: Callable) -> Callable:
+    def run(x: jax.Array, axis: int, reverse: bool) -> jax.Array:
+        slices = [jax.lax.index_in_dim(x, k, axis) for k in range(x.shape[axis])]
+        done = list(itertools.accumulate(reversed(slices) if reverse else slices, combine))
+        return jax.lax.concatenate(done[::-1] if reverse else done, axis) if done else x
+
+    return run
+
+
+def _position_of(first: Callable) -> Callable:
+    """The position of the largest or smallest element; the first NaN counts as such."""
+
+    def run(x: jax.Array, axes: tuple[int], index_dtype: Any) -> jax.Array:
+        (axis,) = axes
+        best, *others = (jax.lax.index_in_dim(x, k, axis, keepdims=False) for k in range(x.shape[axis]))
+        at = jnp.zeros(best.shape, index_dtype)
+        for k, other in enumerate(others, 1):
+            better = first(other, best) | ((other != other) & (best == best))
+            best, at = jnp.where(better, other, best), jnp.where(better, index_dtype.type(k), at)
+        return at
+
+    return run
+
+
+REWRITTEN: dict[str, Callable] = {
+    "cumsum": _cumulative(jax.lax.add),
+    "cumprod": _cumulative(jax.lax.mul),
+    "cummax": _cumulative(jax.lax.max),
+    "cummin": _cumulative(jax.lax.min),
+    "argmax": _position_of(jax.lax.gt),
+    "argmin": _position_of(jax.lax.lt),
+}
