@@ -196,6 +196,22 @@ def test_controllers_hold_their_target(controllers: Any) -> None:
         assert reached == pytest.approx(error, abs=2e-5)
 
 
+@pytest.mark.parametrize("formulation", ["SO3xR3", "minimal"])
+def test_integral_of_the_error_runs_from_the_initial_time(formulation: str) -> None:
+    def start(t0: float) -> Any:
+        model = ph.Model()
+        body = model.add_body(mass=1.0, inertia=(1.0, 1.0, 1.0))
+        joint = J.Revolute(model.ground, body, (0, 0, 0), (0, 0, 1))
+        model.add(joint)
+        model.add(F.PID(joint, 50.0, 60.0, 15.0, target=lambda t: 0.3 + 0.2 * t))
+        system, (_, v) = model.assemble(formulation, t0=t0)
+        (coordinate,) = (name for name in system.names if name != "body-1")
+        return v[system.columns(coordinate)]
+
+    np.testing.assert_allclose(start(0.0), [-0.3], atol=1e-15)
+    np.testing.assert_allclose(start(1.5), [-0.6], atol=1e-15)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -16,7 +16,7 @@ from polhode.joints._frames import start
 from polhode.joints._pair import AbstractPairJoint
 from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.model.bodies import Body
-from polhode.model.elements import AbstractForce, AbstractForceElement, Poses, Twists, Wrench
+from polhode.model.elements import AbstractForce, AbstractForceElement, Pose, Poses, Twists, Wrench
 from polhode.model.functions import Constant, Function, of_time
 
 if TYPE_CHECKING:
@@ -137,10 +137,10 @@ class PD(AbstractController):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PID(AbstractController):
-    r"""Proportional-integral-derivative control of a joint: the terms of `PD`, and $-I\int_0^t (s - s_d)\,dt$.
+    r"""Proportional-integral-derivative control of a joint: the terms of `PD`, and $-I\int_{t_0}^t (s - s_d)\,dt$.
 
-    The integral is a linear coordinate of the system, named after the controller, that starts with the value 0 and
-    the rate e at t = 0.
+    The integral is a linear coordinate of the system, named after the controller. It runs from the initial time t₀
+    that `assemble` is told, where it has the value 0 and the rate e(t₀).
 
     **Arguments:**
 
@@ -160,9 +160,8 @@ class PID(AbstractController):
         return IntegralTracking(_tracking(self), checks.array("integral", self.integral, (), "gain I"))
 
     def attach(self, model: Model) -> AbstractForce:
-        error = _tracking(self).error(jnp.zeros(()), tuple(start(body) for body in self.bodies))
         name = None if self.name is None else f"{self.name}-integral"
-        return _AttachedPID(self, model.add_coordinate(velocity=error, name=name), self.name)
+        return _AttachedPID(self, model.add_coordinate(name=name), self.name)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -179,6 +178,10 @@ class _AttachedPID(AbstractForce):
 
     def place(self, poses: Poses) -> IntegralTracking:
         return self.controller.place(poses)
+
+    def starting_rates(self, t0: float, pose: Callable[[Body], Pose]) -> dict[str, Array]:
+        poses = tuple(pose(body) for body in self.controller.bodies)
+        return {self.state.name: _tracking(self.controller).error(jnp.asarray(t0, float), poses)}
 
 
 def _tracking(controller: PD | PID) -> Tracking:

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 _GATHERS = 4
-"""Places that receive more values than this get the rest scattered. One gather of a thousand numbers takes 1 µs, the
-scatter of as many 6 µs (x86-64, one thread), and the gathers read all places where the scatter reads only the rest."""
+"""Places that receive more values than this get the rest scattered: a gather vectorises and a scatter does not, but
+each gather reads all places where the scatter reads only the rest."""
 
 
 class Gathering:

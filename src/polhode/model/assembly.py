@@ -40,6 +40,7 @@ def assemble(
         raise ValueError(
             f"`redundant` must be 'error', 'minimum-norm' or the `dropped` of a system, got {redundant!r}."
         )
+    checks.choice("formulation", formulation, (*formulations.FORMULATIONS, MINIMAL))
     layout = TreeLayout(model, repair) if formulation == MINIMAL else _Layout(model.bodies, formulation)
     elements = [
         (name, part, part.place(tuple(Pose(body.x, body.R) for body in part.bodies))) for name, part in model.parts
@@ -48,6 +49,7 @@ def assemble(
         elements = layout.remaining(elements)
     system, state = _build(model, layout, elements, {}), layout.start()
     if not checks.is_concrete(system, state):
+        state = _started(model, system, t0, state)
         if repair or redundant == "minimum-norm":
             raise ValueError(
                 "Inside jit, grad or vmap neither `repair=True` nor redundant='minimum-norm' can be decided. Assemble "
@@ -58,11 +60,25 @@ def assemble(
         ), state
     if repair:
         state = consistency.repaired(system, system.labels, t0, state)
+    state = _started(model, system, t0, state)
     consistency.check_start(system, system.labels, t0, state)
     dropped = redundant if isinstance(redundant, Mapping) else _dependent(system, t0, state, redundant == "error")
     if dropped:
         system = dataclasses.replace(_build(model, layout, elements, dropped), complete=system)
     return _solvable(system), state
+
+
+def _started(model: Model, system: MultibodySystem | TreeSystem, t0: float, state: State) -> State:
+    """The state in which coordinates that parts have added have their initial rates."""
+    q, v = state
+
+    def pose(body: Body) -> Pose:
+        return Pose(body.x, body.R) if body.kind == "ground" else system.pose(q, body)
+
+    for _, part in model.parts:
+        for name, rate in part.starting_rates(t0, pose).items():
+            v = v.at[system.columns(name)].set(rate)
+    return q, v
 
 
 def _build(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -130,6 +131,11 @@ class AbstractPart(abc.ABC):
         """What joins the model in the place of this part; may add coordinates that it needs, such as an integral."""
         del model
         return self
+
+    def starting_rates(self, t0: float, pose: Callable[[Body], Pose]) -> dict[str, Array]:
+        """Initial rates of coordinates that the part has added, by name, where they follow from where bodies start."""
+        del t0, pose
+        return {}
 
 
 class AbstractJoint(AbstractPart):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.linalg.blocks import Matrix, accumulate, dense_block, to_dense
@@ -78,6 +79,10 @@ class TreeSystem(AbstractMultibody):
         number = self._find(body)
         omega, u = self.motion(q, v).twists or Twist(v, v)
         return Twist(omega[number], u[number])
+
+    def columns(self, body: Body | str) -> np.ndarray:
+        link = self.links[self._find(body)]
+        return np.arange(link.first, link.last)
 
     def coordinates(self, q: Point, joint: str) -> Point:
         """Coordinates of one joint, zero at the start; a body without joint has those of its free motion."""

@@ -100,6 +100,10 @@ class MultibodySystem(AbstractMultibody):
         bodies = self.bodies[group]
         return bodies.formulation.twist(jax.tree.map(lambda a: a[member], q[group]), bodies.velocities(v)[member])
 
+    def columns(self, body: Body | str) -> np.ndarray:
+        group, member = self._find(body)
+        return self.bodies[group].columns.numbers[member]
+
     def kinetic_energy(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
         del t
         omega, u = self._twists((q, v))

@@ -55,6 +55,10 @@ class AbstractMultibody(AbstractMechanical):
         """Angular velocity (body frame) and velocity (inertial frame) of one body."""
 
     @abc.abstractmethod
+    def columns(self, body: Body | str) -> np.ndarray:
+        """Which components of v belong to one body; in joint coordinates, those of the joint that carries it."""
+
+    @abc.abstractmethod
     def kinetic_energy(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
         """Of all bodies."""
 
