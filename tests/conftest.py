@@ -1,8 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+import resource
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 import pytest
 
@@ -66,3 +70,25 @@ def spin_frames() -> Callable[..., Frames]:
 @pytest.fixture
 def spin_solution() -> Solution:
     return Solution(spinning(), dict(STATS), dict(META))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _bounded_memory() -> Iterator[None]:
+    """Compiled programs are kept between tests; workers that hold too many of them start afresh."""
+    yield
+    if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > _MEMORY and _resident() > _MEMORY:
+        jax.clear_caches()
+        gc.collect()
+
+
+_MEMORY = 3_000_000
+"""Kilobytes."""
+
+
+def _resident() -> int:
+    """Memory of this process now, in kilobytes; its peak where the system doesn't say."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return _MEMORY + 1
+    (line,) = (x for x in status.read_text().splitlines() if x.startswith("VmRSS"))
+    return int(line.split()[1])
