@@ -173,7 +173,7 @@ def test_accelerations_multipliers_and_energy_do_not_depend_on_coordinates(name)
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_solver_of_the_system_gives_the_same_accelerations(name):
-    """It eliminates velocities first, which Euler parameters with their singular mass matrix forbid without help."""
+    """It eliminates velocities first, so every mass matrix must be regular, that of Euler parameters too."""
     found = described(name)
     np.testing.assert_allclose(found["solved"][0], found["velocities"], rtol=1e-10, atol=1e-10)
 
@@ -204,6 +204,9 @@ def test_closed_forms_equal_those_of_the_base_class(name):
         given = ((q,), (q, v), (q, *data), loads, loads, loads, (q, jnp.concatenate(wrench)))
         found = [getattr(form, part)(*arguments) for part, arguments in zip(parts, given, strict=True)]
         expected = [getattr(base, part)(form, *arguments) for part, arguments in zip(parts, given, strict=True)]
+        # Of the inertia, what moves with the body.
+        moves = jnp.stack([form.from_twist(q, Twist(e[:3], e[3:])) for e in jnp.eye(6)], axis=1)
+        found[2], expected[2] = moves.T @ found[2] @ moves, moves.T @ expected[2] @ moves
         motion = lambda s: form.pose(form.space.move(q, s * form.kinematics(q, v)))  # noqa: E731
         return found, expected, jax.jvp(motion, (jnp.zeros(()),), (jnp.ones(()),))[1]
 
@@ -213,6 +216,23 @@ def test_closed_forms_equal_those_of_the_base_class(name):
     for part, one, other in zip(parts, found, expected, strict=True):
         none = jnp.eye(6) if part == "jacobian" else jnp.zeros_like(other)
         np.testing.assert_allclose(none if one is None else one, other, atol=1e-12, err_msg=part)
+
+
+@pytest.mark.parametrize("name", [pytest.param("herk3", marks=pytest.mark.long), "herk4"])
+def test_half_explicit_methods_take_euler_parameters(name):
+    """The free body of the rotation group, which every method of the family has to follow at its order."""
+
+    def end(formulation, method, h):
+        model = ph.Model()
+        body = model.add_body(mass=1.0, inertia=(1.0, 2.0, 2.5), angular_velocity=(0.3, 2.0, 0.1))
+        system, state0 = model.assemble(formulation)
+        run = ph.simulate(system, method, h=h, t1=1.0, state0=state0, save_every=None)
+        return system.pose(jax.tree.map(lambda a: a[-1], run.state[0]), body).R
+
+    exact = end("SO3xR3", "rkmk4", 1 / 512)
+    errors = [float(jnp.max(jnp.abs(end("euler-parameters", name, h) - exact))) for h in (1 / 16, 1 / 32)]
+    order = ph.integrators.get(name).order
+    assert abs(np.log2(errors[0] / errors[1]) - order) < 0.5
 
 
 @pytest.mark.parametrize("name", ["euler-angles", pytest.param("euler-angles-kinematic", marks=pytest.mark.long)])

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 
-import numpy as np
-
-from polhode.linalg.blocks import Matrix, Places, pattern
+from polhode.linalg.blocks import Matrix, pattern
 from polhode.linalg.dense import DenseKKT, LapackKKT
 from polhode.linalg.elimination import EliminationKKT
 from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.ordering import Pattern
 from polhode.linalg.plan import Plan, operations
-from polhode.linalg.regularised import RegularisedKKT, added_blocks
 from polhode.linalg.sparse import Analysis, SparseKKT
 
 FUSED_UNKNOWNS = 30
@@ -45,21 +41,13 @@ SPARSE_DENSITY = 0.2
 """Matrices with more than this fraction of entries are taken to be dense."""
 
 
-def kkt_solver(A: Matrix, P: Matrix, n: int, m: int, regularise: Places | Sequence[int] | None = None) -> AbstractKKT:
+def kkt_solver(A: Matrix, P: Matrix, n: int, m: int) -> AbstractKKT:
     """A solver for matrices with the sparsity of `A` (n×n) and `P` (m×n); only the places of their blocks are read.
 
     `A` must hold all groups of blocks that will ever be passed to `factor`, in any order; without any, its sparsity is
     taken to be unknown.
-
-    `regularise` names constraint rows without which A is singular, such as the normalisations of Euler parameters: see
-    `RegularisedKKT`.
     """
-    rows = regularise if isinstance(regularise, Places) else Places(np.asarray(regularise or (), np.int64))
-    if not rows.numbers.size:
-        return _chosen(pattern(A), pattern(P), n, m)
-    if A:
-        A = (*A, *added_blocks(P, rows))
-    return RegularisedKKT(n, m, _chosen(pattern(A), pattern(P), n, m), rows)
+    return _chosen(pattern(A), pattern(P), n, m)
 
 
 @functools.lru_cache(maxsize=64)

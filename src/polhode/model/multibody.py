@@ -256,9 +256,7 @@ class MultibodySystem(AbstractMultibody):
             return (A + self.stiffness(t, q, v) if self.holonomic_velocities else A), self.jacobian(t, q)
 
         A, P = jax.tree.map(lambda block: jnp.zeros(block.shape), jax.eval_shape(matrices))
-        # Without its norm constraint the mass matrix of a body in Euler parameters is singular.
-        internal = np.concatenate([rows.numbers.reshape(-1) for rows in self.internal if rows is not None] or [[]])
-        return kkt_solver(A, P, self.n, self.m, regularise=Places(internal))
+        return kkt_solver(A, P, self.n, self.m)
 
     def _find(self, body: Body | str) -> tuple[int, int]:
         name = body if isinstance(body, str) else body.name

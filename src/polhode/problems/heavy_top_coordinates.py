@@ -58,7 +58,7 @@ class TopInCoordinates(AbstractMechanical):
 
     @property
     def kkt(self) -> AbstractKKT:
-        return kkt_solver((), (), self.n, self.m, regularise=range(self.m))
+        return kkt_solver((), (), self.n, self.m)
 
     @property
     def holonomic_velocities(self) -> bool:

@@ -20,8 +20,11 @@ class EulerParameters(AbstractFormulation):
     r"""q = (p, x) in R⁴×R³ with p = (e₀, e), v = (ṗ, u), and one constraint a body, $p\cdot p - 1 = 0$.
 
     R y = (e₀² - e·e) y + 2 e (e·y) + 2 e₀ e × y, without normalisation inside; ω = G(p) ṗ with
-    G = 2 [-e | e₀ - ẽ], for which Ġṗ = 0. $M = \mathrm{diag}(G^T\Theta G, m1)$ has rank 6 of 7; the row of the norm
-    constraint makes the equations of motion regular (S. Holzinger, M. Arnold & J. Gerstmayr).
+    G = 2 [-e | e₀ - ẽ], for which Ġṗ = 0 (S. Holzinger, M. Arnold & J. Gerstmayr).
+
+    $G^T\Theta G$ has rank 3 of 4: nothing resists a change of |p|. The inertia $\tfrac43\mathrm{tr}(\Theta)\,pp^T$ is
+    added there, which the norm constraint keeps from moving: it changes the multiplier of that constraint and nothing
+    else, and the mass matrix can be inverted.
     """
 
     @property
@@ -60,6 +63,10 @@ class EulerParameters(AbstractFormulation):
 
     def jacobian(self, q: Point) -> Float[Array, "6 7"]:
         return jnp.block([[_matrix(q[0]), jnp.zeros((3, 3))], [jnp.zeros((3, 4)), jnp.eye(3)]])
+
+    def mass(self, q: Point, mass: Array, inertia: Float[Array, "3 3"]) -> Float[Array, "7 7"]:
+        p = q[0]
+        return super().mass(q, mass, inertia) + _upper_left(4 / 3 * jnp.trace(inertia) * jnp.outer(p, p))
 
     def bias(self, q: Point, v: Vector) -> None:
         return None
