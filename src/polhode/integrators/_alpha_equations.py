@@ -56,9 +56,9 @@ class Index3(AbstractEquations):
     def residual(self, place: Place, x: tuple[Vector, Array]) -> Residual:
         balance, terms = _balance(self.system, self.prediction.t, place, *x)
         if self.system.m == 0:
-            return Residual((balance,), (terms,))
+            return Residual((balance,), (terms,), (terms,))
         position, size = _position(self.system, self.prediction.t, place)
-        return Residual((balance, position), (terms, size))
+        return Residual((balance, position), (terms, self.prediction.position * _largest(x[0])), (terms, size))
 
     def factor(self, place: Place, x: tuple[Vector, Array]) -> Any:
         B = self.system.jacobian(self.prediction.t, place.q)
@@ -96,8 +96,9 @@ class StabilizedIndex2(AbstractEquations):
         rate = self.system.constraint_rate(t, place.q, place.v)
         position, size = _position(self.system, t, place)
         Mz, Bη = apply(self.mass, z, n), apply_transposed(self.jacobian, eta, n)
-        speed = size * (1 + jnp.max(jnp.abs(place.v)))
-        return Residual((balance, rate, Mz + Bη, position), (terms, speed, _largest(Mz) + _largest(Bη), size))
+        speed, shift, a = size * (1 + _largest(place.v)), _largest(Mz) + _largest(Bη), _largest(vdot)
+        scales = (terms, self.prediction.velocity * a, terms, self.prediction.position * a)
+        return Residual((balance, rate, Mz + Bη, position), scales, (terms, speed, shift, size))
 
     def factor(self, place: Place, x: tuple[Array, ...]) -> Any:
         B = self.system.jacobian(self.prediction.t, place.q)

@@ -22,10 +22,12 @@ class Residual(NamedTuple):
     """The equations at one point.
 
     - `parts`: what has to vanish; quantities of different dimension are different parts.
+    - `scales`: for each part, its change when the accelerations change by their own size; tolerances are relative to it.
     - `magnitudes`: for each part, the size of the terms that cancel in it, hence of its round-off in units of 2⁻⁵².
     """
 
     parts: tuple[Array, ...]
+    scales: tuple[Array, ...]
     magnitudes: tuple[Array, ...]
 
 
@@ -56,8 +58,8 @@ class Newton(eqx.Module):
     r"""When to stop, and when to factorise anew.
 
     An iteration is converged when every part of the residual is at most
-    $\max(\mathtt{rtol}\,\|F_0\|, \mathtt{atol}, 32\,\varepsilon\,\text{magnitude})$ in the Euclidean norm, where F₀ is
-    the larger of the first two residuals and ε = 2⁻⁵²; or when it stagnates so close to that (within a factor of 10⁴ of
+    $\max(\mathtt{rtol}\,\|F_0\|, \mathtt{atol}\cdot\text{scale}, 32\,\varepsilon\,\text{magnitude})$ in the Euclidean
+    norm, where F₀ is the larger of the first two residuals and ε = 2⁻⁵²; or when it stagnates so close to that (within a factor of 10⁴ of
     the relative tolerance) that only round-off inside the system's own functions can be left. At least one iteration
     is made.
 
@@ -207,7 +209,8 @@ def _update(equations: AbstractEquations, newton: Newton, loop: _Loop, factors: 
     norms = _norms(residual)
     iterations = loop.iterations + 1
     first = jnp.where(iterations == 1, jnp.maximum(loop.first, norms), loop.first)
-    floor = jnp.maximum(32 * jnp.finfo(float).eps * jnp.stack(residual.magnitudes), newton.atol)
+    floor = 32 * jnp.finfo(float).eps * jnp.stack(residual.magnitudes)
+    floor = jnp.maximum(floor, newton.atol * jnp.stack(residual.scales))
     converged = jnp.all(norms <= jnp.maximum(newton.rtol * first, floor))
     stuck = jnp.all((norms > 0.5 * loop.norms) | (norms <= floor)) & jnp.all(norms <= 1e4 * newton.rtol * first + floor)
     converged = converged | (stuck & (iterations > 2))

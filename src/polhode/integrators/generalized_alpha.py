@@ -68,8 +68,9 @@ class GeneralizedAlpha(AbstractIntegrator):
       decay like `rho_inf`ⁿ. "perturbed" takes $a_0 = \dot v_0 + \Delta h\,\ddot v_0$ and, for index 3, moves v₀ by
       O(h²) across the constraint, where the method's velocities lie anyway (Arnold, Brüls and Cardona): multipliers are
       then of order 2 from the first step on, for `rho_inf=1` too.
-    - `rtol`, `atol`: of the residuals, relative to the first one of the step, and absolute. None stands for 1e-8 with
-      full Newton, whose last correction leaves far less, and for 1e-10 with modified Newton, which stops where it is.
+    - `rtol`, `atol`: of the residuals, relative to the first one of the step, and to what accelerations of their present
+      size make up in it: forces, and h²|v̇| in Φ. None stands for 1e-8 with full Newton, whose last correction leaves
+      far less, and for 1e-10 with modified Newton, which stops where it is.
     - `max_iterations`: of Newton's method in a step.
 
     ??? cite "Reference"
