@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 import polhode as ph
+from polhode import _host
+from polhode.observing import Observer
 from polhode.runs.store import RunStore
 
 
@@ -166,6 +168,68 @@ def test_a_store_that_fails_at_the_end_keeps_the_run(top, tmp_path, monkeypatch)
     assert run.t[-1] == pytest.approx(0.1)
 
 
+def test_full_buffers_do_not_inflate_the_blocks(monkeypatch):
+    """Blocks end early where every step is saved; their length once grew tenfold with each, beyond all integers."""
+    monkeypatch.setattr(_host, "_BUFFER_SIZES", (1, 4))
+    run = ph.simulate(line(), "rkmk3", state0=jnp.ones(2), t1=1.0, h=0.01)
+    assert len(run.t) == 101
+    np.testing.assert_allclose(run.state[:, 0], np.exp(-run.t), rtol=1e-7)
+
+
+def test_blocks_follow_the_steps_that_were_made():
+    assert _host._next_block(4096, 1e-9) == 40961
+    assert _host._next_block(4096, 1e9) == 410
+    assert _host._next_block(0, 0.1) == 1
+
+
+@pytest.mark.parametrize("store", [False, True])
+def test_an_unforeseen_error_loses_no_frames(monkeypatch, tmp_path, store):
+    frames = Observer.frames
+
+    def broken(self, t, *others):
+        if t[0] > 0.5:
+            raise ZeroDivisionError("a bar of length zero")
+        return frames(self, t, *others)
+
+    monkeypatch.setattr(_host, "_BUFFER_SIZES", (1, 4))
+    monkeypatch.setattr(Observer, "frames", broken)
+    path = tmp_path / "run.zarr" if store else None
+    arguments = {"state0": jnp.ones(2), "t1": 1.0, "h": 0.01, "store": path, "overwrite": True}
+    with pytest.raises(ph.SimulationError, match=r"unexpected_error.*ZeroDivisionError: a bar of length") as caught:
+        ph.simulate(line(), "rkmk3", **arguments)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    run = caught.value.solution
+    assert len(run.t) == 1 + 13 * 4
+    assert run.stats["t_reached"] == pytest.approx(0.56)
+    again = ph.simulate(line(), "rkmk3", **arguments, throw=False)
+    assert again.stats["result"] is ph.Result.unexpected_error
+    assert "ZeroDivisionError" in again.stats["error"]
+    if path is not None:
+        assert len(ph.load(path).t) == len(again.t)
+        assert ph.load(path).stats["result"] is ph.Result.unexpected_error
+
+
+@pytest.mark.parametrize("method", ["append", "close"])
+def test_any_error_of_a_store_keeps_the_run(top, tmp_path, monkeypatch, method):
+    def broken(self, argument):
+        raise KeyError("chunk")
+
+    monkeypatch.setattr(RunStore, method, broken)
+    run = ph.simulate(top, "rkmk4", h=1e-3, t1=0.1, store=tmp_path / "run.zarr", throw=False)
+    assert run.stats["result"] is ph.Result.store_failed
+    assert len(run.t) >= 1
+
+
+def test_a_diagnosis_that_fails_does_not_cost_the_run(monkeypatch):
+    def broken(self, t, state):
+        raise IndexError("no such joint")
+
+    monkeypatch.setattr(ph.VectorField, "diagnose", broken)
+    run = ph.simulate(line(1.0, 3), "rkmk4", state0=jnp.ones(2), t1=10.0, h=1e-2, throw=False)
+    assert run.stats["diagnosis"] == "No diagnosis: IndexError: no such joint"
+    assert np.isfinite(run.state).all()
+
+
 BAD = [
     ({"h": -1e-3}, r"`h` must be positive, got -0.001"),
     ({"h": 0.0}, r"`h` must be positive"),
@@ -230,3 +294,98 @@ def test_conversions_are_used():
 
     run = ph.simulate(Wrapped(), "rkmk6", state0=jnp.ones(2), t1=1.0, h=0.05, save_every=None)
     np.testing.assert_allclose(run.state[-1], np.exp(-1.0), rtol=1e-9)
+
+
+# --- constrained systems ----------------------------------------------------------------------------------------------
+
+
+def pendulum(frequency=0.0):
+    """A point mass on a rod of length 1 whose pivot moves up and down with an amplitude of 0.1."""
+
+    def rod(t, x):
+        pivot = jnp.array([0.0, 0.1 * jnp.sin(frequency * t)])
+        return 0.5 * ((x - pivot) @ (x - pivot) - 1.0)[None]
+
+    weight = lambda t, x, v: jnp.array([0.0, -9.81])  # noqa: E731
+    return ph.systems.Mechanical(ph.spaces.Rn(2), jnp.eye(2), weight, rod, 1)
+
+
+HANGING = (jnp.array([0.6, -0.8]), jnp.array([0.8, 0.6]))
+
+
+@pytest.mark.parametrize(
+    ("state0", "what"),
+    [
+        ((jnp.array([0.6, -0.9]), HANGING[1]), r"positions at t = 0: number 0 of 1 by 0\.085\. Solve Φ = 0"),
+        ((HANGING[0], jnp.array([0.0, 1.0])), r"velocities at t = 0: number 0 of 1 by 0\.8"),
+    ],
+)
+@pytest.mark.parametrize("integrator", ["herk2", "generalized-alpha"])
+def test_a_start_off_the_constraints_is_refused(state0, what, integrator):
+    with pytest.raises(ValueError, match=f"`state0` violates the constraints on {what}"):
+        ph.simulate(pendulum(), integrator, state0=state0, t1=0.1, h=0.01)
+
+
+def test_a_start_of_another_time_is_refused():
+    system = pendulum(frequency=3.0)
+    q, v = HANGING
+    start = (q, v + jnp.array([0.0, 0.3]))
+    run = ph.simulate(system, "herk2", state0=start, t1=0.1, h=0.01, save_every=None)
+    assert run.residuals["velocity"].max() < 1e-12
+    with pytest.raises(ValueError, match=r"violates the constraints on positions at t = 0\.5"):
+        ph.simulate(system, "herk2", state0=start, t0=0.5, t1=0.6, h=0.01)
+
+
+def test_a_start_is_used_as_given_within_the_tolerance_and_unread_in_transformations():
+    q, v = HANGING
+    run = ph.simulate(pendulum(), "herk2", state0=(q * (1 + 5e-7), v), t1=0.1, h=0.01, save_every=None)
+    assert run.residuals["position"][0] > 1e-7
+
+    def end(scale):
+        return ph.simulate(pendulum(), "herk2", state0=(q * scale, v), t1=0.1, h=0.01, save_every=None).state[0][-1, 0]
+
+    assert jax.eval_shape(end, 1.1).shape == ()
+
+
+def test_a_start_off_a_joint_names_it_and_can_be_repaired():
+    model = ph.Model(gravity=(0, 0, -9.81))
+    bob = model.add_point(mass=1.0, position=(1.0, 0, 0))
+    model.add(ph.joints.Distance(model.ground, bob, first_point=(0, 0, 0), second_point=(1.0, 0, 0), name="rod"))
+    system, (q, v) = model.assemble()
+    bent = jax.tree.map(lambda x: x + 0.1, q)
+    with pytest.raises(ValueError, match=r"positions at t = 0: `rod` by 0.11.*system.repaired"):
+        ph.simulate(system, "herk2", state0=(bent, v), t1=0.1, h=0.01)
+    system.check(0.0, system.repaired(0.0, (bent, v)))
+    compiled = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, seconds, **_: compiled.append(event) if "trace" in event or "compile" in event else None
+    )
+    system.check(0.0, (q, v))
+    assert not compiled
+
+
+def test_tolerances_pick_a_method_for_constraints():
+    model = ph.Model(gravity=(0, 0, -9.81))
+    bob = model.add_point(mass=1.0, position=(1.0, 0, 0))
+    model.add(ph.joints.Distance(model.ground, bob, first_point=(0, 0, 0), second_point=(1.0, 0, 0)))
+    run = ph.simulate(model.problem("SE3", t1=0.1), rtol=1e-4)
+    assert run.meta["integrator"]["options"] == {"constraint": "stabilized-index-2"}
+    assert run.residuals["velocity"].max() < 1e-9
+    # A residual for each Newton iteration, and one to begin with.
+    attempts = run.stats["steps"] + run.stats["rejected"]
+    assert run.stats["newton_iterations"] >= 1
+    assert run.stats["evaluations"] == round(attempts * (1 + run.stats["newton_iterations"]))
+    explicit = ph.simulate(model.problem("SE3", t1=0.1, integrator="herk3"), rtol=1e-4)
+    assert explicit.meta["integrator"]["name"] == "herk54"
+
+
+def test_methods_with_an_estimate_are_those_that_take_the_system():
+    with pytest.raises(ValueError, match=r"`herk4` has no error estimate.*one of generalized-alpha, herk54\.$"):
+        ph.simulate(pendulum(), "herk4", state0=HANGING, t1=0.1, rtol=1e-4)
+
+
+def test_a_failed_newton_iteration_does_not_blame_explicit_methods():
+    alpha = ph.integrators.get("generalized-alpha", max_iterations=1, rtol=1e-15, atol=1e-300)
+    run = ph.simulate(pendulum(), alpha, state0=HANGING, t1=1.0, h=0.5, throw=False)
+    assert run.stats["result"] is ph.Result.newton_not_converged
+    assert all("explicit" not in result.message for result in ph.Result)

@@ -27,6 +27,7 @@ SCALAR_LIMIT = 20_000
 """Steps of more scalar operations than this stay on arrays: compile time grows with the operations."""
 
 _BLOCK_SECONDS = 0.2
+_FIRST_BLOCK = 256
 _BUFFER_FLOATS = 2_000_000
 _BUFFER_SIZES = (1, 256, 4096)
 _OBSERVED_ROWS = 512
@@ -40,12 +41,13 @@ class Saving(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a run on the host returns."""
+    """What a run on the host returns; `error` is what broke it off unforeseen, if anything did."""
 
     frames: Frames
     progress: Progress
     wall_time: float
     compile_time: float
+    error: Exception | None
 
 
 class _Buffer(NamedTuple):
@@ -157,35 +159,53 @@ def run(
 
     stop = Result.successful
     if saving.at is None:
-        stop = keep(*jax.tree.map(lambda x: np.asarray(x)[None], (p.t, p.carry.state, p.carry.multipliers)))
+        stop = keep(*_row(p))
     else:
         observer.empty(p.carry.state, rows)
     compile_time = time.perf_counter() - began
 
-    done, per_block, began = 0, 256, time.perf_counter()
+    done, per_block, began = 0, _FIRST_BLOCK, time.perf_counter()
     saved_n = 0
+    error: Exception | None = None
     with _interrupts() as interrupted:
-        while stop == Result.successful and not _is_over(stepper, p, targets, done):
-            if interrupted.is_set():
-                stop = Result.interrupted
-                break
-            block_began = time.perf_counter()
-            p, buffer = jax.block_until_ready(block(p, int(p.n) + per_block, done))
-            elapsed = time.perf_counter() - block_began
-            count = int(buffer.count)
-            if count:
-                stop = keep(*_head(buffer, count))
-                saved_n = int(p.n)
-            done += count
-            on_progress(float(p.t), time.perf_counter() - began)
-            per_block = int(per_block * np.clip(_BLOCK_SECONDS / max(elapsed, 1e-6), 0.1, 10.0)) + 1
+        try:
+            while stop == Result.successful and not _is_over(stepper, p, targets, done):
+                if interrupted.is_set():
+                    stop = Result.interrupted
+                    break
+                block_began, before = time.perf_counter(), int(p.n)
+                p, buffer = jax.block_until_ready(block(p, before + per_block, done))
+                elapsed = time.perf_counter() - block_began
+                count = int(buffer.count)
+                if count:
+                    stop = keep(*_head(buffer, count))
+                    saved_n = int(p.n)
+                done += count
+                on_progress(float(p.t), time.perf_counter() - began)
+                per_block = _next_block(int(p.n) - before, elapsed)
+            if (int(p.result) or stop != Result.successful) and saving.at is None and int(p.n) > saved_n:
+                # The last good state, so that the failure can be looked at.
+                keep(*_row(p))
+        except Exception as unforeseen:
+            # Whatever it was, hours of frames must not go with it.
+            error, stop = unforeseen, Result.unexpected_error
     code = Result(int(p.result)) if int(p.result) else stop
-    if code != Result.successful and saving.at is None and int(p.n) > saved_n:
-        # The last good state, so that the failure can be looked at.
-        keep(*jax.tree.map(lambda x: np.asarray(x)[None], (p.t, p.carry.state, p.carry.multipliers)))
     wall_time = time.perf_counter() - began
     frames = jax.tree.map(lambda *parts: np.concatenate(parts), *blocks) if blocks else observer.empty(state0, rows)
-    return Outcome(frames, p._replace(result=np.int32(code)), wall_time, compile_time)
+    return Outcome(frames, p._replace(result=np.int32(code)), wall_time, compile_time, error)
+
+
+def _next_block(steps: int, seconds: float) -> int:
+    """Steps for about `_BLOCK_SECONDS`, from what the last block took.
+
+    Counted from the steps that it made, not from those it was allowed: full buffers end blocks early.
+    """
+    return int(steps * np.clip(_BLOCK_SECONDS / max(seconds, 1e-6), 0.1, 10.0)) + 1
+
+
+def _row(p: Progress) -> Any:
+    """Time, state and multipliers as stacks of one frame."""
+    return jax.tree.map(lambda x: np.asarray(x)[None], (p.t, p.carry.state, p.carry.multipliers))
 
 
 def _is_over(stepper: AbstractStepper, p: Progress, targets: Array | None, done: int) -> bool:

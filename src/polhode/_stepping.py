@@ -21,8 +21,9 @@ class Progress(NamedTuple):
 
     - `n`, `t`, `carry`: accepted steps, time and state now. - `h`: size of the next attempt.
     - `t_before`, `before`: the same at the start of the last accepted step, or None unless needed for interpolation.
-    - `rejected`, `newton`: counts. - `error`: norm of the last accepted local error. - `result`: a `Result` code; once
-      it is not 0, everything else stays as it was.
+    - `rejected`, `newton`: rejected attempts; Newton iterations of all attempts.
+    - `error`: norm of the last accepted local error.
+    - `result`: a `Result` code; once it is not 0, everything else stays as it was.
     """
 
     n: Array
@@ -139,7 +140,8 @@ class ControlledSteps(AbstractStepper):
         factor = self.control.factor(error, p.error, min(integrator.order, integrator.error_order or integrator.order))
         factor = jnp.where(result == 0, factor, self.control.min_factor)
         moved = accept(p, jnp.where(last, self.t1, p.t + h), h * factor, carry, info, jnp.zeros_like(result), error)
-        retry = p._replace(h=h * jnp.minimum(factor, self.control.safety), rejected=p.rejected + 1)
+        shrunk = h * jnp.minimum(factor, self.control.safety)
+        retry = p._replace(h=shrunk, rejected=p.rejected + 1, newton=_with_iterations(p, info))
         new = _select(good, moved, retry)
         resolution = 16 * jnp.finfo(jnp.float64).eps * jnp.maximum(jnp.abs(p.t), jnp.abs(self.t1 - self.t0))
         code = jnp.where(
@@ -162,7 +164,6 @@ class ControlledSteps(AbstractStepper):
 
 def accept(p: Progress, t: Array, h: Array, carry: Carry, info: StepInfo, result: Array, error: Array) -> Progress:
     """Progress after an accepted step; if `result` is a failure only the code is taken over."""
-    newton = p.newton if info.newton_iterations is None else p.newton + info.newton_iterations
     moved = p._replace(
         n=p.n + 1,
         t=t,
@@ -170,10 +171,14 @@ def accept(p: Progress, t: Array, h: Array, carry: Carry, info: StepInfo, result
         carry=carry,
         t_before=None if p.before is None else p.t,
         before=None if p.before is None else p.carry,
-        newton=newton,
+        newton=_with_iterations(p, info),
         error=error,
     )
     return _select(result == 0, moved, p)._replace(result=result)
+
+
+def _with_iterations(p: Progress, info: StepInfo) -> Array:
+    return p.newton if info.newton_iterations is None else p.newton + info.newton_iterations
 
 
 def _outcome(carry: Carry, info: StepInfo) -> Array:

@@ -65,7 +65,8 @@ def run(
     else:
         p, t, state, multipliers = _at_steps(one, step, start, xs, count, saving.every)
     if found is not None:
-        p = p._replace(rejected=found.rejected, result=jnp.where(found.result != 0, found.result, p.result))
+        result = jnp.where(found.result != 0, found.result, p.result)
+        p = p._replace(rejected=found.rejected, newton=found.newton, result=result)
     outputs, invariants, residuals = jax.vmap(observer)(t, state)
     return Frames(t, state, outputs, invariants, residuals, multipliers), p
 

@@ -16,6 +16,7 @@ class Result(enum.IntEnum):
     singular_constraints = 5
     interrupted = 6
     store_failed = 7
+    unexpected_error = 8
 
     @property
     def message(self) -> str:
@@ -25,8 +26,8 @@ class Result(enum.IntEnum):
 _MESSAGES = {
     Result.successful: "The run reached the end of its span.",
     Result.nonfinite_state: (
-        "The state became infinite or NaN. Usual causes: a step too large for an explicit method on a stiff system, "
-        "or a singular force. Try a step ten times smaller, or error control with `rtol`."
+        "The state became infinite or NaN. Usual causes: a step too large for the stiffness or the speed of the "
+        "system, or a singular force. Try a step ten times smaller, or error control with `rtol`."
     ),
     Result.max_steps_reached: (
         "The run needed more steps than `max_steps`. Raise `max_steps`, loosen `rtol` and `atol`, or use a method of "
@@ -43,4 +44,5 @@ _MESSAGES = {
     Result.singular_constraints: "The constraints are redundant or in a singular configuration.",
     Result.interrupted: "The run was interrupted; everything computed so far is kept.",
     Result.store_failed: "The store could not be written; everything computed so far is kept in memory.",
+    Result.unexpected_error: "An unforeseen error ended the run; everything computed so far is kept.",
 }

@@ -37,8 +37,8 @@ class Solution(eqx.Module):
     """Saved instants of a run with what is known about it.
 
     - `frames` and its parts `t`, `state`, `outputs`, `invariants`, `residuals`, `multipliers`.
-    - `stats`: steps, rejected, evaluations, newton_iterations (mean), result (a `Result`), t_reached,
-      wall_time_s, compile_time_s.
+    - `stats`: steps, rejected, evaluations (of the right-hand side, or of the residual of implicit methods),
+      newton_iterations (mean over all attempted steps), result (a `Result`), t_reached, wall_time_s, compile_time_s.
     - `meta`: problem, parameters, integrator, h or tolerances, version, and what the method promises to keep
       (plain values that survive a round trip through JSON).
     """

@@ -134,7 +134,7 @@ def test_names_families_and_variants():
         integrators.get("herk3", family="author")
     with pytest.raises(ValueError, match="`variant` must be"):
         integrators.get("herk2", variant="midpoint")
-    with pytest.raises(ValueError, match="does not take the options"):
+    with pytest.raises(ValueError, match=r"has no option `familly`. Did you mean `family`\?"):
         integrators.get("herk3", familly="authors")
     with pytest.raises(ValueError, match="`projection` must be"):
         integrators.get("herk3", projection="velocity")

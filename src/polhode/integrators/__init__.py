@@ -12,6 +12,7 @@ from polhode.integrators.half_explicit import HalfExplicit as HalfExplicit
 from polhode.integrators.half_explicit_tableaus import HalfExplicitTableau as HalfExplicitTableau
 from polhode.integrators.registry import get as get
 from polhode.integrators.registry import names as names
+from polhode.integrators.registry import options as options
 from polhode.integrators.rkmk import RKMK as RKMK
 from polhode.integrators.rkmk4_two_commutators import RKMK4TwoCommutators as RKMK4TwoCommutators
 from polhode.integrators.tableaus import Tableau as Tableau

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
 
 from polhode.integrators import commutator_free as cf
 from polhode.integrators import tableaus as rk
@@ -18,32 +24,65 @@ from polhode.integrators.rkmk import RKMK
 from polhode.integrators.rkmk4_two_commutators import RKMK4TwoCommutators
 
 
-def _rkmk(tableau: rk.Tableau, **fixed: Any) -> Callable[..., AbstractIntegrator]:
-    return lambda **options: RKMK(tableau, **{**fixed, **options})
+@dataclasses.dataclass(frozen=True)
+class _Entry:
+    """How a named integrator is made.
+
+    - `kind`: its class; `make`: what makes it, if not the class itself.
+    - `fixed`: what the name stands for. A word among it can be replaced by an option.
+    """
+
+    kind: type[AbstractIntegrator]
+    fixed: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    make: Callable[..., AbstractIntegrator] | None = None
+
+    def options(self) -> dict[str, Any]:
+        """Option name → default."""
+        found: dict[str, Any] = {}
+        if self.make is not None:
+            parameters = inspect.signature(self.make).parameters.values()
+            found.update({p.name: p.default for p in parameters if p.kind is not p.VAR_KEYWORD})
+        found.update({f.name: f.default for f in dataclasses.fields(self.kind)})
+        found.update(self.fixed)
+        return {name: value for name, value in found.items() if isinstance(value, _OPTION)}
+
+    def kinds(self) -> dict[str, Any]:
+        """Option name → annotation."""
+        return typing.get_type_hints(self.kind) | (typing.get_type_hints(self.make) if self.make else {})
+
+    def build(self, **options: Any) -> AbstractIntegrator:
+        return (self.make or self.kind)(**{**self.fixed, **options})
 
 
-def _free(scheme: cf.Scheme) -> Callable[..., AbstractIntegrator]:
-    return lambda **options: CommutatorFree(scheme, **options)
+_OPTION = bool | int | float | str | None
 
 
-def _classical(tableau: rk.Tableau) -> Callable[..., AbstractIntegrator]:
-    return lambda **options: ClassicalRungeKutta(tableau, **options)
+def _rkmk(tableau: rk.Tableau, **fixed: Any) -> _Entry:
+    return _Entry(RKMK, {"tableau": tableau, **fixed})
 
 
-def _half_explicit(order: int, pair: bool = False) -> Callable[..., AbstractIntegrator]:
+def _free(scheme: cf.Scheme) -> _Entry:
+    return _Entry(CommutatorFree, {"scheme": scheme})
+
+
+def _classical(tableau: rk.Tableau) -> _Entry:
+    return _Entry(ClassicalRungeKutta, {"tableau": tableau})
+
+
+def _half_explicit(order: int, pair: bool = False) -> _Entry:
     def make(family: str = "multiplier-order-p", variant: str | None = None, **options: Any) -> AbstractIntegrator:
         return HalfExplicit(half_explicit_tableau(order, family, variant, pair), **options)
 
-    return make
+    return _Entry(HalfExplicit, make=make)
 
 
-_INTEGRATORS: dict[str, Callable[..., AbstractIntegrator]] = {
+_INTEGRATORS: dict[str, _Entry] = {
     "lie-euler": _rkmk(rk.EULER),
     "lie-euler-heun": _rkmk(rk.HEUN, dexpinv="none"),
     "lie-midpoint": _rkmk(rk.MIDPOINT, dexpinv="none"),
     "rkmk3": _rkmk(rk.KUTTA3),
     "rkmk4": _rkmk(rk.RK4),
-    "rkmk4-2c": RKMK4TwoCommutators,
+    "rkmk4-2c": _Entry(RKMK4TwoCommutators),
     "rkmk5": _rkmk(rk.without_pair(rk.DORMAND_PRINCE)),
     "rkmk6": _rkmk(rk.BUTCHER6),
     "rkmk32": _rkmk(rk.BOGACKI_SHAMPINE),
@@ -59,7 +98,7 @@ _INTEGRATORS: dict[str, Callable[..., AbstractIntegrator]] = {
     "rk6": _classical(rk.BUTCHER6),
     "ode23": _classical(rk.BOGACKI_SHAMPINE),
     "dopri5": _classical(rk.DORMAND_PRINCE),
-    "generalized-alpha": GeneralizedAlpha,
+    "generalized-alpha": _Entry(GeneralizedAlpha),
     **{f"herk{order}": _half_explicit(order) for order in range(1, 6)},
     "herk54": _half_explicit(5, pair=True),
 }
@@ -70,16 +109,58 @@ def names() -> list[str]:
     return list(_INTEGRATORS)
 
 
+def options(name: str) -> dict[str, Any]:
+    """The options of the integrator called `name` with their defaults; what they mean is said by its class.
+
+    Raises ValueError for unknown names.
+    """
+    return _entry(name).options()
+
+
 def get(name: str, **options: Any) -> AbstractIntegrator:
     """The integrator called `name`, with options of its class.
 
-    Raises ValueError for unknown names and options, naming the known ones.
+    Raises ValueError for unknown names and options, naming the known ones, and for values that an option can't have.
     """
+    entry = _entry(name)
+    known, kinds = entry.options(), entry.kinds()
+    for option, value in options.items():
+        if option not in known:
+            near = get_close_matches(option, known, n=1)
+            hint = f" Did you mean `{near[0]}`?" if near else ""
+            has = f"It has {', '.join(known)}." if known else "It has none."
+            raise ValueError(f"Integrator `{name}` has no option `{option}`.{hint} {has}")
+        _check_value(name, option, value, kinds[option])
+    return entry.build(**options)
+
+
+def _entry(name: str) -> _Entry:
     if name not in _INTEGRATORS:
         near = get_close_matches(name, _INTEGRATORS, n=1)
         hint = f" Did you mean `{near[0]}`?" if near else ""
         raise ValueError(f"There is no integrator `{name}`.{hint} Known: {', '.join(_INTEGRATORS)}.")
-    try:
-        return _INTEGRATORS[name](**options)
-    except TypeError as error:
-        raise ValueError(f"Integrator `{name}` does not take the options {sorted(options)}: {error}.") from error
+    return _INTEGRATORS[name]
+
+
+def _check_value(name: str, option: str, value: Any, kind: Any) -> None:
+    """Raises ValueError unless `value` is of the annotated kind; its range is left to the class, which knows it."""
+    kinds = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
+    if not any(_fits(value, one) for one in kinds):
+        wanted = " or ".join(_in_words(one) for one in kinds)
+        raise ValueError(f"`{option}` must be {wanted} for integrator `{name}`, got {value!r}.")
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if typing.get_origin(kind) is Literal:
+        return value in typing.get_args(kind)
+    numbers = {int: int | np.integer, float: int | float | np.integer | np.floating}
+    if kind in numbers:
+        return isinstance(value, numbers[kind]) and not isinstance(value, bool)
+    return isinstance(value, kind)
+
+
+def _in_words(kind: Any) -> str:
+    if typing.get_origin(kind) is Literal:
+        return " or ".join(map(repr, typing.get_args(kind)))
+    words = {bool: "true or false", int: "a whole number", float: "a number", str: "a word", types.NoneType: "None"}
+    return words[kind]

@@ -32,7 +32,7 @@ _DENSE = 600
 def check_start(system: AbstractMechanical, labels: Sequence[str], t: float, state: State) -> None:
     """Raises ValueError, naming the joints, if a state violates constraints or their time derivatives."""
     q, v = state
-    gaps, rates = (np.asarray(x) for x in _residuals(system, jnp.asarray(t), q, v))
+    gaps, rates = (np.asarray(x) for x in violations(system, jnp.asarray(t), q, v))
     speed = max(1.0, float(jnp.max(jnp.abs(v), initial=0.0)))
     for what, values, allowed in (
         ("positions", gaps, POSITION_TOLERANCE),
@@ -57,14 +57,14 @@ def repaired(system: AbstractMechanical, labels: Sequence[str], t: float, state:
     time = jnp.asarray(t)
     q = _closed(system, labels, time, q)
     M, B = _metric(system, time, q)
-    rate = np.asarray(_residuals(system, time, q, v)[1])
+    rate = np.asarray(violations(system, time, q, v)[1])
     v = v - jnp.asarray(_nearest(M, B, rate))
     return q, v
 
 
 def _closed(system: AbstractMechanical, labels: Sequence[str], t: Array, q: Point) -> Point:
     rest = jnp.zeros(system.n)
-    gaps = np.asarray(_residuals(system, t, q, rest)[0])
+    gaps = np.asarray(violations(system, t, q, rest)[0])
     for _ in range(_ROUNDS):
         size = np.linalg.norm(gaps)
         if np.max(np.abs(gaps), initial=0.0) <= 1e-3 * POSITION_TOLERANCE:
@@ -72,7 +72,7 @@ def _closed(system: AbstractMechanical, labels: Sequence[str], t: Array, q: Poin
         step = -_nearest(*_metric(system, t, q), gaps)
         for shrink in 0.5 ** np.arange(8):
             moved = _flow(system, q, jnp.asarray(shrink * step))
-            tried = np.asarray(_residuals(system, t, moved, rest)[0])
+            tried = np.asarray(violations(system, t, moved, rest)[0])
             if np.linalg.norm(tried) < size:
                 break
         else:
@@ -191,7 +191,8 @@ def _matrices(system: AbstractMechanical, t: Array, q: Point) -> tuple[Matrix, M
 
 
 @eqx.filter_jit
-def _residuals(system: AbstractMechanical, t: Array, q: Point, v: Vector) -> tuple[Array, Array]:
+def violations(system: AbstractMechanical, t: Array, q: Point, v: Vector) -> tuple[Array, Array]:
+    """Φ and dΦ/dt."""
     return system.constraint(t, q), system.constraint_rate(t, q, v)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -85,6 +86,35 @@ class AbstractMultibody(AbstractMechanical):
             multipliers = jnp.linalg.lstsq(B.T, self.constraint_force(t, q, multipliers))[0]
             labels = np.array(self.complete.labels)
         return {name: multipliers[np.flatnonzero(labels == name)] for name in dict.fromkeys(labels.tolist())}
+
+    def violations(self, t: float, state: State) -> tuple[np.ndarray, np.ndarray]:
+        """Φ and dΦ/dt of all constraints, redundant ones included."""
+        # The system as it was when its start was checked at assembly, for which this is compiled already.
+        whole = self._whole
+        gaps, rates, *_ = consistency.violations(whole, jnp.asarray(t), *state)
+        return np.asarray(gaps), np.asarray(rates)
+
+    def name_violations(self, values: np.ndarray) -> str:
+        return consistency.worst(self._whole.labels, values)
+
+    @property
+    def start_remedy(self) -> str:
+        return (
+            "`system.repaired(t, state0)` is the nearest state that keeps them; joints that depend on time need a "
+            "start of their time, `assemble(t0=…)`."
+        )
+
+    def repaired(self, t: float, state: State) -> State:
+        """The nearest state, in the metric of the mass matrix, that keeps the constraints at time t.
+
+        Raises ValueError, naming the joints and the gaps that remain, if they can't be closed from there.
+        """
+        return consistency.repaired(self._whole, self._whole.labels, t, state)
+
+    @property
+    def _whole(self) -> AbstractMultibody:
+        """The system with redundant constraints, and before `assemble` chose a `solver` for it."""
+        return dataclasses.replace(self, **{"solver": None}) if self.complete is None else self.complete
 
     def diagnose(self, t: float, state: State) -> str:
         """The joints that gape or have become dependent, and the fastest body."""

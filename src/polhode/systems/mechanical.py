@@ -9,8 +9,10 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
+from polhode._ambient import inside_transformation
 from polhode.linalg.blocks import Matrix, apply, apply_transposed, dense_block, to_dense
 from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT
@@ -21,6 +23,9 @@ from polhode.systems.base import AbstractSystem, State, shape_of
 from polhode.systems.vector_field import VectorField
 
 Multipliers = Float[Array, " m"]
+
+START_TOLERANCE = 1e-6
+"""Largest |Φ| and |B v + ∂Φ/∂t| of a given start, relative to the larger of 1 and the largest |q| or |v|."""
 
 _DENSE = 400
 """Unknowns up to which one dense solution takes less time than the compilation of a sparse one: 5 ms."""
@@ -152,6 +157,37 @@ class AbstractMechanical(AbstractSystem):
             found["velocity"] = jnp.max(jnp.abs(self.constraint_rate(t, q, v)))
         return found
 
+    def check(self, t: float, state: State) -> None:
+        """Refuses a start that violates the constraints or their rates by more than `START_TOLERANCE`.
+
+        Inside JAX transformations there are no numbers to look at. Raises ValueError.
+        """
+        if self.m == 0 or inside_transformation():
+            return
+        q, v = state
+        for what, values, size in zip(("positions", "velocities"), self.violations(t, state), (q, v), strict=True):
+            largest = max([1.0, *(float(np.max(np.abs(x), initial=0.0)) for x in jax.tree.leaves(size))])
+            if not np.max(np.abs(values)) <= START_TOLERANCE * largest:
+                raise ValueError(
+                    f"`state0` violates the constraints on {what} at t = {t:g}: {self.name_violations(values)}. "
+                    f"{self.start_remedy}"
+                )
+
+    def violations(self, t: float, state: State) -> tuple[np.ndarray, np.ndarray]:
+        """Φ and dΦ/dt as numbers, each of shape (m,); compiled once for a system."""
+        gaps, rates = _violations(self, jnp.asarray(t), *state)
+        return np.asarray(gaps), np.asarray(rates)
+
+    def name_violations(self, values: np.ndarray) -> str:
+        """The constraints that are violated most, in words."""
+        worst = int(np.argmax(np.where(np.isfinite(values), np.abs(values), np.inf)))
+        return f"number {worst} of {self.m} by {abs(values[worst]):.3g}"
+
+    @property
+    def start_remedy(self) -> str:
+        """What to do about a start that violates the constraints."""
+        return "Solve Φ = 0 for positions, then take from v its part M⁻¹Bᵀ(BM⁻¹Bᵀ)⁻¹(Bv + ∂Φ/∂t) across them."
+
     def conversions(self) -> tuple[AbstractSystem, ...]:
         """Without constraints, the vector field on configuration × velocities."""
         return () if self.m else (VectorField(self.state_space, _FirstOrder(self)),)
@@ -205,6 +241,7 @@ class Mechanical(AbstractMechanical):
             raise ValueError(f"`mass_matrix` must have shape {(self.n, self.n)}, got {jnp.shape(self.mass_matrix)}.")
         if self.constraints is not None:
             shape_of("constraints(t, q)", self.constraints, (time, q), (self.m,), "as many as `number` says")
+        super().check(t, state)
 
     @property
     def n(self) -> int:
@@ -227,6 +264,11 @@ class Mechanical(AbstractMechanical):
 
     def constraint(self, t: Array, q: Point) -> Multipliers:
         return jnp.zeros(0) if self.constraints is None else self.constraints(t, q)
+
+
+@eqx.filter_jit
+def _violations(system: AbstractMechanical, t: Array, q: Point, v: Vector) -> tuple[Multipliers, Multipliers]:
+    return system.constraint(t, q), system.constraint_rate(t, q, v)
 
 
 def _derivative(curve: Callable[[Array], Array]) -> Array:
