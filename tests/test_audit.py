@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from rich.console import Console
@@ -75,6 +76,45 @@ def test_newton_promises_follow_the_tolerance():
     assert run(**drifts, promises=promise, newton_tolerance=1e-10).audit().kept
     strict = run(**drifts, promises=promise, newton_tolerance=1e-13).audit()
     assert [strict[name].verdict for name in ("position", "energy")] == ["broken", "broken"]
+
+
+def test_a_state_at_rest_does_not_make_rounding_a_drift():
+    rest = np.zeros((4001, 3))
+    promise = {"position": "round-off", "velocity": "newton", "energy": "round-off"}
+    noise = {"residuals": {"position": 2.2e-16 + 0 * S, "velocity": 1e-9 + 0 * S}, "invariants": {"energy": 1e-15 * S}}
+    assert run(**noise, promises=promise, state=rest).audit().kept
+    worse = {"residuals": {"position": 1e-9 * S, "velocity": 2e-7 + 0 * S}, "invariants": {"energy": 1e-9 * S}}
+    assert {row.verdict for row in run(**worse, promises=promise, state=rest).audit().rows} == {"broken"}
+
+
+@pytest.mark.parametrize(("where", "said"), [(slice(1, None, 2), "between steps"), (slice(0, None, 2), "broken")])
+@pytest.mark.parametrize("how", [{"h": 0.5e-3}, {"rtol": 1e-6}])
+def test_promises_of_steps_do_not_bind_what_lies_between(where, said, how):
+    """Frames 0, 2, 4, … are ends of steps; with tolerances only the first and the last are known to be."""
+    gap = np.zeros(len(S))
+    gap[where] = 1e-5
+    meta = {"t0": 0.0, "t1": 1.0, **how, "between_steps": True}
+    promises = {"position": "newton", "manifold": "round-off"}
+    series = {"residuals": {"position": gap, "manifold": gap}}
+    audit = run(**series, promises=promises, **meta).audit()
+    assert audit["position"].verdict == said
+    assert audit["manifold"].verdict == "broken"
+    assert run(**series, promises=promises, **{**meta, "between_steps": False}).audit()["position"].verdict == "broken"
+
+
+def test_interpolated_frames_of_implicit_methods_break_no_promise():
+    rod = lambda t, x: 0.5 * (x @ x - 1.0)[None]  # noqa: E731
+    pendulum = ph.systems.Mechanical(ph.spaces.Rn(2), jnp.eye(2), lambda t, x, v: jnp.array([0.0, -9.81]), rod, 1)
+    start = {"state0": (jnp.array([1.0, 0.0]), jnp.array([0.0, 4.0])), "h": 0.05, "t1": 1.0}
+    between = ph.simulate(pendulum, "generalized-alpha", **start, save_at=np.linspace(0, 1, 38))
+    row = between.audit()["position"]
+    assert (row.promise, row.verdict) == ("newton", "between steps")
+    assert row.max_drift > 10 * row.allowed
+    on_steps = ph.simulate(pendulum, "generalized-alpha", **start, save_at=[0.0, 0.5, 0.75])
+    assert on_steps.audit()["position"].verdict == "kept"
+    # Half-explicit methods bring velocities between steps onto their constraint.
+    projected = ph.simulate(pendulum, "herk3", **start, save_at=np.linspace(0, 1, 38))
+    assert projected.audit()["velocity"].verdict == "kept"
 
 
 @pytest.mark.parametrize("cycles", [0.8, 1.3, 5.0, 15.9, 16.0, 16.1, 200.0, 1999.0])

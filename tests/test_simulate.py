@@ -369,6 +369,7 @@ def test_tolerances_pick_a_method_for_constraints():
     bob = model.add_point(mass=1.0, position=(1.0, 0, 0))
     model.add(ph.joints.Distance(model.ground, bob, first_point=(0, 0, 0), second_point=(1.0, 0, 0)))
     run = ph.simulate(model.problem("SE3", t1=0.1), rtol=1e-4)
+    assert run.meta["integrator"]["name"] == "generalized-alpha"
     assert run.meta["integrator"]["options"] == {"constraint": "stabilized-index-2"}
     assert run.residuals["velocity"].max() < 1e-9
     # A residual for each Newton iteration, and one to begin with.

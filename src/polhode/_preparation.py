@@ -57,7 +57,7 @@ class Task(eqx.Module):
         if known is None and (state0 is None or t1 is None or integrator is None):
             raise ValueError("A bare system needs `integrator`, `state0` and `t1`; a Problem brings its own.")
         chosen = integrator if integrator is not None else _recommended(given, tolerances)
-        name = chosen if isinstance(chosen, str) else type(chosen).__name__
+        name = chosen if isinstance(chosen, str) else type(chosen).__name__ if integrator else given.integrator
         method = integrators.get(chosen) if isinstance(chosen, str) else chosen
         if not isinstance(method, AbstractIntegrator):
             raise ValueError(f"`integrator` must be a name or an integrator, got {chosen!r}.")
@@ -73,7 +73,7 @@ class Task(eqx.Module):
         invariants = dict(known.invariants) if known else system.invariants()
         return cls(system, method, name, state, start, end, outputs, invariants, known)
 
-    def describe(self, how: dict[str, Any], observer: Observer) -> dict[str, Any]:
+    def describe(self, how: dict[str, Any], saving: _host.Saving, observer: Observer) -> dict[str, Any]:
         """Plain values that tell how the run was made."""
         from polhode import __version__
 
@@ -93,6 +93,7 @@ class Task(eqx.Module):
             "t0": self.t0,
             "t1": self.t1,
             **how,
+            **({} if saving.at is None else {"between_steps": True}),
             "promises": promises,
             "version": __version__,
             **self._scene(),

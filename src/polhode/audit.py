@@ -8,7 +8,9 @@ absolute change of an invariant since the first frame, or a residual itself:
   step is the smallest allowance that is never wrong. A method that leaves a sphere by 1e-8 in less than five
   million steps is found out.
 - "newton" is kept while a residual is ≤ 10·s·τ and the drift of an invariant ≤ s·τ·(10 + n), with the tolerance τ of
-  the nonlinear solve: constraints are solved anew in each step, errors of invariants add up.
+  the nonlinear solve: constraints are solved anew in each step, errors of invariants add up. The equations are solved
+  at the ends of steps. Where `save_at` asked for times between, more than that is the error of interpolation there:
+  the verdict is "between steps", unless frames that do lie on steps break the promise.
 - "bounded" is kept unless the drift exceeds the round-off allowance and one of three things happens. (a) *It wanders
   one way*: the run is cut into 16 blocks, the means of consecutive blocks always move in the same direction, and the
   whole move is larger than the half range within a typical block. A random walk, whose moves have random signs, is
@@ -16,9 +18,10 @@ absolute change of an invariant since the first frame, or a residual itself:
   (b) *It swings ever wider*: the range within a block grows from each block to the next and at least doubles.
   (c) *It explodes*: the last quarter is more than 20 times as far off as the first half.
 
-The scale s is 1 for "manifold", the largest magnitude in the state for other residuals, and for an invariant the
-largest magnitude that it starts with; where it starts at zero (to 1e-6 of the largest magnitude in the state),
-that magnitude instead. `meta["scales"]` (quantity → s) says better where the state has mixed units.
+The scale s is 1 for "manifold"; for other residuals the largest magnitude in the first state, or 1 where that is less
+(joint coordinates at rest are 0); and for an invariant the largest magnitude that it starts with, or where it starts at
+zero (to 1e-6 of the largest magnitude in the state), what residuals have. `meta["scales"]` (quantity → s) says better
+where the state has mixed or unusual units.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ from polhode.solution import Solution
 if TYPE_CHECKING:
     from rich.table import Table
 
-Verdict = Literal["kept", "broken", "undecided", "not promised"]
+Verdict = Literal["kept", "broken", "undecided", "between steps", "not promised"]
 
 _EPS = float(np.finfo(np.float64).eps)
 _NEWTON_TOLERANCE = 1e-8
@@ -52,7 +55,8 @@ class Row:
     - `max_drift`, `end_drift`: max-norm of the change since the first frame (for residuals: the residual).
     - `slope`: of a straight line fitted to the drift, per unit of time; the steepest component of a vector.
     - `allowed`: the largest drift that a numeric promise leaves, None for "bounded" and without a promise.
-    - `verdict`: "undecided" where fewer than 32 frames can't tell a drift from an oscillation.
+    - `verdict`: "undecided" where fewer than 32 frames can't tell a drift from an oscillation; "between steps" where
+      a promise for the ends of steps is exceeded by frames between them only.
     """
 
     quantity: str
@@ -96,7 +100,13 @@ class Audit:
         table = Table(title="Audit", title_justify="left", title_style="bold")
         for heading in _HEADINGS:
             table.add_column(heading, justify="right" if heading in _HEADINGS[2:5] else "left")
-        styles = {"kept": "green", "broken": "bold red", "undecided": "yellow", "not promised": "dim"}
+        styles = {
+            "kept": "green",
+            "broken": "bold red",
+            "undecided": "yellow",
+            "between steps": "yellow",
+            "not promised": "dim",
+        }
         for row in self.rows:
             *cells, verdict = _cells(row)
             table.add_row(*cells, f"[{styles[row.verdict]}]{verdict}[/]")
@@ -125,6 +135,7 @@ def audit(solution: Solution) -> Audit:
     t = np.asarray(solution.t, dtype=float)
     _, leaves = layout.flatten(solution.frames)
     steps = int(solution.stats.get("steps", max(len(t) - 1, 1)))
+    solved = _solved(solution.meta, t)
     rows = []
     for name, values in leaves.items():
         section, _, quantity = name.partition(".")
@@ -132,11 +143,30 @@ def audit(solution: Solution) -> Audit:
             series = np.asarray(values, dtype=float).reshape(len(t), -1)
             drift = series if section == "residuals" else series - series[:1]
             allowed = _allowance(solution, section, quantity, series, steps)
-            rows.append(_row(quantity, _promise(solution.meta, quantity), t, drift, allowed))
+            rows.append(_row(quantity, _promise(solution.meta, quantity), t, drift, allowed, solved))
     return Audit(tuple(rows))
 
 
-def _row(quantity: str, promise: str | None, t: np.ndarray, drift: np.ndarray, allowed: Mapping[str, float]) -> Row:
+def _solved(meta: Mapping[str, Any], t: np.ndarray) -> np.ndarray:
+    """Which frames are ends of steps, where the method solves its equations; the others are interpolated."""
+    if not meta.get("between_steps", False):
+        return np.ones(len(t), bool)
+    t0, t1 = meta["t0"], meta["t1"]
+    if "h" not in meta:
+        # The ends of controlled steps aren't known afterwards, but for the first and the last.
+        return (t == t0) | (t == t1)
+    steps = (t - t0) / meta["h"]
+    return np.abs(steps - np.round(steps)) < 1e-9
+
+
+def _row(
+    quantity: str,
+    promise: str | None,
+    t: np.ndarray,
+    drift: np.ndarray,
+    allowed: Mapping[str, float],
+    solved: np.ndarray,
+) -> Row:
     size = np.max(np.abs(drift), axis=1)
     slopes = _slopes(t, drift)
     numeric = allowed.get(promise or "")
@@ -147,19 +177,23 @@ def _row(quantity: str, promise: str | None, t: np.ndarray, drift: np.ndarray, a
         end_drift=float(size[-1]),
         slope=float(slopes[np.argmax(np.abs(slopes))]),
         allowed=numeric if promise != "bounded" else None,
-        verdict=_verdict(promise, drift, float(np.max(size)), allowed),
+        verdict=_verdict(promise, drift, size, allowed, solved),
     )
 
 
-def _verdict(promise: str | None, drift: np.ndarray, largest: float, allowed: Mapping[str, float]) -> Verdict:
+def _verdict(
+    promise: str | None, drift: np.ndarray, size: np.ndarray, allowed: Mapping[str, float], solved: np.ndarray
+) -> Verdict:
     if promise is None:
         return "not promised"
     if promise not in allowed:
         raise ValueError(f"A promise must be one of {', '.join(allowed)}; got {promise!r}.")
-    if not np.isfinite(largest):
+    if not np.isfinite(size).all():
         return "broken"
-    if largest <= allowed[promise]:
+    if np.max(size) <= allowed[promise]:
         return "kept"
+    if promise == "newton" and np.max(size[solved], initial=0.0) <= allowed[promise]:
+        return "between steps"
     if promise != "bounded":
         return "broken"
     if len(drift) < 2 * _BLOCKS:
@@ -200,9 +234,9 @@ def _scale(solution: Solution, section: str, quantity: str, series: np.ndarray) 
         (float(np.max(np.abs(leaf[0]))) for leaf in jax.tree.leaves(solution.state) if np.size(leaf)), default=1.0
     )
     if section == "residuals":
-        return state
+        return max(state, 1.0)
     start = float(np.max(np.abs(series[0])))
-    return start if start > 1e-6 * state else state
+    return start if start > 1e-6 * (state or 1.0) else max(state, 1.0)
 
 
 def _promise(meta: Mapping[str, Any], quantity: str) -> str | None:

@@ -99,7 +99,7 @@ def simulate(
     limit = max_steps if max_steps is not None else 4096 if traced else 10_000_000
     stepper, how = _preparation.stepper(task, h, rtol, atol, control or StepControl(), limit)
     observer = Observer(system, task.outputs, task.invariants)
-    meta = task.describe(how, observer)
+    meta = task.describe(how, saving, observer)
     if traced:
         _check_traced(stepper, saving, store)
         count = int(stepper.count) if isinstance(stepper, ConstantSteps) else limit
