@@ -6,11 +6,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax
-
+from polhode import integrators as registry
 from polhode.problems.base import Problem
 from polhode.simulate import simulate
-from polhode.studies.convergence import _chosen, _distance, _reference
+from polhode.studies import references
 
 
 def work_precision(
@@ -24,17 +23,20 @@ def work_precision(
 ) -> list[dict[str, Any]]:
     """Rows {integrator, h or rtol, steps, evaluations, wall_time_s, error: {output: …}} for each method and step.
 
-    Every case is run twice and the second run is timed, so compile time is left out. Steps are constant steps,
-    `tolerances` are values of rtol (atol = rtol / 100); give one of the two.
+    Every case is run twice and the second run is timed, so compile time is left out. Evaluations are those of the
+    right-hand side; of implicit methods, those of the residual, one for each Newton iteration and one to begin with.
+    Steps are constant steps, `tolerances` are values of rtol (atol = rtol / 100); give one of the two. `outputs` and
+    `reference` are as for `convergence`, with `multipliers` where there are constraints.
 
     **Raises** ValueError for unknown names and if both or neither of `steps`, `tolerances` are given.
     """
     if (steps is None) == (tolerances is None):
         raise ValueError("Give either `steps` or `tolerances`.")
     end = float(problem.t_span[1] if t1 is None else t1)
-    chosen = _chosen(problem, outputs)
-    finest = min(steps) if steps is not None else problem.h
-    exact, _ = _reference(problem, "", chosen, end, finest, reference)
+    chosen = references.measurable(problem, None if outputs is None else list(outputs), reference)
+    methods = [registry.get(name) for name in integrators]
+    planned = references.plan(problem, methods, chosen, end, reference)
+    exact, _ = planned.carry_out(problem, min(steps) if steps is not None else problem.h, end)
     rows = []
     for name in integrators:
         for value in steps if steps is not None else tolerances or ():
@@ -43,7 +45,7 @@ def work_precision(
             began = time.perf_counter()
             run = simulate(problem, name, t1=end, save_every=None, **how)
             wall = time.perf_counter() - began
-            errors = {o: _distance(jax.tree.map(lambda x: x[-1], run.outputs[o]), exact[o]) for o in chosen}
+            errors = {o: references.distance(references.value_at_end(run, o), exact[o]) for o in chosen}
             counts = {key: run.stats[key] for key in ("steps", "rejected", "evaluations")}
             rows.append({"integrator": name, **how, **counts, "wall_time_s": wall, "error": errors})
     return rows
