@@ -284,6 +284,9 @@ class _QuasiVelocities(Mechanical):
     ("options", "message"),
     [
         ({"rho_inf": 1.5}, "rho_inf"),
+        ({"rho_inf": "0.9"}, "rho_inf` must be"),
+        ({"tangent_operator": "no"}, "tangent_operator` must be"),
+        ({"max_iterations": 2.5}, "max_iterations` must be"),
         ({"newton": "lazy"}, "newton"),
         ({"constraint": "index-1"}, "constraint"),
         ({"start": "cold"}, "start"),

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from polhode import checks
 from polhode.integrators._implicit import implicit
 from polhode.results import Result
 
@@ -22,7 +23,7 @@ class Residual(NamedTuple):
     """The equations at one point.
 
     - `parts`: what has to vanish; quantities of different dimension are different parts.
-    - `scales`: for each part, its change when the accelerations change by their own size; tolerances are relative to it.
+    - `scales`: for each part, what accelerations of their present size make up in it; tolerances are relative to that.
     - `magnitudes`: for each part, the size of the terms that cancel in it, hence of its round-off in units of 2⁻⁵².
     """
 
@@ -59,9 +60,9 @@ class Newton(eqx.Module):
 
     An iteration is converged when every part of the residual is at most
     $\max(\mathtt{rtol}\,\|F_0\|, \mathtt{atol}\cdot\text{scale}, 32\,\varepsilon\,\text{magnitude})$ in the Euclidean
-    norm, where F₀ is the larger of the first two residuals and ε = 2⁻⁵²; or when it stagnates so close to that (within a factor of 10⁴ of
-    the relative tolerance) that only round-off inside the system's own functions can be left. At least one iteration
-    is made.
+    norm, where F₀ is the larger of the first two residuals and ε = 2⁻⁵²; or when it stagnates so close to that (within
+    a factor of 10⁴ of the relative tolerance) that only round-off inside the system's own functions can be left. At
+    least one iteration is made.
 
     "full" factorises in every iteration. "modified" keeps the factors, over steps as well: they are renewed in the
     next iteration when the residual fell by less than one half from the second iteration on, and after eight
@@ -70,19 +71,20 @@ class Newton(eqx.Module):
     """
 
     kind: Literal["full", "modified"] = eqx.field(static=True, default="full")
-    rtol: float = eqx.field(static=True, default=1e-8)
+    rtol: float = eqx.field(static=True, default=1e-10)
     atol: float = eqx.field(static=True, default=1e-10)
     max_iterations: int = eqx.field(static=True, default=25)
 
     def __check_init__(self) -> None:
-        if self.kind not in ("full", "modified"):
-            raise ValueError(f"`newton` must be 'full' or 'modified', got {self.kind!r}.")
-        if not (self.rtol >= 0 and self.atol >= 0 and self.rtol + self.atol > 0):
+        checks.choice("newton", self.kind, ("full", "modified"))
+        if not all(isinstance(x, float | int) for x in (self.rtol, self.atol)) or not (
+            self.rtol >= 0 and self.atol >= 0 and self.rtol + self.atol > 0
+        ):
             raise ValueError(
-                f"`rtol` and `atol` must not be negative and not both zero, got {self.rtol} and {self.atol}."
+                f"`rtol` and `atol` must be numbers, not negative and not both zero, got {self.rtol!r} and "
+                f"{self.atol!r}."
             )
-        if self.max_iterations < 1:
-            raise ValueError(f"`max_iterations` must be at least 1, got {self.max_iterations}.")
+        checks.count("max_iterations", self.max_iterations, "Newton iterations in a step")
 
     @property
     def keeps_factors(self) -> bool:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from polhode import checks
 from polhode.integrators._alpha_equations import Index3, Prediction, StabilizedIndex2
 from polhode.integrators._explicit import hermite
 from polhode.integrators._newton import AbstractEquations, Newton, solve
@@ -68,9 +69,9 @@ class GeneralizedAlpha(AbstractIntegrator):
       decay like `rho_inf`ⁿ. "perturbed" takes $a_0 = \dot v_0 + \Delta h\,\ddot v_0$ and, for index 3, moves v₀ by
       O(h²) across the constraint, where the method's velocities lie anyway (Arnold, Brüls and Cardona): multipliers are
       then of order 2 from the first step on, for `rho_inf=1` too.
-    - `rtol`, `atol`: of the residuals, relative to the first one of the step, and to what accelerations of their present
-      size make up in it: forces, and h²|v̇| in Φ. None stands for 1e-8 with full Newton, whose last correction leaves
-      far less, and for 1e-10 with modified Newton, which stops where it is.
+    - `rtol`, `atol`: of the residuals, relative to the first one of the step, and to what accelerations of their
+      present size make up in it: forces, and h²|v̇| in Φ. What is left acts like a constant force: 1e-8 would spoil the
+      order of a mechanism that runs over 50,000 steps.
     - `max_iterations`: of Newton's method in a step.
 
     ??? cite "Reference"
@@ -87,17 +88,19 @@ class GeneralizedAlpha(AbstractIntegrator):
     tangent_operator: bool = eqx.field(static=True, default=True)
     constraint: Literal["index-3", "stabilized-index-2"] = eqx.field(static=True, default="index-3")
     start: Literal["acceleration", "perturbed"] = eqx.field(static=True, default="acceleration")
-    rtol: float | None = eqx.field(static=True, default=None)
+    rtol: float = eqx.field(static=True, default=1e-10)
     atol: float = eqx.field(static=True, default=1e-10)
     max_iterations: int = eqx.field(static=True, default=25)
 
     def __check_init__(self) -> None:
-        if not 0 <= self.rho_inf <= 1:
-            raise ValueError(f"`rho_inf` must be in [0, 1], got {self.rho_inf}; 0.9 damps high frequencies gently.")
-        if self.constraint not in ("index-3", "stabilized-index-2"):
-            raise ValueError(f"`constraint` must be 'index-3' or 'stabilized-index-2', got {self.constraint!r}.")
-        if self.start not in ("acceleration", "perturbed"):
-            raise ValueError(f"`start` must be 'acceleration' or 'perturbed', got {self.start!r}.")
+        if not (isinstance(self.rho_inf, float | int) and 0 <= self.rho_inf <= 1):
+            raise ValueError(
+                f"`rho_inf` must be a number in [0, 1], got {self.rho_inf!r}; 0.9 damps high frequencies gently."
+            )
+        if not isinstance(self.tangent_operator, bool):
+            raise ValueError(f"`tangent_operator` must be True or False, got {self.tangent_operator!r}.")
+        checks.choice("constraint", self.constraint, ("index-3", "stabilized-index-2"))
+        checks.choice("start", self.start, ("acceleration", "perturbed"))
         _ = self._solver
 
     @property
@@ -126,8 +129,7 @@ class GeneralizedAlpha(AbstractIntegrator):
 
     @property
     def _solver(self) -> Newton:
-        rtol = self.rtol if self.rtol is not None else 1e-8 if self.newton == "full" else 1e-10
-        return Newton(self.newton, rtol, self.atol, self.max_iterations)
+        return Newton(self.newton, self.rtol, self.atol, self.max_iterations)
 
     def init(self, system: AbstractMechanical, t: Array, h: Array, state: tuple[Point, Vector]) -> Carry:
         if not system.holonomic_velocities:
