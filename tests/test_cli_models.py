@@ -49,3 +49,13 @@ def test_wrong_model_files_and_settings_are_wrong_usage(pendulum, arguments, sai
     assert result.exit_code == 2
     assert said in " ".join(result.stderr.split())
     assert result.stdout == ""
+
+
+def test_orders_on_a_model_file(pendulum):
+    arguments = ["convergence", pendulum, "--set", "pivot=0.5", "--integrator", "lie-midpoint", "--t1", "0.2", "--json"]
+    result = call(*arguments, "--steps", "2e-2:1e-2:2", "--option", "coordinates=cayley")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert found["options"] == {"coordinates": "cayley"}
+    assert found["reference"]["lie-midpoint"].startswith("rkmk6")
+    assert found["orders"]["lie-midpoint"]["joint_positions"] == pytest.approx(2, abs=0.2)

@@ -122,3 +122,17 @@ def test_batch_of_masses_equals_a_loop():
     accelerate = lambda mass: problem.replace(mass=mass).system.field(jnp.asarray(0.0), problem.state0)  # noqa: E731
     masses = jnp.array([1.0, 5.0, 15.0])
     np.testing.assert_allclose(jax.vmap(accelerate)(masses), jnp.stack([accelerate(m) for m in masses]), rtol=1e-15)
+
+
+def test_a_problem_prints_in_one_line():
+    problem = problems.get("heavy-top", formulation="S3")
+    assert repr(problem).startswith("Problem('heavy-top', VectorField, t = 0 … 1, rkmk4 with h = 0.0001, outputs: ")
+    assert "\n" not in repr(problem)
+    seen = []
+
+    def of_duration(duration):
+        seen.append(repr(problem.replace(duration=duration)))
+        return duration
+
+    jax.eval_shape(of_duration, 1.0)
+    assert "t = 0 … traced" in seen[0]

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from polhode.cli.output import FAILED, Json, Quiet, Settings, emit, fail, parse_settings, say, usage_errors
+from polhode.cli import models
+from polhode.cli.output import FAILED, Json, Options, Quiet, Settings, emit, fail, parse_settings, say, usage_errors
 
 if TYPE_CHECKING:
     from polhode.studies.convergence import Convergence
 
 
 def convergence(
-    problem: Annotated[str, typer.Argument(help="Name of a problem.")],
+    problem: Annotated[
+        str, typer.Argument(metavar="PROBLEM|MODEL_FILE", help="Name of a problem, or a .urdf or MJCF .xml file.")
+    ],
     integrator: Annotated[str, typer.Option(metavar="NAME[,NAME…]", help="Names of integrators.")],
     steps: Annotated[str, typer.Option(metavar="H0:H1:N", help="N step sizes from H0 to H1 in equal ratios.")],
     t1: Annotated[float | None, typer.Option(help="Where errors are measured [default: the problem's end].")] = None,
     settings: Settings = None,
+    option: Options = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Figure (png, svg, pdf).")] = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -29,23 +34,26 @@ def convergence(
 
     studies: dict[str, Convergence] = {}
     with usage_errors():
-        chosen = ph.problems.get(problem, **parse_settings(settings))
         sizes = _sizes(steps)
+        options = parse_settings(option, "--option")
         names = [name.strip() for name in integrator.split(",") if name.strip()]
-        for name in names:
-            ph.integrators.get(name)
+        methods = {name: ph.integrators.get(name, **options) for name in names}
         _check_plot(plot)
-        for name in names:
+        chosen, imported = models.chosen(problem, settings)
+        if imported is not None and not (quiet or as_json):
+            models.announce(imported)
+        for name, method in methods.items():
             if not quiet and sys.stderr.isatty():
                 say(f"{name} …")
             try:
-                studies[name] = ph.studies.convergence(chosen, name, sizes, t1=t1)
+                study = ph.studies.convergence(chosen, method, sizes, t1=t1)
             except ph.SimulationError as error:
-                fail(f"{name}: {error}", FAILED)
+                fail(f"{name}: {error.reason}", FAILED)
+            studies[name] = dataclasses.replace(study, integrator=name)
     if plot is not None:
         _plot(studies, plot)
     if as_json:
-        emit(_summary(problem, studies))
+        emit(_summary(problem, studies) | ({"options": options} if options else {}))
     elif not quiet:
         _show(studies)
 

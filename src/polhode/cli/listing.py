@@ -19,7 +19,7 @@ class Kind(enum.StrEnum):
 
 
 _SHOWN = {
-    Kind.problems: ("description", "outputs"),
+    Kind.problems: ("description", "parameters"),
     Kind.integrators: ("order", "evaluations", "error control", "promises"),
     Kind.experiments: ("paper", "title"),
 }
@@ -29,6 +29,8 @@ _SHOWN = {
 def list_names(kind: Annotated[Kind, typer.Argument(help="What to list.")], as_json: Json = False) -> None:
     """List problems, integrators or the papers' experiments."""
     describe = {Kind.problems: _problems, Kind.integrators: _integrators, Kind.experiments: _experiments}[kind]
+    if kind is Kind.problems and not as_json:
+        describe = _problems_unmade
     details = describe()
     if as_json:
         emit({kind.value: list(details), "details": details})
@@ -61,6 +63,22 @@ def _problems() -> dict[str, dict[str, Any]]:
     }
 
 
+def _problems_unmade() -> dict[str, dict[str, Any]]:
+    """What is known of problems without assembling their models, which takes many seconds for all of them."""
+    import inspect
+
+    from polhode.problems import registry
+
+    found = {name: registry.builder_of(name) for name in registry.names()}
+    return {
+        name: {
+            "description": (builder.__doc__ or "").strip().splitlines()[0],
+            "parameters": list(inspect.signature(builder).parameters),
+        }
+        for name, builder in found.items()
+    }
+
+
 def _integrators() -> dict[str, dict[str, Any]]:
     from polhode import integrators
 
@@ -71,6 +89,7 @@ def _integrators() -> dict[str, dict[str, Any]]:
             "evaluations": method.evaluations,
             "error control": method.error_order is not None,
             "systems": [kind.__name__ for kind in method.kinds],
+            "options": integrators.options(name),
             "promises": [f"{quantity}: {how}" for quantity, how in method.promises.items()],
         }
         for name, method in found.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from polhode.cli.output import WRONG_USAGE, fail, say
+from polhode.cli.output import WRONG_USAGE, fail, parse_settings, say
 
 if TYPE_CHECKING:
     from polhode.importers.imported import ImportedModel
@@ -16,7 +16,7 @@ _OPTIONS = ("keyframe", "floating", "check_inertia")
 
 
 def is_model_file(name: str) -> bool:
-    """Whether the argument of `run` is a path rather than the name of a problem."""
+    """Whether an argument is the path of a model file rather than the name of a problem."""
     return Path(name).suffix.lower() in SUFFIXES
 
 
@@ -40,6 +40,17 @@ def load(path: str, settings: dict[str, Any]) -> tuple[ImportedModel, Problem]:
     except ImportError as error:
         fail(str(error), WRONG_USAGE)
     return imported, imported.problem(formulation)
+
+
+def chosen(name: str, settings: list[str] | None) -> tuple[Problem, ImportedModel | None]:
+    """The problem of that name or of that model file, and what was imported, if anything was."""
+    import polhode as ph
+
+    given = parse_settings(settings)
+    if not is_model_file(name):
+        return ph.problems.get(name, **given), None
+    imported, problem = load(name, given)
+    return problem, imported
 
 
 def announce(imported: ImportedModel) -> None:

@@ -19,6 +19,10 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A parameter of the problem: a number, a JSON array, or a word."),
 ]
+Options = Annotated[
+    list[str] | None,
+    typer.Option("--option", metavar="KEY=VALUE", help="An option of the integrator, such as rho_inf=0.8."),
+]
 
 
 def say(text: str) -> None:
@@ -48,15 +52,15 @@ def usage_errors() -> Iterator[None]:
         fail(str(error), WRONG_USAGE)
 
 
-def parse_settings(settings: list[str] | None) -> dict[str, Any]:
+def parse_settings(settings: list[str] | None, flag: str = "--set") -> dict[str, Any]:
     """Values of `--set key=value`: numbers, JSON, otherwise words."""
     parsed: dict[str, Any] = {}
     for setting in settings or []:
         key, equals, text = setting.partition("=")
         if not equals or not key.strip():
-            raise ValueError(f"`--set` takes KEY=VALUE, got {setting!r}.")
+            raise ValueError(f"`{flag}` takes KEY=VALUE, got {setting!r}.")
         if key.strip() in parsed:
-            raise ValueError(f"`--set {key.strip()}=…` is given twice.")
+            raise ValueError(f"`{flag} {key.strip()}=…` is given twice.")
         parsed[key.strip()] = _value(text.strip())
     return parsed
 

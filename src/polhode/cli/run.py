@@ -12,10 +12,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polhode.cli import models
-from polhode.cli.output import FAILED, Json, Quiet, Settings, emit, fail, number, parse_settings, say, usage_errors
+from polhode.cli.output import (
+    FAILED,
+    Json,
+    Options,
+    Quiet,
+    Settings,
+    emit,
+    fail,
+    number,
+    parse_settings,
+    say,
+    usage_errors,
+)
 
 if TYPE_CHECKING:
     from polhode.solution import Solution
+
+_LONG_ENOUGH_S = 0.05
+"""Every run costs a few milliseconds besides its steps."""
 
 
 def run(
@@ -32,6 +47,7 @@ def run(
     atol: Annotated[float | None, typer.Option(help="Absolute tolerance [default: rtol / 100].")] = None,
     t1: Annotated[float | None, typer.Option(help="End of the run [default: the problem's own].")] = None,
     settings: Settings = None,
+    option: Options = None,
     out: Annotated[Path | None, typer.Option(metavar="RUN.zarr", help="Store to which the run is streamed.")] = None,
     save_every: Annotated[int, typer.Option(min=1, help="Save every that many steps.")] = 1,
     as_json: Json = False,
@@ -45,20 +61,18 @@ def run(
     talk = not (quiet or as_json)
     message = ""
     with usage_errors():
-        imported, given = None, parse_settings(settings)
-        if models.is_model_file(problem):
-            imported, chosen = models.load(problem, given)
-        else:
-            chosen = ph.problems.get(problem, **given)
+        options = parse_settings(option, "--option")
+        chosen, imported = models.chosen(problem, settings)
+        method = ph.integrators.get(integrator or chosen.integrator, **options) if options else integrator
         if talk and imported is not None:
             models.announce(imported)
         if talk:
-            _announce(chosen, integrator, step, rtol, t1)
+            _announce(chosen, _called(integrator or (chosen.integrator if options else None), options), step, rtol, t1)
         try:
             with _replacing(out):
                 solution = ph.simulate(
                     chosen,
-                    integrator,
+                    method,
                     h=step,
                     rtol=rtol,
                     atol=atol,
@@ -68,16 +82,29 @@ def run(
                     progress=not quiet and sys.stderr.isatty(),
                 )
         except ph.SimulationError as error:
-            solution, message = error.solution, str(error)
+            solution, message = error.solution, f"{error.reason} {_kept(out)}"
         except OSError as error:
             fail(str(error), FAILED)
     summary = _summary(solution) | (models.summary(imported) if imported is not None else {})
+    if options:
+        summary |= {"integrator": integrator or chosen.integrator, "options": options}
     if as_json:
         emit({**summary, "store": None if out is None else str(out)})
     elif not quiet:
         _show(solution, summary, out)
     if solution.stats["result"] != ph.Result.successful:
         fail(message or solution.stats["result"].message, FAILED)
+
+
+def _called(integrator: str | None, options: dict[str, Any]) -> str | None:
+    """The method as it was asked for."""
+    settings = ", ".join(f"{key}={value}" for key, value in options.items())
+    return f"{integrator} ({settings})" if settings else integrator
+
+
+def _kept(out: Path | None) -> str:
+    """Where to find what a failed run has computed."""
+    return f"It is stored in {out}." if out is not None else "With `--out RUN.zarr` that much is stored."
 
 
 def _announce(problem: Any, integrator: str | None, step: float | None, rtol: float | None, t1: float | None) -> None:
@@ -97,7 +124,6 @@ def _summary(solution: Solution) -> dict[str, Any]:
     from polhode.runs import layout
 
     meta, stats, audit = solution.meta, solution.stats, solution.audit()
-    attempts = max(stats["steps"] + stats["rejected"], 1)
     largest = {row.quantity: row.max_drift for row in audit.rows}
     _, leaves = layout.flatten(solution.frames)
 
@@ -115,7 +141,7 @@ def _summary(solution: Solution) -> dict[str, Any]:
         "steps": stats["steps"],
         "wall_time_s": stats["wall_time_s"],
         "compile_time_s": stats["compile_time_s"],
-        "us_per_step": 1e6 * stats["wall_time_s"] / attempts,
+        "us_per_step": _time_of_a_step(stats),
         "final": jax.tree.map(lambda x: np.asarray(x)[-1], solution.outputs),
         "invariants": of("invariants"),
         "residuals": of("residuals"),
@@ -123,6 +149,12 @@ def _summary(solution: Solution) -> dict[str, Any]:
         "stats": stats,
         "result": stats["result"].name,
     }
+
+
+def _time_of_a_step(stats: dict[str, Any]) -> float | None:
+    """Microseconds an attempted step; None for runs so short that what every run costs would be most of it."""
+    attempts = stats["steps"] + stats["rejected"]
+    return 1e6 * stats["wall_time_s"] / attempts if attempts and stats["wall_time_s"] >= _LONG_ENOUGH_S else None
 
 
 def _show(solution: Solution, summary: dict[str, Any], out: Path | None) -> None:
@@ -138,9 +170,11 @@ def _show(solution: Solution, summary: dict[str, Any], out: Path | None) -> None
     console.print(table)
     console.print(solution.audit().to_rich())
     rejected = f", {stats['rejected']} rejected" if stats["rejected"] else ""
+    timed = summary["us_per_step"]
+    each = f" ({timed:.3g} µs a step, saving included)" if timed is not None else ""
     console.print(
-        f"{summary['result'].replace('_', ' ')}: {stats['steps']} steps{rejected} in {stats['wall_time_s']:.3g} s "
-        f"({summary['us_per_step']:.3g} µs a step, saving included), compiled in {stats['compile_time_s']:.3g} s",
+        f"{summary['result'].replace('_', ' ')}: {stats['steps']} steps{rejected} in {stats['wall_time_s']:.3g} s"
+        f"{each}, compiled in {stats['compile_time_s']:.3g} s",
         highlight=False,
     )
     if out is not None:

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, TypedDict
 
+from jax.core import Tracer
+
 from polhode.systems.base import AbstractSystem, Observable, State
 
 
@@ -18,7 +20,7 @@ class Reference(TypedDict):
     source: str
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Problem:
     """A named initial-value problem.
 
@@ -47,6 +49,13 @@ class Problem:
     h: float
     scene: Any = None
     build: Callable[..., Problem] | None = None
+
+    def __repr__(self) -> str:
+        start, end, h = ("traced" if isinstance(x, Tracer) else f"{x:g}" for x in (*self.t_span, self.h))
+        return (
+            f"Problem({self.name!r}, {type(self.system).__name__}, t = {start} … {end}, {self.integrator} with h = "
+            f"{h}, outputs: {', '.join(self.outputs)})"
+        )
 
     def replace(self, **parameters: Any) -> Problem:
         """The same problem with some parameters changed; numeric ones may be traced by JAX."""

@@ -32,11 +32,7 @@ def get(name: str, **parameters: Any) -> Problem:
 
     Raises ValueError for unknown names and parameters, naming the nearest known ones.
     """
-    if name not in _BUILDERS:
-        near = get_close_matches(name, _BUILDERS, n=1)
-        hint = f" Did you mean `{near[0]}`?" if near else ""
-        raise ValueError(f"There is no problem `{name}`.{hint} Known: {', '.join(names())}.")
-    builder = _BUILDERS[name]
+    builder = builder_of(name)
     known = list(inspect.signature(builder).parameters)
     for key in parameters:
         if key not in known:
@@ -44,3 +40,15 @@ def get(name: str, **parameters: Any) -> Problem:
             hint = f" Did you mean `{near[0]}`?" if near else ""
             raise ValueError(f"Problem `{name}` has no parameter `{key}`.{hint} It has {', '.join(known)}.")
     return builder(**parameters)
+
+
+def builder_of(name: str) -> Callable[..., Problem]:
+    """What makes the problem called `name`; its docstring and its arguments are known without making it.
+
+    Raises ValueError for unknown names.
+    """
+    if name not in _BUILDERS:
+        near = get_close_matches(name, _BUILDERS, n=1)
+        hint = f" Did you mean `{near[0]}`?" if near else ""
+        raise ValueError(f"There is no problem `{name}`.{hint} Known: {', '.join(names())}.")
+    return _BUILDERS[name]
