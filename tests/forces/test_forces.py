@@ -174,12 +174,18 @@ def test_forces_and_torques_of_time_act_in_their_frames() -> None:
     assert x.shape == (3,)
 
 
+def step(t: Array) -> Array:
+    """A target that jumps between two instants of a run."""
+    return jnp.where(t < 0.9995, 0.0, 1.0)
+
+
 PD = (lambda joint: F.PD(joint, 50.0, 15.0, target=2.0), 2.0, 0.5 / 50)
 PID = (lambda joint: F.PID(joint, 50.0, 60.0, 15.0, target=2.0), 2.0, 0.0)
 RAMP = (lambda joint: F.PID(joint, 50.0, 60.0, 15.0, target=lambda t: 7.0 * t), 70.0, 0.0)
+STEP = (lambda joint: F.PID(joint, 50.0, 60.0, 15.0, target=step, name="stepping"), 1.0, 0.0)
 
 
-@pytest.mark.parametrize("controllers", [(PD, RAMP), pytest.param((PID,), marks=pytest.mark.long)], ids=len)
+@pytest.mark.parametrize("controllers", [(PD, RAMP, STEP), pytest.param((PID,), marks=pytest.mark.long)], ids=len)
 def test_controllers_hold_their_target(controllers: Any) -> None:
     """Free bodies with controllers of their angles about z, and a constant torque against each."""
     model, joints = ph.Model(), []
@@ -194,22 +200,27 @@ def test_controllers_hold_their_target(controllers: Any) -> None:
     for joint, (_, target, error) in zip(joints, controllers, strict=True):
         reached = float(joint.coordinate().difference(joint._poses(system, end), target))
         assert reached == pytest.approx(error, abs=2e-5)
+    if STEP in controllers:
+        # The integral of the error is what holds the torque.
+        np.testing.assert_allclose(end[1][system.columns("stepping-integral")], 0.5 / 60, rtol=1e-3)
 
 
 @pytest.mark.parametrize("formulation", ["SO3xR3", "minimal"])
-def test_integral_of_the_error_runs_from_the_initial_time(formulation: str) -> None:
-    def start(t0: float) -> Any:
-        model = ph.Model()
-        body = model.add_body(mass=1.0, inertia=(1.0, 1.0, 1.0))
-        joint = J.Revolute(model.ground, body, (0, 0, 0), (0, 0, 1))
-        model.add(joint)
-        model.add(F.PID(joint, 50.0, 60.0, 15.0, target=lambda t: 0.3 + 0.2 * t))
-        system, (_, v) = model.assemble(formulation, t0=t0)
-        (coordinate,) = (name for name in system.names if name != "body-1")
-        return v[system.columns(coordinate)]
-
-    np.testing.assert_allclose(start(0.0), [-0.3], atol=1e-15)
-    np.testing.assert_allclose(start(1.5), [-0.6], atol=1e-15)
+def test_integral_of_the_error_starts_at_zero_and_grows_with_the_error(formulation: str) -> None:
+    model = ph.Model()
+    body = model.add_body(mass=1.0, inertia=(1.0, 1.0, 1.0))
+    joint = J.Revolute(model.ground, body, (0, 0, 0), (0, 0, 1))
+    model.add(joint)
+    model.add(F.PID(joint, 50.0, 60.0, 15.0, target=lambda t: 0.3 + 0.2 * t, name="arm"))
+    system, (q, v) = model.assemble(formulation, t0=1.5)
+    place = system.columns("arm-integral")
+    np.testing.assert_array_equal(v[place], [0.0])
+    start = lambda v: system.accelerations(jnp.asarray(1.5), q, v)[0]  # noqa: E731
+    grown = v.at[place].set(0.1)
+    first, second = quick(lambda v, w: (start(v), start(w)), v, grown)
+    np.testing.assert_allclose(first[place], [-0.6], atol=1e-15)
+    about = system.columns(body)[-1:] if formulation == "minimal" else system.columns(body)[2:3]
+    np.testing.assert_allclose(first[about] - second[about], [6.0], rtol=1e-13)
 
 
 @pytest.mark.parametrize(

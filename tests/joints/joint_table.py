@@ -53,21 +53,40 @@ def on_sphere(s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 DISTANT = POINT + np.array([0.3, 0.5, -0.2])
 
 
+Load = tuple[np.ndarray, np.ndarray]
+"""Force and moment on the first body, inertial."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A joint, the number of its constraints, what it leaves free, and the point that carries the relative motion."""
+    """A joint, the number of its constraints, what it leaves free, and the point that carries the relative motion.
+
+    `held` are the loads of unit multipliers at the point.
+    """
 
     make: Callable[[Body, Body], AbstractPairJoint]
     size: int
     freedom: Freedom
     point: np.ndarray = dataclasses.field(default_factory=lambda: POINT)
+    held: tuple[Load, ...] = ()
+
+
+def forces(*directions: np.ndarray) -> tuple[Load, ...]:
+    return tuple((direction, np.zeros(3)) for direction in directions)
+
+
+def moments(*directions: np.ndarray) -> tuple[Load, ...]:
+    return tuple((np.zeros(3), direction) for direction in directions)
+
+
+PIN = forces(*np.eye(3))
 
 
 def generic(fixed: str) -> Callable[[Body, Body], AbstractPairJoint]:
     return lambda a, b: J.Generic(a, b, POINT, fixed.split(), FRAME)
 
 
-CASES = {
+_CASES = {
     "spherical": Case(lambda a, b: J.Spherical(a, b, POINT), 3, lambda s: (vector(), turn(*s[:3]))),
     "revolute": Case(lambda a, b: J.Revolute(a, b, POINT, AXIS), 5, lambda s: (vector(), about_z(s))),
     "prismatic": Case(lambda a, b: J.Prismatic(a, b, AXIS, POINT), 5, lambda s: (vector(z=s[1]), np.eye(3))),
@@ -84,6 +103,22 @@ CASES = {
     "generic: y rx rz": Case(generic("y rx rz"), 3, lambda s: (vector(s[1], 0, s[2]), turn(0, s[0], 0))),
     "generic: rx ry rz": Case(generic("rx ry rz"), 3, lambda s: (s[:3], np.eye(3))),
 }
+_HELD = {
+    "spherical": PIN,
+    "revolute": PIN + moments(X, Y),
+    "prismatic": forces(X, Y) + moments(X, Y, Z),
+    "cylindrical": forces(X, Y) + moments(X, Y),
+    "planar": forces(Z) + moments(X, Y),
+    "universal": PIN + moments(Y),
+    "fixed": PIN + moments(*np.eye(3)),
+    "distance": forces((DISTANT - POINT) / np.linalg.norm(DISTANT - POINT)),
+    "point-on-line": forces(X, Y),
+    "generic: x ry": forces(X) + moments(Y),
+    "generic: x y z ry rz": PIN + moments(Y, Z),
+    "generic: y rx rz": forces(Y) + moments(X, Z),
+    "generic: rx ry rz": moments(X, Y, Z),
+}
+CASES = {name: dataclasses.replace(case, held=_HELD[name]) for name, case in _CASES.items()}
 
 
 def add_pair(model: ph.Model, mass: Any = 1.5) -> tuple[Body, Body]:

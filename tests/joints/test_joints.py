@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from compiling import compiled, quick
-from joint_table import AXIS, CASES, DISTANT, POINT, X, Z, moved, turn, two_bodies
+from joint_table import AXIS, CASES, DISTANT, PIN, POINT, START, Case, X, Z, moments, moved, turn, two_bodies
 
 import polhode as ph
 from polhode.joints._elements import FrameConstraint
@@ -106,6 +106,89 @@ def test_jacobian_and_curvature_against_closed_forms(name: str, formulation: str
     np.testing.assert_allclose(Z, expected_Z, rtol=0, atol=4e-15 * max(1, np.abs(expected_Z).max()))
 
 
+HELD = {
+    **CASES,
+    "prescribed rotation": Case(
+        lambda a, b: ph.joints.PrescribedRotation(a, b, AXIS, lambda t: 3 * t**2),
+        1,
+        lambda s: (s[:3], turn(0, 0, s[3])),
+        held=moments(Z),
+    ),
+    "prescribed pose": Case(
+        lambda a, b: ph.joints.PrescribedPose(a, b, lambda t: b.x, lambda t: b.R),
+        6,
+        lambda s: (np.zeros(3), np.eye(3)),
+        START[1][0],
+        PIN + moments(*START[1][1].T),
+    ),
+}
+
+
+@functools.cache
+def statics() -> dict[str, Any]:
+    """Accelerations and multipliers of a body that every joint holds to the ground, under each of the loads it holds.
+
+    One system with a body for each joint.
+    """
+    model, loads = ph.Model(), []
+    for case in HELD.values():
+        second = model.add_body(mass=1.5, inertia=(1.0, 1.2, 1.4), position=START[1][0], rotation=START[1][1])
+        model.add(case.make(model.ground, second))
+        loads.append((second, case))
+    system, (q, v) = model.assemble("SO3xR3")
+
+    def evaluate(v: Any) -> Any:
+        def held(number: int) -> Any:
+            wrench = jnp.zeros(system.n)
+            for second, case in loads:
+                force, moment = case.held[number % case.size]
+                torque = second.R.T @ (moment + np.cross(case.point - START[1][0], force))
+                wrench = wrench.at[system.columns(second)].set(jnp.concatenate((torque, force)))
+            M, B = system.mass(T, q), system.jacobian(T, q)
+            vdot, multipliers = system.kkt.solve(system.kkt.factor(M, B, B), wrench, jnp.zeros(system.m))
+            return vdot, list(system.joint_multipliers(T, q, multipliers).values())
+
+        return [held(number) for number in range(6)]
+
+    return quick(evaluate, v)
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_multipliers_are_the_load_on_the_first_body(name: str) -> None:
+    """A load on the second body passes through the joint to the first, which is the ground."""
+    case = HELD[name]
+    joint = list(HELD).index(name)
+    for number, (vdot, multipliers) in enumerate(statics()):
+        np.testing.assert_allclose(multipliers[joint], np.eye(case.size)[number % case.size], atol=1e-12)
+        np.testing.assert_allclose(vdot, 0, atol=1e-12)
+
+
+def test_runs_are_read_frame_by_frame() -> None:
+    model, first, second = two_bodies()
+    joint = model.add(ph.joints.Cylindrical(first, second, POINT, AXIS, name="tube"))
+    model.add(ph.joints.Cylindrical(second, model.ground, POINT, AXIS, name="guide"))
+    model.add(ph.joints.PointOnLine(model.ground, second, POINT, AXIS, name="again"))
+    system, (q, v) = model.assemble("SE3", redundant="minimum-norm")
+    rng = np.random.default_rng(6)
+    steps, multipliers = rng.normal(size=(3, system.n)), rng.normal(size=(3, system.m))
+
+    def evaluate(steps: Any, multipliers: Any) -> Any:
+        state = jax.vmap(lambda step: (system.configuration.move(q, step), v + step))(steps)
+        frames = [jax.tree.map(lambda a, k=k: a[k], state) for k in range(3)]
+        reads = (joint.angle, joint.displacement, joint.angle_rate, joint.displacement_rate)
+        whole = [read(system, T, state) for read in reads], system.joint_multipliers(T, state[0], multipliers)
+        one = [
+            ([read(system, T, f) for read in reads], system.joint_multipliers(T, f[0], m))
+            for f, m in zip(frames, multipliers, strict=True)
+        ]
+        return whole, jax.tree.map(lambda *a: jnp.stack(a), *one)
+
+    whole, one = quick(evaluate, steps, multipliers)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-12), whole, one)
+    assert whole[1]["guide"].shape == (3, 4)
+    assert whole[0][0].shape == (3,)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_joints_leave_their_freedom_and_nothing_else(name: str) -> None:
     case, element = CASES[name], elements()[name]
@@ -179,8 +262,8 @@ def test_mass_points_join_where_no_rotation_is_needed() -> None:
     system, (q, v) = model.assemble("SE3")
     acceleration, multipliers = quick(lambda v: system.accelerations(T, q, v), v)
     np.testing.assert_allclose(acceleration, np.zeros(6), atol=1e-15)
-    # The line carries both weights along the second direction of its frame, the rod that of the bob, the guide nothing.
-    np.testing.assert_allclose(np.abs(multipliers), [0.0, 3.0, 1.0, 0.0], atol=1e-14)
+    # The line carries both weights along -y of its frame, the rod that of the bob as tension, the guide nothing.
+    np.testing.assert_allclose(multipliers, [0.0, -3.0, 1.0, 0.0], atol=1e-14)
 
 
 J = ph.joints

@@ -80,3 +80,42 @@ def test_a_driven_crank_accelerates_as_told() -> None:
 
     found = quick(accelerations, 40.0)
     np.testing.assert_allclose(found, [0, 0, 2, -1600, 2, 0], atol=1e-10)
+
+
+def driven(formulation, offset, repair):
+    model = ph.Model()
+    crank = model.add_body(mass=1, inertia=(1, 1, 1), position=(0.5, 0, 0))
+    hinge = model.add(J.Revolute(model.ground, crank, (0, 0, 0), (0, 0, 1)))
+    model.add(J.PrescribedRotation(model.ground, crank, (0, 0, 1), lambda t: offset + t**2, name="drive"))
+    system, state = model.assemble(formulation, repair=repair)
+    return float(hinge.angle(system, 0.0, state))
+
+
+@pytest.mark.parametrize(
+    ("formulation", "offset"),
+    [
+        ("SO3xR3", 2.0),
+        ("minimal", np.pi),
+        *(pytest.param(f, o, marks=pytest.mark.long) for f, o in (("SO3xR3", np.pi), ("minimal", 2.0))),
+    ],
+)
+def test_repair_turns_a_crank_to_its_angle_and_not_half_a_turn_further(formulation: str, offset: float) -> None:
+    assert np.exp(1j * driven(formulation, offset, repair=True)) == pytest.approx(np.exp(1j * offset), abs=1e-12)
+
+
+def test_half_a_turn_off_is_said_with_the_name_of_the_joint() -> None:
+    with pytest.raises(ValueError, match=r"wrong way round: `drive` \(cosine -1\)"):
+        driven("minimal", np.pi, repair=False)
+
+
+# Two of the three cosines vanish and change their sign after half a turn, all three after a third about the diagonal.
+@pytest.mark.parametrize(("turned", "message"), [((np.pi, 0, 0), "wrong way round"), ((1.2, 1.2, 1.2), "do not fit")])
+def test_a_told_pose_is_reached_from_afar(turned: tuple[float, ...], message: str) -> None:
+    R = ph.rotation_vector(turned)
+    model = ph.Model()
+    body = model.add_body(mass=1, inertia=(1, 2, 2.5))
+    model.add(J.PrescribedPose(model.ground, body, rotation=lambda t: R, name="drive"))
+    with pytest.raises(ValueError, match=f"{message}.*`drive`"):
+        model.assemble()
+    system, (q, _) = model.assemble(repair=True)
+    np.testing.assert_allclose(system.pose(q, body).R, R, atol=1e-10)

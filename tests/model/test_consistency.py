@@ -102,6 +102,24 @@ def test_the_choice_can_be_repeated_where_numbers_are_traced():
     np.testing.assert_allclose(quick(multipliers, 9.81), expected, atol=1e-10)
 
 
+@pytest.mark.parametrize(
+    ("dropped", "message"),
+    [
+        ({"hnge": (0,)}, r"'hnge', which has no constraints.*`hinge`, `latch` have"),
+        ({"latch": (3,)}, r"`latch` once, as whole numbers from 0 to 2, got \(3,\)"),
+        ({"latch": (-1,)}, "whole numbers"),
+        ({"latch": 0.5}, "whole numbers"),
+        ({"latch": (1, 1)}, "once"),
+        ({"latch": (0,)}, "1 of 5 constraints still depend"),
+        ({}, "1 of 6 constraints still depend"),
+        ({"latch": (0, 1)}, "drops 2 components, but 1 follow"),
+    ],
+)
+def test_a_choice_that_does_not_fit_is_refused(dropped, message):
+    with pytest.raises(ValueError, match=message):
+        pendulum(twice=True).assemble("SE3", redundant=dropped)
+
+
 def test_traced_models_can_not_be_repaired():
     def energy(x):
         system, (q, v) = pendulum(velocity=(x, 0.0, 0.0)).assemble("SE3", repair=True)

@@ -194,6 +194,8 @@ def test_controllers_of_a_tree_compare_angles_modulo_full_turns(reverse):
     np.testing.assert_allclose(v, [rate], rtol=1e-14)
     expected = -40 * (4 * np.pi - 12.7) - 3 * (rate - 2.0)
     np.testing.assert_allclose(system.force(jnp.zeros(()), q, v), [expected], rtol=1e-12)
+    assert not system.conservative
+    assert not system.invariants()
 
 
 def test_loops_stay_as_constraints():

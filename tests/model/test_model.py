@@ -168,6 +168,28 @@ def test_names_are_found_or_suggested():
         system.pose(q, "third")
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"integrator": "herk9"}, "`integrator` must be one of.*Did you mean"),
+        ({"outputs": lambda system: {"positions": lambda t, state: state}}, "'positions' of its own"),
+        ({"outputs": lambda system: {"tip": 3.0}}, "'tip' must be a function"),
+        ({"outputs": {"tip": 3.0}}, "`outputs` must be a function of the system"),
+    ],
+)
+def test_problems_that_make_no_sense_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        top().problem("SE3", t1=1.0, **changes)
+
+
+def test_coordinates_with_other_velocities_get_an_explicit_method():
+    problem = top(velocity=(0, 0, 0), angular_velocity=(0, 0, 0)).problem("euler-angles-kinematic", t1=0.02)
+    run = ph.simulate(problem)
+    assert run.stats["result"] == ph.Result.successful
+    assert float(run.residuals["position"].max()) < 1e-9
+    assert top().problem("SE3", t1=0.02).integrator == "generalized-alpha"
+
+
 def test_unknown_formulations_and_empty_models_are_explained():
     with pytest.raises(ValueError, match="Did you mean `SE3`"):
         top().assemble("SE4")

@@ -16,7 +16,7 @@ from polhode.joints._frames import start
 from polhode.joints._pair import AbstractPairJoint
 from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.model.bodies import Body
-from polhode.model.elements import AbstractForce, AbstractForceElement, Pose, Poses, Twists, Wrench
+from polhode.model.elements import AbstractForce, AbstractForceElement, Poses, Twists, Wrench
 from polhode.model.functions import Constant, Function, of_time
 
 if TYPE_CHECKING:
@@ -66,9 +66,9 @@ class Tracking(AbstractForceElement):
 
 
 class IntegralTracking(AbstractForceElement):
-    r"""Tracking with the integral z of the error as a third node.
+    r"""Tracking with the integral of the error as the rate of a third node, a coordinate of mass 1: $\dot v = e$.
 
-    It is a coordinate of mass 1: $\dot z = v$, $\dot v = \dot e$ with $v = e$ at the start.
+    So it needs no derivative of the target, and targets may jump.
 
     **Arguments:**
 
@@ -83,11 +83,11 @@ class IntegralTracking(AbstractForceElement):
     integral: Float[Array, ""]
 
     def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
-        pair, motion, z = poses[:2], twists[:2], poses[2].x[0]
-        effort = self.tracking.effort(t, pair, motion) - self.integral * z
+        pair, motion = poses[:2], twists[:2]
+        error, rate = self.tracking.error(t, pair), self.tracking.error_rate(t, pair, motion)
+        effort = self.tracking.response(error, rate) - self.integral * twists[2].u[0]
         zero = jnp.zeros(())
-        rate = jnp.stack((self.tracking.error_rate(t, pair, motion), zero, zero))
-        return (*self.tracking.coordinate.wrenches(pair, effort), Wrench(jnp.zeros(3), rate))
+        return (*self.tracking.coordinate.wrenches(pair, effort), Wrench(jnp.zeros(3), jnp.stack((error, zero, zero))))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -139,12 +139,14 @@ class PD(AbstractController):
 class PID(AbstractController):
     r"""Proportional-integral-derivative control of a joint: the terms of `PD`, and $-I\int_{t_0}^t (s - s_d)\,dt$.
 
-    The integral is a linear coordinate of the system, named after the controller. It runs from the initial time t₀
-    that `assemble` is told, where it has the value 0 and the rate e(t₀).
+    The integral is the rate of a linear coordinate of the system that is named after the controller, "…-integral". It
+    is zero at the start, whatever t₀ is, unless the velocities of that start say otherwise.
 
     **Arguments:**
 
-    - `joint`, `target`, `coordinate`, `name`: as for `PD`.
+    - `joint`, `coordinate`, `name`: as for `PD`.
+    - `target`: as for `PD`. It may jump: the terms of P and I follow within the step that holds the jump, the term of
+      D doesn't see it, because differentiation finds no rate there.
     - `proportional`, `integral`, `derivative`: P, I and D.
     """
 
@@ -178,10 +180,6 @@ class _AttachedPID(AbstractForce):
 
     def place(self, poses: Poses) -> IntegralTracking:
         return self.controller.place(poses)
-
-    def starting_rates(self, t0: float, pose: Callable[[Body], Pose]) -> dict[str, Array]:
-        poses = tuple(pose(body) for body in self.controller.bodies)
-        return {self.state.name: _tracking(self.controller).error(jnp.asarray(t0, float), poses)}
 
 
 def _tracking(controller: PD | PID) -> Tracking:

@@ -80,10 +80,23 @@ class Coupling(AbstractConstraintElement):
 
     def residual(self, t: Array, poses: Poses) -> Float[Array, "1"]:
         del t
+        gap = self._gap(poses)
+        return (gap if self.factor is None else jnp.sin(self.factor * gap) / self.factor)[None]
+
+    def sides(self, t: Array, poses: Poses) -> Float[Array, " s"]:
+        del t
+        return jnp.zeros(0) if self.factor is None else jnp.cos(self.factor * self._gap(poses))[None]
+
+    def unfolded(self, t: Array, poses: Poses) -> Float[Array, "1"]:
+        if self.factor is None:
+            return self.residual(t, poses)
+        angle = self.factor * self._gap(poses)
+        return (jnp.arctan2(jnp.sin(angle), jnp.cos(angle)) / self.factor)[None]
+
+    def _gap(self, poses: Poses) -> Float[Array, ""]:
         x = self.leader.difference(poses[2:], self.zeros[1])
         c0, c1, c2, c3, c4 = self.coefficients
-        gap = self.follower.difference(poses[:2], self.zeros[0]) - (c0 + x * (c1 + x * (c2 + x * (c3 + x * c4))))
-        return (gap if self.factor is None else jnp.sin(self.factor * gap) / self.factor)[None]
+        return self.follower.difference(poses[:2], self.zeros[0]) - (c0 + x * (c1 + x * (c2 + x * (c3 + x * c4))))
 
 
 class FollowingCoordinate(AbstractConstraintElement):

@@ -52,7 +52,7 @@ def _add_loop(mechanism: Mechanism, i: int, name: str, rigid: bool) -> None:
     s0, s1 = mechanism.local(numbers[0], p0), mechanism.local(numbers[1], p1)
     a, b = np.zeros((0, 3)), np.zeros((0, 3))
     if rigid:
-        a = np.stack([mechanism.direction(numbers[0], R0[:, k]) for k in (1, 2, 0)])
+        a = -np.stack([mechanism.direction(numbers[0], R0[:, k]) for k in (1, 2, 0)])
         b = np.stack([mechanism.direction(numbers[1], R1[:, k]) for k in (2, 0, 1)])
     arrays = (s0, s1, np.zeros((0, 3)), a, b)
     mechanism.model.add(

@@ -124,22 +124,23 @@ def _part(
     # The directions that don't slide are fixed in the body that carries the slides.
     carrier, other = (ends[::-1]) if in_child else ends
     across = _complement(axes[list(slides)])
-    a, b = _locked_axes([axes[i] for i in hinges], bool(balls))
-    a, b = (b, a) if in_child else (a, b)
+    turning = [axes[i] for i in (hinges[::-1] if in_child else hinges)]
+    a, b = _locked_axes(turning, bool(balls))
     R0, R1 = np.asarray(carrier.R), np.asarray(other.R)
     arrays = (_local(carrier, centre), _local(other, centre), across @ R0, a @ R0, b @ R1)
     return ImportedJoint((carrier, other), FrameConstraint(*map(jnp.asarray, arrays), pinned=False), name)
 
 
 def _locked_axes(hinges: Sequence[np.ndarray], ball: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of axes of parent and child that stay perpendicular, each (r, 3)."""
+    """Pairs of axes of the first and the second body that stay perpendicular, each (r, 3), as in `FrameConstraint`."""
     if ball or len(hinges) == 3:
         return np.zeros((0, 3)), np.zeros((0, 3))
     if len(hinges) == 2:
-        return hinges[0][None], hinges[1][None]
+        return -hinges[0][None], hinges[1][None]
     if len(hinges) == 1:
-        return _complement(hinges[0][None]), np.stack(2 * (hinges[0],))
-    return np.eye(3)[[1, 2, 0]], np.eye(3)[[2, 0, 1]]
+        across = _complement(hinges[0][None])[0]
+        return np.stack((across, np.cross(hinges[0], across))), np.stack(2 * (hinges[0],))
+    return -np.eye(3)[[1, 2, 0]], np.eye(3)[[2, 0, 1]]
 
 
 def _slides_with_child(stack: Stack, turning: Sequence[int], slides: Sequence[int]) -> bool:

@@ -8,6 +8,8 @@ from jaxtyping import Array, Float
 
 from polhode.joints._frames import at
 from polhode.model.elements import AbstractConstraintElement, Poses
+from polhode.spaces.base import cross
+from polhode.spaces.quaternions import vector_from_matrix
 
 
 class FrameConstraint(AbstractConstraintElement):
@@ -15,6 +17,10 @@ class FrameConstraint(AbstractConstraintElement):
 
     Residuals are d in the inertial frame if `pinned`, otherwise the components $e_k\cdot R_0^Td$ along directions of
     body 0; then the cosines $R_0a_k\cdot R_1b_k$, which vanish while two axes stay perpendicular.
+
+    Near a closed joint a cosine is the component of the rotation of body 1 relative to body 0 along $b\times a$, so
+    that multipliers are the force and the moments on body 0 along the same directions. Two pairs share
+    $b = a_1\times a_2$; three are made of one frame, as `locked` gives them.
 
     **Arguments:**
 
@@ -37,11 +43,47 @@ class FrameConstraint(AbstractConstraintElement):
 
     def residual(self, t: Array, poses: Poses) -> Float[Array, " size"]:
         del t
+        return jnp.concatenate((*self._gaps(poses), self.cosines(self.a, poses)))
+
+    def _gaps(self, poses: Poses) -> tuple[Float[Array, " k"], ...]:
+        """The residuals of the points; nothing if they move freely."""
+        if not (self.pinned or self.directions.shape[-2]):
+            return ()
         first, second = poses
-        parts = []
-        if self.pinned or self.directions.shape[-2]:
-            d = at(second, self.s1) - at(first, self.s0)
-            parts.append(d if self.pinned else self.directions @ (first.R.T @ d))
-        if self.a.shape[-2]:
-            parts.append(jnp.sum((self.a @ first.R.T) * (self.b @ second.R.T), axis=-1))
-        return jnp.concatenate(parts)
+        d = at(second, self.s1) - at(first, self.s0)
+        return (d if self.pinned else self.directions @ (first.R.T @ d),)
+
+    def counterparts(self) -> Float[Array, "r 3"] | None:
+        """Where b points in body 0 while the joint is closed; None if one pair leaves that open."""
+        if self.a.shape[-2] == 2:
+            return jnp.stack(2 * (cross(self.a[0], self.a[1]),))
+        return -jnp.roll(self.a, -1, axis=-2) if self.a.shape[-2] == 3 else None
+
+    def sides(self, t: Array, poses: Poses) -> Float[Array, " r"]:
+        del t
+        facing = self.counterparts()
+        return jnp.zeros(0) if facing is None else self.cosines(facing, poses)
+
+    def unfolded(self, t: Array, poses: Poses) -> Float[Array, " size"]:
+        facing = self.counterparts()
+        return self.residual(t, poses) if facing is None else self.turned(facing, poses)
+
+    def cosines(self, axes: Float[Array, "r 3"], poses: Poses) -> Float[Array, " r"]:
+        """Of axes of body 0 and b, pair by pair."""
+        return jnp.sum((axes @ poses[0].R.T) * (self.b @ poses[1].R.T), axis=-1)
+
+    def turned(self, facing: Float[Array, "r 3"], poses: Poses) -> Float[Array, " size"]:
+        """The residuals with angles, up to half a turn, in place of the cosines; `facing` are counterparts of b."""
+        return jnp.concatenate((*self._gaps(poses), self._angles(facing, poses)))
+
+    def _angles(self, facing: Float[Array, "r 3"], poses: Poses) -> Float[Array, " r"]:
+        if self.a.shape[-2] == 3:
+            # From z, x, y to x, y, z.
+            A0, A1 = (jnp.roll(rows, -1, axis=-2) for rows in (facing, self.b))
+            return vector_from_matrix((A0 @ poses[0].R.T) @ (poses[1].R @ A1.T))
+        sines, cosine = self.cosines(self.a, poses), self.cosines(facing, poses)[0]
+        if self.a.shape[-2] == 1:
+            return jnp.arctan2(sines, cosine)
+        square = sines @ sines
+        sine = jnp.sqrt(jnp.where(square > 0, square, 1.0))
+        return sines * jnp.where(square > 0, jnp.arctan2(sine, cosine) / sine, 1.0)

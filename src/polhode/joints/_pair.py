@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -55,15 +56,21 @@ class AbstractPairJoint(AbstractJoint):
             raise ValueError(f"{type(self).__name__} has the coordinates {', '.join(known)}; name one of them.")
         return known[next(iter(known)) if name is None else checks.choice("coordinate", name, known)]
 
-    def value(self, system: Any, t: Any, state: State, name: str | None = None) -> Float[Array, ""]:
-        """A relative coordinate in a state of an assembled system, 0 at the start; angles in [-π, π]."""
-        del t
-        return self.coordinate(name).difference(self._poses(system, state), 0.0)
+    def value(self, system: Any, t: Any, state: State, name: str | None = None) -> Float[Array, "..."]:
+        """A relative coordinate in a state of an assembled system, 0 at the start; angles in [-π, π].
 
-    def rate(self, system: Any, t: Any, state: State, name: str | None = None) -> Float[Array, ""]:
-        """Time derivative of a relative coordinate."""
+        `state` may be that of a run, `solution.state`; then the result has its leading axis. Angles of a run jump where
+        they pass half a turn: `numpy.unwrap` joins them.
+        """
         del t
-        return self.coordinate(name).rate(self._poses(system, state), self._twists(system, state))
+        coordinate = self.coordinate(name)
+        return _each(lambda one: coordinate.difference(self._poses(system, one), 0.0), state)
+
+    def rate(self, system: Any, t: Any, state: State, name: str | None = None) -> Float[Array, "..."]:
+        """Time derivative of a relative coordinate, of a state or of a run as in `value`."""
+        del t
+        coordinate = self.coordinate(name)
+        return _each(lambda one: coordinate.rate(self._poses(system, one), self._twists(system, one)), state)
 
     def _start(self) -> Poses:
         return start(self.first), start(self.second)
@@ -80,11 +87,11 @@ class AbstractPairJoint(AbstractJoint):
 class TurningJoint(AbstractPairJoint):
     """A joint with the coordinate "angle": of the second body relative to the first, by the right-hand rule."""
 
-    def angle(self, system: Any, t: Any, state: State) -> Float[Array, ""]:
-        """Angle since the start, in [-π, π]; unwrap a history with `numpy.unwrap`."""
+    def angle(self, system: Any, t: Any, state: State) -> Float[Array, "..."]:
+        """Angle since the start, in [-π, π]; unwrap that of a run with `numpy.unwrap`."""
         return self.value(system, t, state, "angle")
 
-    def angle_rate(self, system: Any, t: Any, state: State) -> Float[Array, ""]:
+    def angle_rate(self, system: Any, t: Any, state: State) -> Float[Array, "..."]:
         """Relative angular velocity about the axis."""
         return self.rate(system, t, state, "angle")
 
@@ -92,13 +99,18 @@ class TurningJoint(AbstractPairJoint):
 class SlidingJoint(AbstractPairJoint):
     """A joint with the coordinate "displacement": of the second body relative to the first along the axis."""
 
-    def displacement(self, system: Any, t: Any, state: State) -> Float[Array, ""]:
+    def displacement(self, system: Any, t: Any, state: State) -> Float[Array, "..."]:
         """Displacement since the start."""
         return self.value(system, t, state, "displacement")
 
-    def displacement_rate(self, system: Any, t: Any, state: State) -> Float[Array, ""]:
+    def displacement_rate(self, system: Any, t: Any, state: State) -> Float[Array, "..."]:
         """Its time derivative."""
         return self.rate(system, t, state, "displacement")
+
+
+def _each(read: Callable[[State], Array], state: State) -> Array:
+    """What is read from one state, or from all states of a run."""
+    return jax.vmap(read)(state) if jnp.ndim(state[1]) == 2 else read(state)
 
 
 def angle_about(axis: Array, poses: Poses) -> Angle:
@@ -147,12 +159,12 @@ def join(
 
 def locked(x: Array, y: Array, z: Array) -> tuple[list[Array], list[Array]]:
     """Pairs of axes that stay perpendicular when nothing turns: to first order rotations about x, y and z."""
-    return [y, z, x], [z, x, y]
+    return [-y, -z, -x], [z, x, y]
 
 
 def turning_about(x: Array, y: Array, z: Array) -> tuple[list[Array], list[Array]]:
-    """Pairs of axes that stay perpendicular when only rotation about z is free."""
-    return [x, y], [z, z]
+    """Pairs of axes that stay perpendicular when only rotation about z is free: rotations about x and y."""
+    return [-y, x], [z, z]
 
 
 def default_point(joint: AbstractPairJoint, point: Any) -> Any:

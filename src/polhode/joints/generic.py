@@ -22,6 +22,7 @@ from polhode.joints._pair import (
 )
 from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.model.elements import Poses
+from polhode.spaces.base import cross
 
 TRANSLATIONS = ("x", "y", "z")
 ROTATIONS = ("rx", "ry", "rz")
@@ -90,6 +91,6 @@ def perpendicular(rows: Array, fixed: frozenset[str]) -> tuple[Axes, Axes]:
     if len(held) == 3:
         return locked(*rows)
     if len(held) == 2:
-        free = 3 - sum(held)
-        return turning_about(*(rows[(free + k) % 3] for k in (1, 2, 3)))
-    return [rows[(k + 1) % 3] for k in held], [rows[(k + 2) % 3] for k in held]
+        x, y = (rows[k] for k in held)
+        return turning_about(x, y, cross(x, y))
+    return [-rows[(k + 1) % 3] for k in held], [rows[(k + 2) % 3] for k in held]

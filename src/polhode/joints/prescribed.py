@@ -48,13 +48,32 @@ class DrivenConstraint(AbstractConstraintElement):
         return self.inner.size
 
     def residual(self, t: Array, poses: Poses) -> Float[Array, " size"]:
+        return self.inner.residual(t, self._moved(t, poses))
+
+    def sides(self, t: Array, poses: Poses) -> Float[Array, " r"]:
+        facing = self._counterparts()
+        return jnp.zeros(0) if facing is None else self.inner.cosines(facing, self._moved(t, poses))
+
+    def unfolded(self, t: Array, poses: Poses) -> Float[Array, " size"]:
+        facing, moved = self._counterparts(), self._moved(t, poses)
+        return self.inner.residual(t, moved) if facing is None else self.inner.turned(facing, moved)
+
+    def _moved(self, t: Array, poses: Poses) -> Poses:
+        """Poses with the moved frame in the place of the first body."""
         first, s0 = poses[0], self.inner.s0
         r = jnp.zeros(3) if self.translation is None else self.translation(t) @ self.axes
         if self.rotation is None:
-            return self.inner.residual(t, (Pose(first.x + first.R @ r, first.R), poses[1]))
+            return Pose(first.x + first.R @ r, first.R), poses[1]
         G = self.axes.T @ self.rotation(t) @ self.axes
         # The moved frame has the same point s0, so that its origin makes way for the rotation.
-        return self.inner.residual(t, (Pose(at(first, s0 + r - G @ s0), first.R @ G), poses[1]))
+        return Pose(at(first, s0 + r - G @ s0), first.R @ G), poses[1]
+
+    def _counterparts(self) -> Float[Array, "r 3"] | None:
+        """Those of the constraint at rest; an angle that is told also has one way to be kept."""
+        if self.inner.a.shape[-2] == 1 and self.rotation is not None:
+            # Axis k of the frame on the first body stays perpendicular to axis k + 1 of the second.
+            return -(self.axes @ self.inner.a[0])[None] @ jnp.roll(self.axes, -1, axis=-2)
+        return self.inner.counterparts()
 
 
 class _AboutThird(eqx.Module):
@@ -97,7 +116,7 @@ class PrescribedRotation(AbstractPairJoint):
     def place(self, poses: Poses) -> DrivenConstraint:
         angle = of_time("angle", self.angle, (), "angle since the start, rad")
         rows = _frames.frame(_frames.axis("axis", self.axis))
-        inner = join(self, poses, None, perpendicular=([rows[0]], [rows[1]]))
+        inner = join(self, poses, None, perpendicular=([-rows[0]], [rows[1]]))
         return DrivenConstraint(inner, rows @ poses[0].R, None, Function(_AboutThird(angle)))
 
 

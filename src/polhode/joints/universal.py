@@ -39,7 +39,7 @@ class Universal(AbstractPairJoint):
 
     def place(self, poses: Poses) -> FrameConstraint:
         a, b = self._axes()
-        return join(self, poses, self.point, pinned=True, perpendicular=([a], [b]))
+        return join(self, poses, self.point, pinned=True, perpendicular=([-a], [b]))
 
     def coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
         """Angles by which the cross has turned about the first axis, and the second body about the second."""

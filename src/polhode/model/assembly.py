@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import equinox as eqx
@@ -48,8 +49,9 @@ def assemble(
     if isinstance(layout, TreeLayout):
         elements = layout.remaining(elements)
     system, state = _build(model, layout, elements, {}), layout.start()
+    if isinstance(redundant, Mapping):
+        _check_dropped(system, redundant)
     if not checks.is_concrete(system, state):
-        state = _started(model, system, t0, state)
         if repair or redundant == "minimum-norm":
             raise ValueError(
                 "Inside jit, grad or vmap neither `repair=True` nor redundant='minimum-norm' can be decided. Assemble "
@@ -60,25 +62,14 @@ def assemble(
         ), state
     if repair:
         state = consistency.repaired(system, system.labels, t0, state)
-    state = _started(model, system, t0, state)
     consistency.check_start(system, system.labels, t0, state)
     dropped = redundant if isinstance(redundant, Mapping) else _dependent(system, t0, state, redundant == "error")
-    if dropped:
-        system = dataclasses.replace(_build(model, layout, elements, dropped), complete=system)
-    return _solvable(system), state
-
-
-def _started(model: Model, system: MultibodySystem | TreeSystem, t0: float, state: State) -> State:
-    """The state in which coordinates that parts have added have their initial rates."""
-    q, v = state
-
-    def pose(body: Body) -> Pose:
-        return Pose(body.x, body.R) if body.kind == "ground" else system.pose(q, body)
-
-    for _, part in model.parts:
-        for name, rate in part.starting_rates(t0, pose).items():
-            v = v.at[system.columns(name)].set(rate)
-    return q, v
+    if not dropped and not isinstance(redundant, Mapping):
+        return _solvable(system), state
+    reduced = _build(model, layout, elements, dropped)
+    if isinstance(redundant, Mapping):
+        _check_independent(system, reduced, t0, state)
+    return _solvable(dataclasses.replace(reduced, complete=system) if dropped else system), state
 
 
 def _build(
@@ -104,6 +95,42 @@ def _build(
 def _solvable(system: MultibodySystem | TreeSystem) -> MultibodySystem | TreeSystem:
     """The system with its linear solver chosen once."""
     return dataclasses.replace(system, solver=system.choose_solver())
+
+
+def _check_dropped(system: MultibodySystem | TreeSystem, dropped: Mapping[str, tuple[int, ...]]) -> None:
+    """Raises ValueError unless `dropped` names components of constraints that there are."""
+    sizes = collections.Counter(system.labels)
+    for name, components in dropped.items():
+        if name not in sizes:
+            known = ", ".join(f"`{joint}`" for joint in sizes) or "none"
+            raise ValueError(
+                f"`redundant` names {name!r}, which has no constraints in these coordinates; {known} have."
+            )
+        numbers = list(components) if isinstance(components, Iterable) else [components]
+        whole = all(isinstance(i, int | np.integer) and not isinstance(i, bool) for i in numbers)
+        if not whole or len({*numbers}) < len(numbers) or not all(0 <= i < sizes[name] for i in numbers):
+            raise ValueError(
+                f"`redundant` must name components of `{name}` once, as whole numbers from 0 to {sizes[name] - 1}, got "
+                f"{components!r}."
+            )
+
+
+def _check_independent(
+    system: MultibodySystem | TreeSystem, reduced: MultibodySystem | TreeSystem, t: float, state: State
+) -> None:
+    """Raises ValueError unless what was dropped is redundant, and nothing else is."""
+    rows, explanation = consistency.dependence(reduced, reduced.labels, t, state)
+    if len(rows):
+        raise ValueError(
+            f"Without the components that `redundant` names, {len(rows)} of {reduced.m} constraints still depend on "
+            f"others: {explanation}. Assemble with redundant='minimum-norm' and pass the `dropped` of that system."
+        )
+    count = len(consistency.dependence(system, system.labels, t, state).rows)
+    if system.m - reduced.m > count:
+        raise ValueError(
+            f"`redundant` drops {system.m - reduced.m} components, but {count} follow from others: the motion would "
+            "not keep the rest. Assemble with redundant='minimum-norm' and pass the `dropped` of that system."
+        )
 
 
 def _dependent(

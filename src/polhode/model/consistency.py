@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -14,12 +15,19 @@ from scipy.sparse.linalg import splu, spsolve
 
 from polhode.linalg.blocks import Matrix
 from polhode.linalg.rank import redundancy
+from polhode.model.elements import Unfolded
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
 
+if TYPE_CHECKING:
+    from polhode.model.observed import AbstractMultibody
+
 POSITION_TOLERANCE = 1e-8
 """Largest constraint residual of an initial state, in the model's units of length or as a cosine."""
+
+_FAR = 0.5
+"""Cosine below which Newton's method may close a joint the wrong way round: a sixth of a turn."""
 
 _RANK_TOLERANCE = 1e-8
 _NEARLY = 1e-4
@@ -29,10 +37,15 @@ _DENSE = 600
 """Number of constraints up to which dense linear algebra is used: below about a second."""
 
 
-def check_start(system: AbstractMechanical, labels: Sequence[str], t: float, state: State) -> None:
-    """Raises ValueError, naming the joints, if a state violates constraints or their time derivatives."""
+def check_start(system: AbstractMultibody, labels: Sequence[str], t: float, state: State) -> None:
+    """Raises ValueError, naming the joints, if a state violates constraints or their time derivatives.
+
+    Also where it keeps them the wrong way round: cosines vanish again after half a turn.
+    """
     q, v = state
-    gaps, rates = (np.asarray(x) for x in violations(system, jnp.asarray(t), q, v))
+    gaps, rates, sides = _measured(system, jnp.asarray(t), q, v)
+    gaps, rates = np.asarray(gaps), np.asarray(rates)
+    turned = _wrong_way_round(system, sides)
     speed = max(1.0, float(jnp.max(jnp.abs(v), initial=0.0)))
     for what, values, allowed in (
         ("positions", gaps, POSITION_TOLERANCE),
@@ -45,26 +58,36 @@ def check_start(system: AbstractMechanical, labels: Sequence[str], t: float, sta
                 f"The initial {what} do not fit the joints: {worst(labels, values)}. Correct them, or let "
                 "`assemble(repair=True)` move the bodies to the nearest state that fits."
             )
+        if turned and what == "positions":
+            named = ", ".join(f"`{name}` (cosine {cosine:.3g})" for name, cosine in list(turned.items())[:_NAMED])
+            raise ValueError(
+                f"The initial positions keep these joints the wrong way round: {named}. Turn the "
+                "bodies by about half a turn, or let `assemble(repair=True)` do so."
+            )
 
 
-def repaired(system: AbstractMechanical, labels: Sequence[str], t: float, state: State) -> State:
+def repaired(system: AbstractMultibody, labels: Sequence[str], t: float, state: State) -> State:
     """The nearest state, in the metric of the mass matrix, that keeps the constraints.
 
-    Positions by Newton's method with damped steps on min ½|δ|²_M, velocities by one projection. Raises ValueError,
-    naming the joints and the gaps that remain, if they can't be closed from this start.
+    Positions by Newton's method with damped steps on min ½|δ|²_M, velocities by one projection. Where a joint is more
+    than a sixth of a turn off, angles take the place of cosines first, which vanish after half a turn as well.
+    Raises ValueError, naming the joints and the gaps that remain, if they can't be closed from this start.
     """
     q, v = state
     time = jnp.asarray(t)
+    if _wrong_way_round(system, _measured(system, time, q, v)[2]):
+        groups = tuple(dataclasses.replace(g, elements=Unfolded(g.elements)) for g in system.joints)
+        q = _closed(dataclasses.replace(system, joints=groups), labels, time, q)
     q = _closed(system, labels, time, q)
     M, B = _metric(system, time, q)
-    rate = np.asarray(violations(system, time, q, v)[1])
+    rate = np.asarray(_measured(system, time, q, v)[1])
     v = v - jnp.asarray(_nearest(M, B, rate))
     return q, v
 
 
-def _closed(system: AbstractMechanical, labels: Sequence[str], t: Array, q: Point) -> Point:
+def _closed(system: AbstractMultibody, labels: Sequence[str], t: Array, q: Point) -> Point:
     rest = jnp.zeros(system.n)
-    gaps = np.asarray(violations(system, t, q, rest)[0])
+    gaps = np.asarray(_measured(system, t, q, rest)[0])
     for _ in range(_ROUNDS):
         size = np.linalg.norm(gaps)
         if np.max(np.abs(gaps), initial=0.0) <= 1e-3 * POSITION_TOLERANCE:
@@ -72,7 +95,7 @@ def _closed(system: AbstractMechanical, labels: Sequence[str], t: Array, q: Poin
         step = -_nearest(*_metric(system, t, q), gaps)
         for shrink in 0.5 ** np.arange(8):
             moved = _flow(system, q, jnp.asarray(shrink * step))
-            tried = np.asarray(violations(system, t, moved, rest)[0])
+            tried = np.asarray(_measured(system, t, moved, rest)[0])
             if np.linalg.norm(tried) < size:
                 break
         else:
@@ -84,6 +107,16 @@ def _closed(system: AbstractMechanical, labels: Sequence[str], t: Array, q: Poin
         f"The joints can't be closed from this start: {worst(labels, gaps)} remain after {_ROUNDS} rounds. Check their "
         "points and the lengths of the bodies, or start closer to a position that fits."
     )
+
+
+def _wrong_way_round(system: AbstractMultibody, sides: Sequence[Array]) -> dict[str, float]:
+    """Joints that are far from closed the right way round, with the cosine that says so; it is 1 when they are."""
+    found: dict[str, float] = {}
+    for group, cosines in zip(system.joints, sides, strict=True):
+        for rows, values in zip(group.rows.numbers, np.asarray(cosines), strict=True):
+            if not np.min(values, initial=1.0) > _FAR:
+                found[system.labels[rows[0]]] = float(np.min(values))
+    return found
 
 
 class Dependence(NamedTuple):
@@ -190,10 +223,16 @@ def _matrices(system: AbstractMechanical, t: Array, q: Point) -> tuple[Matrix, M
     return system.mass(t, q), system.jacobian(t, q)
 
 
-@eqx.filter_jit
-def violations(system: AbstractMechanical, t: Array, q: Point, v: Vector) -> tuple[Array, Array]:
+def violations(system: AbstractMultibody, t: Array, q: Point, v: Vector) -> tuple[Array, Array]:
     """Φ and dΦ/dt."""
-    return system.constraint(t, q), system.constraint_rate(t, q, v)
+    return _measured(system, t, q, v)[:2]
+
+
+@eqx.filter_jit
+def _measured(system: AbstractMultibody, t: Array, q: Point, v: Vector) -> tuple[Array, Array, list[Array]]:
+    motion = system.motion(q)
+    sides = [group.sides(t, motion) for group in system.joints]
+    return system.constraint(t, q), system.constraint_rate(t, q, v), sides
 
 
 @eqx.filter_jit

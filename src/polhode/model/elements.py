@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -70,6 +69,33 @@ class AbstractConstraintElement(eqx.Module):
     def residual(self, t: Array, poses: Poses) -> Float[Array, " k"]:
         """What must vanish, shape (k,); a length or a cosine, so that 1 is a large value in SI units."""
 
+    def sides(self, t: Array, poses: Poses) -> Float[Array, " s"]:
+        """Cosines that are positive where the constraint is closed the right way round; none if there is one way."""
+        del t, poses
+        return jnp.zeros(0)
+
+    def unfolded(self, t: Array, poses: Poses) -> Float[Array, " k"]:
+        """Like `residual`, but zero only where the joint is closed the right way round, for methods that start far."""
+        return self.residual(t, poses)
+
+
+class Unfolded(AbstractConstraintElement):
+    """A constraint with its unfolded residual.
+
+    **Arguments:**
+
+    - `inner`: the constraint.
+    """
+
+    inner: AbstractConstraintElement
+
+    @property
+    def size(self) -> int:
+        return self.inner.size
+
+    def residual(self, t: Array, poses: Poses) -> Float[Array, " k"]:
+        return self.inner.unfolded(t, poses)
+
 
 class AbstractForceElement(eqx.Module):
     """Loads on a few nodes, with its data in body frames; elements of one kind are stacked and batched.
@@ -131,11 +157,6 @@ class AbstractPart(abc.ABC):
         """What joins the model in the place of this part; may add coordinates that it needs, such as an integral."""
         del model
         return self
-
-    def starting_rates(self, t0: float, pose: Callable[[Body], Pose]) -> dict[str, Array]:
-        """Initial rates of coordinates that the part has added, by name, where they follow from where bodies start."""
-        del t0, pose
-        return {}
 
 
 class AbstractJoint(AbstractPart):

@@ -108,6 +108,10 @@ class JointGroup(eqx.Module):
     def residuals(self, t: Array, motion: Motion) -> Float[Array, "elements kept"]:
         return jax.vmap(lambda e, p: self.residual(e, t, p))(self.elements, motion.at(self.slots))
 
+    def sides(self, t: Array, motion: Motion) -> Float[Array, "elements sides"]:
+        """Cosines that are positive where the joints are closed the right way round."""
+        return jax.vmap(lambda e, p: e.sides(t, p))(self.elements, motion.at(self.slots))
+
     def rates(self, t: Array, motion: Motion) -> Float[Array, "elements kept"]:
         """Time derivatives of the residuals."""
 

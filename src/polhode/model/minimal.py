@@ -66,6 +66,10 @@ class TreeSystem(AbstractMultibody):
     def names(self) -> tuple[str, ...]:
         return tuple(link.name for link in self.links)
 
+    @property
+    def conservative(self) -> bool:
+        return super().conservative and not self.controls
+
     # --- observers --------------------------------------------------------------------------------------------------
 
     def pose(self, q: Point, body: Body | str) -> Pose:

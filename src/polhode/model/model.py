@@ -183,14 +183,19 @@ class Model:
         - `formulation`, `repair`, `redundant`, `t0`: as for `assemble`.
         - `t1`, `h`: end of the run and its step, unless `simulate` is told otherwise.
         - `name`: of the problem, in results.
-        - `integrator`: "generalized-alpha" by default, "rkmk4" if nothing is constrained.
+        - `integrator`: "generalized-alpha" by default; "rkmk4" if nothing is constrained, "herk4" for coordinates whose
+          rates are not the velocities, which implicit methods don't take.
         - `outputs`: function of the assembled system that returns name → (t, state) → array, besides its own outputs.
 
-        **Raises** ValueError as `assemble` does.
+        **Raises** ValueError as `assemble` does, for unknown integrators and for outputs that are no functions or
+        have the name of another.
         """
+        from polhode import integrators
         from polhode.problems.base import Problem
         from polhode.viewing import model_scene
 
+        if integrator is not None:
+            checks.choice("integrator", integrator, integrators.names())
         system, state0 = self.assemble(formulation, repair=repair, redundant=redundant, t0=t0)
         known = checks.is_concrete(self.gravity, [(b.mass, b.inertia, b.x, b.R) for b in self.bodies], state0)
         return Problem(
@@ -200,10 +205,10 @@ class Model:
             t_span=(t0, t1),
             parameters={"formulation": formulation},
             doc=f"A model of {len(self.bodies)} bodies.",
-            outputs={**system.outputs(), **(outputs(system) if outputs else {})},
+            outputs=_outputs(system, outputs),
             invariants=system.invariants(),
             reference={},
-            integrator=integrator or ("generalized-alpha" if system.m else "rkmk4"),
+            integrator=integrator or _suiting(system),
             h=h,
             scene=model_scene.drawn(model_scene.described(self, system.names)) if known else None,
         )
@@ -231,6 +236,35 @@ class Model:
         names = [body.name for body in self.bodies]
         near = difflib.get_close_matches(name, names, n=3) or names[:10]
         raise ValueError(f"The model has no body {name!r}. Known: {', '.join(near)}.")
+
+
+def _suiting(system: MultibodySystem | TreeSystem) -> str:
+    """The integrator for a system, as long as nothing else is known of it."""
+    if not system.m:
+        return "rkmk4"
+    return "generalized-alpha" if system.holonomic_velocities else "herk4"
+
+
+def _outputs(
+    system: MultibodySystem | TreeSystem,
+    more: Callable[[MultibodySystem | TreeSystem], Mapping[str, Observable]] | None,
+) -> dict[str, Observable]:
+    """Outputs of the system and those that a user adds."""
+    known = system.outputs()
+    if more is None:
+        return known
+    given = more(system) if callable(more) else more
+    if not callable(more) or not isinstance(given, Mapping):
+        raise ValueError(
+            f"`outputs` must be a function of the system that returns a mapping from names to functions (t, state), "
+            f"got {given!r}."
+        )
+    for name, output in given.items():
+        if name in known:
+            raise ValueError(f"The system has an output {name!r} of its own; give yours another name.")
+        if not isinstance(name, str) or not callable(output):
+            raise ValueError(f"Output {name!r} must be a function (t, state) → array under a name, got {output!r}.")
+    return {**known, **given}
 
 
 def _kebab(name: str) -> str:

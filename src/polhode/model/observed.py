@@ -6,6 +6,7 @@ import abc
 import dataclasses
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -79,13 +80,25 @@ class AbstractMultibody(AbstractMechanical):
         return dict(self.dropping)
 
     def joint_multipliers(self, t: Array, q: Point, multipliers: Multipliers) -> dict[str, Array]:
-        """Multipliers by joint. Where constraints are redundant, those of least norm with the same forces."""
-        labels = np.array(self.labels)
+        """Multipliers by joint. Where constraints are redundant, those of least norm with the same forces.
+
+        Takes the frames of a run as well: everything with a leading axis, as in `solution.t`, `solution.state[0]` and
+        `solution.multipliers`; then values have it too.
+        """
+        multipliers = jnp.asarray(multipliers)
+        labels = np.array(self.labels if self.complete is None else self.complete.labels)
         if self.complete is not None:
-            B = to_dense(self.complete.jacobian(t, q), (self.complete.m, self.n))
-            multipliers = jnp.linalg.lstsq(B.T, self.constraint_force(t, q, multipliers))[0]
-            labels = np.array(self.complete.labels)
-        return {name: multipliers[np.flatnonzero(labels == name)] for name in dict.fromkeys(labels.tolist())}
+            spread = self._least_multipliers
+            if multipliers.ndim == 2:
+                t, spread = jnp.broadcast_to(jnp.asarray(t), multipliers.shape[:1]), jax.vmap(spread)
+            multipliers = spread(t, q, multipliers)
+        return {name: multipliers[..., np.flatnonzero(labels == name)] for name in dict.fromkeys(labels.tolist())}
+
+    def _least_multipliers(self, t: Array, q: Point, multipliers: Multipliers) -> Float[Array, " all"]:
+        """Of all constraints, redundant ones included: those of least norm with the same forces."""
+        assert self.complete is not None
+        B = to_dense(self.complete.jacobian(t, q), (self.complete.m, self.n))
+        return jnp.linalg.lstsq(B.T, self.constraint_force(t, q, multipliers))[0]
 
     def violations(self, t: float, state: State) -> tuple[np.ndarray, np.ndarray]:
         """Φ and dΦ/dt of all constraints, redundant ones included."""

@@ -48,7 +48,6 @@ def assembled(
     """
     system, state0 = model.assemble(parameters["formulation"], redundant=redundant)
     again = system.dropped or redundant
-    conservative = all(group.elements.conservative for group in system.forces)
 
     def build(**changed: Any) -> Problem:
         same = changed["formulation"] == parameters["formulation"]
@@ -62,9 +61,9 @@ def assembled(
         parameters=dict(parameters),
         doc=doc,
         outputs=outputs(system),
-        invariants={"energy": lambda t, state: system.energy(t, *state)} if conservative else {},
+        invariants=system.invariants(),
         reference=dict(reference or {}),
-        integrator="generalized-alpha",
+        integrator="generalized-alpha" if system.holonomic_velocities else "herk4",
         h=h,
         scene=scene.Scene(parts=parts(system), up=up),
         build=build,

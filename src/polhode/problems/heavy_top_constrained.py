@@ -32,6 +32,10 @@ The constraint is Φ = Rᵀx - X, in the body frame, as M. Arnold and co-authors
 SE(3) and S³⋉R³ its gradient is constant along the motion. With `frame="inertial"` it is that of a spherical joint,
 Φ = x - R X. Multipliers are minus the force of the support on the top, in the same frame.
 
+`formulation="minimal"` with `frame="inertial"` takes the joint as a coordinate: a rotation about the tip, and no
+constraint. In the other frames the joint is not one of those that carry a body, so the top is free with SO3xR3
+coordinates and the constraint of that frame.
+
 Parameters: `formulation` (as in `Model.assemble`), `frame`, `mass`, `gravity` (towards -e₃), `inertia` (principal
 moments about the centre of mass), `centre` (X), `angular_velocity` (Ω(0), body frame), `duration`. SI units.
 """
@@ -139,7 +143,8 @@ def heavy_top_constrained(
 
     **Arguments:**
 
-    - `formulation`: coordinates of the body, as in `Model.assemble`.
+    - `formulation`: coordinates of the body, as in `Model.assemble`. "minimal" is a rotation about the tip without
+      constraints if `frame` is "inertial", otherwise a free body with the constraint of that frame.
     - `frame`: "body" for Φ = Rᵀx - X, "inertial" for Φ = x - R X, that of a spherical joint; "body-constant" for the
       first with B = [X~, Rᵀ], the derivative where Φ = 0 only; with it half-explicit methods drift linearly on direct
       products.
@@ -171,8 +176,15 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
 
     def outputs(system: Assembled) -> dict[str, Observable]:
         def reaction(t: Array, state: State) -> Array:
-            force = -system.accelerations(t, *state)[1][:3]
-            return force if p["frame"] != "inertial" else system.pose(state[0], top).R.T @ force
+            """Force of the support in the body frame, from the momentum: there may be no multipliers."""
+            q, v = state
+            vdot = system.accelerations(t, q, v)[0]
+
+            def velocity(s: Array) -> Array:
+                return system.twist(system.flow(q, v, s), v + s * vdot, top).u
+
+            acceleration = jax.jvp(velocity, (jnp.zeros(()),), (jnp.ones(()),))[1]
+            return system.pose(q, top).R.T @ (top.mass * (acceleration - model.gravity))
 
         return {
             "centre_of_mass": lambda t, state: system.pose(state[0], top).x,
