@@ -20,7 +20,7 @@ from polhode.systems.mechanical import Mechanical
 
 T1 = 0.125
 # Halvings of the step that are asymptotic and above round-off.
-STEPS = {1: (11, 13), 2: (10, 12), 3: (10, 12), 4: (9, 11), 5: (8, 10)}
+STEPS = {1: (13, 15), 2: (10, 12), 3: (10, 12), 4: (9, 11), 5: (8, 10)}
 AUTHORS, FULL = "authors", "multiplier-order-p"
 
 
@@ -92,7 +92,7 @@ FAST = [
 REST = [
     (name, method, family)
     for name in ("SO3xR3", "SE3", "S3xR3", "S3R3")
-    for method in ("herk2", "herk3", "herk4", "herk5")
+    for method in ("herk1", "herk2", "herk3", "herk4", "herk5")
     for family in (AUTHORS, FULL)
     # On SE(3) and S³⋉R³ the authors' multipliers of order 2 and 3 change the sign of their error in this range.
     if (name, method, family) not in FAST and not ("x" not in name and family == AUTHORS and method < "herk4")
@@ -196,6 +196,16 @@ def test_all_stages_satisfy_the_velocity_constraint_but_the_second():
     assert len(others) == 3
     assert max(others) < 1e-14
     assert second > 1e-4
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["SO3xR3", "SE3", "S3xR3", "S3R3"])
+def test_stages_on_groups_satisfy_the_velocity_constraint(name):
+    system, h = Top(name), 2.0**-9
+    found = stage_velocities(system, ph.integrators.get("herk3"), h, start(system))
+    assert max(found[1:]) < 1e-11  # of velocities of 150 rad/s
+    # The second one only where B is constant along the motion.
+    assert (found[0] > 1e-6) == ("x" in name)
 
 
 def test_rheonomic_constraints():
