@@ -214,6 +214,7 @@ def test_integral_of_the_error_starts_at_zero_and_grows_with_the_error(formulati
     model.add(F.PID(joint, 50.0, 60.0, 15.0, target=lambda t: 0.3 + 0.2 * t, name="arm"))
     system, (q, v) = model.assemble(formulation, t0=1.5)
     place = system.columns("arm-integral")
+    assert (system.names, system.shown) == (("body-1", "arm-integral"), ("body-1",))
     np.testing.assert_array_equal(v[place], [0.0])
     start = lambda v: system.accelerations(jnp.asarray(1.5), q, v)[0]  # noqa: E731
     grown = v.at[place].set(0.1)
@@ -221,6 +222,9 @@ def test_integral_of_the_error_starts_at_zero_and_grows_with_the_error(formulati
     np.testing.assert_allclose(first[place], [-0.6], atol=1e-15)
     about = system.columns(body)[-1:] if formulation == "minimal" else system.columns(body)[2:3]
     np.testing.assert_allclose(first[about] - second[about], [6.0], rtol=1e-13)
+    outputs = system.outputs()
+    assert outputs["positions"](jnp.zeros(()), (q, grown)).shape == (1, 3)
+    assert float(outputs["kinetic_energy"](jnp.zeros(()), (q, grown))) == 0.0
 
 
 @pytest.mark.parametrize(

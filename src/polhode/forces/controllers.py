@@ -163,7 +163,7 @@ class PID(AbstractController):
 
     def attach(self, model: Model) -> AbstractForce:
         name = None if self.name is None else f"{self.name}-integral"
-        return _AttachedPID(self, model.add_coordinate(name=name), self.name)
+        return _AttachedPID(self, model.add_integral(name=name), self.name)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

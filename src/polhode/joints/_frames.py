@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.model.bodies import Body
+from polhode.model.bodies import SINGLE, Body
 from polhode.model.elements import Pose
 from polhode.spaces.base import cross, norm
 
@@ -33,7 +33,7 @@ def start(body: Body) -> Pose:
 def point_on(body: Body, pose: Pose, value: Any, name: str = "point") -> Float[Array, "3"]:
     """A point given in the inertial frame, in the frame of a body; on a mass point it can only be the point itself."""
     s = local(pose, checks.array(name, value, (3,), "in the inertial frame at the initial time"))
-    if body.kind == "coordinate":
+    if body.kind in SINGLE:
         raise ValueError(f"{body!r} is a single coordinate, not a place; `{name}` can't lie on it.")
     if body.kind == "point" and checks.is_concrete(s) and np.max(np.abs(np.asarray(s))) > 1e-9:
         raise ValueError(

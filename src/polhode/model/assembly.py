@@ -15,7 +15,7 @@ import numpy as np
 from polhode import checks
 from polhode.linalg.blocks import Places
 from polhode.model import consistency, formulations
-from polhode.model.bodies import Body
+from polhode.model.bodies import SINGLE, Body
 from polhode.model.elements import AbstractConstraintElement, AbstractForceElement, AbstractJoint, Pose, Twist
 from polhode.model.formulations import AbstractFormulation, MassPoint
 from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Slot
@@ -221,8 +221,8 @@ class _Layout:
 def _formulation(body: Body, chosen: AbstractFormulation) -> AbstractFormulation:
     if body.kind == "point":
         return MassPoint(3)
-    if body.kind == "coordinate":
-        return MassPoint(1)
+    if body.kind in SINGLE:
+        return MassPoint(1, energetic=body.kind == "coordinate")
     return chosen if body.formulation is None else formulations.get(body.formulation)
 
 

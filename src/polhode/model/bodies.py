@@ -12,7 +12,9 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.spaces import quaternions
 
-Kind = Literal["ground", "rigid", "point", "coordinate"]
+Kind = Literal["ground", "rigid", "point", "coordinate", "integral"]
+SINGLE = ("coordinate", "integral")
+"""Kinds that are one linear coordinate and no place."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -20,7 +22,8 @@ class Body:
     """A body of a model, as `Model.add_body` and its kin return it; a handle for joints, forces and outputs.
 
     - `name`: unique in the model.
-    - `kind`: "rigid", "point" (a mass point in R³), "coordinate" (one linear coordinate) or "ground".
+    - `kind`: "rigid", "point" (a mass point in R³), "coordinate" (one linear coordinate), "integral" (one whose rate
+      integrates something, so that it has no energy) or "ground".
     - `mass`; `inertia`: (3, 3) about the centre of mass in the body frame.
     - `x`, `R`: initial position of the centre of mass (3,) and rotation (3, 3) from the body to the inertial frame.
     - `u`, `omega`: initial velocity, inertial, and angular velocity, body-fixed.

@@ -22,6 +22,7 @@ from polhode.model.elements import (
     Wrench,
 )
 from polhode.model.formulations.base import AbstractFormulation
+from polhode.model.formulations.linear import MassPoint
 from polhode.spaces.base import Point, Vector, hat
 
 
@@ -45,6 +46,12 @@ class BodyGroup(eqx.Module):
     def weight(self) -> Float[Array, " count"]:
         """What gravity acts on: the mass, or zero for coordinates that are no places."""
         return self.mass if self.formulation.n > 1 else jnp.zeros_like(self.mass)
+
+    @property
+    def moving_mass(self) -> Float[Array, " count"]:
+        """What has kinetic energy: the mass, or zero for integrals."""
+        silent = isinstance(self.formulation, MassPoint) and not self.formulation.energetic
+        return jnp.zeros_like(self.mass) if silent else self.mass
 
     def velocities(self, v: Vector) -> Float[Array, "count n"]:
         """The part of v that belongs to the group, a row for each body."""

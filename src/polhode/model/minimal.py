@@ -67,6 +67,10 @@ class TreeSystem(AbstractMultibody):
         return tuple(link.name for link in self.links)
 
     @property
+    def shown(self) -> tuple[str, ...]:
+        return tuple(link.name for link in self.links if link.weight)
+
+    @property
     def conservative(self) -> bool:
         return super().conservative and not self.controls
 
@@ -97,6 +101,8 @@ class TreeSystem(AbstractMultibody):
         raise ValueError(f"No joint `{joint}` has coordinates; there are {', '.join(k.joint for k in moving)}.")
 
     def kinetic_energy(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
+        still = np.concatenate([np.full(link.motion.n, not link.energetic) for link in self.links])
+        v = jnp.where(still, 0.0, v) if still.any() else v
         return 0.5 * v @ self.momentum(t, q, v)
 
     def potential_energy(self, t: Array, q: Point) -> Float[Array, ""]:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.linalg.blocks import Places
 from polhode.model import consistency
-from polhode.model.bodies import Body
+from polhode.model.bodies import SINGLE, Body
 from polhode.model.elements import AbstractJoint, Pose, Twist
 from polhode.model.groups import ForceGroup, JointGroup, Slot
 from polhode.model.minimal import TreeSystem
@@ -105,7 +105,8 @@ class TreeLayout:
             name=body.name,
             joint=name,
             parent=parent,
-            weight=0.0 if body.kind == "coordinate" else 1.0,
+            weight=0.0 if body.kind in SINGLE else 1.0,
+            energetic=body.kind != "integral",
             first=first,
             last=first + motion.n,
         )

@@ -24,6 +24,7 @@ class Link(eqx.Module):
     - `inertia`: about the origin of its frame, in this frame.
     - `centre`, `attitude`: centre of mass and body frame in the frame of the link.
     - `weight`: what gravity acts on, per mass: 1, or 0 for a coordinate that is no place.
+    - `energetic`: whether its motion has kinetic energy, unlike that of an integral.
     - `first`, `last`: the places of its velocities in v.
     """
 
@@ -35,6 +36,7 @@ class Link(eqx.Module):
     joint: str = eqx.field(static=True)
     parent: int = eqx.field(static=True)
     weight: float = eqx.field(static=True)
+    energetic: bool = eqx.field(static=True)
     first: int = eqx.field(static=True)
     last: int = eqx.field(static=True)
 

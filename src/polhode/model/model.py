@@ -127,6 +127,16 @@ class Model:
             )
         )
 
+    def add_integral(self, *, name: str | None = None) -> Body:
+        """Add a single linear coordinate whose rate integrates what a force element puts on it; it has no energy.
+
+        The rate starts at zero, and the integral is never differentiated: what is integrated may jump.
+        """
+        zero = jnp.zeros(3)
+        return self._take(
+            Body(self._name(name, "integral"), "integral", jnp.ones(()), jnp.zeros((3, 3)), zero, jnp.eye(3), zero, zero)
+        )
+
     def add(self, part: Part) -> Part:
         """Add a joint from `polhode.joints` or a force from `polhode.forces`; returns it."""
         if not isinstance(part, AbstractPart):
@@ -210,7 +220,7 @@ class Model:
             reference={},
             integrator=integrator or _suiting(system),
             h=h,
-            scene=model_scene.drawn(model_scene.described(self, system.names)) if known else None,
+            scene=model_scene.drawn(model_scene.described(self, system.shown)) if known else None,
         )
 
     def _take(self, body: Body) -> Body:

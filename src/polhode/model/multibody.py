@@ -62,6 +62,10 @@ class MultibodySystem(AbstractMultibody):
         return tuple(name for name, _, _ in self.places)
 
     @property
+    def shown(self) -> tuple[str, ...]:
+        return tuple(name for name, group, _ in self.places if self.bodies[group].formulation.n > 1)
+
+    @property
     def holonomic_velocities(self) -> bool:
         return all(group.formulation.holonomic_velocities for group in self.bodies)
 
@@ -107,7 +111,7 @@ class MultibodySystem(AbstractMultibody):
     def kinetic_energy(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
         del t
         omega, u = self._twists((q, v))
-        mass = jnp.concatenate([g.mass for g in self.bodies])
+        mass = jnp.concatenate([g.moving_mass for g in self.bodies])
         inertia = jnp.concatenate([g.inertia for g in self.bodies])
         return 0.5 * (mass @ jnp.sum(u[:-1] ** 2, axis=1) + jnp.einsum("ni,nij,nj->", omega[:-1], inertia, omega[:-1]))
 

@@ -42,7 +42,12 @@ class AbstractMultibody(AbstractMechanical):
     @property
     @abc.abstractmethod
     def names(self) -> tuple[str, ...]:
-        """Names of the bodies in the order of the rows of `motion` and of the outputs."""
+        """Names of the bodies in the order of the rows of `motion`."""
+
+    @property
+    @abc.abstractmethod
+    def shown(self) -> tuple[str, ...]:
+        """Names of the bodies that are somewhere, coordinates left out, in the order of the rows of the outputs."""
 
     @abc.abstractmethod
     def motion(self, q: Point, v: Vector | None = None) -> Motion:
@@ -155,12 +160,15 @@ class AbstractMultibody(AbstractMechanical):
         return all(g.elements.conservative for g in self.forces) and not any(g.elements.driven for g in self.joints)
 
     def outputs(self) -> dict[str, Observable]:
-        """Positions, rotations, velocities and body-fixed angular velocities of all bodies, and the energies."""
+        """Positions, rotations, velocities and body-fixed angular velocities of the bodies that `shown` names, and
+        the energies of all.
+        """
+        rows = np.array([self.names.index(name) for name in self.shown], dtype=int)
         return {
-            "positions": lambda t, state: self.motion(state[0]).poses.x[:-1],
-            "rotations": lambda t, state: self.motion(state[0]).poses.R[:-1],
-            "velocities": lambda t, state: self._twists(state).u[:-1],
-            "angular_velocities": lambda t, state: self._twists(state).omega[:-1],
+            "positions": lambda t, state: self.motion(state[0]).poses.x[rows],
+            "rotations": lambda t, state: self.motion(state[0]).poses.R[rows],
+            "velocities": lambda t, state: self._twists(state).u[rows],
+            "angular_velocities": lambda t, state: self._twists(state).omega[rows],
             "kinetic_energy": lambda t, state: self.kinetic_energy(t, *state),
             "potential_energy": lambda t, state: self.potential_energy(t, state[0]),
         }

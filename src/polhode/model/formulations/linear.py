@@ -15,9 +15,13 @@ from polhode.spaces.linear import Rn
 
 
 class MassPoint(AbstractFormulation):
-    """The first `size` Cartesian coordinates of a point: 3 for a mass point, 1 for a single linear coordinate."""
+    """The first `size` Cartesian coordinates of a point: 3 for a mass point, 1 for a single linear coordinate.
+
+    - `energetic`: whether its motion has kinetic energy, unlike that of an integral.
+    """
 
     size: int = eqx.field(static=True, default=3)
+    energetic: bool = eqx.field(static=True, default=True)
 
     @property
     def space(self) -> Rn:
