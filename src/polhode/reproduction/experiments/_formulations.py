@@ -1,4 +1,4 @@
-"""Runs of one problem in several coordinates: errors at the end, Newton iterations and time a step."""
+"""Runs of one problem in several coordinates: errors at the end, Newton iterations, and how long they take."""
 
 from __future__ import annotations
 
@@ -42,11 +42,16 @@ def study(
     output: str,
     exact: Any,
     t1: float | None = None,
+    frames: int | None = None,
 ) -> Study:
-    """Runs with constant steps; one object of a problem shares compiled programs among them."""
-    rows = []
+    """Runs with constant steps; one object of a problem shares compiled programs among them.
+
+    `frames`: instants to save besides the start, for programs shared with runs that need them; None for the end only.
+    """
+    rows, duration = [], t1 or problem.t_span[1]
     for h in steps:
-        run = ph.simulate(problem, integrator, h=h, t1=t1, save_every=None, throw=False)
+        every = None if frames is None else round(duration / h) // frames
+        run = ph.simulate(problem, integrator, h=h, t1=t1, save_every=every, throw=False)
         good = run.stats["result"] == ph.Result.successful
         error = np.linalg.norm(np.asarray(run.outputs[output][-1]) - exact) if good else np.nan
         time = 1e6 * run.stats["wall_time_s"] / max(run.stats["steps"], 1)
@@ -55,15 +60,52 @@ def study(
 
 
 def studies(
-    name: str,
-    formulations: Sequence[str],
+    problems: Mapping[str, ph.Problem],
     integrator: AbstractIntegrator | str,
     steps: Sequence[float],
     output: str,
     exact: Any,
+    frames: int | None = None,
 ) -> dict[str, Study]:
-    """Formulation → study of the problem `name` in it."""
-    return {f: study(ph.problems.get(name, formulation=f), integrator, steps, output, exact) for f in formulations}
+    """Formulation → study of the problem in it."""
+    return {f: study(p, integrator, steps, output, exact, frames=frames) for f, p in problems.items()}
+
+
+def formulated(name: str, formulations: Sequence[str]) -> dict[str, ph.Problem]:
+    """Formulation → the problem `name` in it."""
+    return {f: ph.problems.get(name, formulation=f) for f in formulations}
+
+
+def microseconds(
+    problems: Mapping[str, ph.Problem],
+    integrator: AbstractIntegrator | str,
+    h: float,
+    frames: int | None = None,
+    repeats: int = 5,
+) -> dict[str, float]:
+    """Formulation → microseconds a step, the least of several repetitions.
+
+    The runs take turns, so that another load of the machine falls on all of them.
+    """
+    least = dict.fromkeys(problems, np.inf)
+    for _ in range(repeats):
+        for name, problem in problems.items():
+            every = None if frames is None else round(problem.t_span[1] / h) // frames
+            run = ph.simulate(problem, integrator, h=h, save_every=every)
+            least[name] = min(least[name], 1e6 * run.stats["wall_time_s"] / run.stats["steps"])
+    return least
+
+
+def steps_to(s: Study, goal: float) -> float:
+    """h⁻¹ of a run with the error `goal`, interpolated between the first run below it and the one before.
+
+    NaN if no run gets there, or the first one does already.
+    """
+    k = int(np.argmax(s.error < goal))
+    if k == 0 or not np.isfinite(s.error[k - 1]):
+        return float("nan")
+    (h1, h0), (e1, e0) = np.log(s.h[k - 1 : k + 1]), np.log(s.error[k - 1 : k + 1])
+    return float(np.exp(-(h0 + (h1 - h0) * (np.log(goal) - e0) / (e1 - e0))))
 
 
 def curves(found: Mapping[str, Study], column: str = "error") -> dict[str, tuple[np.ndarray, np.ndarray]]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 import polhode as ph
-from polhode.reproduction.experiments._formulations import Study, columns, curves, order_checks, study
+from polhode.reproduction.experiments._formulations import Study, columns, curves, order_checks, steps_to, study
 from polhode.reproduction.experiments._heavy_top_exact import PLACE
 from polhode.reproduction.registry import Check, Outcome, experiment
 from polhode.viewing import plots
@@ -246,13 +246,11 @@ def _order(s: Study) -> float:
 
 
 def _cost(s: Study, goal: float) -> np.ndarray:
-    """Steps and microseconds of a run with the error `goal`, interpolated between the runs on both sides of it.
+    """Steps and microseconds of a run with the error `goal`.
 
     The time of a step is that of the longest run, where starting counts least.
     """
-    k = int(np.argmax(s.error < goal))
-    (h1, h0), (e1, e0) = np.log(s.h[k - 1 : k + 1]), np.log(s.error[k - 1 : k + 1])
-    steps = float(np.exp(-(h0 + (h1 - h0) * (np.log(goal) - e0) / (e1 - e0))))
+    steps = steps_to(s, goal)
     return np.array((steps, steps * s.microseconds[-1]))
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-import polhode as ph
-from polhode.reproduction.experiments._formulations import columns, curves, studies
+from polhode.reproduction.experiments._formulations import columns, curves, formulated, studies
 from polhode.reproduction.registry import Check, Outcome, experiment
 from polhode.viewing import plots
 
@@ -18,17 +17,22 @@ _FLOOR = 1e-8
 
 @experiment("001-6", paper="001", title="Puma 560 under control: minimal and absolute coordinates (Figs. 19–21)")
 def puma() -> Outcome:
-    """Six joint angles at t = 1 with generalized-α, ρ∞ = 0.9, index 3, h from 0.1 to 7.8e-4.
+    """Six joint angles at t = 1 with generalized-α, ρ∞ = 0.9, index 3, h from 0.1 to 7.8e-4; the paper also has
+    3.9e-4, 2.0e-4 and 9.8e-5, where errors are below those of the reference.
 
     The paper's tables of accelerations and gains are lost; with the chosen ones rankings can be compared. The error is
-    that of all six angles against forward dynamics in minimal coordinates.
+    that of all six angles against forward dynamics in minimal coordinates. The paper relaxes the tolerance of Newton's
+    method to 1e-5 for RV, which did not converge otherwise; here the usual 1e-8 is kept for all formulations.
     """
-    exact = np.asarray(ph.problems.get("puma").reference["joint_angles"]["value"])
-    found = studies("puma", _ALL, "generalized-alpha", _STEPS, "joint_angles", exact)
+    problems = formulated("puma", _ALL)
+    exact = np.asarray(problems["minimal"].reference["joint_angles"]["value"])
+    found = studies(problems, "generalized-alpha", _STEPS, "joint_angles", exact)
     minimal, rv, ep, angles = (found[f] for f in _ALL)
     clear = (rv.error > _FLOOR) & np.isfinite(ep.error)
+    large, small = clear & (rv.h > 1.56e-2), clear & (rv.h < 1.56e-2)
     late = np.flatnonzero(rv.h <= 1.1e-3)
     ran = {f: float(np.max(s.h[np.isfinite(s.error)])) for f, s in found.items()}
+    times = [float(s.microseconds[-1]) for s in found.values()]
     checks = [
         Check(
             "minimal coordinates most accurate, every step",
@@ -37,10 +41,18 @@ def puma() -> Outcome:
             all(bool(np.all((minimal.error < s.error) | np.isnan(s.error))) for s in (rv, ep, angles)),
         ),
         Check(
-            "error of RV over that of EP, by step",
-            "about 1 for h > 1.56e-2, above 1 below",
-            rv.error[clear] / ep.error[clear],
-            bool(np.all(rv.error[clear & (rv.h < 1.5e-2)] > ep.error[clear & (rv.h < 1.5e-2)])),
+            "error of RV over that of EP, h > 1.56e-2",
+            "about 1",
+            rv.error[large] / ep.error[large],
+            bool(np.all(np.abs(np.log(rv.error[large] / ep.error[large])) < np.log(1.5))),
+            "Between 2/3 and 3/2 is what is checked.",
+        ),
+        Check(
+            "error of RV over that of EP, h < 1.56e-2, by step",
+            "EP more accurate",
+            rv.error[small] / ep.error[small],
+            bool(np.all(rv.error[small] > ep.error[small])),
+            "As the paper says, but by no more than half a percent from h = 6.2e-3 on.",
         ),
         Check(
             "error of Rxyz over that of RV, by step",
@@ -50,9 +62,16 @@ def puma() -> Outcome:
         ),
         Check(
             "largest step that runs: minimal, RV, EP, Rxyz",
-            "Rxyz not at the largest ones",
+            "RV and EP at almost the largest ones, Rxyz not, minimal coordinates at all",
             list(ran.values()),
-            ran["euler-angles"] < ran["SO3xR3"] and ran["SO3xR3"] >= 0.05,
+            min(ran["SO3xR3"], ran["euler-parameters"]) >= 0.05 > ran["euler-angles"] and ran["minimal"] == _STEPS[0],
+        ),
+        Check(
+            "CPU time a step at h = 7.8e-4, µs: minimal, RV, EP, Rxyz",
+            "minimal coordinates least",
+            times,
+            5 * times[0] < min(times[1:]),
+            "Checked with a factor of five.",
         ),
         Check(
             "Newton iterations for h ≤ 1e-3: RV, EP, Rxyz",
