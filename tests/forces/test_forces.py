@@ -241,6 +241,18 @@ def test_integral_of_the_error_starts_at_zero_and_grows_with_the_error(formulati
         (lambda m, a, b: F.Potential((a, b), lambda t, p: t * p[0].x[0]), "time_dependent=True"),
         (lambda m, a, b: F.Potential((a, a), lambda t, p: p[0].x[0]), "twice"),
         (lambda m, a, b: F.Load((a, b), lambda t, p, w: [(p[0].x, p[0].x)]), "for each of 2 bodies"),
+        (
+            lambda m, a, b: F.Load(a, lambda t, p, w: (p[0].x, p[0].x)),
+            r"\[\(torque, force\)\]; it returns a tuple of 2",
+        ),
+        (lambda m, a, b: F.Load(3, lambda t, p, w: []), "`nodes` must be bodies"),
+        (lambda m, a, b: F.Potential(a, lambda t, p: float(p[0].x[0])), "`function` of Potential can't be traced"),
+        (lambda m, a, b: F.PointForce(a, lambda t: np.array([np.sin(t), 0, 0])), "`force` of PointForce.*jax.numpy"),
+        (lambda m, a, b: F.PointForce(a, lambda: 0.0), "`force` of PointForce can't be evaluated: TypeError"),
+        (lambda m, a, b: F.PointForce(a, lambda t: [t, t, t]), r"it returns a list of 3: \(a number"),
+        (lambda m, a, b: F.PointForce(m.add_coordinate(), (1, 0, 0)), "single coordinate"),
+        (lambda m, a, b: F.Torque(None, (1, 0, 0)), "`body` of Torque must be a body"),
+        (lambda m, a, b: F.PD(a, 1.0, 1.0), "`joint` of PD must be a joint with a free coordinate"),
     ],
 )
 def test_what_makes_no_sense_is_said_at_once(make: Any, message: str) -> None:

@@ -9,6 +9,8 @@ import polhode as ph
 LINK = '<link name="a"/><link name="b">{}</link>'
 JOINT = '<joint name="j" type="revolute"><parent link="a"/><child link="b"/><limit effort="1" velocity="1"/></joint>'
 MASS = '<inertial><mass value="1"/><inertia ixx="{}" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+FULL = LINK.format(MASS.format(1))
+FLOATING = JOINT.replace("revolute", "floating")
 
 
 @pytest.mark.parametrize(
@@ -21,6 +23,12 @@ MASS = '<inertial><mass value="1"/><inertia ixx="{}" iyy="1" izz="1" ixy="0" ixz
         ("arm.xacro", "", "xacro arm.xacro > arm.urdf"),
         ("light.urdf", f"<robot name='r'>{LINK.format('')}{JOINT}</robot>", "`b` moves but has no mass"),
         ("zero.urdf", f"<robot name='r'>{LINK.format(MASS.format(0))}{JOINT}</robot>", "zero.urdf"),
+        ("floating.urdf", f"<robot name='r'>{FULL}{FLOATING}</robot>", "floating=True"),
+        (
+            "stopped.xml",
+            '<mujoco><option timestep="0"/><worldbody><body><joint/><geom size="1"/></body></worldbody></mujoco>',
+            "stopped.xml`: `timestep` of <option> must be greater than zero",
+        ),
         ("still.xml", "<mujoco><worldbody><body/></worldbody></mujoco>", "no moving bodies"),
     ],
 )
@@ -38,6 +46,27 @@ def test_unknown_joints_are_answered_with_the_nearest(tmp_path):
         ph.load_model(tmp_path / "r.urdf", positions={"k": 1.0})
     with pytest.raises(ValueError, match=r"takes 1 finite number\(s\)"):
         ph.load_model(tmp_path / "r.urdf", positions={"j": [1.0, 2.0]})
+
+
+def test_mimics_that_lead_nowhere_are_listed(tmp_path):
+    joint = JOINT.replace("<limit", '<mimic joint="k"/><limit')
+    (tmp_path / "r.urdf").write_text(f"<robot name='r'>{FULL}{joint}</robot>")
+    (found,) = (item for item in ph.load_model(tmp_path / "r.urdf").not_carried if item.what == "mimic")
+    assert found.names == ("j after k",)
+    assert found.changes_motion
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "said"),
+    [
+        (None, {}, "`path` must be"),
+        ("r.urdf", {"positions": [1]}, "`positions`"),
+        ("r.urdf", {"velocities": 3}, "`vel"),
+    ],
+)
+def test_arguments_of_other_kinds_are_named(path, given, said):
+    with pytest.raises(ValueError, match=said):
+        ph.load_model(path, **given)
 
 
 def test_without_mujoco_the_command_that_helps_is_named(monkeypatch):

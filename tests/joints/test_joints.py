@@ -14,6 +14,7 @@ from joint_table import AXIS, CASES, DISTANT, PIN, POINT, START, Case, X, Z, mom
 
 import polhode as ph
 from polhode.joints._elements import FrameConstraint
+from polhode.joints._frames import axis
 from polhode.joints.distance import ConstantDistance
 from polhode.model import formulations
 from polhode.model.elements import Pose, Twist
@@ -266,7 +267,13 @@ def test_mass_points_join_where_no_rotation_is_needed() -> None:
     np.testing.assert_allclose(multipliers, [0.0, -3.0, 1.0, 0.0], atol=1e-14)
 
 
+def test_axes_of_any_length_are_directions() -> None:
+    for size in (1e-200, 1.0, 1e200):
+        np.testing.assert_allclose(axis("axis", size * np.array([0, 3.0, 4.0])), [0, 0.6, 0.8], rtol=1e-15)
+
+
 J = ph.joints
+DRIVE = "`angle` of PrescribedRotation 'drive' can't be traced.*jnp.where instead of `if`"
 
 
 @pytest.mark.parametrize(
@@ -284,6 +291,11 @@ J = ph.joints
         (lambda m, a, b, p: J.Distance(a, b, POINT, DISTANT, length=-1.0), "greater than zero"),
         (lambda m, a, b, p: J.Generic(a, b, POINT, ("x", "rw")), "`fixed` must be one of"),
         (lambda m, a, b, p: J.Generic(a, b, POINT, ()), "is empty"),
+        (lambda m, a, b, p: J.Generic(a, b, POINT, 3), "`fixed` must be names"),
+        (lambda m, a, b, p: J.Revolute("a", b, POINT, AXIS), "`first` of Revolute must be a body.*got 'a'"),
+        (lambda m, a, b, p: J.Distance(a, None, POINT, DISTANT), "`second` of Distance must be a body"),
+        (lambda m, a, b, p: J.PrescribedRotation(a, b, AXIS, lambda t: t if t > 0 else 0.0, "drive"), DRIVE),
+        (lambda m, a, b, p: J.PrescribedTranslation(a, b, AXIS, np.sin), "`displacement` of.*jax.numpy"),
         (lambda m, a, b, p: J.Generic(a, b, POINT, axes=-np.eye(3)), "right-handed"),
         (lambda m, a, b, p: J.Spherical(a, m.add_coordinate(), POINT), "single coordinate"),
         (lambda m, a, b, p: J.PrescribedRotation(a, b, AXIS, 3.0), "function of time"),

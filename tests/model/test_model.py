@@ -9,6 +9,7 @@ from compiling import quick
 
 import polhode as ph
 from polhode.linalg.blocks import to_dense
+from polhode.model.elements import Pose
 from polhode.systems.mechanical import AbstractMechanical
 
 LIE_GROUPS = ("SO3xR3", "SE3", "S3xR3", "S3|xR3", "rotation-vector")
@@ -140,11 +141,35 @@ def test_a_bare_model_reports_its_bodies_and_energy():
         ({"rotation": (1.0, 2.0)}, "rotation_vector"),
         ({"position": (1, 2)}, "`position`"),
         ({"name": "ground"}, "taken"),
+        ({"name": ""}, "`name` must be a word"),
+        ({"name": 3}, "`name` must be a word"),
+        ({"inertia": 1j * np.eye(3)}, "`inertia`.*real"),
+        ({"inertia": [[1, 2], [1]]}, "`inertia`"),
+        ({"inertia": None}, "`inertia`"),
+        ({"rotation": None}, "`rotation`"),
+        ({"rotation": [np.nan] * 4}, "`rotation`.*finite"),
+        ({"formulation": "nope"}, "`formulation` must be one of"),
     ],
 )
 def test_bodies_that_make_no_sense_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         ph.Model().add_body(**{**TOP, **changes})
+
+
+def test_single_precision_is_made_exact():
+    rng = np.random.default_rng(2)
+    R = np.linalg.qr(rng.normal(size=(3, 3)))[0].astype(np.float32)
+    R *= np.sign(np.linalg.det(R))
+    inertia = R @ np.diag([1.0, 2.0, 2.5]).astype(np.float32) @ R.T
+    inertia[0, 1] *= 1 + 2e-7
+    body = ph.Model().add_body(mass=1.0, inertia=inertia, rotation=R)
+    np.testing.assert_array_equal(body.inertia, body.inertia.T)
+    np.testing.assert_allclose(body.R @ body.R.T, np.eye(3), atol=4e-16)
+    np.testing.assert_allclose(body.R, R, atol=1e-6)
+    joint = ph.joints.Generic(ph.Model().ground, body, point=body.x, axes=R)
+    a = joint.place((Pose(jnp.zeros(3), jnp.eye(3)), Pose(body.x, body.R))).a
+    np.testing.assert_allclose(a @ a.T, np.eye(3), atol=4e-16)
+    np.testing.assert_allclose(a, -R[[1, 2, 0]], atol=1e-6)
 
 
 def test_parts_must_belong_to_the_model():
@@ -161,7 +186,9 @@ def test_parts_must_belong_to_the_model():
 def test_names_are_found_or_suggested():
     model = mixed()
     assert model.body("second").mass == 1.0
-    with pytest.raises(ValueError, match=r"secnd.*second"):
+    with pytest.raises(
+        ValueError, match=r"no body 'secnd'. Did you mean 'second'\? It has first, second, point, valve"
+    ):
         model.body("secnd")
     system, (q, _) = model.assemble()
     with pytest.raises(ValueError, match="no body `third`"):
@@ -193,5 +220,7 @@ def test_coordinates_with_other_velocities_get_an_explicit_method():
 def test_unknown_formulations_and_empty_models_are_explained():
     with pytest.raises(ValueError, match="Did you mean `SE3`"):
         top().assemble("SE4")
+    with pytest.raises(ValueError, match="`t0` must be finite"):
+        top().assemble(t0=np.nan)
     with pytest.raises(ValueError, match="no bodies"):
         ph.Model().assemble()

@@ -97,6 +97,11 @@ class AbstractController(AbstractForce):
     joint: AbstractPairJoint
 
     def __post_init__(self) -> None:
+        if not isinstance(self.joint, AbstractPairJoint):
+            raise ValueError(
+                f"`joint` of {type(self).__name__} must be a joint with a free coordinate, such as `Revolute`, got "
+                f"{self.joint!r}. It need not be part of the model."
+            )
         self.place(tuple(start(body) for body in self.joint.bodies))
 
     @property
@@ -188,7 +193,7 @@ def _tracking(controller: PD | PID) -> Tracking:
         given = Constant(checks.array("target", given, (), meaning))
     return Tracking(
         controller.joint.coordinate(controller.coordinate),
-        of_time("target", given, (), meaning),
+        of_time(controller, "target", given, (), meaning),
         checks.array("proportional", controller.proportional, (), "gain P"),
         checks.array("derivative", controller.derivative, (), "gain D"),
     )

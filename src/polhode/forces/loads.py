@@ -12,8 +12,8 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.forces._pair import push
-from polhode.joints._frames import at, has_rotation, point_on, start
-from polhode.model.bodies import Body
+from polhode.joints._frames import at, has_rotation, is_body, point_on, start
+from polhode.model.bodies import SINGLE, Body
 from polhode.model.elements import AbstractForce, AbstractForceElement, Poses, Twists, Wrench
 from polhode.model.functions import Constant, Function, of_time
 
@@ -127,6 +127,12 @@ class PointForce(AbstractForce):
     name: str | None = None
 
     def __post_init__(self) -> None:
+        is_body(self, "body", self.body)
+        if self.body.kind in SINGLE:
+            raise ValueError(
+                f"{self.body!r} is a single coordinate, not a place where a force acts. Use `Load`, of whose force it "
+                "takes the first component."
+            )
         self.place((start(self.body),))
 
     @property
@@ -140,7 +146,7 @@ class PointForce(AbstractForce):
         s = jnp.zeros(3) if self.point is None else point_on(self.body, poses[0], self.point)
         if not callable(self.force) and not follower:
             return DeadForce(s, checks.array("force", self.force, (3,), "in the inertial frame"))
-        return AppliedForce(s, _of_time("force", self.force, self.frame), follower)
+        return AppliedForce(s, _of_time(self, "force", self.force, self.frame), follower)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -161,6 +167,7 @@ class Torque(AbstractForce):
     name: str | None = None
 
     def __post_init__(self) -> None:
+        is_body(self, "body", self.body)
         self.place((start(self.body),))
 
     @property
@@ -170,11 +177,11 @@ class Torque(AbstractForce):
     def place(self, poses: Poses) -> BodyTorque | InertialTorque:
         del poses
         has_rotation(self.body, type(self).__name__)
-        torque = _of_time("torque", self.torque, self.frame)
+        torque = _of_time(self, "torque", self.torque, self.frame)
         return BodyTorque(torque) if checks.choice("frame", self.frame, FRAMES) == "body" else InertialTorque(torque)
 
 
-def _of_time(name: str, value: Any, frame: str) -> Function:
+def _of_time(part: AbstractForce, name: str, value: Any, frame: str) -> Function:
     meaning = f"in the {frame} frame"
     function = value if callable(value) else Constant(checks.array(name, value, (3,), meaning))
-    return of_time(name, function, (3,), meaning)
+    return of_time(part, name, function, (3,), meaning)

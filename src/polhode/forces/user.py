@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
@@ -23,7 +22,7 @@ from polhode.model.elements import (
     Twists,
     Wrench,
 )
-from polhode.model.functions import Function, check_shape
+from polhode.model.functions import Function, check_shape, returned, shapes
 
 
 class StoredEnergy(AbstractPotentialElement):
@@ -102,7 +101,7 @@ class Potential(AbstractForce):
     def place(self, poses: Poses) -> StoredEnergy | TimedEnergy:
         function = _callable(self.function)
         zero = jnp.zeros(())
-        check_shape("function", jax.eval_shape(function, zero, poses), (), "energy")
+        check_shape(self, "function", returned(self, "function", function, zero, poses), (), "energy")
         if self.time_dependent:
             return TimedEnergy(function)
         rate = jax.jvp(lambda t: function(t, poses), (jnp.full((), 0.37),), (jnp.ones(()),))[1]
@@ -138,18 +137,22 @@ class Load(AbstractForce):
     def place(self, poses: Poses) -> GivenLoad:
         function = _callable(self.function)
         still = tuple(Twist(jnp.zeros(3), jnp.zeros(3)) for _ in poses)
-        found = jax.eval_shape(function, jnp.zeros(()), poses, still)
-        shapes = [[np.shape(part) for part in wrench] for wrench in found]
-        if shapes != [[(3,), (3,)]] * len(poses):
+        found = returned(self, "function", function, jnp.zeros(()), poses, still)
+        if not isinstance(found, list | tuple) or [_is_wrench(pair) for pair in found] != [True] * len(poses):
+            pairs = ", ".join(["(torque, force)"] * len(poses))
             raise ValueError(
-                f"`function` must return a pair (torque, force), each of shape (3,), for each of {len(poses)} bodies; "
-                f"it returns shapes {shapes}."
+                f"`function` must return one pair of arrays of shape (3,) for each of {len(poses)} bodies, [{pairs}]; "
+                f"it returns {shapes(found)}."
             )
         return GivenLoad(function)
 
 
+def _is_wrench(pair: Any) -> bool:
+    return isinstance(pair, list | tuple) and [getattr(part, "shape", None) for part in pair] == [(3,), (3,)]
+
+
 def _bodies(given: Any) -> tuple[Body, ...]:
-    bodies = (given,) if isinstance(given, Body) else tuple(given)
+    bodies = (given,) if isinstance(given, Body) else tuple(given) if isinstance(given, Iterable) else ()
     if not bodies or not all(isinstance(body, Body) for body in bodies):
         raise ValueError(f"`nodes` must be bodies of the model, got {given!r}.")
     if len({id(body) for body in bodies}) < len(bodies):

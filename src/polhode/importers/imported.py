@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -88,6 +89,11 @@ def load(
     check_inertia: bool = True,
 ) -> ImportedModel:
     """See `polhode.load_model`."""
+    if not isinstance(path, str | os.PathLike):
+        raise ValueError(f"`path` must be that of a model file, got {path!r}.")
+    for name, given in (("positions", positions), ("velocities", velocities)):
+        if given is not None and not isinstance(given, Mapping):
+            raise ValueError(f"`{name}` must be a mapping from names of joints to values, got {given!r}.")
     path = Path(path)
     root = reading.parsed(path)
     compiled = reading.compiled(path, root, floating)

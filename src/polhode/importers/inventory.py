@@ -56,6 +56,9 @@ def of_urdf(root: ElementTree.Element) -> list[NotCarried]:
         names = tuple(j.get("name", "") for j in root.iter("joint") if j.find(tag) is not None)
         if names:
             found.append(NotCarried(tag, names, "belongs to the control of a real machine", changes_motion=False))
+    followers = _idle_mimics(root)
+    if followers:
+        found.append(NotCarried("mimic", followers, "only hinges and slides follow others of the file"))
     shaped = tuple(
         link.get("name", "")
         for link in root.iter("link")
@@ -64,6 +67,21 @@ def of_urdf(root: ElementTree.Element) -> list[NotCarried]:
     if shaped:
         found.append(NotCarried("visual and collision geometry", shaped, "bodies have no shape and never touch"))
     return found
+
+
+def _idle_mimics(root: ElementTree.Element) -> tuple[str, ...]:
+    """Joints that should follow another where one of the two is no hinge or slide, or isn't there."""
+    moving = {
+        joint.get("name")
+        for joint in root.iter("joint")
+        if joint.get("type") in ("revolute", "continuous", "prismatic")
+    }
+    pairs = ((joint.get("name", ""), joint.find("mimic")) for joint in root.iter("joint"))
+    return tuple(
+        f"{name} after {mimic.get('joint')}"
+        for name, mimic in pairs
+        if mimic is not None and not {name, mimic.get("joint")} <= moving
+    )
 
 
 def _labels(elements: Iterable[ElementTree.Element]) -> tuple[str, ...]:

@@ -42,9 +42,14 @@ def compiled(path: Path, root: ElementTree.Element, floating: bool) -> Any:
             _prepare_urdf(spec, floating)
         elif floating:
             raise ValueError("`floating` is for URDF, which can't say it; in MJCF give the body a <freejoint/>.")
-        return spec.compile()
+        compiled = spec.compile()
     except ValueError as error:
         raise ValueError(_explained(path, " ".join(str(error).split()))) from error
+    if not compiled.opt.timestep > 0:
+        raise ValueError(
+            f"`{path}`: `timestep` of <option> must be greater than zero, it is {compiled.opt.timestep:g}."
+        )
+    return compiled
 
 
 def _prepare_urdf(spec: Any, floating: bool) -> None:
@@ -65,6 +70,11 @@ def _explained(path: Path, message: str) -> str:
         return (
             f"`{path}`: `{body[1]}` moves but has no mass or no inertia, alone and with all that is fixed to it. Give "
             "it a mass and an inertia, or make its joint a fixed one."
+        )
+    if "free joint can only be used on top level" in message and path.suffix.lower() == ".urdf":
+        message += (
+            ". A joint of type floating needs a parent link of the name `world`, which doesn't move. Or leave the "
+            "joint and its parent out, and read the file with floating=True, which lets the root link move."
         )
     if "A + B >= C" in message:
         message += " Correct the inertia, or read the file with check_inertia=False."

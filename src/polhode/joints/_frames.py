@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.model.bodies import SINGLE, Body
+from polhode.model.bodies import ROUNDED, SINGLE, Body, orthogonalised, orthogonality_defect
 from polhode.model.elements import Pose
 from polhode.spaces.base import cross, norm
 
@@ -48,8 +48,19 @@ def gap(first_point: Any, second_point: Any) -> Float[Array, ""]:
     return norm(jnp.asarray(second_point, dtype=float) - jnp.asarray(first_point, dtype=float))
 
 
+def is_body(part: object, name: str, value: Any) -> None:
+    """Raises ValueError for an end of a part that is no body."""
+    if not isinstance(value, Body):
+        raise ValueError(
+            f"`{name}` of {type(part).__name__} must be a body, as `add_body` or `model.body(name)` return it, or "
+            f"`model.ground`, got {value!r}."
+        )
+
+
 def distinct(part: object, first: Body, second: Body) -> None:
-    """Raises ValueError if a part connects a body with itself."""
+    """Raises ValueError if a part connects a body with itself, or anything but bodies."""
+    is_body(part, "first", first)
+    is_body(part, "second", second)
     if first is second:
         raise ValueError(f"{type(part).__name__} connects {first!r} with itself; give two different bodies.")
 
@@ -63,8 +74,11 @@ def has_rotation(body: Body, what: str) -> None:
 def axis(name: str, value: Any) -> Float[Array, "3"]:
     """A direction of the inertial frame, divided by its length. Raises ValueError if it has none."""
     direction = checks.array(name, value, (3,), "direction in the inertial frame at the initial time")
-    if checks.is_concrete(direction) and not np.linalg.norm(np.asarray(direction)) > 0:
+    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(direction)))
+    if checks.is_concrete(direction) and not float(largest) > 0:
         raise ValueError(f"`{name}` must be a direction, got the zero vector; its length doesn't matter.")
+    # Squares of long and short vectors may be out of range.
+    direction = direction / largest
     return direction / jnp.linalg.norm(direction)
 
 
@@ -78,14 +92,15 @@ def frame(third: Float[Array, "3"]) -> Float[Array, "3 3"]:
 
 
 def axes(value: Any) -> Float[Array, "3 3"]:
-    """Three axes as rows, perpendicular and right-handed to 1e-8."""
+    """Three axes as rows, perpendicular and right-handed to 1e-6, and made so to round-off."""
     rows = checks.array("axes", value, (3, 3), "axes x, y, z of the joint as rows, in the inertial frame")
     if checks.is_concrete(rows):
         given = np.asarray(rows)
-        defect = np.max(np.abs(given @ given.T - np.eye(3)))
-        if not defect < 1e-8 or np.linalg.det(given) < 0:
+        defect = orthogonality_defect(given)
+        if not defect < ROUNDED or np.linalg.det(given) < 0:
             raise ValueError(
                 f"`axes` must be unit vectors, perpendicular and right-handed, got {given.tolist()} "
                 f"(defect {defect:.2g}, determinant {np.linalg.det(given):.2g})."
             )
+        return jnp.asarray(orthogonalised(given))
     return rows

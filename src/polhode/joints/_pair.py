@@ -27,7 +27,11 @@ NO_AXES = jnp.zeros((0, 3))
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AbstractPairJoint(AbstractJoint):
-    """A joint between two bodies. Its data are checked when it is made."""
+    """A joint between two bodies. Its data are checked when it is made.
+
+    Its multipliers are the forces and moments that the joint exerts on the first body, along the directions in which it
+    holds the second one relative to the first; those on the second body are opposite.
+    """
 
     first: Body
     second: Body

@@ -38,7 +38,9 @@ class ConstantDistance(AbstractConstraintElement):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Distance(AbstractPairJoint):
-    """A point of each body, held at a constant distance. One constraint; its multiplier is the tension's negative.
+    """A point of each body, held at a constant distance. One constraint.
+
+    The multiplier is the tension: the force on the first body towards the second point.
 
     **Arguments:**
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jaxtyping import Array
@@ -36,6 +36,10 @@ class Generic(AbstractPairJoint):
     With all translations fixed the points stay together; otherwise the fixed ones are components along the axes as
     they move with the first body. One fixed rotation "rx" keeps axis y of the first body perpendicular to axis z of the
     second (and so on, cyclically); two keep the axis of the third aligned; three keep the orientation.
+
+    Multipliers: the force on the first body at the point of the second, in the inertial frame if all translations are
+    fixed, otherwise along those of the axes that are fixed; then the moments on it about the axes whose rotations are
+    fixed. All in the order x, y, z.
 
     **Arguments:**
 
@@ -77,6 +81,8 @@ class Generic(AbstractPairJoint):
 
 def directions(fixed: Sequence[str]) -> frozenset[str]:
     """Names of directions, checked."""
+    if not isinstance(fixed, Iterable):
+        raise ValueError(f"`fixed` must be names of directions, such as ('x', 'rz'), got {fixed!r}.")
     names = [fixed] if isinstance(fixed, str) else list(fixed)
     for name in names:
         checks.choice("fixed", name, (*TRANSLATIONS, *ROTATIONS))

@@ -28,7 +28,9 @@ from polhode.model.elements import Poses
 class Revolute(TurningJoint):
     """A hinge: the bodies share a point and an axis, rotation about it is free. Five constraints.
 
-    Multipliers: force on the first body at the point (inertial frame), then two moments that keep the axes aligned.
+    Multipliers: the force on the first body at the point, in the inertial frame, then the moments on it about x and y,
+    which are perpendicular to the axis and turn with the bodies: x is the coordinate axis of the inertial frame least
+    aligned with the axis at the initial time, without its part along it, y the axis times x.
 
     **Arguments:**
 
@@ -51,6 +53,9 @@ class Revolute(TurningJoint):
 @dataclasses.dataclass(frozen=True, eq=False)
 class Prismatic(SlidingJoint):
     """A slider: translation along an axis of the first body is free, nothing turns. Five constraints.
+
+    Multipliers: the force on the first body at the point along x and y, then the moments on it about x, y and the axis,
+    with x and y as for `Revolute`.
 
     **Arguments:**
 
@@ -78,6 +83,9 @@ class Prismatic(SlidingJoint):
 class Cylindrical(TurningJoint, SlidingJoint):
     """Rotation about and translation along an axis are free. Four constraints.
 
+    Multipliers: the force on the first body at the point of the second along x and y, then the moments on it about x
+    and y, which are those of `Revolute`, fixed in the first body.
+
     **Arguments:**
 
     - `first`, `second`: rigid bodies, or `model.ground`.
@@ -101,6 +109,9 @@ class Cylindrical(TurningJoint, SlidingJoint):
 @dataclasses.dataclass(frozen=True, eq=False)
 class Planar(TurningJoint):
     """A plane of the second body slides on one of the first and turns in it. Three constraints.
+
+    Multipliers: the force on the first body at the point of the second along the normal, then the moments on it about x
+    and y, which are those of `Revolute` for the normal, fixed in the first body.
 
     **Arguments:**
 
@@ -126,6 +137,9 @@ class Planar(TurningJoint):
 @dataclasses.dataclass(frozen=True, eq=False)
 class Fixed(AbstractPairJoint):
     """The bodies move as one. Six constraints.
+
+    Multipliers: the force on the first body at the point, in the inertial frame, then the moments on it about the axes
+    of the inertial frame at the initial time, which turn with the bodies.
 
     **Arguments:**
 

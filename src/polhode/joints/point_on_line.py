@@ -16,6 +16,8 @@ from polhode.model.elements import Poses
 class PointOnLine(SlidingJoint):
     """A point of the second body stays on a line of the first; rotations are free. Two constraints.
 
+    Multipliers: the force on the first body at the point along x and y, which are those of `Revolute`, fixed in it.
+
     **Arguments:**
 
     - `first`: rigid body with the line, or `model.ground`.

@@ -101,6 +101,9 @@ class _AlongThird(eqx.Module):
 class PrescribedRotation(AbstractPairJoint):
     """The second body turns about an axis of the first as told: one constraint, to be added to a joint with that axis.
 
+    The multiplier is the moment on the first body about the axis, the negative of the one that drives the second. Which
+    way round the body starts is checked: an angle is kept modulo full turns, not half ones.
+
     **Arguments:**
 
     - `first`, `second`: rigid bodies, or `model.ground`.
@@ -114,7 +117,7 @@ class PrescribedRotation(AbstractPairJoint):
     name: str | None = None
 
     def place(self, poses: Poses) -> DrivenConstraint:
-        angle = of_time("angle", self.angle, (), "angle since the start, rad")
+        angle = of_time(self, "angle", self.angle, (), "angle since the start, rad")
         rows = _frames.frame(_frames.axis("axis", self.axis))
         inner = join(self, poses, None, perpendicular=([-rows[0]], [rows[1]]))
         return DrivenConstraint(inner, rows @ poses[0].R, None, Function(_AboutThird(angle)))
@@ -124,7 +127,8 @@ class PrescribedRotation(AbstractPairJoint):
 class PrescribedTranslation(AbstractPairJoint):
     """A point of the second body moves along an axis of the first as told: one constraint.
 
-    Motion across the axis and rotations stay free; add a joint that holds what should be held.
+    Motion across the axis and rotations stay free; add a joint that holds what should be held. The multiplier is the
+    force on the first body along the axis, the negative of the one that drives the second.
 
     **Arguments:**
 
@@ -143,7 +147,7 @@ class PrescribedTranslation(AbstractPairJoint):
     name: str | None = None
 
     def place(self, poses: Poses) -> DrivenConstraint:
-        displacement = of_time("displacement", self.displacement, (), "displacement since the start")
+        displacement = of_time(self, "displacement", self.displacement, (), "displacement since the start")
         rows = _frames.frame(_frames.axis("axis", self.axis))
         inner = join(self, poses, default_point(self, self.point), along=[rows[2]])
         return DrivenConstraint(inner, rows @ poses[0].R, Function(_AlongThird(displacement)), None)
@@ -154,7 +158,7 @@ class PrescribedMotion(AbstractPairJoint):
     """A generic joint whose frame on the first body moves as told.
 
     The frame starts with the axes of the joint and moves by `translation` and `rotation`; the directions that are fixed
-    are fixed to this moving frame.
+    are fixed to this moving frame. Multipliers are those of `Generic`, along axes that move with the frame.
 
     **Arguments:**
 
@@ -179,12 +183,15 @@ class PrescribedMotion(AbstractPairJoint):
         if self.rotation is not None and fixed.isdisjoint(ROTATIONS) and len(fixed) == 3:
             raise ValueError("`rotation` prescribes nothing: none of 'rx', 'ry', 'rz' is in `fixed`.")
         axes = _frames.axes(self.axes) @ poses[0].R
-        return _driven(inner, axes, "translation", self.translation, "rotation", self.rotation)
+        return _driven(self, inner, axes, "translation", self.translation, "rotation", self.rotation)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PrescribedPose(AbstractPairJoint):
     """The pose of the second body in the frame of the first is a function of time: three to six constraints.
+
+    Multipliers: the force on the first body at the centre of mass of the second, in the inertial frame, then the
+    moments on it about the axes of the second body.
 
     **Arguments:**
 
@@ -209,14 +216,17 @@ class PrescribedPose(AbstractPairJoint):
             a, b = (jnp.stack(rows) for rows in locked(*jnp.eye(3)))
         zero = jnp.zeros(3)
         inner = FrameConstraint(zero, zero, jnp.zeros((0, 3)), a, b, self.position is not None)
-        return _driven(inner, jnp.eye(3), "position", self.position, "rotation", self.rotation)
+        return _driven(self, inner, jnp.eye(3), "position", self.position, "rotation", self.rotation)
 
 
-def _driven(inner: FrameConstraint, axes: Array, name: str, vector: Any, other: str, matrix: Any) -> DrivenConstraint:
+def _driven(
+    joint: AbstractPairJoint, inner: FrameConstraint, axes: Array, name: str, vector: Any, other: str, matrix: Any
+) -> DrivenConstraint:
+    """The constraint of a joint with two arguments that are functions of time, each of which may be None."""
     if vector is None and matrix is None:
         raise ValueError(f"Give `{name}`, `{other}` or both as functions of time; otherwise use `Fixed` or `Generic`.")
-    r = None if vector is None else of_time(name, vector, (3,), "as a function of time")
-    G = None if matrix is None else of_time(other, matrix, (3, 3), "rotation matrix as a function of time")
+    r = None if vector is None else of_time(joint, name, vector, (3,), "as a function of time")
+    G = None if matrix is None else of_time(joint, other, matrix, (3, 3), "rotation matrix as a function of time")
     if G is not None:
         _check_rotation(other, G(jnp.zeros(())))
     return DrivenConstraint(inner, axes, r, G)

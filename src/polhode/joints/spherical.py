@@ -14,7 +14,7 @@ from polhode.model.elements import Poses
 class Spherical(AbstractPairJoint):
     """Two bodies share a point and turn freely about it: three constraints.
 
-    The multipliers are the force on the first body at the point, in the inertial frame.
+    Multipliers: the force on the first body at the point, in the inertial frame.
 
     **Arguments:**
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -13,6 +14,7 @@ from polhode.joints._elements import FrameConstraint
 from polhode.joints._frames import axis
 from polhode.joints._pair import AbstractPairJoint, join
 from polhode.joints.relative import AbstractRelativeCoordinate, Angle, Reversed
+from polhode.model.bodies import ROUNDED
 from polhode.model.elements import Poses
 from polhode.spaces.base import cross
 
@@ -20,6 +22,9 @@ from polhode.spaces.base import cross
 @dataclasses.dataclass(frozen=True, eq=False)
 class Universal(AbstractPairJoint):
     """A cross (Hooke's joint): a shared point, and an axis of each body that stay perpendicular. Four constraints.
+
+    Multipliers: the force on the first body at the point, in the inertial frame, then the moment on it along the vector
+    product of the first and the second axis.
 
     **Arguments:**
 
@@ -29,7 +34,7 @@ class Universal(AbstractPairJoint):
       other at the initial time.
     - `name`: for messages.
 
-    **Raises** ValueError for axes that are not perpendicular to 1e-8.
+    **Raises** ValueError for axes that are not perpendicular to 1e-6.
     """
 
     point: Any
@@ -51,9 +56,10 @@ class Universal(AbstractPairJoint):
 
     def _axes(self) -> tuple[Array, Array]:
         a, b = axis("first_axis", self.first_axis), axis("second_axis", self.second_axis)
-        if checks.is_concrete(a, b) and abs(float(np.asarray(a) @ np.asarray(b))) > 1e-8:
+        if checks.is_concrete(a, b) and abs(float(np.asarray(a) @ np.asarray(b))) > ROUNDED:
             raise ValueError(
                 "`first_axis` and `second_axis` of a universal joint must be perpendicular, the cosine between them is "
                 f"{float(a @ b):.3g}. Subtract from one its component along the other."
             )
-        return a, b
+        b = b - a * (a @ b)
+        return a, b / jnp.linalg.norm(b)

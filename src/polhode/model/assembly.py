@@ -42,6 +42,7 @@ def assemble(
             f"`redundant` must be 'error', 'minimum-norm' or the `dropped` of a system, got {redundant!r}."
         )
     checks.choice("formulation", formulation, (*formulations.FORMULATIONS, MINIMAL))
+    checks.array("t0", t0, (), "initial time")
     layout = TreeLayout(model, repair) if formulation == MINIMAL else _Layout(model.bodies, formulation)
     elements = [
         (name, part, part.place(tuple(Pose(body.x, body.R) for body in part.bodies))) for name, part in model.parts

@@ -50,12 +50,16 @@ def ground() -> Body:
     return Body("ground", "ground", jnp.zeros(()), jnp.zeros((3, 3)), zero, jnp.eye(3), zero, zero)
 
 
+ROUNDED = 1e-6
+"""How far directions and inertias may be off, as numbers in single precision are, before they are made exact."""
+
+
 def inertia_matrix(value: Any, check: bool = True) -> Float[Array, "3 3"]:
-    """Inertia from three principal moments or a symmetric matrix; it must be positive definite.
+    """Inertia from three principal moments or a matrix that is symmetric to single precision; positive definite.
 
     With `check` also moments that no distribution of mass has raise ValueError.
     """
-    given = jnp.asarray(value, dtype=float)
+    given = _numbers("inertia", value, "three principal moments or a 3×3 matrix about the centre of mass")
     if given.shape == (3,):
         matrix = jnp.diag(given)
     elif given.shape == (3, 3):
@@ -67,19 +71,19 @@ def inertia_matrix(value: Any, check: bool = True) -> Float[Array, "3 3"]:
         )
     if checks.is_concrete(matrix):
         _check_inertia(np.asarray(matrix), check)
-    return matrix
+    return 0.5 * (matrix + matrix.T)
 
 
 def _check_inertia(matrix: np.ndarray, triangle: bool) -> None:
-    if not np.isfinite(matrix).all() or not np.allclose(matrix, matrix.T, rtol=1e-12, atol=0):
-        raise ValueError(f"`inertia` must be finite and symmetric, got {matrix.tolist()}.")
-    moments = np.linalg.eigvalsh(matrix)
+    if np.max(np.abs(matrix - matrix.T)) > ROUNDED * np.max(np.abs(matrix)):
+        raise ValueError(f"`inertia` must be symmetric, got {matrix.tolist()}.")
+    moments = np.linalg.eigvalsh(0.5 * (matrix + matrix.T))
     if moments[0] <= 0:
         raise ValueError(
             f"`inertia` must be positive definite, its principal moments are {moments.tolist()}. "
             "Give a slender body a small moment about its axis, or use `add_point` for a mass point."
         )
-    if triangle and moments[2] > (moments[0] + moments[1]) * (1 + 1e-9):
+    if triangle and moments[2] > (moments[0] + moments[1]) * (1 + ROUNDED):
         raise ValueError(
             f"No distribution of mass has the principal moments {moments.tolist()}: the largest exceeds the sum of the "
             "others. Check that `inertia` is about the centre of mass, or pass `check_inertia=False`."
@@ -87,24 +91,53 @@ def _check_inertia(matrix: np.ndarray, triangle: bool) -> None:
 
 
 def rotation_matrix(value: Any) -> Float[Array, "3 3"]:
-    """Rotation matrix from a 3×3 matrix or a unit quaternion (w, x, y, z). Raises ValueError for anything else."""
-    given = jnp.asarray(value, dtype=float)
+    """Rotation matrix from a 3×3 matrix or a unit quaternion (w, x, y, z), either to single precision.
+
+    Raises ValueError for anything else.
+    """
+    meaning = "a 3×3 matrix, a unit quaternion (w, x, y, z) or polhode.rotation_vector(...)"
+    given = _numbers("rotation", value, meaning)
     if given.shape == (4,):
-        if checks.is_concrete(given) and abs(float(jnp.linalg.norm(given)) - 1) > 1e-6:
+        if checks.is_concrete(given) and not abs(float(jnp.linalg.norm(given)) - 1) <= ROUNDED:
             raise ValueError(f"`rotation` as a quaternion (w, x, y, z) must have length 1, got {given.tolist()}.")
         return quaternions.to_matrix(given / jnp.linalg.norm(given))
     if given.shape != (3, 3):
+        raise ValueError(f"`rotation` must be {meaning}, got shape {given.shape}.")
+    if not checks.is_concrete(given):
+        return given
+    R = np.asarray(given)
+    defect = orthogonality_defect(R)
+    if not defect < ROUNDED or np.linalg.det(R) < 0:
         raise ValueError(
-            "`rotation` must be a 3×3 matrix, a unit quaternion (w, x, y, z) or polhode.rotation_vector(...), "
-            f"got shape {given.shape}."
+            f"`rotation` is not a rotation matrix: |RᵀR - 1| = {defect:.2g}, determinant {np.linalg.det(R):.3g}."
         )
-    if checks.is_concrete(given):
-        defect = float(jnp.max(jnp.abs(given.T @ given - jnp.eye(3))))
-        if not defect < 1e-6 or float(jnp.linalg.det(given)) < 0:
-            raise ValueError(
-                f"`rotation` is not a rotation matrix: |RᵀR - 1| = {defect:.2g}, or its determinant is -1."
-            )
-    return given
+    return jnp.asarray(orthogonalised(R))
+
+
+def orthogonality_defect(R: np.ndarray) -> float:
+    """Largest entry of RᵀR - 1."""
+    return float(np.max(np.abs(R.T @ R - np.eye(3))))
+
+
+def orthogonalised(R: np.ndarray) -> np.ndarray:
+    """The nearest rotation matrix to one that is almost orthogonal, by two steps of Newton's method."""
+    for _ in range(2):
+        R = R @ (1.5 * np.eye(3) - 0.5 * R.T @ R)
+    return R
+
+
+def _numbers(name: str, value: Any, meaning: str) -> Array:
+    """Finite real numbers of any shape."""
+    if not checks.is_concrete(value):
+        return jnp.asarray(value, dtype=float)
+    try:
+        given = np.asarray(value)
+        numbers = None if np.iscomplexobj(given) else np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        numbers = None
+    if numbers is None or not np.isfinite(numbers).all():
+        raise ValueError(f"`{name}` must be {meaning}, of finite real numbers, got {value!r}.")
+    return jnp.asarray(numbers)
 
 
 def rotation_vector(theta: Any) -> Float[Array, "3 3"]:

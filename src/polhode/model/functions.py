@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
+
+if TYPE_CHECKING:
+    from polhode.model.elements import AbstractPart
 
 
 class Function(eqx.Module):
@@ -64,18 +67,43 @@ class Constant(eqx.Module):
         return self.value
 
 
-def of_time(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Function:
+def of_time(part: AbstractPart, name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Function:
     """A function of time with values of the given shape. Raises ValueError for anything else."""
     if not callable(value):
-        raise ValueError(f"`{name}` must be a function of time ({meaning}), got {value!r}.")
+        raise ValueError(f"{_argument(part, name)} must be a function of time ({meaning}), got {value!r}.")
     function = Function(value)
-    check_shape(name, jax.eval_shape(function, jnp.zeros(())), shape, meaning)
+    check_shape(part, name, returned(part, name, function, jnp.zeros(())), shape, meaning)
     return function
 
 
-def check_shape(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> None:
+def returned(part: AbstractPart, name: str, function: Function, *arguments: Any) -> Any:
+    """What a function of a user returns, as shapes. Raises ValueError if JAX can't trace it."""
+    try:
+        return jax.eval_shape(function, *arguments)
+    except jax.errors.JAXTypeError as error:
+        raise ValueError(
+            f"{_argument(part, name)} can't be traced by JAX: it asks for a number that is only known during the run, "
+            "by NumPy, `math`, `float` or `if`. Write it with jax.numpy; jnp.where instead of `if`."
+        ) from error
+    except Exception as error:
+        raise ValueError(f"{_argument(part, name)} can't be evaluated: {type(error).__name__}: {error}") from error
+
+
+def check_shape(part: AbstractPart, name: str, value: Any, shape: tuple[int, ...], meaning: str) -> None:
     """Raises ValueError unless a function returned one array, or number, of that shape."""
-    found = [jnp.shape(leaf) for leaf in jax.tree.leaves(value)]
-    if found != [shape] or not hasattr(value, "dtype"):
+    if getattr(value, "shape", None) != shape:
         wanted = "a number" if shape == () else f"an array of shape {shape}"
-        raise ValueError(f"`{name}` must return {wanted} ({meaning}), it returns {value!r}.")
+        raise ValueError(f"{_argument(part, name)} must return {wanted} ({meaning}), it returns {shapes(value)}.")
+
+
+def shapes(value: Any) -> str:
+    """What was returned, in words."""
+    if isinstance(value, list | tuple):
+        return f"a {type(value).__name__} of {len(value)}: ({', '.join(shapes(item) for item in value)})"
+    shape = getattr(value, "shape", None)
+    return type(value).__name__ if shape is None else "a number" if shape == () else f"shape {shape}"
+
+
+def _argument(part: AbstractPart, name: str) -> str:
+    named = f" {part.name!r}" if part.name else ""
+    return f"`{name}` of {type(part).__name__}{named}"

@@ -13,6 +13,7 @@ from polhode.model import bodies as _bodies
 from polhode.model.assembly import Redundant, assemble
 from polhode.model.bodies import Body
 from polhode.model.elements import AbstractForce, AbstractJoint, AbstractPart
+from polhode.model.formulations import FORMULATIONS
 from polhode.model.minimal import TreeSystem
 from polhode.model.multibody import MultibodySystem
 from polhode.systems.base import Observable, State
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from polhode.problems.base import Problem
 
 Part = TypeVar("Part", bound=AbstractPart)
+
+_LISTED = 20
+"""Number of names in a message."""
 
 
 class Model:
@@ -87,7 +91,7 @@ class Model:
                 R=_bodies.rotation_matrix(rotation),
                 u=checks.array("velocity", velocity, (3,), "of the centre of mass, inertial frame"),
                 omega=checks.array("angular_velocity", angular_velocity, (3,), "body-fixed"),
-                formulation=formulation,
+                formulation=None if formulation is None else checks.choice("formulation", formulation, FORMULATIONS),
             )
         )
 
@@ -134,7 +138,9 @@ class Model:
         """
         zero = jnp.zeros(3)
         return self._take(
-            Body(self._name(name, "integral"), "integral", jnp.ones(()), jnp.zeros((3, 3)), zero, jnp.eye(3), zero, zero)
+            Body(
+                self._name(name, "integral"), "integral", jnp.ones(()), jnp.zeros((3, 3)), zero, jnp.eye(3), zero, zero
+            )
         )
 
     def add(self, part: Part) -> Part:
@@ -234,18 +240,22 @@ class Model:
             while f"{kind}-{number}" in used:
                 number += 1
             return f"{kind}-{number}"
+        if not isinstance(given, str) or not given:
+            raise ValueError(f"`name` must be a word, or None for a name by number, got {given!r}.")
         if given in used:
             raise ValueError(f"The name {given!r} is taken in this model; names must be unique.")
         return given
 
     def body(self, name: str) -> Body:
-        """The body of that name. Raises ValueError, with the nearest names, if there is none."""
+        """The body of that name. Raises ValueError, with the nearest and all names, if there is none."""
         for body in self.bodies:
             if body.name == name:
                 return body
         names = [body.name for body in self.bodies]
-        near = difflib.get_close_matches(name, names, n=3) or names[:10]
-        raise ValueError(f"The model has no body {name!r}. Known: {', '.join(near)}.")
+        near = difflib.get_close_matches(str(name), names, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+        raise ValueError(f"The model has no body {name!r}.{hint} It has {', '.join(names[:_LISTED]) or 'none'}{more}.")
 
 
 def _suiting(system: MultibodySystem | TreeSystem) -> str:
