@@ -18,6 +18,11 @@ LABELS = {
     "minimal": "minimal coordinates",
 }
 
+STRICTER = (
+    "Exudyn stops when the norm of all residuals together has fallen; here the constraint has to be met for itself, "
+    "which takes up to one iteration more. That is what is checked."
+)
+
 
 class Study(NamedTuple):
     """For each step size: norm of the error of the output at the end, mean Newton iterations, microseconds a step.

@@ -18,7 +18,7 @@ _FLOOR = 1e-8
 @experiment("001-6", paper="001", title="Puma 560 under control: minimal and absolute coordinates (Figs. 19–21)")
 def puma() -> Outcome:
     """Six joint angles at t = 1 with generalized-α, ρ∞ = 0.9, index 3, h from 0.1 to 7.8e-4; the paper also has
-    3.9e-4, 2.0e-4 and 9.8e-5, where errors are below those of the reference.
+    3.9e-4, 2.0e-4 and 9.8e-5, where errors come down to that of the reference.
 
     The paper's tables of accelerations and gains are lost; with the chosen ones rankings can be compared. The error is
     that of all six angles against forward dynamics in minimal coordinates. The paper relaxes the tolerance of Newton's
