@@ -49,7 +49,7 @@ def test_implicit_methods_and_their_multipliers():
 
 def test_methods_of_order_five_are_measured_too():
     study = ph.studies.convergence(pendulum(), "herk5", [0.04, 0.02, 0.01], outputs=["bob", "multipliers"])
-    assert study.reference == "herk5 with h = 0.00125"
+    assert study.reference == "herk5 with h = 0.00125, the method that is studied"
     assert study.orders["bob"] > 4.7
     assert study.orders["multipliers"] == pytest.approx(5, abs=0.3)
 

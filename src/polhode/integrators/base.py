@@ -66,7 +66,7 @@ class AbstractIntegrator(eqx.Module):
     @property
     @abc.abstractmethod
     def evaluations(self) -> int:
-        """Evaluations of the right-hand side in one step."""
+        """Evaluations of the right-hand side in one step, besides one for each Newton iteration."""
 
     @property
     def interpolation_order(self) -> int:

@@ -119,7 +119,7 @@ class GeneralizedAlpha(AbstractIntegrator):
 
     @property
     def evaluations(self) -> int:
-        """One, that of the converged step; the iterations are counted in `StepInfo.newton_iterations`."""
+        """One residual, to begin with; each of `StepInfo.newton_iterations` adds one."""
         return 1
 
     @property

@@ -37,6 +37,7 @@ class Plan(NamedTuple):
 
     - `known`: values at t1 that need no run. - `sources`: where they come from.
     - `missing`: names that take a run. - `method`, `fraction`: its integrator, and its part of the finest step.
+    - `independent`: whether no studied method is of the same family and order.
     """
 
     known: dict[str, Any]
@@ -44,13 +45,14 @@ class Plan(NamedTuple):
     missing: tuple[str, ...]
     method: str
     fraction: float
+    independent: bool
 
     def carry_out(self, problem: Problem, h: float, t1: float) -> Reference:
         """The reference for runs with steps of h or more. Raises SimulationError if its own run fails."""
         if not self.missing:
             return Reference(self.known, "; ".join(self.sources))
         step = h * self.fraction
-        source = f"{self.method} with h = {step:.3g}"
+        source = f"{self.method} with h = {step:.3g}{'' if self.independent else ', the method that is studied'}"
         try:
             run = simulate(problem, self.method, h=step, t1=t1, save_every=None)
         except SimulationError as error:
@@ -80,12 +82,11 @@ def plan(
         missing = [name for name in names if name not in given]
         if missing:
             raise ValueError(f"`reference` lacks the output {missing[0]!r}.")
-        return Plan({name: given[name] for name in names}, ("given",), (), "", 1.0)
+        return Plan({name: given[name] for name in names}, ("given",), (), "", 1.0, True)
     known = {name: value for name in names if (value := _known_value(problem, name, t1)) is not None}
     missing = tuple(name for name in names if name not in known)
     sources = tuple(sorted({problem.reference[name]["source"] for name in known}))
-    method, fraction = _independent(problem, studied) if missing else ("", 1.0)
-    return Plan(known, sources, missing, method, fraction)
+    return Plan(known, sources, missing, *(_best(problem, studied) if missing else ("", 1.0, True)))
 
 
 def measurable(problem: Problem, names: list[str] | None, given: Mapping[str, Any] | None) -> list[str]:
@@ -114,8 +115,8 @@ def distance(a: Any, b: Any) -> float:
     return float(np.sqrt(sum(np.sum((np.asarray(x) - np.asarray(y)) ** 2) for x, y in parts)))
 
 
-def _independent(problem: Problem, studied: list[AbstractIntegrator]) -> tuple[str, float]:
-    """A method that takes the system and its part of the finest step.
+def _best(problem: Problem, studied: list[AbstractIntegrator]) -> tuple[str, float, bool]:
+    """A method that takes the system, its part of the finest step, and whether it is independent.
 
     Without constraints one of order 6, or 5 where that is studied itself. With constraints the half-explicit method of
     order 5; where one of its order is studied too, its step is so much smaller that what both have in common, 8⁻⁵ of
@@ -124,10 +125,10 @@ def _independent(problem: Problem, studied: list[AbstractIntegrator]) -> tuple[s
     candidates = (problem.system, *problem.system.conversions())
     if any(isinstance(system, VectorField) for system in candidates):
         same = any(isinstance(method, RKMK) and method.order >= 6 for method in studied)
-        return ("rkmk5" if same else "rkmk6"), 1 / 4
+        return "rkmk5" if same else "rkmk6", 1 / 4, True
     if any(isinstance(system, AbstractMechanical) for system in candidates):
         same = any(isinstance(method, HalfExplicit) and method.order >= 5 for method in studied)
-        return "herk5", 1 / 8 if same else 1 / 4
+        return "herk5", 1 / 8 if same else 1 / 4, not same
     able = ", ".join(name for name in integrators.names() if isinstance(problem.system, integrators.get(name).kinds))
     raise ValueError(
         f"There is no method of high order for {type(problem.system).__name__} to compare with (integrators for it: "
