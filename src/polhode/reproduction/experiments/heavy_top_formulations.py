@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-import polhode as ph
 from polhode.reproduction.experiments._formulations import (
     STRICTER,
     Study,
+    alpha,
     columns,
     curves,
     microseconds,
@@ -44,12 +44,12 @@ def constrained() -> Outcome:
     all residuals together has to fall, here that of the constraint for itself as well, which takes an iteration more.
     """
     problems, lie = {f: top(f) for f in _ALL}, top("SO3xR3")
-    full = studies(problems, "generalized-alpha", _STEPS, "centre_of_mass", PLACE)
-    modified = studies(problems, _method(newton="modified"), _VARIED, "centre_of_mass", PLACE)
-    bare = study(lie, _method(tangent_operator=False), _STEPS, "centre_of_mass", PLACE)
-    both = _method(tangent_operator=False, newton="modified")
+    full = studies(problems, alpha(), _STEPS, "centre_of_mass", PLACE)
+    modified = studies(problems, alpha(newton="modified"), _VARIED, "centre_of_mass", PLACE)
+    bare = study(lie, alpha(tangent_operator=False), _STEPS, "centre_of_mass", PLACE)
+    both = alpha(tangent_operator=False, newton="modified")
     bare_modified = study(lie, both, _VARIED, "centre_of_mass", PLACE)
-    times = microseconds(problems, "generalized-alpha", 2.5e-5)
+    times = microseconds(problems, alpha(), 2.5e-5)
     checks = [
         *order_checks(full),
         *_peer_checks(full, modified["SO3xR3"], bare),
@@ -76,10 +76,6 @@ def constrained() -> Outcome:
         "Time (Fig. 8)": plots.convergence(curves(full, "microseconds"), "microseconds a step"),
     }
     return Outcome(checks, figures, columns(every))
-
-
-def _method(**how: object) -> ph.integrators.AbstractIntegrator:
-    return ph.integrators.get("generalized-alpha", **how)
 
 
 def _peer_checks(full: Mapping[str, Study], modified: Study, bare: Study) -> list[Check]:

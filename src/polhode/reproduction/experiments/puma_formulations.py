@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from polhode.reproduction.experiments._formulations import columns, curves, formulated, studies
+from polhode.reproduction.experiments._formulations import alpha, columns, curves, formulated, studies
 from polhode.reproduction.registry import Check, Outcome, experiment
 from polhode.viewing import plots
 
@@ -26,7 +26,7 @@ def puma() -> Outcome:
     """
     problems = formulated("puma", _ALL)
     exact = np.asarray(problems["minimal"].reference["joint_angles"]["value"])
-    found = studies(problems, "generalized-alpha", _STEPS, "joint_angles", exact)
+    found = studies(problems, alpha(), _STEPS, "joint_angles", exact)
     minimal, rv, ep, angles = (found[f] for f in _ALL)
     clear = (rv.error > _FLOOR) & np.isfinite(ep.error)
     large, small = clear & (rv.h > 1.56e-2), clear & (rv.h < 1.56e-2)

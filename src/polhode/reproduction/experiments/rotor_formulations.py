@@ -9,6 +9,7 @@ import numpy as np
 import polhode as ph
 from polhode.reproduction.experiments._formulations import (
     Study,
+    alpha,
     columns,
     curves,
     formulated,
@@ -46,11 +47,11 @@ def rotor() -> Outcome:
     problems = formulated("rotor", _ALL)
     run = ph.simulate(problems["SO3xR3"], "rkmk6", h=2.5e-5, save_every=40)
     exact = np.asarray(run.outputs["p1"])[-1]
-    found = studies(problems, "generalized-alpha", _IMPLICIT, "p1", exact)
+    found = studies(problems, alpha(), _IMPLICIT, "p1", exact)
     pair = {f: problems[f] for f in _ALL[:2]}
     explicit = {name: studies(pair, method, _EXPLICIT, "p1", exact) for name, method in _METHODS.items()}
     times = {name: microseconds(pair, method, 1e-4) for name, method in _METHODS.items()}
-    times["generalized-α"] = microseconds(problems, "generalized-alpha", 1e-4)
+    times["generalized-α"] = microseconds(problems, alpha(), 1e-4)
     checks = [
         *_motion_checks(problems["SO3xR3"], run),
         *order_checks(found, points=2),
