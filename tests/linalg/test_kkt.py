@@ -7,6 +7,7 @@ import pytest
 from compiling import quick
 from structures import STRUCTURES, chain, connected
 
+import polhode as ph
 from polhode._scalar import cost, scalarise
 from polhode.linalg import Blocks, Places, kkt_solver
 from polhode.linalg.blocks import pattern
@@ -14,6 +15,8 @@ from polhode.linalg.dense import DenseKKT, LapackKKT
 from polhode.linalg.elimination import EliminationKKT
 from polhode.linalg.plan import Plan
 from polhode.linalg.sparse import Analysis, SparseKKT
+from polhode.spaces import Rn
+from polhode.systems.mechanical import Mechanical
 
 
 def elimination(system, padded):
@@ -156,3 +159,22 @@ def test_unannounced_places_are_refused():
     system, other = chain(3), chain(3, springs=[(0, 2)])
     with pytest.raises(ValueError, match="not announced to `kkt_solver`"):
         elimination(system, False).factor(other.A, other.P, other.Q)
+
+
+class _Vanishing(Mechanical):
+    """A point on a line whose constraint disappears at t = 0.055, solved by KLU."""
+
+    @property
+    def kkt(self) -> SparseKKT:
+        whole, row = Places(np.arange(2)[None]), Places(np.arange(1)[None])
+        A, P = Blocks(jnp.eye(2)[None], whole, whole), Blocks(jnp.ones((1, 1, 2)), row, whole)
+        return SparseKKT(2, 1, Analysis(pattern((A,)), pattern((P,)), 2, 1))
+
+
+def test_a_singular_matrix_ends_the_run_and_not_the_program():
+    line = lambda t, q: jnp.where(t < 0.055, q[1:], 0 * q[1:])  # noqa: E731
+    system = _Vanishing(Rn(2), jnp.eye(2), lambda t, q, v: jnp.array([0.0, -1.0]), line, 1)
+    state0 = (jnp.zeros(2), jnp.array([1.0, 0.0]))
+    run = ph.simulate(system, "herk2", h=0.01, t1=0.1, state0=state0, throw=False)
+    assert run.stats["result"] == ph.Result.singular_constraints
+    assert len(run.t) >= 1

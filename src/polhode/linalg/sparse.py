@@ -102,3 +102,8 @@ def _klujax() -> ModuleType:
         ) from error
     jax.config.update("jax_platform_name", platform)
     return klujax
+
+
+def broke_down(error: Exception) -> bool:
+    """Whether an error that ended a compiled program is KLU's, which can't return what a singular matrix gives."""
+    return "klu_factor" in str(error) or "klu_refactor" in str(error)
