@@ -86,6 +86,15 @@ def test_coupled_joints_move_as_one(tmp_path, text, name, follows, slope):
     np.testing.assert_allclose(problem.outputs["joint_positions"](0.0, (q, v)), data.qpos, atol=1e-12)
 
 
+def test_coupled_angles_far_apart_meet_and_not_half_a_turn_apart(tmp_path):
+    path = tmp_path / "far.xml"
+    path.write_text(GEARED.format('joint1="second" joint2="first"'))
+    # Both are measured from where the file has them, the second from 0.2.
+    problem = ph.load_model(path, positions={"second": 3.1}).problem(t1=1.0)
+    first, second, _ = problem.outputs["joint_positions"](0.0, problem.state0)
+    assert float(second - 0.2) == pytest.approx(float(first), abs=1e-8)
+
+
 def test_welded_bodies_are_one(tmp_path):
     nested = tmp_path / "nested.xml"
     nested.write_text(WELDED.format(SECOND.format(""), "", ""))
