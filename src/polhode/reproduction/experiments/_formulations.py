@@ -18,11 +18,6 @@ LABELS = {
     "minimal": "minimal coordinates",
 }
 
-STRICTER = (
-    "Exudyn stops when the norm of all residuals together has fallen; here the constraint has to be met for itself, "
-    "which takes up to one iteration more. That is what is checked."
-)
-
 
 def alpha(**how: Any) -> AbstractIntegrator:
     """The generalized-α method as the paper ran it: ρ∞ = 0.9, Newton's method to 1e-8 of the first residual."""

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from polhode.reproduction.experiments._formulations import (
-    STRICTER,
     Study,
     alpha,
     columns,
@@ -40,8 +39,8 @@ def constrained() -> Outcome:
     mass at t = 1 against the exact solution.
 
     The steps of the paper, 1e-4 to 7.8e-7, and larger ones up to 1.6e-3 to see where runs fail. Modified Newton stops
-    at 1.25e-5. Counts are mean Newton iterations a step. They are above those of Exudyn in places: there the norm of
-    all residuals together has to fall, here that of the constraint for itself as well, which takes an iteration more.
+    at 1.25e-5. The tolerance is that of the paper's code, 1e-8; orders are those down to 1.6e-6, where what it leaves
+    doesn't show. Counts are mean Newton iterations a step.
     """
     problems, lie = {f: top(f) for f in _ALL}, top("SO3xR3")
     full = studies(problems, alpha(), _STEPS, "centre_of_mass", PLACE)
@@ -51,7 +50,7 @@ def constrained() -> Outcome:
     bare_modified = study(lie, both, _VARIED, "centre_of_mass", PLACE)
     times = microseconds(problems, alpha(), 2.5e-5)
     checks = [
-        *order_checks(full),
+        *order_checks({f: Study(*(column[:-1] for column in s)) for f, s in full.items()}),
         *_peer_checks(full, modified["SO3xR3"], bare),
         *_accuracy_checks(full, modified),
         *_iteration_checks(full, modified),
@@ -105,15 +104,15 @@ def _peer_checks(full: Mapping[str, Study], modified: Study, bare: Study) -> lis
             "iterations at h = 1e-4, 2.5e-5, Rxyz, computed with Exudyn",
             _PEER_RXYZ,
             angles.iterations[at],
-            bool(np.all((angles.iterations[at] >= _PEER_RXYZ) & (angles.iterations[at] < 1 + np.array(_PEER_RXYZ)))),
-            STRICTER,
+            bool(np.allclose(angles.iterations[at], _PEER_RXYZ, atol=0.02)),
         ),
         Check(
             "iterations at h = 1e-4, 2.5e-5, RV without tangent operator, computed with Exudyn",
             _PEER_BARE,
             bare.iterations[at],
             bool(np.allclose(bare.iterations[at], 1 + np.array(_PEER_BARE), atol=0.02)),
-            STRICTER,
+            "Exudyn stops when the norm of all residuals together has fallen; here the constraint has to be met for "
+            "itself, which takes one iteration more with this matrix. That is what is checked.",
         ),
         Check(
             "iterations at h = 1e-4, RV, modified Newton, computed with Exudyn",
@@ -192,7 +191,6 @@ def _iteration_checks(full: Mapping[str, Study], modified: Mapping[str, Study]) 
 def _tangent_checks(rv: Study, bare: Study, modified: Study, bare_modified: Study) -> list[Check]:
     first, last = rv.at(1e-4), rv.at(1.25e-5)
     more = (bare.iterations - rv.iterations)[first:]
-    parted = float(np.min(rv.h[first:][more > 0.5], initial=np.inf))
     paper = slice(first, last + 1)
     ratios, reused = (b.iterations[paper] / a.iterations[paper] for a, b in ((rv, bare), (modified, bare_modified)))
     return [
@@ -200,10 +198,8 @@ def _tangent_checks(rv: Study, bare: Study, modified: Study, bare_modified: Stud
             "more iterations without tangent operator, by step",
             "for h ≥ 4e-5, none below",
             more,
-            bool(more[0] > 0.5 and more[-1] < 0.05 and np.all(np.diff(more) < 0.05)),
-            f"Here for h ≥ {parted:.1e}: where they part depends on when Newton's method stops, and here it has to "
-            "meet the constraint for itself. Checked is that the effect gets less with the step, from h = 1e-4, where "
-            "there is one, to the smallest step of the paper, where there is none.",
+            bool(np.all(more[:2] > np.max(more[2:]) + 0.5) and more[-1] < 0.05),
+            "Here two for h ≥ 4e-5, one or none below, and none with the smallest.",
         ),
         Check(
             "iterations without over with tangent operator, h = 1e-4 to 1.25e-5: full, modified Newton",
