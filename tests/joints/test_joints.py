@@ -270,6 +270,10 @@ def test_mass_points_join_where_no_rotation_is_needed() -> None:
 def test_axes_of_any_length_are_directions() -> None:
     for size in (1e-200, 1.0, 1e200):
         np.testing.assert_allclose(axis("axis", size * np.array([0, 3.0, 4.0])), [0, 0.6, 0.8], rtol=1e-15)
+    # Also where a model is built while something else is traced.
+    np.testing.assert_allclose(jax.jit(lambda x: x * axis("axis", (0, 3, 4)))(2.0), [0, 1.2, 1.6], rtol=1e-15)
+    with pytest.raises(ValueError, match="zero vector"):
+        jax.jit(lambda x: x * axis("axis", (0, 0, 0)))(2.0)
 
 
 J = ph.joints

@@ -74,8 +74,12 @@ def has_rotation(body: Body, what: str) -> None:
 def axis(name: str, value: Any) -> Float[Array, "3"]:
     """A direction of the inertial frame, divided by its length. Raises ValueError if it has none."""
     direction = checks.array(name, value, (3,), "direction in the inertial frame at the initial time")
-    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(direction)))
-    if checks.is_concrete(direction) and not float(largest) > 0:
+    if checks.is_concrete(value):
+        # NumPy keeps numbers readable even while a surrounding function is being traced.
+        largest = np.max(np.abs(np.asarray(value, dtype=float)))
+    else:
+        largest = jax.lax.stop_gradient(jnp.max(jnp.abs(direction)))
+    if checks.is_concrete(largest) and not largest > 0:
         raise ValueError(f"`{name}` must be a direction, got the zero vector; its length doesn't matter.")
     # Squares of long and short vectors may be out of range.
     direction = direction / largest
@@ -94,8 +98,8 @@ def frame(third: Float[Array, "3"]) -> Float[Array, "3 3"]:
 def axes(value: Any) -> Float[Array, "3 3"]:
     """Three axes as rows, perpendicular and right-handed to 1e-6, and made so to round-off."""
     rows = checks.array("axes", value, (3, 3), "axes x, y, z of the joint as rows, in the inertial frame")
-    if checks.is_concrete(rows):
-        given = np.asarray(rows)
+    if checks.is_concrete(value):
+        given = np.asarray(value, dtype=float)
         defect = orthogonality_defect(given)
         if not defect < ROUNDED or np.linalg.det(given) < 0:
             raise ValueError(

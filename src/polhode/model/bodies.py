@@ -98,7 +98,7 @@ def rotation_matrix(value: Any) -> Float[Array, "3 3"]:
     meaning = "a 3×3 matrix, a unit quaternion (w, x, y, z) or polhode.rotation_vector(...)"
     given = _numbers("rotation", value, meaning)
     if given.shape == (4,):
-        if checks.is_concrete(given) and not abs(float(jnp.linalg.norm(given)) - 1) <= ROUNDED:
+        if checks.is_concrete(given) and not abs(np.linalg.norm(np.asarray(given)) - 1) <= ROUNDED:
             raise ValueError(f"`rotation` as a quaternion (w, x, y, z) must have length 1, got {given.tolist()}.")
         return quaternions.to_matrix(given / jnp.linalg.norm(given))
     if given.shape != (3, 3):
