@@ -19,7 +19,7 @@ from polhode.systems.mechanical import AbstractMechanical
 # Programs of all forces take long to compile.
 pytestmark = pytest.mark.long
 
-FORMULATIONS = ("SO3xR3", "SE3", "S3|xR3")
+FORMULATIONS = ("SO3xR3", "SE3")
 
 
 @functools.cache

@@ -50,7 +50,7 @@ PLANAR = f"""<robot name="puck"><link name="table"/><link name="puck">{INERTIA.f
 LONG = pytest.mark.long
 
 
-@pytest.mark.parametrize("formulation", ["minimal", pytest.param("SE3", marks=LONG), pytest.param("S3xR3", marks=LONG)])
+@pytest.mark.parametrize("formulation", ["minimal", pytest.param("SE3", marks=LONG)])
 def test_accelerations_of_an_arm_are_those_of_mujoco(formulation):
     path = EXAMPLES / "arm.urdf"
     model = read(path)

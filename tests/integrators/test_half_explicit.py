@@ -371,18 +371,3 @@ def test_gradients_of_controlled_steps():
     constant = jax.jit(jax.grad(pendulum_end("herk3", h=0.002)))(x)
     np.testing.assert_allclose(controlled, constant, rtol=1e-4)
     np.testing.assert_allclose(projected, constant, rtol=1e-3)
-
-
-@pytest.mark.long
-def test_gradients_of_the_top():
-    """Reverse mode through the top on SE(3) against central differences."""
-
-    def end(x):
-        system = Top("SE3", x[0])
-        (R, position), v = start(system)
-        run = ph.simulate(system, "herk3", h=2.0**-10, t1=2.0**-6, state0=((R, position), v * x[1]), save_every=None)
-        return run.state[0][1][-1] @ jnp.array([1.0, 2.0, 3.0])
-
-    x = jnp.array([MASS, 1.0])
-    reverse = jax.jit(jax.grad(end))(x)
-    np.testing.assert_allclose(reverse, central(jax.jit(end), x), rtol=1e-6, atol=1e-8)

@@ -263,8 +263,8 @@ def test_rotor_ends_where_its_reference_does(made):
 @pytest.mark.parametrize(
     ("name", "formulations"),
     [
-        ("slider-crank", ("SO3xR3", "SE3", "rotation-vector", "euler-parameters")),
-        ("planar-four-bar", ("SO3xR3", "S3|xR3", "euler-angles", "minimal")),
+        ("slider-crank", ("SO3xR3", "euler-parameters")),
+        ("planar-four-bar", ("S3|xR3", "rotation-vector", "minimal")),
     ],
 )
 def test_mechanisms_agree_in_all_formulations_under_refinement(name, formulations):

@@ -56,7 +56,7 @@ def test_derivatives_by_masses_lengths_and_speed(name):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["herk2", "index 3"])
+@pytest.mark.parametrize("name", ["index 3"])
 def test_reverse_derivatives_equal_forward_ones(name):
     function = lambda p: end(name, p)  # noqa: E731
     np.testing.assert_allclose(
