@@ -4,7 +4,8 @@
 
 Generalized-α with ρ∞ = 0.9 and constant steps in both codes, the same bodies and joints, one thread, no files, final
 state only. Exudyn runs with full and modified Newton and with its dense and sparse solvers, and the fastest counts.
-Compile time is reported apart. Every figure is the best of several repetitions, and the ratio is the one to quote.
+Compile time is reported apart; steps may have 60,000 scalar operations, as in runs of 100,000 steps. Every figure is
+the best of several repetitions, and the ratio is the one to quote.
 Needs the extra `benchmarks`.
 """
 
@@ -18,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("POLHODE_SCALAR_LIMIT", "60000")
 if hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
@@ -149,7 +151,10 @@ def puma() -> dict[str, float]:
         def make(problem: ph.Problem = problem, tree: bool = formulation == "minimal") -> tuple[Any, Any]:
             return peer.puma_tree(arm) if tree else peer.puma(problem, arm)
 
-        ours, run = polhode_run(problem, 1e-3, 1000)
+        ours, run = min(
+            (polhode_run(problem, 1e-3, 1000, newton=newton) for newton in ("full", "modified")),
+            key=lambda found: found[0]["polhode [us/step]"],
+        )
         theirs, end = exudyn_run(make, 1e-3, 1000)
         # A tenth of the step; Exudyn's own refinement has to end at the same place.
         fine = polhode_run(problem, 1e-4, 10_000)[1].outputs["last"][-1]
