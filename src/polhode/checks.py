@@ -72,10 +72,15 @@ def choice(name: str, value: Any, options: Iterable[str]) -> str:
     """`value` if it is one of `options`; otherwise an error that lists them."""
     known = list(options)
     if value not in known:
-        near = get_close_matches(str(value), known, n=1)
-        hint = f" Did you mean `{near[0]}`?" if near else ""
-        raise ValueError(f"`{name}` must be one of {', '.join(f'`{k}`' for k in known)}; got {value!r}.{hint}")
+        listed = ", ".join(f"`{k}`" for k in known)
+        raise ValueError(f"`{name}` must be one of {listed}; got {value!r}.{nearest(value, known)}")
     return str(value)
+
+
+def nearest(value: Any, options: Iterable[str]) -> str:
+    """A sentence that names the nearest option, for the end of a message; empty if none is near."""
+    near = get_close_matches(str(value), list(options), n=1)
+    return f" Did you mean `{near[0]}`?" if near else ""
 
 
 def count(name: str, value: Any, meaning: str) -> int:

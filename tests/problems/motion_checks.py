@@ -14,6 +14,16 @@ from scipy.integrate import solve_ivp
 
 from polhode.problems import Problem
 
+ODD = {
+    "mass": 3.0,
+    "length": 0.7,
+    "gravity": 9.0,
+    "inertia": (1.0, 2.0, 2.5),
+    "axis": (0.6, 0.0, 0.8),
+    "angular_velocity": (1.0, -2.0, 3.0),
+}
+"""A heavy top that has nothing in common with the default one."""
+
 
 def along(problem: Problem, function: Callable, t: Any, state: Any, extra: Any = 0.0) -> Any:
     """Time derivative of `function(t, state)` along the field, `extra` added to the algebra element as a fault."""

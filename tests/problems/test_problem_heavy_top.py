@@ -1,20 +1,12 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from motion_checks import along, hat, rotation, solve
+from motion_checks import ODD, along, hat, rotation, solve
 
 from polhode import problems
 from polhode.spaces import S3
 
 FORMULATIONS = ["SO3", "S3", "lie-poisson"]
-ODD = {
-    "mass": 3.0,
-    "length": 0.7,
-    "gravity": 9.0,
-    "inertia": (1.0, 2.0, 2.5),
-    "axis": (0.6, 0.0, 0.8),
-    "angular_velocity": (1.0, -2.0, 3.0),
-}
 
 
 def state_of(problem, seed):

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from motion_checks import hat, rotation
+from motion_checks import ODD, hat, rotation
 
 import polhode as ph
 from polhode import problems
@@ -17,14 +17,6 @@ from polhode.problems.heavy_top_coordinates import TopInCoordinates
 from polhode.spaces import SO3
 
 NAMES = ["rotation-vector", "euler-angles", "euler-angles-kinematic", "euler-parameters"]
-ODD = {
-    "mass": 3.0,
-    "length": 0.7,
-    "gravity": 9.0,
-    "inertia": (1.0, 2.0, 2.5),
-    "axis": (0.6, 0.0, 0.8),
-    "angular_velocity": (1.0, -2.0, 3.0),
-}
 
 
 def top(name: str, **parameters: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -23,35 +23,27 @@ from polhode.model.elements import (
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class ImportedJoint(AbstractJoint):
-    """A constraint whose element has its data in body frames already."""
+class _Imported:
+    """A part whose element has its data in body frames already."""
 
     connected: tuple[Body, ...]
-    element: AbstractConstraintElement
+    element: Any
     name: str | None = None
 
     @property
     def bodies(self) -> tuple[Body, ...]:
         return self.connected
 
-    def place(self, poses: Poses) -> AbstractConstraintElement:
+    def place(self, poses: Poses) -> Any:
         return self.element
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class ImportedForce(AbstractForce):
-    """A load whose element has its data in body frames already."""
+class ImportedJoint(_Imported, AbstractJoint):
+    """A constraint between imported bodies."""
 
-    connected: tuple[Body, ...]
-    element: AbstractForceElement
-    name: str | None = None
 
-    @property
-    def bodies(self) -> tuple[Body, ...]:
-        return self.connected
-
-    def place(self, poses: Poses) -> AbstractForceElement:
-        return self.element
+class ImportedForce(_Imported, AbstractForce):
+    """A load on imported bodies."""
 
 
 class Coupling(AbstractConstraintElement):

@@ -81,12 +81,11 @@ class ImportedModel:
 
 def load(
     path: str | Path,
-    *,
-    positions: Mapping[str, Any] | None = None,
-    velocities: Mapping[str, Any] | None = None,
-    keyframe: str | int | None = None,
-    floating: bool = False,
-    check_inertia: bool = True,
+    positions: Mapping[str, Any] | None,
+    velocities: Mapping[str, Any] | None,
+    keyframe: str | int | None,
+    floating: bool,
+    check_inertia: bool,
 ) -> ImportedModel:
     """See `polhode.load_model`."""
     if not isinstance(path, str | os.PathLike):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from polhode import checks
 from polhode.importers._mujoco import mujoco
 from polhode.importers.mechanism import Start
 
@@ -130,7 +130,5 @@ def _number(model: Any, kind: Any, count: int, name: str, what: str) -> int:
     names: Sequence[str] = [mujoco.mj_id2name(model, kind, i) or f"{what}-{i}" for i in range(count)]
     if name in names:
         return names.index(name)
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f" Did you mean `{near[0]}`?" if near else ""
     known = f"Known: {', '.join(names)}." if names else "It has none."
-    raise ValueError(f"The file has no {what} `{name}`.{hint} {known}")
+    raise ValueError(f"The file has no {what} `{name}`.{checks.nearest(name, names)} {known}")

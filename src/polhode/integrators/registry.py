@@ -7,11 +7,11 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Any, Literal
 
 import numpy as np
 
+from polhode import checks
 from polhode.integrators import commutator_free as cf
 from polhode.integrators import tableaus as rk
 from polhode.integrators.base import AbstractIntegrator
@@ -126,19 +126,16 @@ def get(name: str, **options: Any) -> AbstractIntegrator:
     known, kinds = entry.options(), entry.kinds()
     for option, value in options.items():
         if option not in known:
-            near = get_close_matches(option, known, n=1)
-            hint = f" Did you mean `{near[0]}`?" if near else ""
             has = f"It has {', '.join(known)}." if known else "It has none."
-            raise ValueError(f"Integrator `{name}` has no option `{option}`.{hint} {has}")
+            raise ValueError(f"Integrator `{name}` has no option `{option}`.{checks.nearest(option, known)} {has}")
         _check_value(name, option, value, kinds[option])
     return entry.build(**options)
 
 
 def _entry(name: str) -> _Entry:
     if name not in _INTEGRATORS:
-        near = get_close_matches(name, _INTEGRATORS, n=1)
-        hint = f" Did you mean `{near[0]}`?" if near else ""
-        raise ValueError(f"There is no integrator `{name}`.{hint} Known: {', '.join(_INTEGRATORS)}.")
+        near = checks.nearest(name, _INTEGRATORS)
+        raise ValueError(f"There is no integrator `{name}`.{near} Known: {', '.join(_INTEGRATORS)}.")
     return _INTEGRATORS[name]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -252,10 +251,9 @@ class Model:
             if body.name == name:
                 return body
         names = [body.name for body in self.bodies]
-        near = difflib.get_close_matches(str(name), names, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-        raise ValueError(f"The model has no body {name!r}.{hint} It has {', '.join(names[:_LISTED]) or 'none'}{more}.")
+        listed = ", ".join(names[:_LISTED]) or "none"
+        raise ValueError(f"The model has no body {name!r}.{checks.nearest(name, names)} It has {listed}{more}.")
 
 
 def _suiting(system: MultibodySystem | TreeSystem) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Any
 
+from polhode import checks
 from polhode.problems.base import Problem
 
 _BUILDERS: dict[str, Callable[..., Problem]] = {}
@@ -36,9 +36,8 @@ def get(name: str, **parameters: Any) -> Problem:
     known = list(inspect.signature(builder).parameters)
     for key in parameters:
         if key not in known:
-            near = get_close_matches(key, known, n=1)
-            hint = f" Did you mean `{near[0]}`?" if near else ""
-            raise ValueError(f"Problem `{name}` has no parameter `{key}`.{hint} It has {', '.join(known)}.")
+            near = checks.nearest(key, known)
+            raise ValueError(f"Problem `{name}` has no parameter `{key}`.{near} It has {', '.join(known)}.")
     return builder(**parameters)
 
 
@@ -48,7 +47,6 @@ def builder_of(name: str) -> Callable[..., Problem]:
     Raises ValueError for unknown names.
     """
     if name not in _BUILDERS:
-        near = get_close_matches(name, _BUILDERS, n=1)
-        hint = f" Did you mean `{near[0]}`?" if near else ""
-        raise ValueError(f"There is no problem `{name}`.{hint} Known: {', '.join(names())}.")
+        near = checks.nearest(name, _BUILDERS)
+        raise ValueError(f"There is no problem `{name}`.{near} Known: {', '.join(names())}.")
     return _BUILDERS[name]

@@ -7,8 +7,9 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
+
+from polhode import checks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -94,11 +95,8 @@ def get(name: str) -> Experiment:
     """The experiment called `name`. Raises ValueError for unknown names, with the nearest known one."""
     known = _experiments()
     if name not in known:
-        near = get_close_matches(name, known, n=1)
-        hint = f" Did you mean `{near[0]}`?" if near else ""
-        raise ValueError(
-            f"There is no experiment `{name}`.{hint} Known: {', '.join(sorted(known, key=_in_order)) or 'none'}."
-        )
+        listed = ", ".join(sorted(known, key=_in_order)) or "none"
+        raise ValueError(f"There is no experiment `{name}`.{checks.nearest(name, known)} Known: {listed}.")
     return known[name]
 
 

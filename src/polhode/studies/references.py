@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from polhode import integrators
+from polhode._preparation import suits
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.half_explicit import HalfExplicit
 from polhode.integrators.rkmk import RKMK
@@ -129,7 +130,7 @@ def _best(problem: Problem, studied: list[AbstractIntegrator]) -> tuple[str, flo
     if any(isinstance(system, AbstractMechanical) for system in candidates):
         same = any(isinstance(method, HalfExplicit) and method.order >= 5 for method in studied)
         return "herk5", 1 / 8 if same else 1 / 4, not same
-    able = ", ".join(name for name in integrators.names() if isinstance(problem.system, integrators.get(name).kinds))
+    able = ", ".join(name for name in integrators.names() if suits(integrators.get(name), problem.system))
     raise ValueError(
         f"There is no method of high order for {type(problem.system).__name__} to compare with (integrators for it: "
         f"{able or 'none'}). Pass the exact values at t1 as `reference`."

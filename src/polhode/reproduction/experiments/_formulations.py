@@ -24,6 +24,11 @@ def alpha(**how: Any) -> AbstractIntegrator:
     return ph.integrators.get("generalized-alpha", rho_inf=0.9, rtol=1e-8, **how)
 
 
+def place_of(h: float, steps: np.ndarray) -> int:
+    """Where a step size is among others."""
+    return int(np.argmin(np.abs(np.log(steps / h))))
+
+
 class Study(NamedTuple):
     """For each step size: norm of the error of the output at the end, mean Newton iterations, microseconds a step.
 
@@ -37,7 +42,7 @@ class Study(NamedTuple):
 
     def at(self, h: float) -> int:
         """Where a step size is."""
-        return int(np.argmin(np.abs(np.log(self.h / h))))
+        return place_of(h, self.h)
 
 
 def study(

@@ -10,6 +10,7 @@ import numpy as np
 
 import polhode as ph
 from polhode.integrators.base import AbstractIntegrator
+from polhode.reproduction.experiments._formulations import place_of
 
 PLACE = np.array((0.17334396409838604, 0.64008859207056879, -0.74849079113358131))
 """Centre of mass at t = 1, from a Taylor series with 40 digits."""
@@ -72,7 +73,7 @@ class Errors(NamedTuple):
 
     def at(self, h: float) -> int:
         """Where a step size is."""
-        return int(np.argmin(np.abs(np.log(self.h / h))))
+        return place_of(h, self.h)
 
 
 @functools.cache
