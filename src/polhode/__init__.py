@@ -14,6 +14,7 @@ from polhode import problems as problems  # noqa: E402
 from polhode import forces as forces  # noqa: E402
 from polhode import integrators as integrators  # noqa: E402
 from polhode import joints as joints  # noqa: E402
+from polhode import rods as rods  # noqa: E402
 from polhode import spaces as spaces  # noqa: E402
 from polhode import studies as studies  # noqa: E402
 from polhode import systems as systems  # noqa: E402
@@ -29,6 +30,9 @@ from polhode.runs.store import load as load  # noqa: E402
 from polhode.simulate import SimulationError as SimulationError  # noqa: E402
 from polhode.simulate import simulate as simulate  # noqa: E402
 from polhode.solution import Solution as Solution  # noqa: E402
+from polhode.statics import EquilibriumError as EquilibriumError  # noqa: E402
+from polhode.statics import equilibrium as equilibrium  # noqa: E402
+from polhode.statics import modes as modes  # noqa: E402
 from polhode.systems.vector_field import VectorField as VectorField  # noqa: E402
 
 __version__ = "0.1.0"

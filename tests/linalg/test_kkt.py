@@ -11,6 +11,7 @@ import polhode as ph
 from polhode._scalar import cost, scalarise
 from polhode.linalg import Blocks, Places, kkt_solver
 from polhode.linalg.blocks import pattern
+from polhode.linalg.chain import ChainKKT, Layout, links
 from polhode.linalg.dense import DenseKKT, LapackKKT
 from polhode.linalg.elimination import EliminationKKT
 from polhode.linalg.plan import Plan
@@ -42,6 +43,44 @@ def test_elimination_agrees_with_numpy(name, padded):
     solver = elimination(system, padded)
     r, s = system.right_sides()
     check(quick(solution, solver, system, system.values(), r, s), system, r, s)
+
+
+def chained(system):
+    return ChainKKT(system.n, system.m, Layout(pattern(system.A), pattern(system.P), system.n, system.m))
+
+
+LINES = [
+    name
+    for name in STRUCTURES
+    if links(pattern(STRUCTURES[name].A), pattern(STRUCTURES[name].P), *STRUCTURES[name][3:])
+]
+
+
+def test_chains_are_recognised():
+    assert {"chain", "chain with springs", "loop", "free body"} <= set(LINES)
+    assert not {"springs", "star", "tree", "three bodies in one joint"} & set(LINES)
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_elimination_along_chains_agrees_with_numpy(name):
+    system = STRUCTURES[name]
+    r, s = system.right_sides()
+    check(quick(solution, chained(system), system, system.values(), r, s), system, r, s)
+
+
+def test_elimination_along_chains_has_derivatives_and_batches():
+    system = chain(4)
+    r, s = system.right_sides()
+    values, dense = system.values(), LapackKKT(system.n, system.m)
+    found, expected = (
+        quick(jax.grad(lambda values, r, s, way=way: jnp.sum(solution(way, system, values, r, s) ** 2)), values, r, s)
+        for way in (chained(system), dense)
+    )
+    largest = max(np.abs(y).max() for y in jax.tree.leaves(expected))
+    for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(x, y, rtol=0, atol=1e-12 * np.linalg.cond(system.dense()) * largest)
+    several = quick(jax.vmap(lambda r: solution(chained(system), system, values, r, s)), np.stack([r, -r]))
+    check(several[1], system, -r, s)
 
 
 def test_factors_serve_several_right_sides():
@@ -87,12 +126,15 @@ def test_choice_follows_structure_and_size():
     assert isinstance(kind(chain(1, rows=5, size=6)), DenseKKT)
     few, many = kind(chain(3, rows=5, size=6)), kind(chain(100, rows=5, size=6))
     assert isinstance(few, EliminationKKT)
-    assert isinstance(many, EliminationKKT)
+    assert isinstance(many, ChainKKT)
+    tree = connected(63, [((0,), 5)], [(k, 2 * k + c) for k in range(31) for c in (1, 2)], 6)
+    assert isinstance(kind(tree), EliminationKKT)
     net = connected(64, [((0,), 2)], [(k, k + 1) for k in range(63) if k % 8 < 7] + [(k, k + 8) for k in range(56)], 6)
     assert isinstance(kind(net), SparseKKT)
     # 100 bodies at once, then their joints by cyclic reduction.
-    assert len(many.plan.rounds) == 8
-    assert many.plan.batches == 8
+    rounds = elimination(chain(100, rows=5, size=6), True).plan
+    assert len(rounds.rounds) == 8
+    assert rounds.batches == 8
     assert kind(chain(100, rows=5, size=6)) == many
 
 

@@ -187,7 +187,7 @@ def test_names_are_found_or_suggested():
     model = mixed()
     assert model.body("second").mass == 1.0
     with pytest.raises(
-        ValueError, match=r"no body 'secnd'. Did you mean 'second'\? It has first, second, point, valve"
+        ValueError, match=r"no body 'secnd'. Did you mean `second`\? It has first, second, point, valve"
     ):
         model.body("secnd")
     system, (q, _) = model.assemble()

@@ -202,3 +202,19 @@ def _sorted(roots: Sequence[Node]) -> list[Node]:
                 stack.append((node, True))
                 stack.extend((o, False) for o in node.operands if isinstance(o, Node) and o.value is None)
     return order
+
+
+def leaves(roots: Sequence[Any]) -> set[int]:
+    """Identities of the values of all leaves behind some elements."""
+    found: set[int] = set()
+    seen: set[int] = set()
+    stack = [root for root in roots if isinstance(root, Node)]
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if node.primitive is None:
+            found.add(id(node.value))
+        stack.extend(o for o in node.operands if isinstance(o, Node))
+    return found

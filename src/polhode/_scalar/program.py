@@ -13,6 +13,7 @@ from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend import core
 
 from polhode._scalar.cost import ONE_FUNCTION, PLAIN, calls_out, cost, operations
+from polhode._scalar.graph import leaves
 from polhode._scalar.packing import join, split
 from polhode._scalar.replay import Replay
 
@@ -43,6 +44,16 @@ class Program:
         """The elements of what `fun` closes over and JAX traces, such as the leaves of a system."""
         return [x for c in self.closed.consts if _is_split(c) for x in split(c)]
 
+    def reads(self) -> list[bool]:
+        """Which elements of the arguments the results depend on once structural zeros are gone."""
+        slots = [_Slot(v.aval.dtype) for v in self.closed.jaxpr.invars for _ in range(math.prod(v.aval.shape))]
+        replay = Replay(None)
+        inputs = replay.restore(slots, [v.aval for v in self.closed.jaxpr.invars])
+        consts = [replay.unpack(c) for c in self.closed.consts]
+        outs = replay.evaluate(self.closed.jaxpr, consts, inputs)
+        reached = leaves([e for out in outs for e in out.flat])
+        return [id(slot) in reached for slot in slots]
+
     def __call__(self, flat: Sequence[Any], one: Any = None, constants: Sequence[Any] | None = None) -> list[jax.Array]:
         """From the flat list of all argument elements to that of all result elements.
 
@@ -61,6 +72,13 @@ class Program:
         ]
         outs = replay.evaluate(jaxpr, consts, inputs)
         return replay.flatten(outs, [v.aval for v in jaxpr.outvars])
+
+
+class _Slot:
+    """Stands for a scalar of which only the dtype matters."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
 
 
 def _is_split(constant: Any) -> bool:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, TypeVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.systems.vector_field import VectorField
+
+Tree = TypeVar("Tree", bound=Any)
 
 
 def combine(h: Array, weights: Sequence[float] | np.ndarray, values: Sequence[Vector]) -> Vector | None:
@@ -21,6 +25,14 @@ def combine(h: Array, weights: Sequence[float] | np.ndarray, values: Sequence[Ve
 def move_if(space: AbstractSpace, q: Point, theta: Vector | None) -> Point:
     """`space.move`, where None stands for the zero increment."""
     return q if theta is None else space.move(q, theta)
+
+
+def once(values: Tree) -> Tree:
+    """The values, computed once: on arrays XLA would copy what is behind them into the kernels of all that use them.
+
+    On scalars this is nothing; there the replay takes care of it.
+    """
+    return jax.tree.map(jax.lax.optimization_barrier, values)
 
 
 def hermite(space: AbstractSpace, q0: Point, theta: Vector, rate0: Vector, rate1: Vector, s: Array) -> Point:

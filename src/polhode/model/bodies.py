@@ -28,6 +28,7 @@ class Body:
     - `x`, `R`: initial position of the centre of mass (3,) and rotation (3, 3) from the body to the inertial frame.
     - `u`, `omega`: initial velocity, inertial, and angular velocity, body-fixed.
     - `formulation`: coordinates of this body if they differ from those of the model.
+    - `rod`: name of the rod that it is a node of.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Body:
     u: Float[Array, "3"]
     omega: Float[Array, "3"]
     formulation: str | None = None
+    rod: str | None = None
 
     def __repr__(self) -> str:
         return f"Body({self.name!r})"

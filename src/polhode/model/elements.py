@@ -69,6 +69,16 @@ class AbstractConstraintElement(eqx.Module):
     def residual(self, t: Array, poses: Poses) -> Float[Array, " k"]:
         """What must vanish, shape (k,); a length or a cosine, so that 1 is a large value in SI units."""
 
+    def gradients(self, t: Array, poses: Poses) -> tuple[Float[Array, "k 6"], ...]:
+        """Derivatives of the residual along (rotation, translation) of each node, body-fixed and inertial."""
+        still = jax.tree.map(jnp.zeros_like, poses)
+
+        def along(k: int, direction: Float[Array, "6"]) -> Array:
+            moved = Pose(direction[3:], poses[k].R @ hat(direction[:3]))
+            return jax.jvp(lambda p: self.residual(t, p), (poses,), ((*still[:k], moved, *still[k + 1 :]),))[1]
+
+        return tuple(jax.vmap(lambda e, k=k: along(k, e))(jnp.eye(6)).T for k in range(len(poses)))
+
     def sides(self, t: Array, poses: Poses) -> Float[Array, " s"]:
         """Cosines that are positive where the constraint is closed the right way round; none if there is one way."""
         del t, poses

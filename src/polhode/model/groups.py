@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from polhode._scalar.rows import each
 from polhode.linalg.blocks import Blocks, Places
 from polhode.model.elements import (
     AbstractConstraintElement,
@@ -133,17 +134,12 @@ class JointGroup(eqx.Module):
         """Derivatives of the residuals along (rotation, translation) of each node, for the slots with bodies."""
         moving = [k for k, slot in enumerate(self.slots) if slot.group is not None]
 
-        def gradient(element: AbstractConstraintElement, poses: Poses) -> tuple[Array, ...]:
-            residual = lambda p: self.residual(element, t, p)  # noqa: E731
+        def gradient(t: Array, element: AbstractConstraintElement, poses: Poses) -> tuple[Array, ...]:
+            whole = element.gradients(t, poses)
+            every = len(self.kept) == element.size
+            return tuple(whole[k] if every else whole[k][np.array(self.kept)] for k in moving)
 
-            def along(k: int, direction: Float[Array, "6"]) -> Array:
-                still = tuple(jax.tree.map(jnp.zeros_like, p) for p in poses)
-                moved = Pose(direction[3:], poses[k].R @ hat(direction[:3]))
-                return jax.jvp(residual, (poses,), ((*still[:k], moved, *still[k + 1 :]),))[1]
-
-            return tuple(jax.vmap(lambda e, k=k: along(k, e))(jnp.eye(6)).T for k in moving)
-
-        return jax.vmap(gradient)(self.elements, motion.at(self.slots))
+        return each(gradient, t, self.elements, motion.at(self.slots))
 
 
 class ForceGroup(eqx.Module):

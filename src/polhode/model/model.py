@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax.numpy as jnp
@@ -11,14 +12,17 @@ from polhode import checks
 from polhode.model import bodies as _bodies
 from polhode.model.assembly import Redundant, assemble
 from polhode.model.bodies import Body
-from polhode.model.elements import AbstractForce, AbstractJoint, AbstractPart
+from polhode.model.elements import AbstractForce, AbstractJoint, AbstractPart, Pose
 from polhode.model.formulations import FORMULATIONS
 from polhode.model.minimal import TreeSystem
 from polhode.model.multibody import MultibodySystem
+from polhode.rods import rod as rods
 from polhode.systems.base import Observable, State
 
 if TYPE_CHECKING:
     from polhode.problems.base import Problem
+    from polhode.rods.rod import Constrained, Rod
+    from polhode.rods.section import Section
 
 Part = TypeVar("Part", bound=AbstractPart)
 
@@ -49,6 +53,7 @@ class Model:
         self.gravity = checks.array("gravity", gravity, (3,), "acceleration in the inertial frame")
         self.ground = _bodies.ground()
         self.bodies: list[Body] = []
+        self._names = {"ground"}
         self.parts: list[tuple[str, AbstractPart]] = []
 
     def add_body(
@@ -142,6 +147,68 @@ class Model:
             )
         )
 
+    def add_rod(
+        self,
+        *,
+        points: Any,
+        section: Section | Sequence[Section],
+        rotations: Any = None,
+        normal: Any = None,
+        reference: Any = "straight",
+        lengths: Any = None,
+        constrained: Constrained = "none",
+        strain: str = "SE3",
+        clamped: str | Sequence[str] = (),
+        closed: bool = False,
+        velocity: Any = (0.0, 0.0, 0.0),
+        angular_velocity: Any = (0.0, 0.0, 0.0),
+        name: str | None = None,
+    ) -> Rod:
+        """Add a geometrically exact rod: nodes that are bodies, with the mass beside them, and elastic edges.
+
+        Joints, forces and loads take its nodes as they take any body.
+
+        **Arguments:**
+
+        - `points`: the n + 1 nodes at the start, in the inertial frame, shape (n + 1, 3).
+        - `section`: one for all edges, or one for each; see `polhode.rods`.
+        - `rotations`: of the nodes, third column along the rod, shape (n + 1, 3, 3); by default frames along the
+          points that turn about the rod as little as possible.
+        - `normal`: first axis of the section at the first node, for these frames.
+        - `reference`: the shape without stress: "straight", "as-placed" for that of the start, or strains
+          (K1, K2, K3, G1, G2, G3), shape (6,) or (n, 6).
+        - `lengths`: of the edges without stress, a number or (n,); by default the start has no extension.
+        - `constrained`: strains kept as they are without stress: "none", "kirchhoff" (no shear), "inextensible",
+          "both", or names out of `polhode.rods.STRAINS`.
+        - `strain`: "SE3" for edges that are helices (S³⋉R³), "SO3xR3" for straight edges with a section that turns.
+        - `clamped`: "first" and "last" nodes that don't move; they are no bodies then, but part of the ground.
+        - `closed`: whether an edge leads from the last point back to the first, which must not be repeated.
+        - `velocity`, `angular_velocity`: of the nodes, inertial and in their own frames, shape (3,) or (n + 1, 3).
+        - `name`: for messages, "rod-1", "rod-2", … by default.
+
+        **Raises** ValueError for values that make no sense, with the remedy.
+        """
+        return rods.build(
+            self,
+            name=self._name(name, "rod"),
+            points=points,
+            section=section,
+            rotations=rotations,
+            normal=normal,
+            reference=reference,
+            lengths=lengths,
+            constrained=constrained,
+            strain=strain,
+            clamped=clamped,
+            closed=closed,
+            velocity=velocity,
+            angular_velocity=angular_velocity,
+        )
+
+    def add_node(self, name: str, rod: str, mass: Any, inertia: Any, pose: Pose, u: Any, omega: Any) -> Body:
+        """Add a node of a rod, whose numbers `add_rod` has checked."""
+        return self._take(Body(self._name(name, "node"), "rigid", mass, inertia, pose.x, pose.R, u, omega, rod=rod))
+
     def add(self, part: Part) -> Part:
         """Add a joint from `polhode.joints` or a force from `polhode.forces`; returns it."""
         if not isinstance(part, AbstractPart):
@@ -233,16 +300,13 @@ class Model:
         return body
 
     def _name(self, given: str | None, kind: str) -> str:
-        used = [body.name for body in self.bodies] + [name for name, _ in self.parts] + ["ground"]
         if given is None:
-            number = 1
-            while f"{kind}-{number}" in used:
-                number += 1
-            return f"{kind}-{number}"
+            given = next(name for name in (f"{kind}-{n}" for n in itertools.count(1)) if name not in self._names)
         if not isinstance(given, str) or not given:
             raise ValueError(f"`name` must be a word, or None for a name by number, got {given!r}.")
-        if given in used:
+        if given in self._names:
             raise ValueError(f"The name {given!r} is taken in this model; names must be unique.")
+        self._names.add(given)
         return given
 
     def body(self, name: str) -> Body:

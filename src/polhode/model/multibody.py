@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -11,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from polhode._scalar.rows import each
 from polhode.linalg.blocks import Blocks, Matrix, Places, accumulate
 from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT
@@ -18,6 +20,7 @@ from polhode.model.bodies import Body
 from polhode.model.elements import Pose, Twist, Wrench
 from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Motion, Slot, members
 from polhode.model.observed import AbstractMultibody
+from polhode.model.reactions import reaction_of
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.spaces.powers import power
 from polhode.spaces.products import product
@@ -190,14 +193,33 @@ class MultibodySystem(AbstractMultibody):
                 found.extend(self._force_blocks(group, t, q, v, along_velocities=True))
         return tuple(found)
 
+    def geometric_stiffness(self, t: Array, q: Point, multipliers: Multipliers) -> Matrix:
+        """A constraint force acts like that of a potential, -λ·Φ; so its tangent is formed like those of springs."""
+        rest, motion = jnp.zeros(self.n), self.motion(q, jnp.zeros(self.n))
+        reactions = [reaction_of(group, multipliers) for group in self.joints]
+        found = [b for group in reactions for b in self._force_blocks(group, t, q, rest, along_velocities=False)]
+        for g, points, w in zip(self.bodies, q, self._collected(reactions, t, motion), strict=True):
+            found.extend(g.blocks(g.each(g.formulation.stiffness, points, g.velocities(rest), w)))
+        for g, points, rows in zip(self.bodies, q, self.internal, strict=True):
+            if rows is not None:
+                curved = jax.vmap(lambda p, k, f=g.formulation: _internal_curvature(f, p, k))
+                found.extend(g.blocks(curved(points, multipliers[rows.numbers])))
+        return tuple(found)
+
     # --- parts ------------------------------------------------------------------------------------------------------
 
     def _wrenches(self, t: Array, motion: Motion) -> tuple[Wrench, ...]:
         """Total load on the bodies of each group: gravity and all force elements."""
-        total = sum(group.count for group in self.bodies)
         mass = jnp.concatenate([g.weight for g in self.bodies])
-        torque, force = jnp.zeros((total, 3)), mass[:, None] * self.gravity
-        for group in self.forces:
+        return self._collected(self.forces, t, motion, mass[:, None] * self.gravity)
+
+    def _collected(
+        self, groups: Sequence[ForceGroup], t: Array, motion: Motion, force: Array | None = None
+    ) -> tuple[Wrench, ...]:
+        """Loads of elements on the bodies of each group, and forces on the bodies besides."""
+        total = sum(group.count for group in self.bodies)
+        torque, force = jnp.zeros((total, 3)), jnp.zeros((total, 3)) if force is None else force
+        for group in groups:
             for slot, wrench in zip(group.slots, group.wrenches(t, motion), strict=True):
                 if slot.group is not None:
                     torque = torque.at[slot.nodes.numbers].add(wrench.torque)
@@ -209,8 +231,10 @@ class MultibodySystem(AbstractMultibody):
         """Rows on twists as rows on velocities: times J."""
         formulation = self.bodies[slot.group or 0].formulation
         points = members(q, slot)
-        J = jax.vmap(formulation.jacobian)(points)
-        return rows if J is None else jnp.einsum("eki,ein->ekn", rows, J)
+        if formulation.jacobian(jax.tree.map(lambda a: a[0], points)) is None:
+            return rows
+        pulled = lambda form, p, R: R @ form.jacobian(p)  # noqa: E731
+        return each(pulled, formulation, points, rows)
 
     def _twists_are_velocities(self, group: ForceGroup) -> bool:
         """Whether twists do not depend on the configuration at fixed velocities."""
@@ -281,3 +305,10 @@ def _stack(*parts: Any) -> Any:
 def _internal_gradient(formulation: Any, point: Point) -> Float[Array, "internal n"]:
     zero = jnp.zeros(formulation.n)
     return jax.jacfwd(lambda theta: formulation.constraint(formulation.space.move(point, theta)))(zero)
+
+
+def _internal_curvature(formulation: Any, point: Point, multipliers: Float[Array, " internal"]) -> Float[Array, "n n"]:
+    """The derivative of the gradients of internal constraints times their multipliers."""
+    move = formulation.space.move
+    forces = lambda theta: _internal_gradient(formulation, move(point, theta)).T @ multipliers  # noqa: E731
+    return jax.jacfwd(forces)(jnp.zeros(formulation.n))

@@ -4,6 +4,7 @@ from polhode.problems.andrews import andrews as andrews
 from polhode.problems.base import Problem as Problem
 from polhode.problems.bennett import bennett as bennett
 from polhode.problems.body_chain import body_chain as body_chain
+from polhode.problems.flying_spaghetti import flying_spaghetti as flying_spaghetti
 from polhode.problems.free_rigid_body import free_rigid_body as free_rigid_body
 from polhode.problems.heavy_top import heavy_top as heavy_top
 from polhode.problems.heavy_top_constrained import heavy_top_constrained as heavy_top_constrained
@@ -22,5 +23,6 @@ from polhode.problems.registry import get as get
 from polhode.problems.registry import names as names
 from polhode.problems.registry import register as register
 from polhode.problems.rigid_rotation import free_rigid_body_solution as free_rigid_body_solution
+from polhode.problems.roll_up import roll_up as roll_up
 from polhode.problems.rotor import rotor as rotor
 from polhode.problems.slider_crank import slider_crank as slider_crank

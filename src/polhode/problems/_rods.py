@@ -1,0 +1,70 @@
+"""What problems with rods have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from polhode.model.bodies import Body
+from polhode.problems._assembled import Assembled
+from polhode.problems.base import Observable
+from polhode.rods.rod import Rod
+from polhode.systems.base import State
+from polhode.viewing import scene
+
+
+class Tent(eqx.Module):
+    """g(t) times a direction: g rises from 0 to `peak` at `middle` and falls to 0 at 2 `middle`.
+
+    **Arguments:**
+
+    - `direction`: shape (3,).
+    - `peak`, `middle`: of g.
+    """
+
+    direction: Float[Array, "3"]
+    peak: Array
+    middle: Array
+
+    def __call__(self, t: Array) -> Float[Array, "3"]:
+        return jnp.maximum(self.peak * (1 - jnp.abs(t - self.middle) / self.middle), 0.0) * self.direction
+
+
+def rod_outputs(system: Assembled, rod: Rod) -> dict[str, Observable]:
+    """Positions of both ends, of all nodes, strains, and the energies."""
+    points = rod.points(system)
+    last = len(rod.nodes) - 1
+
+    def end(row: int) -> Observable:
+        return lambda t, state: points(t, state)[row]
+
+    return {
+        "tip": end(last),
+        "head": end(0),
+        "nodes": points,
+        "strains": rod.strains(system),
+        "kinetic_energy": lambda t, state: system.kinetic_energy(t, *state),
+        "potential_energy": lambda t, state: system.potential_energy(t, state[0]),
+    }
+
+
+def rod_scene(outputs: Mapping[str, Observable], trail: str = "tip") -> tuple[scene.Line | scene.Trail, ...]:
+    """A line through the nodes, and where its end went."""
+    return scene.Line("rod", outputs["nodes"]), scene.Trail(trail)
+
+
+def linear_momentum(system: Assembled, bodies: Sequence[Body]) -> Observable:
+    """Σ m u of all bodies of a model, shape (3,), inertial frame."""
+    known = {body.name: jnp.asarray(body.mass) for body in bodies}
+    masses = jnp.stack([known[name] for name in system.names])
+
+    def momentum(t: Array, state: State) -> Float[Array, "3"]:
+        del t
+        twists = system.motion(*state).twists
+        assert twists is not None
+        return masses @ twists.u[:-1]
+
+    return momentum

@@ -1,0 +1,8 @@
+"""Rods: geometrically exact beams as parts of multibody models."""
+
+from polhode.rods.rod import Rod as Rod
+from polhode.rods.section import STRAINS as STRAINS
+from polhode.rods.section import Section as Section
+from polhode.rods.section import circular as circular
+from polhode.rods.section import rectangle as rectangle
+from polhode.rods.section import tube as tube

@@ -1,0 +1,342 @@
+"""A rod of a model: nodes that are bodies, edges that are elements."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode import checks
+from polhode.model.bodies import Body
+from polhode.model.elements import Pose, Poses, Twist, Twists
+from polhode.rods.edge import Edge, EdgeConstraint, EdgeShape
+from polhode.rods.section import STRAINS, Section
+from polhode.rods.shape import Frames, Points, check_lengths, frames_along, given_frames, points_of
+from polhode.rods.strain import MEASURES, AbstractStrain
+from polhode.systems.base import Observable, State
+from polhode.systems.mechanical import Multipliers
+
+if TYPE_CHECKING:
+    from polhode.model.model import Model
+    from polhode.model.observed import AbstractMultibody
+
+Constrained = Literal["none", "kirchhoff", "inextensible", "both"] | Sequence[str]
+CONSTRAINED: dict[str, tuple[int, ...]] = {"none": (), "kirchhoff": (3, 4), "inextensible": (5,), "both": (3, 4, 5)}
+ENDS = ("first", "last")
+STRAIGHT = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+"""w⁰ of a straight rod that isn't twisted."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Rod:
+    """A rod of a model, as `Model.add_rod` returns it.
+
+    - `name`: of the rod; its nodes are "name-node-0", …, its edges "name-edge-1", …
+    - `nodes`: the bodies of the nodes, for joints, forces and outputs; `model.ground` where the rod is clamped. A
+      closed rod does not repeat its first node.
+    - `places`: poses of the nodes at the start, stacked.
+    - `edges`: the elements between them, N of them.
+    - `lengths`: of the edges without stress, shape (N,).
+    - `sections`: of the edges.
+    - `constrained`: numbers of the strains that are constrained away.
+    """
+
+    name: str
+    nodes: tuple[Body, ...]
+    places: Pose
+    edges: tuple[Edge, ...]
+    lengths: Float[Array, " N"]
+    sections: tuple[Section, ...]
+    constrained: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return f"Rod({self.name!r}, {len(self.edges)} edges)"
+
+    @property
+    def first(self) -> Body:
+        """The body of the first node."""
+        return self.nodes[0]
+
+    @property
+    def last(self) -> Body:
+        """The body of the last node."""
+        return self.nodes[-1]
+
+    @property
+    def closed(self) -> bool:
+        """Whether the last edge leads back to the first node."""
+        return len(self.nodes) == len(self.edges)
+
+    @property
+    def arc_lengths(self) -> Float[Array, " nodes"]:
+        """Places of the nodes along the rod without stress, from 0."""
+        return jnp.concatenate((jnp.zeros(1), jnp.cumsum(self.lengths)))[: len(self.nodes)]
+
+    @property
+    def node_lengths(self) -> Float[Array, " nodes"]:
+        """The part of the rod that belongs to each node: half of the edges beside it."""
+        return lumped(self.lengths, self.closed)
+
+    # --- what a run shows -------------------------------------------------------------------------------------------
+
+    def poses(self, system: AbstractMultibody) -> Callable[[Array, State], Pose]:
+        """Positions (nodes, 3) and rotations (nodes, 3, 3), third column along the rod, as a function of (t, state)."""
+        rows, clamped, clamps = self._rows(system)
+
+        def poses(t: Array, state: State) -> Pose:
+            del t
+            found = system.motion(state[0]).poses
+            picked = Pose(found.x[rows], found.R[rows])
+            if not clamped.size:
+                return picked
+            return Pose(picked.x.at[clamped].set(clamps.x), picked.R.at[clamped].set(clamps.R))
+
+        return poses
+
+    def points(self, system: AbstractMultibody) -> Observable:
+        """Positions of the nodes (nodes, 3) as a function of (t, state); a closed rod returns to its first node."""
+        poses = self.poses(system)
+
+        def points(t: Array, state: State) -> Points:
+            x = poses(t, state).x
+            return jnp.concatenate((x, x[:1])) if self.closed else x
+
+        return points
+
+    def strains(self, system: AbstractMultibody) -> Observable:
+        """w = (K, Γ) of the edges, shape (N, 6), as a function of (t, state)."""
+        poses, shapes = self.poses(system), _stacked([edge.shape.rest for edge in self.edges])
+        del shapes
+        strain, ends = self._strain, self._ends()
+
+        def strains(t: Array, state: State) -> Float[Array, "N 6"]:
+            pairs = jax.tree.map(lambda a: (a[ends[0]], a[ends[1]]), poses(t, state))
+            both = tuple(Pose(pairs.x[k], pairs.R[k]) for k in range(2))
+            d = jax.vmap(lambda p: strain.increment(p).vector)(both)
+            return d / self.lengths[:, None]
+
+        return strains
+
+    def section_forces(self, system: AbstractMultibody) -> Callable[[Array, State, Multipliers], Float[Array, "N 6"]]:
+        """Moments and forces (M₁, M₂, M₃, N₁, N₂, N₃) in the edges as a function of (t, state, multipliers).
+
+        In axes of the section, what the part of the rod after it exerts on the part before it; elastic and damping
+        parts, and the multipliers for strains that are constrained away. For frames of a run, use `jax.vmap`.
+        """
+        rows, clamped, clamps = self._rows(system)
+        ends, strain = self._ends(), self._strain
+        rest, C = (_stacked(x) for x in ([e.shape.rest for e in self.edges], [e.stiffness for e in self.edges]))
+        D = _stacked([jnp.zeros((6, 6)) if e.damping is None else e.damping for e in self.edges])
+        first = {label: row for row, label in reversed(list(enumerate(system.labels)))}
+        k = len(self.constrained)
+        held = np.array([first[f"{e.name}-constraint"] for e in self.edges] if k else [], dtype=int)
+
+        def one(poses: Poses, twists: Twists, rest: Array, length: Array, C: Array, D: Array) -> Array:
+            d = strain.increment(poses)
+            return (C @ (d.vector - rest) + D @ strain.rate(poses, twists, d)) / length
+
+        def forces(t: Array, state: State, multipliers: Multipliers) -> Float[Array, "N 6"]:
+            del t
+            motion = system.motion(*state)
+            assert motion.twists is not None
+            poses = Pose(motion.poses.x[rows], motion.poses.R[rows])
+            twists = Twist(motion.twists.omega[rows], motion.twists.u[rows])
+            if clamped.size:
+                poses = Pose(poses.x.at[clamped].set(clamps.x), poses.R.at[clamped].set(clamps.R))
+            at = lambda tree, e: jax.tree.map(lambda a: a[e], tree)  # noqa: E731
+            both, moving = tuple(at(poses, e) for e in ends), tuple(at(twists, e) for e in ends)
+            found = jax.vmap(one)(both, moving, rest, self.lengths, C, D)
+            if not k:
+                return found
+            return found.at[:, np.array(self.constrained)].set(multipliers[held[:, None] + np.arange(k)])
+
+        return forces
+
+    @property
+    def _strain(self) -> AbstractStrain:
+        return self.edges[0].shape.strain
+
+    def _ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of the nodes before and after each edge."""
+        before = np.arange(len(self.edges))
+        return before, (before + 1) % len(self.nodes)
+
+    def _rows(self, system: AbstractMultibody) -> tuple[np.ndarray, np.ndarray, Pose]:
+        """Rows of the nodes in the motion of a system; which nodes are clamped, and where."""
+        known = {name: row for row, name in enumerate(system.names)}
+        rows = np.array([known.get(body.name, len(known)) for body in self.nodes])
+        clamped = np.flatnonzero([body.kind == "ground" for body in self.nodes])
+        return rows, clamped, Pose(self.places.x[clamped], self.places.R[clamped])
+
+
+def build(
+    model: Model,
+    *,
+    name: str,
+    points: Any,
+    section: Section | Sequence[Section],
+    rotations: Any,
+    normal: Any,
+    reference: Any,
+    lengths: Any,
+    constrained: Constrained,
+    strain: str,
+    clamped: str | Sequence[str],
+    closed: bool,
+    velocity: Any,
+    angular_velocity: Any,
+) -> Rod:
+    """Adds nodes and edges to a model; see `Model.add_rod`."""
+    x = points_of(points)
+    count = len(x)
+    N = count if closed else count - 1
+    if closed and count < 3:
+        raise ValueError(f"A closed rod needs at least 3 nodes, got {count}.")
+    R = frames_along(x, normal, closed) if rotations is None else given_frames(rotations, count)
+    measure = MEASURES[checks.choice("strain", strain, MEASURES)]()
+    ends = _clamped(clamped, closed)
+    which = _constrained(constrained)
+    start = _increments(measure, x, R, closed)
+    ds, rest = _rest(reference, lengths, start, N)
+    sections = _sections(section, N)
+    masses, inertias = _lumps(sections, ds, closed)
+    v = _nodal("velocity", velocity, count, "of the nodes, inertial frame")
+    omega = _nodal("angular_velocity", angular_velocity, count, "of the nodes, in their own frames")
+
+    nodes: list[Body] = []
+    for i in range(count):
+        if (i == 0 and "first" in ends) or (i == count - 1 and "last" in ends):
+            nodes.append(model.ground)
+        else:
+            nodes.append(
+                model.add_node(f"{name}-node-{i}", name, masses[i], inertias[i], Pose(x[i], R[i]), v[i], omega[i])
+            )
+    if all(body.kind == "ground" for body in nodes):
+        raise ValueError("A rod of one edge that is clamped at both ends can't move; use more edges or clamp one end.")
+    free = np.ones(6)
+    free[list(which)] = 0.0
+    edges = []
+    for e in range(N):
+        both = nodes[e], nodes[(e + 1) % count]
+        frames = tuple(
+            Pose(x[i], R[i]) if body.kind == "ground" else None
+            for i, body in zip((e, (e + 1) % count), both, strict=True)
+        )
+        shape = EdgeShape(measure, (frames[0], frames[1]), rest[e], ds[e])
+        damping = sections[e].damping
+        edge = Edge(
+            *both,
+            shape,
+            _masked(sections[e].stiffness, free),
+            None if damping is None else _masked(damping, free),
+            f"{name}-edge-{e + 1}",
+        )
+        model.add(edge)
+        if which:
+            model.add(EdgeConstraint(*both, shape, which, f"{edge.name}-constraint"))
+        edges.append(edge)
+    places = Pose(jnp.asarray(x), jnp.asarray(R))
+    return Rod(name, tuple(nodes), places, tuple(edges), jnp.asarray(ds), sections, which)
+
+
+def lumped(lengths: Array, closed: bool) -> Array:
+    """Half of the edges beside each node."""
+    if closed:
+        return 0.5 * (jnp.asarray(lengths) + jnp.roll(jnp.asarray(lengths), 1))
+    zero = jnp.zeros(1)
+    return 0.5 * (jnp.concatenate((zero, lengths)) + jnp.concatenate((lengths, zero)))
+
+
+def _clamped(value: str | Sequence[str], closed: bool) -> tuple[str, ...]:
+    ends = (value,) if isinstance(value, str) else tuple(value)
+    for end in ends:
+        checks.choice("clamped", end, ENDS)
+    if closed and "last" in ends:
+        raise ValueError("A closed rod has no last node; clamp the first one, or hold another by `joints.Fixed`.")
+    return ends
+
+
+def _constrained(value: Constrained) -> tuple[int, ...]:
+    if isinstance(value, str):
+        return CONSTRAINED[checks.choice("constrained", value, CONSTRAINED)]
+    names = [checks.choice("constrained", name, STRAINS) for name in value]
+    if len(set(names)) == len(STRAINS):
+        raise ValueError(
+            "With all six strains in `constrained` the rod is a rigid body. Use `add_body`, or leave a strain free."
+        )
+    return tuple(sorted({STRAINS.index(name) for name in names}))
+
+
+def _increments(strain: AbstractStrain, x: Points, R: Frames, closed: bool) -> Float[Array, "N 6"]:
+    """d of the edges at the start."""
+    first = Pose(x, R) if closed else Pose(x[:-1], R[:-1])
+    second = Pose(jnp.roll(x, -1, axis=0), jnp.roll(R, -1, axis=0)) if closed else Pose(x[1:], R[1:])
+    return jax.vmap(lambda p: strain.increment(p).vector)((first, second))
+
+
+def _rest(reference: Any, lengths: Any, start: Float[Array, "N 6"], N: int) -> tuple[Any, Any]:
+    """Δs and d⁰ of the edges, as NumPy arrays where nothing is traced."""
+    ds = jnp.linalg.norm(start[:, 3:], axis=1)
+    if lengths is not None:
+        given = jnp.broadcast_to(jnp.asarray(lengths, dtype=float), (N,)) if np.ndim(lengths) == 0 else lengths
+        ds = checks.positive("lengths", given, (N,), "of the edges without stress")
+    if isinstance(reference, str):
+        if checks.choice("reference", reference, ("straight", "as-placed")) == "straight":
+            w0 = jnp.broadcast_to(jnp.asarray(STRAIGHT), (N, 6))
+        else:
+            w0 = start / ds[:, None]
+    else:
+        shape = (6,) if np.ndim(reference) == 1 else (N, 6)
+        given = checks.array("reference", reference, shape, "strains without stress (K1, K2, K3, G1, G2, G3)")
+        w0 = jnp.broadcast_to(given, (N, 6))
+        if lengths is None:
+            ds = ds / jnp.linalg.norm(w0[:, 3:], axis=1)
+    if checks.is_concrete(ds, w0):
+        ds, w0 = np.asarray(ds), np.asarray(w0)
+        check_lengths(ds)
+        return ds, ds[:, None] * w0
+    return ds, ds[:, None] * w0
+
+
+def _sections(section: Section | Sequence[Section], N: int) -> tuple[Section, ...]:
+    given = (section,) * N if isinstance(section, Section) else tuple(section)
+    if len(given) != N or not all(isinstance(s, Section) for s in given):
+        raise ValueError(
+            f"`section` must be one `rods.Section` or one for each of the {N} edges, as `rods.circular`, `rods.tube` "
+            f"and `rods.rectangle` make them, got {section!r}."
+        )
+    return given
+
+
+def _lumps(sections: Sequence[Section], ds: Any, closed: bool) -> tuple[Any, Any]:
+    """Masses and inertias of the nodes: half of the edges beside them (trapezoidal rule)."""
+    mass = jnp.stack([jnp.asarray(s.mass) for s in sections]) * ds
+    inertia = jnp.stack([s.inertia for s in sections]) * jnp.asarray(ds)[:, None, None]
+    found = _halves(mass, closed), _halves(inertia, closed)
+    return jax.tree.map(np.asarray, found) if checks.is_concrete(found) else found
+
+
+def _halves(values: Array, closed: bool) -> Array:
+    if closed:
+        return 0.5 * (values + jnp.roll(values, 1, axis=0))
+    zero = jnp.zeros_like(values[:1])
+    return 0.5 * (jnp.concatenate((zero, values)) + jnp.concatenate((values, zero)))
+
+
+def _nodal(name: str, value: Any, count: int, meaning: str) -> Any:
+    shape = (3,) if np.ndim(value) == 1 else (count, 3)
+    given = jnp.broadcast_to(checks.array(name, value, shape, meaning), (count, 3))
+    return np.asarray(given) if checks.is_concrete(given) else given
+
+
+def _masked(matrix: Array, free: np.ndarray) -> Array:
+    return matrix * (free[:, None] * free)
+
+
+def _stacked(values: Sequence[Any]) -> Array:
+    return jnp.stack([jnp.asarray(value) for value in values])
