@@ -120,6 +120,14 @@ class AbstractMechanical(AbstractSystem):
         """Bᵀλ, shape (n,); it acts with a minus sign."""
         return apply_transposed(self.jacobian(t, q), multipliers, self.n)
 
+    def geometric_stiffness(self, t: Array, q: Point, multipliers: Multipliers) -> Matrix:
+        """The derivative of Bᵀλ along θ in move(q, θ) at fixed λ, n×dim of the algebra."""
+        if self.m == 0:
+            return ()
+        space = self.configuration
+        zero = jnp.zeros(space.dim)
+        return dense_block(jax.jacfwd(lambda theta: self.constraint_force(t, space.move(q, theta), multipliers))(zero))
+
     def accelerations(self, t: Array, q: Point, v: Vector) -> tuple[Vector, Multipliers]:
         """v̇ and λ that keep the constraint on the level of accelerations.
 

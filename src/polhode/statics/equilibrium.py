@@ -1,0 +1,311 @@
+"""Static equilibria, and their path as loads grow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+from scipy import sparse
+
+from polhode import checks
+from polhode._ambient import inside_transformation
+from polhode.linalg.kkt import AbstractKKT
+from polhode.linalg.sparse import broke_down
+from polhode.model.consistency import to_sparse
+from polhode.observing import Observer
+from polhode.problems.base import Observable, Problem
+from polhode.solution import Frames
+from polhode.spaces.base import Point
+from polhode.spaces.checks import check_point
+from polhode.statics import _explaining
+from polhode.statics._balance import Balance, Load, Tangent, at_start, solver_of
+from polhode.statics._newton import Limits, Reached, advance, corrected, nowhere, stopped
+from polhode.systems.base import State
+from polhode.systems.mechanical import AbstractMechanical, Multipliers
+
+
+class Equilibrium(eqx.Module):
+    """An equilibrium and the way there; arrays of the way have a leading axis for the load steps.
+
+    - `t`: the time that loads and constraints were taken at. - `state`: (q, v) with v = 0.
+    - `multipliers`: λ, shape (m,). - `residual`: the largest of |f - Bᵀλ|; `gap`: the largest of |Φ|.
+    - `path`: a `Frames` with times, states, outputs, residuals and multipliers at the end of each load step.
+    - `loads`: the share of the loads at the end of each step; 1 throughout for given times.
+    - `iterations`: of Newton's method in each step, those of halved steps included.
+    - `corrections`: |θ|∞ of each iteration of the last attempt, shape (steps, max_iterations), NaN after the last.
+    - `converged`: whether the last load was reached; where it is False inside JAX transformations, numbers are NaN.
+    """
+
+    t: Array
+    state: State
+    multipliers: Multipliers
+    residual: Float[Array, ""]
+    gap: Float[Array, ""]
+    path: Frames
+    loads: Float[Array, " steps"]
+    iterations: Int[Array, " steps"]
+    corrections: Float[Array, "steps max_iterations"]
+    converged: Array
+
+
+class EquilibriumError(RuntimeError):
+    """No equilibrium was found, or one that is not isolated.
+
+    - `equilibrium`: the last one that was found, with the path to it; at the start if there is none.
+    - `reason`: what happened, without where to find the rest.
+    """
+
+    def __init__(self, reason: str, equilibrium: Equilibrium) -> None:
+        super().__init__(f"{reason} Everything up to there is in `error.equilibrium`.")
+        self.reason = reason
+        self.equilibrium = equilibrium
+
+
+class _Task(NamedTuple):
+    """What is to be solved, checked: `legs` holds the loads of all steps, the start's first."""
+
+    system: AbstractMechanical
+    observer: Observer
+    q: Point
+    legs: Load
+    limits: Limits
+
+
+def equilibrium(
+    problem: Problem | AbstractMechanical,
+    state0: State = None,
+    *,
+    t: float | None = None,
+    steps: int = 1,
+    times: Any = None,
+    rtol: float = 1e-10,
+    atol: float = 1e-12,
+    max_iterations: int = 25,
+) -> Equilibrium:
+    r"""A configuration in which $f(t, q, 0) = B^T\lambda$ and $\Phi(t, q) = 0$, by Newton's method from `state0`.
+
+    Full Newton on the configuration space with the exact tangent: convergence is quadratic, in all coordinates.
+    Where a load step fails to converge it is halved, up to ten times. Stable and unstable equilibria are found alike
+    (`polhode.modes` tells them apart). Works inside `jax.jit`, `jax.grad`, `jax.jacfwd` and `jax.vmap`; first
+    derivatives are those of the solution, by the implicit function theorem.
+
+    **Arguments:**
+
+    - `problem`: a `Problem`, or a bare mechanical system with `state0`.
+    - `state0`: (q, v) to start from; v is not used.
+    - `t`: the time that loads and constraints are taken at, by default the problem's first or 0.
+    - `steps`: number of equal load steps. What is unbalanced at the start is held by fixed generalised forces, and
+      these are taken away in `steps` parts; they are fixed in the coordinates' own frame, which for body-fixed
+      velocities turns with the bodies.
+    - `times`: find the equilibria at these times one after the other instead, for loads and constraints that are
+      functions of time. At the first of them the imbalance of the start is taken away in one step.
+    - `rtol`, `atol`: Newton's method ends with a correction of at most rtol times the largest coordinate plus atol, or
+      when only round-off is left.
+    - `max_iterations`: in one attempt at a step.
+
+    **Raises** ValueError for bad input; `EquilibriumError`, with all equilibria found, where Newton's method doesn't
+    converge or where the equilibrium leaves a motion without resistance.
+    """
+    task = _prepare(problem, state0, t, steps, times, Limits(rtol, atol, max_iterations))
+    solver = solver_of(task.system, task.legs.t[0], task.q)
+    balance, multipliers = _start(task.system, solver, task.legs.t[0], task.q)
+    if inside_transformation():
+        return _traced(task, solver, balance, multipliers)
+    found: list[Reached] = []
+    q, reason, reached = task.q, "", None
+    for k in range(len(task.legs.t) - 1):
+        legs = _leg(task.legs, k)
+        try:
+            reached = _advance(balance, solver, task.limits, q, multipliers, legs)
+        except Exception as error:
+            if not broke_down(error):
+                raise
+            reached = nowhere(balance, task.limits, q, multipliers, legs[0])
+        q, multipliers = reached.q, reached.multipliers
+        if not reached.done >= 1:
+            reason = _failure(task, balance, reached, k)
+            found += [reached] if not found or reached.done > 0 else []
+            break
+        found.append(reached)
+    result = _collected(task, balance, found, not reason)
+    if not reason and reached is not None:
+        reason = _loose(task.system, reached.tangent, q)
+        reason = f"The equilibrium is not isolated: {reason}" if reason else ""
+    if reason:
+        raise EquilibriumError(reason, result)
+    return result
+
+
+def _prepare(problem: Any, state0: State, t: Any, steps: Any, times: Any, limits: Limits) -> _Task:
+    known = problem if isinstance(problem, Problem) else None
+    system, outputs = mechanical(problem)
+    if state0 is None and known is None:
+        raise ValueError("A bare system needs `state0`, the pair (q, v) to start from; a Problem brings its own.")
+    state = known.state0 if state0 is None and known is not None else state0
+    q = check_point(system.state_space, state, "state0")[0]
+    if times is not None and (t is not None or steps != 1):
+        raise ValueError("`times` takes the place of `t` and `steps`; give either.")
+    if not isinstance(limits.max_iterations, int) or limits.max_iterations < 1:
+        raise ValueError(f"`max_iterations` must be an integer of at least 1, got {limits.max_iterations!r}.")
+    if not (limits.rtol >= 0 and limits.atol >= 0 and limits.rtol + limits.atol > 0):
+        raise ValueError(
+            f"`rtol` and `atol` must not be negative nor both zero, got {limits.rtol!r} and {limits.atol!r}."
+        )
+    if system.configuration.dim != system.n:
+        raise ValueError(
+            f"The configuration has {system.configuration.dim} directions and {system.n} velocities; equilibria are "
+            "sought where there is one velocity for each direction. Use a group as configuration space."
+        )
+    if times is None:
+        steps = checks.count("steps", steps, "load steps")
+        first = checks.array("t", known.t_span[0] if t is None and known else t or 0.0, (), "time of the loads")
+        legs = Load(jnp.full(steps + 1, first), jnp.arange(steps, -1, -1) / steps)
+    else:
+        wanted = checks.array("times", times, np.shape(times), "times of the loads")
+        if wanted.ndim != 1 or wanted.shape[0] == 0:
+            raise ValueError(f"`times` must be a list of at least one time, got shape {wanted.shape}.")
+        legs = Load(jnp.concatenate((wanted[:1], wanted)), jnp.zeros(wanted.shape[0] + 1).at[0].set(1.0))
+    return _Task(system, Observer(system, outputs, {}), q, legs, limits)
+
+
+def mechanical(problem: Any) -> tuple[AbstractMechanical, dict[str, Observable]]:
+    """The mechanical system behind what a user hands in, and its outputs. Raises ValueError."""
+    system = problem.system if isinstance(problem, Problem) else problem
+    if isinstance(problem, str):
+        raise ValueError(f"`problem` must be a Problem or a system; for a name use problems.get({problem!r}).")
+    if not isinstance(system, AbstractMechanical):
+        raise ValueError(
+            f"Equilibria and modes need a mechanical system, got {type(system).__name__}. `Model.assemble` makes one, "
+            "and so does polhode.systems.mechanical.Mechanical."
+        )
+    return system, dict(problem.outputs) if isinstance(problem, Problem) else system.outputs()
+
+
+@eqx.filter_jit
+def _start(system: AbstractMechanical, solver: AbstractKKT, t: Array, q: Point) -> tuple[Balance, Multipliers]:
+    return at_start(system, solver, t, q)
+
+
+@eqx.filter_jit
+def _advance(*arguments: Any) -> Reached:
+    return advance(*arguments)
+
+
+@eqx.filter_jit
+def _residual(balance: Balance, load: Load, q: Point, multipliers: Multipliers) -> Any:
+    return balance.residual(load, q, multipliers)
+
+
+@eqx.filter_jit
+def _tangent(balance: Balance, load: Load, q: Point, multipliers: Multipliers) -> Any:
+    return balance.tangent(load, q, multipliers)
+
+
+def _leg(legs: Load, k: int) -> tuple[Load, Load]:
+    return Load(legs.t[k], legs.held[k]), Load(legs.t[k + 1], legs.held[k + 1])
+
+
+def _traced(task: _Task, solver: AbstractKKT, balance: Balance, multipliers: Multipliers) -> Equilibrium:
+    """All steps as one traced expression; where a step fails, it and all that follow are NaN."""
+    still, limits = stopped(balance), task.limits
+    legs = stopped(task.legs)
+    pairs = tuple(jax.tree.map(lambda a: a[:-1], legs)), tuple(jax.tree.map(lambda a: a[1:], legs))
+
+    def step(carry: Any, leg: Any) -> tuple[Any, Reached]:
+        q, k = carry
+        reached = advance(still, solver, limits, q, k, (Load(*leg[0]), Load(*leg[1])))
+        hold = jnp.where(reached.done >= 1, 0.0, jnp.nan)
+        reached = reached._replace(
+            q=jax.tree.map(lambda a: a + hold, reached.q), multipliers=reached.multipliers + hold
+        )
+        return (reached.q, reached.multipliers), reached
+
+    start = jax.lax.stop_gradient((task.q, multipliers))
+    found = jax.lax.scan(step, start, pairs)[1]
+    ends = Load(task.legs.t[1:], task.legs.held[1:])
+    # One after the other: sparse solvers don't take batches.
+    q, multipliers = jax.lax.map(lambda x: corrected(balance, solver, *x), (ends, found.q, found.multipliers))
+    found = found._replace(q=q, multipliers=multipliers)
+    states = (q, jnp.zeros((len(task.legs.t) - 1, task.system.n)))
+    outputs, _, _ = jax.vmap(task.observer)(ends.t, states)
+    return _result(task, balance, found, ends, outputs, jnp.all(found.done >= 1))
+
+
+def _collected(task: _Task, balance: Balance, found: Sequence[Reached], converged: bool) -> Equilibrium:
+    """What was found, stacked."""
+    stacked = jax.tree.map(lambda *x: jnp.stack(x), *found)
+    ends, starts = (jax.tree.map(lambda a, s=s: a[s][: len(found)], task.legs) for s in (slice(1, None), slice(-1)))
+    ends = jax.tree.map(lambda a, b: jnp.where(stacked.done < 1, a + stacked.done * (b - a), b), starts, ends)
+    states = (stacked.q, jnp.zeros((len(found), task.system.n)))
+    frames = task.observer.frames(np.asarray(ends.t), jax.tree.map(np.asarray, states), None, 1)
+    return _result(task, balance, stacked, ends, frames.outputs, jnp.asarray(converged))
+
+
+def _result(
+    task: _Task, balance: Balance, found: Reached, ends: Load, outputs: dict[str, Array], converged: Array
+) -> Equilibrium:
+    rest = [_residual(balance, *_row((ends, found.q, found.multipliers), k)) for k in range(len(ends.t))]
+    r, gap = (jnp.stack(x) for x in zip(*rest, strict=True))
+    residuals = {"balance": _rows(r), "position": _rows(gap)}
+    states = (found.q, jnp.zeros_like(r))
+    q, multipliers = jax.tree.map(lambda a: a[-1], (found.q, found.multipliers))
+    return Equilibrium(
+        t=ends.t[-1],
+        state=(q, jnp.zeros(task.system.n)),
+        multipliers=multipliers,
+        residual=residuals["balance"][-1],
+        gap=residuals["position"][-1],
+        path=Frames(ends.t, states, outputs, {}, residuals, found.multipliers),
+        loads=1 - ends.held,
+        iterations=found.iterations,
+        corrections=found.corrections,
+        converged=converged,
+    )
+
+
+def _row(tree: Any, k: int) -> Any:
+    return jax.tree.map(lambda a: a[k], tree)
+
+
+def _rows(values: Float[Array, "steps k"]) -> Float[Array, " steps"]:
+    return jnp.max(jnp.abs(values), axis=1, initial=0.0)
+
+
+def _failure(task: _Task, balance: Balance, reached: Reached, k: int) -> str:
+    """Why a step could not be made, and what to do."""
+    start, end = _leg(task.legs, k)
+    load = Load(*(a + reached.done * (b - a) for a, b in zip(start, end, strict=True)))
+    held = float(start.held) != float(end.held)
+    where = f"{100 * (1 - float(load.held)):.4g} % of the load" if held else f"t = {float(load.t):.6g}"
+    count = len(task.legs.t) - 1
+    said = f"Newton's method found no equilibrium beyond {where} (step {k + 1} of {count}, halved ten times)"
+    loose = _loose(task.system, _tangent(balance, load, reached.q, reached.multipliers), reached.q)
+    if loose:
+        return f"{said}: there {loose}"
+    r, gap = _residual(balance, end, reached.q, reached.multipliers)
+    remedy = (
+        "Give more `steps`" if held else "Give more `times`"
+    ) + ", start from a state closer to the equilibrium, or check whether the loads have one at all."
+    rest = _explaining.unbalanced(task.system, np.asarray(r), np.asarray(gap))
+    return f"{said}. At the end of the step there remain {rest}. {remedy}"
+
+
+def _loose(system: AbstractMechanical, tangent: Tangent, q: Point) -> str:
+    """The motion that nothing resists at a place, and what to do; empty if everything is held."""
+    K, B, along = tangent
+    n, m = system.n, system.m
+    A = to_sparse(K, (n, n))
+    if m:
+        A = sparse.block_array([[A, to_sparse(B, (m, n)).T], [to_sparse(along, (m, n)), None]])
+    theta = _explaining.unresisted(A, n)
+    if theta is None:
+        return ""
+    return (
+        f"nothing resists a motion in which {_explaining.moving(system, q, theta)}. Hold it by a joint or a spring, or "
+        "start from a position in which loads hold it."
+    )
