@@ -212,9 +212,11 @@ def _figure(runs: Mapping[str, History]) -> Figure:
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(8.0, 5.6), layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True)
-        for colour, (name, run) in zip(COLOURS, runs.items(), strict=False):
-            above.semilogy(run.t, run.err, color=colour, lw=0.9, label=name)
-            below.plot(run.t[:-1], run.h[:-1], color=colour, lw=0.9, label=name)
+        for i, (name, run) in enumerate(runs.items()):
+            # The smoother one in front.
+            how = {"color": COLOURS[i], "lw": 0.9, "label": name, "zorder": 3 - i}
+            above.semilogy(run.t, run.err, **how)
+            below.plot(run.t[:-1], run.h[:-1], **how)
         above.set(ylabel="err")
         below.set(xlabel="t (s)", ylabel="step size (s)")
         above.legend()
