@@ -17,7 +17,7 @@ pytestmark = pytest.mark.long
 def straight(edges: int, clamped: tuple[str, ...], **options: Any) -> tuple[ph.Model, Any]:
     """A slender rod of length 1 along x with E I = 1, mass 1 per length."""
     stiffness = np.array([1.0, 1.0, 1.0, 1e6, 1e6, 1e6])
-    section = ph.rods.Section(stiffness=stiffness, mass=1.0, inertia=(1e-8, 1e-8, 2e-8))
+    section = ph.rods.Section(stiffness=stiffness, mass=1.0, inertia=(1e-6, 1e-6, 2e-6))
     points = np.zeros((edges + 1, 3))
     points[:, 0] = np.linspace(0, 1, edges + 1)
     model = ph.Model()
