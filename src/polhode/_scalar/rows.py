@@ -16,9 +16,6 @@ from polhode._scalar.cost import PLAIN, calls_out, iterates
 from polhode._scalar.packing import join, split
 from polhode._scalar.program import Program
 
-FEWEST_ROWS = 12
-"""Fewer rows are left to `vmap`, whose operations a driver can still run on scalars altogether."""
-
 _LARGEST_BODY = 20_000
 """Operations of one row above which compile time would grow too much."""
 
@@ -29,15 +26,27 @@ Tree = Any
 Body = Callable[[Tree, Tree, Tree], tuple[Tree, Tree]]
 
 
-def each(function: Callable[..., Tree], shared: Tree, *stacked: Tree) -> Tree:
-    """`function(shared, *row)` of all rows, like `jax.vmap`, as one loop on the CPU if there are many rows.
+def each(function: Callable[..., Tree], shared: Tree, *stacked: Tree, loop: bool = True) -> Tree:
+    """`function(shared, *row)` of all rows, like `jax.vmap`; with `loop` as one loop on the CPU.
 
     On small arrays with the rows in front XLA's kernels spend their time on concatenations: Jacobians of 16 edges of
-    a rod take 20 µs, and 2 µs as a loop that compiles in a second. The function must not close over traced values.
+    a rod take 20 µs, and 2 µs as a loop that compiles in a second. But what runs in such a loop can't be run on
+    scalars together with the rest of a step, which is better for small systems. The function must not close over traced
+    values.
     """
-    if _length(stacked) < FEWEST_ROWS or jax.default_backend() != "cpu":
+    if not loop or jax.default_backend() != "cpu":
         return jax.vmap(lambda *row: function(shared, *row))(*stacked)
+    return _each(function, shared, stacked)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _each(function: Callable[..., Tree], shared: Tree, stacked: Tree) -> Tree:
     return sweep(lambda s, carry, row: ((), function(s, *row)), shared, (), stacked)[1]
+
+
+@_each.defjvp
+def _each_jvp(function: Callable[..., Tree], primals: Any, tangents: Any) -> tuple[Tree, Tree]:
+    return jax.jvp(lambda shared, stacked: jax.vmap(lambda *row: function(shared, *row))(*stacked), primals, tangents)
 
 
 def sweep(body: Body, shared: Tree, carry: Tree, stacked: Tree, reverse: bool = False) -> tuple[Tree, Tree]:
@@ -102,7 +111,8 @@ def _scan(body: Body, reverse: bool, shared: Tree, carry: Tree, stacked: Tree) -
 
 def _as_one_function(function: Callable, *arguments: Any) -> Any:
     """Run a function so that XLA's CPU backend compiles it, loops included, into one machine function."""
-    leaves, structure = jax.tree.flatten(arguments)
+    # Behind the barrier XLA can't see constants, on which it aborts in such a function.
+    leaves, structure = jax.tree.flatten(jax.lax.optimization_barrier(arguments))
     closed, shape = jax.make_jaxpr(jax.jit(lambda *x: function(*jax.tree.unflatten(structure, x))), return_shape=True)(
         *leaves
     )

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from polhode.model.model import Model
 
 
+_LOOPED = 48
+"""Velocities from which on groups of elements are evaluated row by row. Steps of smaller systems are run on scalars
+altogether, where that would be in the way."""
+
 Redundant = Literal["error", "minimum-norm"] | Mapping[str, tuple[int, ...]]
 
 
@@ -80,10 +84,13 @@ def _build(
     if isinstance(layout, TreeLayout):
         return layout.system(joints, _forces(layout, elements), labels, dropped)
     internal, labels = layout.internal(labels)
+    looped = sum(group.columns.numbers.size for group in layout.groups) >= _LOOPED
+    groups = (layout.groups, joints, _forces(layout, elements))
+    bodies, joints, forces = (tuple(dataclasses.replace(g, looped=looped) for g in kind) for kind in groups)
     return MultibodySystem(
-        bodies=layout.groups,
+        bodies=bodies,
         joints=joints,
-        forces=_forces(layout, elements),
+        forces=forces,
         gravity=model.gravity,
         internal=internal,
         places=layout.places,

@@ -30,6 +30,8 @@ from polhode.spaces.base import Point, Vector, hat
 class BodyGroup(eqx.Module):
     """Bodies with the same coordinates.
 
+    Here and below `looped` groups are evaluated row by row (`polhode._scalar.rows`), others all at once.
+
     - `mass`, `inertia`: shapes (count,) and (count, 3, 3).
     - `columns`: numbers of their velocities in v, shape (count, n).
     """
@@ -38,6 +40,7 @@ class BodyGroup(eqx.Module):
     mass: Float[Array, " count"]
     inertia: Float[Array, "count 3 3"]
     columns: Places = eqx.field(static=True)
+    looped: bool = eqx.field(static=True, default=False)
 
     @property
     def count(self) -> int:
@@ -61,7 +64,7 @@ class BodyGroup(eqx.Module):
 
     def each(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """`function` of the arguments, mass and inertia of every body."""
-        return jax.vmap(function)(*arguments, self.mass, self.inertia)
+        return each(lambda _, *row: function(*row), None, *arguments, self.mass, self.inertia, loop=self.looped)
 
     def blocks(self, values: Float[Array, "count n n"] | None) -> tuple[Blocks, ...]:
         """Diagonal blocks of a matrix, none for None."""
@@ -108,13 +111,14 @@ class JointGroup(eqx.Module):
     slots: tuple[Slot, ...]
     rows: Places = eqx.field(static=True)
     kept: tuple[int, ...] = eqx.field(static=True)
+    looped: bool = eqx.field(static=True, default=False)
 
     def residual(self, element: AbstractConstraintElement, t: Array, poses: Poses) -> Float[Array, " kept"]:
         value = element.residual(t, poses)
         return value if len(self.kept) == value.shape[0] else value[np.array(self.kept)]
 
     def residuals(self, t: Array, motion: Motion) -> Float[Array, "elements kept"]:
-        return jax.vmap(lambda e, p: self.residual(e, t, p))(self.elements, motion.at(self.slots))
+        return self._each(lambda t, e, p: self.residual(e, t, p), t, motion.at(self.slots))
 
     def sides(self, t: Array, motion: Motion) -> Float[Array, "elements sides"]:
         """Cosines that are positive where the joints are closed the right way round."""
@@ -123,12 +127,16 @@ class JointGroup(eqx.Module):
     def rates(self, t: Array, motion: Motion) -> Float[Array, "elements kept"]:
         """Time derivatives of the residuals."""
 
-        def rate(element: AbstractConstraintElement, poses: Poses, twists: Twists) -> Array:
+        def rate(t: Array, element: AbstractConstraintElement, poses: Poses, twists: Twists) -> Array:
             velocity = tuple(Pose(w.u, p.R @ hat(w.omega)) for p, w in zip(poses, twists, strict=True))
             residual = lambda s, p: self.residual(element, s, p)  # noqa: E731
             return jax.jvp(residual, (t, poses), (jnp.ones_like(t), velocity))[1]
 
-        return jax.vmap(rate)(self.elements, motion.at(self.slots), motion.twists_at(self.slots))
+        return self._each(rate, t, motion.at(self.slots), motion.twists_at(self.slots))
+
+    def _each(self, function: Callable[..., Any], t: Array, *stacked: Any) -> Any:
+        """`function` of t, every element and what belongs to it."""
+        return each(function, t, self.elements, *stacked, loop=self.looped)
 
     def gradients(self, t: Array, motion: Motion) -> tuple[Float[Array, "elements kept 6"], ...]:
         """Derivatives of the residuals along (rotation, translation) of each node, for the slots with bodies."""
@@ -139,7 +147,7 @@ class JointGroup(eqx.Module):
             every = len(self.kept) == element.size
             return tuple(whole[k] if every else whole[k][np.array(self.kept)] for k in moving)
 
-        return each(gradient, t, self.elements, motion.at(self.slots))
+        return self._each(gradient, t, motion.at(self.slots))
 
 
 class ForceGroup(eqx.Module):
@@ -147,15 +155,16 @@ class ForceGroup(eqx.Module):
 
     elements: AbstractForceElement
     slots: tuple[Slot, ...]
+    looped: bool = eqx.field(static=True, default=False)
 
     def wrenches(self, t: Array, motion: Motion) -> tuple[Wrench, ...]:
         """Loads on the nodes of all elements, stacked for each slot."""
-        return jax.vmap(lambda e, p, w: e.wrenches(t, p, w))(
-            self.elements, motion.at(self.slots), motion.twists_at(self.slots)
-        )
+        stacked = self.elements, motion.at(self.slots), motion.twists_at(self.slots)
+        return each(lambda t, e, p, w: e.wrenches(t, p, w), t, *stacked, loop=self.looped)
 
     def potential(self, t: Array, motion: Motion) -> Float[Array, ""]:
-        return jnp.sum(jax.vmap(lambda e, p: e.potential(t, p))(self.elements, motion.at(self.slots)))
+        stacked = self.elements, motion.at(self.slots)
+        return jnp.sum(each(lambda t, e, p: e.potential(t, p), t, *stacked, loop=self.looped))
 
 
 def members(points: tuple[Point, ...], slot: Slot) -> Point:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -18,6 +18,7 @@ from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT
 from polhode.model.bodies import Body
 from polhode.model.elements import Pose, Twist, Wrench
+from polhode.model.formulations.base import AbstractFormulation
 from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Motion, Slot, members
 from polhode.model.observed import AbstractMultibody
 from polhode.model.reactions import reaction_of
@@ -159,6 +160,34 @@ class MultibodySystem(AbstractMultibody):
                 parts.append((rows, jnp.einsum("nrc,nc->nr", gradients, group.velocities(v))))
         return accumulate(self.m, parts)
 
+    def curvature(self, t: Array, q: Point, v: Vector) -> Multipliers:
+        if not self.holonomic_velocities:
+            return super().curvature(t, q, v)
+        parts = [(g.rows, self._curvatures(g, t, q, v)) for g in self.joints]
+        for bodies, points, rows in zip(self.bodies, q, self.internal, strict=True):
+            if rows is not None:
+                form = bodies.formulation
+                along = lambda p, u, f=form: _second(lambda s: f.constraint(f.space.move(p, s * u)))  # noqa: E731
+                parts.append((rows, jax.vmap(along)(points, bodies.velocities(v))))
+        return accumulate(self.m, parts)
+
+    def _curvatures(self, group: JointGroup, t: Array, q: Point, v: Vector) -> Float[Array, "elements kept"]:
+        """Second time derivatives of the residuals when velocities are frozen, element by element."""
+        moving, forms = self._moving(group)
+        points = tuple(members(q, group.slots[k]) for k in moving)
+        velocities = tuple(v[group.slots[k].columns.numbers] for k in moving)
+
+        def second(t: Array, element: Any, points: tuple[Point, ...], velocities: tuple[Vector, ...]) -> Array:
+            def residual(s: Array) -> Array:
+                poses: list[Pose] = [_STILL] * len(group.slots)
+                for k, form, p, u in zip(moving, forms, points, velocities, strict=True):
+                    poses[k] = form.pose(form.space.move(p, s * u))
+                return group.residual(element, t + s, tuple(poses))
+
+            return _second(residual)
+
+        return each(second, t, group.elements, points, velocities, loop=group.looped)
+
     def jacobian(self, t: Array, q: Point) -> Matrix:
         motion = self.motion(q)
         found: list[Blocks] = []
@@ -234,7 +263,12 @@ class MultibodySystem(AbstractMultibody):
         if formulation.jacobian(jax.tree.map(lambda a: a[0], points)) is None:
             return rows
         pulled = lambda form, p, R: R @ form.jacobian(p)  # noqa: E731
-        return each(pulled, formulation, points, rows)
+        return each(pulled, formulation, points, rows, loop=self.bodies[slot.group or 0].looped)
+
+    def _moving(self, group: JointGroup | ForceGroup) -> tuple[list[int], list[AbstractFormulation]]:
+        """The slots with bodies, and the coordinates of these."""
+        moving = [k for k, slot in enumerate(group.slots) if slot.group is not None]
+        return moving, [self.bodies[group.slots[k].group or 0].formulation for k in moving]
 
     def _twists_are_velocities(self, group: ForceGroup) -> bool:
         """Whether twists do not depend on the configuration at fixed velocities."""
@@ -243,12 +277,11 @@ class MultibodySystem(AbstractMultibody):
 
     def _force_blocks(self, group: ForceGroup, t: Array, q: Point, v: Vector, along_velocities: bool) -> list[Blocks]:
         """Minus the derivatives of the generalised forces of one group of elements."""
-        moving = [k for k, slot in enumerate(group.slots) if slot.group is not None]
-        forms = [self.bodies[group.slots[k].group or 0].formulation for k in moving]
+        moving, forms = self._moving(group)
         points = tuple(members(q, group.slots[k]) for k in moving)
         velocities = tuple(v[group.slots[k].columns.numbers] for k in moving)
 
-        def loads(element: Any, points: tuple[Point, ...], velocities: tuple[Vector, ...]) -> tuple[Vector, ...]:
+        def loads(t: Array, element: Any, points: tuple[Point, ...], velocities: tuple[Vector, ...]) -> Any:
             poses: list[Pose] = [_STILL] * len(group.slots)
             twists: list[Twist] = [_RESTING] * len(group.slots)
             for k, form, p, u in zip(moving, forms, points, velocities, strict=True):
@@ -256,21 +289,21 @@ class MultibodySystem(AbstractMultibody):
             wrenches = element.wrenches(t, tuple(poses), tuple(twists))
             return tuple(jnp.concatenate(wrenches[k]) for k in moving)
 
-        def tangent(element: Any, points: tuple[Point, ...], velocities: tuple[Vector, ...]) -> tuple[Any, ...]:
+        def tangent(t: Array, element: Any, points: tuple[Point, ...], velocities: tuple[Vector, ...]) -> Any:
             if along_velocities:
-                derivative = jax.jacfwd(lambda u: loads(element, points, u))(velocities)
+                derivative = jax.jacfwd(lambda u: loads(t, element, points, u))(velocities)
             else:
                 zeros = tuple(jnp.zeros(form.n) for form in forms)
                 moved = lambda thetas: tuple(  # noqa: E731
                     form.space.move(p, theta) for form, p, theta in zip(forms, points, thetas, strict=True)
                 )
-                derivative = jax.jacfwd(lambda thetas: loads(element, moved(thetas), velocities))(zeros)
+                derivative = jax.jacfwd(lambda thetas: loads(t, element, moved(thetas), velocities))(zeros)
             return tuple(
                 tuple(-jax.vmap(lambda c, i=i: forms[i].pull_back(points[i], c))(column.T).T for column in row)
                 for i, row in enumerate(derivative)
             )
 
-        values = jax.vmap(tangent)(group.elements, points, velocities)
+        values = each(tangent, t, group.elements, points, velocities, loop=group.looped)
         columns = [group.slots[k].columns for k in moving]
         return [Blocks(values[i][j], columns[i], columns[j]) for i in range(len(moving)) for j in range(len(moving))]
 
@@ -300,6 +333,13 @@ _RESTING = Twist(jnp.zeros(3), jnp.zeros(3))
 
 def _stack(*parts: Any) -> Any:
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
+
+
+def _second(curve: Callable[[Array], Array]) -> Array:
+    """The second derivative of a curve at 0."""
+    zero, one = jnp.zeros(()), jnp.ones(())
+    rate = lambda s: jax.jvp(curve, (s,), (one,))[1]  # noqa: E731
+    return jax.jvp(rate, (zero,), (one,))[1]
 
 
 def _internal_gradient(formulation: Any, point: Point) -> Float[Array, "internal n"]:

@@ -38,4 +38,4 @@ class Reaction(AbstractForceElement):
 def reaction_of(group: JointGroup, multipliers: Float[Array, " m"]) -> ForceGroup:
     """The loads of all constraints of a group."""
     # Elements are stacked; so are their multipliers.
-    return ForceGroup(Reaction(group.elements, group.kept, multipliers[group.rows.numbers]), group.slots)
+    return ForceGroup(Reaction(group.elements, group.kept, multipliers[group.rows.numbers]), group.slots, group.looped)

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any, ClassVar
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -161,9 +162,18 @@ class RigidStrains(AbstractConstraintElement):
         return d[np.array(self.which)]
 
     def gradients(self, t: Array, poses: Poses) -> tuple[Float[Array, "k 6"], ...]:
-        if any(frame is not None for frame in self.shape.frames):
-            return super().gradients(t, poses)
-        return self.shape.strain.rows(poses, self.which)
+        del t
+        rows = self.shape.strain.rows(self.shape.nodes(poses), self.which)
+        return tuple(
+            row if frame is None else _carried(row, pose, frame)
+            for pose, row, frame in zip(poses, rows, self.shape.frames, strict=True)
+        )
+
+
+def _carried(rows: Float[Array, "k 6"], pose: Pose, frame: Pose) -> Float[Array, "k 6"]:
+    """Rows on the motion of a node as rows on that of the body that it is fixed in."""
+    turn, push = rows[:, :3], rows[:, 3:]
+    return jnp.concatenate((turn @ frame.R.T + jnp.cross(frame.x, push @ pose.R), push), axis=1)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
