@@ -10,12 +10,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from polhode._ambient import inside_transformation
 from polhode.linalg.blocks import Blocks, Matrix, apply, apply_transposed, dense_block, pattern, scaled
 from polhode.linalg.dense import LapackKKT
 from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.ordering import Pattern
 from polhode.linalg.sparse import Analysis, SparseKKT
 from polhode.spaces.base import Point, Vector
+from polhode.statics._host_lu import HostKKT
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
 
 DENSE = 400
@@ -99,6 +101,8 @@ def solver_of(system: AbstractMechanical, t: Array, q: Point) -> AbstractKKT:
     n, m = system.n, system.m
     if n + m <= DENSE or not system.holonomic_velocities:
         return LapackKKT(n, m)
+    if not inside_transformation():
+        return HostKKT(n, m)
 
     def matrices() -> tuple[Matrix, Matrix]:
         balance = Balance(system, jnp.zeros(n), jnp.zeros(m))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -69,9 +70,18 @@ class _Way(NamedTuple):
 
 
 def advance(
-    balance: Balance, solver: AbstractKKT, limits: Limits, q: Point, multipliers: Multipliers, legs: tuple[Load, Load]
+    balance: Balance,
+    solver: AbstractKKT,
+    limits: Limits,
+    q: Point,
+    multipliers: Multipliers,
+    legs: tuple[Load, Load],
+    loop: Callable[..., Any] = jax.lax.while_loop,
 ) -> Reached:
-    """Equilibria from one load to the next; a step is halved where Newton's method fails, and then grows again."""
+    """Equilibria from one load to the next; a step is halved where Newton's method fails, and then grows again.
+
+    `loop` is `jax.lax.while_loop` or `on_host`.
+    """
     start, end = legs
 
     def more(way: _Way) -> Array:
@@ -82,7 +92,7 @@ def advance(
         done = jnp.minimum(reached.done + way.length, 1.0)
         # The end itself, not to round-off.
         load = Load(*(jnp.where(done < 1, a + done * (b - a), b) for a, b in zip(start, end, strict=True)))
-        tried = _newton(balance, solver, limits, reached.q, reached.multipliers, load)
+        tried = _newton(balance, solver, limits, reached, load, loop)
         good = tried.converged
         iterations = reached.iterations + tried.iterations
         new = Reached(tried.q, tried.multipliers, done, iterations, tried.corrections, tried.tangent)
@@ -91,7 +101,7 @@ def advance(
         return _Way(jax.tree.map(lambda a, b: jnp.where(good, a, b), new, old), length)
 
     first = nowhere(balance, limits, q, multipliers, start)
-    return jax.lax.while_loop(more, body, _Way(first, jnp.ones(()))).reached
+    return loop(more, body, _Way(first, jnp.ones(()))).reached
 
 
 def nowhere(balance: Balance, limits: Limits, q: Point, multipliers: Multipliers, load: Load) -> Reached:
@@ -122,35 +132,41 @@ def stopped(tree: Tree) -> Tree:
     return eqx.combine(jax.lax.stop_gradient(arrays), rest)
 
 
-def _newton(
-    balance: Balance, solver: AbstractKKT, limits: Limits, q: Point, multipliers: Multipliers, load: Load
-) -> Attempt:
-    space = balance.system.configuration
+def on_host(more: Callable[[Any], Array], body: Callable[[Any], Any], start: Any) -> Any:
+    """A loop like `jax.lax.while_loop` that is not compiled: XLA takes long for loops around large systems."""
+    while more(start):
+        start = body(start)
+    return start
 
+
+def _newton(
+    balance: Balance, solver: AbstractKKT, limits: Limits, reached: Reached, load: Load, loop: Callable[..., Any]
+) -> Attempt:
     def more(a: Attempt) -> Array:
         return ~a.converged & ~a.failed
 
-    def body(a: Attempt) -> Attempt:
-        r, gap = balance.residual(load, a.q, a.multipliers)
-        tangent = balance.tangent(load, a.q, a.multipliers)
-        theta, change = solver.solve(solver.factor(*tangent), -r, -gap)
-        step = _size(theta)
-        noise = balance.roundoff(load, a.q, a.multipliers, tangent)
-        low = [jnp.all(jnp.abs(x) <= y) for x, y in zip((r, gap), noise, strict=True)]
-        # Corrections that no longer shrink come from round-off if the residual they answer to does.
-        stagnant = low[0] & low[1] & (step > 0.25 * a.before)
-        moved, iterations = space.move(a.q, theta), a.iterations + 1
-        converged = (step <= limits.rtol * largest(a.q) + limits.atol) | stagnant
-        failed = ~jnp.isfinite(step + jnp.sum(change)) | (iterations >= limits.max_iterations)
-        corrections = a.corrections.at[a.iterations].set(step)
-        return Attempt(moved, a.multipliers + change, iterations, corrections, tangent, step, converged, failed)
-
     false = jnp.zeros((), bool)
-    first = nowhere(balance, limits, q, multipliers, load)
-    start = Attempt(
-        q, multipliers, first.iterations, first.corrections, first.tangent, jnp.asarray(jnp.inf), false, false
-    )
-    return jax.lax.while_loop(more, body, start)
+    nothing = jnp.full(limits.max_iterations, jnp.nan)
+    zero, far = jnp.zeros((), jnp.int32), jnp.full((), jnp.inf)
+    start = Attempt(reached.q, reached.multipliers, zero, nothing, reached.tangent, far, false, false)
+    return loop(more, lambda a: _iteration(balance, solver, limits, load, a), start)
+
+
+@eqx.filter_jit
+def _iteration(balance: Balance, solver: AbstractKKT, limits: Limits, load: Load, a: Attempt) -> Attempt:
+    r, gap = balance.residual(load, a.q, a.multipliers)
+    tangent = balance.tangent(load, a.q, a.multipliers)
+    theta, change = solver.solve(solver.factor(*tangent), -r, -gap)
+    step = _size(theta)
+    noise = balance.roundoff(load, a.q, a.multipliers, tangent)
+    low = [jnp.all(jnp.abs(x) <= y) for x, y in zip((r, gap), noise, strict=True)]
+    # Corrections that no longer shrink come from round-off if the residual they answer to does.
+    stagnant = low[0] & low[1] & (step > 0.25 * a.before)
+    moved, iterations = balance.system.configuration.move(a.q, theta), a.iterations + 1
+    converged = (step <= limits.rtol * largest(a.q) + limits.atol) | stagnant
+    failed = ~jnp.isfinite(step + jnp.sum(change)) | (iterations >= limits.max_iterations)
+    corrections = a.corrections.at[a.iterations].set(step)
+    return Attempt(moved, a.multipliers + change, iterations, corrections, tangent, step, converged, failed)
 
 
 def _size(theta: Vector) -> Float[Array, ""]:

@@ -24,7 +24,8 @@ from polhode.spaces.base import Point
 from polhode.spaces.checks import check_point
 from polhode.statics import _explaining
 from polhode.statics._balance import Balance, Load, Tangent, at_start, solver_of
-from polhode.statics._newton import Limits, Reached, advance, corrected, nowhere, stopped
+from polhode.statics._host_lu import HostKKT
+from polhode.statics._newton import Limits, Reached, advance, corrected, nowhere, on_host, stopped
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
 
@@ -121,7 +122,10 @@ def equilibrium(
     for k in range(len(task.legs.t) - 1):
         legs = _leg(task.legs, k)
         try:
-            reached = _advance(balance, solver, task.limits, q, multipliers, legs)
+            if isinstance(solver, HostKKT):
+                reached = advance(balance, solver, task.limits, q, multipliers, legs, on_host)
+            else:
+                reached = _advance(balance, solver, task.limits, q, multipliers, legs)
         except Exception as error:
             if not broke_down(error):
                 raise
