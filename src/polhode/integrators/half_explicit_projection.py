@@ -16,6 +16,8 @@ _ITERATIONS = 3
 
 def explicit_rate(system: AbstractMechanical, t: Array, q: Point) -> Multipliers:
     """∂Φ/∂t, shape (m,). Constraints that do not depend on time cost nothing."""
+    if not system.rheonomic:
+        return jnp.zeros(system.m)
     t = jnp.asarray(t)
     return jax.jvp(lambda time: system.constraint(time, q), (t,), (jnp.ones_like(t),))[1]
 

@@ -180,8 +180,8 @@ class _Layout:
             groups.append(
                 BodyGroup(
                     form,
-                    jnp.stack([jnp.asarray(b.mass) for b in members]),
-                    jnp.stack([b.inertia for b in members]),
+                    _stacked([b.mass for b in members]),
+                    _stacked([b.inertia for b in members]),
                     Places(columns),
                 )
             )
@@ -219,11 +219,26 @@ class _Layout:
         """The initial state that the bodies of the model name."""
         points, velocities = [], []
         for group, members in zip(self.groups, self.members, strict=True):
-            form = group.formulation
-            q = [form.from_pose(Pose(body.x, body.R)) for body in members]
-            points.append(_stack(q))
-            velocities += [form.from_twist(p, Twist(b.omega, b.u)) for p, b in zip(q, members, strict=True)]
+            poses, twists = (_stack(which) for which in zip(*(_motion(body) for body in members), strict=True))
+            q, v = _coordinates(group.formulation, poses, twists)
+            points.append(q)
+            velocities.append(v.reshape(-1))
         return tuple(points), jnp.concatenate(velocities)
+
+
+def _motion(body: Body) -> tuple[Pose, Twist]:
+    return Pose(body.x, body.R), Twist(body.omega, body.u)
+
+
+@jax.jit
+def _coordinates(form: AbstractFormulation, poses: Pose, twists: Twist) -> tuple[Any, Any]:
+    """Coordinates and velocities of several bodies."""
+
+    def one(pose: Pose, twist: Twist) -> tuple[Any, Any]:
+        q = form.from_pose(pose)
+        return q, form.from_twist(q, twist)
+
+    return jax.vmap(one)(poses, twists)
 
 
 def _formulation(body: Body, chosen: AbstractFormulation) -> AbstractFormulation:
@@ -281,4 +296,11 @@ def _kind(element: eqx.Module) -> Hashable:
 
 
 def _stack(trees: Sequence[Any]) -> Any:
-    return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *trees)
+    return jax.tree.map(lambda *leaves: _stacked(leaves), *trees)
+
+
+def _stacked(leaves: Sequence[Any]) -> Any:
+    # NumPy is much faster for many small arrays.
+    if checks.is_concrete(leaves):
+        return jnp.asarray(np.stack([np.asarray(leaf) for leaf in leaves]))
+    return jnp.stack([jnp.asarray(leaf) for leaf in leaves])

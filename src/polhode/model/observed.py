@@ -40,6 +40,10 @@ class AbstractMultibody(AbstractMechanical):
         return len(self.labels)
 
     @property
+    def rheonomic(self) -> bool:
+        return any(group.elements.driven for group in self.joints)
+
+    @property
     @abc.abstractmethod
     def names(self) -> tuple[str, ...]:
         """Names of the bodies in the order of the rows of `motion`."""

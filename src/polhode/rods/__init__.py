@@ -1,5 +1,7 @@
 """Rods: geometrically exact beams as parts of multibody models."""
 
+from polhode.rods.loads import DistributedLoad as DistributedLoad
+from polhode.rods.loads import RodContact as RodContact
 from polhode.rods.rod import Rod as Rod
 from polhode.rods.section import STRAINS as STRAINS
 from polhode.rods.section import Section as Section

@@ -14,8 +14,8 @@ from polhode.model.bodies import Body
 from polhode.model.elements import (
     AbstractConstraintElement,
     AbstractForce,
-    AbstractForceElement,
     AbstractJoint,
+    AbstractStressedElement,
     Pose,
     Poses,
     Twists,
@@ -61,8 +61,13 @@ class EdgeShape(eqx.Module):
             for pose, load, frame in zip(poses, wrenches, self.frames, strict=True)
         )
 
+    def loads(self, poses: Poses, stress: Vector6) -> tuple[Wrench, ...]:
+        """Loads on the bodies that moments and forces in the section make."""
+        nodes = self.nodes(poses)
+        return self.on_bodies(poses, self.strain.loads(nodes, self.strain.increment(nodes), stress))
 
-class ElasticEdge(AbstractForceElement):
+
+class ElasticEdge(AbstractStressedElement):
     r"""The potential $\tfrac12\Delta s\,(w-w^0)^TC(w-w^0)$ of an edge with strain w = d/Δs at its midpoint.
 
     **Arguments:**
@@ -92,6 +97,9 @@ class ElasticEdge(AbstractForceElement):
         del t, twists
         return self.elastic(self.shape.strain.increment(self.shape.nodes(poses)))
 
+    def loads(self, poses: Poses, stress: Vector6) -> tuple[Wrench, ...]:
+        return self.shape.loads(poses, stress)
+
     def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
         del t, twists
         nodes = self.shape.nodes(poses)
@@ -99,7 +107,7 @@ class ElasticEdge(AbstractForceElement):
         return self.shape.on_bodies(poses, self.shape.strain.loads(nodes, d, self.elastic(d)))
 
 
-class ViscoelasticEdge(AbstractForceElement):
+class ViscoelasticEdge(AbstractStressedElement):
     """An elastic edge of a Kelvin–Voigt material: D ẇ is added to its stress.
 
     **Arguments:**
@@ -127,6 +135,9 @@ class ViscoelasticEdge(AbstractForceElement):
         del t
         nodes = self.shape.nodes(poses)
         return self._stress(nodes, self.shape.moving(poses, twists), self.shape.strain.increment(nodes))
+
+    def loads(self, poses: Poses, stress: Vector6) -> tuple[Wrench, ...]:
+        return self.shape.loads(poses, stress)
 
     def _stress(self, nodes: Poses, moving: Twists, d: Increment) -> Vector6:
         rate = self.shape.strain.rate(nodes, moving, d)

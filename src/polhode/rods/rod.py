@@ -110,13 +110,11 @@ class Rod:
 
     def strains(self, system: AbstractMultibody) -> Observable:
         """w = (K, Γ) of the edges, shape (N, 6), as a function of (t, state)."""
-        poses, shapes = self.poses(system), _stacked([edge.shape.rest for edge in self.edges])
-        del shapes
-        strain, ends = self._strain, self._ends()
+        poses, strain, ends = self.poses(system), self._strain, self._ends()
 
         def strains(t: Array, state: State) -> Float[Array, "N 6"]:
-            pairs = jax.tree.map(lambda a: (a[ends[0]], a[ends[1]]), poses(t, state))
-            both = tuple(Pose(pairs.x[k], pairs.R[k]) for k in range(2))
+            found = poses(t, state)
+            both = tuple(Pose(found.x[e], found.R[e]) for e in ends)
             d = jax.vmap(lambda p: strain.increment(p).vector)(both)
             return d / self.lengths[:, None]
 
@@ -201,6 +199,8 @@ def build(
     measure = MEASURES[checks.choice("strain", strain, MEASURES)]()
     ends = _clamped(clamped, closed)
     which = _constrained(constrained)
+    # NumPy's arrays are taken apart and put together much faster.
+    x, R = _readable((x, R))
     start = _increments(measure, x, R, closed)
     ds, rest = _rest(reference, lengths, start, N)
     sections = _sections(section, N)
@@ -296,10 +296,9 @@ def _rest(reference: Any, lengths: Any, start: Float[Array, "N 6"], N: int) -> t
         w0 = jnp.broadcast_to(given, (N, 6))
         if lengths is None:
             ds = ds / jnp.linalg.norm(w0[:, 3:], axis=1)
-    if checks.is_concrete(ds, w0):
-        ds, w0 = np.asarray(ds), np.asarray(w0)
+    ds, w0 = _readable((ds, w0))
+    if checks.is_concrete(ds):
         check_lengths(ds)
-        return ds, ds[:, None] * w0
     return ds, ds[:, None] * w0
 
 
@@ -315,10 +314,9 @@ def _sections(section: Section | Sequence[Section], N: int) -> tuple[Section, ..
 
 def _lumps(sections: Sequence[Section], ds: Any, closed: bool) -> tuple[Any, Any]:
     """Masses and inertias of the nodes: half of the edges beside them (trapezoidal rule)."""
-    mass = jnp.stack([jnp.asarray(s.mass) for s in sections]) * ds
-    inertia = jnp.stack([s.inertia for s in sections]) * jnp.asarray(ds)[:, None, None]
-    found = _halves(mass, closed), _halves(inertia, closed)
-    return jax.tree.map(np.asarray, found) if checks.is_concrete(found) else found
+    mass = _stacked([s.mass for s in sections]) * ds
+    inertia = _stacked([s.inertia for s in sections]) * jnp.asarray(ds)[:, None, None]
+    return _readable((_halves(mass, closed), _halves(inertia, closed)))
 
 
 def _halves(values: Array, closed: bool) -> Array:
@@ -330,13 +328,19 @@ def _halves(values: Array, closed: bool) -> Array:
 
 def _nodal(name: str, value: Any, count: int, meaning: str) -> Any:
     shape = (3,) if np.ndim(value) == 1 else (count, 3)
-    given = jnp.broadcast_to(checks.array(name, value, shape, meaning), (count, 3))
-    return np.asarray(given) if checks.is_concrete(given) else given
+    return _readable(jnp.broadcast_to(checks.array(name, value, shape, meaning), (count, 3)))
 
 
-def _masked(matrix: Array, free: np.ndarray) -> Array:
-    return matrix * (free[:, None] * free)
+def _masked(matrix: Any, free: np.ndarray) -> Any:
+    return _readable(matrix) * (free[:, None] * free)
 
 
 def _stacked(values: Sequence[Any]) -> Array:
+    if checks.is_concrete(values):
+        return jnp.asarray(np.stack([np.asarray(value) for value in values]))
     return jnp.stack([jnp.asarray(value) for value in values])
+
+
+def _readable(values: Any) -> Any:
+    """The values as NumPy arrays, unless they are traced."""
+    return jax.tree.map(np.asarray, values) if checks.is_concrete(values) else values

@@ -81,6 +81,11 @@ class AbstractMechanical(AbstractSystem):
         """Whether ν = v, that is, `kinematics` is the identity."""
         return True
 
+    @property
+    def rheonomic(self) -> bool:
+        """Whether Φ may depend on time."""
+        return True
+
     def kinematics(self, q: Point, v: Vector) -> Vector:
         """ν, the algebra element with which q moves; linear in v."""
         del q
@@ -127,6 +132,16 @@ class AbstractMechanical(AbstractSystem):
         space = self.configuration
         zero = jnp.zeros(space.dim)
         return dense_block(jax.jacfwd(lambda theta: self.constraint_force(t, space.move(q, theta), multipliers))(zero))
+
+    def stresses(self, t: Array, q: Point) -> Any:
+        """Stresses inside of elements in a rest position that loads are linear in, a pytree; empty where unknown."""
+        del t, q
+        return ()
+
+    def stress_stiffness(self, t: Array, q: Point, stresses: Any) -> Matrix:
+        """The part of K that belongs to fixed stresses, as `stresses` returns them; linear in these."""
+        del t, q, stresses
+        return ()
 
     def accelerations(self, t: Array, q: Point, v: Vector) -> tuple[Vector, Multipliers]:
         """v̇ and λ that keep the constraint on the level of accelerations.
