@@ -5,6 +5,7 @@ from polhode.forces.controllers import PD as PD
 from polhode.forces.controllers import PID as PID
 from polhode.forces.loads import PointForce as PointForce
 from polhode.forces.loads import Torque as Torque
+from polhode.forces.plane_contact import PlaneContact as PlaneContact
 from polhode.forces.spring_damper import SpringDamper as SpringDamper
 from polhode.forces.torsional import TorsionalSpringDamper as TorsionalSpringDamper
 from polhode.forces.user import Load as Load

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -128,6 +129,18 @@ class AbstractForceElement(eqx.Module):
         return jnp.zeros(())
 
 
+class AbstractStressedElement(AbstractForceElement):
+    r"""An element whose loads are linear in a stress that its own deformation makes, $W = -G(q)^T\sigma(q)$."""
+
+    @abc.abstractmethod
+    def stress(self, t: Array, poses: Poses, twists: Twists) -> Float[Array, " k"]:
+        """σ, shape (k,)."""
+
+    @abc.abstractmethod
+    def loads(self, poses: Poses, stress: Float[Array, " k"]) -> tuple[Wrench, ...]:
+        """The load on each node that a given stress makes."""
+
+
 class AbstractPotentialElement(AbstractForceElement):
     """An element given by its potential; the wrenches are minus its gradient."""
 
@@ -181,3 +194,13 @@ class AbstractForce(AbstractPart):
 
     @abc.abstractmethod
     def place(self, poses: Poses) -> AbstractForceElement: ...
+
+
+class AbstractComposite(abc.ABC):
+    """What a user adds to a model as one and what joins it as several parts, such as a load on all nodes of a rod."""
+
+    name: str | None
+
+    @abc.abstractmethod
+    def parts(self) -> Sequence[AbstractPart]:
+        """The parts, in the order in which the model takes them; named after the composite if it has a name."""

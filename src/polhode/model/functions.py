@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 if TYPE_CHECKING:
-    from polhode.model.elements import AbstractPart
+    from polhode.model.elements import AbstractComposite, AbstractPart
 
 
 class Function(eqx.Module):
@@ -76,7 +76,7 @@ def of_time(part: AbstractPart, name: str, value: Any, shape: tuple[int, ...], m
     return function
 
 
-def returned(part: AbstractPart, name: str, function: Function, *arguments: Any) -> Any:
+def returned(part: AbstractPart | AbstractComposite, name: str, function: Function, *arguments: Any) -> Any:
     """What a function of a user returns, as shapes. Raises ValueError if JAX can't trace it."""
     try:
         return jax.eval_shape(function, *arguments)
@@ -89,7 +89,9 @@ def returned(part: AbstractPart, name: str, function: Function, *arguments: Any)
         raise ValueError(f"{_argument(part, name)} can't be evaluated: {type(error).__name__}: {error}") from error
 
 
-def check_shape(part: AbstractPart, name: str, value: Any, shape: tuple[int, ...], meaning: str) -> None:
+def check_shape(
+    part: AbstractPart | AbstractComposite, name: str, value: Any, shape: tuple[int, ...], meaning: str
+) -> None:
     """Raises ValueError unless a function returned one array, or number, of that shape."""
     if getattr(value, "shape", None) != shape:
         wanted = "a number" if shape == () else f"an array of shape {shape}"
@@ -104,6 +106,6 @@ def shapes(value: Any) -> str:
     return type(value).__name__ if shape is None else "a number" if shape == () else f"shape {shape}"
 
 
-def _argument(part: AbstractPart, name: str) -> str:
+def _argument(part: AbstractPart | AbstractComposite, name: str) -> str:
     named = f" {part.name!r}" if part.name else ""
     return f"`{name}` of {type(part).__name__}{named}"

@@ -12,11 +12,10 @@ from polhode import checks
 from polhode.model import bodies as _bodies
 from polhode.model.assembly import Redundant, assemble
 from polhode.model.bodies import Body
-from polhode.model.elements import AbstractForce, AbstractJoint, AbstractPart, Pose
+from polhode.model.elements import AbstractComposite, AbstractForce, AbstractJoint, AbstractPart, Pose
 from polhode.model.formulations import FORMULATIONS
 from polhode.model.minimal import TreeSystem
 from polhode.model.multibody import MultibodySystem
-from polhode.rods import rod as rods
 from polhode.systems.base import Observable, State
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from polhode.rods.rod import Constrained, Rod
     from polhode.rods.section import Section
 
-Part = TypeVar("Part", bound=AbstractPart)
+Part = TypeVar("Part", bound=AbstractPart | AbstractComposite)
 
 _LISTED = 20
 """Number of names in a message."""
@@ -188,6 +187,9 @@ class Model:
 
         **Raises** ValueError for values that make no sense, with the remedy.
         """
+        # Loads on rods are made of forces, which take their bodies from this package.
+        from polhode.rods import rod as rods
+
         return rods.build(
             self,
             name=self._name(name, "rod"),
@@ -210,7 +212,11 @@ class Model:
         return self._take(Body(self._name(name, "node"), "rigid", mass, inertia, pose.x, pose.R, u, omega, rod=rod))
 
     def add(self, part: Part) -> Part:
-        """Add a joint from `polhode.joints` or a force from `polhode.forces`; returns it."""
+        """Add a joint from `polhode.joints`, a force from `polhode.forces` or a load on a rod; returns it."""
+        if isinstance(part, AbstractComposite):
+            for each in part.parts():
+                self.add(each)
+            return part
         if not isinstance(part, AbstractPart):
             raise ValueError(f"`add` takes joints and forces, got {type(part).__name__}; bodies come by `add_body`.")
         for body in part.bodies:
