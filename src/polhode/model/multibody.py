@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -16,12 +17,12 @@ from polhode._scalar.rows import each
 from polhode.linalg.blocks import Blocks, Matrix, Places, accumulate
 from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT
+from polhode.model import tangents
 from polhode.model.bodies import Body
 from polhode.model.elements import Pose, Twist, Wrench
-from polhode.model.formulations.base import AbstractFormulation
 from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Motion, Slot, members
 from polhode.model.observed import AbstractMultibody
-from polhode.model.reactions import reaction_of
+from polhode.model.reactions import at_stress, reaction_of, stress_of, stressed
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.spaces.powers import power
 from polhode.spaces.products import product
@@ -156,37 +157,18 @@ class MultibodySystem(AbstractMultibody):
         parts = [(g.rows, g.rates(t, motion)) for g in self.joints]
         for group, points, rows in zip(self.bodies, q, self.internal, strict=True):
             if rows is not None:
-                gradients = jax.vmap(lambda p, f=group.formulation: _internal_gradient(f, p))(points)
+                gradients = tangents.internal_gradients(group, points)
                 parts.append((rows, jnp.einsum("nrc,nc->nr", gradients, group.velocities(v))))
         return accumulate(self.m, parts)
 
     def curvature(self, t: Array, q: Point, v: Vector) -> Multipliers:
         if not self.holonomic_velocities:
             return super().curvature(t, q, v)
-        parts = [(g.rows, self._curvatures(g, t, q, v)) for g in self.joints]
+        parts = [(g.rows, tangents.curvatures(self.bodies, g, t, q, v)) for g in self.joints]
         for bodies, points, rows in zip(self.bodies, q, self.internal, strict=True):
             if rows is not None:
-                form = bodies.formulation
-                along = lambda p, u, f=form: _second(lambda s: f.constraint(f.space.move(p, s * u)))  # noqa: E731
-                parts.append((rows, jax.vmap(along)(points, bodies.velocities(v))))
+                parts.append((rows, tangents.internal_curvatures(bodies, points, bodies.velocities(v))))
         return accumulate(self.m, parts)
-
-    def _curvatures(self, group: JointGroup, t: Array, q: Point, v: Vector) -> Float[Array, "elements kept"]:
-        """Second time derivatives of the residuals when velocities are frozen, element by element."""
-        moving, forms = self._moving(group)
-        points = tuple(members(q, group.slots[k]) for k in moving)
-        velocities = tuple(v[group.slots[k].columns.numbers] for k in moving)
-
-        def second(t: Array, element: Any, points: tuple[Point, ...], velocities: tuple[Vector, ...]) -> Array:
-            def residual(s: Array) -> Array:
-                poses: list[Pose] = [_STILL] * len(group.slots)
-                for k, form, p, u in zip(moving, forms, points, velocities, strict=True):
-                    poses[k] = form.pose(form.space.move(p, s * u))
-                return group.residual(element, t + s, tuple(poses))
-
-            return _second(residual)
-
-        return each(second, t, group.elements, points, velocities, loop=group.looped)
 
     def jacobian(self, t: Array, q: Point) -> Matrix:
         motion = self.motion(q)
@@ -197,8 +179,7 @@ class MultibodySystem(AbstractMultibody):
                 found.append(Blocks(self._pull_rows(slot, q, gradient), group.rows, slot.columns))
         for bodies, points, rows in zip(self.bodies, q, self.internal, strict=True):
             if rows is not None:
-                gradients = jax.vmap(lambda p, f=bodies.formulation: _internal_gradient(f, p))(points)
-                found.append(Blocks(gradients, rows, bodies.columns))
+                found.append(Blocks(tangents.internal_gradients(bodies, points), rows, bodies.columns))
         return tuple(found)
 
     def stiffness(self, t: Array, q: Point, v: Vector) -> Matrix:
@@ -209,7 +190,7 @@ class MultibodySystem(AbstractMultibody):
         for group in self.forces:
             uses_twists = group.elements.uses_twists and not self._twists_are_velocities(group)
             if group.elements.uses_poses or uses_twists:
-                found.extend(self._force_blocks(group, t, q, v, along_velocities=False))
+                found.extend(tangents.load_blocks(self.bodies, group, t, q, v, along_velocities=False))
         return tuple(found)
 
     def damping(self, t: Array, q: Point, v: Vector) -> Matrix:
@@ -219,21 +200,34 @@ class MultibodySystem(AbstractMultibody):
             found.extend(g.blocks(g.each(g.formulation.damping, points, g.velocities(v), w)))
         for group in self.forces:
             if group.elements.uses_twists:
-                found.extend(self._force_blocks(group, t, q, v, along_velocities=True))
+                found.extend(tangents.load_blocks(self.bodies, group, t, q, v, along_velocities=True))
         return tuple(found)
 
     def geometric_stiffness(self, t: Array, q: Point, multipliers: Multipliers) -> Matrix:
         """A constraint force acts like that of a potential, -λ·Φ; so its tangent is formed like those of springs."""
-        rest, motion = jnp.zeros(self.n), self.motion(q, jnp.zeros(self.n))
-        reactions = [reaction_of(group, multipliers) for group in self.joints]
-        found = [b for group in reactions for b in self._force_blocks(group, t, q, rest, along_velocities=False)]
-        for g, points, w in zip(self.bodies, q, self._collected(reactions, t, motion), strict=True):
-            found.extend(g.blocks(g.each(g.formulation.stiffness, points, g.velocities(rest), w)))
+        found = self._fixed_loads([reaction_of(group, multipliers) for group in self.joints], t, q)
         for g, points, rows in zip(self.bodies, q, self.internal, strict=True):
             if rows is not None:
-                curved = jax.vmap(lambda p, k, f=g.formulation: _internal_curvature(f, p, k))
-                found.extend(g.blocks(curved(points, multipliers[rows.numbers])))
+                found.extend(g.blocks(tangents.internal_stiffness(g, points, multipliers[rows.numbers])))
         return tuple(found)
+
+    def stresses(self, t: Array, q: Point) -> tuple[Array, ...]:
+        motion = self.motion(q, jnp.zeros(self.n))
+        return tuple(stress_of(group, t, motion) for group in stressed(self.forces))
+
+    def stress_stiffness(self, t: Array, q: Point, stresses: tuple[Array, ...]) -> Matrix:
+        groups = [at_stress(group, stress) for group, stress in zip(stressed(self.forces), stresses, strict=True)]
+        return tuple(self._fixed_loads(groups, t, q))
+
+    def _fixed_loads(self, groups: Sequence[ForceGroup], t: Array, q: Point) -> list[Blocks]:
+        """K at rest of loads alone, without gravity and inertia."""
+        rest, motion = jnp.zeros(self.n), self.motion(q, jnp.zeros(self.n))
+        found: list[Blocks] = []
+        for group in groups:
+            found.extend(tangents.load_blocks(self.bodies, group, t, q, rest, along_velocities=False))
+        for g, points, w in zip(self.bodies, q, self._collected(groups, t, motion), strict=True):
+            found.extend(g.blocks(g.each(g.formulation.stiffness, points, g.velocities(rest), w)))
+        return found
 
     # --- parts ------------------------------------------------------------------------------------------------------
 
@@ -265,56 +259,23 @@ class MultibodySystem(AbstractMultibody):
         pulled = lambda form, p, R: R @ form.jacobian(p)  # noqa: E731
         return each(pulled, formulation, points, rows, loop=self.bodies[slot.group or 0].looped)
 
-    def _moving(self, group: JointGroup | ForceGroup) -> tuple[list[int], list[AbstractFormulation]]:
-        """The slots with bodies, and the coordinates of these."""
-        moving = [k for k, slot in enumerate(group.slots) if slot.group is not None]
-        return moving, [self.bodies[group.slots[k].group or 0].formulation for k in moving]
-
     def _twists_are_velocities(self, group: ForceGroup) -> bool:
         """Whether twists do not depend on the configuration at fixed velocities."""
         moving = [slot.group for slot in group.slots if slot.group is not None]
         return all(self.bodies[g].formulation.twist_is_fixed for g in moving)
 
-    def _force_blocks(self, group: ForceGroup, t: Array, q: Point, v: Vector, along_velocities: bool) -> list[Blocks]:
-        """Minus the derivatives of the generalised forces of one group of elements."""
-        moving, forms = self._moving(group)
-        points = tuple(members(q, group.slots[k]) for k in moving)
-        velocities = tuple(v[group.slots[k].columns.numbers] for k in moving)
-
-        def loads(t: Array, element: Any, points: tuple[Point, ...], velocities: tuple[Vector, ...]) -> Any:
-            poses: list[Pose] = [_STILL] * len(group.slots)
-            twists: list[Twist] = [_RESTING] * len(group.slots)
-            for k, form, p, u in zip(moving, forms, points, velocities, strict=True):
-                poses[k], twists[k] = form.pose(p), form.twist(p, u)
-            wrenches = element.wrenches(t, tuple(poses), tuple(twists))
-            return tuple(jnp.concatenate(wrenches[k]) for k in moving)
-
-        def tangent(t: Array, element: Any, points: tuple[Point, ...], velocities: tuple[Vector, ...]) -> Any:
-            if along_velocities:
-                derivative = jax.jacfwd(lambda u: loads(t, element, points, u))(velocities)
-            else:
-                zeros = tuple(jnp.zeros(form.n) for form in forms)
-                moved = lambda thetas: tuple(  # noqa: E731
-                    form.space.move(p, theta) for form, p, theta in zip(forms, points, thetas, strict=True)
-                )
-                derivative = jax.jacfwd(lambda thetas: loads(t, element, moved(thetas), velocities))(zeros)
-            return tuple(
-                tuple(-jax.vmap(lambda c, i=i: forms[i].pull_back(points[i], c))(column.T).T for column in row)
-                for i, row in enumerate(derivative)
-            )
-
-        values = each(tangent, t, group.elements, points, velocities, loop=group.looped)
-        columns = [group.slots[k].columns for k in moving]
-        return [Blocks(values[i][j], columns[i], columns[j]) for i in range(len(moving)) for j in range(len(moving))]
-
     def choose_solver(self) -> AbstractKKT:
         """The solver that suits the places of the blocks; takes a moment, so `assemble` keeps it in `solver`."""
         q = self.configuration.origin()
         t, v = jnp.zeros(()), jnp.zeros(self.n)
+        at_once = lambda groups: tuple(dataclasses.replace(g, looped=False) for g in groups)  # noqa: E731
+        plain = dataclasses.replace(
+            self, bodies=at_once(self.bodies), joints=at_once(self.joints), forces=at_once(self.forces)
+        )
 
         def matrices() -> tuple[Matrix, Matrix]:
-            A = self.mass(t, q) + self.damping(t, q, v)
-            return (A + self.stiffness(t, q, v) if self.holonomic_velocities else A), self.jacobian(t, q)
+            A = plain.mass(t, q) + plain.damping(t, q, v)
+            return (A + plain.stiffness(t, q, v) if self.holonomic_velocities else A), plain.jacobian(t, q)
 
         A, P = jax.tree.map(lambda block: jnp.zeros(block.shape), jax.eval_shape(matrices))
         return kkt_solver(A, P, self.n, self.m)
@@ -327,28 +288,5 @@ class MultibodySystem(AbstractMultibody):
         raise ValueError(f"The system has no body `{name}`; it has {', '.join(p[0] for p in self.places)}.")
 
 
-_STILL = Pose(jnp.zeros(3), jnp.eye(3))
-_RESTING = Twist(jnp.zeros(3), jnp.zeros(3))
-
-
 def _stack(*parts: Any) -> Any:
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
-
-
-def _second(curve: Callable[[Array], Array]) -> Array:
-    """The second derivative of a curve at 0."""
-    zero, one = jnp.zeros(()), jnp.ones(())
-    rate = lambda s: jax.jvp(curve, (s,), (one,))[1]  # noqa: E731
-    return jax.jvp(rate, (zero,), (one,))[1]
-
-
-def _internal_gradient(formulation: Any, point: Point) -> Float[Array, "internal n"]:
-    zero = jnp.zeros(formulation.n)
-    return jax.jacfwd(lambda theta: formulation.constraint(formulation.space.move(point, theta)))(zero)
-
-
-def _internal_curvature(formulation: Any, point: Point, multipliers: Float[Array, " internal"]) -> Float[Array, "n n"]:
-    """The derivative of the gradients of internal constraints times their multipliers."""
-    move = formulation.space.move
-    forces = lambda theta: _internal_gradient(formulation, move(point, theta)).T @ multipliers  # noqa: E731
-    return jax.jacfwd(forces)(jnp.zeros(formulation.n))

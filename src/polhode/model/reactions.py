@@ -1,15 +1,24 @@
-"""Constraint forces as loads, so that what is done with force elements can be done with joints."""
+"""Constraint forces and stresses as loads, so that their tangents are formed like those of force elements."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.model.elements import AbstractConstraintElement, AbstractForceElement, Poses, Twists, Wrench
-from polhode.model.groups import ForceGroup, JointGroup
+from polhode._scalar.rows import each
+from polhode.model.elements import (
+    AbstractConstraintElement,
+    AbstractForceElement,
+    AbstractStressedElement,
+    Poses,
+    Twists,
+    Wrench,
+)
+from polhode.model.groups import ForceGroup, JointGroup, Motion
 
 
 class Reaction(AbstractForceElement):
@@ -35,7 +44,42 @@ class Reaction(AbstractForceElement):
         return tuple(Wrench(load[:3], load[3:]) for load in loads)
 
 
+class Stressed(AbstractForceElement):
+    """The loads of an element at fixed stress.
+
+    **Arguments:**
+
+    - `element`: the element; `stress`: σ.
+    """
+
+    uses_poses: ClassVar[bool] = True
+    uses_twists: ClassVar[bool] = False
+
+    element: AbstractStressedElement
+    stress: Float[Array, " k"]
+
+    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
+        del t, twists
+        return self.element.loads(poses, self.stress)
+
+
 def reaction_of(group: JointGroup, multipliers: Float[Array, " m"]) -> ForceGroup:
     """The loads of all constraints of a group."""
     # Elements are stacked; so are their multipliers.
     return ForceGroup(Reaction(group.elements, group.kept, multipliers[group.rows.numbers]), group.slots, group.looped)
+
+
+def stressed(groups: Sequence[ForceGroup]) -> tuple[ForceGroup, ...]:
+    """Those of the groups whose loads are linear in a stress."""
+    return tuple(group for group in groups if isinstance(group.elements, AbstractStressedElement))
+
+
+def stress_of(group: ForceGroup, t: Array, motion: Motion) -> Float[Array, "elements k"]:
+    """The stresses of all elements of a group."""
+    stacked = group.elements, motion.at(group.slots), motion.twists_at(group.slots)
+    return each(lambda t, e, p, w: e.stress(t, p, w), t, *stacked, loop=group.looped)
+
+
+def at_stress(group: ForceGroup, stress: Float[Array, "elements k"]) -> ForceGroup:
+    """The loads of all elements of a group at fixed stress."""
+    return ForceGroup(Stressed(group.elements, stress), group.slots, group.looped)

@@ -1,0 +1,118 @@
+"""Derivatives of elements and of internal constraints in the coordinates of the bodies, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from polhode._scalar.rows import each
+from polhode.linalg.blocks import Blocks
+from polhode.model.elements import Pose, Twist
+from polhode.model.formulations.base import AbstractFormulation
+from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, members
+from polhode.spaces.base import Point, Vector
+
+_STILL = Pose(jnp.zeros(3), jnp.eye(3))
+_RESTING = Twist(jnp.zeros(3), jnp.zeros(3))
+
+Bodies = Sequence[BodyGroup]
+Points = tuple[Point, ...]
+Velocities = tuple[Vector, ...]
+
+
+def load_blocks(
+    bodies: Bodies, group: ForceGroup, t: Array, q: Points, v: Vector, along_velocities: bool
+) -> list[Blocks]:
+    """Minus the derivatives of the generalised forces of one group of elements, along θ or along v."""
+    moving, forms = _moving(bodies, group)
+    points = tuple(members(q, group.slots[k]) for k in moving)
+    velocities = tuple(v[group.slots[k].columns.numbers] for k in moving)
+
+    def loads(t: Array, element: Any, points: Points, velocities: Velocities) -> tuple[Array, ...]:
+        poses: list[Pose] = [_STILL] * len(group.slots)
+        twists: list[Twist] = [_RESTING] * len(group.slots)
+        for k, form, p, u in zip(moving, forms, points, velocities, strict=True):
+            poses[k], twists[k] = form.pose(p), form.twist(p, u)
+        wrenches = element.wrenches(t, tuple(poses), tuple(twists))
+        return tuple(jnp.concatenate(wrenches[k]) for k in moving)
+
+    def tangent(t: Array, element: Any, points: Points, velocities: Velocities) -> Any:
+        if along_velocities:
+            derivative = jax.jacfwd(lambda u: loads(t, element, points, u))(velocities)
+        else:
+            zeros = tuple(jnp.zeros(form.n) for form in forms)
+            moved = lambda thetas: tuple(  # noqa: E731
+                form.space.move(p, theta) for form, p, theta in zip(forms, points, thetas, strict=True)
+            )
+            derivative = jax.jacfwd(lambda thetas: loads(t, element, moved(thetas), velocities))(zeros)
+        return tuple(
+            tuple(-jax.vmap(lambda c, i=i: forms[i].pull_back(points[i], c))(column.T).T for column in row)
+            for i, row in enumerate(derivative)
+        )
+
+    values = each(tangent, t, group.elements, points, velocities, loop=group.looped)
+    columns = [group.slots[k].columns for k in moving]
+    return [Blocks(values[i][j], columns[i], columns[j]) for i in range(len(moving)) for j in range(len(moving))]
+
+
+def curvatures(bodies: Bodies, group: JointGroup, t: Array, q: Points, v: Vector) -> Float[Array, "elements kept"]:
+    """Second time derivatives of the residuals of one group of joints when velocities are frozen."""
+    moving, forms = _moving(bodies, group)
+    points = tuple(members(q, group.slots[k]) for k in moving)
+    velocities = tuple(v[group.slots[k].columns.numbers] for k in moving)
+
+    def second(t: Array, element: Any, points: Points, velocities: Velocities) -> Array:
+        def residual(s: Array) -> Array:
+            poses: list[Pose] = [_STILL] * len(group.slots)
+            for k, form, p, u in zip(moving, forms, points, velocities, strict=True):
+                poses[k] = form.pose(form.space.move(p, s * u))
+            return group.residual(element, t + s, tuple(poses))
+
+        return _second(residual)
+
+    return each(second, t, group.elements, points, velocities, loop=group.looped)
+
+
+def internal_gradients(group: BodyGroup, points: Point) -> Float[Array, "count internal n"]:
+    """Derivatives of the constraints among the coordinates of single bodies."""
+    return jax.vmap(lambda p: _internal_gradient(group.formulation, p))(points)
+
+
+def internal_curvatures(group: BodyGroup, points: Point, velocities: Array) -> Float[Array, "count internal"]:
+    """Second time derivatives of internal constraints when velocities are frozen."""
+    form = group.formulation
+    along = lambda p, u: _second(lambda s: form.constraint(form.space.move(p, s * u)))  # noqa: E731
+    return jax.vmap(along)(points, velocities)
+
+
+def internal_stiffness(group: BodyGroup, points: Point, multipliers: Array) -> Float[Array, "count n n"]:
+    """Derivatives of the gradients of internal constraints times their multipliers (count, internal)."""
+    form = group.formulation
+
+    def stiffness(point: Point, multipliers: Float[Array, " internal"]) -> Float[Array, "n n"]:
+        forces = lambda theta: _internal_gradient(form, form.space.move(point, theta)).T @ multipliers  # noqa: E731
+        return jax.jacfwd(forces)(jnp.zeros(form.n))
+
+    return jax.vmap(stiffness)(points, multipliers)
+
+
+def _moving(bodies: Bodies, group: JointGroup | ForceGroup) -> tuple[list[int], list[AbstractFormulation]]:
+    """The slots with bodies, and the coordinates of these."""
+    moving = [k for k, slot in enumerate(group.slots) if slot.group is not None]
+    return moving, [bodies[group.slots[k].group or 0].formulation for k in moving]
+
+
+def _second(curve: Callable[[Array], Array]) -> Array:
+    """The second derivative of a curve at 0."""
+    zero, one = jnp.zeros(()), jnp.ones(())
+    rate = lambda s: jax.jvp(curve, (s,), (one,))[1]  # noqa: E731
+    return jax.jvp(rate, (zero,), (one,))[1]
+
+
+def _internal_gradient(formulation: AbstractFormulation, point: Point) -> Float[Array, "internal n"]:
+    zero = jnp.zeros(formulation.n)
+    return jax.jacfwd(lambda theta: formulation.constraint(formulation.space.move(point, theta)))(zero)
