@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.core import Tracer
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend import core
@@ -39,6 +40,11 @@ class Program:
     def __init__(self, fun: Callable, *examples: Any) -> None:
         self.closed, self.out_shape = jax.make_jaxpr(fun, return_shape=True)(*examples)
         self.cost = cost(self.closed.jaxpr)
+
+    def on_arrays(self, *args: Any) -> Any:
+        """What the function returns, from its trace as it is."""
+        flat = [jnp.asarray(x) for x in jax.tree.leaves(args)]
+        return jax.tree.unflatten(jax.tree.structure(self.out_shape), core.jaxpr_as_fun(self.closed)(*flat))
 
     def constants(self) -> list[Any]:
         """The elements of what `fun` closes over and JAX traces, such as the leaves of a system."""
@@ -98,7 +104,7 @@ def scalarise(fun: Callable, limit: float, one_kernel: bool = False) -> Callable
         plain = not calls_out(program.closed.jaxpr, PLAIN)
         allowed = limit if plain else limit / _CALLING_OUT
         if program.cost > _WORTH_TRYING * allowed:
-            return fun(*args)
+            return program.on_arrays(*args)
         # All that is used inside comes in as scalars, and the inputs are returned as well: XLA aborts on a parameter
         # that its own simplifications have left unused.
         given, closed_over = split(args), program.constants()

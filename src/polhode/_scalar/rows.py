@@ -16,7 +16,7 @@ from polhode._scalar.cost import PLAIN, calls_out, iterates
 from polhode._scalar.packing import join, split
 from polhode._scalar.program import Program
 
-_LARGEST_BODY = 20_000
+_LARGEST_BODY = 200_000
 """Operations of one row above which compile time would grow too much."""
 
 _UNREAD = jnp.zeros(())

@@ -123,6 +123,16 @@ class AbstractForceElement(eqx.Module):
     def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
         """The load on each node."""
 
+    def tangent(self, t: Array, poses: Poses, twists: Twists) -> tuple[Array, Array | None] | None:
+        """Minus the derivatives of the loads (torque, force) on all nodes, of shape (6 nodes, 6 nodes).
+
+        Along the poses of the nodes at fixed body-fixed twists, and along these twists. Everything in body frames:
+        turned back after the derivative of forces that belong to the inertial frame was taken. None in place of what
+        vanishes, or of both to have them by differentiation.
+        """
+        del t, poses, twists
+        return None
+
     def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
         """Stored energy; zero for loads that have none."""
         del t, poses

@@ -21,7 +21,8 @@ from polhode.model.elements import (
     Twists,
     Wrench,
 )
-from polhode.rods.strain import AbstractStrain, Increment, Vector6, offset
+from polhode.rods.strain import AbstractStrain, HelicalStrain, Increment, Vector6, offset
+from polhode.rods.tangent import helical_tangent
 from polhode.spaces.base import cross
 
 
@@ -40,6 +41,11 @@ class EdgeShape(eqx.Module):
     frames: tuple[Pose | None, Pose | None]
     rest: Vector6
     length: Float[Array, ""]
+
+    @property
+    def has_tangent(self) -> bool:
+        """Whether the tangent is known in closed form: nodes with frames are those of the ground, which don't move."""
+        return isinstance(self.strain, HelicalStrain)
 
     def nodes(self, poses: Poses) -> Poses:
         """The poses of both nodes."""
@@ -106,6 +112,12 @@ class ElasticEdge(AbstractStressedElement):
         d = self.shape.strain.increment(nodes)
         return self.shape.on_bodies(poses, self.shape.strain.loads(nodes, d, self.elastic(d)))
 
+    def tangent(self, t: Array, poses: Poses, twists: Twists) -> tuple[Array, Array | None] | None:
+        if not self.shape.has_tangent:
+            return None
+        C = self.stiffness / self.shape.length
+        return helical_tangent(self.shape.nodes(poses), None, self.stress(t, poses, twists), C, None)
+
 
 class ViscoelasticEdge(AbstractStressedElement):
     """An elastic edge of a Kelvin–Voigt material: D ẇ is added to its stress.
@@ -142,6 +154,14 @@ class ViscoelasticEdge(AbstractStressedElement):
     def _stress(self, nodes: Poses, moving: Twists, d: Increment) -> Vector6:
         rate = self.shape.strain.rate(nodes, moving, d)
         return self.edge.elastic(d) + self.damping @ rate / self.shape.length
+
+    def tangent(self, t: Array, poses: Poses, twists: Twists) -> tuple[Array, Array | None] | None:
+        if not self.shape.has_tangent:
+            return None
+        # At fixed body-fixed twists, which is what the closed form expects.
+        nodes, moving = self.shape.nodes(poses), self.shape.moving(poses, twists)
+        C, D = self.edge.stiffness / self.shape.length, self.damping / self.shape.length
+        return helical_tangent(nodes, moving, self.stress(t, poses, twists), C, D)
 
     def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
         del t

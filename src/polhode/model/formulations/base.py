@@ -77,6 +77,11 @@ class AbstractFormulation(eqx.Module):
         columns = jax.vmap(lambda e: jnp.concatenate(self.twist(q, e)))(jnp.eye(self.n))
         return columns.T
 
+    def body_jacobian(self, q: Point) -> Float[Array, "6 n"] | None:
+        """J with the velocity in the body frame: (Ω, Rᵀu) = diag(1, Rᵀ) J v; None for the identity."""
+        J, turn = self.jacobian(q), _turned(self.pose(q).R.T)
+        return turn if J is None else turn @ J
+
     def bias(self, q: Point, v: Vector) -> Float[Array, "6"] | None:
         """J̇v, the accelerations when v does not change, or None for zero."""
         move = self.space.move
@@ -115,6 +120,11 @@ class AbstractFormulation(eqx.Module):
         """Jᵀ times a wrench."""
         J = self.jacobian(q)
         return wrench if J is None else J.T @ wrench
+
+
+def _turned(R: Float[Array, "3 3"]) -> Float[Array, "6 6"]:
+    zero = jnp.zeros((3, 3))
+    return jnp.block([[jnp.eye(3), zero], [zero, R]])
 
 
 def rigid_mass(mass: Array, inertia: Float[Array, "3 3"]) -> Float[Array, "6 6"]:

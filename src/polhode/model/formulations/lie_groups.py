@@ -88,6 +88,9 @@ class SemidirectProduct(AbstractFormulation):
         zero = jnp.zeros((3, 3))
         return jnp.block([[jnp.eye(3), zero], [zero, self.pose(q).R]])
 
+    def body_jacobian(self, q: Point) -> None:
+        return None
+
     def mass(self, q: Point, mass: Array, inertia: Float[Array, "3 3"]) -> Float[Array, "6 6"]:
         return rigid_mass(mass, inertia)
 
