@@ -150,6 +150,11 @@ class AbstractStressedElement(AbstractForceElement):
     def loads(self, poses: Poses, stress: Float[Array, " k"]) -> tuple[Wrench, ...]:
         """The load on each node that a given stress makes."""
 
+    def load_tangent(self, poses: Poses, stress: Float[Array, " k"]) -> Array | None:
+        """`tangent` of these loads along poses; None to have it by differentiation."""
+        del poses, stress
+        return None
+
 
 class AbstractPotentialElement(AbstractForceElement):
     """An element given by its potential; the wrenches are minus its gradient."""

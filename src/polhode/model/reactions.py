@@ -62,6 +62,11 @@ class Stressed(AbstractForceElement):
         del t, twists
         return self.element.loads(poses, self.stress)
 
+    def tangent(self, t: Array, poses: Poses, twists: Twists) -> tuple[Array, Array | None] | None:
+        del t, twists
+        known = self.element.load_tangent(poses, self.stress)
+        return None if known is None else (known, None)
+
 
 def reaction_of(group: JointGroup, multipliers: Float[Array, " m"]) -> ForceGroup:
     """The loads of all constraints of a group."""
@@ -82,4 +87,5 @@ def stress_of(group: ForceGroup, t: Array, motion: Motion) -> Float[Array, "elem
 
 def at_stress(group: ForceGroup, stress: Float[Array, "elements k"]) -> ForceGroup:
     """The loads of all elements of a group at fixed stress."""
+    assert isinstance(group.elements, AbstractStressedElement)
     return ForceGroup(Stressed(group.elements, stress), group.slots, group.looped)

@@ -72,6 +72,12 @@ class EdgeShape(eqx.Module):
         nodes = self.nodes(poses)
         return self.on_bodies(poses, self.strain.loads(nodes, self.strain.increment(nodes), stress))
 
+    def load_tangent(self, poses: Poses, stress: Vector6) -> Array | None:
+        """Minus the derivatives of these loads at fixed stress, where they are known in closed form."""
+        if not self.has_tangent:
+            return None
+        return helical_tangent(self.nodes(poses), None, stress, jnp.zeros((6, 6)), None)[0]
+
 
 class ElasticEdge(AbstractStressedElement):
     r"""The potential $\tfrac12\Delta s\,(w-w^0)^TC(w-w^0)$ of an edge with strain w = d/Δs at its midpoint.
@@ -105,6 +111,9 @@ class ElasticEdge(AbstractStressedElement):
 
     def loads(self, poses: Poses, stress: Vector6) -> tuple[Wrench, ...]:
         return self.shape.loads(poses, stress)
+
+    def load_tangent(self, poses: Poses, stress: Vector6) -> Array | None:
+        return self.shape.load_tangent(poses, stress)
 
     def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
         del t, twists
@@ -150,6 +159,9 @@ class ViscoelasticEdge(AbstractStressedElement):
 
     def loads(self, poses: Poses, stress: Vector6) -> tuple[Wrench, ...]:
         return self.shape.loads(poses, stress)
+
+    def load_tangent(self, poses: Poses, stress: Vector6) -> Array | None:
+        return self.shape.load_tangent(poses, stress)
 
     def _stress(self, nodes: Poses, moving: Twists, d: Increment) -> Vector6:
         rate = self.shape.strain.rate(nodes, moving, d)
