@@ -21,7 +21,7 @@ from polhode.statics._host_lu import HostKKT
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
 
 DENSE = 400
-"""Unknowns up to which LAPACK solves the whole matrix, with pivoting."""
+"""Unknowns up to which LAPACK solves the whole matrix inside JAX's transformations."""
 
 _SPARSE = 0.2
 """Matrices with more than this fraction of entries are taken to be dense."""
@@ -88,21 +88,38 @@ _UNITS = 64 * jnp.finfo(float).eps
 
 def at_start(system: AbstractMechanical, solver: AbstractKKT, t: Array, q: Point) -> tuple[Balance, Multipliers]:
     """The equations with the imbalance of a point, and multipliers of least M⁻¹-norm for the rest, M a + Bᵀλ = f."""
-    f = system.force(t, q, jnp.zeros(system.n))
+    start = _start(system, t, q)
     if system.m == 0:
-        return Balance(system, f, jnp.zeros(0)), jnp.zeros(0)
-    M, B = system.mass(t, q), system.jacobian(t, q)
-    a, multipliers = solver.solve(solver.factor(M, B, B), f, jnp.zeros(system.m))
-    return Balance(system, apply(M, a, system.n), system.constraint(t, q)), multipliers
+        return Balance(system, start.force, jnp.zeros(0)), jnp.zeros(0)
+    factors = solver.factor(start.mass, start.jacobian, start.jacobian)
+    a, multipliers = solver.solve(factors, start.force, jnp.zeros(system.m))
+    return Balance(system, apply(start.mass, jnp.asarray(a), system.n), start.gap), jnp.asarray(multipliers)
+
+
+class _Start(NamedTuple):
+    """M, B, f and Φ at the start."""
+
+    mass: Matrix
+    jacobian: Matrix
+    force: Vector
+    gap: Multipliers
+
+
+@eqx.filter_jit
+def _start(system: AbstractMechanical, t: Array, q: Point) -> _Start:
+    force = system.force(t, q, jnp.zeros(system.n))
+    if system.m == 0:
+        return _Start((), (), force, jnp.zeros(0))
+    return _Start(system.mass(t, q), system.jacobian(t, q), force, system.constraint(t, q))
 
 
 def solver_of(system: AbstractMechanical, t: Array, q: Point) -> AbstractKKT:
     """What solves for the tangent: pivoting in any case, for it may be indefinite."""
     n, m = system.n, system.m
-    if n + m <= DENSE or not system.holonomic_velocities:
-        return LapackKKT(n, m)
     if not inside_transformation():
         return HostKKT(n, m)
+    if n + m <= DENSE or not system.holonomic_velocities:
+        return LapackKKT(n, m)
 
     def matrices() -> tuple[Matrix, Matrix]:
         balance = Balance(system, jnp.zeros(n), jnp.zeros(m))

@@ -2,55 +2,46 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from polhode.linalg.blocks import Blocks, Matrix
+from polhode.linalg.blocks import Matrix
 from polhode.linalg.kkt import AbstractKKT
-
-Entries = tuple[Int[Array, " entries"], Int[Array, " entries"], Float[Array, " entries"]]
+from polhode.model.consistency import to_sparse
 
 
 class HostKKT(AbstractKKT):
-    """Sparse LU with pivoting, called back from compiled programs; NaN where the matrix is exactly singular."""
+    """Sparse LU with pivoting of numbers, outside JAX's transformations; NaN where the matrix is exactly singular."""
 
     n: int = eqx.field(static=True)
     m: int = eqx.field(static=True)
 
-    def factor(self, A: Matrix, P: Matrix, Q: Matrix) -> Entries:
-        n = self.n
-        parts = [_entries(g, 0, 0) for g in A] + [_entries(g, n, 0) for g in Q]
-        for rows, cols, values in [_entries(g, n, 0) for g in P]:
-            parts.append((cols, rows, values))
-        rows, cols = (np.concatenate(x).astype(np.int32) for x in list(zip(*parts, strict=True))[:2])
-        return jnp.asarray(rows), jnp.asarray(cols), jnp.concatenate([values for _, _, values in parts])
+    def factor(self, A: Matrix, P: Matrix, Q: Matrix) -> Any:
+        whole = saddle(A, P, Q, self.n, self.m)
+        if not np.isfinite(whole.data).all():
+            return None
+        try:
+            return splu(sparse.csc_matrix(whole))
+        except RuntimeError:
+            # SciPy's word for a zero pivot.
+            return None
 
     def solve(
-        self, factors: Entries, r: Float[Array, " n"], s: Float[Array, " m"]
+        self, factors: Any, r: Float[Array, " n"], s: Float[Array, " m"]
     ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
-        right = jnp.concatenate((r, s))
-        like = jax.ShapeDtypeStruct(right.shape, right.dtype)
-        solution = jax.pure_callback(_solved, like, *factors, right, vmap_method="sequential")
+        right = np.concatenate((np.asarray(r), np.asarray(s)))
+        solution: Any = np.full(right.size, np.nan) if factors is None else factors.solve(right)
         return solution[: self.n], solution[self.n :]
 
 
-def _entries(g: Blocks, down: int, right: int) -> tuple[np.ndarray, np.ndarray, Array]:
-    i, j = np.broadcast_arrays(g.rows.numbers[:, :, None] + down, g.cols.numbers[:, None, :] + right)
-    return i.reshape(-1), j.reshape(-1), g.values.reshape(-1)
-
-
-def _solved(rows: Array, cols: Array, values: Array, right: Array) -> np.ndarray:
-    rows, cols, values, right = (np.asarray(x) for x in (rows, cols, values, right))
-    matrix = sparse.csc_matrix((values, (rows, cols)), shape=(right.size, right.size))
-    if not np.isfinite(values).all():
-        return np.full(right.size, np.nan)
-    try:
-        return splu(matrix).solve(right)
-    except RuntimeError:
-        # SciPy's word for a zero pivot.
-        return np.full(right.size, np.nan)
+def saddle(A: Matrix, P: Matrix, Q: Matrix, n: int, m: int) -> Any:
+    """The whole matrix, sparse."""
+    corner = to_sparse(A, (n, n))
+    if m == 0:
+        return corner
+    return sparse.csc_array(sparse.block_array([[corner, to_sparse(P, (m, n)).T], [to_sparse(Q, (m, n)), None]]))

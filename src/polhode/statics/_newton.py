@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from polhode.linalg.blocks import Matrix
 from polhode.linalg.kkt import AbstractKKT
 from polhode.spaces.base import Point, Vector
 from polhode.statics._balance import Balance, Load, Tangent, largest
@@ -36,14 +37,15 @@ class Limits(eqx.Module):
 class Attempt(NamedTuple):
     """Where Newton's method got at one load.
 
-    `corrections` holds |θ|∞ of each iteration, NaN after the last; `tangent` belongs to the last of them.
+    - `excess`: the stresses that the last correction promised, less those that it made.
+    - `corrections`: |θ|∞ of each iteration, NaN after the last; `before` is the last of them.
     """
 
     q: Point
     multipliers: Multipliers
+    excess: Any
     iterations: Int[Array, ""]
     corrections: Float[Array, " max_iterations"]
-    tangent: Tangent
     before: Float[Array, ""]
     converged: Array
     failed: Array
@@ -53,7 +55,7 @@ class Reached(NamedTuple):
     """How far along one load step equilibria were found.
 
     - `q`, `multipliers`: the last of them; `done`: the fraction of the step, 1 at its end.
-    - `iterations`: of all attempts; `corrections`: of the last one; `tangent`: of its last iteration.
+    - `iterations`: of all attempts; `corrections`: of the last one.
     """
 
     q: Point
@@ -61,7 +63,6 @@ class Reached(NamedTuple):
     done: Float[Array, ""]
     iterations: Int[Array, ""]
     corrections: Float[Array, " max_iterations"]
-    tangent: Tangent
 
 
 class _Way(NamedTuple):
@@ -80,35 +81,36 @@ def advance(
 ) -> Reached:
     """Equilibria from one load to the next; a step is halved where Newton's method fails, and then grows again.
 
-    `loop` is `jax.lax.while_loop` or `on_host`.
+    `loop` is `jax.lax.while_loop`, or `on_host` for solvers that need numbers.
     """
-    start, end = legs
 
     def more(way: _Way) -> Array:
         return (way.reached.done < 1) & (way.length >= _SHORTEST)
 
     def body(way: _Way) -> _Way:
-        reached = way.reached
-        done = jnp.minimum(reached.done + way.length, 1.0)
-        # The end itself, not to round-off.
-        load = Load(*(jnp.where(done < 1, a + done * (b - a), b) for a, b in zip(start, end, strict=True)))
-        tried = _newton(balance, solver, limits, reached, load, loop)
-        good = tried.converged
-        iterations = reached.iterations + tried.iterations
-        new = Reached(tried.q, tried.multipliers, done, iterations, tried.corrections, tried.tangent)
-        old = new._replace(q=reached.q, multipliers=reached.multipliers, done=reached.done)
-        length = jnp.where(good, 2 * way.length, way.length / 2)
-        return _Way(jax.tree.map(lambda a, b: jnp.where(good, a, b), new, old), length)
+        done, load = _next(way, legs)
+        return _after(way, _newton(balance, solver, limits, way.reached, load, loop), done)
 
-    first = nowhere(balance, limits, q, multipliers, start)
+    unknown = jnp.full(limits.max_iterations, jnp.nan, float)
+    first = Reached(q, multipliers, jnp.zeros(()), jnp.zeros((), jnp.int32), unknown)
     return loop(more, body, _Way(first, jnp.ones(()))).reached
 
 
-def nowhere(balance: Balance, limits: Limits, q: Point, multipliers: Multipliers, load: Load) -> Reached:
-    """What is known before the first attempt."""
-    tangent = jax.tree.map(lambda x: jnp.zeros(x.shape), jax.eval_shape(balance.tangent, load, q, multipliers))
-    unknown = jnp.full(limits.max_iterations, jnp.nan)
-    return Reached(q, multipliers, jnp.zeros(()), jnp.zeros((), jnp.int32), unknown, tangent)
+@jax.jit
+def _next(way: _Way, legs: tuple[Load, Load]) -> tuple[Array, Load]:
+    done = jnp.minimum(way.reached.done + way.length, 1.0)
+    # The end itself, not to round-off.
+    return done, Load(*(jnp.where(done < 1, a + done * (b - a), b) for a, b in zip(*legs, strict=True)))
+
+
+@jax.jit
+def _after(way: _Way, tried: Attempt, done: Array) -> _Way:
+    reached, good = way.reached, tried.converged
+    iterations = reached.iterations + tried.iterations
+    new = Reached(tried.q, tried.multipliers, done, iterations, tried.corrections)
+    old = new._replace(q=reached.q, multipliers=reached.multipliers, done=reached.done)
+    length = jnp.where(good, 2 * way.length, way.length / 2)
+    return _Way(jax.tree.map(lambda a, b: jnp.where(good, a, b), new, old), length)
 
 
 def corrected(
@@ -133,7 +135,7 @@ def stopped(tree: Tree) -> Tree:
 
 
 def on_host(more: Callable[[Any], Array], body: Callable[[Any], Any], start: Any) -> Any:
-    """A loop like `jax.lax.while_loop` that is not compiled: XLA takes long for loops around large systems."""
+    """A loop like `jax.lax.while_loop` that is not compiled."""
     while more(start):
         start = body(start)
     return start
@@ -145,29 +147,60 @@ def _newton(
     def more(a: Attempt) -> Array:
         return ~a.converged & ~a.failed
 
+    def body(a: Attempt) -> Attempt:
+        found = equations(balance, load, a.q, a.multipliers, a.excess)
+        K, B, along = found.tangent
+        factors = solver.factor((*K, *found.excess), B, along)
+        return _moved(balance, limits, load, a, found, *solver.solve(factors, -found.r, -found.gap))
+
     false = jnp.zeros((), bool)
-    nothing = jnp.full(limits.max_iterations, jnp.nan)
-    zero, far = jnp.zeros((), jnp.int32), jnp.full((), jnp.inf)
-    start = Attempt(reached.q, reached.multipliers, zero, nothing, reached.tangent, far, false, false)
-    return loop(more, lambda a: _iteration(balance, solver, limits, load, a), start)
+    nothing = jnp.full(limits.max_iterations, jnp.nan, float)
+    zero, far = jnp.zeros((), jnp.int32), jnp.full((), jnp.inf, float)
+    excess = no_excess(balance, load, reached.q)
+    start = Attempt(reached.q, reached.multipliers, excess, zero, nothing, far, false, false)
+    return loop(more, body, start)
 
 
 @eqx.filter_jit
-def _iteration(balance: Balance, solver: AbstractKKT, limits: Limits, load: Load, a: Attempt) -> Attempt:
-    r, gap = balance.residual(load, a.q, a.multipliers)
-    tangent = balance.tangent(load, a.q, a.multipliers)
-    theta, change = solver.solve(solver.factor(*tangent), -r, -gap)
-    step = _size(theta)
-    noise = balance.roundoff(load, a.q, a.multipliers, tangent)
-    low = [jnp.all(jnp.abs(x) <= y) for x, y in zip((r, gap), noise, strict=True)]
+def no_excess(balance: Balance, load: Load, q: Point) -> Any:
+    """Stresses as promised: zeros."""
+    return jax.tree.map(jnp.zeros_like, balance.system.stresses(load.t, q))
+
+
+class Equations(NamedTuple):
+    """The residuals with what round-off leaves of them, the tangent, and what excess stresses add to K."""
+
+    r: Vector
+    gap: Multipliers
+    noise: tuple[Vector, Multipliers]
+    tangent: Tangent
+    excess: Matrix
+
+
+@eqx.filter_jit
+def equations(balance: Balance, load: Load, q: Point, multipliers: Multipliers, excess: Any) -> Equations:
+    """What one correction needs to know of a place."""
+    r, gap = balance.residual(load, q, multipliers)
+    tangent = balance.tangent(load, q, multipliers)
+    noise = balance.roundoff(load, q, multipliers, tangent)
+    return Equations(r, gap, noise, tangent, balance.system.stress_stiffness(load.t, q, excess))
+
+
+@eqx.filter_jit
+def _moved(
+    balance: Balance, limits: Limits, load: Load, a: Attempt, found: Equations, theta: Vector, change: Multipliers
+) -> Attempt:
+    system, step = balance.system, jnp.max(jnp.abs(theta), initial=0.0)
+    low = [jnp.all(jnp.abs(x) <= y) for x, y in zip((found.r, found.gap), found.noise, strict=True)]
     # Corrections that no longer shrink come from round-off if the residual they answer to does.
     stagnant = low[0] & low[1] & (step > 0.25 * a.before)
-    moved, iterations = balance.system.configuration.move(a.q, theta), a.iterations + 1
+    curve = lambda s: system.stresses(load.t, system.configuration.move(a.q, s * theta))  # noqa: E731
+    stress, rate = jax.jvp(curve, (jnp.zeros(()),), (jnp.ones(()),))
+    q = system.configuration.move(a.q, theta)
+    excess = jax.tree.map(lambda x, dx, y: x + dx - y, stress, rate, system.stresses(load.t, q))
+    iterations = a.iterations + 1
     converged = (step <= limits.rtol * largest(a.q) + limits.atol) | stagnant
     failed = ~jnp.isfinite(step + jnp.sum(change)) | (iterations >= limits.max_iterations)
     corrections = a.corrections.at[a.iterations].set(step)
-    return Attempt(moved, a.multipliers + change, iterations, corrections, tangent, step, converged, failed)
-
-
-def _size(theta: Vector) -> Float[Array, ""]:
-    return jnp.max(jnp.abs(theta), initial=0.0)
+    multipliers = a.multipliers + change
+    return Attempt(q, multipliers, excess, iterations, corrections, step, converged, failed)

@@ -10,13 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
-from scipy import sparse
 
 from polhode import checks
 from polhode._ambient import inside_transformation
 from polhode.linalg.kkt import AbstractKKT
-from polhode.linalg.sparse import broke_down
-from polhode.model.consistency import to_sparse
 from polhode.observing import Observer
 from polhode.problems.base import Observable, Problem
 from polhode.solution import Frames
@@ -24,8 +21,18 @@ from polhode.spaces.base import Point
 from polhode.spaces.checks import check_point
 from polhode.statics import _explaining
 from polhode.statics._balance import Balance, Load, Tangent, at_start, solver_of
-from polhode.statics._host_lu import HostKKT
-from polhode.statics._newton import Limits, Reached, advance, corrected, nowhere, on_host, stopped
+from polhode.statics._host_lu import saddle
+from polhode.statics._newton import (
+    Equations,
+    Limits,
+    Reached,
+    advance,
+    corrected,
+    equations,
+    no_excess,
+    on_host,
+    stopped,
+)
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
 
@@ -114,22 +121,13 @@ def equilibrium(
     """
     task = _prepare(problem, state0, t, steps, times, Limits(rtol, atol, max_iterations))
     solver = solver_of(task.system, task.legs.t[0], task.q)
-    balance, multipliers = _start(task.system, solver, task.legs.t[0], task.q)
+    balance, multipliers = at_start(task.system, solver, task.legs.t[0], task.q)
     if inside_transformation():
         return _traced(task, solver, balance, multipliers)
     found: list[Reached] = []
-    q, reason, reached = task.q, "", None
+    q, reason = task.q, ""
     for k in range(len(task.legs.t) - 1):
-        legs = _leg(task.legs, k)
-        try:
-            if isinstance(solver, HostKKT):
-                reached = advance(balance, solver, task.limits, q, multipliers, legs, on_host)
-            else:
-                reached = _advance(balance, solver, task.limits, q, multipliers, legs)
-        except Exception as error:
-            if not broke_down(error):
-                raise
-            reached = nowhere(balance, task.limits, q, multipliers, legs[0])
+        reached = advance(balance, solver, task.limits, q, multipliers, _leg(task.legs, k), on_host)
         q, multipliers = reached.q, reached.multipliers
         if not reached.done >= 1:
             reason = _failure(task, balance, reached, k)
@@ -137,9 +135,9 @@ def equilibrium(
             break
         found.append(reached)
     result = _collected(task, balance, found, not reason)
-    if not reason and reached is not None:
-        reason = _loose(task.system, reached.tangent, q)
-        reason = f"The equilibrium is not isolated: {reason}" if reason else ""
+    if not reason:
+        loose = _loose(task.system, _at(balance, _load(task.legs, -1), q, multipliers).tangent, q)
+        reason = f"The equilibrium is not isolated: {loose}" if loose else ""
     if reason:
         raise EquilibriumError(reason, result)
     return result
@@ -190,28 +188,16 @@ def mechanical(problem: Any) -> tuple[AbstractMechanical, dict[str, Observable]]
     return system, dict(problem.outputs) if isinstance(problem, Problem) else system.outputs()
 
 
-@eqx.filter_jit
-def _start(system: AbstractMechanical, solver: AbstractKKT, t: Array, q: Point) -> tuple[Balance, Multipliers]:
-    return at_start(system, solver, t, q)
+def _at(balance: Balance, load: Load, q: Point, multipliers: Multipliers) -> Equations:
+    return equations(balance, load, q, multipliers, no_excess(balance, load, q))
 
 
-@eqx.filter_jit
-def _advance(*arguments: Any) -> Reached:
-    return advance(*arguments)
-
-
-@eqx.filter_jit
-def _residual(balance: Balance, load: Load, q: Point, multipliers: Multipliers) -> Any:
-    return balance.residual(load, q, multipliers)
-
-
-@eqx.filter_jit
-def _tangent(balance: Balance, load: Load, q: Point, multipliers: Multipliers) -> Any:
-    return balance.tangent(load, q, multipliers)
+def _load(legs: Load, k: int) -> Load:
+    return Load(legs.t[k], legs.held[k])
 
 
 def _leg(legs: Load, k: int) -> tuple[Load, Load]:
-    return Load(legs.t[k], legs.held[k]), Load(legs.t[k + 1], legs.held[k + 1])
+    return _load(legs, k), _load(legs, k + 1)
 
 
 def _traced(task: _Task, solver: AbstractKKT, balance: Balance, multipliers: Multipliers) -> Equilibrium:
@@ -237,7 +223,8 @@ def _traced(task: _Task, solver: AbstractKKT, balance: Balance, multipliers: Mul
     found = found._replace(q=q, multipliers=multipliers)
     states = (q, jnp.zeros((len(task.legs.t) - 1, task.system.n)))
     outputs, _, _ = jax.vmap(task.observer)(ends.t, states)
-    return _result(task, balance, found, ends, outputs, jnp.all(found.done >= 1))
+    r, gap = jax.lax.map(lambda x: balance.residual(*x), (ends, q, multipliers))
+    return _result(task, found, ends, outputs, (r, gap), jnp.all(found.done >= 1))
 
 
 def _collected(task: _Task, balance: Balance, found: Sequence[Reached], converged: bool) -> Equilibrium:
@@ -247,16 +234,16 @@ def _collected(task: _Task, balance: Balance, found: Sequence[Reached], converge
     ends = jax.tree.map(lambda a, b: jnp.where(stacked.done < 1, a + stacked.done * (b - a), b), starts, ends)
     states = (stacked.q, jnp.zeros((len(found), task.system.n)))
     frames = task.observer.frames(np.asarray(ends.t), jax.tree.map(np.asarray, states), None, 1)
-    return _result(task, balance, stacked, ends, frames.outputs, jnp.asarray(converged))
+    rest = [_at(balance, *_row((ends, stacked.q, stacked.multipliers), k)) for k in range(len(found))]
+    r, gap = jnp.stack([x.r for x in rest]), jnp.stack([x.gap for x in rest])
+    return _result(task, stacked, ends, frames.outputs, (r, gap), jnp.asarray(converged))
 
 
 def _result(
-    task: _Task, balance: Balance, found: Reached, ends: Load, outputs: dict[str, Array], converged: Array
+    task: _Task, found: Reached, ends: Load, outputs: dict[str, Array], rest: tuple[Array, Array], converged: Array
 ) -> Equilibrium:
-    rest = [_residual(balance, *_row((ends, found.q, found.multipliers), k)) for k in range(len(ends.t))]
-    r, gap = (jnp.stack(x) for x in zip(*rest, strict=True))
-    residuals = {"balance": _rows(r), "position": _rows(gap)}
-    states = (found.q, jnp.zeros_like(r))
+    residuals = {"balance": _rows(rest[0]), "position": _rows(rest[1])}
+    states = (found.q, jnp.zeros_like(rest[0]))
     q, multipliers = jax.tree.map(lambda a: a[-1], (found.q, found.multipliers))
     return Equilibrium(
         t=ends.t[-1],
@@ -288,25 +275,20 @@ def _failure(task: _Task, balance: Balance, reached: Reached, k: int) -> str:
     where = f"{100 * (1 - float(load.held)):.4g} % of the load" if held else f"t = {float(load.t):.6g}"
     count = len(task.legs.t) - 1
     said = f"Newton's method found no equilibrium beyond {where} (step {k + 1} of {count}, halved ten times)"
-    loose = _loose(task.system, _tangent(balance, load, reached.q, reached.multipliers), reached.q)
+    loose = _loose(task.system, _at(balance, load, reached.q, reached.multipliers).tangent, reached.q)
     if loose:
         return f"{said}: there {loose}"
-    r, gap = _residual(balance, end, reached.q, reached.multipliers)
+    left = _at(balance, end, reached.q, reached.multipliers)
     remedy = (
         "Give more `steps`" if held else "Give more `times`"
     ) + ", start from a state closer to the equilibrium, or check whether the loads have one at all."
-    rest = _explaining.unbalanced(task.system, np.asarray(r), np.asarray(gap))
+    rest = _explaining.unbalanced(task.system, np.asarray(left.r), np.asarray(left.gap))
     return f"{said}. At the end of the step there remain {rest}. {remedy}"
 
 
 def _loose(system: AbstractMechanical, tangent: Tangent, q: Point) -> str:
     """The motion that nothing resists at a place, and what to do; empty if everything is held."""
-    K, B, along = tangent
-    n, m = system.n, system.m
-    A = to_sparse(K, (n, n))
-    if m:
-        A = sparse.block_array([[A, to_sparse(B, (m, n)).T], [to_sparse(along, (m, n)), None]])
-    theta = _explaining.unresisted(A, n)
+    theta = _explaining.unresisted(saddle(*tangent, system.n, system.m), system.n)
     if theta is None:
         return ""
     return (
