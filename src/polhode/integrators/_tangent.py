@@ -6,11 +6,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from polhode._scalar.rows import each
 from polhode.linalg.blocks import Blocks, Matrix
 from polhode.spaces.base import AbstractSpace, Vector
 from polhode.spaces.linear import Rn
 from polhode.spaces.powers import Power, PowerGroup
 from polhode.spaces.products import AbstractProduct
+
+
+_LOOPED = 48
+"""Coordinates from which on blocks are multiplied one after the other: 464 µs for a rod of 128 edges all at once."""
 
 
 def times_tangent(matrix: Matrix, space: AbstractSpace, theta: Vector) -> Matrix:
@@ -34,7 +39,8 @@ def times_tangent(matrix: Matrix, space: AbstractSpace, theta: Vector) -> Matrix
         cols = group.cols.numbers
         coupled = factor[cols][:, :, None] == factor[cols][:, None, :]
         where = np.where(coupled, local[cols][:, None, :] * dim + cols[:, :, None], largest * dim)
-        return Blocks(group.values @ columns[where], group.rows, group.cols)
+        product = each(lambda _, block, T: block @ T, None, group.values, columns[where], loop=dim >= _LOOPED)
+        return Blocks(product, group.rows, group.cols)
 
     return tuple(map(times, matrix))
 

@@ -40,7 +40,35 @@ def load_blocks(
         wrenches = element.wrenches(t, tuple(poses), tuple(twists))
         return tuple(jnp.concatenate(wrenches[k]) for k in moving)
 
+    def given(t: Array, element: Any, points: Points, velocities: Velocities) -> Any:
+        """From the tangent that the element knows, if it does; all in body frames, twist = J v."""
+        poses: list[Pose] = [_STILL] * len(group.slots)
+        twists: list[Twist] = [_RESTING] * len(group.slots)
+        for k, form, p, u in zip(moving, forms, points, velocities, strict=True):
+            poses[k], twists[k] = form.pose(p), form.twist(p, u)
+        known = element.tangent(t, tuple(poses), tuple(twists))
+        if known is None:
+            return None
+        K, D = known
+        J = [form.body_jacobian(p) for form, p in zip(forms, points, strict=True)]
+
+        def block(i: int, j: int) -> Array:
+            rows, cols = slice(6 * moving[i], 6 * moving[i] + 6), slice(6 * moving[j], 6 * moving[j] + 6)
+            if along_velocities:
+                return _between(J[i], D[rows, cols], J[j])
+            value = _between(J[i], K[rows, cols], J[j])
+            form, p, u = forms[j], points[j], velocities[j]
+            if D is None or J[j] is None:
+                return value
+            turned = lambda theta: _matrix(form, form.space.move(p, theta)) @ u  # noqa: E731
+            return value + _between(J[i], D[rows, cols], jax.jacfwd(turned)(jnp.zeros(form.n)))
+
+        return tuple(tuple(block(i, j) for j in range(len(moving))) for i in range(len(moving)))
+
     def tangent(t: Array, element: Any, points: Points, velocities: Velocities) -> Any:
+        known = given(t, element, points, velocities)
+        if known is not None:
+            return known
         if along_velocities:
             derivative = jax.jacfwd(lambda u: loads(t, element, points, u))(velocities)
         else:
@@ -104,6 +132,17 @@ def _moving(bodies: Bodies, group: JointGroup | ForceGroup) -> tuple[list[int], 
     """The slots with bodies, and the coordinates of these."""
     moving = [k for k, slot in enumerate(group.slots) if slot.group is not None]
     return moving, [bodies[group.slots[k].group or 0].formulation for k in moving]
+
+
+def _matrix(form: AbstractFormulation, point: Point) -> Array:
+    J = form.body_jacobian(point)
+    return jnp.eye(form.n) if J is None else J
+
+
+def _between(left: Array | None, matrix: Array, right: Array | None) -> Array:
+    """leftᵀ matrix right, None for the identity."""
+    matrix = matrix if left is None else left.T @ matrix
+    return matrix if right is None else matrix @ right
 
 
 def _second(curve: Callable[[Array], Array]) -> Array:
