@@ -2,10 +2,13 @@
 
 from polhode.problems.andrews import andrews as andrews
 from polhode.problems.base import Problem as Problem
+from polhode.problems.bend_45 import bend_45 as bend_45
 from polhode.problems.bennett import bennett as bennett
 from polhode.problems.body_chain import body_chain as body_chain
+from polhode.problems.cantilever import cantilever as cantilever
 from polhode.problems.flying_spaghetti import flying_spaghetti as flying_spaghetti
 from polhode.problems.free_rigid_body import free_rigid_body as free_rigid_body
+from polhode.problems.hanging_cable import hanging_cable as hanging_cable
 from polhode.problems.heavy_top import heavy_top as heavy_top
 from polhode.problems.heavy_top_constrained import heavy_top_constrained as heavy_top_constrained
 from polhode.problems.pendulum_chain import pendulum_chain as pendulum_chain
@@ -25,4 +28,6 @@ from polhode.problems.registry import register as register
 from polhode.problems.rigid_rotation import free_rigid_body_solution as free_rigid_body_solution
 from polhode.problems.roll_up import roll_up as roll_up
 from polhode.problems.rotor import rotor as rotor
+from polhode.problems.slender_ring import slender_ring as slender_ring
 from polhode.problems.slider_crank import slider_crank as slider_crank
+from polhode.problems.whirling_cable import whirling_cable as whirling_cable
