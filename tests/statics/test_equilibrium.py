@@ -79,6 +79,7 @@ def lifted(stiffness: Any = SPRING) -> tuple[Any, Any]:
     return model.assemble()
 
 
+@pytest.mark.long
 def test_a_path_along_times_is_the_curve_of_the_loads() -> None:
     system, state = lifted()
     times = np.array([0.0, 0.5, 1.0])

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
+from scipy.optimize import brentq
 
 import polhode as ph
 from polhode.statics import equilibrium, modes
@@ -47,11 +50,70 @@ def test_moment_rolls_a_rod_up_to_a_ring() -> None:
     model, rod = straight(8, ("first",))
     axis = np.asarray(rod.last.R)[:, 0]
     model.add(ph.forces.Torque(rod.last, lambda t: 2 * np.pi * t * jnp.asarray(axis)))
-    system, state = model.assemble()
-    found = equilibrium(system, state, times=np.linspace(0.1, 1, 10))
+    system, state = model.assemble("SE3")
+    found = equilibrium(system, state, times=np.linspace(1 / 8, 1, 8))
     points = np.asarray(rod.points(system)(found.t, found.state))
     assert np.linalg.norm(points[-1] - points[0]) < 1e-8
     assert np.linalg.norm(points[4] - points[0]) > 0.3
+    # An eighth of a turn is one step, whatever the stress of the stiff directions: no halving, few corrections.
+    assert np.all(found.iterations <= 6)
+
+
+def test_ring_has_the_frequencies_of_a_thin_ring() -> None:
+    errors = []
+    for edges in (12, 24):
+        angles = 2 * np.pi * np.arange(edges) / edges
+        points = np.stack((np.cos(angles), np.sin(angles), 0 * angles), axis=1)
+        section = ph.rods.Section(stiffness=[1.0, 1e4, 1e4, 1e6, 1e6, 1e6], mass=1.0, inertia=(1e-6, 1e-6, 1e-6))
+        model = ph.Model()
+        model.add_rod(points=points, normal=(0, 0, 1), section=section, reference="as-placed", closed=True)
+        found = modes(*model.assemble(), number=8).frequencies
+        # Rigid motions, then pairs in the plane; bending out of the plane is stiffer.
+        np.testing.assert_allclose(found[:6], 0, atol=1e-3)
+        np.testing.assert_allclose(found[6], found[7], rtol=1e-6)
+        errors.append(found[6] / np.sqrt(4 * 9 / 5) - 1)
+    assert abs(errors[1]) < 2e-2
+    np.testing.assert_allclose(errors[0] / errors[1], 4, rtol=0.15)
+
+
+def test_derivatives_of_the_tip_with_respect_to_stiffness_and_load() -> None:
+    def tip(p: Any) -> Any:
+        section = ph.rods.Section(stiffness=p[0] * jnp.array([1.0, 1.2, 1.1, 50, 50, 80]), mass=1.0, inertia=np.ones(3))
+        model = ph.Model()
+        rod = model.add_rod(points=np.eye(3)[:1] * np.arange(4)[:, None] / 3, section=section, clamped=("first",))
+        model.add(ph.forces.PointForce(rod.last, p[1] * jnp.array([-0.1, 0.3, 1.0])))
+        system, state = model.assemble()
+        return system.pose(equilibrium(system, state).state[0], rod.last).x
+
+    at, step = np.array([1.3, 0.8]), 1e-4
+    place = jax.jit(tip)
+    central = np.stack([(place(at + e) - place(at - e)) / (2 * step) for e in step * np.eye(2)], axis=1)
+    np.testing.assert_allclose(jax.jit(jax.jacfwd(tip))(at), central, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(place(at), tip(at), atol=1e-12)
+
+
+def test_large_rod_bends_like_a_cantilever() -> None:
+    model, rod = straight(1000, ("first",))
+    model.add(ph.forces.PointForce(rod.last, (0, 0, -1.0)))
+    system, state = model.assemble()
+    found = equilibrium(system, state)
+    # F L² / E I = 1, from the elliptic integrals of the elastica.
+    np.testing.assert_allclose(system.pose(found.state[0], rod.last).x, elastica(1.0), atol=1e-5)
+
+
+def elastica(load: float) -> np.ndarray:
+    """Tip of a cantilever of length and bending stiffness 1 under a load across it: θ'' = -F cos θ."""
+
+    def ends(bent: np.ndarray) -> np.ndarray:
+        run = solve_ivp(rates, (0, 1), [0, bent[0], 0, 0], rtol=1e-11, atol=1e-12)
+        return run.y[:, -1]
+
+    def rates(s: float, y: np.ndarray) -> list[float]:
+        return [y[1], -load * np.cos(y[0]), np.cos(y[0]), np.sin(y[0])]
+
+    bent = brentq(lambda k: ends(np.array([k]))[1], 0.0, 2 * load, xtol=1e-14)
+    x, z = ends(np.array([bent]))[2:]
+    return np.array([x, 0, -z])
 
 
 def test_bend_of_45_degrees() -> None:
