@@ -17,6 +17,7 @@ from polhode._preparation import Task
 from polhode._stepping import AbstractStepper, ConstantSteps, ControlledSteps, Progress
 from polhode.control import StepControl
 from polhode.integrators.base import AbstractIntegrator
+from polhode.integrators.generalized_alpha import GeneralizedAlpha
 from polhode.observing import Observer
 from polhode.problems.base import Problem
 from polhode.results import Result
@@ -111,6 +112,8 @@ def simulate(
         times = {"wall_time_s": outcome.wall_time, "compile_time_s": outcome.compile_time}
         stats = _stats(outcome.progress, method, Result(int(outcome.progress.result)), times)
         explanation = _explanation(system, stats, outcome)
+        if stats["result"] in _UNSTABLE and not isinstance(method, GeneralizedAlpha):
+            explanation += _too_large(problem, task, stepper, stats)
         stats["result"] = run_store.close(stats)
     solution = Solution(outcome.frames, stats, meta)
     result = stats["result"]
@@ -137,6 +140,21 @@ def _explanation(system: AbstractSystem, stats: dict[str, Any], outcome: _host.O
     return f" {said}" if said else ""
 
 
+def _too_large(problem: Problem | AbstractSystem, task: Task, stepper: AbstractStepper, stats: dict[str, Any]) -> str:
+    """That the step is too large for the stiffness at the start, if it is."""
+    if not isinstance(stepper, ConstantSteps):
+        return ""
+    system = problem.system if isinstance(problem, Problem) else problem
+    try:
+        said = system.explicit_limit(float(task.t0), task.state0, float(stepper.h))
+    except Exception as error:
+        said = f"Whether the step is too large for the stiffness is not known: {type(error).__name__}: {error}"
+    if said:
+        stats["diagnosis"] = f"{stats.get('diagnosis', '')} {said}".strip()
+    return f" {said}" if said else ""
+
+
+_UNSTABLE = (Result.nonfinite_state, Result.singular_constraints)
 _EXPLAINED = (Result.nonfinite_state, Result.newton_not_converged, Result.singular_constraints, Result.step_too_small)
 
 

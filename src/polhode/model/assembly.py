@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import equinox as eqx
 import jax
@@ -27,6 +27,8 @@ from polhode.systems.base import State
 if TYPE_CHECKING:
     from polhode.model.model import Model
 
+
+Group = TypeVar("Group", BodyGroup, JointGroup, ForceGroup)
 
 _LOOPED = 48
 """Velocities from which on groups of elements are evaluated row by row. Steps of smaller systems are run on scalars
@@ -85,12 +87,10 @@ def _build(
         return layout.system(joints, _forces(layout, elements), labels, dropped)
     internal, labels = layout.internal(labels)
     looped = sum(group.columns.numbers.size for group in layout.groups) >= _LOOPED
-    groups = (layout.groups, joints, _forces(layout, elements))
-    bodies, joints, forces = (tuple(dataclasses.replace(g, looped=looped) for g in kind) for kind in groups)
     return MultibodySystem(
-        bodies=bodies,
-        joints=joints,
-        forces=forces,
+        bodies=_told(layout.groups, looped),
+        joints=_told(joints, looped),
+        forces=_told(_forces(layout, elements), looped),
         gravity=model.gravity,
         internal=internal,
         places=layout.places,
@@ -98,6 +98,10 @@ def _build(
         dropping=tuple(sorted(dropped.items())),
         complete=None,
     )
+
+
+def _told(groups: tuple[Group, ...], looped: bool) -> tuple[Group, ...]:
+    return tuple(dataclasses.replace(group, looped=looped) for group in groups)
 
 
 def _solvable(system: MultibodySystem | TreeSystem) -> MultibodySystem | TreeSystem:

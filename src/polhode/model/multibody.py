@@ -23,9 +23,11 @@ from polhode.model.elements import Pose, Twist, Wrench
 from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Motion, Slot, members
 from polhode.model.observed import AbstractMultibody
 from polhode.model.reactions import at_stress, reaction_of, stress_of, stressed
+from polhode.model.waves import stiffest
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.spaces.powers import power
 from polhode.spaces.products import product
+from polhode.systems.base import State
 from polhode.systems.mechanical import Multipliers
 
 
@@ -263,6 +265,19 @@ class MultibodySystem(AbstractMultibody):
         """Whether twists do not depend on the configuration at fixed velocities."""
         moving = [slot.group for slot in group.slots if slot.group is not None]
         return all(self.bodies[g].formulation.twist_is_fixed for g in moving)
+
+    def explicit_limit(self, t: float, state: State, h: float) -> str:
+        found = stiffest(self, t, state)
+        if not h > 0.5 * found.step:
+            return ""
+        between = " and ".join(f"`{name}`" for name in found.bodies)
+        decay = f" and decays at up to {found.rate:.3g} per time" if found.rate else ""
+        return (
+            f"The stiffest element at the start, on {between}, oscillates at up to {found.frequency:.3g} rad per time"
+            f"{decay}: explicit methods of order 3 to 5 need steps of about {found.step:.2g} or less, lower orders "
+            f"much smaller ones, and the step was {h:.2g}. Take such a step, error control, or `generalized-alpha`, or "
+            "constrain stiff strains away."
+        )
 
     def choose_solver(self) -> AbstractKKT:
         """The solver that suits the places of the blocks; takes a moment, so `assemble` keeps it in `solver`."""

@@ -64,6 +64,11 @@ class AbstractSystem(eqx.Module):
         del t, state
         return ""
 
+    def explicit_limit(self, t: float, state: State, h: float) -> str:
+        """Why explicit methods can't take a step h from a state, in words; empty if they can or nobody knows."""
+        del t, state, h
+        return ""
+
     def conversions(self) -> tuple[AbstractSystem, ...]:
         """Systems of other kinds with the same state that describe the same motion without loss."""
         return ()
