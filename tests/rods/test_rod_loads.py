@@ -12,10 +12,12 @@ import pytest
 from jaxtyping import Array
 
 import polhode as ph
+from polhode.model.elements import Pose
 
 SECTION = ph.rods.Section(
     stiffness=(2.0, 2.0, 2.0, 50.0, 50.0, 60.0), mass=0.7, inertia=(0.01, 0.01, 0.02), radius=0.05
 )
+NO_FRAME: Any = "node"
 POINTS = np.array([[0.0, 0, 0], [0.5, 0.1, 0], [1.1, 0.1, 0.2], [1.3, 0.3, 0.4]])
 
 
@@ -68,8 +70,8 @@ def test_loads_in_body_axes_turn_with_the_nodes() -> None:
     model.add(ph.rods.DistributedLoad(rod, force=(0, 0, 3.0), moment=(0, 1.0, 0), frame="body", name="pull"))
     names = [name for name, _ in model.parts if name.startswith("pull")]
     assert names == [f"pull-{kind}-{i}" for kind in ("force", "moment") for i in range(3)]
-    forces = [part for name, part in model.parts if name.startswith("pull-force")]
-    poses = [(ph.model.elements.Pose(part.bodies[0].x, part.bodies[0].R),) for part in forces]
+    forces: list[Any] = [part for name, part in model.parts if name.startswith("pull-force")]
+    poses = [(Pose(part.bodies[0].x, part.bodies[0].R),) for part in forces]
     pushes = [part.place(p).wrenches(jnp.zeros(()), p, ())[0].force for part, p in zip(forces, poses, strict=True)]
     weights = np.asarray(rod.node_lengths)[1:]
     np.testing.assert_allclose(pushes, 3 * weights[:, None] * np.asarray(rod.places.R)[1:, :, 2], rtol=1e-12)
@@ -83,7 +85,8 @@ def test_contact_has_the_stiffness_of_the_length_and_the_radius_of_the_section()
     energy = 50 * np.asarray(rod.node_lengths)[:3] @ depths**2
     np.testing.assert_allclose(system.potential_energy(jnp.zeros(()), q) - bent(), energy, rtol=1e-10)
     wide = ph.rods.RodContact(rod, (0, 0, 0), (0, 0, 1), 100.0, radius=0.2)
-    assert [float(part.radius) for part in wide.parts()] == [0.2] * 3
+    parts: Any = wide.parts()
+    assert [float(part.radius) for part in parts] == [0.2] * 3
 
 
 def bent() -> float:
@@ -114,7 +117,7 @@ def test_a_heavy_rod_lies_down_on_a_plane() -> None:
         (lambda rod: ph.rods.DistributedLoad(rod, (0, 1)), r"`force` must be an array of shape \(3,\)"),
         (lambda rod: ph.rods.DistributedLoad(rod, lambda s, t: s), r"`force` of DistributedLoad must return an array"),
         (lambda rod: ph.rods.DistributedLoad(rod, lambda t: t), "can't be evaluated"),
-        (lambda rod: ph.rods.DistributedLoad(rod, (0, 0, 1), frame="node"), "`frame` must be one of"),
+        (lambda rod: ph.rods.DistributedLoad(rod, (0, 0, 1), frame=NO_FRAME), "`frame` must be one of"),
         (lambda rod: ph.rods.RodContact(rod, (0, 0, 0), (0, 0, 0), 1.0), "zero vector"),
         (lambda rod: ph.rods.RodContact(rod, (0, 0, 0), (0, 0, 1), 0.0), "`stiffness` must be greater than zero"),
         (lambda rod: ph.rods.RodContact(rod, (0, 0, 0), (0, 0, 1), 1.0, radius=-1.0), "`radius` must be at least 0"),
