@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +13,8 @@ import pytest
 from scipy.optimize import brentq
 
 import polhode as ph
+from polhode.linalg.dense import LapackKKT
+from polhode.linalg.sparse import SparseKKT
 from polhode.spaces import Rn
 from polhode.statics import EquilibriumError, _balance, equilibrium
 from polhode.systems.mechanical import Mechanical
@@ -163,15 +166,24 @@ def net(count: int) -> tuple[Any, Any]:
 
 
 @pytest.mark.long
-def test_sparse_and_dense_tangents_lead_to_the_same_string(monkeypatch: pytest.MonkeyPatch) -> None:
-    system, state = net(140)
-    assert system.n + system.m > _balance.DENSE
-    sparse = equilibrium(system, state)
-    monkeypatch.setattr(_balance, "DENSE", 10_000)
-    dense = equilibrium(system, state)
-    np.testing.assert_allclose(sparse.state[0][0], dense.state[0][0], atol=1e-10)
-    np.testing.assert_allclose(sparse.multipliers, dense.multipliers, atol=1e-10)
-    assert float(dense.state[0][0][:, 2].min()) < -0.01
+def test_all_solvers_lead_to_the_same_string(monkeypatch: pytest.MonkeyPatch) -> None:
+    system, state = net(60)
+    on_host = equilibrium(system, state)
+    assert float(on_host.state[0][0][:, 2].min()) < -0.01
+
+    for largest, kind in ((10_000, LapackKKT), (10, SparseKKT)):
+        monkeypatch.setattr(_balance, "DENSE", largest)
+        chosen: list[Any] = []
+
+        def traced(system: Any, q: Any, chosen: list[Any] = chosen) -> tuple[Any, Any]:
+            chosen.append(_balance.solver_of(system, jnp.zeros(()), q))
+            found = equilibrium(system, (q, state[1]))
+            return found.state[0][0], found.multipliers
+
+        places, multipliers = eqx.filter_jit(traced)(system, state[0])
+        assert isinstance(chosen[0], kind)
+        np.testing.assert_allclose(places, on_host.state[0][0], atol=1e-10)
+        np.testing.assert_allclose(multipliers, on_host.multipliers, atol=1e-10)
 
 
 def test_a_load_without_equilibrium_is_followed_to_its_end() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -16,6 +17,7 @@ from polhode.linalg.dense import LapackKKT
 from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.ordering import Pattern
 from polhode.linalg.sparse import Analysis, SparseKKT
+from polhode.model.groups import BodyGroup, ForceGroup, JointGroup
 from polhode.spaces.base import Point, Vector
 from polhode.statics._host_lu import HostKKT
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
@@ -134,6 +136,16 @@ def solver_of(system: AbstractMechanical, t: Array, q: Point) -> AbstractKKT:
 def _sparse(A: Pattern, P: Pattern, n: int, m: int) -> AbstractKKT:
     entries = sum(r.numbers.size * c.numbers.shape[1] * copies for g, copies in ((A, 1), (P, 2)) for r, c in g)
     return SparseKKT(n, m, Analysis(A, P, n, m)) if entries < _SPARSE * (n + m) ** 2 else LapackKKT(n, m)
+
+
+def all_at_once(system: AbstractMechanical) -> AbstractMechanical:
+    """The system with its elements evaluated together, for compiled loops: XLA aborts on loops over rows in these."""
+    groups = (BodyGroup, JointGroup, ForceGroup)
+
+    def together(x: Any) -> Any:
+        return dataclasses.replace(x, looped=False) if isinstance(x, groups) else x
+
+    return jax.tree.map(together, system, is_leaf=lambda x: isinstance(x, groups))
 
 
 def largest(q: Point) -> Float[Array, ""]:

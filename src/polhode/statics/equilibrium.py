@@ -20,7 +20,7 @@ from polhode.solution import Frames
 from polhode.spaces.base import Point
 from polhode.spaces.checks import check_point
 from polhode.statics import _explaining
-from polhode.statics._balance import Balance, Load, Tangent, at_start, solver_of
+from polhode.statics._balance import Balance, Load, Tangent, all_at_once, at_start, solver_of
 from polhode.statics._host_lu import saddle
 from polhode.statics._newton import (
     Equations,
@@ -97,7 +97,9 @@ def equilibrium(
 ) -> Equilibrium:
     r"""A configuration in which $f(t, q, 0) = B^T\lambda$ and $\Phi(t, q) = 0$, by Newton's method from `state0`.
 
-    Full Newton on the configuration space with the exact tangent: convergence is quadratic, in all coordinates.
+    Full Newton on the configuration space: convergence is quadratic, in all coordinates. In the tangent stand the
+    stresses that the last correction promised to first order (D. Magisano, L. Leonetti, G. Garcea, 2017, mixed
+    integration points), so that stiff directions don't shorten the steps; at the solution it is exact.
     Where a load step fails to converge it is halved, up to ten times. Stable and unstable equilibria are found alike
     (`polhode.modes` tells them apart). Works inside `jax.jit`, `jax.grad`, `jax.jacfwd` and `jax.vmap`; first
     derivatives are those of the solution, by the implicit function theorem.
@@ -146,6 +148,8 @@ def equilibrium(
 def _prepare(problem: Any, state0: State, t: Any, steps: Any, times: Any, limits: Limits) -> _Task:
     known = problem if isinstance(problem, Problem) else None
     system, outputs = mechanical(problem)
+    if inside_transformation():
+        system = all_at_once(system)
     if state0 is None and known is None:
         raise ValueError("A bare system needs `state0`, the pair (q, v) to start from; a Problem brings its own.")
     state = known.state0 if state0 is None and known is not None else state0
