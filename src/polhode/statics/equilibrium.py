@@ -206,8 +206,7 @@ def _leg(legs: Load, k: int) -> tuple[Load, Load]:
 
 def _traced(task: _Task, solver: AbstractKKT, balance: Balance, multipliers: Multipliers) -> Equilibrium:
     """All steps as one traced expression; where a step fails, it and all that follow are NaN."""
-    still, limits = stopped(balance), task.limits
-    legs = stopped(task.legs)
+    still, limits, legs = stopped(balance), task.limits, stopped(task.legs)
     pairs = tuple(jax.tree.map(lambda a: a[:-1], legs)), tuple(jax.tree.map(lambda a: a[1:], legs))
 
     def step(carry: Any, leg: Any) -> tuple[Any, Reached]:
