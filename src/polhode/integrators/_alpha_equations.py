@@ -65,6 +65,9 @@ class Index3(AbstractEquations):
         Q = times_tangent(B, self.system.configuration, place.theta) if self.tangent else B
         return self.system.kkt.factor(_matrix(self.system, self.prediction, place, self.tangent), B, Q)
 
+    def negligible(self, place: Place, correction: tuple[Vector, Array]) -> Array:
+        return _unmoved(self.prediction, place, correction[0])
+
     def correct(self, factors: Any, parts: tuple[Array, ...]) -> tuple[Vector, Array]:
         position = parts[1] / self.prediction.position if self.system.m else jnp.zeros(0)
         return self.system.kkt.solve(factors, -parts[0], -position)
@@ -104,12 +107,21 @@ class StabilizedIndex2(AbstractEquations):
         B = self.system.jacobian(self.prediction.t, place.q)
         return self.system.kkt.factor(_matrix(self.system, self.prediction, place, self.tangent), B, B)
 
+    def negligible(self, place: Place, correction: tuple[Array, ...]) -> Array:
+        return _unmoved(self.prediction, place, correction[0] + correction[2])
+
     def correct(self, factors: Any, parts: tuple[Array, ...]) -> tuple[Array, ...]:
         balance, rate, shift, position = parts
         p, kkt = self.prediction, self.system.kkt
         vdot, multipliers = kkt.solve(factors, -balance, -rate / p.velocity)
         z, eta = kkt.solve(self.projector, -shift, -position / p.position - apply(self.jacobian, vdot, self.system.m))
         return vdot, multipliers, z, eta
+
+
+def _unmoved(p: Prediction, place: Place, w: Vector) -> Array:
+    """Whether accelerations w move positions by a few units of round-off at most."""
+    size = jnp.max(jnp.stack([_largest(part) for part in jax.tree.leaves(place.q)]))
+    return p.position * _largest(w) <= 8 * jnp.finfo(float).eps * (1 + size)
 
 
 def _place(system: AbstractMechanical, p: Prediction, w: Vector, vdot: Vector) -> Place:

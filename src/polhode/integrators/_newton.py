@@ -54,6 +54,10 @@ class AbstractEquations(eqx.Module):
     def correct(self, factors: Factors, parts: tuple[Array, ...]) -> Unknowns:
         """-J⁻¹ F, linear in the parts of F."""
 
+    @abc.abstractmethod
+    def negligible(self, place: Place, correction: Unknowns) -> Array:
+        """Whether a correction moves positions by no more than their round-off."""
+
 
 class Newton(eqx.Module):
     r"""When to stop, and when to factorise anew.
@@ -61,8 +65,9 @@ class Newton(eqx.Module):
     An iteration is converged when every part of the residual is at most
     $\max(\mathtt{rtol}\,\|F_0\|, \mathtt{atol}\cdot\text{scale}, 32\,\varepsilon\,\text{magnitude})$ in the Euclidean
     norm, where F₀ is the larger of the first two residuals and ε = 2⁻⁵²; or when it stagnates so close to that (within
-    a factor of 10⁴ of the relative tolerance) that only round-off inside the system's own functions can be left. At
-    least one iteration is made.
+    a factor of 10⁴ of the relative tolerance) that only round-off inside the system's own functions can be left, or
+    with corrections that no longer move the positions, whose round-off stiff forces magnify. At least one iteration is
+    made.
 
     "full" factorises in every iteration. "modified" keeps the factors, over steps as well: they are renewed in the
     next iteration when the residual fell by less than one half from the second iteration on, and after eight
@@ -214,8 +219,9 @@ def _update(equations: AbstractEquations, newton: Newton, loop: _Loop, factors: 
     floor = 32 * jnp.finfo(float).eps * jnp.stack(residual.magnitudes)
     floor = jnp.maximum(floor, newton.atol * jnp.stack(residual.scales))
     converged = jnp.all(norms <= jnp.maximum(newton.rtol * first, floor))
-    stuck = jnp.all((norms > 0.5 * loop.norms) | (norms <= floor)) & jnp.all(norms <= 1e4 * newton.rtol * first + floor)
-    converged = converged | (stuck & (iterations > 2))
+    stuck = jnp.all((norms > 0.5 * loop.norms) | (norms <= floor))
+    close = jnp.all(norms <= 1e4 * newton.rtol * first + floor) | equations.negligible(place, dx)
+    converged = converged | (stuck & close & (iterations > 2))
     singular = ~jnp.isfinite(sum(jnp.sum(part) for part in jax.tree.leaves(dx)))
     failed = ~jnp.isfinite(jnp.sum(norms)) | (iterations >= newton.max_iterations)
     result = jnp.where(
