@@ -98,15 +98,15 @@ def bent() -> float:
 def test_a_heavy_rod_lies_down_on_a_plane() -> None:
     section = ph.rods.Section(stiffness=(1e-3, 1e-3, 1e-3, 1e2, 1e2, 1e2), mass=1.0, inertia=np.full(3, 1e-3))
     model = ph.Model(gravity=(0, 0, -9.81))
-    points = np.linspace((0, 0, 0.1), (1, 0, 0.1), 13)
+    points = np.linspace((0, 0, 0.015), (1, 0, 0.015), 13)
     rod = model.add_rod(points=points, section=section, clamped="first", constrained="both")
     model.add(ph.rods.RodContact(rod, (0, 0, 0), (0, 0, 1), 981.0, radius=0.02))
     system, state = model.assemble()
     found = ph.equilibrium(system, state, steps=4)
     heights = np.asarray(rod.points(system)(found.t, found.state))[:, 2]
-    # The end lies at the depth where the plane carries its weight, and the plane carries what the clamp does not.
+    # Clamped at half the depth where the plane carries its weight; away from the clamp it sinks in by all of that.
+    assert heights[0] == 0.015
     np.testing.assert_allclose(heights[-4:], 0.02 - 0.01, atol=1e-4)
-    assert np.all(np.diff(heights[:5]) < 0)
 
 
 @pytest.mark.parametrize(
