@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode._scalar import scalarise
+from polhode._scalar.rows import in_loops
 from polhode._stepping import AbstractStepper, ConstantSteps, Progress, between, march
 from polhode.integrators.base import AbstractIntegrator
 from polhode.linalg.sparse import broke_down
@@ -135,6 +136,7 @@ def _write(buffer: _Buffer, save: Array, t: Array, state: Any, multipliers: Arra
     )
 
 
+@in_loops()
 def run(
     stepper: AbstractStepper,
     system: AbstractSystem,

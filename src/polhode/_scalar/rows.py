@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -12,6 +14,7 @@ import jax.numpy as jnp
 from jax.experimental.xla_metadata import set_xla_metadata
 from jaxtyping import Array
 
+from polhode._ambient import inside_transformation
 from polhode._scalar.cost import PLAIN, calls_out, iterates
 from polhode._scalar.packing import join, split
 from polhode._scalar.program import Program
@@ -26,6 +29,23 @@ Tree = Any
 Body = Callable[[Tree, Tree, Tree], tuple[Tree, Tree]]
 
 
+_IN_LOOPS: contextvars.ContextVar[bool] = contextvars.ContextVar("in_loops", default=False)
+
+
+@contextlib.contextmanager
+def in_loops() -> Iterator[None]:
+    """While this is open, programs that are traced have their rows in loops, unless JAX is transforming already.
+
+    For what the library compiles itself and passes everything as arguments: XLA aborts on such a function if a constant
+    reaches it, which nobody can rule out in the programs of users.
+    """
+    token = _IN_LOOPS.set(not inside_transformation())
+    try:
+        yield
+    finally:
+        _IN_LOOPS.reset(token)
+
+
 def each(function: Callable[..., Tree], shared: Tree, *stacked: Tree, loop: bool = True) -> Tree:
     """`function(shared, *row)` of all rows, like `jax.vmap`; with `loop` as one loop on the CPU.
 
@@ -34,7 +54,7 @@ def each(function: Callable[..., Tree], shared: Tree, *stacked: Tree, loop: bool
     scalars together with the rest of a step, which is better for small systems. The function must not close over traced
     values.
     """
-    if not loop or jax.default_backend() != "cpu":
+    if not (loop and _IN_LOOPS.get()) or jax.default_backend() != "cpu":
         return jax.vmap(lambda *row: function(shared, *row))(*stacked)
     return _each(function, shared, stacked)
 
@@ -61,7 +81,8 @@ def sweep(body: Body, shared: Tree, carry: Tree, stacked: Tree, reverse: bool = 
 def _sweep(body: Body, reverse: bool, shared: Tree, carry: Tree, stacked: Tree) -> tuple[Tree, Tree]:
     row = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), stacked)
     program = Program(body, shared, carry, row)
-    if jax.default_backend() != "cpu" or program.cost > _LARGEST_BODY or _leaves_scalars(program):
+    large = program.cost > _LARGEST_BODY or _leaves_scalars(program)
+    if large or not _IN_LOOPS.get() or jax.default_backend() != "cpu":
         return _scan(body, reverse, shared, carry, stacked)
     rows = _length(stacked)
     shape_carry, shape_out = program.out_shape

@@ -13,7 +13,6 @@ from polhode.spaces.linear import Rn
 from polhode.spaces.powers import Power, PowerGroup
 from polhode.spaces.products import AbstractProduct
 
-
 _LOOPED = 48
 """Coordinates from which on blocks are multiplied one after the other: 464 µs for a rod of 128 edges all at once."""
 

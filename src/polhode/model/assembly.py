@@ -13,11 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode import checks
+from polhode._scalar.rows import in_loops
 from polhode.linalg.blocks import Places
 from polhode.model import consistency, formulations
 from polhode.model.bodies import SINGLE, Body
 from polhode.model.elements import AbstractConstraintElement, AbstractForceElement, AbstractJoint, Pose, Twist
 from polhode.model.formulations import AbstractFormulation, MassPoint
+from polhode.model.formulations.lie_groups import DirectProduct, SemidirectProduct
 from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Slot
 from polhode.model.minimal import TreeSystem
 from polhode.model.minimal_assembly import MINIMAL, TreeLayout
@@ -37,6 +39,7 @@ altogether, where that would be in the way."""
 Redundant = Literal["error", "minimum-norm"] | Mapping[str, tuple[int, ...]]
 
 
+@in_loops()
 def assemble(
     model: Model, formulation: str, *, repair: bool, redundant: Redundant, t0: float
 ) -> tuple[MultibodySystem | TreeSystem, State]:
@@ -223,8 +226,15 @@ class _Layout:
         """The initial state that the bodies of the model name."""
         points, velocities = [], []
         for group, members in zip(self.groups, self.members, strict=True):
-            poses, twists = (_stack(which) for which in zip(*(_motion(body) for body in members), strict=True))
-            q, v = _coordinates(group.formulation, poses, twists)
+            form, motions = group.formulation, [_motion(body) for body in members]
+            if isinstance(form, DirectProduct | SemidirectProduct):
+                poses, twists = (_stack(which) for which in zip(*motions, strict=True))
+                q, v = _coordinates(form, poses, twists)
+            else:
+                # Other coordinates may refuse a pose, for which they have to see its numbers.
+                each_q = [form.from_pose(pose) for pose, _ in motions]
+                q = _stack(each_q)
+                v = jnp.stack([form.from_twist(p, twist) for p, (_, twist) in zip(each_q, motions, strict=True)])
             points.append(q)
             velocities.append(v.reshape(-1))
         return tuple(points), jnp.concatenate(velocities)

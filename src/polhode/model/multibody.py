@@ -20,6 +20,8 @@ from polhode.linalg.kkt import AbstractKKT
 from polhode.model import tangents
 from polhode.model.bodies import Body
 from polhode.model.elements import Pose, Twist, Wrench
+from polhode.model.formulations.lie_groups import DirectProduct, SemidirectProduct
+from polhode.model.formulations.linear import MassPoint
 from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Motion, Slot, members
 from polhode.model.observed import AbstractMultibody
 from polhode.model.reactions import at_stress, reaction_of, stress_of, stressed
@@ -164,7 +166,8 @@ class MultibodySystem(AbstractMultibody):
         return accumulate(self.m, parts)
 
     def curvature(self, t: Array, q: Point, v: Vector) -> Multipliers:
-        if not self.holonomic_velocities:
+        # Elsewhere poses off the manifold, such as those of Euler parameters, don't move with the twist.
+        if not all(isinstance(g.formulation, DirectProduct | SemidirectProduct | MassPoint) for g in self.bodies):
             return super().curvature(t, q, v)
         parts = [(g.rows, tangents.curvatures(self.bodies, g, t, q, v)) for g in self.joints]
         for bodies, points, rows in zip(self.bodies, q, self.internal, strict=True):

@@ -12,6 +12,7 @@ import scipy.linalg
 import scipy.sparse
 from jaxtyping import Array
 
+from polhode._scalar.rows import in_loops
 from polhode.linalg.blocks import Matrix
 from polhode.model.consistency import to_sparse
 from polhode.model.groups import ForceGroup
@@ -44,6 +45,7 @@ class Stiffest(NamedTuple):
         return min(bounds, default=np.inf)
 
 
+@in_loops()
 def stiffest(system: MultibodySystem, t: float, state: State) -> Stiffest:
     """The stiffest element at a state, with the share of its bodies' mass that is its own, on its own constraints.
 

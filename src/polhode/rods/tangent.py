@@ -21,7 +21,7 @@ def helical_tangent(
     r"""Minus the derivatives of the loads on both nodes along poses and along twists, all in the frames of the nodes.
 
     $\delta d = G\,\delta\xi$ with $G = (-T^{-1}(-d),\ T^{-1}(d))$ and the loads are $-G^Tn$, so that
-    $K = (G^TC + \partial(G^Tn)/\partial d)\,G$ and, as forces keep their direction in space, the moments of their turning.
+    $K = (G^TC + \partial(G^Tn)/\partial d)\,G$, and what turning of the nodes adds as forces keep their direction.
 
     **Arguments:**
 
@@ -47,13 +47,13 @@ def _increment(vector: Vector6) -> Increment:
 
 
 def _strain_rows(d: Increment) -> Float[Array, "6 12"]:
-    """G = (-T⁻¹(-d), T⁻¹(d)) on body-fixed velocities; with A = ½ ad + …: T⁻¹(±d) = even ± odd."""
-    O, U, zero = hat(d.theta), hat(d.U), jnp.zeros((3, 3))
-    OO, one = O @ O, jnp.eye(3)
-    mixed = d.f * (U @ O + O @ U) + d.g * (d.theta @ d.U) * OO
-    turn = one + d.f * OO
+    """G = (-T⁻¹(-d), T⁻¹(d)) on body-fixed velocities; T⁻¹(±d) = even ± odd."""
+    Th, U, zero = hat(d.theta), hat(d.U), jnp.zeros((3, 3))
+    square = Th @ Th
+    mixed = d.f * (U @ Th + Th @ U) + d.g * (d.theta @ d.U) * square
+    turn = jnp.eye(3) + d.f * square
     even = jnp.block([[turn, zero], [mixed, turn]])
-    odd = 0.5 * jnp.block([[O, zero], [U, O]])
+    odd = 0.5 * jnp.block([[Th, zero], [U, Th]])
     return jnp.concatenate((odd - even, odd + even), axis=1)
 
 

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int
 
 from polhode import checks
 from polhode._ambient import inside_transformation
+from polhode._scalar.rows import in_loops
 from polhode.linalg.kkt import AbstractKKT
 from polhode.observing import Observer
 from polhode.problems.base import Observable, Problem
@@ -84,6 +85,7 @@ class _Task(NamedTuple):
     limits: Limits
 
 
+@in_loops()
 def equilibrium(
     problem: Problem | AbstractMechanical,
     state0: State = None,

@@ -13,6 +13,7 @@ from jaxtyping import Complex, Float
 
 from polhode import checks
 from polhode._ambient import inside_transformation
+from polhode._scalar.rows import in_loops
 from polhode.model.consistency import to_sparse
 from polhode.model.elements import Twist
 from polhode.model.observed import AbstractMultibody
@@ -95,6 +96,7 @@ class Modes:
         return self.system.configuration.move(self.q, self.system.kinematics(self.q, shape))
 
 
+@in_loops()
 def modes(
     problem: Problem | AbstractMechanical,
     state: State = None,
