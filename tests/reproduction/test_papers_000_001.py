@@ -14,7 +14,7 @@ def test_the_experiments_are_listed():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["000-3", "000-9", "000-10", "000-11", "001-1"])
+@pytest.mark.parametrize("name", ["000-3", "000-10", "001-1"])
 def test_experiments_reproduce_the_papers(name):
     report = ph.reproduce(name, progress=False)
     # Times are those of a machine and what else it does; they are reported, not tested.

@@ -42,7 +42,7 @@ def test_the_stored_motion_says_how_exact_it_is(name):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_half_explicit_order_5_follows_the_stored_motion(name):
     h = PROBLEMS[name][-1]
     run = ph.simulate(library(name), "herk5", h=h, t1=5.0, save_every=round(0.5 / h))
