@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -17,11 +17,14 @@ from polhode.joints.prescribed import DrivenConstraint
 from polhode.model.bodies import Body
 from polhode.model.elements import AbstractForce, AbstractJoint, AbstractPart, Pose
 from polhode.model.model import Model
+from polhode.rods.edge import Edge, EdgeConstraint
 from polhode.spaces import quaternions
 from polhode.viewing import scene
 from polhode.viewing.style import COLOURS
 
-_JOINTS, _SPRINGS = "#555555", "#2a9d6f"
+Part = TypeVar("Part", bound=AbstractPart)
+
+_JOINTS, _SPRINGS, _RODS = "#555555", "#2a9d6f", "#4477aa"
 _MOST_TRAILS = 4
 _THINNEST = 0.02
 """Least thickness of a box, in parts of its length."""
@@ -47,9 +50,9 @@ def described(model: Model, names: Sequence[str]) -> dict[str, Any]:
         "up": _up(model),
         "bodies": [
             {"name": body.name, "row": rows[body.name], "colour": COLOURS[i % len(COLOURS)], **_solid(body, size)}
-            for i, body in enumerate(shown)
+            for i, body in enumerate(body for body in shown if body.rod is None)
         ],
-        "lines": [*_skeleton(model, rows), *_between(model, rows)],
+        "lines": [*_skeleton(model, rows), *_between(model, rows), *_rods(model, rows)],
         "trails": [rows[body.name] for body in _farthest(model, shown)[:_MOST_TRAILS]],
     }
 
@@ -143,7 +146,22 @@ def _between(model: Model, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
             }
 
 
-def _parts(model: Model, kind: type[AbstractPart]) -> Iterable[AbstractPart]:
+def _rods(model: Model, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
+    """One line a rod, from node to node."""
+    rods: dict[str, list[Edge]] = {}
+    for edge in _parts(model, Edge):
+        rods.setdefault(str(edge.name).rsplit("-edge-", 1)[0], []).append(edge)
+    for name, edges in rods.items():
+        ends = [(edges[0].first, edges[0].shape.frames[0]), *((e.second, e.shape.frames[1]) for e in edges)]
+        yield {
+            "name": name,
+            "rows": [rows.get(body.name, -1) for body, _ in ends],
+            "points": [[0.0, 0.0, 0.0] if frame is None else np.asarray(frame.x).tolist() for _, frame in ends],
+            "colour": _RODS,
+        }
+
+
+def _parts(model: Model, kind: type[Part]) -> list[Part]:
     return [part for _, part in model.parts if isinstance(part, kind)]
 
 
@@ -162,7 +180,8 @@ def _points(part: AbstractPart) -> list[list[float]]:
 
 def _farthest(model: Model, shown: Sequence[Body]) -> list[Body]:
     """The bodies that most joints lie between them and the ground, or the first body of what floats."""
-    pairs = [[body.name for body in part.bodies] for part in _parts(model, AbstractJoint)]
+    joining = (*_parts(model, AbstractJoint), *_parts(model, Edge))
+    pairs = [[body.name for body in part.bodies] for part in joining if not isinstance(part, EdgeConstraint)]
     steps = _steps("ground", pairs)
     for body in shown:
         if body.name not in steps:
