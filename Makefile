@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.5
 
-.PHONY: demo test lint types fast long docs clean
+.PHONY: demo test lint types fast long verify docs clean
 .NOTPARALLEL:
 
 demo: $(VENV)/.installed
@@ -36,6 +36,10 @@ fast: $(VENV)/.installed-tests
 # Exit status 5 of pytest: no test is marked `long`.
 long: $(VENV)/.installed-tests
 	$(BIN)/pytest -n 2 -m long || [ $$? -eq 5 ]
+
+# What takes too long for every change: other coordinates, steps and rods, and whole experiments.
+verify: $(VENV)/.installed-tests
+	$(BIN)/pytest -n 2 -m exhaustive
 
 docs: $(VENV)/.installed-tests
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

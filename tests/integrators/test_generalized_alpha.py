@@ -147,14 +147,14 @@ def test_order_two_of_positions_velocities_and_multipliers_of_the_top(formulatio
     np.testing.assert_allclose(np.log2(found[1:-1] / found[2:]), 2.0, atol=0.05)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("rho_inf", [0.0, 1.0])
 def test_order_two_at_the_limits_of_damping(rho_inf: float) -> None:
     found = errors("SO3xR3", GeneralizedAlpha(rho_inf=rho_inf, start="perturbed"), (256, 512))
     np.testing.assert_allclose(np.log2(found[0] / found[1]), 2.0, atol=0.1)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_the_plain_start_disturbs_the_first_multipliers() -> None:
     disturbed = errors("SO3xR3", GeneralizedAlpha(start="acceleration"), (128, 256))
     clean = errors("SO3xR3", GeneralizedAlpha(start="perturbed"), (128, 256))

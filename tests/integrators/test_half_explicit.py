@@ -285,7 +285,7 @@ def local_errors(resolve):
     return np.array([np.linalg.norm(estimate(2.0**-k)) for k in (11, 12, 13)])
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_error_estimate_needs_the_stage_solved_again():
     """O(h⁵) as the paper has it; plain embedded weights lose an order."""
     with_it, without = local_errors(True), local_errors(False)
@@ -312,7 +312,7 @@ def test_without_constraints_it_is_a_munthe_kaas_method():
     same_ends(*(ph.simulate(body, m, h=0.05, t1=1.0, state0=state, save_every=None) for m in methods))
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_without_constraints_error_control_is_that_of_dormand_and_prince():
     body, state = unconstrained()
     same_ends(*(ph.simulate(body, m, rtol=1e-7, t1=1.0, state0=state, save_every=None) for m in ("herk54", "rkmk54")))

@@ -172,7 +172,7 @@ def test_the_tangents_of_weight_and_inertia_are_those_of_differentiation():
         np.testing.assert_allclose(found, plain, atol=1e-11)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_the_tangents_of_controllers_and_springs_are_those_of_differentiation(controlled):
     system, (q, v) = controlled.assemble("minimal")
     assert [control.place for control in system.controls] == [0]

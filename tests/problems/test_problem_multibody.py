@@ -182,7 +182,7 @@ def loop_rate(name, p):
     return accelerate(bodies, masses, inertias, potential)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["planar-four-bar", "bennett"])
 def test_overconstrained_loops_follow_their_single_degree_of_freedom(made, name):
     p = dict(made[name].parameters)
@@ -275,7 +275,7 @@ def test_mechanisms_agree_in_all_formulations_under_refinement(name, formulation
     assert max(ends.values()) - min(ends.values()) < 1e-7
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_a_body_agrees_in_all_formulations_under_refinement():
     """A heavy bar on a ball joint; quasi-velocities by a half-explicit method, so that two methods meet too."""
     ends = {}

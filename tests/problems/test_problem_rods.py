@@ -116,8 +116,7 @@ def test_references_are_those_of_independent_solutions() -> None:
     np.testing.assert_allclose(np.asarray(cable.reference["middle"]["value"])[[0, 2]], sag, atol=1e-12)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("n", [4, 8])
+@pytest.mark.parametrize("n", [pytest.param(4, marks=pytest.mark.long), pytest.param(8, marks=pytest.mark.exhaustive)])
 def test_cantilever_takes_the_shape_of_the_elastica_at_second_order(n: int) -> None:
     problem = problems.get("cantilever", n=n)
     towards, across = elastica(10.0)
@@ -135,7 +134,7 @@ def test_bend_of_45_degrees_ends_where_the_literature_says() -> None:
     np.testing.assert_allclose(tip, problem.reference["tip"]["value"], rtol=0.01)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("n", [8])
 def test_hanging_cable_takes_the_shape_of_the_catenary(n: int) -> None:
     problem = problems.get("hanging-cable", n=n, bending_stiffness=1e-4)
@@ -146,8 +145,9 @@ def test_hanging_cable_takes_the_shape_of_the_catenary(n: int) -> None:
     assert error < problem.reference["middle"]["error"]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("n", [16, 32])
+@pytest.mark.parametrize(
+    "n", [pytest.param(16, marks=pytest.mark.long), pytest.param(32, marks=pytest.mark.exhaustive)]
+)
 def test_frequencies_of_the_ring_converge_at_second_order(n: int) -> None:
     problem = problems.get("slender-ring", n=n, speed=0.0, inertia=1e-6)
     found = ph.modes(problem, number=14).frequencies
@@ -168,7 +168,7 @@ def drift(solution: ph.Solution, name: str = "energy") -> float:
     return float(np.max(np.abs(values - values[0])))
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("name", "h"),
     [("cantilever", 2.5e-3), ("hanging-cable", 1.25e-3), ("slender-ring", 5e-3), ("whirling-cable", 1e-3)],
@@ -181,7 +181,7 @@ def test_energy_is_kept_up_to_the_order_of_the_method(name: str, h: float) -> No
     assert float(np.max(fine.residuals["position"])) < 1e-7
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_the_whirling_body_keeps_its_angular_momentum_and_two_methods_agree() -> None:
     fine = run("whirling-cable", 5e-4)
     momentum = np.asarray(fine.outputs["vertical_angular_momentum"])

@@ -13,8 +13,14 @@ def test_the_experiments_are_listed():
     assert set(reproduction.names("001")) >= {f"001-{k}" for k in range(1, 7)}
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["000-3", "000-10", "001-1"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("000-3", marks=pytest.mark.long),
+        pytest.param("001-1", marks=pytest.mark.long),
+        *(pytest.param(f"000-{k}", marks=pytest.mark.exhaustive) for k in (9, 10, 11)),
+    ],
+)
 def test_experiments_reproduce_the_papers(name):
     report = ph.reproduce(name, progress=False)
     # Times are those of a machine and what else it does; they are reported, not tested.

@@ -41,8 +41,13 @@ def test_the_stored_motion_says_how_exact_it_is(name):
     assert max(STATED[name]["largest shear"]) < 1e-12
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("spaghetti", marks=pytest.mark.long),
+        pytest.param("roll-up, damping 100", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_half_explicit_order_5_follows_the_stored_motion(name):
     h = PROBLEMS[name][-1]
     run = ph.simulate(library(name), "herk5", h=h, t1=5.0, save_every=round(0.5 / h))
@@ -57,7 +62,7 @@ def test_half_explicit_order_5_follows_the_stored_motion(name):
     assert np.max(run.residuals["position"]) < 1e-10
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["roll-up, damping 100", "spaghetti"])
 def test_the_absolute_route_itself_agrees(name):
     (state,) = follow(BEAMS[name](), [0.3], 1e-11)

@@ -94,7 +94,7 @@ def bent() -> float:
     return float(system.potential_energy(jnp.zeros(()), q))
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_a_heavy_rod_lies_down_on_a_plane() -> None:
     section = ph.rods.Section(stiffness=(1e-3, 1e-3, 1e-3, 1e2, 1e2, 1e2), mass=1.0, inertia=np.full(3, 1e-3))
     model = ph.Model(gravity=(0, 0, -9.81))

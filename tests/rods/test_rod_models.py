@@ -159,7 +159,7 @@ def test_loads_derive_from_the_potential(name):
 
 
 @pytest.mark.parametrize(
-    ("formulation", "damping"), [("S3|xR3", None), pytest.param("SO3xR3", 30.0, marks=pytest.mark.long)]
+    ("formulation", "damping"), [("S3|xR3", None), pytest.param("SO3xR3", 30.0, marks=pytest.mark.exhaustive)]
 )
 def test_the_tangent_in_closed_form_is_the_derivative(formulation, damping):
     section = ph.rods.Section(stiffness=np.diag(SECTION.stiffness), mass=1.0, inertia=(10, 11, 12), damping=damping)
@@ -287,7 +287,7 @@ def test_rods_are_drawn_as_lines_from_node_to_node():
 # --- motion ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_orders_on_a_tumbling_rod_and_in_other_coordinates():
     rod = ph.problems.get("flying-spaghetti", n=2, load=2000.0)
     tip = {}
@@ -306,7 +306,7 @@ def test_orders_on_a_tumbling_rod_and_in_other_coordinates():
     np.testing.assert_allclose(run.outputs["nodes"][-1], exact.outputs["nodes"][-1], rtol=0, atol=1e-9)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_tips_have_gradients_and_batches():
     def tip(stiffness, load):
         problem = ph.problems.get("flying-spaghetti", n=1, bending_stiffness=stiffness, load=load)

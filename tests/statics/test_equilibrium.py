@@ -36,7 +36,7 @@ def angle(stiffness: float = SPRING) -> float:
 
 
 FORMULATIONS = ("SO3xR3", "S3|xR3", "euler-parameters", "euler-angles-kinematic", "minimal")
-SLOW = [pytest.param(name, marks=pytest.mark.long) for name in FORMULATIONS]
+SLOW = [pytest.param(name, marks=pytest.mark.exhaustive) for name in FORMULATIONS]
 
 
 @pytest.mark.parametrize("formulation", ["SE3", *SLOW])
@@ -82,7 +82,7 @@ def lifted(stiffness: Any = SPRING) -> tuple[Any, Any]:
     return model.assemble()
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_a_path_along_times_is_the_curve_of_the_loads() -> None:
     system, state = lifted()
     times = np.array([0.0, 0.5, 1.0])
@@ -165,7 +165,7 @@ def net(count: int) -> tuple[Any, Any]:
     return model.assemble()
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_all_solvers_lead_to_the_same_string(monkeypatch: pytest.MonkeyPatch) -> None:
     system, state = net(60)
     on_host = equilibrium(system, state)
@@ -211,7 +211,7 @@ def test_motions_without_resistance_are_named() -> None:
         equilibrium(*model.assemble())
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_a_body_that_may_spin_is_named() -> None:
     model = ph.Model(gravity=(0, 0, -G))
     body = model.add_body(mass=1.0, inertia=(1, 1, 1), position=(0, 0, -1), name="spinner")

@@ -24,7 +24,7 @@ def hanging(formulation: str = "SE3", height: float = -0.7) -> tuple[Any, Any]:
     return model.assemble(formulation)
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.long) for name in ("euler-parameters", "euler-angles-kinematic")]
+SLOW = [pytest.param(name, marks=pytest.mark.exhaustive) for name in ("euler-parameters", "euler-angles-kinematic")]
 
 
 @pytest.mark.parametrize("formulation", ["SE3", "minimal", *SLOW])
@@ -69,7 +69,7 @@ def test_double_pendulum() -> None:
     np.testing.assert_allclose(shapes @ mass @ shapes.T, np.eye(4), atol=1e-12)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_body_on_a_bushing_with_damping() -> None:
     K, C, inertia, m = np.array([100.0, 400, 900]), np.array([8.0, 18, 32]), np.array([0.5, 0.7, 0.9]), 2.0
     model = ph.Model()
@@ -152,7 +152,7 @@ def test_ziegler_column_flutters_beyond_its_critical_load() -> None:
     assert np.all(above.frequencies > 0.1)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_hanging_chain_has_the_frequencies_of_the_cable() -> None:
     errors = []
     for count in (10, 20):

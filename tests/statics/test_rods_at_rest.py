@@ -14,8 +14,6 @@ from scipy.optimize import brentq
 import polhode as ph
 from polhode.statics import equilibrium, modes
 
-pytestmark = pytest.mark.long
-
 
 def straight(edges: int, clamped: tuple[str, ...], **options: Any) -> tuple[ph.Model, Any]:
     """A slender rod of length 1 along x with E I = 1, mass 1 per length."""
@@ -27,6 +25,7 @@ def straight(edges: int, clamped: tuple[str, ...], **options: Any) -> tuple[ph.M
     return model, model.add_rod(points=points, section=section, clamped=clamped, **options)
 
 
+@pytest.mark.long
 def test_cantilever_frequencies_converge_at_second_order() -> None:
     exact = np.array([1.8751040687119611, 4.694091132974174]) ** 2
     errors = []
@@ -39,6 +38,7 @@ def test_cantilever_frequencies_converge_at_second_order() -> None:
     np.testing.assert_allclose(errors[0] / errors[1], [4, 4], rtol=0.15)
 
 
+@pytest.mark.exhaustive
 def test_free_beam_has_six_zero_modes() -> None:
     model, _ = straight(60, ())
     found = modes(*model.assemble(), number=8)
@@ -46,6 +46,7 @@ def test_free_beam_has_six_zero_modes() -> None:
     np.testing.assert_allclose(found.frequencies[6:], 4.730040744862704**2, rtol=3e-3)
 
 
+@pytest.mark.long
 def test_moment_rolls_a_rod_up_to_a_ring() -> None:
     model, rod = straight(8, ("first",))
     axis = np.asarray(rod.last.R)[:, 0]
@@ -59,6 +60,7 @@ def test_moment_rolls_a_rod_up_to_a_ring() -> None:
     assert np.all(found.iterations <= 6)
 
 
+@pytest.mark.exhaustive
 def test_derivatives_of_the_tip_with_respect_to_stiffness_and_load() -> None:
     def tip(p: Any) -> Any:
         section = ph.rods.Section(stiffness=p[0] * jnp.array([1.0, 1.2, 1.1, 50, 50, 80]), mass=1.0, inertia=np.ones(3))
@@ -75,6 +77,7 @@ def test_derivatives_of_the_tip_with_respect_to_stiffness_and_load() -> None:
     np.testing.assert_allclose(place(at), tip(at), atol=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_large_rod_bends_like_a_cantilever() -> None:
     model, rod = straight(1000, ("first",))
     model.add(ph.forces.PointForce(rod.last, (0, 0, -1.0)))

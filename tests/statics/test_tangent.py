@@ -13,7 +13,7 @@ import pytest
 import polhode as ph
 from polhode.linalg.blocks import apply, to_dense
 
-SLOW = [pytest.param(name, marks=pytest.mark.long) for name in ("SO3xR3", "euler-parameters")]
+SLOW = [pytest.param(name, marks=pytest.mark.exhaustive) for name in ("SO3xR3", "euler-parameters")]
 
 
 @pytest.mark.parametrize("formulation", ["SE3", *SLOW])

@@ -55,7 +55,7 @@ def test_derivatives_by_masses_lengths_and_speed(name):
     np.testing.assert_allclose(forward, (4 * fine - coarse) / 3, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["index 3"])
 def test_reverse_derivatives_equal_forward_ones(name):
     function = lambda p: end(name, p)  # noqa: E731
