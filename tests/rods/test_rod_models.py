@@ -271,6 +271,25 @@ def test_the_stiffest_wave_is_that_of_the_mesh(damping, rate):
     assert all(name.startswith("rod-1-node") for name in found.bodies)
 
 
+def test_section_forces_balance_the_loads_on_the_nodes():
+    model = ph.Model()
+    points = [(0, 0, 0), (1, 0, 0), (2, 0, 0)]
+    rod = model.add_rod(points=points, section=SECTION, constrained="kirchhoff", clamped="first")
+    system, (q, v) = model.assemble("SO3xR3")
+    q = system.configuration.move(q, 0.2 * jax.random.normal(jax.random.key(0), (system.n,)))
+    t, multipliers = jnp.zeros(()), jnp.array([3.0, -2.0, 1.0, 4.0])
+    stress = rod.section_forces(system)(t, (q, v), multipliers)
+    np.testing.assert_array_equal(stress[:, 3:5].reshape(-1), multipliers)
+    x, R = rod.poses(system)(t, (q, v))
+    strain, nodes = MEASURES["SE3"](), np.zeros((3, 6))
+    for e in range(2):
+        ends = Pose(x[e], R[e]), Pose(x[e + 1], R[e + 1])
+        for k, load in enumerate(strain.loads(ends, strain.increment(ends), stress[e])):
+            nodes[e + k] += np.concatenate(load)
+    total = system.force(t, q, v) - system.constraint_force(t, q, multipliers)
+    np.testing.assert_allclose(nodes[1:].reshape(-1), total, rtol=0, atol=1e-12)
+
+
 def test_rods_are_drawn_as_lines_from_node_to_node():
     model = ph.Model()
     rod = model.add_rod(points=[(1, 0, 0), (2, 0, 0), (3, 0, 0)], section=SECTION, clamped="first", name="cable")

@@ -80,7 +80,7 @@ class Rod:
     @property
     def node_lengths(self) -> Float[Array, " nodes"]:
         """The part of the rod that belongs to each node: half of the edges beside it."""
-        return lumped(self.lengths, self.closed)
+        return _halves(self.lengths, self.closed)
 
     # --- what a run shows -------------------------------------------------------------------------------------------
 
@@ -244,14 +244,6 @@ def build(
     return Rod(name, tuple(nodes), places, tuple(edges), jnp.asarray(ds), sections, which)
 
 
-def lumped(lengths: Array, closed: bool) -> Array:
-    """Half of the edges beside each node."""
-    if closed:
-        return 0.5 * (jnp.asarray(lengths) + jnp.roll(jnp.asarray(lengths), 1))
-    zero = jnp.zeros(1)
-    return 0.5 * (jnp.concatenate((zero, lengths)) + jnp.concatenate((lengths, zero)))
-
-
 def _clamped(value: str | Sequence[str], closed: bool) -> tuple[str, ...]:
     ends = (value,) if isinstance(value, str) else tuple(value)
     for end in ends:
@@ -320,6 +312,7 @@ def _lumps(sections: Sequence[Section], ds: Any, closed: bool) -> tuple[Any, Any
 
 
 def _halves(values: Array, closed: bool) -> Array:
+    """For each node half of what the edges beside it have."""
     if closed:
         return 0.5 * (values + jnp.roll(values, 1, axis=0))
     zero = jnp.zeros_like(values[:1])
