@@ -20,7 +20,6 @@ from polhode._scalar import scalarise
 from polhode._scalar.rows import in_loops
 from polhode._stepping import AbstractStepper, ConstantSteps, Progress, between, march
 from polhode.integrators.base import AbstractIntegrator
-from polhode.linalg.sparse import broke_down
 from polhode.observing import Observer
 from polhode.results import Result
 from polhode.solution import Frames
@@ -198,10 +197,7 @@ def run(
                 keep(*_row(p))
         except Exception as unforeseen:
             # Whatever it was, hours of frames must not go with it.
-            if broke_down(unforeseen):
-                stop = Result.singular_constraints
-            else:
-                error, stop = unforeseen, Result.unexpected_error
+            error, stop = unforeseen, Result.unexpected_error
     code = Result(int(p.result)) if int(p.result) else stop
     wall_time = time.perf_counter() - began
     frames = jax.tree.map(lambda *parts: np.concatenate(parts), *blocks) if blocks else observer.empty(state0, rows)

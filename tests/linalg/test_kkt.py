@@ -10,7 +10,7 @@ from structures import STRUCTURES, chain, connected
 import polhode as ph
 from polhode._scalar import cost, scalarise
 from polhode.linalg import Blocks, Places, kkt_solver
-from polhode.linalg.blocks import pattern
+from polhode.linalg.blocks import dense_block, pattern
 from polhode.linalg.chain import ChainKKT, Layout, links
 from polhode.linalg.dense import DenseKKT, LapackKKT
 from polhode.linalg.elimination import EliminationKKT
@@ -219,4 +219,21 @@ def test_a_singular_matrix_ends_the_run_and_not_the_program():
     state0 = (jnp.zeros(2), jnp.array([1.0, 0.0]))
     run = ph.simulate(system, "herk2", h=0.01, t1=0.1, state0=state0, throw=False)
     assert run.stats["result"] == ph.Result.singular_constraints
-    assert len(run.t) >= 1
+    np.testing.assert_allclose(run.t, np.linspace(0, 0.05, 6), atol=1e-15)
+
+
+def _sparse(A, P):
+    return SparseKKT(A.shape[0], P.shape[0], Analysis(pattern(dense_block(A)), pattern(dense_block(P)), *P.T.shape))
+
+
+def test_sparse_lu_of_dependent_constraints():
+    """Consistent right sides are solved, others and what has no finite numbers give NaN; none of them throws."""
+    A, P = jnp.diag(jnp.array([2.0, 3.0, 5.0])), jnp.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]])
+    solver, r = _sparse(A, P), jnp.array([1.0, -2.0, 0.5])
+    solve = lambda A, P, s: solver.solve(solver.factor(dense_block(A), dense_block(P), dense_block(P)), r, s)  # noqa: E731
+    expected, _ = np.split(np.linalg.solve(np.block([[A, P[:1].T], [P[:1], 0.0]]), [*r, 0.3]), [3])
+    x, multipliers = quick(solve, A, P, jnp.array([0.3, 0.6]))
+    np.testing.assert_allclose(x, expected, rtol=1e-12)
+    np.testing.assert_allclose(A @ x + P.T @ multipliers, r, atol=1e-12)
+    for matrix, rows, s in ((A, P, [0.3, 0.5]), (A, 0 * P, [0.0, 0.0]), (jnp.nan * A, P, [0.0, 0.0])):
+        assert np.isnan(np.concatenate(quick(solve, matrix, rows, jnp.array(s)))).all()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from polhode.linalg.blocks import Matrix
 from polhode.linalg.gathering import Gathering
@@ -20,8 +21,8 @@ from polhode.linalg.ordering import Pattern
 class Analysis:
     """The entries of the whole matrix and KLU's ordering of it. Analyses of equal patterns are equal.
 
-    KLU keeps the ordering outside JAX's arrays for as long as this object lives, so compiled programs must hold it:
-    they do, as a static field of the solver.
+    KLU keeps the ordering outside JAX's arrays, where compiled programs only have its address. Nobody knows how long
+    these live, so orderings are never freed; equal ones are shared.
     """
 
     def __init__(self, A: Pattern, P: Pattern, n: int, m: int) -> None:
@@ -29,7 +30,7 @@ class Analysis:
         self._size, self._shift = n + m, n
         keys = np.concatenate(
             [
-                np.arange(n) * (self._size + 1),
+                np.arange(n + m) * (self._size + 1),
                 *(self._keys(r.numbers, c.numbers) for r, c in A),
                 *(self._keys(r.numbers + n, c.numbers) for r, c in P),
                 *(self._keys(r.numbers + n, c.numbers, transposed=True) for r, c in P),
@@ -37,8 +38,9 @@ class Analysis:
         )
         self.keys = np.unique(keys)
         self.rows, self.cols = (x.astype(np.int32) for x in np.divmod(self.keys, self._size))
-        with jax.ensure_compile_time_eval():
-            self.symbolic: Any = _klujax().analyze(self.rows, self.cols, self._size)
+        self.diagonal = np.flatnonzero(self.rows == self.cols)
+        self.constrained = np.flatnonzero((self.rows >= n) & (self.cols < n))
+        self.symbolic = _ordering(self.keys.tobytes(), self._size)
 
     def reading(self, A: Matrix, P: Matrix, Q: Matrix) -> Gathering:
         """How the entries collect the values of the blocks of A, P and Q."""
@@ -66,28 +68,78 @@ class Analysis:
         return hash(self._identity)
 
 
+@functools.cache
+def _ordering(keys: bytes, size: int) -> Any:
+    rows, cols = (x.astype(np.int32) for x in np.divmod(np.frombuffer(keys, np.int64), size))
+    with jax.ensure_compile_time_eval():
+        return _klujax().analyze(rows, cols, size)
+
+
+class Entries(NamedTuple):
+    """What is kept of a matrix.
+
+    - `values`: the matrix as KLU gets it, changed in the last digits.
+    - `changed`: by how much its diagonal in the rows of constraints differs from zero.
+    - `sizes`: magnitudes of A's diagonal.
+    - `regular`: whether all entries are finite and all constraints say something.
+    """
+
+    values: Float[Array, " entries"]
+    changed: Float[Array, " m"]
+    sizes: Float[Array, " n"]
+    regular: Bool[Array, ""]
+
+
 class SparseKKT(AbstractKKT):
     """Sparse LU with pivoting. The ordering is found once; numbers are factorised anew with every solution.
 
     KLU's numeric factors live outside JAX's arrays, where nothing frees them in a compiled loop; so `factor` only
-    collects the entries. Needs `klujax` and runs on the CPU. An exactly singular matrix ends the program with KLU's
-    own error, where the other solvers give NaN.
+    collects the entries. Needs `klujax` and runs on the CPU.
+
+    KLU throws on a pivot that is exactly zero, and programs compiled by XLA don't reliably survive that. So each
+    diagonal entry is moved by a few units in the last place of what elimination adds to it, which is within the error
+    of the factorisation; singular matrices then show by constraints that the solution breaks.
     """
 
     n: int = eqx.field(static=True)
     m: int = eqx.field(static=True)
     analysis: Analysis = eqx.field(static=True)
 
-    def factor(self, A: Matrix, P: Matrix, Q: Matrix) -> Float[Array, " entries"]:
-        return self.analysis.reading(A, P, Q)([g.values for g in (*A, *P, *Q)])
+    def factor(self, A: Matrix, P: Matrix, Q: Matrix) -> Entries:
+        values = self.analysis.reading(A, P, Q)([g.values for g in (*A, *P, *Q)])
+        plain = jax.lax.stop_gradient(values)
+        finite = jnp.isfinite(plain).all()
+        plain = jnp.where(finite, plain, 0.0)
+        diagonal = jnp.abs(plain[self.analysis.diagonal[: self.n]])
+        largest = jnp.max(diagonal, initial=0.0)
+        sizes = jnp.where(diagonal > 0, diagonal, jnp.where(largest > 0, largest, 1.0))
+        schur = self._rows(plain**2, 1 / sizes)
+        changed = -_UNITS * jnp.where(schur > 0, schur, 1.0)
+        moved = jnp.concatenate((_UNITS * sizes, changed))
+        values = jnp.where(finite, values, 0.0).at[self.analysis.diagonal].add(moved)
+        return Entries(values, changed, sizes, finite & (schur > 0).all())
 
     def solve(
-        self, factors: Float[Array, " entries"], r: Float[Array, " n"], s: Float[Array, " m"]
+        self, factors: Entries, r: Float[Array, " n"], s: Float[Array, " m"]
     ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
         a = self.analysis
         right = jnp.concatenate((r, s))
-        solution = _klujax().solve_with_symbol(a.rows, a.cols, factors, right, a.symbolic)
-        return solution[: self.n], solution[self.n :]
+        solution = _klujax().solve_with_symbol(a.rows, a.cols, factors.values, right, a.symbolic)
+        x, multipliers = solution[: self.n], solution[self.n :]
+        broken = jnp.abs(factors.changed * multipliers)
+        size = jnp.abs(s) + self._rows(jnp.abs(factors.values), jnp.abs(r) / factors.sizes)
+        regular = factors.regular & (broken <= _BROKEN * size).all()
+        return jnp.where(regular, x, jnp.nan), jnp.where(regular, multipliers, jnp.nan)
+
+    def _rows(self, values: Float[Array, " entries"], x: Float[Array, " n"]) -> Float[Array, " m"]:
+        """The rows of the constraints in `values`, times x."""
+        a, at = self.analysis, self.analysis.constrained
+        return jnp.zeros(self.m).at[a.rows[at] - self.n].add(values[at] * x[a.cols[at]])
+
+
+_UNITS = 4 * np.finfo(float).eps
+_BROKEN = 1e-6
+"""Share of the accelerations at a constraint by which a solution may break it."""
 
 
 def _klujax() -> ModuleType:
@@ -102,8 +154,3 @@ def _klujax() -> ModuleType:
         ) from error
     jax.config.update("jax_platform_name", platform)
     return klujax
-
-
-def broke_down(error: Exception) -> bool:
-    """Whether an error that ended a compiled program is KLU's, which can't return what a singular matrix gives."""
-    return "klu_factor" in str(error) or "klu_refactor" in str(error)
