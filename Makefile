@@ -30,8 +30,9 @@ lint: $(VENV)/.installed-tests
 types: $(VENV)/.installed-tests
 	$(BIN)/pyright
 
+# Compiled with little effort, which most of the time of these goes into; the long ones compile as users' runs do.
 fast: $(VENV)/.installed-tests
-	$(BIN)/pytest -n 2
+	XLA_FLAGS="--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true" $(BIN)/pytest -n 2
 
 # Exit status 5 of pytest: no test is marked `long`.
 long: $(VENV)/.installed-tests

@@ -31,6 +31,7 @@ def test_reverse_and_forward_agree_with_differences_at_constant_steps():
     np.testing.assert_allclose(forward, reverse, rtol=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_reverse_and_forward_agree_with_differences_of_the_held_step_sequence():
     """At a tight tolerance the derivative with the steps held fixed is that of the exact flow."""
     f = lambda x: tip(x, "rkmk54", rtol=1e-9, max_steps=128)  # noqa: E731

@@ -28,6 +28,7 @@ from polhode.results import Result as Result  # noqa: E402
 from polhode.runs.store import StoreError as StoreError  # noqa: E402
 from polhode.runs.store import load as load  # noqa: E402
 from polhode.simulate import SimulationError as SimulationError  # noqa: E402
+from polhode.simulate import StepSizeWarning as StepSizeWarning  # noqa: E402
 from polhode.simulate import simulate as simulate  # noqa: E402
 from polhode.solution import Solution as Solution  # noqa: E402
 from polhode.statics import EquilibriumError as EquilibriumError  # noqa: E402

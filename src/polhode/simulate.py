@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,10 @@ class SimulationError(RuntimeError):
         super().__init__(f"{reason} Everything up to there is in `error.solution`.")
         self.reason = reason
         self.solution = solution
+
+
+class StepSizeWarning(UserWarning):
+    """The step of an explicit method lies above what the stiffest element allows in linear theory."""
 
 
 def simulate(
@@ -89,6 +94,8 @@ def simulate(
 
     **Returns** a `Solution`. After Ctrl-C it holds everything computed so far, with result `interrupted`.
 
+    Warns with `StepSizeWarning` before a run if the waves in rods are too fast for an explicit method with this step.
+
     **Raises** ValueError for bad input, before anything is compiled; `SimulationError` (see `throw`).
     """
     if control is not None and not isinstance(control, StepControl):
@@ -107,13 +114,18 @@ def simulate(
         frames, p = _traced.run(stepper, system, method, state, observer, saving, count, np.ones(()))
         return Solution(frames, _stats(p, method, p.result, {}), meta)
 
+    explicit = isinstance(stepper, ConstantSteps) and not isinstance(method, GeneralizedAlpha)
+    if explicit and _source(problem).has_waves:
+        said = _too_large(problem, task, stepper, {}, share=1.0)
+        if said:
+            warnings.warn(said.strip(), StepSizeWarning, stacklevel=2)
     with _store(store, overwrite, meta) as run_store, _bar(progress, task) as show:
         outcome = _host.run(stepper, system, method, state, observer, saving, run_store.append, show)
         times = {"wall_time_s": outcome.wall_time, "compile_time_s": outcome.compile_time}
         stats = _stats(outcome.progress, method, Result(int(outcome.progress.result)), times)
         explanation = _explanation(system, stats, outcome)
         if stats["result"] in _UNSTABLE and not isinstance(method, GeneralizedAlpha):
-            explanation += _too_large(problem, task, stepper, stats)
+            explanation += _too_large(problem, task, stepper, stats, share=0.5)
         stats["result"] = run_store.close(stats)
     solution = Solution(outcome.frames, stats, meta)
     result = stats["result"]
@@ -140,13 +152,18 @@ def _explanation(system: AbstractSystem, stats: dict[str, Any], outcome: _host.O
     return f" {said}" if said else ""
 
 
-def _too_large(problem: Problem | AbstractSystem, task: Task, stepper: AbstractStepper, stats: dict[str, Any]) -> str:
+def _source(problem: Problem | AbstractSystem) -> AbstractSystem:
+    return problem.system if isinstance(problem, Problem) else problem
+
+
+def _too_large(
+    problem: Problem | AbstractSystem, task: Task, stepper: AbstractStepper, stats: dict[str, Any], share: float
+) -> str:
     """That the step is too large for the stiffness at the start, if it is."""
     if not isinstance(stepper, ConstantSteps):
         return ""
-    system = problem.system if isinstance(problem, Problem) else problem
     try:
-        said = system.explicit_limit(float(task.t0), task.state0, float(stepper.h))
+        said = _source(problem).explicit_limit(float(task.t0), task.state0, float(stepper.h), share)
     except Exception as error:
         said = f"Whether the step is too large for the stiffness is not known: {type(error).__name__}: {error}"
     if said:

@@ -60,12 +60,12 @@ def test_a_loop_in_joint_coordinates_stays_closed_where_mujoco_opens_it():
     check_loop(four_bar("minimal"))
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_a_loop_in_absolute_coordinates_stays_closed_where_mujoco_opens_it():
     check_loop(four_bar("SE3"))
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_half_explicit_methods_keep_their_order_on_a_loop_and_close_it_by_projection():
     problem = four_bar("minimal")
     reference = end(ph.simulate(problem, "herk5", h=STEP / 4))

@@ -31,6 +31,10 @@ SPACES = {
     "SE3": SE3(),
     "S3|xR3": S3R3(),
 }
+STAGED = [
+    pytest.param(name, marks=pytest.mark.long if name in ("SO3xR3", "SE3") else pytest.mark.exhaustive)
+    for name in SPACES
+]
 
 
 def heavy_top(formulation: str, omega: Any = (0.0, 150.0, -4.61538)) -> tuple[Mechanical, Any]:
@@ -140,8 +144,7 @@ def test_order_two_of_positions_velocities_and_multipliers_in_the_plane() -> Non
     np.testing.assert_allclose(np.log2(found[:-1] / found[1:]), 2.0, atol=0.1)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("formulation", SPACES)
+@pytest.mark.parametrize("formulation", STAGED)
 def test_order_two_of_positions_velocities_and_multipliers_of_the_top(formulation: str) -> None:
     found = errors(formulation, GeneralizedAlpha(start="perturbed"), (128, 256, 512))
     np.testing.assert_allclose(np.log2(found[1:-1] / found[2:]), 2.0, atol=0.05)

@@ -362,7 +362,7 @@ def test_gradients():
     np.testing.assert_allclose(reverse, central(compiled(end, x), x), rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_gradients_of_controlled_steps():
     """Against those of small constant steps: the step sequence is held fixed, at an error of the tolerance's size."""
     x = jnp.array([2.0, 0.7])

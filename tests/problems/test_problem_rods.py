@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -132,6 +133,13 @@ def test_bend_of_45_degrees_ends_where_the_literature_says() -> None:
     found = ph.equilibrium(problem, steps=4)
     tip = np.asarray(found.path.outputs["tip"][-1])
     np.testing.assert_allclose(tip, problem.reference["tip"]["value"], rtol=0.01)
+
+
+@pytest.mark.exhaustive
+def test_bend_of_45_degrees_converges_at_second_order() -> None:
+    tips = [ph.equilibrium(problems.get("bend-45", n=n), steps=4).path.outputs["tip"][-1] for n in (4, 8, 16)]
+    coarse, fine = (np.linalg.norm(np.subtract(*pair)) for pair in pairwise(tips))
+    assert 3.8 < coarse / fine < 4.2
 
 
 @pytest.mark.exhaustive

@@ -22,8 +22,13 @@ def test_fast_experiments_reproduce_the_paper(name, tmp_path):
 
 
 # 002-6 takes minutes, and 002-7 runs the same code; `polhode reproduce` has it.
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["002-4", "002-5", "002-7", "002-8", "002-9"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("002-4", "002-5", "002-7", "002-9")),
+        pytest.param("002-8", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_long_experiments_reproduce_the_paper(name):
     report = ph.reproduce(name, progress=False)
     assert not failed(report)

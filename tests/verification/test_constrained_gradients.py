@@ -17,6 +17,12 @@ METHODS = {
     "stabilised": ("generalized-alpha", {"constraint": "stabilized-index-2"}),
     "modified Newton": ("generalized-alpha", {"newton": "modified"}),
 }
+
+
+def _stage(name):
+    return pytest.mark.long if name in ("herk2", "index 3") else pytest.mark.exhaustive
+
+
 START = jnp.array([1.3, 0.8, 1.5])
 
 
@@ -41,8 +47,7 @@ def end(name, parameters):
     return jnp.sum(jnp.array([1.0, -2.0, 0.5]) * system.pose(jax.tree.map(lambda a: a[-1], run.state[0]), bar).x)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_stage(name)) for name in METHODS])
 def test_derivatives_by_masses_lengths_and_speed(name):
     value = jax.jit(lambda p: end(name, p))
     forward = jax.jit(jax.jacfwd(lambda p: end(name, p)))(START)

@@ -123,7 +123,8 @@ MOVES: dict[str, Callable[[Any, list[Elements]], list[Elements] | None]] = {
     "expand_dims": lambda e, x: [x[0].reshape(e.outvars[0].aval.shape)],
     "concatenate": lambda e, x: [np.concatenate(x, axis=e.params["dimension"])],
     "stack": lambda e, x: [np.stack(x, axis=e.params["axis"])],
-    "unstack": lambda e, x: [np.take(x[0], i, axis=e.params["axis"]) for i in range(x[0].shape[e.params["axis"]])],
+    # Written so that the parts of a vector are arrays without dimension, not elements.
+    "unstack": lambda e, x: [y[i, ...] for y in [np.moveaxis(x[0], e.params["axis"], 0)] for i in range(len(y))],
     "rev": lambda e, x: [np.flip(x[0], e.params["dimensions"])],
     "iota": lambda e, x: [
         _constants(np.broadcast_to(_iota(e), e.outvars[0].aval.shape).astype(e.outvars[0].aval.dtype))

@@ -51,9 +51,12 @@ class Program:
         return [x for c in self.closed.consts if _is_split(c) for x in split(c)]
 
     def reads(self) -> list[bool]:
-        """Which elements of the arguments the results depend on once structural zeros are gone."""
+        """Which elements of the arguments the results depend on once structural zeros are gone.
+
+        Raises NeedsArrays for what can't be a few operations on scalars.
+        """
         slots = [_Slot(v.aval.dtype) for v in self.closed.jaxpr.invars for _ in range(math.prod(v.aval.shape))]
-        replay = Replay(None)
+        replay = Replay(None, scalars_only=True)
         inputs = replay.restore(slots, [v.aval for v in self.closed.jaxpr.invars])
         consts = [replay.unpack(c) for c in self.closed.consts]
         outs = replay.evaluate(self.closed.jaxpr, consts, inputs)

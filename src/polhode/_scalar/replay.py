@@ -19,11 +19,22 @@ from polhode._scalar.primitives import ELEMENTWISE, REDUCTIONS, SCATTERS, SUBCAL
 from polhode._scalar.rewriting import REWRITTEN, rewritten
 
 
-class Replay:
-    """One replay of a trace into a graph."""
+class NeedsArrays(Exception):
+    """A trace holds what can't be done element by element: a lookup at an index that the data give, a library call."""
 
-    def __init__(self, one: Any) -> None:
+
+class Replay:
+    """One replay of a trace into a graph.
+
+    **Arguments:**
+
+    - `one`: see `Program`.
+    - `scalars_only`: whether to raise `NeedsArrays` where an operation needs arrays, instead of putting them together.
+    """
+
+    def __init__(self, one: Any, scalars_only: bool = False) -> None:
         self.graph = Graph(one)
+        self._scalars_only = scalars_only
 
     def evaluate(self, jaxpr: Any, consts: Sequence[Elements], args: Sequence[Elements]) -> list[Elements]:
         env: dict[Any, Elements] = {}
@@ -91,7 +102,9 @@ class Replay:
             return self.evaluate(rewritten(eqn).jaxpr, [], inputs)
         elif name == "dot_general":
             return [self._dot_general(eqn, *inputs)]
-        elif name == "while":
+        if self._scalars_only and not (name == "cond" and is_known(inputs[0][()])):
+            raise NeedsArrays(name)
+        if name == "while":
             return self._while(eqn, inputs)
         elif name == "cond":
             return self._cond(eqn, inputs)

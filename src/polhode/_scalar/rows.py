@@ -18,6 +18,7 @@ from polhode._ambient import inside_transformation
 from polhode._scalar.cost import PLAIN, calls_out, iterates
 from polhode._scalar.packing import join, split
 from polhode._scalar.program import Program
+from polhode._scalar.replay import NeedsArrays
 
 _LARGEST_BODY = 200_000
 """Operations of one row above which compile time would grow too much."""
@@ -81,8 +82,8 @@ def sweep(body: Body, shared: Tree, carry: Tree, stacked: Tree, reverse: bool = 
 def _sweep(body: Body, reverse: bool, shared: Tree, carry: Tree, stacked: Tree) -> tuple[Tree, Tree]:
     row = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), stacked)
     program = Program(body, shared, carry, row)
-    large = program.cost > _LARGEST_BODY or _leaves_scalars(program)
-    if large or not _IN_LOOPS.get() or jax.default_backend() != "cpu":
+    used = _used(program) if _IN_LOOPS.get() and jax.default_backend() == "cpu" else None
+    if used is None:
         return _scan(body, reverse, shared, carry, stacked)
     rows = _length(stacked)
     shape_carry, shape_out = program.out_shape
@@ -91,7 +92,6 @@ def _sweep(body: Body, reverse: bool, shared: Tree, carry: Tree, stacked: Tree) 
     columns = [(table, k) for table in tables for k in range(table.shape[1])]
     flat = [*split(shared), *split(carry), *columns]
     first, n_carry = len(flat) - len(columns), sum(math.prod(x.shape) for x in jax.tree.leaves(shape_carry))
-    used = program.reads()
     passed = [x for x in range(first - n_carry) if used[x]]
     read = {k: columns[k] for k in range(len(columns)) if used[first + k]}
     # XLA aborts on parameters of such a function that nothing in it reads.
@@ -144,9 +144,15 @@ def _as_one_function(function: Callable, *arguments: Any) -> Any:
     return jax.tree.unflatten(jax.tree.structure(shape), outs)
 
 
-def _leaves_scalars(program: Program) -> bool:
-    """Whether a body holds what can't be a few scalar operations: libraries, loops."""
-    return calls_out(program.closed.jaxpr, PLAIN) or iterates(program.closed.jaxpr)
+def _used(program: Program) -> list[bool] | None:
+    """The elements that a body reads; None if it is too large for scalars or holds what can't be done on them."""
+    jaxpr = program.closed.jaxpr
+    if program.cost > _LARGEST_BODY or calls_out(jaxpr, PLAIN) or iterates(jaxpr):
+        return None
+    try:
+        return program.reads()
+    except NeedsArrays:
+        return None
 
 
 def _read(table: Array, i: Array, k: int) -> Array:

@@ -13,6 +13,8 @@ RANK_TOLERANCE = 1e-9
 
 Assembled positions satisfy their constraints to about 1e-12, so directions are known that well."""
 
+_ROUNDOFF = 64 * np.finfo(float).eps
+
 
 class Redundancy(NamedTuple):
     """What `redundancy` found.
@@ -61,6 +63,9 @@ def redundancy(B: np.ndarray, groups: Mapping[str, Sequence[int]], tolerance: fl
 
 
 def _scaled(B: np.ndarray) -> np.ndarray:
+    # What differs from zero by round-off alone must not be scaled up to a direction.
+    sizes = np.abs(B)
+    B = np.where(sizes > _ROUNDOFF * sizes.max(axis=1, initial=0.0, keepdims=True), B, 0.0)
     columns = np.abs(B).max(axis=0, initial=0.0)
     scaled = B / np.where(columns > 0, columns, 1.0)
     lengths = np.linalg.norm(scaled, axis=1, keepdims=True)

@@ -153,10 +153,17 @@ def _dependent(
 ) -> dict[str, tuple[int, ...]]:
     """Components of joints that follow from others, by the name of the joint."""
     rows, explanation = consistency.dependence(system, system.labels, t, state)
+    edges = {label for label in system.labels if label.endswith("-constraint") and "-edge-" in label}
+    if edges and not len(rows) and system.m == system.n:
+        raise ValueError(
+            f"The {system.m} constraints leave the {system.n} velocities no freedom: nothing can move. Constrain fewer "
+            "strains of the rods (`constrained` in `add_rod`), or hold their ends less."
+        )
     if len(rows) and refuse:
+        in_rods = " (of edges of rods: constrain fewer strains in `add_rod`)" if edges else ""
         raise ValueError(
             f"{len(rows)} of {system.m} constraints are redundant at the start: {explanation}. Free them in those "
-            "joints, or carry on with assemble(redundant='minimum-norm')."
+            f"joints{in_rods}, or carry on with assemble(redundant='minimum-norm')."
         )
     dropped: dict[str, tuple[int, ...]] = {}
     for row in rows:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import jax.numpy as jnp
 
@@ -25,8 +26,29 @@ if TYPE_CHECKING:
 
 Part = TypeVar("Part", bound=AbstractPart | AbstractComposite)
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 _LISTED = 20
 """Number of names in a message."""
+
+
+def _all_or_nothing(method: Callable[Concatenate[Model, P], T]) -> Callable[Concatenate[Model, P], T]:
+    """A method that leaves the model as it was if it raises, so that the corrected call can follow."""
+
+    @functools.wraps(method)
+    def wrapped(self: Model, /, *args: P.args, **options: P.kwargs) -> T:
+        growing = self.bodies, self.parts, self._names
+        before = [len(x) for x in growing]
+        try:
+            return method(self, *args, **options)
+        except BaseException:
+            del self.bodies[before[0] :], self.parts[before[1] :]
+            while len(self._names) > before[2]:
+                self._names.popitem()
+            raise
+
+    return wrapped
 
 
 class Model:
@@ -52,9 +74,10 @@ class Model:
         self.gravity = checks.array("gravity", gravity, (3,), "acceleration in the inertial frame")
         self.ground = _bodies.ground()
         self.bodies: list[Body] = []
-        self._names = {"ground"}
+        self._names = {"ground": None}
         self.parts: list[tuple[str, AbstractPart]] = []
 
+    @_all_or_nothing
     def add_body(
         self,
         *,
@@ -98,6 +121,7 @@ class Model:
             )
         )
 
+    @_all_or_nothing
     def add_point(self, *, mass: Any, position: Any, velocity: Any = (0.0, 0.0, 0.0), name: str | None = None) -> Body:
         """Add a mass point: three linear coordinates in every formulation."""
         return self._take(
@@ -113,6 +137,7 @@ class Model:
             )
         )
 
+    @_all_or_nothing
     def add_coordinate(
         self, *, mass: Any = 1.0, value: Any = 0.0, velocity: Any = 0.0, name: str | None = None
     ) -> Body:
@@ -134,6 +159,7 @@ class Model:
             )
         )
 
+    @_all_or_nothing
     def add_integral(self, *, name: str | None = None) -> Body:
         """Add a single linear coordinate whose rate integrates what a force element puts on it; it has no energy.
 
@@ -146,6 +172,7 @@ class Model:
             )
         )
 
+    @_all_or_nothing
     def add_rod(
         self,
         *,
@@ -211,6 +238,7 @@ class Model:
         """Add a node of a rod, whose numbers `add_rod` has checked."""
         return self._take(Body(self._name(name, "node"), "rigid", mass, inertia, pose.x, pose.R, u, omega, rod=rod))
 
+    @_all_or_nothing
     def add(self, part: Part) -> Part:
         """Add a joint from `polhode.joints`, a force from `polhode.forces` or a load on a rod; returns it."""
         if isinstance(part, AbstractComposite):
@@ -312,7 +340,7 @@ class Model:
             raise ValueError(f"`name` must be a word, or None for a name by number, got {given!r}.")
         if given in self._names:
             raise ValueError(f"The name {given!r} is taken in this model; names must be unique.")
-        self._names.add(given)
+        self._names[given] = None
         return given
 
     def body(self, name: str) -> Body:

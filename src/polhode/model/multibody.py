@@ -19,7 +19,7 @@ from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT
 from polhode.model import tangents
 from polhode.model.bodies import Body
-from polhode.model.elements import Pose, Twist, Wrench
+from polhode.model.elements import AbstractStressedElement, Pose, Twist, Wrench
 from polhode.model.formulations.lie_groups import DirectProduct, SemidirectProduct
 from polhode.model.formulations.linear import MassPoint
 from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Motion, Slot, members
@@ -269,9 +269,13 @@ class MultibodySystem(AbstractMultibody):
         moving = [slot.group for slot in group.slots if slot.group is not None]
         return all(self.bodies[g].formulation.twist_is_fixed for g in moving)
 
-    def explicit_limit(self, t: float, state: State, h: float) -> str:
+    @property
+    def has_waves(self) -> bool:
+        return any(isinstance(group.elements, AbstractStressedElement) for group in self.forces)
+
+    def explicit_limit(self, t: float, state: State, h: float, share: float = 1.0) -> str:
         found = stiffest(self, t, state)
-        if not h > 0.5 * found.step:
+        if not h > share * found.step:
             return ""
         between = " and ".join(f"`{name}`" for name in found.bodies)
         decay = f" and decays at up to {found.rate:.3g} per time" if found.rate else ""

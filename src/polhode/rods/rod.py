@@ -16,7 +16,7 @@ from polhode.model.bodies import Body
 from polhode.model.elements import Pose, Poses, Twist, Twists
 from polhode.rods.edge import Edge, EdgeConstraint, EdgeShape
 from polhode.rods.section import STRAINS, Section
-from polhode.rods.shape import Frames, Points, check_lengths, frames_along, given_frames, points_of
+from polhode.rods.shape import Frames, Points, frames_along, given_frames, points_of
 from polhode.rods.strain import MEASURES, AbstractStrain
 from polhode.systems.base import Observable, State
 from polhode.systems.mechanical import Multipliers
@@ -130,16 +130,12 @@ class Rod:
         ends, strain = self._ends(), self._strain
         rest, C = (_stacked(x) for x in ([e.shape.rest for e in self.edges], [e.stiffness for e in self.edges]))
         D = _stacked([jnp.zeros((6, 6)) if e.damping is None else e.damping for e in self.edges])
-        first = {label: row for row, label in reversed(list(enumerate(system.labels)))}
-        k = len(self.constrained)
-        held = np.array([first[f"{e.name}-constraint"] for e in self.edges] if k else [], dtype=int)
 
         def one(poses: Poses, twists: Twists, rest: Array, length: Array, C: Array, D: Array) -> Array:
             d = strain.increment(poses)
             return (C @ (d.vector - rest) + D @ strain.rate(poses, twists, d)) / length
 
         def forces(t: Array, state: State, multipliers: Multipliers) -> Float[Array, "N 6"]:
-            del t
             motion = system.motion(*state)
             assert motion.twists is not None
             poses = Pose(motion.poses.x[rows], motion.poses.R[rows])
@@ -149,9 +145,11 @@ class Rod:
             at = lambda tree, e: jax.tree.map(lambda a: a[e], tree)  # noqa: E731
             both, moving = tuple(at(poses, e) for e in ends), tuple(at(twists, e) for e in ends)
             found = jax.vmap(one)(both, moving, rest, self.lengths, C, D)
-            if not k:
+            if not self.constrained:
                 return found
-            return found.at[:, np.array(self.constrained)].set(multipliers[held[:, None] + np.arange(k)])
+            by_joint = system.joint_multipliers(t, state[0], multipliers)
+            held = jnp.stack([by_joint[f"{e.name}-constraint"] for e in self.edges])
+            return found.at[:, np.array(self.constrained)].set(held)
 
         return forces
 
@@ -167,8 +165,15 @@ class Rod:
     def _rows(self, system: AbstractMultibody) -> tuple[np.ndarray, np.ndarray, Pose]:
         """Rows of the nodes in the motion of a system; which nodes are clamped, and where."""
         known = {name: row for row, name in enumerate(system.names)}
+        fixed = [body.kind == "ground" for body in self.nodes]
+        missing = [b.name for b, ground in zip(self.nodes, fixed, strict=True) if not ground and b.name not in known]
+        if missing:
+            raise ValueError(
+                f"The system has no {missing[0]!r}: rod {self.name!r} belongs to another model. Pass a system that was "
+                "assembled from the model of the rod."
+            )
         rows = np.array([known.get(body.name, len(known)) for body in self.nodes])
-        clamped = np.flatnonzero([body.kind == "ground" for body in self.nodes])
+        clamped = np.flatnonzero(fixed)
         return rows, clamped, Pose(self.places.x[clamped], self.places.R[clamped])
 
 
@@ -190,12 +195,16 @@ def build(
     angular_velocity: Any,
 ) -> Rod:
     """Adds nodes and edges to a model; see `Model.add_rod`."""
-    x = points_of(points)
+    if not isinstance(closed, bool):
+        raise ValueError(f"`closed` must be True or False, got {closed!r}.")
+    if rotations is not None and normal is not None:
+        raise ValueError("`normal` is for frames along the points; give it or `rotations`.")
+    x = points_of(points, closed)
     count = len(x)
     N = count if closed else count - 1
     if closed and count < 3:
         raise ValueError(f"A closed rod needs at least 3 nodes, got {count}.")
-    R = frames_along(x, normal, closed) if rotations is None else given_frames(rotations, count)
+    R = frames_along(x, normal, closed) if rotations is None else given_frames(rotations, x, closed)
     measure = MEASURES[checks.choice("strain", strain, MEASURES)]()
     ends = _clamped(clamped, closed)
     which = _constrained(constrained)
@@ -245,6 +254,8 @@ def build(
 
 
 def _clamped(value: str | Sequence[str], closed: bool) -> tuple[str, ...]:
+    if not isinstance(value, str | Sequence):
+        raise ValueError(f'`clamped` must be "first", "last" or a tuple of these, got {value!r}.')
     ends = (value,) if isinstance(value, str) else tuple(value)
     for end in ends:
         checks.choice("clamped", end, ENDS)
@@ -254,9 +265,14 @@ def _clamped(value: str | Sequence[str], closed: bool) -> tuple[str, ...]:
 
 
 def _constrained(value: Constrained) -> tuple[int, ...]:
-    if isinstance(value, str):
-        return CONSTRAINED[checks.choice("constrained", value, CONSTRAINED)]
-    names = [checks.choice("constrained", name, STRAINS) for name in value]
+    if isinstance(value, str) and value not in STRAINS:
+        return CONSTRAINED[checks.choice("constrained", value, (*CONSTRAINED, *STRAINS))]
+    if not isinstance(value, str | Sequence):
+        raise ValueError(
+            f"`constrained` must be one of {', '.join(CONSTRAINED)}, or names out of {', '.join(STRAINS)}, got "
+            f"{value!r}."
+        )
+    names = [checks.choice("constrained", name, STRAINS) for name in ((value,) if isinstance(value, str) else value)]
     if len(set(names)) == len(STRAINS):
         raise ValueError(
             "With all six strains in `constrained` the rod is a rigid body. Use `add_body`, or leave a strain free."
@@ -285,17 +301,20 @@ def _rest(reference: Any, lengths: Any, start: Float[Array, "N 6"], N: int) -> t
     else:
         shape = (6,) if np.ndim(reference) == 1 else (N, 6)
         given = checks.array("reference", reference, shape, "strains without stress (K1, K2, K3, G1, G2, G3)")
+        if checks.is_concrete(given) and not np.all(np.asarray(given)[..., 5] > 0):
+            raise ValueError(
+                "`reference` must have a positive third component of the extension, G3 = 1 for a rod that is not "
+                f"stretched against its `lengths`; got {np.min(np.asarray(given)[..., 5]):g}."
+            )
         w0 = jnp.broadcast_to(given, (N, 6))
         if lengths is None:
             ds = ds / jnp.linalg.norm(w0[:, 3:], axis=1)
     ds, w0 = _readable((ds, w0))
-    if checks.is_concrete(ds):
-        check_lengths(ds)
     return ds, ds[:, None] * w0
 
 
 def _sections(section: Section | Sequence[Section], N: int) -> tuple[Section, ...]:
-    given = (section,) * N if isinstance(section, Section) else tuple(section)
+    given = tuple(section) if isinstance(section, Sequence) else (section,) * N
     if len(given) != N or not all(isinstance(s, Section) for s in given):
         raise ValueError(
             f"`section` must be one `rods.Section` or one for each of the {N} edges, as `rods.circular`, `rods.tube` "

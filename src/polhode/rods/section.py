@@ -195,10 +195,13 @@ def _definite(name: str, matrix: Any, strictly: bool) -> None:
     if values[0] > 0 if strictly else values[0] >= -1e-12 * max(values[-1], 0.0):
         return
     wanted = "positive definite" if strictly else "positive semidefinite"
-    remedy = " Strains without stiffness make a rod a mechanism; leave them out with `constrained`." if strictly else ""
+    remedy = (
+        " Strains without stiffness make a rod a mechanism; give them any positive stiffness and hold them with "
+        "`constrained` in `add_rod`."
+    )
     raise ValueError(
         f"`{name}` must be {wanted}: with its diagonal scaled to 1 its eigenvalues are {values.tolist()}, its diagonal "
-        f"is {np.diag(np.asarray(matrix)).tolist()}.{remedy}"
+        f"is {np.diag(np.asarray(matrix)).tolist()}.{remedy if strictly else ''}"
     )
 
 
@@ -215,6 +218,8 @@ def _inertia(value: Any) -> Float[Array, "3 3"]:
         raise ValueError(f"`inertia` must be {meaning}, got shape {np.shape(value)}.")
     given = checks.array("inertia", value, np.shape(value), meaning)
     matrix = jnp.diag(given) if given.ndim == 1 else given
+    if checks.is_concrete(matrix) and not np.allclose(matrix, np.transpose(matrix), rtol=1e-9, atol=0):
+        raise ValueError(f"`inertia` must be symmetric, got {np.asarray(matrix).tolist()}.")
     if checks.is_concrete(matrix) and not np.linalg.eigvalsh(np.asarray(matrix))[0] > 0:
         raise ValueError(
             f"`inertia` must be positive definite, got {np.asarray(matrix).tolist()}. Nodes turn, so they need rotary "

@@ -19,25 +19,37 @@ _E3 = np.array([0.0, 0.0, 1.0])
 _OPPOSITE = -0.999
 """Cosine between neighbouring edges below which the curve turns back on itself."""
 
+_ALONG = 0.05
+"""Cosine between a given third axis and the edge beside it below which the axis is taken for a mistake."""
 
-def points_of(value: Any) -> Points:
+
+def points_of(value: Any, closed: bool = False) -> Points:
     """Nodes of a rod. Raises ValueError for fewer than two, and for nodes that follow each other at one place."""
     shape = np.shape(value)
     if len(shape) != 2 or shape[1] != 3 or shape[0] < 2:
         raise ValueError(f"`points` must be the nodes of a rod, shape (n + 1, 3) for n ≥ 1 edges, got shape {shape}.")
     points = checks.array("points", value, (shape[0], 3), "nodes of a rod, inertial frame")
     if checks.is_concrete(points):
-        check_lengths(np.linalg.norm(np.diff(np.asarray(points), axis=0), axis=1))
+        _check_distances(np.asarray(points), closed)
     return points
 
 
-def check_lengths(lengths: np.ndarray) -> None:
+def _check_distances(points: np.ndarray, closed: bool) -> None:
     """Raises ValueError, naming the edge, for edges without length."""
+    after = np.roll(points, -1, axis=0)
+    lengths = np.linalg.norm(after - points, axis=1)[: None if closed else -1]
     shortest = int(np.argmin(lengths))
-    if not lengths[shortest] > 1e-12 * np.max(lengths):
+    if not lengths[shortest] > 1e-9 * np.mean(lengths):
+        nodes = f"{shortest} and {(shortest + 1) % len(points)}"
+        repeated = closed and shortest == len(points) - 1
+        remedy = (
+            "A closed rod leads back to its first node by itself: leave out the last point."
+            if repeated
+            else "Take one of the nodes away, or use fewer edges."
+        )
         raise ValueError(
-            f"Edge {shortest + 1} of the rod has no length (its nodes {shortest} and {shortest + 1} coincide): "
-            f"{lengths[shortest]:.3g}. Take one of the nodes away, or use fewer edges."
+            f"Edge {shortest + 1} of the rod has no length (its nodes {nodes} coincide): {lengths[shortest]:.3g}. "
+            f"{remedy}"
         )
 
 
@@ -93,8 +105,12 @@ def _first_frame(tangent: Array, normal: Any) -> Float[Array, "3 3"]:
     return jnp.stack((d1, jnp.cross(tangent, d1), tangent), axis=1)
 
 
-def given_frames(rotations: Any, count: int) -> Frames:
-    """Rotations of the nodes as a user gives them. Raises ValueError unless they are rotation matrices."""
+def given_frames(rotations: Any, points: Points, closed: bool) -> Frames:
+    """Rotations of the nodes as a user gives them.
+
+    Raises ValueError unless they are rotation matrices whose third axes point along the rod.
+    """
+    count = len(points)
     R = checks.array("rotations", rotations, (count, 3, 3), "rotations of the nodes, third axis along the rod")
     if checks.is_concrete(R):
         given = np.asarray(R)
@@ -109,4 +125,19 @@ def given_frames(rotations: Any, count: int) -> Frames:
         for _ in range(2):
             given = given @ (1.5 * np.eye(3) - 0.5 * np.einsum("nji,njk->nik", given, given))
         R = jnp.asarray(given)
+        if checks.is_concrete(points):
+            _check_directions(given[:, :, 2], np.asarray(points), closed)
     return R
+
+
+def _check_directions(axes: np.ndarray, points: np.ndarray, closed: bool) -> None:
+    edges = (np.roll(points, -1, axis=0) - points)[: None if closed else -1]
+    e = edges / np.linalg.norm(edges, axis=1, keepdims=True)
+    along = np.minimum(np.sum(axes[: len(e)] * e, axis=1), np.sum(np.roll(axes, -1, axis=0)[: len(e)] * e, axis=1))
+    worst = int(np.argmin(along))
+    if along[worst] < _ALONG:
+        raise ValueError(
+            f"`rotations` must have their third axes along the rod: at edge {worst + 1} one makes an angle of "
+            f"{np.degrees(np.arccos(np.clip(along[worst], -1, 1))):.0f}° with it. Leave `rotations` out for frames "
+            "along the points, with `normal` for the first axis."
+        )

@@ -74,7 +74,7 @@ def _paired(values: np.ndarray, shapes: np.ndarray, frequencies: np.ndarray, res
     values = np.where(real, np.real(values) + 0j, values)
     zeros = np.flatnonzero(values == 0)[:rest]
     kept = np.concatenate((zeros, np.flatnonzero((values != 0) & (np.imag(values) >= 0))))
-    order = kept[np.lexsort((-np.real(values[kept]), np.imag(values[kept])))]
+    order = kept[np.lexsort((-np.real(values[kept]), np.imag(values[kept]), np.abs(values[kept])))]
     return Spectrum(values[order], shapes[:, order])
 
 

@@ -298,5 +298,6 @@ def _loose(system: AbstractMechanical, tangent: Tangent, q: Point) -> str:
         return ""
     return (
         f"nothing resists a motion in which {_explaining.moving(system, q, theta)}. Hold it by a joint or a spring, or "
-        "start from a position in which loads hold it."
+        "start from a position in which loads hold it. If something does hold it, its stiffness lies below the "
+        "round-off of others; constrain those (`constrained` of rods) or make them softer."
     )

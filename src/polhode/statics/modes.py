@@ -37,7 +37,9 @@ _SPARSE_NUMBER = 10
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Modes:
-    r"""Solutions $\delta q = \mathrm{Re}(\varphi e^{st})$ of the linearised equations, sorted by frequency.
+    r"""Solutions $\delta q = \mathrm{Re}(\varphi e^{st})$ of the linearised equations, sorted by |s|.
+
+    Without damping that is by frequency.
 
     - `eigenvalues`: s, one of each conjugate pair, shape (k,). Real ones stand by themselves; without damping the
       growing one stands for the pair ±σ.

@@ -64,10 +64,18 @@ class AbstractSystem(eqx.Module):
         del t, state
         return ""
 
-    def explicit_limit(self, t: float, state: State, h: float) -> str:
-        """Why explicit methods can't take a step h from a state, in words; empty if they can or nobody knows."""
-        del t, state, h
+    def explicit_limit(self, t: float, state: State, h: float, share: float = 1.0) -> str:
+        """Why explicit methods can't take a step h from a state, in words; empty if they can or nobody knows.
+
+        `share` of the estimated limit is what counts as too large.
+        """
+        del t, state, h, share
         return ""
+
+    @property
+    def has_waves(self) -> bool:
+        """Whether explicit methods meet stiff parts whose waves bound the step, so that it is worth a look before."""
+        return False
 
     def conversions(self) -> tuple[AbstractSystem, ...]:
         """Systems of other kinds with the same state that describe the same motion without loss."""
