@@ -15,4 +15,6 @@ from polhode.integrators.registry import names as names
 from polhode.integrators.registry import options as options
 from polhode.integrators.rkmk import RKMK as RKMK
 from polhode.integrators.rkmk4_two_commutators import RKMK4TwoCommutators as RKMK4TwoCommutators
+from polhode.integrators.symmetric_composition import SymmetricComposition as SymmetricComposition
+from polhode.integrators.symplectic import SymplecticLieGroup as SymplecticLieGroup
 from polhode.integrators.tableaus import Tableau as Tableau

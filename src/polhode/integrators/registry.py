@@ -22,6 +22,8 @@ from polhode.integrators.half_explicit import HalfExplicit
 from polhode.integrators.half_explicit_tableaus import named as half_explicit_tableau
 from polhode.integrators.rkmk import RKMK
 from polhode.integrators.rkmk4_two_commutators import RKMK4TwoCommutators
+from polhode.integrators.symmetric_composition import SymmetricComposition
+from polhode.integrators.symplectic import SymplecticLieGroup
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +78,13 @@ def _half_explicit(order: int, pair: bool = False) -> _Entry:
     return _Entry(HalfExplicit, make=make)
 
 
+def _composed(order: int) -> Callable[..., AbstractIntegrator]:
+    def make(**options: Any) -> AbstractIntegrator:
+        return SymmetricComposition(SymplecticLieGroup(**options), order)
+
+    return make
+
+
 _INTEGRATORS: dict[str, _Entry] = {
     "lie-euler": _rkmk(rk.EULER),
     "lie-euler-heun": _rkmk(rk.HEUN, dexpinv="none"),
@@ -101,6 +110,9 @@ _INTEGRATORS: dict[str, _Entry] = {
     "generalized-alpha": _Entry(GeneralizedAlpha),
     **{f"herk{order}": _half_explicit(order) for order in range(1, 6)},
     "herk54": _half_explicit(5, pair=True),
+    "symplectic": _Entry(SymplecticLieGroup),
+    "symplectic4": _Entry(SymplecticLieGroup, make=_composed(4)),
+    "symplectic6": _Entry(SymplecticLieGroup, make=_composed(6)),
 }
 
 

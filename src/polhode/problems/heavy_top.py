@@ -23,7 +23,9 @@ _DOC = """A rigid body that turns about a fixed point under gravity: Q̇ = Q Ω^
 
 Formulations: `SO3` and `S3` carry (attitude, Ω); `lie-poisson` carries the body momentum and the gravity direction
 (Π, Γ) on a coadjoint orbit of se(3)*, together with the attitude. There every method of the action keeps the
-Casimirs |Γ|², Π·Γ and the direction Q Γ to round-off. The others are mechanical systems of second order, with which
+Casimirs |Γ|², Π·Γ and the direction Q Γ to round-off. `cotangent` carries (Q, π) with π = Q I Ω on T*SO(3) and
+`quadratic` ((Q, q), (π, p)) on T*(SO(3)×R³) with an energy that is quadratic in p, both for symplectic methods. The
+others are mechanical systems of second order, with which
 implicit methods run too: `rotation-vector` (ψ, Ω), the Lie group SO(3) in rotation vectors; `euler-angles` (ρ, ρ̇) with
 Q = Rx(ρ₁) Ry(ρ₂) Rz(ρ₃), singular at ρ₂ = ±π/2, which the benchmark passes by closely; `euler-angles-kinematic` (ρ, Ω),
 for explicit methods only; `euler-parameters` (p, ṗ) with the constraint p·p = 1, for the generalized-α method.
@@ -85,8 +87,8 @@ def heavy_top(
 
     **Arguments:**
 
-    - `formulation`: "SO3", "S3", "lie-poisson", "rotation-vector", "euler-angles", "euler-angles-kinematic" or
-      "euler-parameters".
+    - `formulation`: "SO3", "S3", "lie-poisson", "cotangent", "quadratic", "rotation-vector",
+      "euler-angles", "euler-angles-kinematic" or "euler-parameters".
     - `data`: "fixed-point" or "A" to "E"; see the problem's `doc`. It gives every number below that is None.
     - `mass`, `length`, `gravity`: numbers.
     - `inertia`: principal moments about the fixed point, shape (3,).
@@ -134,7 +136,7 @@ def heavy_top(
         invariants=_invariants(top, form, numbers),
         reference=_REFERENCE if _is_benchmark(numbers) else {},
         integrator=form.integrator,
-        h=1e-4,
+        h=form.h,
         scene=_scene(top, form),
         build=build,
     )

@@ -10,7 +10,9 @@ from jaxtyping import Array, Float
 
 from polhode.spaces import S3, SE3, SO3, CoadjointOrbit, Product, Rn
 from polhode.spaces.base import cross
+from polhode.spaces.products import direct_so3_r3
 from polhode.systems.base import AbstractSystem, State
+from polhode.systems.hamiltonian import Hamiltonian
 from polhode.systems.vector_field import VectorField
 
 Vector3 = Float[Array, "3"]
@@ -75,6 +77,31 @@ class LiePoissonTop(eqx.Module):
         return jnp.concatenate((-omega, -self.top.weight_moment * self.top.axis, omega))
 
 
+class TopEnergy(eqx.Module):
+    """H(Q, π) = ½ Π·I⁻¹Π + M g l e₃·Qχ with Π = Qᵀπ."""
+
+    top: TopParameters
+
+    def __call__(self, rotation: Matrix3, momentum: Vector3) -> Float[Array, ""]:
+        body = rotation.T @ momentum
+        return 0.5 * jnp.sum(body**2 / self.top.inertia) + self.top.weight_moment * (rotation[2] @ self.top.axis)
+
+
+class QuadraticTopEnergy(eqx.Module):
+    """H(Q, q, π, p) = ½ Π·I⁻¹Π + ½|p - Qᵀe₃|² - ½, which on p = -M g l χ is the energy of the top plus ½|p|².
+
+    p stays, q moves along with q̇ = ∂H/∂p and acts on nothing (E. Celledoni et al., *Lie group integrators for
+    mechanical systems*, (29)–(32)).
+    """
+
+    top: TopParameters
+
+    def __call__(self, point: tuple[Matrix3, Vector3], momentum: Float[Array, "6"]) -> Float[Array, ""]:
+        rotation, p = point[0], momentum[3:]
+        body = rotation.T @ momentum[:3]
+        return 0.5 * jnp.sum(body**2 / self.top.inertia) + 0.5 * jnp.sum((p - rotation[2]) ** 2) - 0.5
+
+
 class Formulation(eqx.Module):
     """How a formulation stores the motion: its system, its start, the way back to (Q, Ω), and the method for it."""
 
@@ -83,6 +110,7 @@ class Formulation(eqx.Module):
     attitude: Callable[[State], Matrix3]
     omega: Callable[[State], Vector3]
     integrator: str = eqx.field(static=True, default="rkmk4")
+    h: float = eqx.field(static=True, default=1e-4)
 
 
 def _on_rotations(top: TopParameters) -> Formulation:
@@ -113,9 +141,35 @@ def _on_coadjoint_orbit(top: TopParameters) -> Formulation:
     )
 
 
+def _on_cotangent_bundle(top: TopParameters) -> Formulation:
+    return Formulation(
+        system=Hamiltonian(SO3(), TopEnergy(top)),
+        start=lambda omega: (SO3().origin(), top.inertia * omega),
+        attitude=lambda state: state[0],
+        omega=lambda state: (state[0].T @ state[1]) / top.inertia,
+        integrator="symplectic",
+        h=1e-3,
+    )
+
+
+def _quadratic(top: TopParameters) -> Formulation:
+    group = direct_so3_r3()
+    p = -top.weight_moment * top.axis
+    return Formulation(
+        system=Hamiltonian(group, QuadraticTopEnergy(top)),
+        start=lambda omega: (group.origin(), jnp.concatenate((top.inertia * omega, p))),
+        attitude=lambda state: state[0][0],
+        omega=lambda state: (state[0][0].T @ state[1][:3]) / top.inertia,
+        integrator="symplectic",
+        h=1e-3,
+    )
+
+
 FORMULATIONS: dict[str, Callable[[TopParameters], Formulation]] = {
     "SO3": _on_rotations,
     "S3": _on_quaternions,
     "lie-poisson": _on_coadjoint_orbit,
+    "cotangent": _on_cotangent_bundle,
+    "quadratic": _quadratic,
 }
 """Formulations of first order by name."""

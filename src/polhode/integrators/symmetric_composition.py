@@ -1,0 +1,116 @@
+"""Compositions of a symmetric one-step method with itself, of higher order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
+from polhode.systems.base import AbstractSystem, State
+
+_SUZUKI = 1 / (4 - 4 ** (1 / 3))
+
+WEIGHTS: dict[int, tuple[float, ...]] = {
+    4: (_SUZUKI, _SUZUKI, 1 - 4 * _SUZUKI, _SUZUKI, _SUZUKI),
+    6: (
+        0.39216144400731413928,
+        0.33259913678935943860,
+        -0.70624617255763935981,
+        0.082213596293550800230,
+        0.79854399093482996340,
+        0.082213596293550800230,
+        -0.70624617255763935981,
+        0.33259913678935943860,
+        0.39216144400731413928,
+    ),
+}
+"""Order → lengths of the partial steps: M. Suzuki (1990), order 4; W. Kahan & R.-C. Li (1997), order 6."""
+
+
+class SymmetricComposition(AbstractIntegrator):
+    r"""Steps of length γ₁h, …, γₛh of a symmetric method of order 2, one after the other: order 4 or 6.
+
+    - Order: `target`, for what is of order 2 in the method.
+    - Preserves: what the method preserves: the space, the symplectic form, momenta; the energy without drift.
+    - Some of the partial steps go backwards, so it is for systems without friction. Five partial steps for order 4
+      (Suzuki), nine for order 6 (Kahan and Li).
+    - Interpolation, result codes: those of the method.
+
+    **Arguments:**
+
+    - `method`: a symmetric integrator of order 2, such as `SymplecticLieGroup(0.5)`.
+    - `target`: 4 or 6.
+
+    ??? cite "Reference"
+        E. Hairer, C. Lubich, G. Wanner, Geometric Numerical Integration (2006), sections II.4 and V.3.
+    """
+
+    method: AbstractIntegrator
+    target: int = eqx.field(static=True, default=4)
+
+    def __check_init__(self) -> None:
+        if self.target not in WEIGHTS:
+            raise ValueError(f"`target` must be one of {', '.join(map(str, WEIGHTS))}, got {self.target!r}.")
+        if not getattr(self.method, "symmetric", False):
+            raise ValueError(
+                f"Compositions raise the order of symmetric methods, and {self.method!r} is not symmetric; for the "
+                "symplectic family take theta = 0.5."
+            )
+
+    @property
+    def kinds(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The systems that the method takes."""
+        return self.method.kinds
+
+    @property
+    def promises(self) -> dict[str, str]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """What the method promises."""
+        return self.method.promises
+
+    @property
+    def order(self) -> int:
+        return self.target
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether a step with -h undoes one with h."""
+        return True
+
+    @property
+    def evaluations(self) -> int:
+        return len(WEIGHTS[self.target]) * self.method.evaluations
+
+    @property
+    def interpolation_order(self) -> int:
+        return self.method.interpolation_order
+
+    def init(self, system: AbstractSystem, t: Array, h: Array, state: State) -> Carry:
+        return self.method.init(system, t, h, state)
+
+    def step(self, system: AbstractSystem, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
+        weights = np.asarray(WEIGHTS[self.target])
+        starts = np.concatenate(([0.0], np.cumsum(weights)[:-1]))
+
+        def part(carry: Carry, row: tuple[Array, Array]) -> tuple[Carry, StepInfo]:
+            return self.method.step(system, t + row[0] * h, row[1] * h, carry)
+
+        carry, infos = jax.lax.scan(part, carry, (jnp.asarray(starts), jnp.asarray(weights)))
+        return carry, _together(infos)
+
+    def interpolate(self, system: AbstractSystem, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array) -> State:
+        return self.method.interpolate(system, t, h, carry0, carry1, s)
+
+
+def _together(infos: StepInfo) -> StepInfo:
+    """The first failure, the sum of iterations and the largest residual of the partial steps."""
+    result = infos.result
+    if result is not None:
+        result = result[jnp.argmax(result != 0)]
+    iterations = None if infos.newton_iterations is None else jnp.sum(infos.newton_iterations).astype(jnp.int32)
+    residual = None if infos.residual is None else jnp.max(infos.residual)
+    return StepInfo(result=result, newton_iterations=iterations, residual=residual)
