@@ -193,7 +193,7 @@ class Model:
         """Add a geometrically exact rod: nodes that are bodies, with the mass beside them, and elastic edges.
 
         Joints, forces and loads take its nodes as they take any body. Neighbouring nodes must turn by less than π
-        against each other: beyond, an edge takes the rotation for the opposite one, without notice. Use more edges then.
+        against each other: beyond, an edge takes the rotation for the opposite one, without notice. Use more edges.
 
         **Arguments:**
 
