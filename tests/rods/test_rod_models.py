@@ -64,7 +64,7 @@ def test_sections_have_the_numbers_of_textbooks():
     ("change", "message"),
     [
         ({"stiffness": (1, 1, 1, 1, 1, -1)}, "positive definite"),
-        ({"stiffness": (1, 1, 1, 1, 1, 0)}, "leave them out with `constrained`"),
+        ({"stiffness": (1, 1, 1, 1, 1, 0)}, "hold them with `constrained` in `add_rod`"),
         ({"stiffness": np.eye(6) + np.eye(6, k=1)}, "symmetric"),
         ({"stiffness": (1, 1, 1)}, "must be .*shape"),
         ({"mass": 0.0}, "mass per length"),

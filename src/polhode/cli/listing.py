@@ -26,8 +26,17 @@ _SHOWN = {
 """What fits on a line; `--json` has the rest."""
 
 
-def list_names(kind: Annotated[Kind, typer.Argument(help="What to list.")], as_json: Json = False) -> None:
+def list_names(
+    kind: Annotated[Kind | None, typer.Argument(help="What to list; without it, problems and integrators.")] = None,
+    as_json: Json = False,
+) -> None:
     """List problems, integrators or the papers' experiments."""
+    if kind is None:
+        if as_json:
+            raise typer.BadParameter("name what to list with `--json`: problems, integrators or experiments")
+        for each in (Kind.problems, Kind.integrators):
+            list_names(each)
+        return
     describe = {Kind.problems: _problems, Kind.integrators: _integrators, Kind.experiments: _experiments}[kind]
     if kind is Kind.problems and not as_json:
         describe = _problems_unmade
