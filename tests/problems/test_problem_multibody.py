@@ -210,7 +210,7 @@ def puma_control(p):
     return torque
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_puma_follows_the_equations_of_its_joint_angles(made):
     p = {key: value if isinstance(value, str) else np.asarray(value) for key, value in made["puma"].parameters.items()}
     angles, _ = motion(puma_rate(p), puma_control(p), p["start"], np.zeros(6), 0.05)
@@ -259,12 +259,11 @@ def test_rotor_ends_where_its_reference_does(made):
     assert np.max(np.abs(end(problem, 1e-4, 4.0, "p1", "rkmk6") - problem.reference["p1"]["value"])) < 2e-8
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "formulations"),
     [
-        ("slider-crank", ("SO3xR3", "euler-parameters")),
-        ("planar-four-bar", ("S3|xR3", "rotation-vector", "minimal")),
+        pytest.param("slider-crank", ("SO3xR3", "euler-parameters"), marks=pytest.mark.long),
+        pytest.param("planar-four-bar", ("S3|xR3", "rotation-vector", "minimal"), marks=pytest.mark.exhaustive),
     ],
 )
 def test_mechanisms_agree_in_all_formulations_under_refinement(name, formulations):

@@ -20,7 +20,7 @@ METHODS = {
 
 
 def _stage(name):
-    return pytest.mark.long if name in ("herk2", "index 3") else pytest.mark.exhaustive
+    return pytest.mark.long if name == "herk2" else pytest.mark.exhaustive
 
 
 START = jnp.array([1.3, 0.8, 1.5])
