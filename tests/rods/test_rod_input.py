@@ -142,3 +142,9 @@ def test_both_discretisations_sag_like_a_beam(strain):
     tip = beam.points(system)(0.0, found.state)[-1]
     # Cantilever with its own weight: w = q L⁴/(8 EI) + q L²/(2 GA), weights of nodes of the trapezoidal rule.
     np.testing.assert_allclose(tip[2], -(1 / 24 + 1 / 2000), rtol=0.02)
+
+
+def test_problems_with_rods_get_a_method_that_steps_over_their_waves():
+    model = ph.Model()
+    rod(model, clamped="first")
+    assert model.problem(t1=1.0).integrator == "generalized-alpha"

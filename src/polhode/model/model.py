@@ -300,8 +300,8 @@ class Model:
         - `formulation`, `repair`, `redundant`, `t0`: as for `assemble`.
         - `t1`, `h`: end of the run and its step, unless `simulate` is told otherwise.
         - `name`: of the problem, in results.
-        - `integrator`: "generalized-alpha" by default; "rkmk4" if nothing is constrained, "herk4" for coordinates whose
-          rates are not the velocities, which implicit methods don't take.
+        - `integrator`: "generalized-alpha" by default; "rkmk4" for bodies without constraints, "herk4" for coordinates
+          whose rates are not the velocities, which implicit methods don't take.
         - `outputs`: function of the assembled system that returns name → (t, state) → array, besides its own outputs.
 
         **Raises** ValueError as `assemble` does, for unknown integrators and for outputs that are no functions or
@@ -357,9 +357,11 @@ class Model:
 
 def _suiting(system: MultibodySystem | TreeSystem) -> str:
     """The integrator for a system, as long as nothing else is known of it."""
-    if not system.m:
+    if not system.m and not system.has_waves:
         return "rkmk4"
-    return "generalized-alpha" if system.holonomic_velocities else "herk4"
+    if system.holonomic_velocities:
+        return "generalized-alpha"
+    return "herk4" if system.m else "rkmk4"
 
 
 def _outputs(

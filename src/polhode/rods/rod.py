@@ -125,6 +125,10 @@ class Rod:
 
         In axes of the section, what the part of the rod after it exerts on the part before it; elastic and damping
         parts, and the multipliers for strains that are constrained away. For frames of a run, use `jax.vmap`.
+
+        They are the stresses n of the strain, whose work is n·δd. An edge with `strain="SE3"` that turns by θ acts on
+        its nodes with T(d)⁻ᵀ n, which is larger by the part θ²/24 where it bends: 1.6 % at 0.63 rad, and of order 2
+        in the length of edges.
         """
         rows, clamped, clamps = self._rows(system)
         ends, strain = self._ends(), self._strain
