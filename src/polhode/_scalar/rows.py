@@ -80,9 +80,11 @@ def sweep(body: Body, shared: Tree, carry: Tree, stacked: Tree, reverse: bool = 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def _sweep(body: Body, reverse: bool, shared: Tree, carry: Tree, stacked: Tree) -> tuple[Tree, Tree]:
+    if not _IN_LOOPS.get() or jax.default_backend() != "cpu":
+        return _scan(body, reverse, shared, carry, stacked)
     row = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), stacked)
     program = Program(body, shared, carry, row)
-    used = _used(program) if _IN_LOOPS.get() and jax.default_backend() == "cpu" else None
+    used = _used(program)
     if used is None:
         return _scan(body, reverse, shared, carry, stacked)
     rows = _length(stacked)
