@@ -183,6 +183,7 @@ class Model:
         reference: Any = "straight",
         lengths: Any = None,
         constrained: Constrained = "none",
+        constrained_stress: bool = False,
         strain: str = "SE3",
         clamped: str | Sequence[str] = (),
         closed: bool = False,
@@ -207,6 +208,9 @@ class Model:
         - `lengths`: of the edges without stress, a number or (n,); by default the start has no extension.
         - `constrained`: strains kept as they are without stress: "none", "kirchhoff" (no shear), "inextensible",
           "both", or names out of `polhode.rods.STRAINS`.
+        - `constrained_stress`: whether these strains have the stress of the section all the same, C (w - w⁰) + D ẇ. It
+          is as small as the drift from the constraint, but multipliers are then only what is left to hold, and methods
+          of low order, which drift, give other results within their order. For comparison with codes that have it.
         - `strain`: "SE3" for edges that are helices (S³⋉R³), "SO3xR3" for straight edges with a section that turns.
         - `clamped`: "first" and "last" nodes that don't move; they are no bodies then, but part of the ground.
         - `closed`: whether an edge leads from the last point back to the first, which must not be repeated.
@@ -228,6 +232,7 @@ class Model:
             reference=reference,
             lengths=lengths,
             constrained=constrained,
+            constrained_stress=constrained_stress,
             strain=strain,
             clamped=clamped,
             closed=closed,

@@ -28,7 +28,8 @@ Runge–Kutta Lie group integrators for constrained mechanical systems and beams
 L = 10, ρA = 1, ρI = 10, C^K = 500, C^Γ = 1e4, no damping.
 
 Parameters: `n`, `formulation`, `damping` (C_d), `bending_stiffness` (all of C^K), `axial_stiffness` (all of C^Γ),
-`mass` and `inertia` (per length), `load` (greatest g), `constrained`, `duration`. Units as in the paper.
+`mass` and `inertia` (per length), `load` (greatest g), `constrained`, `constrained_stress`, `duration`.
+Units as in the paper.
 """
 
 _TIP = (0.119376245475, 7.975109412123, -0.017197969555)
@@ -45,6 +46,7 @@ def flying_spaghetti(
     inertia: Any = 10.0,
     load: Any = 200.0,
     constrained: Any = "kirchhoff",
+    constrained_stress: bool = False,
     duration: Any = 5.0,
 ) -> Problem:
     """A free rod that is pushed and turned at one end.
@@ -57,7 +59,7 @@ def flying_spaghetti(
     - `bending_stiffness`, `axial_stiffness`: C^K of bending and torsion, C^Γ of shear and extension.
     - `mass`, `inertia`: per length.
     - `load`: greatest value of g.
-    - `constrained`: strains that are constrained away, as in `Model.add_rod`.
+    - `constrained`, `constrained_stress`: strains that are constrained away, as in `Model.add_rod`.
     - `duration`: end time.
     """
     return _make(dict(locals()))
@@ -73,6 +75,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
         points=(1 - s) * jnp.array([6.0, 0.0, 0.0]) + s * jnp.array([0.0, 8.0, 0.0]),
         section=material(p),
         constrained=p["constrained"],
+        constrained_stress=p["constrained_stress"],
         name="rod",
     )
     middle = jnp.asarray(2.5)

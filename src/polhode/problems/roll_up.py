@@ -29,7 +29,7 @@ damping is that of the authors' code, which adds 2 C_d ẇ to the stress with C_
 100.
 
 Parameters: `n`, `formulation`, `damping` (C_d), `bending_stiffness` (all of C^K), `axial_stiffness` (all of C^Γ),
-`length`, `mass` and `inertia` (per length), `constrained`, `duration`. Units as in the paper.
+`length`, `mass` and `inertia` (per length), `constrained`, `constrained_stress`, `duration`. Units as in the paper.
 """
 
 _SOURCE = "independent integration in absolute coordinates with SciPy's DOP853 at 1e-13"
@@ -48,6 +48,7 @@ def roll_up(
     mass: Any = 1.0,
     inertia: Any = 10.0,
     constrained: Any = "kirchhoff",
+    constrained_stress: bool = False,
     duration: Any = 5.0,
 ) -> Problem:
     """A clamped rod that an end moment rolls up.
@@ -60,7 +61,7 @@ def roll_up(
     - `bending_stiffness`, `axial_stiffness`: C^K of bending and torsion, C^Γ of shear and extension.
     - `length`: of the rod.
     - `mass`, `inertia`: per length.
-    - `constrained`: strains that are constrained away, as in `Model.add_rod`.
+    - `constrained`, `constrained_stress`: strains that are constrained away, as in `Model.add_rod`.
     - `duration`: end time.
     """
     return _make(dict(locals()))
@@ -75,6 +76,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
         points=jnp.linspace(0.0, 1.0, n + 1)[:, None] * length * jnp.array([1.0, 0.0, 0.0]),
         section=material(p),
         constrained=p["constrained"],
+        constrained_stress=p["constrained_stress"],
         clamped="first",
         name="rod",
     )

@@ -85,7 +85,7 @@ class ElasticEdge(AbstractStressedElement):
     **Arguments:**
 
     - `shape`: the edge.
-    - `stiffness`: C, shape (6, 6); zero for strains that are constrained away.
+    - `stiffness`: C, shape (6, 6); zero for strains whose stress the constraint provides.
     """
 
     uses_poses: ClassVar[bool] = True

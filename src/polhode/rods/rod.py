@@ -153,7 +153,7 @@ class Rod:
                 return found
             by_joint = system.joint_multipliers(t, state[0], multipliers)
             held = jnp.stack([by_joint[f"{e.name}-constraint"] for e in self.edges])
-            return found.at[:, np.array(self.constrained)].set(held)
+            return found.at[:, np.array(self.constrained)].add(held)
 
         return forces
 
@@ -192,6 +192,7 @@ def build(
     reference: Any,
     lengths: Any,
     constrained: Constrained,
+    constrained_stress: bool,
     strain: str,
     clamped: str | Sequence[str],
     closed: bool,
@@ -199,8 +200,9 @@ def build(
     angular_velocity: Any,
 ) -> Rod:
     """Adds nodes and edges to a model; see `Model.add_rod`."""
-    if not isinstance(closed, bool):
-        raise ValueError(f"`closed` must be True or False, got {closed!r}.")
+    for option, value in (("closed", closed), ("constrained_stress", constrained_stress)):
+        if not isinstance(value, bool):
+            raise ValueError(f"`{option}` must be True or False, got {value!r}.")
     if rotations is not None and normal is not None:
         raise ValueError("`normal` is for frames along the points; give it or `rotations`.")
     x = points_of(points, closed)
@@ -232,7 +234,8 @@ def build(
     if all(body.kind == "ground" for body in nodes):
         raise ValueError("A rod of one edge that is clamped at both ends can't move; use more edges or clamp one end.")
     free = np.ones(6)
-    free[list(which)] = 0.0
+    if not constrained_stress:
+        free[list(which)] = 0.0
     edges = []
     for e in range(N):
         both = nodes[e], nodes[(e + 1) % count]
