@@ -7,9 +7,13 @@ from polhode.integrators.classical import ClassicalRungeKutta as ClassicalRungeK
 from polhode.integrators.commutator_free import CommutatorFree as CommutatorFree
 from polhode.integrators.commutator_free import Composition as Composition
 from polhode.integrators.commutator_free import Scheme as Scheme
+from polhode.integrators.energy_momentum import EnergyMomentum as EnergyMomentum
+from polhode.integrators.energy_momentum import LivensMidpoint as LivensMidpoint
 from polhode.integrators.generalized_alpha import GeneralizedAlpha as GeneralizedAlpha
 from polhode.integrators.half_explicit import HalfExplicit as HalfExplicit
 from polhode.integrators.half_explicit_tableaus import HalfExplicitTableau as HalfExplicitTableau
+from polhode.integrators.hamiltonian_quaternions import HamiltonianQuaternions as HamiltonianQuaternions
+from polhode.integrators.implicit_midpoint import ImplicitMidpoint as ImplicitMidpoint
 from polhode.integrators.registry import get as get
 from polhode.integrators.registry import names as names
 from polhode.integrators.registry import options as options

@@ -17,9 +17,12 @@ from polhode.integrators import tableaus as rk
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.classical import ClassicalRungeKutta
 from polhode.integrators.commutator_free import CommutatorFree
+from polhode.integrators.energy_momentum import EnergyMomentum, LivensMidpoint
 from polhode.integrators.generalized_alpha import GeneralizedAlpha
 from polhode.integrators.half_explicit import HalfExplicit
 from polhode.integrators.half_explicit_tableaus import named as half_explicit_tableau
+from polhode.integrators.hamiltonian_quaternions import HamiltonianQuaternions
+from polhode.integrators.implicit_midpoint import ImplicitMidpoint
 from polhode.integrators.rkmk import RKMK
 from polhode.integrators.rkmk4_two_commutators import RKMK4TwoCommutators
 from polhode.integrators.symmetric_composition import SymmetricComposition
@@ -110,9 +113,16 @@ _INTEGRATORS: dict[str, _Entry] = {
     "generalized-alpha": _Entry(GeneralizedAlpha),
     **{f"herk{order}": _half_explicit(order) for order in range(1, 6)},
     "herk54": _half_explicit(5, pair=True),
+    "implicit-midpoint": _Entry(ImplicitMidpoint),
     "symplectic": _Entry(SymplecticLieGroup),
     "symplectic4": _Entry(SymplecticLieGroup, make=_composed(4)),
     "symplectic6": _Entry(SymplecticLieGroup, make=_composed(6)),
+    "eml": _Entry(EnergyMomentum, {"unknowns": "all"}),
+    "reml": _Entry(EnergyMomentum, {"unknowns": "reduced"}),
+    "null-eml": _Entry(EnergyMomentum, {"unknowns": "null-space"}),
+    "mpl": _Entry(LivensMidpoint),
+    "emh": _Entry(HamiltonianQuaternions, {"discrete": True}),
+    "mph": _Entry(HamiltonianQuaternions, {"discrete": False}),
 }
 
 

@@ -1,8 +1,16 @@
 """Systems: equations of motion on a space."""
 
 from polhode.systems.base import AbstractSystem as AbstractSystem
+from polhode.systems.discrete_gradients import AbstractDiscreteGradient as AbstractDiscreteGradient
+from polhode.systems.discrete_gradients import Gonzalez as Gonzalez
+from polhode.systems.discrete_gradients import MeanValue as MeanValue
+from polhode.systems.discrete_gradients import Through as Through
 from polhode.systems.hamiltonian import Hamiltonian as Hamiltonian
 from polhode.systems.hamiltonian import LiePoisson as LiePoisson
+from polhode.systems.lagrangian import AbstractLagrangian as AbstractLagrangian
+from polhode.systems.lagrangian import Lagrangian as Lagrangian
+from polhode.systems.lagrangian import LivensState as LivensState
 from polhode.systems.mechanical import AbstractMechanical as AbstractMechanical
 from polhode.systems.mechanical import Mechanical as Mechanical
+from polhode.systems.quaternion_body import QuaternionBody as QuaternionBody
 from polhode.systems.vector_field import VectorField as VectorField

@@ -1,0 +1,145 @@
+"""A rigid body with one fixed point, or free of forces, in unit quaternions as coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from polhode import checks
+from polhode.spaces import quaternions
+from polhode.spaces.base import cross
+from polhode.systems.base import Observable, State, shape_of
+from polhode.systems.discrete_gradients import AbstractDiscreteGradient, Gonzalez
+from polhode.systems.lagrangian import AbstractLagrangian, Derivatives, LivensState
+
+Quaternion = Float[Array, "4"]
+Vector3 = Float[Array, "3"]
+
+
+class QuaternionBody(AbstractLagrangian):
+    r"""A rigid body that turns about a point: $T = \tfrac12\Omega\cdot J\Omega$ with $\Omega = 2G(q)v$, V(q), |q| = 1.
+
+    Coordinates are the quaternion q = (w, x, y, z) of the attitude; the mass matrix 4GᵀJG depends on it and has rank
+    3. The discrete derivatives of T go through Ω, which turns of the inertial frame leave unchanged:
+    $\bar\partial_vT = 2G(\bar q)^TJ\bar\Omega,\ \bar\partial_qT = -2G(\bar v)^TJ\bar\Omega$ with
+    $\bar\Omega = \tfrac12(\Omega_0+\Omega_1)$. So a free body keeps its angular momentum ½E(q)p.
+
+    **Arguments:**
+
+    - `inertia`: principal moments J about the point, shape (3,).
+    - `potential`: callable q → V, or None. Quadratic functions, such as the height of a point of the body, keep the
+      momentum about the vertical too.
+    - `gradient`: how V is averaged.
+
+    ??? cite "Reference"
+        P. L. Kinon, P. Betsch, Conserving integration of multibody systems with singular and non-constant mass matrix
+        including quaternion-based rigid body dynamics, equations (84) to (86) and (103) to (105).
+    """
+
+    inertia: Vector3
+    potential: Callable[[Quaternion], Float[Array, ""]] | None = None
+    gradient: AbstractDiscreteGradient = eqx.field(default_factory=Gonzalez)
+
+    def __check_init__(self) -> None:
+        checks.positive("inertia", self.inertia, (3,), "principal moments of inertia")
+
+    @property
+    def n(self) -> int:
+        return 4
+
+    @property
+    def m(self) -> int:
+        return 1
+
+    @property
+    def null_dim(self) -> int:
+        return 3
+
+    @property
+    def pivots(self) -> bool:
+        return False
+
+    def kinetic_energy(self, q: Quaternion, v: Quaternion) -> Float[Array, ""]:
+        omega = self.angular_velocity(q, v)
+        return 0.5 * omega @ (self.inertia * omega)
+
+    def potential_energy(self, q: Quaternion) -> Float[Array, ""]:
+        return jnp.zeros(()) if self.potential is None else self.potential(q)
+
+    def constraint(self, q: Quaternion) -> Float[Array, "1"]:
+        return 0.5 * (q @ q - 1)[None]
+
+    def discrete_derivatives(self, q0: Quaternion, v0: Quaternion, q1: Quaternion, v1: Quaternion) -> Derivatives:
+        q, v = 0.5 * (q0 + q1), 0.5 * (v0 + v1)
+        momentum = self.inertia * (G(q0, v0) + G(q1, v1))
+        V = jnp.zeros(4) if self.potential is None else self.gradient(self.potential, q0, q1)
+        return Derivatives(-2 * G_transposed(v, momentum), 2 * G_transposed(q, momentum), V, q[None])
+
+    def midpoint_derivatives(self, q0: Quaternion, v0: Quaternion, q1: Quaternion, v1: Quaternion) -> Derivatives:
+        q, v = 0.5 * (q0 + q1), 0.5 * (v0 + v1)
+        momentum = 2 * self.inertia * G(q, v)
+        V = jnp.zeros(4) if self.potential is None else jax.grad(self.potential)(q)
+        return Derivatives(-2 * G_transposed(v, momentum), 2 * G_transposed(q, momentum), V, q[None])
+
+    def advance(self, q: Quaternion, x: Vector3) -> Quaternion:
+        """exp(ϑ/2) ∘ q for x = tan(|ϑ|/4) ϑ/|ϑ|, ϑ a rotation vector in the inertial frame: no trigonometry."""
+        square = x @ x
+        turn = jnp.concatenate(((1 - square)[None], 2 * x)) / (1 + square)
+        return quaternions.multiply(turn, q)
+
+    def increments(self, h: Array, q: Quaternion, v: Quaternion) -> Vector3:
+        return 0.5 * h * E(q, v)
+
+    def project(self, q0: Quaternion, q1: Quaternion, force: Quaternion) -> Vector3:
+        return G(0.5 * (q0 + q1), force)
+
+    def angular_velocity(self, q: Quaternion, v: Quaternion) -> Vector3:
+        """Ω = 2G(q)v, body frame."""
+        return 2 * G(q, v)
+
+    def angular_momentum(self, q: Quaternion, p: Quaternion) -> Vector3:
+        """½E(q)p, inertial frame."""
+        return 0.5 * E(q, p)
+
+    def turning(self, attitude: Any, angular_velocity: Any) -> LivensState:
+        """The state with a quaternion and a body-fixed angular velocity."""
+        q = jnp.asarray(attitude, float)
+        return self.start(q, 0.5 * G_transposed(q, jnp.asarray(angular_velocity, float)))
+
+    def outputs(self) -> dict[str, Observable]:
+        return {
+            "rotation": lambda t, state: quaternions.to_matrix(state.q),
+            "angular_velocity": lambda t, state: self.angular_velocity(state.q, state.v),
+            "angular_momentum": lambda t, state: self.angular_momentum(state.q, state.p),
+            **super().outputs(),
+        }
+
+    def check(self, t: float, state: State) -> None:
+        super().check(t, state)
+        if self.potential is not None:
+            shape_of("potential(q)", self.potential, (state[0],), (), "the potential energy")
+
+
+def G(a: Quaternion, b: Quaternion) -> Vector3:
+    """The vector part of a⁻¹∘b for a unit quaternion a: G(a)b."""
+    return a[0] * b[1:] - b[0] * a[1:] - cross(a[1:], b[1:])
+
+
+def E(a: Quaternion, b: Quaternion) -> Vector3:
+    """The vector part of b∘a⁻¹ for a unit quaternion a: E(a)b."""
+    return a[0] * b[1:] - b[0] * a[1:] + cross(a[1:], b[1:])
+
+
+def G_transposed(a: Quaternion, x: Vector3) -> Quaternion:
+    """G(a)ᵀx = a∘(0, x)."""
+    return jnp.concatenate((-(a[1:] @ x)[None], a[0] * x + cross(a[1:], x)))
+
+
+def E_transposed(a: Quaternion, x: Vector3) -> Quaternion:
+    """E(a)ᵀx = (0, x)∘a."""
+    return jnp.concatenate((-(a[1:] @ x)[None], a[0] * x - cross(a[1:], x)))
