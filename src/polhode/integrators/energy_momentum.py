@@ -9,10 +9,12 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from polhode import checks
+from polhode.integrators._bodies_equations import BodiesEquations
 from polhode.integrators._livens_equations import AbstractLivensEquations, AllUnknowns, NullSpace, Reduced
 from polhode.integrators._newton import Newton, solve
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
 from polhode.systems.lagrangian import AbstractLagrangian, LivensState
+from polhode.systems.moving_bodies import AbstractMovingBodies
 
 _FLOOR = 1e-15
 """Newton's method goes on to round-off: what it leaves would be a drift of the energy."""
@@ -55,21 +57,31 @@ class AbstractLivensMethod(AbstractIntegrator):
     def _solver(self) -> Newton:
         return Newton("full", _FLOOR, _FLOOR, self.max_iterations)
 
-    def init(self, system: AbstractLagrangian, t: Array, h: Array, state: LivensState) -> Carry:
-        if self.unknowns == "null-space" and system.null_dim is None:
+    def init(self, system: AbstractLagrangian | AbstractMovingBodies, t: Array, h: Array, state: LivensState) -> Carry:
+        bodies = isinstance(system, AbstractMovingBodies)
+        if not bodies and self.unknowns == "null-space" and system.null_dim is None:
             raise ValueError(
                 f"{type(system).__name__} has no parametrisation of its constraints by increments, which "
                 "`unknowns='null-space'` needs. Use 'reduced' (`reml`)."
             )
         return Carry(LivensState(*state), None, jnp.zeros(system.m) if system.m else None)
 
-    def step(self, system: AbstractLagrangian, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
-        equations = UNKNOWNS[self.unknowns](system, t, h, carry.state, self.discrete)
+    def step(
+        self, system: AbstractLagrangian | AbstractMovingBodies, t: Array, h: Array, carry: Carry
+    ) -> tuple[Carry, StepInfo]:
+        equations = self._equations(system, t, h, carry.state)
         begin = jnp.zeros(0) if carry.multipliers is None else carry.multipliers
         solved = solve(equations, equations.guess(begin), None, self._solver)
         info = StepInfo(result=solved.result, newton_iterations=solved.iterations, residual=solved.residual)
         multipliers = equations.multipliers(solved.place, solved.x) if system.m else None
         return Carry(solved.place.end, None, multipliers), info
+
+    def _equations(
+        self, system: AbstractLagrangian | AbstractMovingBodies, t: Array, h: Array, start: LivensState
+    ) -> AbstractLivensEquations | BodiesEquations:
+        if isinstance(system, AbstractMovingBodies):
+            return BodiesEquations(system, t, h, start)
+        return UNKNOWNS[self.unknowns](system, t, h, start, self.discrete)
 
     def interpolate(
         self, system: AbstractLagrangian, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
@@ -104,7 +116,8 @@ class EnergyMomentum(AbstractLivensMethod):
     **Arguments:**
 
     - `unknowns`: "all" (v₁, p₁, q₁, λ), "reduced" (q₁, λ), or "null-space": increments along the constraints, for
-      systems that know them (quaternion bodies). The solution is the same.
+      systems that know them (quaternion bodies). The solution is the same. Models with `formulation="livens"` always
+      use increments along |q| = 1 and the multipliers of the joints.
     - `max_iterations`: of Newton's method in a step.
 
     ??? cite "Reference"
@@ -112,6 +125,7 @@ class EnergyMomentum(AbstractLivensMethod):
         including quaternion-based rigid body dynamics, equations (72), (86), (103) and (105).
     """
 
+    kinds: ClassVar = (AbstractLagrangian, AbstractMovingBodies)
     promises: ClassVar = {"position": "round-off", "energy": "round-off"}
     discrete: ClassVar[bool] = True
 

@@ -15,7 +15,7 @@ import numpy as np
 from polhode import checks
 from polhode._scalar.rows import in_loops
 from polhode.linalg.blocks import Places
-from polhode.model import consistency, formulations
+from polhode.model import consistency, formulations, livens
 from polhode.model.bodies import SINGLE, Body
 from polhode.model.elements import AbstractConstraintElement, AbstractForceElement, AbstractJoint, Pose, Twist
 from polhode.model.formulations import AbstractFormulation, MassPoint
@@ -41,16 +41,26 @@ Redundant = Literal["error", "minimum-norm"] | Mapping[str, tuple[int, ...]]
 
 @in_loops()
 def assemble(
-    model: Model, formulation: str, *, repair: bool, redundant: Redundant, t0: float
-) -> tuple[MultibodySystem | TreeSystem, State]:
+    model: Model, formulation: str, *, repair: bool, redundant: Redundant, t0: float, joints: str
+) -> tuple[MultibodySystem | TreeSystem | livens.LivensMultibody, State]:
     """System and initial state of a model; see `Model.assemble`."""
+    checks.choice("joints", joints, livens.JOINTS)
+    checks.choice("formulation", formulation, (*formulations.FORMULATIONS, MINIMAL, livens.LIVENS))
+    if formulation != livens.LIVENS:
+        return _in_coordinates(model, formulation, repair, redundant, t0)
+    base, state = _in_coordinates(model, "S3xR3", repair, redundant, t0)
+    return livens.build(base, state, joints)
+
+
+def _in_coordinates(
+    model: Model, formulation: str, repair: bool, redundant: Redundant, t0: float
+) -> tuple[MultibodySystem | TreeSystem, State]:
     if not model.bodies:
         raise ValueError("The model has no bodies; add some with `add_body` before `assemble`.")
     if redundant not in ("error", "minimum-norm") and not isinstance(redundant, Mapping):
         raise ValueError(
             f"`redundant` must be 'error', 'minimum-norm' or the `dropped` of a system, got {redundant!r}."
         )
-    checks.choice("formulation", formulation, (*formulations.FORMULATIONS, MINIMAL))
     checks.array("t0", t0, (), "initial time")
     layout = TreeLayout(model, repair) if formulation == MINIMAL else _Layout(model.bodies, formulation)
     elements = [

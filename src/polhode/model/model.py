@@ -15,6 +15,7 @@ from polhode.model.assembly import Redundant, assemble
 from polhode.model.bodies import Body
 from polhode.model.elements import AbstractComposite, AbstractForce, AbstractJoint, AbstractPart, Pose
 from polhode.model.formulations import FORMULATIONS
+from polhode.model.livens import LivensMultibody
 from polhode.model.minimal import TreeSystem
 from polhode.model.multibody import MultibodySystem
 from polhode.systems.base import Observable, State
@@ -264,26 +265,35 @@ class Model:
         return part
 
     def assemble(
-        self, formulation: str = "SE3", *, repair: bool = False, redundant: Redundant = "error", t0: float = 0.0
-    ) -> tuple[MultibodySystem | TreeSystem, State]:
+        self,
+        formulation: str = "SE3",
+        *,
+        repair: bool = False,
+        redundant: Redundant = "error",
+        t0: float = 0.0,
+        joints: str = "invariant",
+    ) -> tuple[MultibodySystem | TreeSystem | LivensMultibody, State]:
         """The equations of motion in the chosen coordinates, and a consistent initial state.
 
         **Arguments:**
 
-        - `formulation`: coordinates of rigid bodies; see `polhode.model.formulations`.
+        - `formulation`: coordinates of rigid bodies; see `polhode.model.formulations`. "livens" makes a system of
+          quaternions, velocities and momenta for the energy–momentum method (`eml`).
         - `repair`: whether to move bodies and velocities to the nearest state, in the metric of the mass matrix, that
           keeps the constraints. Without it a start that violates them is an error.
         - `redundant`: what to do with constraints that follow from others: "error" names the joints,
           "minimum-norm" leaves redundant components out and spreads the multipliers over all of them with least norm
           (`system.joint_multipliers`). The `dropped` of such a system repeats that choice inside JAX transformations.
         - `t0`: initial time, for joints that depend on it.
+        - `joints`: for "livens": "invariant", which keeps angular momentum as well as energy, or "vector", as published
+          (P. L. Kinon, P. Betsch); see `polhode.model.livens`.
 
-        **Returns** the system and its state (q, v).
+        **Returns** the system and its state, (q, v), or (q, v, p) for "livens".
 
         **Raises** ValueError for inconsistent starts, loops that can't be closed and redundant constraints, with the
         names of the joints.
         """
-        return assemble(self, formulation, repair=repair, redundant=redundant, t0=t0)
+        return assemble(self, formulation, repair=repair, redundant=redundant, t0=t0, joints=joints)
 
     def problem(
         self,
@@ -297,17 +307,19 @@ class Model:
         repair: bool = False,
         redundant: Redundant = "error",
         t0: float = 0.0,
+        joints: str = "invariant",
     ) -> Problem:
         """A complete problem, so that `simulate`, studies, the audit and pages with the motion take the model.
 
         **Arguments:**
 
-        - `formulation`, `repair`, `redundant`, `t0`: as for `assemble`.
+        - `formulation`, `repair`, `redundant`, `t0`, `joints`: as for `assemble`.
         - `t1`, `h`: end of the run and its step, unless `simulate` is told otherwise.
         - `name`: of the problem, in results.
         - `integrator`: "generalized-alpha" by default; "rkmk4" for bodies without constraints, "herk4" for coordinates
-          whose rates are not the velocities, which implicit methods don't take.
-        - `outputs`: function of the assembled system that returns name → (t, state) → array, besides its own outputs.
+          whose rates are not the velocities, which implicit methods don't take, "eml" for "livens".
+        - `outputs`: function of the assembled system (for "livens" of its `base`, with states (q, v)) that returns
+          name → (t, state) → array, besides its own outputs.
 
         **Raises** ValueError as `assemble` does, for unknown integrators and for outputs that are no functions or
         have the name of another.
@@ -318,21 +330,22 @@ class Model:
 
         if integrator is not None:
             checks.choice("integrator", integrator, integrators.names())
-        system, state0 = self.assemble(formulation, repair=repair, redundant=redundant, t0=t0)
+        system, state0 = self.assemble(formulation, repair=repair, redundant=redundant, t0=t0, joints=joints)
+        seen = system.base if isinstance(system, LivensMultibody) else system
         known = checks.is_concrete(self.gravity, [(b.mass, b.inertia, b.x, b.R) for b in self.bodies], state0)
         return Problem(
             name=name,
             system=system,
             state0=state0,
             t_span=(t0, t1),
-            parameters={"formulation": formulation},
+            parameters={"formulation": formulation, **({"joints": joints} if formulation == "livens" else {})},
             doc=f"A model of {len(self.bodies)} bodies.",
             outputs=_outputs(system, outputs),
             invariants=system.invariants(),
             reference={},
             integrator=integrator or _suiting(system),
             h=h,
-            scene=model_scene.drawn(model_scene.described(self, system.shown)) if known else None,
+            scene=model_scene.drawn(model_scene.described(self, seen.shown)) if known else None,
         )
 
     def _take(self, body: Body) -> Body:
@@ -360,8 +373,10 @@ class Model:
         raise ValueError(f"The model has no body {name!r}.{checks.nearest(name, names)} It has {listed}{more}.")
 
 
-def _suiting(system: MultibodySystem | TreeSystem) -> str:
+def _suiting(system: MultibodySystem | TreeSystem | LivensMultibody) -> str:
     """The integrator for a system, as long as nothing else is known of it."""
+    if isinstance(system, LivensMultibody):
+        return "eml"
     if not system.m and not system.has_waves:
         return "rkmk4"
     if system.holonomic_velocities:
@@ -370,14 +385,15 @@ def _suiting(system: MultibodySystem | TreeSystem) -> str:
 
 
 def _outputs(
-    system: MultibodySystem | TreeSystem,
+    system: MultibodySystem | TreeSystem | LivensMultibody,
     more: Callable[[MultibodySystem | TreeSystem], Mapping[str, Observable]] | None,
 ) -> dict[str, Observable]:
     """Outputs of the system and those that a user adds."""
     known = system.outputs()
     if more is None:
         return known
-    given = more(system) if callable(more) else more
+    seen = system.base if isinstance(system, LivensMultibody) else system
+    given = more(seen) if callable(more) else more
     if not callable(more) or not isinstance(given, Mapping):
         raise ValueError(
             f"`outputs` must be a function of the system that returns a mapping from names to functions (t, state), "
@@ -388,7 +404,7 @@ def _outputs(
             raise ValueError(f"The system has an output {name!r} of its own; give yours another name.")
         if not isinstance(name, str) or not callable(output):
             raise ValueError(f"Output {name!r} must be a function (t, state) → array under a name, got {output!r}.")
-    return {**known, **given}
+    return {**known, **(system.observed(given) if isinstance(system, LivensMultibody) else given)}
 
 
 def _kebab(name: str) -> str:

@@ -1,0 +1,71 @@
+"""What an energy–momentum step needs to know of bodies with joints, whose matrices are sums of few-body blocks."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, NamedTuple
+
+from jaxtyping import Array, Float
+
+from polhode.linalg.blocks import Matrix
+from polhode.linalg.kkt import AbstractKKT
+from polhode.systems.base import AbstractSystem
+from polhode.systems.lagrangian import LivensState
+
+Increments = Float[Array, " d"]
+Multipliers = Float[Array, " m"]
+
+
+class Balance(NamedTuple):
+    """Momentum gained over a step less all impulses, shape (d,), and the size of the terms."""
+
+    value: Increments
+    size: Float[Array, ""]
+
+
+class AbstractMovingBodies(AbstractSystem):
+    """Bodies on Livens' principle: a step is found in d increments of positions and attitudes and m multipliers.
+
+    Conditions on the coordinates of single bodies, |q| = 1, are met by every increment.
+    """
+
+    @property
+    @abc.abstractmethod
+    def d(self) -> int:
+        """Number of increments."""
+
+    @property
+    @abc.abstractmethod
+    def m(self) -> int:
+        """Number of constraints of joints."""
+
+    @property
+    @abc.abstractmethod
+    def kkt(self) -> AbstractKKT:
+        """Solves the linear equations of a step."""
+
+    @abc.abstractmethod
+    def guess(self, h: Array, state: LivensState) -> Increments:
+        """Increments to begin with."""
+
+    @abc.abstractmethod
+    def reached(self, h: Array, state: LivensState, x: Increments) -> LivensState:
+        """The end of a step."""
+
+    @abc.abstractmethod
+    def balance(self, t: Array, h: Array, state: LivensState, x: Increments, multipliers: Multipliers) -> Balance:
+        """What must vanish besides the constraints; t is the time at the start of the step."""
+
+    @abc.abstractmethod
+    def gaps(self, t: Array, h: Array, state: LivensState, x: Increments) -> Multipliers:
+        """The constraints at the end of the step."""
+
+    @abc.abstractmethod
+    def matrices(
+        self, t: Array, h: Array, state: LivensState, x: Increments, multipliers: Multipliers
+    ) -> tuple[Matrix, Matrix, Matrix]:
+        """Derivatives of the balance by x, transposed that by λ, and of the gaps by x."""
+
+    @abc.abstractmethod
+    def start(self, *state: Any) -> LivensState:
+        """The state with consistent momenta."""
