@@ -14,6 +14,8 @@ from polhode.integrators.half_explicit import HalfExplicit as HalfExplicit
 from polhode.integrators.half_explicit_tableaus import HalfExplicitTableau as HalfExplicitTableau
 from polhode.integrators.hamiltonian_quaternions import HamiltonianQuaternions as HamiltonianQuaternions
 from polhode.integrators.implicit_midpoint import ImplicitMidpoint as ImplicitMidpoint
+from polhode.integrators.rattle import Rattle as Rattle
+from polhode.integrators.rattle import StormerVerlet as StormerVerlet
 from polhode.integrators.registry import get as get
 from polhode.integrators.registry import names as names
 from polhode.integrators.registry import options as options

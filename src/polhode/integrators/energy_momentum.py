@@ -64,17 +64,24 @@ class AbstractLivensMethod(AbstractIntegrator):
                 f"{type(system).__name__} has no parametrisation of its constraints by increments, which "
                 "`unknowns='null-space'` needs. Use 'reduced' (`reml`)."
             )
-        return Carry(LivensState(*state), None, jnp.zeros(system.m) if system.m else None)
+        state = LivensState(*state)
+        memory = system.guess(h, state) / h if isinstance(system, AbstractMovingBodies) else None
+        return Carry(state, memory, jnp.zeros(system.m) if system.m else None)
 
     def step(
         self, system: AbstractLagrangian | AbstractMovingBodies, t: Array, h: Array, carry: Carry
     ) -> tuple[Carry, StepInfo]:
         equations = self._equations(system, t, h, carry.state)
         begin = jnp.zeros(0) if carry.multipliers is None else carry.multipliers
-        solved = solve(equations, equations.guess(begin), None, self._solver)
+        guess = equations.guess(begin)
+        if carry.memory is not None:
+            # Velocities at the ends of steps scatter about the motion; those of the last step on average don't.
+            guess = h * carry.memory, begin
+        solved = solve(equations, guess, None, self._solver)
         info = StepInfo(result=solved.result, newton_iterations=solved.iterations, residual=solved.residual)
         multipliers = equations.multipliers(solved.place, solved.x) if system.m else None
-        return Carry(solved.place.end, None, multipliers), info
+        memory = None if carry.memory is None else solved.x[0] / h
+        return Carry(solved.place.end, memory, multipliers), info
 
     def _equations(
         self, system: AbstractLagrangian | AbstractMovingBodies, t: Array, h: Array, start: LivensState

@@ -23,6 +23,7 @@ from polhode.integrators.half_explicit import HalfExplicit
 from polhode.integrators.half_explicit_tableaus import named as half_explicit_tableau
 from polhode.integrators.hamiltonian_quaternions import HamiltonianQuaternions
 from polhode.integrators.implicit_midpoint import ImplicitMidpoint
+from polhode.integrators.rattle import Rattle, StormerVerlet
 from polhode.integrators.rkmk import RKMK
 from polhode.integrators.rkmk4_two_commutators import RKMK4TwoCommutators
 from polhode.integrators.symmetric_composition import SymmetricComposition
@@ -114,6 +115,8 @@ _INTEGRATORS: dict[str, _Entry] = {
     **{f"herk{order}": _half_explicit(order) for order in range(1, 6)},
     "herk54": _half_explicit(5, pair=True),
     "implicit-midpoint": _Entry(ImplicitMidpoint),
+    "stormer-verlet": _Entry(StormerVerlet),
+    "rattle": _Entry(Rattle),
     "symplectic": _Entry(SymplecticLieGroup),
     "symplectic4": _Entry(SymplecticLieGroup, make=_composed(4)),
     "symplectic6": _Entry(SymplecticLieGroup, make=_composed(6)),
