@@ -69,8 +69,9 @@ class Task(eqx.Module):
         if end == start:
             raise ValueError(f"`t1` must differ from t0 = {start:g}; the span is empty.")
         given_system.check(start, state)
-        outputs = dict(known.outputs) if known else system.outputs()
-        invariants = dict(known.invariants) if known else system.invariants()
+        # A conversion has the same state, but may know less about it.
+        outputs = dict(known.outputs) if known else given_system.outputs()
+        invariants = dict(known.invariants) if known else given_system.invariants()
         return cls(system, method, name, state, start, end, outputs, invariants, known)
 
     def describe(self, how: dict[str, Any], saving: _host.Saving, observer: Observer) -> dict[str, Any]:

@@ -211,7 +211,7 @@ def _factors(equations: AbstractLivensEquations, A: Array, P: Array, q1: Coordin
     if system.pivots:
         return _Factors(kkt.factor(dense_block(A), dense_block(P), dense_block(Q)), None)
     # The mass is singular across the constraints. Multiples of their rows, which don't change the solution, mend that.
-    c = jnp.max(jnp.abs(A[before:, before:])) / jnp.maximum(equations.h, jnp.finfo(float).tiny)
+    c = jnp.max(jnp.abs(A[before:, before:])) / jnp.maximum(jnp.abs(equations.h), jnp.finfo(float).tiny)
     extra = c * P.T
     return _Factors(kkt.factor(dense_block(A + extra @ Q), dense_block(P), dense_block(Q)), extra)
 

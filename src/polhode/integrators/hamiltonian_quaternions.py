@@ -78,7 +78,7 @@ class HamiltonianQuaternions(AbstractIntegrator):
 
     - Order: 2 for q and p.
     - Preserves: |q| = 1 and the angular momentum of a free body, about the vertical for a quadratic potential;
-      `discrete=True` (EMH) also the energy, to round-off. q·p stays zero.
+      `discrete=True` (EMH) also the energy and q·p = 0, to round-off.
     - Interpolation: linear in v and p, quadratic in q.
     - Result codes: `newton_not_converged`, `singular_constraints`, `nonfinite_state`.
 

@@ -127,7 +127,9 @@ class SparseKKT(AbstractKKT):
         solution = _klujax().solve_with_symbol(a.rows, a.cols, factors.values, right, a.symbolic)
         x, multipliers = solution[: self.n], solution[self.n :]
         broken = jnp.abs(factors.changed * multipliers)
-        size = jnp.abs(s) + self._rows(jnp.abs(factors.values), jnp.abs(r) / factors.sizes)
+        # Loads elsewhere may be what moves the bodies at a constraint.
+        largest = jnp.full(self.n, jnp.max(jnp.abs(r) / factors.sizes, initial=0.0))
+        size = jnp.abs(s) + self._rows(jnp.abs(factors.values), largest)
         regular = factors.regular & (broken <= _BROKEN * size).all()
         return jnp.where(regular, x, jnp.nan), jnp.where(regular, multipliers, jnp.nan)
 

@@ -49,6 +49,7 @@ def assemble(
     if formulation != livens.LIVENS:
         return _in_coordinates(model, formulation, repair, redundant, t0)
     base, state = _in_coordinates(model, "S3xR3", repair, redundant, t0)
+    assert isinstance(base, MultibodySystem)
     return livens.build(base, state, joints)
 
 

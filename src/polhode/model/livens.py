@@ -177,6 +177,13 @@ class LivensMultibody(AbstractMovingBodies):
     def outputs(self) -> dict[str, Observable]:
         return {
             **self.observed(self.base.outputs()),
+            **self.balances(),
+        }
+
+    def balances(self) -> dict[str, Observable]:
+        """What only positions, velocities and momenta together tell."""
+        return {
+            "generalised_energy": self.generalised_energy,
             "linear_momentum": lambda t, state: self.linear_momentum(state),
             "angular_momentum": lambda t, state: self.angular_momentum(state),
         }
@@ -332,8 +339,9 @@ class LivensMultibody(AbstractMovingBodies):
         found = []
         for group, q, v, p in self._bodies(state):
             if _rigid(group):
-                derivative = jax.vmap(jax.jacfwd(lambda u, *row: self._body_balance(h, *row[:3], u, *row[3:])))
-                values = derivative(group.velocities(x), q, v, p, group.mass, group.inertia)
+                derivative = jax.jacfwd(self._body_balance, argnums=4)
+                rows = q, v, p, group.velocities(x), group.mass, group.inertia
+                values = jax.vmap(derivative, in_axes=(None, 0, 0, 0, 0, 0, 0))(h, *rows)
             else:
                 values = 2 * group.moving_mass[:, None, None] / h * jnp.eye(group.formulation.n)
             found += group.blocks(values)

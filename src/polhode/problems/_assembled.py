@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.model.bodies import Body
+from polhode.model.livens import LivensMultibody
 from polhode.model.minimal import TreeSystem
 from polhode.model.model import Model
 from polhode.model.multibody import MultibodySystem
@@ -34,7 +35,7 @@ def assembled(
     model: Model,
     redundant: Redundant,
     outputs: Callable[[Assembled], Mapping[str, Observable]],
-    parts: Callable[[Assembled], tuple[scene.Body | scene.Line | scene.Trail, ...]],
+    parts: Callable[[Assembled], tuple[scene.Part, ...]],
     *,
     doc: str,
     h: float,
@@ -48,8 +49,10 @@ def assembled(
     Constraints that were dropped as redundant are dropped again when numbers are replaced, since inside JAX
     transformations it can't be decided anew which ones are. The energy is an invariant if the model keeps it.
     """
-    system, state0 = model.assemble(parameters["formulation"], redundant=redundant)
+    joints = parameters.get("joints", "invariant")
+    system, state0 = model.assemble(parameters["formulation"], redundant=redundant, joints=joints)
     again = system.dropped or redundant
+    shown, drawing = _observed(system, outputs, parts)
 
     def build(**changed: Any) -> Problem:
         same = changed["formulation"] == parameters["formulation"]
@@ -62,14 +65,33 @@ def assembled(
         t_span=(0.0, parameters["duration"]),
         parameters=dict(parameters),
         doc=doc,
-        outputs=outputs(system),
+        outputs=shown,
         invariants=system.invariants(),
         reference=dict(reference or {}),
-        integrator="herk5" if explicit else "generalized-alpha" if system.holonomic_velocities else "herk4",
+        integrator=_suiting(system, explicit),
         h=h,
-        scene=scene.Scene(parts=parts(system), up=up),
+        scene=scene.Scene(parts=drawing, up=up),
         build=build,
     )
+
+
+def _suiting(system: Assembled | LivensMultibody, explicit: bool) -> str:
+    if isinstance(system, LivensMultibody):
+        return "eml"
+    return "herk5" if explicit else "generalized-alpha" if system.holonomic_velocities else "herk4"
+
+
+def _observed(
+    system: Assembled | LivensMultibody,
+    outputs: Callable[[Assembled], Mapping[str, Observable]],
+    parts: Callable[[Assembled], tuple[scene.Part, ...]],
+) -> tuple[dict[str, Observable], tuple[scene.Part, ...]]:
+    """Outputs and drawing; on Livens' principle those of the coordinates behind it, energy and momenta."""
+    if not isinstance(system, LivensMultibody):
+        return dict(outputs(system)), parts(system)
+    # Momenta are variables here, which those of a problem's own, made of velocities, must not hide.
+    shown = {**system.observed(outputs(system.base)), **system.balances()}
+    return shown, tuple(scene.watched(part, system.watched) for part in parts(system.base))
 
 
 def point_of(system: Assembled, body: Body, local: Any) -> Observable:

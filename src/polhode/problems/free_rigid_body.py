@@ -1,4 +1,4 @@
-"""The free rigid body: as a group motion and as a Lie–Poisson system on a coadjoint orbit."""
+"""The free rigid body: as a group motion, on a coadjoint orbit, and in quaternions with momenta of their own."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from polhode import checks
 from polhode.problems.base import Problem, Reference
 from polhode.problems.registry import register
 from polhode.problems.rigid_rotation import free_rigid_body_solution
-from polhode.spaces import S3, SO3, AbstractSpace, CoadjointOrbit, Product, Rn
+from polhode.spaces import S3, SO3, CoadjointOrbit, Product, Rn
 from polhode.spaces.base import cross
-from polhode.systems.base import State
+from polhode.systems.base import AbstractSystem, Observable, State
+from polhode.systems.quaternion_body import QuaternionBody
 from polhode.systems.vector_field import VectorField
 from polhode.viewing.scene import Body, Line, Scene
 
@@ -27,6 +28,8 @@ _DOC = """A rigid body that turns freely: Ṙ = R Ω^, I Ω̇ = I Ω × Ω.
 Formulations: `SO3` and `S3` carry (attitude, Ω) on SO(3)×R³ and S³×R³; `coadjoint` carries the body momentum
 μ = I Ω on its coadjoint orbit of so(3)*, μ̇ = ad*(I⁻¹μ) μ, together with the attitude. There the two move by the same
 rotation in opposite senses, so every method of the action keeps |μ| and the spatial momentum R μ to round-off.
+`livens` carries (q, v, p) in unit quaternions for energy–momentum methods. Its invariants are those of the momenta p,
+the generalised energy p·v - T and ½E(q)p; ½ Ω·IΩ at the nodes is the output `total_energy`, which scatters by O(h²).
 
 Default data: T. Kinon & P. Betsch, conserving integration with quaternions, §5.3: I = diag(6, 8, 3),
 Ω(0) = (10, 20, 20), R(0) = 1, T = 2. Reference: the exact solution in elliptic functions
@@ -61,19 +64,19 @@ class FreeCoadjointRotation(eqx.Module):
 
 
 class _Formulation(eqx.Module):
-    """How a formulation stores the motion: its space, its field and the way back to (R, Ω)."""
+    """How a formulation stores the motion: its system, its start, the way back to (R, Ω), and the method for it."""
 
-    space: AbstractSpace
-    field: Callable[[Array, Any], Array]
+    system: AbstractSystem
     start: Callable[[Vector3], State]
     attitude: Callable[[State], Float[Array, "3 3"]]
     omega: Callable[[State], Vector3]
+    integrator: str = eqx.field(static=True, default="rkmk4")
+    h: float = eqx.field(static=True, default=1e-3)
 
 
 def _group(space: SO3 | S3, inertia: Vector3) -> _Formulation:
     return _Formulation(
-        space=Product(space, Rn(3)),
-        field=FreeRotation(inertia),
+        system=VectorField(Product(space, Rn(3)), FreeRotation(inertia)),
         start=lambda omega: (space.origin(), omega),
         attitude=lambda state: space.to_matrix(state[0]),
         omega=lambda state: state[1],
@@ -82,11 +85,22 @@ def _group(space: SO3 | S3, inertia: Vector3) -> _Formulation:
 
 def _coadjoint(inertia: Vector3) -> _Formulation:
     return _Formulation(
-        space=Product(CoadjointOrbit(SO3()), SO3()),
-        field=FreeCoadjointRotation(inertia),
+        system=VectorField(Product(CoadjointOrbit(SO3()), SO3()), FreeCoadjointRotation(inertia)),
         start=lambda omega: (inertia * omega, SO3().origin()),
         attitude=lambda state: state[1],
         omega=lambda state: state[0] / inertia,
+    )
+
+
+def _livens(inertia: Vector3) -> _Formulation:
+    body = QuaternionBody(inertia)
+    return _Formulation(
+        system=body,
+        start=lambda omega: body.turning(S3().origin(), omega),
+        attitude=lambda state: S3().to_matrix(state.q),
+        omega=lambda state: body.angular_velocity(state.q, state.v),
+        integrator="eml",
+        h=0.05,
     )
 
 
@@ -94,6 +108,7 @@ _FORMULATIONS: dict[str, Callable[[Vector3], _Formulation]] = {
     "SO3": lambda inertia: _group(SO3(), inertia),
     "S3": lambda inertia: _group(S3(), inertia),
     "coadjoint": _coadjoint,
+    "livens": _livens,
 }
 
 
@@ -108,7 +123,7 @@ def free_rigid_body(
 
     **Arguments:**
 
-    - `formulation`: "SO3", "S3" or "coadjoint".
+    - `formulation`: "SO3", "S3", "coadjoint" or "livens".
     - `inertia`: principal moments, shape (3,).
     - `angular_velocity`: Ω(0), body frame, shape (3,).
     - `duration`: end time.
@@ -119,16 +134,9 @@ def free_rigid_body(
     checks.positive("duration", duration, (), "end time")
     form = _FORMULATIONS[formulation](moments)
 
-    def energy(t: Array, state: State) -> Array:
-        omega = form.omega(state)
-        return 0.5 * jnp.sum(moments * omega**2)
-
-    def angular_momentum(t: Array, state: State) -> Vector3:
-        return form.attitude(state) @ (moments * form.omega(state))
-
     return Problem(
         name="free-rigid-body",
-        system=VectorField(form.space, form.field),
+        system=form.system,
         state0=form.start(omega0),
         t_span=(0.0, duration),
         parameters={
@@ -138,17 +146,36 @@ def free_rigid_body(
             "duration": duration,
         },
         doc=_DOC,
-        outputs={
-            "angular_velocity": lambda t, state: form.omega(state),
-            "rotation": lambda t, state: form.attitude(state),
-        },
-        invariants={"energy": energy, "angular_momentum": angular_momentum},
+        outputs=_outputs(form),
+        invariants=_invariants(moments, form),
         reference=_reference(inertia, angular_velocity, duration),
-        integrator="rkmk4",
-        h=1e-3,
+        integrator=form.integrator,
+        h=form.h,
         scene=_scene(moments, form),
         build=free_rigid_body,
     )
+
+
+def _outputs(form: _Formulation) -> dict[str, Observable]:
+    known = form.system.outputs() if isinstance(form.system, QuaternionBody) else {}
+    return {
+        **known,
+        "angular_velocity": lambda t, state: form.omega(state),
+        "rotation": lambda t, state: form.attitude(state),
+    }
+
+
+def _invariants(moments: Vector3, form: _Formulation) -> dict[str, Observable]:
+    body = form.system
+    if isinstance(body, QuaternionBody):
+        return {
+            "energy": lambda t, state: body.generalised_energy(state),
+            "angular_momentum": lambda t, state: body.angular_momentum(state.q, state.p),
+        }
+    return {
+        "energy": lambda t, state: 0.5 * jnp.sum(moments * form.omega(state) ** 2),
+        "angular_momentum": lambda t, state: form.attitude(state) @ (moments * form.omega(state)),
+    }
 
 
 def _reference(inertia: Any, angular_velocity: Any, duration: Any) -> dict[str, Reference]:

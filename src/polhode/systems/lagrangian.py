@@ -168,8 +168,10 @@ class AbstractLagrangian(AbstractSystem):
                 f"`state0` must be a LivensState (q, v, p) with arrays of shape ({self.n},), got {shapes}; "
                 "`system.start(q, v)` makes one."
             )
-        if self.m and not inside_transformation():
-            self._check_constraints(LivensState(*state))
+        if self.m:
+            shape_of("constraints(q)", self.constraint, (state[0],), (self.m,), "as many as `number` says")
+            if not inside_transformation():
+                self._check_constraints(LivensState(*state))
 
     def _check_constraints(self, state: LivensState) -> None:
         gap, rate = (np.asarray(x) for x in _start_gaps(self, state.q, state.v))
@@ -286,8 +288,6 @@ class Lagrangian(AbstractLagrangian):
             shape_of("kinetic(q, v)", self.kinetic, (q, v), (), "the kinetic energy")
         if self.potential is not None:
             shape_of("potential(q)", self.potential, (q,), (), "the potential energy")
-        if self.constraints is not None:
-            shape_of("constraints(q)", self.constraints, (q,), (self.m,), "as many as `number` says")
         if self.loads is not None:
             shape_of("loads(t, q, v)", self.loads, (jnp.asarray(t), q, v), (self.n,), "one load for each coordinate")
         if not inside_transformation():

@@ -65,3 +65,13 @@ class Scene:
     up: tuple[float, float, float] = (0.0, 0.0, 1.0)
     reads: Literal["state", "outputs"] = "state"
     description: Mapping[str, Any] | None = None
+
+
+Part = Body | Line | Trail
+
+
+def watched(part: Part, through: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Part:
+    """The part with its functions of (t, state) passed through one that makes them read other states."""
+    if isinstance(part, Body):
+        return dataclasses.replace(part, pose=through(part.pose))
+    return dataclasses.replace(part, points=through(part.points)) if isinstance(part, Line) else part

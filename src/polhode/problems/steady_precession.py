@@ -1,0 +1,219 @@
+"""The heavy top in steady precession, known in closed form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode import checks
+from polhode.problems.base import Observable, Problem, Reference
+from polhode.problems.heavy_top_forms import FORMULATIONS as FIRST_ORDER
+from polhode.problems.heavy_top_forms import Formulation, TopParameters
+from polhode.problems.registry import register
+from polhode.spaces import S3
+from polhode.systems.base import State
+from polhode.systems.quaternion_body import QuaternionBody
+from polhode.viewing.scene import Body, Line, Scene, Trail
+
+Vector3 = Float[Array, "3"]
+Quaternion = Float[Array, "4"]
+
+_DOC = """A cone that turns about its apex and precesses at a constant rate and inclination.
+
+Formulations: `livens` carries (q, v, p) in unit quaternions, for energy–momentum methods; `SO3` and `S3` (attitude, Ω),
+`lie-poisson` (Π, Γ) and the attitude, and `cotangent` (Q, π) are those of the problem `heavy-top`. With `livens` the
+invariants are those of the momenta p: the generalised energy p·v - T + V, and the angular momentum ½E(q)p.
+
+A cone of the given density, height a and radius r: m = ρπr²a/3, centre of mass at l = ¾a, moments about the apex
+J₁ = J₂ = 3/80 m(4r² + a²) + m l² and J₃ = 3/10 m r². Its axis starts at (0, -sin ϑ, cos ϑ), and the angular velocity
+is ω_p e₃ + ω_s d₃ with ω_s = m g l/(J₃ω_p) + (J₁ - J₃)/J₃ ω_p cos ϑ, for which ϑ and both rates stay. The centre of
+mass moves as l (sin ϑ sin ω_p t, -sin ϑ cos ω_p t, cos ϑ).
+
+Source: P. L. Kinon & P. Betsch, *Conserving integration of multibody systems with singular and non-constant mass
+matrix*, §5.4, (114) with m l² in the first two components, (118), (120). ρ = 2700, a = 0.1, r = a/2, g = 9.81,
+ϑ = π/3, ω_p = 10, hence ω_s = 135.6.
+
+Parameters: `formulation`, `density`, `height`, `radius`, `gravity`, `inclination`, `precession_rate`, `duration`. SI.
+"""
+
+
+class _Weight(eqx.Module):
+    """m g l R₃₃, quadratic in q."""
+
+    moment: Float[Array, ""]
+
+    def __call__(self, q: Quaternion) -> Float[Array, ""]:
+        return self.moment * (q[0] ** 2 - q[1] ** 2 - q[2] ** 2 + q[3] ** 2)
+
+
+def _in_quaternions(top: TopParameters) -> Formulation:
+    body = QuaternionBody(top.inertia, _Weight(top.weight_moment))
+    return Formulation(
+        system=body,
+        start=lambda omega: body.turning(S3().origin(), omega),
+        attitude=lambda state: S3().to_matrix(state.q),
+        omega=lambda state: body.angular_velocity(state.q, state.v),
+        integrator="eml",
+        h=0.01,
+    )
+
+
+_FORMULATIONS: dict[str, Callable[[TopParameters], Formulation]] = {
+    "livens": _in_quaternions,
+    **{name: FIRST_ORDER[name] for name in ("SO3", "S3", "lie-poisson", "cotangent")},
+}
+
+_STARTS: dict[str, Callable[[TopParameters, Quaternion, Vector3], State]] = {
+    "livens": lambda top, q, omega: QuaternionBody(top.inertia).turning(q, omega),
+    "SO3": lambda top, q, omega: (S3().to_matrix(q), omega),
+    "S3": lambda top, q, omega: (q, omega),
+    "lie-poisson": lambda top, q, omega: (
+        jnp.concatenate((top.inertia * omega, S3().to_matrix(q)[2])),
+        S3().to_matrix(q),
+    ),
+    "cotangent": lambda top, q, omega: (S3().to_matrix(q), S3().to_matrix(q) @ (top.inertia * omega)),
+}
+
+
+@register("steady-precession")
+def steady_precession(
+    formulation: str = "livens",
+    density: Any = 2700.0,
+    height: Any = 0.1,
+    radius: Any = 0.05,
+    gravity: Any = 9.81,
+    inclination: Any = float(np.pi / 3),
+    precession_rate: Any = 10.0,
+    duration: Any = 2.0,
+) -> Problem:
+    """A cone in steady precession about the vertical through its apex.
+
+    **Arguments:**
+
+    - `formulation`: "livens", "SO3", "S3", "lie-poisson" or "cotangent".
+    - `density`, `height`, `radius`: of the cone. - `gravity`: acceleration towards -e₃.
+    - `inclination`: ϑ of the axis from e₃, rad. - `precession_rate`: ω_p about e₃, rad/s.
+    - `duration`: end time.
+    """
+    parameters = dict(locals())
+    checks.choice("formulation", formulation, _FORMULATIONS)
+    rho = checks.positive("density", density, (), "density of the cone")
+    a = checks.positive("height", height, (), "height of the cone")
+    r = checks.positive("radius", radius, (), "radius of the cone's base")
+    g = checks.positive("gravity", gravity, (), "gravitational acceleration towards -e3")
+    theta = checks.array("inclination", inclination, (), "angle of the axis from e3")
+    rate = checks.positive("precession_rate", precession_rate, (), "rate of the axis about e3")
+    checks.positive("duration", duration, (), "end time")
+    top = _cone(rho, a, r, g)
+    spin = spin_rate(top, theta, rate)
+    tilt = jnp.stack((jnp.cos(theta / 2), jnp.sin(theta / 2), jnp.zeros(()), jnp.zeros(())))
+    omega = jnp.stack((jnp.zeros(()), rate * jnp.sin(theta), rate * jnp.cos(theta) + spin))
+    form = _FORMULATIONS[formulation](top)
+    exact = steady_precession_solution(top.length, theta, rate, spin, duration)
+    return Problem(
+        name="steady-precession",
+        system=form.system,
+        state0=_STARTS[formulation](top, tilt, omega),
+        t_span=(0.0, duration),
+        parameters=parameters,
+        doc=_DOC,
+        outputs=_outputs(top, form),
+        invariants=_invariants(top, form),
+        reference=_reference(exact, duration) if checks.is_concrete(parameters) else {},
+        integrator=form.integrator,
+        h=form.h,
+        scene=_scene(a, r, top, form),
+        build=steady_precession,
+    )
+
+
+def _cone(density: Array, height: Array, radius: Array, gravity: Array) -> TopParameters:
+    mass = density * jnp.pi * radius**2 * height / 3
+    length = 0.75 * height
+    across = 3 / 80 * mass * (4 * radius**2 + height**2) + mass * length**2
+    inertia = jnp.stack((across, across, 0.3 * mass * radius**2))
+    return TopParameters(mass, length, gravity, inertia, jnp.array([0.0, 0.0, 1.0]))
+
+
+def spin_rate(top: TopParameters, inclination: Any, precession_rate: Any) -> Array:
+    """ω_s about the axis for steady precession, besides ω_p about the vertical."""
+    J1, _, J3 = top.inertia
+    return top.weight_moment / (J3 * precession_rate) + (J1 - J3) / J3 * precession_rate * jnp.cos(inclination)
+
+
+def steady_precession_solution(
+    length: Any, inclination: Any, precession_rate: Any, spin: Any, t: Any
+) -> tuple[Float[Array, "... 3"], Float[Array, "... 3 3"]]:
+    """Centre of mass and attitude at the times `t` of any shape."""
+    turned, rolled = jnp.asarray(precession_rate * t), jnp.asarray(spin * t)
+    c, s = jnp.cos(inclination), jnp.sin(inclination)
+    one, zero = jnp.ones_like(turned), jnp.zeros_like(turned)
+
+    def about_axis(angle: Array) -> Array:
+        rows = ((jnp.cos(angle), -jnp.sin(angle), zero), (jnp.sin(angle), jnp.cos(angle), zero), (zero, zero, one))
+        return jnp.stack([jnp.stack(row, -1) for row in rows], -2)
+
+    tilt = jnp.stack((jnp.stack((1.0 + 0 * c, 0 * c, 0 * c)), jnp.stack((0 * c, c, -s)), jnp.stack((0 * c, s, c))))
+    rotation = about_axis(turned) @ tilt @ about_axis(rolled)
+    return length * rotation[..., 2], rotation
+
+
+def _outputs(top: TopParameters, form: Formulation) -> dict[str, Observable]:
+    known = form.system.outputs() if isinstance(form.system, QuaternionBody) else {}
+    return {
+        **known,
+        "centre_of_mass": lambda t, state: top.length * (form.attitude(state) @ top.axis),
+        "axis": lambda t, state: form.attitude(state) @ top.axis,
+        "angular_velocity": lambda t, state: form.omega(state),
+        "rotation": lambda t, state: form.attitude(state),
+    }
+
+
+def _invariants(top: TopParameters, form: Formulation) -> dict[str, Observable]:
+    """Of the momenta with `livens`, otherwise of the angular velocity."""
+    body = form.system if isinstance(form.system, QuaternionBody) else None
+
+    def momentum(state: State) -> Vector3:
+        if body is not None:
+            return body.angular_momentum(state.q, state.p)
+        return form.attitude(state) @ (top.inertia * form.omega(state))
+
+    def energy(t: Array, state: State) -> Array:
+        if body is not None:
+            return body.generalised_energy(state)
+        height = form.attitude(state)[2] @ top.axis
+        return 0.5 * jnp.sum(top.inertia * form.omega(state) ** 2) + top.weight_moment * height
+
+    return {
+        "energy": energy,
+        "vertical_angular_momentum": lambda t, state: momentum(state)[2],
+        "spin_momentum": lambda t, state: momentum(state) @ (form.attitude(state) @ top.axis),
+    }
+
+
+def _reference(exact: tuple[Array, Array], duration: Any) -> dict[str, Reference]:
+    source = "steady precession in closed form, polhode.problems.steady_precession_solution"
+    centre, rotation = (np.asarray(x) for x in exact)
+    t1 = float(duration)
+    return {
+        "centre_of_mass": {"t": t1, "value": centre, "error": 1e-14, "source": source},
+        "rotation": {"t": t1, "value": rotation, "error": 1e-12, "source": source},
+    }
+
+
+def _scene(height: Array, radius: Array, top: TopParameters, form: Formulation) -> Scene:
+    def pose(t: Array, state: State) -> tuple[Array, Array]:
+        rotation = form.attitude(state)
+        return top.length * (rotation @ top.axis), rotation
+
+    def stem(t: Array, state: State) -> Float[Array, "2 3"]:
+        return jnp.stack((jnp.zeros(3), pose(t, state)[0]))
+
+    # A disc at the centre of mass: of the cone's base, and half as thick as the cone is high.
+    size = jnp.stack((2 * radius, 2 * radius, 0.5 * height))
+    return Scene(parts=(Body("top", "ellipsoid", size, pose), Line("stem", stem), Trail("centre_of_mass")))
