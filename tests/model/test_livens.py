@@ -20,7 +20,8 @@ def loop(free: bool = True, seed: int = 3) -> Model:
     model = Model(gravity=(0, 0, 0) if free else (0, 0, -9.81))
     corners = np.array([[1.0, 0, 0], [-0.5, 0.8, 0.2], [-0.4, -0.9, -0.1]])
     bodies = [
-        model.add_body(mass=1 + k, inertia=0.2 + 0.1 * rng.random(3), position=corners[k], name=f"body-{k}") for k in range(3)
+        model.add_body(mass=1 + k, inertia=0.2 + 0.1 * rng.random(3), position=corners[k], name=f"body-{k}")
+        for k in range(3)
     ]
     for a, b in ((0, 1), (1, 2), (2, 0)):
         model.add(ph.joints.Spherical(bodies[a], bodies[b], point=0.5 * (corners[a] + corners[b])))

@@ -1,0 +1,30 @@
+import pytest
+
+import polhode as ph
+from polhode import reproduction
+
+
+def test_the_experiments_are_listed():
+    assert set(reproduction.names("004")) >= {f"004-{k}" for k in range(1, 8)}
+
+
+@pytest.mark.parametrize(
+    ("name", "checks", "figures"),
+    [
+        pytest.param(*row, marks=pytest.mark.long)
+        for row in (
+            ("004-1", 18, 2),
+            ("004-2", 11, 2),
+            ("004-3", 20, 2),
+            ("004-4", 4, 1),
+            ("004-5", 10, 4),
+            ("004-6", 10, 1),
+            ("004-7", 21, 2),
+        )
+    ],
+)
+def test_experiments_reproduce_the_paper(name, checks, figures):
+    report = ph.reproduce(name, progress=False)
+    assert not [check for check in report.checks if not check["passed"]]
+    assert len(report.checks) >= checks
+    assert len(report.entries[0].outcome.figures) == figures
