@@ -63,6 +63,26 @@ def test_energy_is_kept_and_angular_momentum_with_invariant_joints_only(joints):
     assert max(float(np.max(found.residuals[name])) for name in ("position", "manifold")) < 1e-13
 
 
+def test_velocities_belong_to_momenta_with_invariant_joints_only():
+    gaps = []
+    for joints in ("invariant", "vector"):
+        system, found = run(joints, 0.05, 1.0)
+        end = LivensState(*(np.asarray(x)[-1] for x in found.state))
+        gaps.append(np.abs(system.start(*system.seen(end)).p - end.p).max())
+    assert gaps[0] < 1e-13
+    assert gaps[1] > 1e-6
+
+
+@pytest.mark.long
+def test_four_times_the_step_of_the_paper():
+    problem = ph.problems.get("four-bar-loop")
+    found = ph.simulate(problem, "eml", h=0.4, t1=20.0)
+    assert increments(np.asarray(found.outputs["generalised_energy"])[3:]) < 1e-11
+    assert increments(np.asarray(found.outputs["angular_momentum"])[3:]) < 1e-11
+    with pytest.raises(ph.SimulationError, match="Newton"):
+        ph.simulate(problem.replace(joints="vector"), "eml", h=0.4, t1=20.0)
+
+
 def test_vertical_momentum_of_a_hanging_loop():
     _, found = run("invariant", 0.02, 0.4, free=False)
     energy, momentum = np.asarray(found.invariants["energy"]), np.asarray(found.outputs["angular_momentum"])

@@ -57,11 +57,13 @@ class LivensMultibody(AbstractMovingBodies):
     quadratic in them and doesn't notice how the whole is turned: forces of a pair then are exactly opposite, with
     moments that cancel about any point. `joints` says how that is carried over to quaternions:
 
-    - "invariant": a step that turns by θ moves body-fixed points by 2 tan(θ/2) n × r̄, but quaternions by
-      2 tan(θ/4) n ∘ q̄. Scaling the kinematic relation of attitudes by their ratio,
-      $\Delta q = h\bar v\,(2|\bar q|^2-1)/|\bar q|^2$ and ṗ likewise, makes loads act on the same lever
-      $\bar r = \tfrac12(R_0+R_1)s$ in both: energy and angular momentum are both kept to round-off.
-    - "vector": as published, Δq = h v̄ and levers R(q̄)s. The energy is kept, the angular momentum to O(h²) only.
+    - "invariant": attitudes move with the mean angular velocity, $R_1 = \mathrm{cay}(c)R_0,\ c = hR_0\bar\Omega$ with
+      $\bar\Omega = \tfrac12(\Omega_0+\Omega_1)$, and their angular momentum by the moments of all loads. Body-fixed
+      points then move by c × r̄, r̄ = ½(R₀ + R₁)s, and loads act on that same lever: energy and angular momentum are
+      both kept to round-off, and p = ∂L/∂v at the ends of steps. Quaternions alone can't do that: a step that turns by
+      θ moves points by 2 tan(θ/2) n × r̄, but quaternions by 2 tan(θ/4) n ∘ q̄.
+    - "vector": as published, Δq = h v̄ and levers R(q̄)s. The energy is kept, the angular momentum to O(h²) only; a part
+      of v and p alternates from step to step and can grow until Newton's method finds no next step.
 
     - `base`: the bodies in coordinates (quaternion, x), which everything but the steps is taken from.
     """
@@ -224,11 +226,8 @@ class LivensMultibody(AbstractMovingBodies):
         def body(q0: Array, v0: Array, p0: Array, x: Array, inertia: Array) -> tuple[Array, Array, Array]:
             turn, move = x[:3], x[3:]
             quaternion = turned(turn, q0[3:])
-            change = quaternion - q0[3:]
-            speed = self._ratio(turn) / h * change
-            v1 = jnp.concatenate((2 * move / h - v0[:3], 2 * speed - v0[3:]))
-            spin = inertia @ (G(q0[3:], v0[3:]) + G(quaternion, v1[3:]))
-            p_turn = 4 * G_transposed(q0[3:] + 0.5 * change, spin) - p0[3:]
+            v_turn, p_turn = self._turning(h, q0[3:], v0[3:], p0[3:], turn, inertia)
+            v1 = jnp.concatenate((2 * move / h - v0[:3], v_turn))
             return jnp.concatenate((q0[:3] + move, quaternion)), v1, p_turn
 
         parts: list[tuple[Array, Array, Array]] = []
@@ -313,14 +312,34 @@ class LivensMultibody(AbstractMovingBodies):
             parts.append(q1.reshape(-1))
         return jnp.concatenate(parts)
 
+    def _turning(self, h: Array, q0: Array, v0: Array, p0: Array, turn: Array, inertia: Array) -> tuple[Array, Array]:
+        """v₁ and p₁ of an attitude."""
+        q1 = turned(turn, q0)
+        if self.joints == "invariant":
+            omega = self._next_rate(h, q0, v0, turn)
+            return 0.5 * G_transposed(q1, omega), 2 * G_transposed(q1, inertia @ omega)
+        v1 = 2 / h * (q1 - q0) - v0
+        spin = inertia @ (G(q0, v0) + G(q1, v1))
+        return v1, 2 * G_transposed(q0 + q1, spin) - p0
+
+    def _next_rate(self, h: Array, q0: Array, v0: Array, turn: Array) -> Float[Array, "3"]:
+        """Ω₁ from the mean R₀ᵀc/h of both, which is R₁ᵀc/h as well."""
+        c = 4 * self._ratio(turn) * turn
+        return 2 / h * quaternions.rotate(quaternions.conjugate(q0), c) - 2 * G(q0, v0)
+
     def _body_balance(self, h: Array, q0: Array, v0: Array, p0: Array, x: Array, mass: Array, inertia: Array) -> Array:
-        """½E(q̄)(Δp - h ∂T/∂q) and Δp of one rigid body."""
+        """What turns and moves one rigid body: the changes of its angular and linear momentum."""
         turn, move = x[:3], x[3:]
-        quaternion = turned(turn, q0[3:])
-        change, middle = quaternion - q0[3:], 0.5 * (q0[3:] + quaternion)
-        v1 = 2 * self._ratio(turn) / h * change - v0[3:]
-        spin = inertia @ (G(q0[3:], v0[3:]) + G(quaternion, v1))
-        rotation = E(middle, 2 * G_transposed(middle, spin) + G_transposed(change, spin) - p0[3:])
+        q1 = turned(turn, q0[3:])
+        if self.joints == "invariant":
+            rate = self._next_rate(h, q0[3:], v0[3:], turn)
+            rotation = quaternions.rotate(q1, inertia @ rate) - 0.5 * E(q0[3:], p0[3:])
+        else:
+            change, middle = q1 - q0[3:], 0.5 * (q0[3:] + q1)
+            v1 = 2 / h * change - v0[3:]
+            spin = inertia @ (G(q0[3:], v0[3:]) + G(q1, v1))
+            # ½E(q̄)(Δp - h ∂T/∂q)
+            rotation = E(middle, 2 * G_transposed(middle, spin) + G_transposed(change, spin) - p0[3:])
         return jnp.concatenate((rotation, 2 * mass / h * move - 2 * p0[:3]))
 
     def _inertia(self, h: Array, state: LivensState, x: Increments) -> tuple[Increments, Float[Array, ""]]:

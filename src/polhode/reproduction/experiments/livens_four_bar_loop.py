@@ -30,7 +30,8 @@ def four_bar_loop() -> Outcome:
     """Bars with a load pulse in the first second, EML with h = 0.1 up to t = 10, and smaller steps.
 
     `joints="vector"` is the published scheme; `joints="invariant"` averages the joints through relative poses and
-    scales the kinematic relation of attitudes, so that both energy and angular momentum are kept.
+    moves attitudes with the mean angular velocity, so that both energy and angular momentum are kept, also with four
+    times the step.
     """
     runs = {(joints, h): _run(joints, h) for joints in _JOINTS for h in _STEPS}
     checks = [*_vector_checks(runs), *_invariant_checks(runs)]
@@ -44,7 +45,7 @@ def four_bar_loop() -> Outcome:
 @functools.cache
 def _run(joints: str, h: float) -> ph.Solution:
     problem = ph.problems.get("four-bar-loop", joints=joints)
-    return ph.simulate(problem, "eml", h=h, save_every=round(0.1 / h))
+    return ph.simulate(problem, "eml", h=h, save_every=max(1, round(0.1 / h)))
 
 
 def _at(run: ph.Solution, name: str, t: float) -> np.ndarray:
@@ -52,9 +53,9 @@ def _at(run: ph.Solution, name: str, t: float) -> np.ndarray:
 
 
 def _history(run: ph.Solution, quantity: str) -> np.ndarray:
-    """From t = 1.1 on."""
+    """From t = 1.1 on, or from the first frame after it."""
     name = {"energy": "generalised_energy", "momentum": "angular_momentum"}[quantity]
-    return np.asarray(run.outputs[name])[11:]
+    return np.asarray(run.outputs[name])[np.asarray(run.t) > 1.05]
 
 
 def _increments(run: ph.Solution, quantity: str) -> np.ndarray:
@@ -97,15 +98,18 @@ def _vector_checks(runs: dict[tuple[str, float], ph.Solution]) -> list[Check]:
 
 def _invariant_checks(runs: dict[tuple[str, float], ph.Solution]) -> list[Check]:
     checks = []
-    for h in _STEPS:
-        run = runs["invariant", h]
+    for h in (*_STEPS, 0.4):
+        run = runs["invariant", h] if h in _STEPS else _run("invariant", h)
         of_energy, of_momentum = (float(_increments(run, x).max()) for x in ("energy", "momentum"))
-        start = float(np.linalg.norm(_history(run, "momentum")[0] - [_IMPULSE, 0, 0]))
         checks += [
             Check(f"largest energy increment, invariant joints, h = {h}", "round-off", of_energy, of_energy < 1e-10),
             Check(f"largest increment of L, invariant joints, h = {h}", "round-off", of_momentum, of_momentum < 1e-10),
-            Check(f"L at t = 1.1 less the impulse (300, 0, 0), invariant joints, h = {h}", 0, start, start < 1e-10),
         ]
+        if h in _STEPS:
+            # The longer step does not meet the kinks of the load, so that its impulse is another one.
+            start = float(np.linalg.norm(_history(run, "momentum")[0] - [_IMPULSE, 0, 0]))
+            text = f"L at t = 1.1 less the impulse (300, 0, 0), invariant joints, h = {h}"
+            checks.append(Check(text, 0, start, start < 1e-10))
     energies = [float(_history(runs["invariant", h], "energy")[0]) for h in _STEPS]
     order = float(np.log2((energies[1] - energies[0]) / (energies[2] - energies[1])))
     checks.append(Check("order of the energy at t = 1.1, invariant joints", 2, order, abs(order - 2) < 0.2))
