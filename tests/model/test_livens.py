@@ -141,9 +141,13 @@ def test_gradient_of_a_run_is_that_of_differences():
     assert slope == pytest.approx(float(height(1 + step) - height(1 - step)) / (2 * step), rel=1e-6)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
-    ("name", "h", "steps"), [("heavy-top-constrained", 1e-3, 100), ("bennett", 5e-3, 50), ("slender-ring", 5e-3, 20)]
+    ("name", "h", "steps"),
+    [
+        pytest.param("heavy-top-constrained", 1e-3, 100, marks=pytest.mark.long),
+        pytest.param("bennett", 5e-3, 50, marks=pytest.mark.exhaustive),
+        pytest.param("slender-ring", 5e-3, 20, marks=pytest.mark.long),
+    ],
 )
 def test_any_model_keeps_its_energy(name, h, steps):
     options = {"n": 10} if name == "slender-ring" else {}

@@ -10,8 +10,10 @@ def test_the_experiments_are_listed():
     assert set(reproduction.names("002")) >= {"002-1", "002-2"}
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("name", "count"), [("002-1", 28), ("002-2", 30)])
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [pytest.param("002-1", 28, marks=pytest.mark.long), pytest.param("002-2", 30, marks=pytest.mark.exhaustive)],
+)
 def test_symplectic_methods_reproduce_paper_002(name, count, tmp_path):
     report = ph.reproduce(name, out=tmp_path, progress=False)
     assert not [check for check in report.checks if not check["passed"]]

@@ -21,7 +21,7 @@ def test_the_stress_of_the_constrained_shear_shows() -> None:
 
 @pytest.mark.parametrize(
     ("order", "sheared"),
-    [pytest.param(2, True, marks=pytest.mark.long), _late(3, True), _late(2, False), _late(3, False)],
+    [_late(2, True), _late(3, True), _late(2, False), _late(3, False)],
 )
 def test_half_explicit_steps_on_the_roll_up_are_those_of_an_independent_planar_rod(order: int, sheared: bool) -> None:
     """Methods that drift show whether shear has a stress besides its multiplier, and how multipliers are carried."""
