@@ -177,10 +177,7 @@ class LivensMultibody(AbstractMovingBodies):
         return total
 
     def outputs(self) -> dict[str, Observable]:
-        return {
-            **self.observed(self.base.outputs()),
-            **self.balances(),
-        }
+        return {**self.observed(self.base.outputs()), **self.balances()}
 
     def balances(self) -> dict[str, Observable]:
         """What only positions, velocities and momenta together tell."""
@@ -540,6 +537,8 @@ def build(base: MultibodySystem, state: State, joints: str) -> tuple[LivensMulti
         tuple(_is_objective(base, group, state, lambda e, p: e.potential(jnp.zeros(()), p)) for group in base.forces),
         tuple(
             joints == "invariant"
+            # Components of a residual turn with the frame: those that are left of a joint must all be there.
+            and len(group.kept) == group.elements.size
             and _is_objective(base, group, state, lambda e, p: jnp.sum(e.residual(jnp.zeros(()), p) ** 2))
             for group in base.joints
         ),
