@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 import polhode as ph
-from polhode.audit import runs_away
+from polhode.audit import swells, wanders
 from polhode.solution import Frames, Solution
 
 EPS = np.finfo(float).eps
@@ -16,7 +16,7 @@ S = np.linspace(0, 1, 4001)
 
 
 def run(invariants=None, residuals=None, promises=None, steps=4000, state=None, t=S, **meta):
-    state = np.ones((len(t), 3)) if state is None else state
+    state = np.cos(40 * np.linspace(0, 1, len(t)))[:, None] * np.ones(3) if state is None else state
     frames = Frames(t, state, {}, invariants or {}, residuals or {}, None)
     return Solution(frames, {"steps": steps, "result": ph.Result.successful}, {"promises": promises or {}, **meta})
 
@@ -141,7 +141,7 @@ def test_secular_changes_are_broken(drift):
 def test_random_walks_are_rarely_called_a_drift():
     rng = np.random.default_rng(7)
     walks = np.cumsum(rng.normal(size=(3000, 400)), axis=1)
-    assert sum(runs_away(walk) for walk in walks) <= 8
+    assert sum(wanders(walk) or swells(walk) for walk in walks) <= 8
 
 
 def test_one_bad_component_breaks_a_vector():
@@ -153,6 +153,19 @@ def test_few_frames_are_undecided_and_nan_is_broken():
     assert verdict(1 + 1e-3 * t, "bounded", t=t) == "undecided"
     assert verdict(1 + 0 * t, "bounded", t=t) == "kept"
     assert verdict(np.r_[np.ones(4000), np.nan], "bounded") == "broken"
+
+
+@pytest.mark.parametrize(("swing", "said"), [(3.0, "undecided"), (10.0, "broken")])
+def test_a_motion_of_less_than_two_periods_decides_nothing(swing, said):
+    state = np.stack([np.cos(swing * S), S], axis=1)
+    assert verdict(1 - 1e-6 * np.cos(np.pi * S), "bounded", state=state) == said
+    assert verdict(1 + 1e-9 * np.exp(16 * S) * np.cos(300 * S), "bounded", state=state) == "broken"
+
+
+def test_a_quarter_of_a_pendulum_swing_breaks_no_promise_of_a_symplectic_method():
+    problem = ph.problems.get("heavy-top", formulation="cotangent")
+    short = ph.simulate(problem, "symplectic", h=1e-3, t1=0.05)
+    assert short.audit()["energy"].verdict in ("kept", "undecided")
 
 
 def test_unknown_promises_are_an_error():

@@ -69,6 +69,7 @@ class Task(eqx.Module):
         if end == start:
             raise ValueError(f"`t1` must differ from t0 = {start:g}; the span is empty.")
         given_system.check(start, state)
+        method.check(system, start, state)
         # A conversion has the same state, but may know less about it.
         outputs = dict(known.outputs) if known else given_system.outputs()
         invariants = dict(known.invariants) if known else given_system.invariants()
@@ -78,10 +79,6 @@ class Task(eqx.Module):
         """Plain values that tell how the run was made."""
         from polhode import __version__
 
-        promises = dict(self.integrator.promises)
-        kept = promises.pop("action invariants", None)
-        if kept is not None:
-            promises.update(dict.fromkeys(observer.system.state_space.invariants(self.state0), kept))
         return {
             "problem": self.problem.name if self.problem else None,
             "parameters": _plain(dict(self.problem.parameters)) if self.problem else {},
@@ -95,7 +92,7 @@ class Task(eqx.Module):
             "t1": self.t1,
             **how,
             **({} if saving.at is None else {"between_steps": True}),
-            "promises": promises,
+            "promises": self.integrator.promised(self.system, self.state0),
             "version": __version__,
             **self._scene(),
         }

@@ -14,7 +14,9 @@ absolute change of an invariant since the first frame, or a residual itself:
 - "bounded" is kept unless the drift exceeds the round-off allowance and one of three things happens. (a) *It wanders
   one way*: the run is cut into 16 blocks, the means of consecutive blocks always move in the same direction, and the
   whole move is larger than the half range within a typical block. A random walk, whose moves have random signs, is
-  called broken less than once in a thousand runs, a bounded oscillation only if the run sees half a period or less.
+  called broken less than once in a thousand runs, and so would be a bounded oscillation of which the run sees half a
+  period or less: so where no component of the state crosses the middle of its range three times, by a tenth of that
+  range, the verdict is "undecided" instead.
   (b) *It swings ever wider*: the range within a block grows from each block to the next and at least doubles.
   (c) *It explodes*: the last quarter is more than 20 times as far off as the first half.
 
@@ -55,7 +57,8 @@ class Row:
     - `max_drift`, `end_drift`: max-norm of the change since the first frame (for residuals: the residual).
     - `slope`: of a straight line fitted to the drift, per unit of time; the steepest component of a vector.
     - `allowed`: the largest drift that a numeric promise leaves, None for "bounded" and without a promise.
-    - `verdict`: "undecided" where fewer than 32 frames can't tell a drift from an oscillation; "between steps" where
+    - `verdict`: "undecided" where fewer than 32 frames, or a motion that hardly swings, can't tell a drift from
+      an oscillation; "between steps" where
       a promise for the ends of steps is exceeded by frames between them only.
     """
 
@@ -135,7 +138,7 @@ def audit(solution: Solution) -> Audit:
     t = np.asarray(solution.t, dtype=float)
     _, leaves = layout.flatten(solution.frames)
     steps = int(solution.stats.get("steps", max(len(t) - 1, 1)))
-    solved = _solved(solution.meta, t)
+    solved, swings = _solved(solution.meta, t), _swings(solution)
     rows = []
     for name, values in leaves.items():
         section, _, quantity = name.partition(".")
@@ -143,7 +146,7 @@ def audit(solution: Solution) -> Audit:
             series = np.asarray(values, dtype=float).reshape(len(t), -1)
             drift = series if section == "residuals" else series - series[:1]
             allowed = _allowance(solution, section, quantity, series, steps)
-            rows.append(_row(quantity, _promise(solution.meta, quantity), t, drift, allowed, solved))
+            rows.append(_row(quantity, _promise(solution.meta, quantity), t, drift, allowed, solved, swings))
     return Audit(tuple(rows))
 
 
@@ -166,6 +169,7 @@ def _row(
     drift: np.ndarray,
     allowed: Mapping[str, float],
     solved: np.ndarray,
+    swings: bool,
 ) -> Row:
     size = np.max(np.abs(drift), axis=1)
     slopes = _slopes(t, drift)
@@ -177,12 +181,17 @@ def _row(
         end_drift=float(size[-1]),
         slope=float(slopes[np.argmax(np.abs(slopes))]),
         allowed=numeric if promise != "bounded" else None,
-        verdict=_verdict(promise, drift, size, allowed, solved),
+        verdict=_verdict(promise, drift, size, allowed, solved, swings),
     )
 
 
 def _verdict(
-    promise: str | None, drift: np.ndarray, size: np.ndarray, allowed: Mapping[str, float], solved: np.ndarray
+    promise: str | None,
+    drift: np.ndarray,
+    size: np.ndarray,
+    allowed: Mapping[str, float],
+    solved: np.ndarray,
+    swings: bool,
 ) -> Verdict:
     if promise is None:
         return "not promised"
@@ -198,21 +207,44 @@ def _verdict(
         return "broken"
     if len(drift) < 2 * _BLOCKS:
         return "undecided"
-    return "broken" if any(runs_away(component) for component in drift.T) else "kept"
+    if any(swells(component) for component in drift.T):
+        return "broken"
+    if not any(wanders(component) for component in drift.T):
+        return "kept"
+    return "broken" if swings else "undecided"
 
 
-def runs_away(series: np.ndarray) -> bool:
-    """Whether a series of shape (n,), n ≥ 32, wanders one way, swings ever wider, or explodes (see the module)."""
+def wanders(series: np.ndarray) -> bool:
+    """Whether a series of shape (n,), n ≥ 32, wanders one way (see the module)."""
     blocks = np.array_split(series, _BLOCKS)
     means = np.array([np.mean(block) for block in blocks])
     ranges = np.array([np.ptp(block) for block in blocks])
     moves = np.diff(means)
     one_way = bool(np.all(moves > 0) or np.all(moves < 0))
-    wanders = one_way and abs(means[-1] - means[0]) > 0.5 * np.median(ranges)
+    return one_way and bool(abs(means[-1] - means[0]) > 0.5 * np.median(ranges))
+
+
+def swells(series: np.ndarray) -> bool:
+    """Whether a series of shape (n,), n ≥ 32, swings ever wider or explodes (see the module)."""
+    ranges = np.array([np.ptp(block) for block in np.array_split(series, _BLOCKS)])
     widens = bool(np.all(np.diff(ranges) > 0)) and ranges[-1] > 2 * ranges[0]
     off = np.abs(series - series[0])
     half, last = len(series) // 2, -(len(series) // 4)
-    return bool(wanders or widens or np.max(off[last:]) > 20 * np.max(off[:half]))
+    return widens or bool(np.max(off[last:]) > 20 * np.max(off[:half]))
+
+
+def _swings(solution: Solution) -> bool:
+    """Whether the motion goes to and fro, so that a bounded oscillation of an invariant would have shown itself."""
+    for leaf in jax.tree.leaves(solution.state):
+        values = np.asarray(leaf, dtype=float)
+        for series in values.reshape(len(values), -1).T:
+            low, high = np.min(series), np.max(series)
+            if high - low > 1e-9 * max(abs(low), abs(high)):
+                level = (series - low) / (high - low)
+                side = np.sign(level[np.abs(level - 0.5) > 0.1] - 0.5)
+                if np.count_nonzero(np.diff(side)) >= 3:
+                    return True
+    return False
 
 
 def _allowance(solution: Solution, section: str, quantity: str, series: np.ndarray, steps: int) -> dict[str, float]:

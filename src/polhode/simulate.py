@@ -18,7 +18,6 @@ from polhode._preparation import Task
 from polhode._stepping import AbstractStepper, ConstantSteps, ControlledSteps, Progress
 from polhode.control import StepControl
 from polhode.integrators.base import AbstractIntegrator
-from polhode.integrators.generalized_alpha import GeneralizedAlpha
 from polhode.observing import Observer
 from polhode.problems.base import Problem
 from polhode.results import Result
@@ -114,7 +113,7 @@ def simulate(
         frames, p = _traced.run(stepper, system, method, state, observer, saving, count, np.ones(()))
         return Solution(frames, _stats(p, method, p.result, {}), meta)
 
-    explicit = isinstance(stepper, ConstantSteps) and not isinstance(method, GeneralizedAlpha)
+    explicit = isinstance(stepper, ConstantSteps) and not method.implicit
     if explicit and _source(problem).has_waves:
         said = _too_large(problem, task, stepper, {}, share=1.0)
         if said:
@@ -124,7 +123,7 @@ def simulate(
         times = {"wall_time_s": outcome.wall_time, "compile_time_s": outcome.compile_time}
         stats = _stats(outcome.progress, method, Result(int(outcome.progress.result)), times)
         explanation = _explanation(system, stats, outcome)
-        if stats["result"] in _UNSTABLE and not isinstance(method, GeneralizedAlpha):
+        if stats["result"] in _UNSTABLE and not method.implicit:
             explanation += _too_large(problem, task, stepper, stats, share=0.5)
         stats["result"] = run_store.close(stats)
     solution = Solution(outcome.frames, stats, meta)

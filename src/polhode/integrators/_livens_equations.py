@@ -14,7 +14,14 @@ from polhode.integrators._newton import AbstractEquations, Residual
 from polhode.linalg.blocks import dense_block
 from polhode.linalg.dense import DenseKKT, LapackKKT
 from polhode.linalg.kkt import AbstractKKT
-from polhode.systems.lagrangian import AbstractLagrangian, Coordinates, Derivatives, LivensState, Multipliers
+from polhode.systems.lagrangian import (
+    AbstractLagrangian,
+    AbstractParametrisedLagrangian,
+    Coordinates,
+    Derivatives,
+    LivensState,
+    Multipliers,
+)
 
 
 class Place(NamedTuple):
@@ -154,6 +161,8 @@ class AllUnknowns(AbstractLivensEquations):
 class NullSpace(AbstractLivensEquations):
     """For increments along the constraints, which drop out together with their multipliers."""
 
+    system: AbstractParametrisedLagrangian  # pyright: ignore[reportIncompatibleVariableOverride]
+
     def guess(self, multipliers: Multipliers) -> Coordinates:
         return self.system.increments(self.h, self.start.q, self.start.v)
 
@@ -184,7 +193,6 @@ class NullSpace(AbstractLivensEquations):
     @property
     def _kkt(self) -> AbstractKKT:
         size = self.system.null_dim
-        assert size is not None
         return LapackKKT(size, 0) if self.system.pivots else DenseKKT(size, 0)
 
 

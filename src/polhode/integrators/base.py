@@ -53,6 +53,14 @@ class AbstractIntegrator(eqx.Module):
     kinds: ClassVar[tuple[type[AbstractSystem], ...]]
     promises: ClassVar[dict[str, str]]
 
+    def promised(self, system: AbstractSystem, state: State) -> dict[str, str]:
+        """`promises` for one system: names in place of "action invariants", and what its symmetries add."""
+        promises = dict(self.promises)
+        kept = promises.pop("action invariants", None)
+        if kept is not None:
+            promises.update(dict.fromkeys(system.state_space.invariants(state), kept))
+        return promises
+
     @property
     @abc.abstractmethod
     def order(self) -> int:
@@ -64,6 +72,16 @@ class AbstractIntegrator(eqx.Module):
         return None
 
     @property
+    def symmetric(self) -> bool:
+        """Whether a step with -h undoes one with h, which compositions need."""
+        return False
+
+    @property
+    def implicit(self) -> bool:
+        """Whether steps solve equations in the forces, so that stiffness doesn't limit them."""
+        return False
+
+    @property
     @abc.abstractmethod
     def evaluations(self) -> int:
         """Evaluations of the right-hand side in one step, besides one for each Newton iteration."""
@@ -72,6 +90,10 @@ class AbstractIntegrator(eqx.Module):
     def interpolation_order(self) -> int:
         """Order of `interpolate`: its error is O(h^(order+1)) within a step."""
         return 3
+
+    def check(self, system: AbstractSystem, t: Any, state: State) -> None:
+        """Raises ValueError, before anything is compiled, for what the method can't take although its class fits."""
+        del system, t, state
 
     @abc.abstractmethod
     def init(self, system: AbstractSystem, t: Array, h: Array, state: State) -> Carry:
@@ -84,3 +106,20 @@ class AbstractIntegrator(eqx.Module):
     @abc.abstractmethod
     def interpolate(self, system: AbstractSystem, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array) -> State:
         """The state at t + s·h, s in [0, 1], between two consecutive carries; it lies on the space."""
+
+
+class AbstractSymmetricSecondOrder(AbstractIntegrator):
+    """A method of order 2 of which a step with -h undoes one with h."""
+
+    @property
+    def order(self) -> int:
+        return 2
+
+    @property
+    def symmetric(self) -> bool:
+        return True
+
+    @property
+    def evaluations(self) -> int:
+        """One to begin with; each of `StepInfo.newton_iterations` adds one."""
+        return 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -12,8 +12,8 @@ from polhode import checks
 from polhode.integrators._bodies_equations import BodiesEquations
 from polhode.integrators._livens_equations import AbstractLivensEquations, AllUnknowns, NullSpace, Reduced
 from polhode.integrators._newton import Newton, solve
-from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
-from polhode.systems.lagrangian import AbstractLagrangian, LivensState
+from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry, StepInfo
+from polhode.systems.lagrangian import AbstractLagrangian, AbstractParametrisedLagrangian, LivensState
 from polhode.systems.moving_bodies import AbstractMovingBodies
 
 _FLOOR = 1e-15
@@ -22,7 +22,7 @@ _FLOOR = 1e-15
 UNKNOWNS: dict[str, type[AbstractLivensEquations]] = {"all": AllUnknowns, "reduced": Reduced, "null-space": NullSpace}
 
 
-class AbstractLivensMethod(AbstractIntegrator):
+class AbstractLivensMethod(AbstractSymmetricSecondOrder):
     """What the methods of order 2 on Livens' principle share; they differ in the averages of derivatives."""
 
     kinds: ClassVar = (AbstractLagrangian,)
@@ -36,18 +36,8 @@ class AbstractLivensMethod(AbstractIntegrator):
         _ = self._solver
 
     @property
-    def order(self) -> int:
-        return 2
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether a step with -h undoes one with h, which compositions need."""
+    def implicit(self) -> bool:
         return True
-
-    @property
-    def evaluations(self) -> int:
-        """One at the predictor; each of `StepInfo.newton_iterations` adds one."""
-        return 1
 
     @property
     def interpolation_order(self) -> int:
@@ -57,13 +47,20 @@ class AbstractLivensMethod(AbstractIntegrator):
     def _solver(self) -> Newton:
         return Newton("full", _FLOOR, _FLOOR, self.max_iterations)
 
-    def init(self, system: AbstractLagrangian | AbstractMovingBodies, t: Array, h: Array, state: LivensState) -> Carry:
-        bodies = isinstance(system, AbstractMovingBodies)
-        if not bodies and self.unknowns == "null-space" and system.null_dim is None:
+    def check(self, system: AbstractLagrangian | AbstractMovingBodies, t: Any, state: LivensState) -> None:
+        """Refuses the null-space form for systems that don't know increments along their constraints."""
+        del t, state
+        able = AbstractParametrisedLagrangian, AbstractMovingBodies
+        if self.unknowns == "null-space" and not isinstance(system, able):
             raise ValueError(
-                f"{type(system).__name__} has no parametrisation of its constraints by increments, which "
-                "`unknowns='null-space'` needs. Use 'reduced' (`reml`)."
+                f"{type(system).__name__} has no parametrisation of its constraints by increments, as an "
+                "`AbstractParametrisedLagrangian` has, which `unknowns='null-space'` needs. Use 'reduced' (`reml`)."
             )
+
+    def promised(self, system: AbstractLagrangian | AbstractMovingBodies, state: LivensState) -> dict[str, str]:
+        return {**super().promised(system, state), **dict.fromkeys(system.kept_momenta, "round-off")}
+
+    def init(self, system: AbstractLagrangian | AbstractMovingBodies, t: Array, h: Array, state: LivensState) -> Carry:
         state = LivensState(*state)
         memory = system.guess(h, state) / h if isinstance(system, AbstractMovingBodies) else None
         return Carry(state, memory, jnp.zeros(system.m) if system.m else None)

@@ -118,6 +118,10 @@ class GeneralizedAlpha(AbstractIntegrator):
         return 2
 
     @property
+    def implicit(self) -> bool:
+        return True
+
+    @property
     def evaluations(self) -> int:
         """One residual, to begin with; each of `StepInfo.newton_iterations` adds one."""
         return 1

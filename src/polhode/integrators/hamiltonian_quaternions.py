@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.integrators._newton import AbstractEquations, Newton, Residual, solve
-from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
+from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry, StepInfo
 from polhode.integrators.energy_momentum import curve
 from polhode.linalg.blocks import dense_block
 from polhode.linalg.dense import DenseKKT
@@ -68,7 +68,7 @@ class _Equations(AbstractEquations):
         return jnp.max(jnp.abs(correction[:4])) <= 8 * jnp.finfo(float).eps
 
 
-class HamiltonianQuaternions(AbstractIntegrator):
+class HamiltonianQuaternions(AbstractSymmetricSecondOrder):
     r"""Energy–momentum (EMH) or midpoint rule (MPH) on Hamilton's equations of a body in quaternions.
 
     The mass matrix is made regular by 2 tr(J) q qᵀ, which unit quaternions don't notice:
@@ -107,19 +107,12 @@ class HamiltonianQuaternions(AbstractIntegrator):
         """See `AbstractIntegrator`."""
         return {"position": "round-off", **({"energy": "round-off"} if self.discrete else {})}
 
-    @property
-    def order(self) -> int:
-        return 2
+    def promised(self, system: QuaternionBody, state: LivensState) -> dict[str, str]:
+        return {**super().promised(system, state), **dict.fromkeys(system.kept_momenta, "round-off")}
 
     @property
-    def symmetric(self) -> bool:
-        """Whether a step with -h undoes one with h, which compositions need."""
+    def implicit(self) -> bool:
         return True
-
-    @property
-    def evaluations(self) -> int:
-        """One at the predictor; each of `StepInfo.newton_iterations` adds one."""
-        return 1
 
     @property
     def interpolation_order(self) -> int:

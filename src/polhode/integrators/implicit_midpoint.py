@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 from polhode.integrators._explicit import hermite_step
 from polhode.integrators._newton import AbstractEquations, Newton, Residual, solve
-from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
+from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry, StepInfo
 from polhode.linalg.blocks import dense_block
 from polhode.linalg.dense import LapackKKT
 from polhode.spaces.base import Point, Vector, norm
@@ -63,7 +63,7 @@ class _Equations(AbstractEquations):
         return LapackKKT(self.system.space.dim, 0)
 
 
-class ImplicitMidpoint(AbstractIntegrator):
+class ImplicitMidpoint(AbstractSymmetricSecondOrder):
     r"""The implicit midpoint rule $\xi = h f(t + h/2, \mathrm{move}(y_0, \xi/2)),\ y_1 = \mathrm{move}(y_0, \xi)$.
 
     - Order: 2, symmetric: a step with -h undoes one with h. Compose it for orders 4 and 6
@@ -96,18 +96,8 @@ class ImplicitMidpoint(AbstractIntegrator):
         _ = self._solver
 
     @property
-    def order(self) -> int:
-        return 2
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether a step with -h undoes one with h, which compositions need."""
+    def implicit(self) -> bool:
         return True
-
-    @property
-    def evaluations(self) -> int:
-        """One at the predictor; each of `StepInfo.newton_iterations` adds one."""
-        return 1
 
     @property
     def _solver(self) -> Newton:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float
 
 from polhode._ambient import inside_transformation
 from polhode.integrators._newton import AbstractEquations, Newton, Residual, solve
-from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
+from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry, StepInfo
 from polhode.linalg.blocks import dense_block
 from polhode.linalg.choose import kkt_solver
 from polhode.spaces.base import norm
@@ -81,25 +81,12 @@ class _Equations(AbstractEquations):
         return norm(moved) <= 8 * jnp.finfo(float).eps * norm(place.q)
 
 
-class AbstractVerlet(AbstractIntegrator):
+class AbstractVerlet(AbstractSymmetricSecondOrder):
     """What Störmer–Verlet and RATTLE share; without constraints they are the same."""
 
     kinds: ClassVar = (AbstractLagrangian,)
     name: ClassVar[str]
     constrained: ClassVar[bool]
-
-    @property
-    def order(self) -> int:
-        return 2
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether a step with -h undoes one with h, which compositions need."""
-        return True
-
-    @property
-    def evaluations(self) -> int:
-        return 1
 
     @property
     def interpolation_order(self) -> int:

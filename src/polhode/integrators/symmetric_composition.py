@@ -56,7 +56,7 @@ class SymmetricComposition(AbstractIntegrator):
     def __check_init__(self) -> None:
         if self.target not in WEIGHTS:
             raise ValueError(f"`target` must be one of {', '.join(map(str, WEIGHTS))}, got {self.target!r}.")
-        if not getattr(self.method, "symmetric", False):
+        if not self.method.symmetric:
             raise ValueError(
                 f"Compositions raise the order of symmetric methods, and {self.method!r} is not symmetric; for the "
                 "symplectic family take theta = 0.5."
@@ -72,14 +72,20 @@ class SymmetricComposition(AbstractIntegrator):
         """What the method promises."""
         return self.method.promises
 
+    def promised(self, system: AbstractSystem, state: State) -> dict[str, str]:
+        return self.method.promised(system, state)
+
     @property
     def order(self) -> int:
         return self.target
 
     @property
     def symmetric(self) -> bool:
-        """Whether a step with -h undoes one with h."""
         return True
+
+    @property
+    def implicit(self) -> bool:
+        return self.method.implicit
 
     @property
     def evaluations(self) -> int:
@@ -88,6 +94,9 @@ class SymmetricComposition(AbstractIntegrator):
     @property
     def interpolation_order(self) -> int:
         return self.method.interpolation_order
+
+    def check(self, system: AbstractSystem, t: Any, state: State) -> None:
+        self.method.check(system, t, state)
 
     def init(self, system: AbstractSystem, t: Array, h: Array, state: State) -> Carry:
         return self.method.init(system, t, h, state)

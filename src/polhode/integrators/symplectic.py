@@ -111,8 +111,11 @@ class SymplecticLieGroup(AbstractIntegrator):
 
     @property
     def symmetric(self) -> bool:
-        """Whether a step with -h undoes one with h, which compositions need."""
         return self.theta == 0.5
+
+    @property
+    def implicit(self) -> bool:
+        return True
 
     @property
     def evaluations(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import equinox as eqx
@@ -21,6 +21,8 @@ from polhode.model.elements import AbstractConstraintElement, AbstractForceEleme
 from polhode.model.formulations import AbstractFormulation, MassPoint
 from polhode.model.formulations.lie_groups import DirectProduct, SemidirectProduct
 from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Slot
+from polhode.model.livens_gradients import dressed
+from polhode.model.livens_levers import LEVERS
 from polhode.model.minimal import TreeSystem
 from polhode.model.minimal_assembly import MINIMAL, TreeLayout
 from polhode.model.multibody import MultibodySystem
@@ -44,17 +46,23 @@ def assemble(
     model: Model, formulation: str, *, repair: bool, redundant: Redundant, t0: float, joints: str
 ) -> tuple[MultibodySystem | TreeSystem | livens.LivensMultibody, State]:
     """System and initial state of a model; see `Model.assemble`."""
-    checks.choice("joints", joints, livens.JOINTS)
+    checks.choice("joints", joints, LEVERS)
     checks.choice("formulation", formulation, (*formulations.FORMULATIONS, MINIMAL, livens.LIVENS))
     if formulation != livens.LIVENS:
         return _in_coordinates(model, formulation, repair, redundant, t0)
-    base, state = _in_coordinates(model, "S3xR3", repair, redundant, t0)
+    dress = dressed if joints == "invariant" else None
+    base, state = _in_coordinates(model, "S3xR3", repair, redundant, t0, dress)
     assert isinstance(base, MultibodySystem)
     return livens.build(base, state, joints)
 
 
 def _in_coordinates(
-    model: Model, formulation: str, repair: bool, redundant: Redundant, t0: float
+    model: Model,
+    formulation: str,
+    repair: bool,
+    redundant: Redundant,
+    t0: float,
+    dress: Callable[[MultibodySystem, State], MultibodySystem] | None = None,
 ) -> tuple[MultibodySystem | TreeSystem, State]:
     if not model.bodies:
         raise ValueError("The model has no bodies; add some with `add_body` before `assemble`.")
@@ -69,7 +77,13 @@ def _in_coordinates(
     ]
     if isinstance(layout, TreeLayout):
         elements = layout.remaining(elements)
-    system, state = _build(model, layout, elements, {}), layout.start()
+    state = layout.start()
+
+    def build(dropped: Mapping[str, tuple[int, ...]]) -> MultibodySystem | TreeSystem:
+        built = _build(model, layout, elements, dropped)
+        return built if dress is None or isinstance(built, TreeSystem) else dress(built, state)
+
+    system = build({})
     if isinstance(redundant, Mapping):
         _check_dropped(system, redundant)
     if not checks.is_concrete(system, state):
@@ -78,16 +92,14 @@ def _in_coordinates(
                 "Inside jit, grad or vmap neither `repair=True` nor redundant='minimum-norm' can be decided. Assemble "
                 "once outside, then pass the consistent state, and `redundant=system.dropped`."
             )
-        return _solvable(
-            _build(model, layout, elements, redundant) if isinstance(redundant, Mapping) else system
-        ), state
+        return _solvable(build(redundant) if isinstance(redundant, Mapping) else system), state
     if repair:
         state = consistency.repaired(system, system.labels, t0, state)
     consistency.check_start(system, system.labels, t0, state)
     dropped = redundant if isinstance(redundant, Mapping) else _dependent(system, t0, state, redundant == "error")
     if not dropped and not isinstance(redundant, Mapping):
         return _solvable(system), state
-    reduced = _build(model, layout, elements, dropped)
+    reduced = build(dropped)
     if isinstance(redundant, Mapping):
         _check_independent(system, reduced, t0, state)
     return _solvable(dataclasses.replace(reduced, complete=system) if dropped else system), state

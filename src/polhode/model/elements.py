@@ -108,6 +108,36 @@ class Unfolded(AbstractConstraintElement):
         return self.inner.unfolded(t, poses)
 
 
+class InFirstFrame(AbstractConstraintElement):
+    """A constraint between two nodes as the first one sees them: components of its residual turn with that node.
+
+    **Arguments:**
+
+    - `inner`: the constraint.
+    """
+
+    inner: AbstractConstraintElement
+
+    @property
+    def size(self) -> int:
+        return self.inner.size
+
+    def residual(self, t: Array, poses: Poses) -> Float[Array, " k"]:
+        return self.inner.residual(t, seen_from_first(poses))
+
+    def sides(self, t: Array, poses: Poses) -> Float[Array, " s"]:
+        return self.inner.sides(t, seen_from_first(poses))
+
+    def unfolded(self, t: Array, poses: Poses) -> Float[Array, " k"]:
+        return self.inner.unfolded(t, seen_from_first(poses))
+
+
+def seen_from_first(poses: Poses) -> Poses:
+    """Two poses in the frame of the first."""
+    a, b = poses
+    return Pose(jnp.zeros_like(a.x), jnp.eye(3)), Pose(a.R.T @ (b.x - a.x), a.R.T @ b.R)
+
+
 class AbstractForceElement(eqx.Module):
     """Loads on a few nodes, with its data in body frames; elements of one kind are stacked and batched.
 

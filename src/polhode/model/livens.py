@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -17,35 +17,22 @@ from polhode import checks
 from polhode.linalg.blocks import Blocks, Matrix, accumulate
 from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT
-from polhode.model.elements import AbstractForceElement, Pose, Poses, Twist, Wrench, axial
+from polhode.model.elements import AbstractForceElement, InFirstFrame, Pose, Wrench, axial
 from polhode.model.formulations.lie_groups import DirectProduct
 from polhode.model.formulations.linear import MassPoint
 from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Slot
+from polhode.model.livens_gradients import acting, are_relative, is_objective, mean_gradient
+from polhode.model.livens_levers import LEVERS, AbstractLevers, Stretch, turned
 from polhode.model.multibody import MultibodySystem
-from polhode.spaces import quaternions
-from polhode.spaces.base import hat
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
 from polhode.systems.base import Observable, State
-from polhode.systems.discrete_gradients import Gonzalez
 from polhode.systems.lagrangian import LivensState
 from polhode.systems.moving_bodies import AbstractMovingBodies, Balance, Increments, Multipliers
-from polhode.systems.quaternion_body import E, E_transposed, G, G_transposed
+from polhode.systems.quaternion_body import E, G, G_transposed
 
 LIVENS = "livens"
-JOINTS = ("invariant", "vector")
-Levers = Literal["invariant", "vector"]
-
-
-class Stretch(NamedTuple):
-    """A node over a step: poses at both ends, the matrix that its loads act on, and its motion in the middle."""
-
-    start: Pose
-    end: Pose
-    lever: Float[Array, "3 3"]
-    middle: Pose
-    twist: Twist
-    share: Float[Array, ""]
+Joints = Literal["invariant", "vector"]
 
 
 class LivensMultibody(AbstractMovingBodies):
@@ -65,12 +52,15 @@ class LivensMultibody(AbstractMovingBodies):
     - "vector": as published, Δq = h v̄ and levers R(q̄)s. The energy is kept, the angular momentum to O(h²) only; a part
       of v and p alternates from step to step and can grow until Newton's method finds no next step.
 
-    - `base`: the bodies in coordinates (quaternion, x), which everything but the steps is taken from.
+    - `base`: the bodies in coordinates (quaternion, x), which everything but the steps is taken from. With invariant
+      joints, residuals between two bodies are in the frame of the first, and multipliers with them.
+    - `objective`: which groups of forces, `paired`: whether all joints, see relative poses only.
     """
 
     base: MultibodySystem
-    joints: Levers = eqx.field(static=True)
-    objective: tuple[tuple[bool, ...], tuple[bool, ...]] = eqx.field(static=True)
+    joints: Joints = eqx.field(static=True)
+    objective: tuple[bool, ...] = eqx.field(static=True)
+    paired: bool = eqx.field(static=True)
     solver: AbstractKKT | None = None
 
     # --- sizes and states -------------------------------------------------------------------------------------------
@@ -87,6 +77,28 @@ class LivensMultibody(AbstractMovingBodies):
     def n(self) -> int:
         """Number of coordinates: 7 for a rigid body."""
         return sum(group.count * _width(group) for group in self.base.bodies)
+
+    @property
+    def levers(self) -> AbstractLevers:
+        """How attitudes move, and what loads act on."""
+        return LEVERS[self.joints]
+
+    @property
+    def kept_momenta(self) -> tuple[str, ...]:
+        if not self.free:
+            return ()
+        return ("linear_momentum", "angular_momentum") if self.joints == "invariant" else ("linear_momentum",)
+
+    @property
+    def free(self) -> bool:
+        """Whether nothing acts from outside: no gravity, no element on the ground, and forces of relative poses only.
+
+        Not known of numbers inside JAX transformations; then False.
+        """
+        groups = *self.base.forces, *self.base.joints
+        alone = all(slot.group is not None for group in groups for slot in group.slots)
+        weightless = checks.is_concrete(self.base.gravity) and not np.any(np.asarray(self.base.gravity))
+        return self.conservative and alone and weightless and all(self.objective) and self.paired
 
     @property
     def kkt(self) -> AbstractKKT:
@@ -188,12 +200,13 @@ class LivensMultibody(AbstractMovingBodies):
         }
 
     def invariants(self) -> dict[str, Observable]:
-        return {"energy": self.generalised_energy} if self.conservative else {}
+        if not self.conservative:
+            return {}
+        momenta = ("linear_momentum", "angular_momentum") if self.free else ()
+        return {"energy": self.generalised_energy, **{name: self.balances()[name] for name in momenta}}
 
     def residuals(self, t: Array, state: State) -> dict[str, Array]:
-        q, _ = self.seen(state)
-        found = {"manifold": self.base.configuration.residual(q)}
-        return {**found, "position": jnp.max(jnp.abs(self.base.constraint(t, q)))} if self.m else found
+        return self.base.residuals(t, self.seen(state))
 
     def check(self, t: float, state: State) -> None:
         if not (isinstance(state, tuple) and len(state) == 3 and all(jnp.shape(x) == (self.n,) for x in state)):
@@ -223,7 +236,7 @@ class LivensMultibody(AbstractMovingBodies):
         def body(q0: Array, v0: Array, p0: Array, x: Array, inertia: Array) -> tuple[Array, Array, Array]:
             turn, move = x[:3], x[3:]
             quaternion = turned(turn, q0[3:])
-            v_turn, p_turn = self._turning(h, q0[3:], v0[3:], p0[3:], turn, inertia)
+            v_turn, p_turn = self.levers.reached(h, q0[3:], v0[3:], p0[3:], turn, inertia)
             v1 = jnp.concatenate((2 * move / h - v0[:3], v_turn))
             return jnp.concatenate((q0[:3] + move, quaternion)), v1, p_turn
 
@@ -242,36 +255,32 @@ class LivensMultibody(AbstractMovingBodies):
         inertia, size = self._inertia(h, state, x)
         middle = t + 0.5 * h
         total, nodes = inertia, self._nodes(state)
-        for group, relative in zip(self.base.forces, self.objective[0], strict=True):
+        for group, relative in zip(self.base.forces, self.objective, strict=True):
             impulse = self._each_force(group, relative, middle, h, nodes, x)
             total = total - self._gathered(group.slots, impulse)
             size = size + _size(impulse)
         weight = self._weight(h)
         reaction = jnp.zeros_like(total)
-        for group, relative in zip(self.base.joints, self.objective[1], strict=True):
-            impulse = self._each_joint(group, relative, middle, h, nodes, x, multipliers)[0]
+        for group in self.base.joints:
+            impulse = self._each_joint(group, middle, h, nodes, x, multipliers)[0]
             reaction = reaction + self._gathered(group.slots, impulse)
         return Balance(total - weight + reaction, size + _size(weight) + _size(reaction))
 
     def gaps(self, t: Array, h: Array, state: LivensState, x: Increments) -> Multipliers:
         q1 = self.seen((self._moved(state, x), state.v))[0]
         motion = self.base.motion(q1)
-        parts = []
-        for group, relative in zip(self.base.joints, self.objective[1], strict=True):
-            residual = self._residual(group, relative, t + h)
-            parts.append((group.rows, jax.vmap(residual)(group.elements, motion.at(group.slots))))
-        return accumulate(self.m, parts)
+        return accumulate(self.m, [(group.rows, group.residuals(t + h, motion)) for group in self.base.joints])
 
     def matrices(
         self, t: Array, h: Array, state: LivensState, x: Increments, multipliers: Multipliers
     ) -> tuple[Matrix, Matrix, Matrix]:
         middle, nodes = t + 0.5 * h, self._nodes(state)
         A, P, Q = self._inertia_blocks(h, state, x), [], []
-        for group, relative in zip(self.base.forces, self.objective[0], strict=True):
+        for group, relative in zip(self.base.forces, self.objective, strict=True):
             derivative = self._each_force(group, relative, middle, h, nodes, x, differentiate=True)
             A += self._blocks(group.slots, -derivative)
-        for group, relative in zip(self.base.joints, self.objective[1], strict=True):
-            arguments = group, relative, middle, h, nodes, x, multipliers
+        for group in self.base.joints:
+            arguments = group, middle, h, nodes, x, multipliers
             _, derivative, rows, ends = self._each_joint(*arguments, differentiate=True)
             A += self._blocks(group.slots, derivative)
             for k, slot in _moving(group.slots):
@@ -294,10 +303,6 @@ class LivensMultibody(AbstractMovingBodies):
     def _bodies(self, state: LivensState) -> list[tuple[BodyGroup, Array, Array, Array]]:
         return list(zip(self.base.bodies, *(self._rows(part) for part in state), strict=True))
 
-    def _ratio(self, turn: Float[Array, "3"]) -> Array:
-        """By how much more body-fixed points move than quaternions: 1/(1 - tan²(θ/4)), or 1 as published."""
-        return 1 / (1 - turn @ turn) if self.joints == "invariant" else jnp.ones(())
-
     def _moved(self, state: LivensState, x: Increments) -> Array:
         parts = []
         for group, q in zip(self.base.bodies, self._rows(state.q), strict=True):
@@ -309,34 +314,10 @@ class LivensMultibody(AbstractMovingBodies):
             parts.append(q1.reshape(-1))
         return jnp.concatenate(parts)
 
-    def _turning(self, h: Array, q0: Array, v0: Array, p0: Array, turn: Array, inertia: Array) -> tuple[Array, Array]:
-        """v₁ and p₁ of an attitude."""
-        q1 = turned(turn, q0)
-        if self.joints == "invariant":
-            omega = self._next_rate(h, q0, v0, turn)
-            return 0.5 * G_transposed(q1, omega), 2 * G_transposed(q1, inertia @ omega)
-        v1 = 2 / h * (q1 - q0) - v0
-        spin = inertia @ (G(q0, v0) + G(q1, v1))
-        return v1, 2 * G_transposed(q0 + q1, spin) - p0
-
-    def _next_rate(self, h: Array, q0: Array, v0: Array, turn: Array) -> Float[Array, "3"]:
-        """Ω₁ from the mean R₀ᵀc/h of both, which is R₁ᵀc/h as well."""
-        c = 4 * self._ratio(turn) * turn
-        return 2 / h * quaternions.rotate(quaternions.conjugate(q0), c) - 2 * G(q0, v0)
-
     def _body_balance(self, h: Array, q0: Array, v0: Array, p0: Array, x: Array, mass: Array, inertia: Array) -> Array:
         """What turns and moves one rigid body: the changes of its angular and linear momentum."""
         turn, move = x[:3], x[3:]
-        q1 = turned(turn, q0[3:])
-        if self.joints == "invariant":
-            rate = self._next_rate(h, q0[3:], v0[3:], turn)
-            rotation = quaternions.rotate(q1, inertia @ rate) - 0.5 * E(q0[3:], p0[3:])
-        else:
-            change, middle = q1 - q0[3:], 0.5 * (q0[3:] + q1)
-            v1 = 2 / h * change - v0[3:]
-            spin = inertia @ (G(q0[3:], v0[3:]) + G(q1, v1))
-            # ½E(q̄)(Δp - h ∂T/∂q)
-            rotation = E(middle, 2 * G_transposed(middle, spin) + G_transposed(change, spin) - p0[3:])
+        rotation = self.levers.gained(h, q0[3:], v0[3:], p0[3:], turn, inertia)
         return jnp.concatenate((rotation, 2 * mass / h * move - 2 * p0[:3]))
 
     def _inertia(self, h: Array, state: LivensState, x: Increments) -> tuple[Increments, Float[Array, ""]]:
@@ -418,27 +399,8 @@ class LivensMultibody(AbstractMovingBodies):
             for j, b in _moving(slots)
         ]
 
-    def _stretch(self, h: Array, q0: Float[Array, "7"], x: Float[Array, "6"]) -> Stretch:
-        turn, move = x[:3], x[3:]
-        quaternion = turned(turn, q0[3:])
-        start = Pose(q0[:3], quaternions.to_matrix(q0[3:]))
-        end = Pose(q0[:3] + move, quaternions.to_matrix(quaternion))
-        middle = 0.5 * (q0[3:] + quaternion)
-        square = middle @ middle
-        R = _matrix(middle)
-        omega = 4 * self._ratio(turn) / h * turn
-        whole = self.joints == "invariant"
-        return Stretch(
-            start=start,
-            end=end,
-            lever=0.5 * (start.R + end.R) if whole else R,
-            middle=Pose(0.5 * (start.x + end.x), R / square),
-            twist=Twist(R.T @ omega / square, move / h),
-            share=jnp.ones(()) if whole else square,
-        )
-
     def _stretches(self, h: Array, q: Float[Array, "slots 7"], x: Float[Array, " 6slots"]) -> tuple[Stretch, ...]:
-        return tuple(self._stretch(h, q[k], x[6 * k : 6 * k + 6]) for k in range(len(q)))
+        return tuple(self.levers.stretch(h, q[k], x[6 * k : 6 * k + 6]) for k in range(len(q)))
 
     def _each_force(
         self,
@@ -464,7 +426,7 @@ class LivensMultibody(AbstractMovingBodies):
         potential = lambda poses: element.potential(t, poses)  # noqa: E731
         total = jnp.zeros(6 * len(s))
         if element.uses_poses:
-            total = total - _acting(mean_gradient(potential, relative, s), s)
+            total = total - acting(mean_gradient(potential, relative, s), s)
         if element.conservative:
             return total
         poses, twists = tuple(n.middle for n in s), tuple(n.twist for n in s)
@@ -480,18 +442,9 @@ class LivensMultibody(AbstractMovingBodies):
         moment = R @ wrench.torque + axial(gradient.R @ R.T)
         return jnp.concatenate((node.share * moment, wrench.force + gradient.x))
 
-    def _residual(self, group: JointGroup, relative: bool, t: Array) -> Callable[[Any, Poses], Array]:
-        """The residual of an element between poses; `relative`: in the frame of the first node."""
-
-        def residual(element: Any, poses: Poses) -> Array:
-            return group.residual(element, t, _from_first(poses) if relative else poses)
-
-        return residual
-
     def _each_joint(
         self,
         group: JointGroup,
-        relative: bool,
         t: Array,
         h: Array,
         nodes: Array,
@@ -500,18 +453,17 @@ class LivensMultibody(AbstractMovingBodies):
         differentiate: bool = False,
     ) -> tuple[Array, ...]:
         """Impulses h B̄ᵀλ on the nodes of all elements; their derivatives, B̄, and the derivatives of the ends' gaps."""
-        ends = self._residual(group, relative, t + 0.5 * h)
-        plain = self._residual(group, False, t)
+        relative = isinstance(group.elements, InFirstFrame)
 
         def gradient(x: Array, q: Array, element: Any) -> Array:
-            s = self._stretches(h, q, x)
-            return _acting(mean_gradient(lambda poses: plain(element, poses), relative, s), s)
+            s, element = self._stretches(h, q, x), element.inner if relative else element
+            return acting(mean_gradient(lambda poses: group.residual(element, t, poses), relative, s), s)
 
         def impulse(x: Array, q: Array, element: Any, force: Array) -> Array:
             return h * force @ gradient(x, q, element)
 
         def gap(x: Array, q: Array, element: Any) -> Array:
-            return ends(element, tuple(s.end for s in self._stretches(h, q, x)))
+            return group.residual(element, t + 0.5 * h, tuple(s.end for s in self._stretches(h, q, x)))
 
         u = self._increments(group.slots, x)
         q = jnp.stack([nodes[slot.nodes.numbers] for slot in group.slots], axis=1)
@@ -526,83 +478,19 @@ class LivensMultibody(AbstractMovingBodies):
 
 def build(base: MultibodySystem, state: State, joints: str) -> tuple[LivensMultibody, LivensState]:
     """The system on Livens' principle and its start, from the bodies in quaternions and positions."""
-    checks.choice("joints", joints, JOINTS)
+    checks.choice("joints", joints, LEVERS)
     for name, group, _ in base.places:
         if not isinstance(base.bodies[group].formulation, DirectProduct | MassPoint):
             raise ValueError(
                 f"Body `{name}` has coordinates of its own, {type(base.bodies[group].formulation).__name__}; with "
                 "formulation='livens' all rigid bodies are in quaternions. Leave its `formulation` out."
             )
-    objective = (
-        tuple(_is_objective(base, group, state, lambda e, p: e.potential(jnp.zeros(()), p)) for group in base.forces),
-        tuple(
-            joints == "invariant"
-            # Components of a residual turn with the frame: those that are left of a joint must all be there.
-            and len(group.kept) == group.elements.size
-            and _is_objective(base, group, state, lambda e, p: jnp.sum(e.residual(jnp.zeros(()), p) ** 2))
-            for group in base.joints
-        ),
+    objective = tuple(
+        is_objective(base, group, state, lambda e, p: e.potential(jnp.zeros(()), p)) for group in base.forces
     )
-    system = LivensMultibody(base, joints, objective)  # pyright: ignore[reportArgumentType]
+    system = LivensMultibody(base, joints, objective, are_relative(base, state))  # pyright: ignore[reportArgumentType]
     system = dataclasses.replace(system, solver=system.choose_solver())
     return system, system.start(*state)
-
-
-def turned(x: Float[Array, "3"], q: Float[Array, "4"]) -> Float[Array, "4"]:
-    """q turned by the rotation vector ϑ in the inertial frame, x = tan(|ϑ|/4) ϑ/|ϑ|."""
-    square = x @ x
-    return (1 - square) / (1 + square) * q + 2 / (1 + square) * E_transposed(q, x)
-
-
-def mean_gradient(f: Callable[[Poses], Array], relative: bool, s: tuple[Stretch, ...]) -> tuple[Pose, ...]:
-    """The discrete gradient of a function of poses along (x, R) of each node, leading axes those of its value."""
-    start, end = tuple(n.start for n in s), tuple(n.end for n in s)
-    if not relative or len(s) == 1:
-        found = Gonzalez()(lambda y: f(_unflat(y)), _flat(start), _flat(end))
-        return _unflat(found)
-    of_pair = Gonzalez()(lambda y: f((_ORIGIN, _unflat(y)[0])), _between(start), _between(end))
-    middle = jax.tree.map(lambda a, b: 0.5 * (a + b), start, end)
-    J = jax.jacfwd(lambda y: _between(_unflat(y)))(_flat(middle))
-    return _unflat(of_pair @ J)
-
-
-_ORIGIN = Pose(np.zeros(3), np.eye(3))  # pyright: ignore[reportArgumentType]
-
-
-def _between(poses: Poses) -> Float[Array, "12"]:
-    """(R_aᵀ(x_b - x_a), R_aᵀR_b), quadratic in the poses."""
-    a, b = poses
-    return jnp.concatenate((a.R.T @ (b.x - a.x), (a.R.T @ b.R).reshape(-1)))
-
-
-def _from_first(poses: Poses) -> Poses:
-    return (_ORIGIN, _unflat(_between(poses))[0]) if len(poses) == 2 else poses
-
-
-def _flat(poses: Poses) -> Array:
-    return jnp.concatenate([jnp.concatenate((pose.x, pose.R.reshape(-1))) for pose in poses])
-
-
-def _unflat(y: Array) -> Poses:
-    parts = [y[..., 12 * k : 12 * k + 12] for k in range(y.shape[-1] // 12)]
-    return tuple(Pose(p[..., :3], p[..., 3:].reshape(*p.shape[:-1], 3, 3)) for p in parts)
-
-
-def _acting(gradients: tuple[Pose, ...], s: tuple[Stretch, ...]) -> Array:
-    """Gradients along turns in the inertial frame and moves of each node, of shape (…, 6 nodes)."""
-
-    def one(gradient: Pose, lever: Float[Array, "3 3"]) -> Array:
-        A = gradient.R @ lever.T
-        turn = jnp.stack((A[..., 2, 1] - A[..., 1, 2], A[..., 0, 2] - A[..., 2, 0], A[..., 1, 0] - A[..., 0, 1]), -1)
-        return jnp.concatenate((turn, gradient.x), axis=-1)
-
-    return jnp.concatenate([one(g, n.lever) for g, n in zip(gradients, s, strict=True)], axis=-1)
-
-
-def _matrix(q: Float[Array, "4"]) -> Float[Array, "3 3"]:
-    """|q|² times the rotation matrix."""
-    w, v = q[0], q[1:]
-    return (w * w - v @ v) * jnp.eye(3) + 2 * jnp.outer(v, v) + 2 * w * hat(v)
 
 
 def _moving(slots: tuple[Slot, ...]) -> list[tuple[int, Slot]]:
@@ -619,23 +507,3 @@ def _width(group: BodyGroup) -> int:
 
 def _size(x: Array) -> Float[Array, ""]:
     return jnp.sqrt(jnp.sum(x * x))
-
-
-def _is_objective(
-    base: MultibodySystem, group: ForceGroup | JointGroup, state: State, f: Callable[[Any, Poses], Array]
-) -> bool:
-    """Whether a function of two poses sees their relative pose only, tried out at a disturbed start."""
-    if len(group.slots) != 2:
-        return False
-    if not checks.is_concrete(base, state):
-        return True
-    rng = np.random.default_rng(0)
-
-    def disturbed(pose: Pose) -> Pose:
-        turn = quaternions.to_matrix(quaternions.from_increment(jnp.asarray(0.3 * rng.standard_normal(3))))
-        return Pose(pose.x + 0.1 * rng.standard_normal(3), pose.R @ turn)
-
-    nodes = base.motion(state[0]).at(group.slots)
-    poses = tuple(disturbed(p) if slot.group is not None else p for p, slot in zip(nodes, group.slots, strict=True))
-    here, there = (np.asarray(jax.vmap(f)(group.elements, p)) for p in (poses, jax.vmap(_from_first)(poses)))
-    return bool(np.all(np.abs(here - there) <= 1e-9 * (1 + np.abs(here))))

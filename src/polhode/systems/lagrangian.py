@@ -93,21 +93,9 @@ class AbstractLagrangian(AbstractSystem):
         return True
 
     @property
-    def null_dim(self) -> int | None:
-        """Dimension of the increments of `advance`, or None if there is no such parametrisation."""
-        return None
-
-    def advance(self, q: Coordinates, x: Float[Array, " r"]) -> Coordinates:
-        """Coordinates that satisfy all constraints, at increments x from q."""
-        raise NotImplementedError
-
-    def increments(self, h: Array, q: Coordinates, v: Coordinates) -> Float[Array, " r"]:
-        """The increments x of a step with velocities v."""
-        raise NotImplementedError
-
-    def project(self, q0: Coordinates, q1: Coordinates, force: Coordinates) -> Float[Array, " r"]:
-        """Components of a generalised force that the constraints' mean gradients have no part in."""
-        raise NotImplementedError
+    def kept_momenta(self) -> tuple[str, ...]:
+        """Momenta, by name, whose symmetry the averages of derivatives respect: methods keep them to round-off."""
+        return ()
 
     @property
     def pivots(self) -> bool:
@@ -140,7 +128,10 @@ class AbstractLagrangian(AbstractSystem):
 
     def residuals(self, t: Array, state: State) -> dict[str, Array]:
         del t
-        return {"position": jnp.max(jnp.abs(self.constraint(state.q)), initial=0.0)} if self.m else {}
+        if not self.m:
+            return {}
+        gap, rate = jax.jvp(self.constraint, (state.q,), (state.v,))
+        return {"position": jnp.max(jnp.abs(gap)), "velocity": jnp.max(jnp.abs(rate))}
 
     def generalised_energy(self, state: State) -> Float[Array, ""]:
         """E = p·v - L, which energy–momentum methods keep."""
@@ -184,6 +175,27 @@ class AbstractLagrangian(AbstractSystem):
                     f"`state0` violates the constraints on {what}: number {worst} of {self.m} by "
                     f"{abs(values[worst]):.3g}. Solve g(q) = 0 for q, and take from v its part across the constraints."
                 )
+
+
+class AbstractParametrisedLagrangian(AbstractLagrangian):
+    """A Lagrangian system that knows increments along its constraints, which the null-space form of a step needs."""
+
+    @property
+    @abc.abstractmethod
+    def null_dim(self) -> int:
+        """Number r of increments, n - m where the constraints are independent."""
+
+    @abc.abstractmethod
+    def advance(self, q: Coordinates, x: Float[Array, " r"]) -> Coordinates:
+        """Coordinates that satisfy all constraints, at increments x from q."""
+
+    @abc.abstractmethod
+    def increments(self, h: Array, q: Coordinates, v: Coordinates) -> Float[Array, " r"]:
+        """The increments x of a step with velocities v, to begin with."""
+
+    @abc.abstractmethod
+    def project(self, q0: Coordinates, q1: Coordinates, force: Coordinates) -> Float[Array, " r"]:
+        """Components of a generalised force that the constraints' mean gradients have no part in."""
 
 
 @eqx.filter_jit

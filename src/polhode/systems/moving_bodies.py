@@ -41,6 +41,11 @@ class AbstractMovingBodies(AbstractSystem):
 
     @property
     @abc.abstractmethod
+    def kept_momenta(self) -> tuple[str, ...]:
+        """Invariants that energy–momentum steps keep besides the energy."""
+
+    @property
+    @abc.abstractmethod
     def kkt(self) -> AbstractKKT:
         """Solves the linear equations of a step."""
 

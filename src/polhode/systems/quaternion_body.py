@@ -11,17 +11,18 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode._ambient import inside_transformation
 from polhode.spaces import quaternions
 from polhode.spaces.base import cross
 from polhode.systems.base import Observable, State, shape_of
 from polhode.systems.discrete_gradients import AbstractDiscreteGradient, Gonzalez
-from polhode.systems.lagrangian import AbstractLagrangian, Derivatives, LivensState
+from polhode.systems.lagrangian import AbstractParametrisedLagrangian, Derivatives, LivensState
 
 Quaternion = Float[Array, "4"]
 Vector3 = Float[Array, "3"]
 
 
-class QuaternionBody(AbstractLagrangian):
+class QuaternionBody(AbstractParametrisedLagrangian):
     r"""A rigid body that turns about a point: $T = \tfrac12\Omega\cdot J\Omega$ with $\Omega = 2G(q)v$, V(q), |q| = 1.
 
     Coordinates are the quaternion q = (w, x, y, z) of the attitude; the mass matrix 4GᵀJG depends on it and has rank
@@ -59,6 +60,13 @@ class QuaternionBody(AbstractLagrangian):
     @property
     def null_dim(self) -> int:
         return 3
+
+    @property
+    def kept_momenta(self) -> tuple[str, ...]:
+        """All of a free body; that about the vertical if V is quadratic and the same after turns about it."""
+        if self.potential is None:
+            return ("angular_momentum", "vertical_angular_momentum")
+        return ("vertical_angular_momentum",) if _seen_from_above(self.potential) else ()
 
     @property
     def pivots(self) -> bool:
@@ -119,10 +127,29 @@ class QuaternionBody(AbstractLagrangian):
             **super().outputs(),
         }
 
+    def invariants(self) -> dict[str, Observable]:
+        known = super().invariants()
+        if self.potential is None:
+            known["angular_momentum"] = lambda t, state: self.angular_momentum(state.q, state.p)
+        elif self.kept_momenta:
+            known["vertical_angular_momentum"] = lambda t, state: self.angular_momentum(state.q, state.p)[2]
+        return known
+
     def check(self, t: float, state: State) -> None:
         super().check(t, state)
         if self.potential is not None:
             shape_of("potential(q)", self.potential, (state[0],), (), "the potential energy")
+
+
+def _seen_from_above(potential: Callable[[Quaternion], Float[Array, ""]]) -> bool:
+    """Whether V is quadratic and doesn't notice turns about e₃, tried out; False inside JAX transforms."""
+    if inside_transformation() or not checks.is_concrete(potential):
+        return False
+    a, b, none = jnp.array([0.7, -0.4, 0.2, 0.5]), jnp.array([-0.3, 0.6, 0.8, 0.1]), jnp.zeros(4)
+    turned = quaternions.multiply(jnp.array([jnp.cos(0.6), 0.0, 0.0, jnp.sin(0.6)]), a)
+    V = [float(potential(q)) for q in (a, b, a + b, a - b, none, turned)]
+    size = 1e-12 * max(map(abs, V))
+    return abs(V[2] + V[3] - 2 * V[0] - 2 * V[1] + 2 * V[4]) <= 8 * size and abs(V[5] - V[0]) <= 8 * size
 
 
 def G(a: Quaternion, b: Quaternion) -> Vector3:

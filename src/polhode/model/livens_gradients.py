@@ -1,0 +1,105 @@
+"""Discrete gradients along the poses of nodes, through relative poses where only those matter."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode import checks
+from polhode.model.elements import InFirstFrame, Pose, Poses, seen_from_first
+from polhode.model.groups import ForceGroup, JointGroup
+from polhode.model.livens_levers import Stretch
+from polhode.model.multibody import MultibodySystem
+from polhode.spaces import quaternions
+from polhode.systems.base import State
+from polhode.systems.discrete_gradients import Gonzalez
+
+
+def mean_gradient(f: Callable[[Poses], Array], relative: bool, s: tuple[Stretch, ...]) -> tuple[Pose, ...]:
+    """The discrete gradient of a function of poses along (x, R) of each node, leading axes those of its value."""
+    start, end = tuple(n.start for n in s), tuple(n.end for n in s)
+    if not relative or len(s) == 1:
+        found = Gonzalez()(lambda y: f(_unflat(y)), _flat(start), _flat(end))
+        return _unflat(found)
+    of_pair = Gonzalez()(lambda y: f((_ORIGIN, _unflat(y)[0])), _between(start), _between(end))
+    middle = jax.tree.map(lambda a, b: 0.5 * (a + b), start, end)
+    J = jax.jacfwd(lambda y: _between(_unflat(y)))(_flat(middle))
+    return _unflat(of_pair @ J)
+
+
+_ORIGIN = Pose(np.zeros(3), np.eye(3))  # pyright: ignore[reportArgumentType]
+
+
+def _between(poses: Poses) -> Float[Array, "12"]:
+    """(R_aᵀ(x_b - x_a), R_aᵀR_b), quadratic in the poses."""
+    return _flat(seen_from_first(poses)[1:])
+
+
+def _flat(poses: Poses) -> Array:
+    return jnp.concatenate([jnp.concatenate((pose.x, pose.R.reshape(-1))) for pose in poses])
+
+
+def _unflat(y: Array) -> Poses:
+    parts = [y[..., 12 * k : 12 * k + 12] for k in range(y.shape[-1] // 12)]
+    return tuple(Pose(p[..., :3], p[..., 3:].reshape(*p.shape[:-1], 3, 3)) for p in parts)
+
+
+def acting(gradients: tuple[Pose, ...], s: tuple[Stretch, ...]) -> Array:
+    """Gradients along turns in the inertial frame and moves of each node, of shape (…, 6 nodes)."""
+
+    def one(gradient: Pose, lever: Float[Array, "3 3"]) -> Array:
+        A = gradient.R @ lever.T
+        turn = jnp.stack((A[..., 2, 1] - A[..., 1, 2], A[..., 0, 2] - A[..., 2, 0], A[..., 1, 0] - A[..., 0, 1]), -1)
+        return jnp.concatenate((turn, gradient.x), axis=-1)
+
+    return jnp.concatenate([one(g, n.lever) for g, n in zip(gradients, s, strict=True)], axis=-1)
+
+
+def dressed(system: MultibodySystem, state: State) -> MultibodySystem:
+    """Joints between two bodies of which only the relative pose matters, put into the frame of the first."""
+
+    def one(group: JointGroup) -> JointGroup:
+        if not is_relative(system, group, state):
+            return group
+        return dataclasses.replace(group, elements=InFirstFrame(group.elements))
+
+    joints = tuple(map(one, system.joints))
+    return dataclasses.replace(system, joints=joints)
+
+
+def are_relative(system: MultibodySystem, state: State) -> bool:
+    """Whether all joints hold two bodies relative to each other."""
+    return all(is_relative(system, group, state) for group in system.joints)
+
+
+def is_relative(system: MultibodySystem, group: JointGroup, state: State) -> bool:
+    """Whether a joint holds the relative pose of two bodies only, in whatever frame its residual is."""
+    if isinstance(group.elements, InFirstFrame):
+        return True
+    return is_objective(system, group, state, lambda e, p: jnp.sum(e.residual(jnp.zeros(()), p) ** 2))
+
+
+def is_objective(
+    base: MultibodySystem, group: ForceGroup | JointGroup, state: State, f: Callable[[Any, Poses], Array]
+) -> bool:
+    """Whether a function of two poses sees their relative pose only, tried out at a disturbed start."""
+    if len(group.slots) != 2:
+        return False
+    if not checks.is_concrete(base, state):
+        return True
+    rng = np.random.default_rng(0)
+
+    def disturbed(pose: Pose) -> Pose:
+        turn = quaternions.to_matrix(quaternions.from_increment(jnp.asarray(0.3 * rng.standard_normal(3))))
+        return Pose(pose.x + 0.1 * rng.standard_normal(3), pose.R @ turn)
+
+    nodes = base.motion(state[0]).at(group.slots)
+    poses = tuple(disturbed(p) if slot.group is not None else p for p, slot in zip(nodes, group.slots, strict=True))
+    here, there = (np.asarray(jax.vmap(f)(group.elements, p)) for p in (poses, jax.vmap(seen_from_first)(poses)))
+    return bool(np.all(np.abs(here - there) <= 1e-9 * (1 + np.abs(here))))

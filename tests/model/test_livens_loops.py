@@ -1,0 +1,87 @@
+"""Random closed loops of bodies, free in space, under the energy–momentum method."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import polhode as ph
+from polhode.model import Model
+
+
+def loop(kinds: str, seed: int) -> Model:
+    """Bodies with random data in a ring of spherical (S), revolute (R) and universal (U) joints with random axes.
+
+    Revolute joints with parallel axes, P, at random heights in a tilted plane: three of their components are redundant.
+    """
+    rng = np.random.default_rng(seed)
+    count, plane = len(kinds), _turn(rng)
+    angles = 2 * np.pi * np.arange(count) / count
+    points = np.stack([np.cos(angles), np.sin(angles), 0.3 * rng.standard_normal(count)], axis=1) @ plane.T
+    model = Model(gravity=(0, 0, 0))
+    bodies = [
+        model.add_body(
+            mass=rng.uniform(0.5, 3),
+            inertia=np.array([0.05, 0.07, 0.09]) * rng.uniform(0.5, 2),
+            position=0.5 * (points[k] + points[(k + 1) % count]) + 0.1 * rng.standard_normal(3),
+            rotation=_turn(rng),
+            velocity=rng.standard_normal(3),
+            angular_velocity=2 * rng.standard_normal(3),
+        )
+        for k in range(count)
+    ]
+    for k, kind in enumerate(kinds):
+        ends, point, turn = (bodies[k - 1], bodies[k]), points[k], _turn(rng)
+        if kind == "S":
+            model.add(ph.joints.Spherical(*ends, point=point))
+        elif kind == "U":
+            model.add(ph.joints.Universal(*ends, point=point, first_axis=turn[0], second_axis=turn[1]))
+        else:
+            model.add(ph.joints.Revolute(*ends, point=point, axis=turn[0] if kind == "R" else plane[:, 2]))
+    return model
+
+
+def _turn(rng: np.random.Generator) -> np.ndarray:
+    found = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    return found * np.linalg.det(found)
+
+
+def run(kinds: str, seed: int, joints: str = "invariant", h: float = 0.04):
+    system, state = loop(kinds, seed).assemble("livens", repair=True, redundant="minimum-norm", joints=joints)
+    return system, ph.simulate(system, "eml", h=h, t1=100 * h, state0=state)
+
+
+def drift(values) -> float:
+    values = np.asarray(values)
+    return float(np.abs(values - values[0]).max())
+
+
+@pytest.mark.parametrize(
+    ("kinds", "seed"),
+    [
+        ("SSSS", 0),
+        ("PPPPP", 1),
+        pytest.param("RRRRRRRR", 2, marks=pytest.mark.long),
+        pytest.param("RSURSU", 3, marks=pytest.mark.long),
+        pytest.param("UUUUU", 4, marks=pytest.mark.exhaustive),
+        pytest.param("SURRSPR", 5, marks=pytest.mark.exhaustive),
+    ],
+)
+def test_energy_and_momenta_of_a_random_loop(kinds, seed):
+    system, found = run(kinds, seed)
+    assert bool(system.dropped) == ("P" * 5 in kinds)
+    assert drift(found.invariants["energy"]) < 2e-12
+    assert drift(found.invariants["angular_momentum"]) < 2e-12
+    assert drift(found.invariants["linear_momentum"]) < 2e-12
+    assert np.max(np.asarray(found.residuals["position"])) < 1e-13
+    assert np.ptp(np.asarray(found.outputs["kinetic_energy"])) < 2e-12
+    # They do move against each other.
+    turned = np.asarray(found.state.q)
+    assert np.linalg.norm(turned[-1] - turned[0]) > 0.5
+    assert found.audit().kept
+
+
+def test_the_published_joints_do_not_keep_the_angular_momentum():
+    _, found = run("SSSS", 0, joints="vector", h=0.01)
+    assert drift(found.invariants["energy"]) < 2e-12
+    assert drift(found.outputs["angular_momentum"]) > 1e-6
