@@ -34,6 +34,7 @@ from polhode.solution import Solution as Solution  # noqa: E402
 from polhode.statics import EquilibriumError as EquilibriumError  # noqa: E402
 from polhode.statics import equilibrium as equilibrium  # noqa: E402
 from polhode.statics import modes as modes  # noqa: E402
+from polhode.systems.lagrangian import StartWarning as StartWarning  # noqa: E402
 from polhode.systems.vector_field import VectorField as VectorField  # noqa: E402
 
 __version__ = "0.1.0"

@@ -63,13 +63,13 @@ class Task(eqx.Module):
             raise ValueError(f"`integrator` must be a name or an integrator, got {chosen!r}.")
         system = _convert(given_system, method, name)
         state = given.state0 if state0 is None else state0
-        state = check_point(system.state_space, state, "state0")
+        state = _checked(system, state)
         start = _time("t0", t0 if t0 is not None else known.t_span[0] if known else 0.0)
         end = _time("t1", t1 if t1 is not None else given.t_span[1])
         if end == start:
             raise ValueError(f"`t1` must differ from t0 = {start:g}; the span is empty.")
-        given_system.check(start, state)
         method.check(system, start, state)
+        given_system.check(start, state)
         # A conversion has the same state, but may know less about it.
         outputs = dict(known.outputs) if known else given_system.outputs()
         invariants = dict(known.invariants) if known else given_system.invariants()
@@ -92,6 +92,7 @@ class Task(eqx.Module):
             "t1": self.t1,
             **how,
             **({} if saving.at is None else {"between_steps": True}),
+            **({"promises_at_steps": True} if self.integrator.promises_at_steps else {}),
             "promises": self.integrator.promised(self.system, self.state0),
             "version": __version__,
             **self._scene(),
@@ -101,6 +102,13 @@ class Task(eqx.Module):
         """How to draw the run, where plain values say it all."""
         scene = self.problem.scene if self.problem else None
         return {} if scene is None or scene.description is None else {"scene": _plain(scene.description)}
+
+
+def _checked(system: AbstractSystem, state: State) -> State:
+    try:
+        return check_point(system.state_space, state, "state0")
+    except ValueError as error:
+        raise ValueError(f"{error} {system.state_hint}".rstrip()) from None
 
 
 def _recommended(problem: Problem, tolerances: bool) -> AbstractIntegrator | str:

@@ -10,7 +10,8 @@ absolute change of an invariant since the first frame, or a residual itself:
 - "newton" is kept while a residual is ≤ 10·s·τ and the drift of an invariant ≤ s·τ·(10 + n), with the tolerance τ of
   the nonlinear solve: constraints are solved anew in each step, errors of invariants add up. The equations are solved
   at the ends of steps. Where `save_at` asked for times between, more than that is the error of interpolation there:
-  the verdict is "between steps", unless frames that do lie on steps break the promise.
+  the verdict is "between steps", unless frames that do lie on steps break the promise. The same
+  goes for every promise of methods on Livens' principle, whose interpolation keeps nothing exactly.
 - "bounded" is kept unless the drift exceeds the round-off allowance and one of three things happens. (a) *It wanders
   one way*: the run is cut into 16 blocks, the means of consecutive blocks always move in the same direction, and the
   whole move is larger than the half range within a typical block. A random walk, whose moves have random signs, is
@@ -21,7 +22,8 @@ absolute change of an invariant since the first frame, or a residual itself:
   (c) *It explodes*: the last quarter is more than 20 times as far off as the first half.
 
 The scale s is 1 for "manifold"; for other residuals the largest magnitude in the first state, or 1 where that is less
-(joint coordinates at rest are 0); and for an invariant the largest magnitude that it starts with, or where it starts at
+(joint coordinates at rest are 0); and for an invariant the largest magnitude that it starts with (of an energy
+also that of the outputs kinetic_energy and potential_energy), or where it starts at
 zero (to 1e-6 of the largest magnitude in the state), what residuals have. `meta["scales"]` (quantity → s) says better
 where the state has mixed or unusual units.
 """
@@ -139,6 +141,7 @@ def audit(solution: Solution) -> Audit:
     _, leaves = layout.flatten(solution.frames)
     steps = int(solution.stats.get("steps", max(len(t) - 1, 1)))
     solved, swings = _solved(solution.meta, t), _swings(solution)
+    at_steps = bool(solution.meta.get("promises_at_steps", False))
     rows = []
     for name, values in leaves.items():
         section, _, quantity = name.partition(".")
@@ -146,7 +149,7 @@ def audit(solution: Solution) -> Audit:
             series = np.asarray(values, dtype=float).reshape(len(t), -1)
             drift = series if section == "residuals" else series - series[:1]
             allowed = _allowance(solution, section, quantity, series, steps)
-            rows.append(_row(quantity, _promise(solution.meta, quantity), t, drift, allowed, solved, swings))
+            rows.append(_row(quantity, _promise(solution.meta, quantity), t, drift, allowed, solved, swings, at_steps))
     return Audit(tuple(rows))
 
 
@@ -170,6 +173,7 @@ def _row(
     allowed: Mapping[str, float],
     solved: np.ndarray,
     swings: bool,
+    at_steps: bool,
 ) -> Row:
     size = np.max(np.abs(drift), axis=1)
     slopes = _slopes(t, drift)
@@ -181,7 +185,7 @@ def _row(
         end_drift=float(size[-1]),
         slope=float(slopes[np.argmax(np.abs(slopes))]),
         allowed=numeric if promise != "bounded" else None,
-        verdict=_verdict(promise, drift, size, allowed, solved, swings),
+        verdict=_verdict(promise, drift, size, allowed, solved, swings, at_steps),
     )
 
 
@@ -192,6 +196,7 @@ def _verdict(
     allowed: Mapping[str, float],
     solved: np.ndarray,
     swings: bool,
+    at_steps: bool,
 ) -> Verdict:
     if promise is None:
         return "not promised"
@@ -201,7 +206,7 @@ def _verdict(
         return "broken"
     if np.max(size) <= allowed[promise]:
         return "kept"
-    if promise == "newton" and np.max(size[solved], initial=0.0) <= allowed[promise]:
+    if (promise == "newton" or at_steps) and np.max(size[solved], initial=0.0) <= allowed[promise]:
         return "between steps"
     if promise != "bounded":
         return "broken"
@@ -268,7 +273,14 @@ def _scale(solution: Solution, section: str, quantity: str, series: np.ndarray) 
     if section == "residuals":
         return max(state, 1.0)
     start = float(np.max(np.abs(series[0])))
+    if quantity == "energy":
+        # Its parts: their sum may start near zero because of where potentials have theirs.
+        start = max([start, *(_largest(solution.outputs.get(f"{part}_energy")) for part in ("kinetic", "potential"))])
     return start if start > 1e-6 * (state or 1.0) else max(state, 1.0)
+
+
+def _largest(values: Any) -> float:
+    return 0.0 if values is None else float(np.max(np.abs(np.asarray(values, dtype=float)), initial=0.0))
 
 
 def _promise(meta: Mapping[str, Any], quantity: str) -> str | None:

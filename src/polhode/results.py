@@ -41,7 +41,10 @@ _MESSAGES = {
         "Newton's method did not converge. Usual causes: step too large, inconsistent initial state, redundant "
         "constraints. First try half the step."
     ),
-    Result.singular_constraints: "The constraints are redundant or in a singular configuration.",
+    Result.singular_constraints: (
+        "The equations of a step are singular: constraints are redundant or in a singular configuration, or neither "
+        "mass nor forces fix some coordinate."
+    ),
     Result.interrupted: "The run was interrupted; everything computed so far is kept.",
     Result.store_failed: "The store could not be written; everything computed so far is kept in memory.",
     Result.unexpected_error: "An unforeseen error ended the run; everything computed so far is kept.",

@@ -9,8 +9,9 @@ import pytest
 from compiling import compiled, quick
 
 import polhode as ph
+from polhode import StartWarning
 from polhode.integrators import EnergyMomentum, HamiltonianQuaternions, LivensMidpoint
-from polhode.systems import Lagrangian, QuaternionBody, Through
+from polhode.systems import Lagrangian, LivensState, QuaternionBody, Through
 
 INERTIA = jnp.array([1.0, 2.0, 2.7])
 CENTRE = jnp.array([0.3, -0.5, 0.8])
@@ -294,3 +295,50 @@ def test_midpoint_rule_is_that_of_another_code():
     p = (297.420114019, 20.3580577259, 105.170485032, -176.821928336)
     np.testing.assert_allclose(state.q[-1], q, atol=1e-8)
     np.testing.assert_allclose(state.p[-1], p, atol=1e-5)
+
+
+@pytest.mark.parametrize("unknowns", ["all", "reduced"])
+def test_a_body_at_rest_stays_at_rest(unknowns):
+    body = QuaternionBody(jnp.array([1.0, 2.0, 3.0]))
+    found = ph.simulate(body, EnergyMomentum(unknowns), h=0.05, t1=0.2, state0=body.turning([1, 0, 0, 0], [0, 0, 0]))
+    assert np.max(np.abs(np.asarray(found.state.v))) < 1e-15
+
+
+@pytest.mark.parametrize("h", [0.05, 0.0125])
+def test_invariant_kinetic_energy_passes_turning_points(h):
+    """Where q·v = 0 the invariants stand still, and what divides by their change magnifies round-off."""
+    kinetic = Through(lambda s: 0.5 * (1 + s[0] ** 2) * s[1], lambda q, v: jnp.stack((q @ q, v @ v)))
+    potential = Through(lambda s: jnp.sqrt(1 + s[0]) + 0.3 * s[0] ** 2, lambda q: (q @ q)[None])
+    system = Lagrangian(3, kinetic, potential)
+    start = system.start([1.0, 0.2, -0.3], [0.1, 0.9, 0.4])
+    found = ph.simulate(system, "reml", h=h, t1=12.0, state0=start)
+    distance = np.linalg.norm(np.asarray(found.state.q), axis=1)
+    assert np.sum(np.diff(np.sign(np.diff(distance))) != 0) > 4
+    # 3e-11 at the turning points themselves, where the round-off of T is divided by 1e-5.
+    assert np.ptp(np.asarray(found.invariants["energy"])) < 1e-10
+    momenta = np.cross(np.asarray(found.state.q), np.asarray(found.state.p))
+    assert np.max(np.ptp(momenta, axis=0)) < 1e-10
+    plain = Lagrangian(3, lambda q, v: kinetic(q, v), potential)
+    control = np.cross(*(np.asarray(x) for x in ph.simulate(plain, "reml", h=0.05, t1=12.0, state0=start).state[::2]))
+    assert np.max(np.ptp(control, axis=0)) > 1e-6
+
+
+def test_a_run_goes_on_from_its_last_state_with_a_warning():
+    rod = Lagrangian(2, np.eye(2), lambda q: 9.81 * q[1], lambda q: 0.5 * (q @ q - 1)[None], 1)
+    start = rod.start([1.0, 0.0], [0.0, 2.0])
+    whole = ph.simulate(rod, "eml", h=0.01, t1=1.0, state0=start)
+    half = ph.simulate(rod, "eml", h=0.01, t1=0.5, state0=start)
+    last = LivensState(*(x[-1] for x in half.state))
+    with pytest.warns(StartWarning, match="going on with a run"):
+        rest = ph.simulate(rod, "eml", h=0.01, t0=0.5, t1=1.0, state0=last)
+    np.testing.assert_allclose(rest.state.q[-1], whole.state.q[-1], atol=1e-11)
+    with pytest.raises(ValueError, match=r"momenta that differ from ∂L/∂v by 8"):
+        ph.simulate(rod, "eml", h=0.01, t1=1.0, state0=start._replace(p=5 * start.p))
+
+
+def test_frames_between_steps_break_no_promise():
+    body = QuaternionBody(jnp.array([1.0, 2.0, 3.0]))
+    start = body.turning([1, 0, 0, 0], [1.0, 2.0, 0.1])
+    between = ph.simulate(body, "eml", h=0.05, t1=2.0, state0=start, save_at=np.linspace(0, 2, 33)).audit()
+    assert between["energy"].verdict == between["position"].verdict == "between steps"
+    assert ph.simulate(body, "eml", h=0.05, t1=2.0, state0=start).audit()["angular_momentum"].verdict == "kept"

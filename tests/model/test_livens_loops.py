@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 
@@ -75,6 +76,7 @@ def test_energy_and_momenta_of_a_random_loop(kinds, seed):
     assert drift(found.invariants["linear_momentum"]) < 2e-12
     assert np.max(np.asarray(found.residuals["position"])) < 1e-13
     assert np.ptp(np.asarray(found.outputs["kinetic_energy"])) < 2e-12
+    assert np.max(np.asarray(found.residuals["velocity"])) < 1e-11
     # They do move against each other.
     turned = np.asarray(found.state.q)
     assert np.linalg.norm(turned[-1] - turned[0]) > 0.5
@@ -85,3 +87,28 @@ def test_the_published_joints_do_not_keep_the_angular_momentum():
     _, found = run("SSSS", 0, joints="vector", h=0.01)
     assert drift(found.invariants["energy"]) < 2e-12
     assert drift(found.outputs["angular_momentum"]) > 1e-6
+    assert np.max(np.asarray(found.residuals["velocity"])) > 1e-4
+
+
+def test_a_step_that_is_too_long_is_divided():
+    """At this step no velocities keep the joints' rates after a whole step somewhere on the way."""
+    _, found = run("SSSS", 0, h=0.12)
+    assert found.stats["newton_iterations"] > 15
+    assert drift(found.invariants["energy"]) < 1e-10
+    assert np.max(np.asarray(found.residuals["velocity"])) < 1e-10
+
+
+def test_multipliers_are_those_of_the_joints_and_a_run_goes_on():
+    system, first = run("SSSS", 0, h=0.01)
+    last = jax.tree.map(lambda x: x[-1], first.state)
+    rest = ph.simulate(system, "eml", h=0.01, t0=1.0, t1=1.1, state0=last)
+    assert drift(rest.invariants["energy"]) < 1e-12
+    other, half = loop("SSSS", 0).assemble("SE3", repair=True)
+    peer = ph.simulate(other, "herk5", h=2e-3, t1=0.2, state0=half)
+    expected = other.joint_multipliers(peer.t[50], jax.tree.map(lambda x: x[50], peer.state)[0], peer.multipliers[50])
+    # Those of a step are averages over it.
+    mean = 0.5 * (first.multipliers[10] + first.multipliers[11])
+    at = jax.tree.map(lambda x: x[10], first.state)
+    found = system.joint_multipliers(first.t[10], at, mean)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, atol=0.02 * np.abs(value).max())

@@ -271,3 +271,25 @@ def test_wrong_starts_are_explained_before_compiling(case):
     system, state, message = WRONG_STARTS[case]
     with pytest.raises(ValueError, match=message):
         ph.simulate(system, "eml", h=0.1, t1=0.2, state0=state)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"kinetic": np.array([[1.0, 0.9], [0.0, 1.0]])}, "must be a symmetric mass matrix"),
+        ({"kinetic": np.diag([1.0, -1.0])}, "the least one is -1"),
+        ({"kinetic": np.eye(2), "number": -1}, "`number` must be how many"),
+        ({"kinetic": np.eye(2), "gradient": "gonzalez"}, "`gradient` must be a discrete gradient"),
+    ],
+)
+def test_wrong_systems_are_explained(options, said):
+    with pytest.raises(ValueError, match=said):
+        Lagrangian(2, **options)
+
+
+def test_massless_coordinates_must_start_in_balance():
+    system = Lagrangian(2, np.diag([1.0, 0.0]), lambda q: 0.5 * q @ q)
+    with pytest.raises(ValueError, match=r"along its null space, \[.*1\.0\], are not in balance"):
+        ph.simulate(system, "eml", h=0.1, t1=1.0, state0=system.start([1.0, 1.0], [0.0, 0.0]))
+    found = ph.simulate(system, "eml", h=0.1, t1=1.0, state0=system.start([1.0, 0.0], [0.0, 0.0]))
+    assert float(found.state.q[-1, 0]) == pytest.approx(np.cos(1.0), abs=1e-3)

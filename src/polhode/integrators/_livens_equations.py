@@ -74,6 +74,14 @@ class AbstractLivensEquations(AbstractEquations):
         terms = (p0, p1, h * mean.kinetic_q, h * mean.potential, h * place.load)
         return p1 - p0 - impulse, _total(terms)
 
+    def noise(self, place: Place) -> tuple[Array, Array]:
+        """Round-off of energies divided by short steps, over ε: in momenta, and in the balance."""
+        if not self.discrete:
+            return jnp.zeros(()), jnp.zeros(())
+        (q0, v0, _), (q1, v1, _) = self.start, place.end
+        momentum, force = self.system.magnified(q0, v0, q1, v1)
+        return momentum, 2 * momentum + jnp.abs(self.h) * force
+
     def gap(self, place: Place) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
         """g(q₁) and its size, as tuples, empty without constraints."""
         if self.system.m == 0:
@@ -101,7 +109,7 @@ class Reduced(AbstractLivensEquations):
         reaction = self.h * (x[1] @ place.mean.constraint)
         gap, sizes = self.gap(place)
         sizes = (size + _size(reaction), *sizes)
-        return _residual((balance + reaction, *gap), sizes)
+        return _residual((balance + reaction, *gap), sizes, self.noise(place)[1:])
 
     def factor(self, place: Place, x: tuple[Coordinates, Multipliers]) -> Any:
         _, multipliers = x
@@ -133,7 +141,7 @@ class AllUnknowns(AbstractLivensEquations):
     def residual(self, place: Place, x: tuple[Coordinates, Multipliers]) -> Residual:
         parts, sizes = self._parts(place, x[1])
         gap, more = self.gap(place)
-        return _residual((*parts, *gap), (*sizes, *more))
+        return _residual((*parts, *gap), (*sizes, *more), (jnp.zeros(()), *self.noise(place)))
 
     def _parts(self, place: Place, multipliers: Multipliers) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
         (q0, v0, p0), (q1, v1, p1), h = self.start, place.end, self.h
@@ -178,7 +186,7 @@ class NullSpace(AbstractLivensEquations):
 
     def residual(self, place: Place, x: Coordinates) -> Residual:
         balance, size = self.unbalanced(place)
-        return _residual((self.system.project(self.start.q, place.end.q, balance),), (size,))
+        return _residual((self.system.project(self.start.q, place.end.q, balance),), (size,), self.noise(place)[1:])
 
     def factor(self, place: Place, x: Coordinates) -> Any:
         def defect(x: Coordinates) -> Coordinates:
@@ -196,10 +204,10 @@ class NullSpace(AbstractLivensEquations):
         return LapackKKT(size, 0) if self.system.pivots else DenseKKT(size, 0)
 
 
-def _residual(parts: tuple[Array, ...], sizes: tuple[Array, ...]) -> Residual:
-    """To be brought down to a unit of round-off, for what is left shows in the energy."""
+def _residual(parts: tuple[Array, ...], sizes: tuple[Array, ...], noise: tuple[Array, ...]) -> Residual:
+    """To be brought down to a unit of round-off, for what is left shows in the energy; no noise in the constraints."""
     few = tuple(size / 32 for size in sizes)
-    return Residual(parts, few, few)
+    return Residual(parts, few, few, noise + (len(parts) - len(noise)) * (jnp.zeros(()),))
 
 
 class _Factors(NamedTuple):
@@ -219,7 +227,9 @@ def _factors(equations: AbstractLivensEquations, A: Array, P: Array, q1: Coordin
     if system.pivots:
         return _Factors(kkt.factor(dense_block(A), dense_block(P), dense_block(Q)), None)
     # The mass is singular across the constraints. Multiples of their rows, which don't change the solution, mend that.
-    c = jnp.max(jnp.abs(A[before:, before:])) / jnp.maximum(jnp.abs(equations.h), jnp.finfo(float).tiny)
+    largest = jnp.max(jnp.abs(A[before:, before:]))
+    # At rest there is nothing in these rows; any multiple will do.
+    c = jnp.where(largest > 0, largest, 1.0) / jnp.maximum(jnp.abs(equations.h), jnp.finfo(float).tiny)
     extra = c * P.T
     return _Factors(kkt.factor(dense_block(A + extra @ Q), dense_block(P), dense_block(Q)), extra)
 

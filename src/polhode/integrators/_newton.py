@@ -25,11 +25,13 @@ class Residual(NamedTuple):
     - `parts`: what has to vanish; quantities of different dimension are different parts.
     - `scales`: for each part, what accelerations of their present size make up in it; tolerances are relative to that.
     - `magnitudes`: for each part, the size of the terms that cancel in it, hence of its round-off in units of 2⁻⁵².
+    - `noise`: the same of round-off that is magnified: iterations go on below it while they help.
     """
 
     parts: tuple[Array, ...]
     scales: tuple[Array, ...]
     magnitudes: tuple[Array, ...]
+    noise: tuple[Array, ...] | None = None
 
 
 class AbstractEquations(eqx.Module):
@@ -220,9 +222,12 @@ def _update(equations: AbstractEquations, newton: Newton, loop: _Loop, factors: 
     floor = jnp.maximum(floor, newton.atol * jnp.stack(residual.scales))
     converged = jnp.all(norms <= jnp.maximum(newton.rtol * first, floor))
     stuck = jnp.all((norms > 0.5 * loop.norms) | (norms <= floor))
-    close = jnp.all(norms <= 1e4 * newton.rtol * first + floor) | equations.negligible(place, dx)
+    noise = 0.0 if residual.noise is None else 32 * jnp.finfo(float).eps * jnp.stack(residual.noise)
+    close = jnp.all(norms <= 1e4 * newton.rtol * first + floor + noise) | equations.negligible(place, dx)
     converged = converged | (stuck & close & (iterations > 2))
     singular = ~jnp.isfinite(sum(jnp.sum(part) for part in jax.tree.leaves(dx)))
+    # Far from any solution a matrix may be anything.
+    singular = singular & ~jnp.any(loop.norms > 100 * loop.first)
     failed = ~jnp.isfinite(jnp.sum(norms)) | (iterations >= newton.max_iterations)
     result = jnp.where(
         converged,

@@ -48,10 +48,12 @@ class AbstractIntegrator(eqx.Module):
     - `promises`: quantity → how well it is kept: "round-off", "newton" (to the tolerance of the nonlinear solve)
       or "bounded" (no drift). Quantities are residual names ("manifold", "position", "velocity"), invariant names,
       or "action invariants" for what the Lie group action itself keeps.
+    - `promises_at_steps`: whether all of them are for the ends of steps only, not for what is interpolated.
     """
 
     kinds: ClassVar[tuple[type[AbstractSystem], ...]]
     promises: ClassVar[dict[str, str]]
+    promises_at_steps: ClassVar[bool] = False
 
     def promised(self, system: AbstractSystem, state: State) -> dict[str, str]:
         """`promises` for one system: names in place of "action invariants", and what its symmetries add."""

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from polhode import checks
-from polhode.integrators._bodies_equations import BodiesEquations
+from polhode.integrators._bodies_equations import BodiesEquations, BodiesUnknowns, RatesEquations
 from polhode.integrators._livens_equations import AbstractLivensEquations, AllUnknowns, NullSpace, Reduced
-from polhode.integrators._newton import Newton, solve
+from polhode.integrators._newton import Newton, Solved, solve
 from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry, StepInfo
 from polhode.systems.lagrangian import AbstractLagrangian, AbstractParametrisedLagrangian, LivensState
 from polhode.systems.moving_bodies import AbstractMovingBodies
 
 _FLOOR = 1e-15
 """Newton's method goes on to round-off: what it leaves would be a drift of the energy."""
+
+_PARTS = 4
+"""Into how many a step is divided if it can't be made as a whole."""
 
 UNKNOWNS: dict[str, type[AbstractLivensEquations]] = {"all": AllUnknowns, "reduced": Reduced, "null-space": NullSpace}
 
@@ -26,6 +30,7 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
     """What the methods of order 2 on Livens' principle share; they differ in the averages of derivatives."""
 
     kinds: ClassVar = (AbstractLagrangian,)
+    promises_at_steps: ClassVar = True
 
     unknowns: eqx.AbstractVar[Literal["all", "reduced", "null-space"]]
     max_iterations: eqx.AbstractVar[int]
@@ -62,35 +67,82 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
 
     def init(self, system: AbstractLagrangian | AbstractMovingBodies, t: Array, h: Array, state: LivensState) -> Carry:
         state = LivensState(*state)
-        memory = system.guess(h, state) / h if isinstance(system, AbstractMovingBodies) else None
+        memory = None
+        if isinstance(system, AbstractMovingBodies):
+            rates = jnp.zeros(system.m if system.keeps_rates else 0)
+            guess = BodiesUnknowns(system.guess(h, state), jnp.zeros(system.m), rates)
+            equations = _equations(system, t, h, state)
+            memory = _Memory(guess.x / h, rates, equations.factor(equations.place(guess), guess))
         return Carry(state, memory, jnp.zeros(system.m) if system.m else None)
 
     def step(
         self, system: AbstractLagrangian | AbstractMovingBodies, t: Array, h: Array, carry: Carry
     ) -> tuple[Carry, StepInfo]:
-        equations = self._equations(system, t, h, carry.state)
         begin = jnp.zeros(0) if carry.multipliers is None else carry.multipliers
-        guess = equations.guess(begin)
-        if carry.memory is not None:
-            # Velocities at the ends of steps scatter about the motion; those of the last step on average don't.
-            guess = h * carry.memory, begin
-        solved = solve(equations, guess, None, self._solver)
-        info = StepInfo(result=solved.result, newton_iterations=solved.iterations, residual=solved.residual)
-        multipliers = equations.multipliers(solved.place, solved.x) if system.m else None
-        memory = None if carry.memory is None else solved.x[0] / h
-        return Carry(solved.place.end, memory, multipliers), info
-
-    def _equations(
-        self, system: AbstractLagrangian | AbstractMovingBodies, t: Array, h: Array, start: LivensState
-    ) -> AbstractLivensEquations | BodiesEquations:
         if isinstance(system, AbstractMovingBodies):
-            return BodiesEquations(system, t, h, start)
-        return UNKNOWNS[self.unknowns](system, t, h, start, self.discrete)
+            return self._bodies_step(system, t, h, carry, begin)
+        equations = UNKNOWNS[self.unknowns](system, t, h, carry.state, self.discrete)
+        solved = solve(equations, equations.guess(begin), None, self._solver)
+        multipliers = equations.multipliers(solved.place, solved.x) if system.m else None
+        return Carry(solved.place.end, None, multipliers), _info(solved)
+
+    def _bodies_step(
+        self, system: AbstractMovingBodies, t: Array, h: Array, carry: Carry, begin: Array
+    ) -> tuple[Carry, StepInfo]:
+        """One step, or `_PARTS` shorter ones where that finds no end."""
+        whole, info = self._attempt(system, t, h, carry, begin)
+        if not system.keeps_rates:
+            return whole, info
+
+        def short(carry: Carry, k: Array) -> tuple[Carry, tuple[StepInfo, Any]]:
+            carry, info = self._attempt(system, t + k * h / _PARTS, h / _PARTS, carry, carry.multipliers)
+            return carry, (info, carry.multipliers)
+
+        def divided(carry: Carry) -> tuple[Carry, StepInfo]:
+            end, (infos, multipliers) = jax.lax.scan(short, carry, jnp.arange(_PARTS))
+            result, residual = jnp.asarray(infos.result), jnp.asarray(infos.residual)
+            iterations = jnp.sum(jnp.asarray(infos.newton_iterations), dtype=jnp.int32)
+            found = StepInfo(
+                result=result[jnp.argmax(result != 0)],
+                newton_iterations=jnp.asarray(info.newton_iterations) + iterations,
+                residual=jnp.max(residual),
+            )
+            return end._replace(multipliers=jnp.mean(multipliers, axis=0)), found
+
+        return jax.lax.cond(info.result == 0, lambda carry: (whole, info), divided, carry)
+
+    def _attempt(
+        self, system: AbstractMovingBodies, t: Array, h: Array, carry: Carry, begin: Any
+    ) -> tuple[Carry, StepInfo]:
+        memory: _Memory = carry.memory
+        # Velocities at the ends of steps may scatter about the motion; those of the last step on average don't.
+        guess = BodiesUnknowns(h * memory.mean, begin, memory.rates)
+        newton = Newton("modified", _FLOOR, _FLOOR, self.max_iterations)
+        solved = solve(_equations(system, t, h, carry.state), guess, memory.factors, newton)
+        x, multipliers, rates = solved.x
+        memory = _Memory(x / h, rates, solved.factors)
+        return Carry(solved.place.end, memory, multipliers if system.m else None), _info(solved)
 
     def interpolate(
         self, system: AbstractLagrangian, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
     ) -> LivensState:
         return curve(carry0.state, carry1.state, h, s)
+
+
+class _Memory(NamedTuple):
+    """Mean velocities of the last step, multipliers of the rates, and factors that may serve again."""
+
+    mean: Array
+    rates: Array
+    factors: Any
+
+
+def _equations(system: AbstractMovingBodies, t: Array, h: Array, start: LivensState) -> BodiesEquations:
+    return (RatesEquations if system.keeps_rates else BodiesEquations)(system, t, h, start)
+
+
+def _info(solved: Solved) -> StepInfo:
+    return StepInfo(result=solved.result, newton_iterations=solved.iterations, residual=solved.residual)
 
 
 def curve(start: LivensState, end: LivensState, h: Array, s: Array) -> LivensState:

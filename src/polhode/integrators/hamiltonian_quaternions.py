@@ -93,6 +93,7 @@ class HamiltonianQuaternions(AbstractSymmetricSecondOrder):
     """
 
     kinds: ClassVar = (QuaternionBody,)
+    promises_at_steps: ClassVar = True
 
     discrete: bool = eqx.field(static=True, default=True)
     max_iterations: int = eqx.field(static=True, default=40)

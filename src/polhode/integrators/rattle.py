@@ -85,6 +85,7 @@ class AbstractVerlet(AbstractSymmetricSecondOrder):
     """What Störmer–Verlet and RATTLE share; without constraints they are the same."""
 
     kinds: ClassVar = (AbstractLagrangian,)
+    promises_at_steps: ClassVar = True
     name: ClassVar[str]
     constrained: ClassVar[bool]
 

@@ -56,6 +56,8 @@ class SymmetricComposition(AbstractIntegrator):
     def __check_init__(self) -> None:
         if self.target not in WEIGHTS:
             raise ValueError(f"`target` must be one of {', '.join(map(str, WEIGHTS))}, got {self.target!r}.")
+        if not isinstance(self.method, AbstractIntegrator):
+            raise ValueError(f"`method` must be an integrator such as `SymplecticLieGroup(0.5)`, got {self.method!r}.")
         if not self.method.symmetric:
             raise ValueError(
                 f"Compositions raise the order of symmetric methods, and {self.method!r} is not symmetric; for the "

@@ -48,6 +48,8 @@ def assemble(
     """System and initial state of a model; see `Model.assemble`."""
     checks.choice("joints", joints, LEVERS)
     checks.choice("formulation", formulation, (*formulations.FORMULATIONS, MINIMAL, livens.LIVENS))
+    if formulation != livens.LIVENS and joints != "invariant":
+        raise ValueError(f"`joints` is for formulation='livens'; with {formulation!r} leave it out, got {joints!r}.")
     if formulation != livens.LIVENS:
         return _in_coordinates(model, formulation, repair, redundant, t0)
     dress = dressed if joints == "invariant" else None

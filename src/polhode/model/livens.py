@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode._ambient import inside_transformation
 from polhode.linalg.blocks import Blocks, Matrix, accumulate
 from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT
@@ -21,13 +22,14 @@ from polhode.model.elements import AbstractForceElement, InFirstFrame, Pose, Wre
 from polhode.model.formulations.lie_groups import DirectProduct
 from polhode.model.formulations.linear import MassPoint
 from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Slot
-from polhode.model.livens_gradients import acting, are_relative, is_objective, mean_gradient
+from polhode.model.livens_gradients import acting, are_relative, is_objective, mean_gradient, undressed
 from polhode.model.livens_levers import LEVERS, AbstractLevers, Stretch, turned
 from polhode.model.multibody import MultibodySystem
+from polhode.spaces.base import cross
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
 from polhode.systems.base import Observable, State
-from polhode.systems.lagrangian import LivensState
+from polhode.systems.lagrangian import COARSE_TOLERANCE, LivensState, check_gaps, check_momenta
 from polhode.systems.moving_bodies import AbstractMovingBodies, Balance, Increments, Multipliers
 from polhode.systems.quaternion_body import E, G, G_transposed
 
@@ -82,6 +84,14 @@ class LivensMultibody(AbstractMovingBodies):
     def levers(self) -> AbstractLevers:
         """How attitudes move, and what loads act on."""
         return LEVERS[self.joints]
+
+    @property
+    def rheonomic(self) -> bool:
+        return self.base.rheonomic
+
+    @property
+    def keeps_rates(self) -> bool:
+        return self.m > 0 and self.joints == "invariant"
 
     @property
     def kept_momenta(self) -> tuple[str, ...]:
@@ -214,7 +224,38 @@ class LivensMultibody(AbstractMovingBodies):
                 f"`state0` must be a LivensState (q, v, p) with arrays of shape ({self.n},); `system.start(q, v)` "
                 "makes one from a state of `system.base`."
             )
-        self.base.check(t, self.seen(state))
+        if inside_transformation():
+            return
+        q, v = seen = self.seen(LivensState(*state))
+        if self.keeps_rates or not self.m:
+            self.base.check(t, seen)
+        else:
+            gaps, rates = self.base.violations(t, seen)
+            remedy = "`system.repaired(t, state0)` is the nearest state that keeps them."
+            check_gaps("positions", gaps, jnp.concatenate([a.reshape(-1) for a in jax.tree.leaves(q)]), remedy)
+            check_gaps("velocities", rates, v, remedy, COARSE_TOLERANCE)
+        check_momenta(state[2], self.start(*seen).p)
+
+    @property
+    def state_hint(self) -> str:
+        return "`system.start(q, v)` makes a state from one of `system.base`."
+
+    def repaired(self, t: float, state: LivensState) -> LivensState:
+        """The nearest state that keeps the joints, with momenta that belong to it; see `MultibodySystem.repaired`."""
+        return self.start(*self.base.repaired(t, self.seen(LivensState(*state))))
+
+    def joint_multipliers(self, t: Array, state: LivensState, multipliers: Array) -> dict[str, Array]:
+        """Multipliers by joint as the joints define them: with invariant joints those of a run are in the frame of the
+        first body, and averages over the step. Takes the frames of a run as well.
+        """
+        whole = self.base if self.base.complete is None else self.base.complete
+        assert isinstance(whole, MultibodySystem)
+        base = dataclasses.replace(
+            self.base, complete=dataclasses.replace(whole, joints=undressed(whole.joints), complete=None)
+        )
+        state = LivensState(*state)
+        q = self.seen(state)[0] if jnp.ndim(state.q) == 1 else jax.vmap(self.seen)(state)[0]
+        return base.joint_multipliers(t, q, multipliers)
 
     def diagnose(self, t: float, state: State) -> str:
         return self.base.diagnose(t, self.seen(state))
@@ -270,6 +311,44 @@ class LivensMultibody(AbstractMovingBodies):
         q1 = self.seen((self._moved(state, x), state.v))[0]
         motion = self.base.motion(q1)
         return accumulate(self.m, [(group.rows, group.residuals(t + h, motion)) for group in self.base.joints])
+
+    def rates(self, t: Array, state: LivensState) -> Multipliers:
+        return self.base.constraint_rate(t, *self.seen(state))
+
+    def reaction(self, t: Array, state: LivensState, multipliers: Multipliers) -> Array:
+        return self.base.constraint_force(t, self.seen(state)[0], multipliers)
+
+    def kicked(self, state: LivensState, impulse: Array) -> LivensState:
+        vs, ps = [], []
+        for group, q, v, p in self._bodies(state):
+            gained, change = group.velocities(impulse), group.velocities(self._changed(impulse))
+            if _rigid(group):
+                turn = 0.5 * jax.vmap(G_transposed)(q[:, 3:], change[:, :3])
+                change = jnp.concatenate((change[:, 3:], turn), axis=1)
+                spin = 2 * jax.vmap(G_transposed)(q[:, 3:], gained[:, :3])
+                gained = jnp.concatenate((gained[:, 3:], spin), axis=1)
+            vs.append((v + change).reshape(-1))
+            ps.append((p + gained).reshape(-1))
+        return LivensState(state.q, jnp.concatenate(vs), jnp.concatenate(ps))
+
+    def admitted(self, impulse: Array) -> Float[Array, ""]:
+        return impulse @ self._changed(impulse)
+
+    def work(self, impulse: Array, state: LivensState) -> Float[Array, ""]:
+        return impulse @ self.seen(state)[1]
+
+    def _changed(self, impulse: Array) -> Array:
+        """M⁻¹ times an impulse on the velocities (Ω, u) of `base`; what has no mass is not moved."""
+        parts = []
+        for group in self.base.bodies:
+            part, mass = group.velocities(impulse), group.moving_mass[:, None]
+            if _rigid(group):
+                spin = jax.vmap(lambda J, b: _inverse(J) @ b)(group.inertia, part[:, :3])
+                part = jnp.concatenate((spin, part[:, 3:] / mass), axis=1)
+            else:
+                part = jnp.where(mass > 0, part / jnp.where(mass > 0, mass, 1.0), 0.0)
+            parts.append(part.reshape(-1))
+        return jnp.concatenate(parts)
 
     def matrices(
         self, t: Array, h: Array, state: LivensState, x: Increments, multipliers: Multipliers
@@ -491,6 +570,12 @@ def build(base: MultibodySystem, state: State, joints: str) -> tuple[LivensMulti
     system = LivensMultibody(base, joints, objective, are_relative(base, state))  # pyright: ignore[reportArgumentType]
     system = dataclasses.replace(system, solver=system.choose_solver())
     return system, system.start(*state)
+
+
+def _inverse(J: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
+    """By cofactors: no library call for three rows."""
+    rows = jnp.stack((cross(J[1], J[2]), cross(J[2], J[0]), cross(J[0], J[1])))
+    return rows.T / (J[0] @ rows[0])
 
 
 def _moving(slots: tuple[Slot, ...]) -> list[tuple[int, Slot]]:

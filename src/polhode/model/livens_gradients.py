@@ -73,6 +73,13 @@ def dressed(system: MultibodySystem, state: State) -> MultibodySystem:
     return dataclasses.replace(system, joints=joints)
 
 
+def undressed(joints: tuple[JointGroup, ...]) -> tuple[JointGroup, ...]:
+    """The joints as they were defined."""
+    bare = [group.elements for group in joints]
+    bare = [element.inner if isinstance(element, InFirstFrame) else element for element in bare]
+    return tuple(dataclasses.replace(g, elements=element) for g, element in zip(joints, bare, strict=True))
+
+
 def are_relative(system: MultibodySystem, state: State) -> bool:
     """Whether all joints hold two bodies relative to each other."""
     return all(is_relative(system, group, state) for group in system.joints)

@@ -43,6 +43,11 @@ class AbstractSystem(eqx.Module):
         """
         del t, state
 
+    @property
+    def state_hint(self) -> str:
+        """How to make a state; ends messages about what isn't one."""
+        return ""
+
     def velocity(self, t: Array, state: State) -> Array | None:
         """The algebra element of `state_space` with which the state moves, or None if it takes more than the state.
 

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.spaces.base import norm
 
 Point = Float[Array, " n"]
 Function = Callable[[Point], Array]
@@ -52,6 +53,15 @@ class AbstractDiscreteGradient(eqx.Module):
             rows = self(f.outer, f.inner(x0), f.inner(x1))
             return rows @ jax.jacfwd(f.inner)(0.5 * (x0 + x1))
         return _corrected(f, x0, x1, self.average(f, x0, x1))
+
+    def magnified(self, f: Function, x0: Point, x1: Point) -> Float[Array, ""]:
+        """What the round-off of f becomes in the discrete gradient, over ε: the correction divides it by the step."""
+        if isinstance(f, Through):
+            rows = jax.jacfwd(f.inner)(0.5 * (x0 + x1))
+            return norm(rows.reshape(-1)) * self.magnified(f.outer, f.inner(x0), f.inner(x1))
+        safe, square = _square(x0, x1)
+        size = jnp.sum(jnp.abs(f(x0)) + jnp.abs(f(x1)))
+        return jnp.where(safe, size / jnp.sqrt(jnp.where(safe, square, 1.0)), 0.0)
 
     @abc.abstractmethod
     def average(self, f: Function, x0: Point, x1: Point) -> Array:
@@ -101,7 +111,13 @@ def _derivative(f: Function, x: Point) -> Array:
 
 def _corrected(f: Function, x0: Point, x1: Point, J: Array) -> Array:
     step = x1 - x0
-    square = step @ step
-    safe = square > _SMALL**2 * (x0 @ x0 + x1 @ x1)
+    safe, square = _square(x0, x1)
     lack = (f(x1) - f(x0) - J @ step) / jnp.where(safe, square, 1.0)
     return J + jnp.where(safe, lack[..., None] * step, 0.0)
+
+
+def _square(x0: Point, x1: Point) -> tuple[Array, Array]:
+    """Whether the step is long enough for a correction, and its square."""
+    step = x1 - x0
+    square = step @ step
+    return square > _SMALL**2 * (x0 @ x0 + x1 @ x1), square

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from polhode import checks
 from polhode._ambient import inside_transformation
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
@@ -23,6 +25,14 @@ Multipliers = Float[Array, " m"]
 
 START_TOLERANCE = 1e-6
 """Largest |g| of a given start, relative to the larger of 1 and the largest coordinate."""
+
+
+COARSE_TOLERANCE = 0.1
+"""Largest relative gap of velocities or momenta at the end of a step from which a run may go on."""
+
+
+class StartWarning(UserWarning):
+    """A start whose velocities or momenta are off, as the ends of energy–momentum steps may be."""
 
 
 class LivensState(NamedTuple):
@@ -92,6 +102,12 @@ class AbstractLagrangian(AbstractSystem):
         """Whether there is no load."""
         return True
 
+    def magnified(
+        self, q0: Coordinates, v0: Coordinates, q1: Coordinates, v1: Coordinates
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """What round-off of energies becomes in `discrete_derivatives`, over ε: in momenta, and in forces."""
+        return jnp.zeros(()), jnp.zeros(())
+
     @property
     def kept_momenta(self) -> tuple[str, ...]:
         """Momenta, by name, whose symmetry the averages of derivatives respect: methods keep them to round-off."""
@@ -119,7 +135,8 @@ class AbstractLagrangian(AbstractSystem):
 
     def start(self, q: Any, v: Any) -> LivensState:
         """The state with consistent momenta."""
-        q, v = jnp.asarray(q, float), jnp.asarray(v, float)
+        q = checks.array("q", q, (self.n,), "coordinates")
+        v = checks.array("v", v, (self.n,), "velocities")
         return LivensState(q, v, self.momenta(q, v))
 
     @property
@@ -161,20 +178,44 @@ class AbstractLagrangian(AbstractSystem):
             )
         if self.m:
             shape_of("constraints(q)", self.constraint, (state[0],), (self.m,), "as many as `number` says")
-            if not inside_transformation():
-                self._check_constraints(LivensState(*state))
+        if not inside_transformation():
+            state = LivensState(*state)
+            if self.m:
+                self._check_constraints(state)
+            check_momenta(state.p, self.momenta(state.q, state.v))
+
+    @property
+    def state_hint(self) -> str:
+        return "`system.start(q, v)` makes a state."
 
     def _check_constraints(self, state: LivensState) -> None:
         gap, rate = (np.asarray(x) for x in _start_gaps(self, state.q, state.v))
-        sizes = (state.q, state.v)
-        for what, values, size in zip(("coordinates", "velocities"), (gap, rate), sizes, strict=True):
-            largest = max(1.0, float(np.max(np.abs(np.asarray(size)))))
-            worst = int(np.argmax(np.where(np.isfinite(values), np.abs(values), np.inf)))
-            if not abs(values[worst]) <= START_TOLERANCE * largest:
-                raise ValueError(
-                    f"`state0` violates the constraints on {what}: number {worst} of {self.m} by "
-                    f"{abs(values[worst]):.3g}. Solve g(q) = 0 for q, and take from v its part across the constraints."
-                )
+        check_gaps("coordinates", gap, state.q, "Solve g(q) = 0 for q.")
+        check_gaps("velocities", rate, state.v, "Take from v its part across the constraints.", COARSE_TOLERANCE)
+
+
+def check_gaps(what: str, values: Any, at: Any, remedy: str, tolerance: float = START_TOLERANCE) -> None:
+    """Raises ValueError for violated constraints; warns between `START_TOLERANCE` and a larger `tolerance`."""
+    values, largest = np.abs(np.asarray(values)), max(1.0, float(np.max(np.abs(np.asarray(at)), initial=0.0)))
+    worst = int(np.argmax(np.where(np.isfinite(values), values, np.inf)))
+    if values[worst] <= START_TOLERANCE * largest:
+        return
+    said = f"`state0` violates the constraints on {what}: number {worst} of {len(values)} by {values[worst]:.3g}."
+    if not values[worst] <= tolerance * largest:
+        raise ValueError(f"{said} {remedy}")
+    warnings.warn(f"{said} The ends of steps of `eml` do, so that is right for going on with a run.", StartWarning, 2)
+
+
+def check_momenta(given: Any, expected: Any) -> None:
+    """Raises ValueError for p far from ∂L/∂v, and warns where it is off by as much as the ends of steps may be."""
+    gap = float(np.max(np.abs(np.asarray(given) - np.asarray(expected)), initial=0.0))
+    largest = max(1.0, float(np.max(np.abs(np.asarray(expected)), initial=0.0)))
+    if gap <= START_TOLERANCE * largest:
+        return
+    said = f"`state0` has momenta that differ from ∂L/∂v by {gap:.3g}, where the largest is {largest:.3g}."
+    if not gap <= COARSE_TOLERANCE * largest:
+        raise ValueError(f"{said} `system.start(q, v)` makes a state with consistent ones.")
+    warnings.warn(f"{said} The ends of steps of `eml` do, so that is right for going on with a run.", StartWarning, 2)
 
 
 class AbstractParametrisedLagrangian(AbstractLagrangian):
@@ -236,8 +277,14 @@ class Lagrangian(AbstractLagrangian):
     gradient: AbstractDiscreteGradient = Gonzalez()
 
     def __check_init__(self) -> None:
-        if not (isinstance(self.size, int) and self.size > 0):
+        if isinstance(self.size, bool) or not (isinstance(self.size, int | np.integer) and self.size > 0):
             raise ValueError(f"`size` must be the number of coordinates, a positive integer, got {self.size!r}.")
+        if isinstance(self.number, bool) or not (isinstance(self.number, int | np.integer) and self.number >= 0):
+            raise ValueError(f"`number` must be how many constraints there are, a whole number, got {self.number!r}.")
+        if not isinstance(self.gradient, AbstractDiscreteGradient):
+            raise ValueError(
+                f"`gradient` must be a discrete gradient, `Gonzalez()` or `MeanValue()`, got {self.gradient!r}."
+            )
         if (self.constraints is None) != (self.number == 0):
             raise ValueError(
                 f"`number` must be the length of what `constraints` returns, got number={self.number} "
@@ -248,6 +295,8 @@ class Lagrangian(AbstractLagrangian):
                 f"`kinetic` must be a function (q, v) → T or a mass matrix of shape {(self.size, self.size)}, got "
                 f"shape {jnp.shape(self.kinetic)}."
             )
+        if not callable(self.kinetic) and checks.is_concrete(self.kinetic):
+            _check_mass(np.asarray(self.kinetic, dtype=float))
 
     @property
     def n(self) -> int:
@@ -279,6 +328,19 @@ class Lagrangian(AbstractLagrangian):
         B = jnp.zeros((0, self.n)) if self.constraints is None else D(self.constraints, q0, q1)
         return Derivatives(*self._discrete_kinetic(q0, v0, q1, v1), V, B)
 
+    def magnified(
+        self, q0: Coordinates, v0: Coordinates, q1: Coordinates, v1: Coordinates
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        D, T, zero = self.gradient, self.kinetic, jnp.zeros(())
+        force = zero if self.potential is None else D.magnified(self.potential, q0, q1)
+        if not callable(T):
+            return zero, force
+        if isinstance(T, Through):
+            whole = Through(T.outer, lambda x: T.inner(x[: self.n], x[self.n :]))
+            both = D.magnified(whole, jnp.concatenate((q0, v0)), jnp.concatenate((q1, v1)))
+            return both, force + both
+        return zero, force + D.magnified(lambda q: T(q, v0), q0, q1) + D.magnified(lambda q: T(q, v1), q0, q1)
+
     def _discrete_kinetic(
         self, q0: Coordinates, v0: Coordinates, q1: Coordinates, v1: Coordinates
     ) -> tuple[Coordinates, Coordinates]:
@@ -294,7 +356,6 @@ class Lagrangian(AbstractLagrangian):
         return Tq, Tv
 
     def check(self, t: float, state: State) -> None:
-        super().check(t, state)
         q, v, _ = state
         if callable(self.kinetic):
             shape_of("kinetic(q, v)", self.kinetic, (q, v), (), "the kinetic energy")
@@ -304,6 +365,7 @@ class Lagrangian(AbstractLagrangian):
             shape_of("loads(t, q, v)", self.loads, (jnp.asarray(t), q, v), (self.n,), "one load for each coordinate")
         if not inside_transformation():
             self._check_forms(q, v)
+        super().check(t, state)
 
     def _check_forms(self, q: Coordinates, v: Coordinates) -> None:
         """T must be quadratic in v, and the inner functions of compositions of degree 2."""
@@ -316,6 +378,8 @@ class Lagrangian(AbstractLagrangian):
                     "`kinetic` must be a quadratic form in v: T(q, 2v) = 4 T(q, v). At the start, T(q, v + a) = "
                     f"{float(once):g} and T(q, 2(v + a)) = {float(twice):g}. Put other parts into `loads`."
                 )
+        else:
+            self._check_massless(q, v)
         for name, f, x in (
             ("kinetic", self.kinetic, (q, v)),
             ("potential", self.potential, (q,)),
@@ -323,6 +387,35 @@ class Lagrangian(AbstractLagrangian):
         ):
             if isinstance(f, Through):
                 _check_degree(name, f.inner, x, tuple(c for c, _ in zip((a, b), x, strict=False)))
+
+    def _check_massless(self, q: Coordinates, v: Coordinates) -> None:
+        """Forces along coordinates without mass must be in balance: otherwise these jump from step to step."""
+        values, vectors = np.linalg.eigh(np.asarray(self.kinetic, dtype=float))
+        N = vectors[:, values <= 1e-12 * np.max(np.abs(values))]
+        if not N.size:
+            return
+        force = -jax.grad(self.potential_energy)(q) + self.load(jnp.zeros(()), q, v)
+        F = N.T @ np.asarray(force)
+        B = N.T @ np.asarray(jax.jacfwd(self.constraint)(q)).reshape(self.m, self.n).T
+        left = F - B @ np.linalg.lstsq(B, F, rcond=None)[0] if self.m else F
+        worst = float(np.max(np.abs(left)))
+        if not worst <= START_TOLERANCE * max(1.0, float(np.max(np.abs(np.asarray(force))))):
+            along = np.round(N[:, int(np.argmax(np.abs(left)))], 3).tolist()
+            raise ValueError(
+                f"The mass matrix `kinetic` is singular, and the forces along its null space, {along}, are not in "
+                f"balance at the start: {worst:.3g} is left over. Solve for these coordinates first, or give them mass."
+            )
+
+
+def _check_mass(M: np.ndarray) -> None:
+    largest = float(np.max(np.abs(M)))
+    if not np.isfinite(largest):
+        raise ValueError(f"`kinetic` holds a mass matrix that is not finite: {M.tolist()}.")
+    if np.max(np.abs(M - M.T)) > 1e-12 * largest:
+        raise ValueError(f"`kinetic` must be a symmetric mass matrix, got {M.tolist()}; take ½(M + Mᵀ).")
+    least = float(np.min(np.linalg.eigvalsh(M)))
+    if least < -1e-12 * largest:
+        raise ValueError(f"`kinetic` must be a mass matrix without negative eigenvalues; the least one is {least:.3g}.")
 
 
 def _check_degree(name: str, inner: Callable[..., Array], x: tuple[Array, ...], step: tuple[Array, ...]) -> None:

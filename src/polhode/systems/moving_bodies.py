@@ -13,6 +13,7 @@ from polhode.systems.base import AbstractSystem
 from polhode.systems.lagrangian import LivensState
 
 Increments = Float[Array, " d"]
+Velocities = Float[Array, " n"]
 Multipliers = Float[Array, " m"]
 
 
@@ -38,6 +39,16 @@ class AbstractMovingBodies(AbstractSystem):
     @abc.abstractmethod
     def m(self) -> int:
         """Number of constraints of joints."""
+
+    @property
+    @abc.abstractmethod
+    def rheonomic(self) -> bool:
+        """Whether joints depend on time."""
+
+    @property
+    @abc.abstractmethod
+    def keeps_rates(self) -> bool:
+        """Whether velocities are to keep the joints' time derivatives at the ends of steps."""
 
     @property
     @abc.abstractmethod
@@ -70,6 +81,26 @@ class AbstractMovingBodies(AbstractSystem):
         self, t: Array, h: Array, state: LivensState, x: Increments, multipliers: Multipliers
     ) -> tuple[Matrix, Matrix, Matrix]:
         """Derivatives of the balance by x, transposed that by λ, and of the gaps by x."""
+
+    @abc.abstractmethod
+    def rates(self, t: Array, state: LivensState) -> Multipliers:
+        """Time derivatives of the constraints of joints."""
+
+    @abc.abstractmethod
+    def reaction(self, t: Array, state: LivensState, multipliers: Multipliers) -> Velocities:
+        """Bᵀλ, acting on the velocities of the bodies."""
+
+    @abc.abstractmethod
+    def kicked(self, state: LivensState, impulse: Velocities) -> LivensState:
+        """The state after an impulse."""
+
+    @abc.abstractmethod
+    def admitted(self, impulse: Velocities) -> Float[Array, ""]:
+        """Twice the kinetic energy that an impulse gives to bodies at rest."""
+
+    @abc.abstractmethod
+    def work(self, impulse: Velocities, state: LivensState) -> Float[Array, ""]:
+        """An impulse times the velocities of a state."""
 
     @abc.abstractmethod
     def start(self, *state: Any) -> LivensState:

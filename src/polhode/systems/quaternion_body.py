@@ -116,7 +116,8 @@ class QuaternionBody(AbstractParametrisedLagrangian):
 
     def turning(self, attitude: Any, angular_velocity: Any) -> LivensState:
         """The state with a quaternion and a body-fixed angular velocity."""
-        q = jnp.asarray(attitude, float)
+        q = checks.array("attitude", attitude, (4,), "a unit quaternion")
+        angular_velocity = checks.array("angular_velocity", angular_velocity, (3,), "body frame")
         return self.start(q, 0.5 * G_transposed(q, jnp.asarray(angular_velocity, float)))
 
     def outputs(self) -> dict[str, Observable]:
@@ -136,9 +137,9 @@ class QuaternionBody(AbstractParametrisedLagrangian):
         return known
 
     def check(self, t: float, state: State) -> None:
-        super().check(t, state)
         if self.potential is not None:
             shape_of("potential(q)", self.potential, (state[0],), (), "the potential energy")
+        super().check(t, state)
 
 
 def _seen_from_above(potential: Callable[[Quaternion], Float[Array, ""]]) -> bool:
