@@ -152,3 +152,24 @@ def test_diagnosis_names_bodies_and_joints():
     said = system.diagnose(0.5, (moved, v + 1.0))
     assert "`hinge` by 0.25" in said
     assert "`body-1`" in said
+
+
+@pytest.mark.parametrize("ratio", [1e-6, 1e6])
+def test_masses_of_very_different_size_are_repaired(ratio):
+    rng = np.random.default_rng(2)
+    model = ph.Model(gravity=(0, 0, 0))
+    corners = np.array([[1.0, 0, 0], [0, 1.0, 0.2], [-1.0, 0, 0.1], [0, -1.0, -0.2]])
+    bodies = [
+        model.add_body(
+            mass=ratio ** (k % 2),
+            inertia=np.array([0.3, 0.4, 0.5]) * ratio ** (k % 2),
+            position=corner,
+            velocity=rng.standard_normal(3),
+            angular_velocity=rng.standard_normal(3),
+        )
+        for k, corner in enumerate(corners)
+    ]
+    for k in range(4):
+        model.add(ph.joints.Spherical(bodies[k - 1], bodies[k], point=0.5 * (corners[k - 1] + corners[k])))
+    system, state = model.assemble("SE3", repair=True)
+    assert np.abs(quick(system.constraint_rate, ZERO, *state)).max() < 1e-8

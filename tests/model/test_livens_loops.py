@@ -77,6 +77,7 @@ def test_energy_and_momenta_of_a_random_loop(kinds, seed):
     assert np.max(np.asarray(found.residuals["position"])) < 1e-13
     assert np.ptp(np.asarray(found.outputs["kinetic_energy"])) < 2e-12
     assert np.max(np.asarray(found.residuals["velocity"])) < 1e-11
+    assert found.audit()["velocity"].verdict == "kept"
     # They do move against each other.
     turned = np.asarray(found.state.q)
     assert np.linalg.norm(turned[-1] - turned[0]) > 0.5

@@ -63,7 +63,9 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
             )
 
     def promised(self, system: AbstractLagrangian | AbstractMovingBodies, state: LivensState) -> dict[str, str]:
-        return {**super().promised(system, state), **dict.fromkeys(system.kept_momenta, "round-off")}
+        promises = {**super().promised(system, state), **dict.fromkeys(system.kept_momenta, "round-off")}
+        rates = isinstance(system, AbstractMovingBodies) and system.keeps_rates
+        return {**promises, "velocity": "newton"} if rates else promises
 
     def init(self, system: AbstractLagrangian | AbstractMovingBodies, t: Array, h: Array, state: LivensState) -> Carry:
         state = LivensState(*state)
@@ -165,6 +167,8 @@ class EnergyMomentum(AbstractLivensMethod):
       Newton's method converges; momenta as far as the discrete derivatives respect their symmetry (always for
       quadratic ones; otherwise through `systems.Through`). The constraints' time derivative and p = ∂L/∂v hold on
       average over the step, not at its ends: velocities, and T + V with them, scatter about the motion by O(h²).
+      For models with invariant joints they hold at the ends of steps, to the tolerance of Newton's method; a step for
+      which no such velocities are found is made in four parts.
     - Implicit; singular mass matrices are welcome as long as constraints and forces fix the motion.
     - Interpolation: linear in v and p, quadratic in q, which leaves the constraints by O(h³) between steps.
     - Result codes: `newton_not_converged`, `singular_constraints`, `nonfinite_state`.

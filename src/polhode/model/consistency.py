@@ -192,13 +192,20 @@ def worst(labels: Sequence[str], values: np.ndarray) -> str:
 def _nearest(M: Any, B: Any, gap: np.ndarray) -> np.ndarray:
     """The smallest δ in the metric of M with B δ = gap; in the sense of least squares where rows depend."""
     m, n = B.shape
-    right = np.concatenate((np.zeros(n), gap))
+    # In units in which masses and rows of B are of size 1: they may be many powers of ten apart.
+    masses = M.diagonal()
+    unit = sparse.diags_array(1 / np.sqrt(np.where(masses > 0, masses, 1.0)))
+    M, B = unit @ M @ unit, B @ unit
+    sizes = np.sqrt(np.asarray((B * B).sum(axis=1)).reshape(-1))
+    rows = 1 / np.where(sizes > 0, sizes, 1.0)
+    B = sparse.diags_array(rows) @ B
+    right = np.concatenate((np.zeros(n), rows * gap))
     if m <= _DENSE:
         kkt = np.block([[M.toarray(), B.T.toarray()], [B.toarray(), np.zeros((m, m))]])
-        return np.linalg.lstsq(kkt, right, rcond=1e-12)[0][:n]
+        return unit @ np.linalg.lstsq(kkt, right, rcond=1e-12)[0][:n]
     # A little compliance in place of dependent rows; Newton's method takes care of what it spoils.
     soft = sparse.block_array([[M, B.T], [B, -1e-12 * sparse.eye_array(m)]])
-    return splu(sparse.csc_matrix(soft)).solve(right)[:n]
+    return unit @ splu(sparse.csc_matrix(soft)).solve(right)[:n]
 
 
 def _metric(system: AbstractMechanical, t: Array, q: Point) -> tuple[Any, Any]:
