@@ -95,7 +95,9 @@ class ConstantSteps(AbstractStepper):
     def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
         carry, info = integrator.step(system, p.t, self.h, p.carry)
         result = _outcome(carry, info)
-        return accept(p, self.t0 + (p.n + 1) * self.h, self.h, carry, info, result, p.error)
+        new = accept(p, self.t0 + (p.n + 1) * self.h, self.h, carry, info, result, p.error)
+        # A failure ends the run, and nothing reads its memory any more: it need not be put back.
+        return new._replace(carry=new.carry._replace(memory=carry.memory))
 
     def finished(self, p: Progress) -> Array:
         return p.n >= self.count
@@ -183,7 +185,11 @@ def _with_iterations(p: Progress, info: StepInfo) -> Array:
 
 def _outcome(carry: Carry, info: StepInfo) -> Array:
     """The method's own code, or `nonfinite_state`."""
-    total = sum(jnp.sum(x) for x in jax.tree.leaves(carry.state))
+    by_shape: dict[Any, Any] = {}
+    for x in jax.tree.leaves(carry.state):
+        key = jnp.shape(x)
+        by_shape[key] = by_shape[key] + x if key in by_shape else x
+    total = sum(jnp.sum(x) for x in by_shape.values())
     code = jnp.where(jnp.isfinite(total), 0, int(Result.nonfinite_state)).astype(jnp.int32)
     return code if info.result is None else jnp.where(info.result != 0, info.result, code).astype(jnp.int32)
 

@@ -17,6 +17,9 @@ class Result(enum.IntEnum):
     interrupted = 6
     store_failed = 7
     unexpected_error = 8
+    turn_too_large = 9
+    too_many_neighbours = 10
+    lost_particles = 11
 
     @property
     def message(self) -> str:
@@ -47,5 +50,16 @@ _MESSAGES = {
     ),
     Result.interrupted: "The run was interrupted; everything computed so far is kept.",
     Result.store_failed: "The store could not be written; everything computed so far is kept in memory.",
+    Result.turn_too_large: (
+        "A body turns too fast for this map, which needs h|Ω| < 1. Take a smaller step, or map='25', which takes any."
+    ),
+    Result.too_many_neighbours: (
+        "A particle has more neighbours than there is room for. Build the system with a larger `capacity`; if "
+        "particles overlap deeply, they move too far in a step: take a smaller one, or stiffer contacts."
+    ),
+    Result.lost_particles: (
+        "Particles are so far from each other that cells of the size of a particle can't be numbered any more: some "
+        "have been thrown out. Usual causes: overlapping starts, a step above the stability limit, walls with holes."
+    ),
     Result.unexpected_error: "An unforeseen error ended the run; everything computed so far is kept.",
 }

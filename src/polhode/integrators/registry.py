@@ -24,8 +24,10 @@ from polhode.integrators.half_explicit_tableaus import named as half_explicit_ta
 from polhode.integrators.hamiltonian_quaternions import HamiltonianQuaternions
 from polhode.integrators.implicit_midpoint import ImplicitMidpoint
 from polhode.integrators.rattle import Rattle, StormerVerlet
+from polhode.integrators.rigid_verlet import RigidVerlet
 from polhode.integrators.rkmk import RKMK
 from polhode.integrators.rkmk4_two_commutators import RKMK4TwoCommutators
+from polhode.integrators.rodrigues import Rodrigues
 from polhode.integrators.symmetric_composition import SymmetricComposition
 from polhode.integrators.symplectic import SymplecticLieGroup
 
@@ -117,6 +119,8 @@ _INTEGRATORS: dict[str, _Entry] = {
     "implicit-midpoint": _Entry(ImplicitMidpoint),
     "stormer-verlet": _Entry(StormerVerlet),
     "rattle": _Entry(Rattle),
+    "rodrigues": _Entry(Rodrigues),
+    "rigid-verlet": _Entry(RigidVerlet),
     "symplectic": _Entry(SymplecticLieGroup),
     "symplectic4": _Entry(SymplecticLieGroup, make=_composed(4)),
     "symplectic6": _Entry(SymplecticLieGroup, make=_composed(6)),

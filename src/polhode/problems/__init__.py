@@ -6,13 +6,16 @@ from polhode.problems.bend_45 import bend_45 as bend_45
 from polhode.problems.bennett import bennett as bennett
 from polhode.problems.body_chain import body_chain as body_chain
 from polhode.problems.cantilever import cantilever as cantilever
+from polhode.problems.falling_block import falling_block as falling_block
 from polhode.problems.flying_spaghetti import flying_spaghetti as flying_spaghetti
 from polhode.problems.four_bar_loop import four_bar_loop as four_bar_loop
 from polhode.problems.free_rigid_body import free_rigid_body as free_rigid_body
+from polhode.problems.grain_pile import grain_pile as grain_pile
 from polhode.problems.hanging_cable import hanging_cable as hanging_cable
 from polhode.problems.heavy_top import heavy_top as heavy_top
 from polhode.problems.heavy_top_constrained import heavy_top_constrained as heavy_top_constrained
 from polhode.problems.mass_spring import mass_spring as mass_spring
+from polhode.problems.pendulum_3d import pendulum_3d as pendulum_3d
 from polhode.problems.pendulum_chain import pendulum_chain as pendulum_chain
 from polhode.problems.planar_four_bar import planar_four_bar as planar_four_bar
 from polhode.problems.puma import puma as puma
@@ -35,4 +38,5 @@ from polhode.problems.slider_crank import slider_crank as slider_crank
 from polhode.problems.spring_pendulum import spring_pendulum as spring_pendulum
 from polhode.problems.steady_precession import steady_precession as steady_precession
 from polhode.problems.steady_precession import steady_precession_solution as steady_precession_solution
+from polhode.problems.torus import torus as torus
 from polhode.problems.whirling_cable import whirling_cable as whirling_cable

@@ -42,7 +42,7 @@ LARGEST_S = float(64 * _LARGEST_T)
 """Largest squared angle (6.002π)² that the polynomials cover."""
 
 
-def _economise(taylor: Sequence[Fraction], terms: int, upper: Fraction) -> tuple[float, ...]:
+def economised(taylor: Sequence[Fraction], terms: int, upper: Fraction) -> tuple[float, ...]:
     """Shorten a polynomial on [0, upper] by subtracting multiples of shifted Chebyshev polynomials."""
     chebyshev = [[Fraction(1)], [Fraction(-1), Fraction(2) / upper]]
     while len(chebyshev) < len(taylor):
@@ -55,9 +55,9 @@ def _economise(taylor: Sequence[Fraction], terms: int, upper: Fraction) -> tuple
         chebyshev.append(following)
     kept = list(taylor)
     while len(kept) > terms:
-        polynomial = chebyshev[len(kept) - 1]
-        factor = kept[-1] / polynomial[-1]
-        kept = [c - factor * p for c, p in zip(kept, polynomial, strict=True)][:-1]
+        shifted = chebyshev[len(kept) - 1]
+        factor = kept[-1] / shifted[-1]
+        kept = [c - factor * p for c, p in zip(kept, shifted, strict=True)][:-1]
     return tuple(float(c) for c in kept)
 
 
@@ -65,12 +65,12 @@ def _factorial_series(numerator: Sequence[int], offset: int) -> list[Fraction]:
     return [Fraction((-1) ** k * n, math.factorial(2 * k + offset)) for k, n in enumerate(numerator)]
 
 
-_G = _economise(_factorial_series([1] * 24, 5), 8, _LARGEST_T)
-_E = _economise(_factorial_series([2 * k + 2 for k in range(24)], 5), 8, _LARGEST_T)
-_ARCTANGENT = _economise([Fraction((-1) ** k, 2 * k + 1) for k in range(24)], 8, Fraction(1, 25))
+_G = economised(_factorial_series([1] * 24, 5), 8, _LARGEST_T)
+_E = economised(_factorial_series([2 * k + 2 for k in range(24)], 5), 8, _LARGEST_T)
+_ARCTANGENT = economised([Fraction((-1) ** k, 2 * k + 1) for k in range(24)], 8, Fraction(1, 25))
 
 
-def _polynomial(coefficients: Sequence[float], t: Scalar) -> Scalar:
+def polynomial(coefficients: Sequence[float], t: Scalar) -> Scalar:
     """Even and odd parts by Horner's rule: half the latency of one chain, one multiplication more."""
     t2 = t * t
     even: Scalar | float = coefficients[-2]
@@ -103,7 +103,7 @@ class _Chain(NamedTuple):
 
 def _chain(s: Scalar) -> _Chain:
     t = jnp.where(s <= LARGEST_S, s, jnp.nan) * (1 / 64)
-    G, E = _polynomial(_G, t), _polynomial(_E, t)
+    G, E = polynomial(_G, t), polynomial(_E, t)
     C = 1 / 6 - t * G
     K = 2 * C - t * E
     A = 1 - t * C
@@ -217,4 +217,4 @@ def angle_over_sine(c: Scalar, n2: Scalar) -> Scalar:
     x = x / (second * second)
     third = 1 + jnp.sqrt(1 + x)
     x = x / (third * third)
-    return 8 * _polynomial(_ARCTANGENT, x) / (first * second * third)
+    return 8 * polynomial(_ARCTANGENT, x) / (first * second * third)

@@ -14,4 +14,7 @@ from polhode.systems.lagrangian import LivensState as LivensState
 from polhode.systems.mechanical import AbstractMechanical as AbstractMechanical
 from polhode.systems.mechanical import Mechanical as Mechanical
 from polhode.systems.quaternion_body import QuaternionBody as QuaternionBody
+from polhode.systems.separable import AbstractSeparable as AbstractSeparable
+from polhode.systems.separable import BodyStates as BodyStates
+from polhode.systems.separable import Separable as Separable
 from polhode.systems.vector_field import VectorField as VectorField

@@ -1,0 +1,14 @@
+"""Bonded particles: spheres with bonds that resist stretching, shearing, bending and torsion, contacts and walls."""
+
+from polhode.particles import builders as builders
+from polhode.particles.bonds import BondMaterial as BondMaterial
+from polhode.particles.bonds import Strength as Strength
+from polhode.particles.builders import block as block
+from polhode.particles.builders import chain as chain
+from polhode.particles.builders import packing as packing
+from polhode.particles.builders import torus as torus
+from polhode.particles.system import Particles as Particles
+from polhode.particles.system import ParticleStates as ParticleStates
+from polhode.particles.walls import Box as Box
+from polhode.particles.walls import Cylinder as Cylinder
+from polhode.particles.walls import Plane as Plane

@@ -1,0 +1,77 @@
+"""Which particles are close to which: sorted cells, at a cost that grows linearly with their number."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int
+
+from polhode.results import Result
+from polhode.spaces.components import Vectors, dot, less
+
+_FARTHEST = 2**20
+"""Cells in one direction: three such numbers fit into 63 bits."""
+
+
+class Neighbours(NamedTuple):
+    """Lists that stay complete until some particle has moved by half of the skin.
+
+    - `members`: numbers of the neighbours, shape (capacity, n), filled up with the particle itself.
+    - `at`: places at which they were made. - `longest`: length of the longest list.
+    """
+
+    members: Int[Array, "capacity n"]
+    at: Vectors
+    longest: Array
+
+
+def search(x: Vectors, reach: Array, cell: Any, partners: Array | None, capacity: int) -> tuple[Neighbours, Array]:
+    """All pairs closer than the sum of their `reach`, shape (n,), but for `partners`; and a `Result` code.
+
+    `cell`: twice the largest reach. Particles are sorted by cells of that size, so that what is near lies in nine
+    stretches of three cells; the loop goes on to the fullest of these.
+    """
+    x = tuple(jax.lax.stop_gradient(a) for a in x)
+    n = x[0].shape[0]
+    me = jnp.arange(n, dtype=jnp.int32)
+    numbers = tuple(jnp.floor((a - jnp.min(a)) / cell) for a in x)
+    lost = jnp.max(jnp.stack([jnp.max(a) for a in numbers])) >= _FARTHEST
+    ix, iy, iz = (jnp.clip(a, 0, _FARTHEST - 1).astype(jnp.int64) for a in numbers)
+    # Rows have an empty cell at each end, so that the last of one isn't next to the first of another.
+    nx, ny = jnp.max(ix) + 3, jnp.max(iy) + 3
+    key = (iz * ny + iy) * nx + ix
+    order = jnp.argsort(key).astype(jnp.int32)
+    ordered = key[order]
+
+    def stretch(k: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
+        begin = key + ((k // 3 - 1) * ny + k % 3 - 1) * nx - 1
+        start = jnp.searchsorted(ordered, begin, side="left").astype(jnp.int32)
+        stop = jnp.searchsorted(ordered, begin + 2, side="right").astype(jnp.int32)
+
+        def one(s: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
+            members, count = found
+            j = order[jnp.minimum(start + s, n - 1)]
+            d = less(x, tuple(a[j] for a in x))
+            near = (start + s < stop) & (j != me) & (dot(d, d) < (reach + reach[j]) ** 2)
+            if partners is not None:
+                near = near & jnp.all(partners != j, axis=0)
+            place = jnp.where(near, jnp.minimum(count, capacity), capacity)
+            return members.at[place, me].set(j, mode="drop", unique_indices=True), count + near
+
+        return jax.lax.fori_loop(0, jnp.max(stop - start), one, found)
+
+    empty = jnp.broadcast_to(me, (capacity, n)), jnp.zeros(n, jnp.int32)
+    members, count = jax.lax.fori_loop(0, 9, stretch, empty)
+    longest = jnp.max(count)
+    code = jnp.where(longest > capacity, int(Result.too_many_neighbours), 0)
+    return Neighbours(members, x, longest), jnp.where(lost, int(Result.lost_particles), code).astype(jnp.int32)
+
+
+def stale(found: Neighbours, x: Vectors, skin: Any) -> Array:
+    """Whether some particle has moved by more than half of the skin since the lists were made."""
+    d = less(x, found.at)
+    farthest = jnp.max(dot(d, d))
+    # Places that are not finite end the run; they would all fall into one cell.
+    return jnp.isfinite(farthest) & (farthest > (0.5 * skin) ** 2)

@@ -1,0 +1,519 @@
+"""Spheres with bonds, contacts and walls as a system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+from scipy.spatial import KDTree
+
+from polhode import checks
+from polhode.particles import bonds, contacts
+from polhode.particles.bonds import BondMaterial, Constants, Pair, Shear, Slots
+from polhode.particles.neighbours import search, stale
+from polhode.particles.walls import AbstractWall
+from polhode.spaces.components import Vectors, added, columns, less, moved, picked, scaled
+from polhode.spaces.linear import Rn
+from polhode.spaces.products import product
+from polhode.systems.base import Observable, State
+from polhode.systems.separable import AbstractSeparable, BodyStates, Loads, Places, Rest, Surroundings
+
+_ROOM = 12
+"""Neighbours for which there is room at least: as many equal spheres touch one."""
+
+_UNROLLED = 4
+"""Bonds or neighbours in one pass."""
+
+_OVERLAP = 0.3
+"""Share of the reach by which particles may overlap at the start."""
+
+
+class ParticleStates(NamedTuple):
+    """`BodyStates` of particles whose bonds can break. `whole`: 1 for each bond that holds and 0 for a broken one."""
+
+    x: Float[Array, "n 3"]
+    q: Float[Array, "n 4"]
+    v: Float[Array, "n 3"]
+    omega: Float[Array, "n 3"]
+    whole: Float[Array, " m"]
+
+
+class Particles(AbstractSeparable):
+    r"""n spheres with bonds, Hertzian contacts, walls and gravity.
+
+    Energies and forces of bonds: `BondMaterial`. Contacts: $\tfrac25K\delta^{5/2}$ with $\delta = [1-l/D]_+$ and D the
+    mean of both diameters; of walls the same with D half a diameter and l the distance. Particles that are bonded
+    are in contact only where `bonded_contacts` says so, or once their bond is broken.
+
+    Every particle sums what its own bonds and neighbours do to it, so nothing is scattered; pairs are computed twice.
+
+    **Arguments:**
+
+    - `masses`, `inertias`, `diameters`: shape (n,), or one number for all.
+    - `positions`: shape (n, 3), from which bonds take their lengths at rest; attitudes are the identity there.
+    - `pairs`: numbers of the particles of each bond, shape (m, 2).
+    - `material`: one `BondMaterial` for all bonds, or a sequence of them with `kinds`, shape (m,), that says which.
+    - `shear`: "objective", or "literal" for the law as printed, under which a rigid rotation costs energy: it keeps
+      ΣJΩ instead of Σ(x × mv + JΩ).
+    - `contact`: K of contacts between particles, an energy; 0 for none. - `wall_contact`: the same of walls.
+    - `contact_damping`: force along the line of centres per speed of approach, while particles or walls touch.
+    - `bonded_contacts`: whether particles with a bond are in contact as well.
+    - `walls`: of `polhode.particles`. - `gravity`: acceleration, shape (3,).
+    - `skin`: by how much farther neighbours are looked for than contacts reach, as a share of the largest diameter;
+      lists are made anew when a particle has moved by half of it.
+    - `capacity`: neighbours for which there is room; None for 12, or half as many again as there are at the start.
+    - `dtype`: "float64", or "float32": a ring of 12 then keeps its energy to 1e-5 over 1,000 steps.
+
+    - Momenta kept to round-off: Σmv without walls and gravity; then also ΣJΩ with the literal law, and
+      Σ(x × mv + JΩ) with the objective one.
+
+    Raises ValueError for shapes that don't fit, pairs that don't exist or occur twice, and particles at one place.
+    """
+
+    masses: Float[Array, " n"]
+    inertias: Float[Array, " n"]
+    diameters: Float[Array, " n"]
+    gravity: Float[Array, "3"]
+    pairs: Int[Array, "m 2"]
+    slots: Slots
+    constants: Constants
+    per_bond: Constants
+    dampers: tuple[Array, Array] | None
+    limits: Vectors | None
+    contact: Float[Array, ""]
+    wall_contact: Float[Array, ""]
+    contact_damping: Float[Array, ""] | None
+    walls: tuple[AbstractWall, ...]
+    skin: Float[Array, ""]
+    shear: Shear = eqx.field(static=True)
+    bonded_contacts: bool = eqx.field(static=True)
+    touching: bool = eqx.field(static=True)
+    capacity: int = eqx.field(static=True)
+    free: bool = eqx.field(static=True)
+
+    def __init__(
+        self,
+        masses: Any,
+        inertias: Any,
+        diameters: Any,
+        positions: Any,
+        pairs: Any = (),
+        material: BondMaterial | Sequence[BondMaterial] | None = None,
+        kinds: Any = None,
+        shear: Shear = "objective",
+        contact: Any = 0.0,
+        wall_contact: Any = None,
+        contact_damping: Any = 0.0,
+        bonded_contacts: bool = False,
+        walls: Sequence[AbstractWall] = (),
+        gravity: Any = (0.0, 0.0, 0.0),
+        skin: float = 0.2,
+        capacity: int | None = None,
+        dtype: str = "float64",
+    ) -> None:
+        checks.choice("dtype", dtype, ("float64", "float32"))
+        checks.choice("shear", shear, ("objective", "literal"))
+        kind = jnp.dtype(dtype)
+        x = np.asarray(positions, float)
+        if x.ndim != 2 or x.shape[1] != 3 or not len(x):
+            raise ValueError(f"`positions` must have shape (n, 3), one row for each particle, got {x.shape}.")
+        n = len(x)
+        checks.array("positions", x, (n, 3), "centres of the particles")
+
+        def each(name: str, value: Any, meaning: str) -> Array:
+            value = jnp.broadcast_to(value, (n,)) if np.ndim(value) == 0 else value
+            return checks.positive(name, value, (n,), meaning).astype(kind)
+
+        self.masses = each("masses", masses, "mass of each particle")
+        self.inertias = each("inertias", inertias, "moment of inertia of each particle")
+        self.diameters = each("diameters", diameters, "diameter of each particle")
+        self.gravity = checks.array("gravity", gravity, (3,), "acceleration by gravity").astype(kind)
+        number = lambda name, value: _not_negative(name, value).astype(kind)  # noqa: E731
+        self.contact = number("contact", contact)
+        self.wall_contact = self.contact if wall_contact is None else number("wall_contact", wall_contact)
+        damped = not (checks.is_concrete(contact_damping) and np.asarray(contact_damping) == 0)
+        self.contact_damping = number("contact_damping", contact_damping) if damped else None
+        if any(not isinstance(wall, AbstractWall) for wall in walls):
+            raise ValueError(f"`walls` must be walls of `polhode.particles`, such as `Plane`, got {walls!r}.")
+        self.walls = tuple(walls)
+        self.shear, self.bonded_contacts = shear, bool(bonded_contacts)
+        links = _pairs(pairs, n)
+        self._bond(x, links, material, kinds, kind)
+        self.touching = not (checks.is_concrete(contact) and float(contact) == 0)
+        checks.positive("skin", skin, (), "share of the largest diameter")
+        self.skin = (skin * jnp.max(self.diameters)).astype(kind)
+        self.free = not self.walls and checks.is_concrete(gravity) and not np.any(np.asarray(gravity))
+        self.capacity = 0
+        if self.touching:
+            room = _room(x, diameters, skin, links) if capacity is None else capacity
+            self.capacity = min(checks.count("capacity", room, "neighbours for which there is room"), max(n - 1, 1))
+
+    def _bond(self, x: np.ndarray, links: np.ndarray, material: Any, kinds: Any, kind: Any) -> None:
+        n, m = len(x), len(links)
+        d0 = x[links[:, 0]] - x[links[:, 1]]
+        length = np.linalg.norm(d0, axis=1)
+        if m and not np.all(length > 0):
+            first = links[int(np.argmin(length))]
+            raise ValueError(f"Particles {first[0]} and {first[1]} are bonded and at the same place.")
+        materials = _materials(material, m)
+        which = _kinds(kinds, m, len(materials))
+        of = lambda read: jnp.stack([jnp.asarray(read(k), float) for k in materials])[which].astype(kind)  # noqa: E731
+        arm = columns(jnp.asarray(d0, kind))
+        per = Constants(
+            of(lambda k: k.bending), of(lambda k: k.axial), of(lambda k: k.shear), jnp.asarray(length, kind), arm
+        )
+        self.pairs, self.slots = jnp.asarray(links, jnp.int32), bonds.slots(n, links)
+        self.slots = self.slots._replace(sign=self.slots.sign.astype(kind))
+        none = jnp.zeros(1, kind)
+        empty = Constants(none, none, none, jnp.ones(1, kind), (none,) * 3)
+        padded = jax.tree.map(lambda a, b: jnp.concatenate((a, b)), per, empty)
+        at_slots = lambda a: a[self.slots.bond]  # noqa: E731
+        self.per_bond, self.constants = per, jax.tree.map(at_slots, padded)
+        dampers = of(lambda k: k.axial_damping), of(lambda k: k.bending_damping)
+        some = not (checks.is_concrete(dampers) and not any(np.any(np.asarray(a)) for a in dampers))
+        zero = jnp.zeros(1, kind)
+        self.dampers = tuple(at_slots(jnp.concatenate((a, zero))) for a in dampers) if some else None  # type: ignore
+        self.limits = None
+        if any(k.strength is not None for k in materials):
+            bears = lambda name: of(lambda k: np.inf if k.strength is None else getattr(k.strength, name))  # noqa: E731
+            self.limits = bears("tension"), bears("moment"), bears("shear")
+
+    # --- states -----------------------------------------------------------------------------------------------------
+
+    @property
+    def states(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return BodyStates if self.limits is None else ParticleStates
+
+    @property
+    def bonds(self) -> int:
+        """Number of bonds."""
+        return self.pairs.shape[0]
+
+    @property
+    def state_space(self) -> Any:
+        space = super().state_space
+        return space if self.limits is None else product(*space.spaces, Rn(self.bonds))
+
+    @property
+    def state_hint(self) -> str:
+        return "`system.start(positions, velocities, angular_velocities)` makes one."
+
+    def start(self, positions: Any, velocities: Any = 0.0, angular_velocities: Any = 0.0, rotations: Any = None) -> Any:
+        """A state; velocities have shape (n, 3), or (3,) for all, `rotations` are quaternions (n, 4)."""
+        kind, n = self.masses.dtype, self.n
+        parts = [jnp.broadcast_to(jnp.asarray(a, kind), (n, 3)) for a in (velocities, angular_velocities)]
+        q = jnp.zeros((n, 4), kind).at[:, 0].set(1) if rotations is None else jnp.asarray(rotations, kind)
+        whole = () if self.limits is None else (jnp.ones(self.bonds, kind),)
+        return self.states(jnp.asarray(positions, kind), q, *parts, *whole)
+
+    def check(self, t: float, state: State) -> None:
+        """Refuses particles that overlap by more than 0.3 of their reach and are not bonded: they would burst apart."""
+        if not checks.is_concrete(state) or not self.touching:
+            return
+        x = columns(jnp.asarray(state[0]))
+        members = self._search(x, self.n if self.n < 64 else 4 * self.capacity)[0].members
+        depth, members = (
+            np.asarray(contacts.overlap(less(x, picked(x, members)), self._reach(members))[0]),
+            np.asarray(members),
+        )
+        worst = np.unravel_index(int(np.argmax(depth)), depth.shape)
+        if depth[worst] > _OVERLAP:
+            other = int(members[worst])
+            raise ValueError(
+                f"Particles {min(int(worst[1]), other)} and {max(int(worst[1]), other)} overlap by "
+                f"{depth[worst]:.0%} of their reach at the start; {int(np.sum(np.any(depth > _OVERLAP, axis=0)))} "
+                "particles overlap by more than 30 %, and would burst apart. Move them, or make them smaller."
+            )
+
+    # --- what acts --------------------------------------------------------------------------------------------------
+
+    def surroundings(self, places: Places) -> Surroundings:
+        if not self.touching:
+            return super().surroundings(places)
+        return Surroundings(*self._search(places.x, self.capacity))
+
+    def _search(self, x: Vectors, capacity: int) -> tuple[Any, Array]:
+        reach = 0.5 * (self.diameters + self.skin)
+        partners = self.slots.partner if self.slots.partner.shape[0] else None
+        return search(x, reach, 2 * jnp.max(reach), partners, capacity)
+
+    def moved(self, places: Places, rest: Rest, around: Surroundings) -> tuple[Rest, Surroundings]:
+        if self.limits is not None:
+            rest = (rest[0] * self._holding(places),)
+        if not self.touching:
+            return rest, around
+        anew = stale(around.lists, places.x, self.skin)
+        search = lambda around, x: Surroundings(*self._search(x, self.capacity))  # noqa: E731
+        return rest, jax.lax.cond(anew, search, lambda around, x: around, around, places.x)
+
+    def _holding(self, places: Places) -> Array:
+        """1 where a bond bears its load, by its own ends alone, so that the order of bonds doesn't matter."""
+        i, j = self.pairs[:, 0], self.pairs[:, 1]
+        pair = Pair(less(picked(places.x, i), picked(places.x, j)), picked(places.q, i), picked(places.q, j), 1.0)
+        assert self.limits is not None
+        share = bonds.stress(self.shear, self.per_bond, pair, self.limits)
+        return jnp.where(share > 1, 0.0, 1.0).astype(self.masses.dtype)
+
+    def _whole(self, rest: Rest) -> Array | None:
+        """`whole` of the bonds at the slots."""
+        if not rest:
+            return None
+        return jnp.concatenate((rest[0], jnp.zeros(1, rest[0].dtype)))[self.slots.bond]
+
+    def loads(self, places: Places, rest: Rest, around: Surroundings) -> Loads:
+        kind = self.masses.dtype
+        force = tuple(self.masses * g for g in self.gravity)
+        moment = (jnp.zeros(self.n, kind),) * 3
+        if self.bonds:
+            f, torque = self._bonded(places, rest)
+            force, moment = added(force, f), torque
+        if self.touching:
+            nothing = (jnp.zeros(self.n, kind),) * 3
+            close = lambda x, lists: self._contacts(x, lists.members)  # noqa: E731
+            some = around.lists.longest > 0
+            force = added(force, jax.lax.cond(some, close, lambda x, lists: nothing, places.x, around.lists))
+        for distance, normal in self._faces(places.x):
+            radius = 0.5 * self.diameters
+            delta = jnp.maximum(1 - distance / radius, 0.0)
+            force = moved(force, contacts.hertz(self.wall_contact, delta) / radius, normal)
+        return Loads(force, moment)
+
+    def _faces(self, x: Vectors) -> list[tuple[Array, Vectors]]:
+        return [face for wall in self.walls for face in wall.faces(x)]
+
+    def _bonded(self, places: Places, rest: Rest) -> tuple[Vectors, Vectors]:
+        whole = self._whole(rest)
+        x, q = places
+
+        def one(slot: Any) -> tuple[Vectors, Vectors]:
+            k, sign, partner, whole = slot
+            pair = Pair(less(x, picked(x, partner)), q, picked(q, partner), sign)
+            force, moment = bonds.loads(self.shear, k, pair)
+            if whole is not None:
+                force, moment = scaled(whole, force), scaled(whole, moment)
+            if self._touching_bonded:
+                push = contacts.force(self.contact, 0.0, pair.d, self._reach(partner))
+                force = added(force, push if self.bonded_contacts or whole is None else scaled(1 - whole, push))
+            return force, moment
+
+        zero = (jnp.zeros(self.n, self.masses.dtype),) * 3
+        return _summed(one, (self.constants, self.slots.sign, self.slots.partner, whole), (zero, zero))
+
+    @property
+    def _touching_bonded(self) -> bool:
+        """Whether ends of bonds may be in contact."""
+        return self.touching and (self.bonded_contacts or self.limits is not None)
+
+    def _reach(self, others: Array) -> Array:
+        return 0.5 * (self.diameters + self.diameters[others])
+
+    def _contacts(self, x: Vectors, members: Array) -> Vectors:
+        def one(others: Array) -> Vectors:
+            return contacts.force(self.contact, 0.0, less(x, picked(x, others)), self._reach(others))
+
+        return _summed(one, members, (jnp.zeros(self.n, self.masses.dtype),) * 3)
+
+    @property
+    def damped(self) -> bool:
+        return self.dampers is not None or self.contact_damping is not None
+
+    def drag(self, places: Places, v: Vectors, omega: Vectors, rest: Rest, around: Surroundings) -> Loads:
+        zero = (jnp.zeros(self.n, self.masses.dtype),) * 3
+        force, moment, x, whole = zero, zero, places.x, self._whole(rest)
+        apart = lambda a, others: less(a, picked(a, others))  # noqa: E731
+
+        def stretched(slot: Any) -> tuple[Vectors, Vectors]:
+            (axial, bending), partner = slot
+            return bonds.damping(axial, bending, apart(x, partner), apart(v, partner), apart(omega, partner))
+
+        if self.bonds and self.dampers is not None:
+            dampers = self.dampers if whole is None else scaled(whole, self.dampers)
+            force, moment = _summed(stretched, (dampers, self.slots.partner), (zero, zero))
+        c = self.contact_damping
+        if c is None:
+            return Loads(force, moment)
+
+        def pressed(slot: Any) -> Vectors:
+            others, share = slot
+            return contacts.force(0.0, c * share, apart(x, others), self._reach(others), apart(v, others))
+
+        if self.touching:
+            members = around.lists.members
+            close = lambda total: _summed(pressed, (members, jnp.ones(len(members), c.dtype)), total)  # noqa: E731
+            force = jax.lax.cond(around.lists.longest > 0, close, lambda total: total, force)
+        if self._touching_bonded:
+            share = jnp.ones_like(self.slots.sign) if self.bonded_contacts or whole is None else 1 - whole
+            force = _summed(pressed, (self.slots.partner, share), force)
+        for distance, normal in self._faces(x):
+            speed = sum(a * b for a, b in zip(normal, v, strict=True))
+            force = moved(force, jnp.where(distance < 0.5 * self.diameters, -c * speed, 0.0), normal)
+        return Loads(force, moment)
+
+    # --- what is seen -----------------------------------------------------------------------------------------------
+
+    def energies(self, state: State) -> dict[str, Array]:
+        """Energy by part: translation, rotation, bending, axial, shear, contact, wall, gravity."""
+        x, q = columns(state[0]), columns(state[1])
+        i, j = self.pairs[:, 0], self.pairs[:, 1]
+        d = less(picked(x, i), picked(x, j))
+        parts = bonds.energies(self.shear, self.per_bond, Pair(d, picked(q, i), picked(q, j), 1.0))
+        whole = state[4] if len(state) > 4 else 1.0
+        bending, axial, shear = (jnp.sum(whole * part) for part in parts)
+        height = sum(self.masses * g * a for g, a in zip(self.gravity, x, strict=True))
+        return {
+            "translation": self.translational_energy(state),
+            "rotation": self.rotational_energy(state),
+            "bending": bending,
+            "axial": axial,
+            "shear": shear,
+            "contact": self._contact_energy(x, d, whole),
+            "wall": self._wall_energy(x),
+            "gravity": -jnp.sum(height),
+        }
+
+    def _contact_energy(self, x: Vectors, d: Vectors, whole: Any) -> Array:
+        total = jnp.zeros((), self.masses.dtype)
+        if self.touching:
+            members = self._search(x, self.capacity)[0].members
+            delta = contacts.overlap(less(x, picked(x, members)), self._reach(members))[0]
+            total = 0.5 * jnp.sum(contacts.hertz_energy(self.contact, delta))
+        if self._touching_bonded:
+            reach = 0.5 * (self.diameters[self.pairs[:, 0]] + self.diameters[self.pairs[:, 1]])
+            energy = contacts.hertz_energy(self.contact, contacts.overlap(d, reach)[0])
+            total = total + jnp.sum(energy if self.bonded_contacts else (1 - whole) * energy)
+        return total
+
+    def _wall_energy(self, x: Vectors) -> Array:
+        total = jnp.zeros((), self.masses.dtype)
+        for distance, _ in self._faces(x):
+            delta = jnp.maximum(1 - 2 * distance / self.diameters, 0.0)
+            total = total + jnp.sum(contacts.hertz_energy(self.wall_contact, delta))
+        return total
+
+    def potential_energy(self, state: State) -> Float[Array, ""]:
+        return sum(value for name, value in self.energies(state).items() if name not in ("translation", "rotation"))  # type: ignore
+
+    @property
+    def conservative(self) -> bool:
+        """Whether nothing is damped and nothing breaks."""
+        return not self.damped and self.limits is None
+
+    @property
+    def kept_momenta(self) -> tuple[str, ...]:
+        if not self.free:
+            return ()
+        return ("linear_momentum", "spin" if self.shear == "literal" and not self.damped else "angular_momentum")
+
+    def outputs(self) -> dict[str, Observable]:
+        found = {
+            **super().outputs(),
+            "energies": lambda t, s: self.energies(s),
+            "linear_momentum": lambda t, s: self.linear_momentum(s),
+            "spin": lambda t, s: self.spin(s),
+            "angular_momentum": lambda t, s: self.angular_momentum(s),
+        }
+        return found if self.limits is None else {**found, "whole": lambda t, s: s[4]}
+
+    def invariants(self) -> dict[str, Observable]:
+        energy = super().invariants() if self.conservative else {}
+        outputs = self.outputs()
+        return {**energy, **{name: outputs[name] for name in self.kept_momenta}}
+
+    # --- stable steps -----------------------------------------------------------------------------------------------
+
+    @property
+    def has_waves(self) -> bool:
+        return self.bonds > 0
+
+    def frequency(self) -> Float[Array, ""]:
+        """An upper bound of the frequencies of stretching and bending at rest, in radians per unit of time."""
+        k = self.constants
+        stretching = jnp.max(2 * jnp.sum(k.axial / k.length**2, axis=0) / self.masses, initial=0.0)
+        bending = jnp.max(2 * jnp.sum(k.bending, axis=0) / self.inertias, initial=0.0)
+        return jnp.sqrt(jnp.maximum(stretching, bending))
+
+    def explicit_limit(self, t: float, state: State, h: float, share: float = 1.0) -> str:
+        omega = float(self.frequency())
+        if not omega or abs(h) <= share * 2 / omega:
+            return ""
+        return (
+            f"The stiffest bonds swing with up to {omega:.4g} per unit of time, so that explicit methods need steps "
+            f"below 2/ω = {2 / omega:.3g}; h = {abs(h):.4g}. Take half of that limit or less."
+        )
+
+
+def _room(x: np.ndarray, diameters: Any, skin: Any, links: np.ndarray) -> int:
+    """Half as many neighbours again as the particle has that has most of them at the start, and never few."""
+    if not checks.is_concrete(diameters, skin):
+        return _ROOM
+    sizes = np.broadcast_to(np.asarray(diameters, float), len(x))
+    reach = 0.5 * (sizes + skin * sizes.max())
+    close = KDTree(x).query_pairs(2 * reach.max(), output_type="ndarray").reshape(-1, 2)
+    near = np.linalg.norm(x[close[:, 0]] - x[close[:, 1]], axis=1) < reach[close].sum(axis=1)
+    number = lambda pairs: np.sort(pairs, axis=1) @ np.array([len(x), 1])  # noqa: E731
+    free = close[near & ~np.isin(number(close), number(links))]
+    crowd = int(np.bincount(free.reshape(-1), minlength=1).max())
+    return max(_ROOM, crowd + (crowd + 1) // 2)
+
+
+def _summed(one: Callable[[Any], Any], slots: Any, zero: Any) -> Any:
+    """Sums over the first axis of `slots` of what each makes: one after the other, so that every pass is one of long
+    loops over the particles, and little is stored.
+    """
+
+    def add(total: Any, slot: Any) -> tuple[Any, None]:
+        return jax.tree.map(jnp.add, total, one(slot)), None
+
+    return jax.lax.scan(add, zero, slots, unroll=_UNROLLED)[0]
+
+
+def _not_negative(name: str, value: Any) -> Array:
+    found = checks.array(name, value, (), "constant of contacts")
+    if checks.is_concrete(value) and np.asarray(value) < 0:
+        raise ValueError(f"`{name}` must not be negative (constant of contacts), got {value!r}.")
+    return found
+
+
+def _pairs(pairs: Any, n: int) -> np.ndarray:
+    found = np.asarray(pairs)
+    found = found.reshape(-1, 2) if found.size == 0 else found
+    if found.ndim != 2 or found.shape[1] != 2 or not np.issubdtype(found.dtype, np.number):
+        raise ValueError(f"`pairs` must have shape (m, 2), two particles for each bond, got {found.shape}.")
+    whole = found.astype(np.int64)
+    if np.any(whole != found) or np.any((whole < 0) | (whole >= n)):
+        raise ValueError(f"`pairs` must be numbers of particles from 0 to {n - 1}.")
+    if np.any(whole[:, 0] == whole[:, 1]):
+        raise ValueError(f"`pairs` bonds particle {whole[whole[:, 0] == whole[:, 1]][0, 0]} to itself.")
+    ordered = np.sort(whole, axis=1)
+    _, count = np.unique(ordered, axis=0, return_counts=True)
+    if np.any(count > 1):
+        twice = np.unique(ordered, axis=0)[count > 1][0]
+        raise ValueError(f"`pairs` bonds particles {twice[0]} and {twice[1]} more than once.")
+    return whole
+
+
+def _materials(material: Any, m: int) -> list[BondMaterial]:
+    if material is None:
+        if m:
+            raise ValueError("Bonds need a `material`: a `BondMaterial`, or a sequence of them with `kinds`.")
+        return [BondMaterial(0.0, 0.0, 0.0)]
+    found = [material] if isinstance(material, BondMaterial) else list(material)
+    if not found or not all(isinstance(k, BondMaterial) for k in found):
+        raise ValueError(f"`material` must be a `BondMaterial` or a sequence of them, got {material!r}.")
+    return found
+
+
+def _kinds(kinds: Any, m: int, count: int) -> np.ndarray:
+    if kinds is None:
+        if count > 1:
+            raise ValueError(f"There are {count} materials; `kinds` must say which each bond is made of.")
+        return np.zeros(m, int)
+    found = np.asarray(kinds)
+    if found.shape != (m,) or np.any(found != found.astype(int)) or np.any((found < 0) | (found >= count)):
+        raise ValueError(f"`kinds` must have shape ({m},) with numbers from 0 to {count - 1}, one for each bond.")
+    return found.astype(int)
