@@ -147,10 +147,13 @@ def test_ctrl_c_keeps_everything(top, tmp_path):
             time.sleep(0.1)
         os.kill(os.getpid(), signal.SIGINT)
 
+    # Shells start programs in the background with SIGINT ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     thread = threading.Thread(target=press)
     thread.start()
     run = ph.simulate(top, "rkmk4", h=1e-7, t1=100.0, save_every=100_000, store=path)
     thread.join()
+    signal.signal(signal.SIGINT, before)
     assert run.stats["result"] is ph.Result.interrupted
     assert len(run.t) > 2
     assert len(ph.load(path).t) == len(run.t)

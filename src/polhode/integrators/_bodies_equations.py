@@ -107,6 +107,11 @@ class RatesEquations(BodiesEquations):
         _, weight = kkt.solve(factors, jnp.zeros_like(balance), rates - 2 / h * gaps)
         return BodiesUnknowns(x, multipliers - 0.5 * h * weight, 0.25 * h**2 * weight)
 
+    def negligible(self, place: BodiesPlace, correction: BodiesUnknowns) -> Array:
+        """The impulses must have settled as well: the matrix is that of the joints alone."""
+        settled = _largest(correction.rates) <= 2 * jnp.finfo(float).eps * _largest(place.end.p)
+        return settled & super().negligible(place, correction)
+
 
 def _largest(x: Array) -> Float[Array, ""]:
     return jnp.max(jnp.abs(x), initial=0.0)

@@ -72,15 +72,16 @@ class Newton(eqx.Module):
     made.
 
     "full" factorises in every iteration. "modified" keeps the factors, over steps as well: they are renewed in the
-    next iteration when the residual fell by less than one half from the second iteration on, and after eight
-    iterations. If it grew by more than a factor of two, the step starts again from the predictor with new factors.
-    After a second such restart, or 15 iterations, every iteration factorises.
+    next iteration when the residual, in units of its tolerance, fell by less than one half from the second iteration
+    on, and after `lifetime` iterations. If it grew by more than a factor of two, the step starts again from the predictor
+    with new factors. After a second such restart, or 15 iterations, every iteration factorises.
     """
 
     kind: Literal["full", "modified"] = eqx.field(static=True, default="full")
     rtol: float = eqx.field(static=True, default=1e-10)
     atol: float = eqx.field(static=True, default=1e-10)
     max_iterations: int = eqx.field(static=True, default=25)
+    lifetime: int = eqx.field(static=True, default=8)
 
     def __check_init__(self) -> None:
         checks.choice("newton", self.kind, ("full", "modified"))
@@ -119,6 +120,7 @@ class _Loop(NamedTuple):
     place: Place
     parts: tuple[Array, ...]
     norms: Array
+    worst: Float[Array, ""]
     first: Array
     iterations: Array
     age: Array
@@ -157,6 +159,7 @@ def _search(equations: AbstractEquations, newton: Newton, guess: Unknowns, facto
         place=place,
         parts=residual.parts,
         norms=norms,
+        worst=_worst(newton, norms, norms, _floor(newton, residual)),
         first=norms,
         iterations=zero,
         age=zero,
@@ -175,12 +178,23 @@ def _search(equations: AbstractEquations, newton: Newton, guess: Unknowns, facto
     return Solved(end.x, end.place, end.iterations, jnp.max(end.norms), end.factors, end.result)
 
 
+def _floor(newton: Newton, residual: Residual) -> Array:
+    """What parts may be in the end, whatever they were at first."""
+    round_off = 32 * jnp.finfo(float).eps * jnp.stack(residual.magnitudes)
+    return jnp.maximum(round_off, newton.atol * jnp.stack(residual.scales))
+
+
+def _worst(newton: Newton, norms: Array, first: Array, floor: Array) -> Float[Array, ""]:
+    """The largest part in units of what it may be in the end."""
+    return jnp.max(norms / jnp.maximum(jnp.maximum(newton.rtol * first, floor), jnp.finfo(float).tiny))
+
+
 def _norms(residual: Residual) -> Array:
     return jnp.stack([jnp.sqrt(jnp.sum(part * part)) for part in residual.parts])
 
 
 def _full_iteration(equations: AbstractEquations, newton: Newton, start: _Loop, loop: _Loop) -> _Loop:
-    return _update(equations, newton, loop, equations.factor(loop.place, loop.x))
+    return _update(equations, newton, loop, equations.factor(loop.place, loop.x), jnp.ones((), bool))
 
 
 def _modified_iteration(equations: AbstractEquations, newton: Newton, start: _Loop, loop: _Loop) -> _Loop:
@@ -193,8 +207,8 @@ def _modified_iteration(equations: AbstractEquations, newton: Newton, start: _Lo
         loop.factors,
     )
     age = jnp.where(loop.renew, 0, loop.age)
-    new = _update(equations, newton, loop, factors)
-    ratio = jnp.max(new.norms / jnp.maximum(loop.norms, jnp.finfo(float).tiny))
+    new = _update(equations, newton, loop, factors, loop.renew)
+    ratio = new.worst / jnp.maximum(loop.worst, jnp.finfo(float).tiny)
     grew = ~(ratio <= 2) & ~loop.renew & ~new.converged
     slow = (ratio > 0.5) & (new.iterations > 1)
     hopeless = (loop.restarts > 1) | (new.iterations >= 15)
@@ -205,12 +219,12 @@ def _modified_iteration(equations: AbstractEquations, newton: Newton, start: _Lo
         factors=factors,
         result=jnp.where(new.iterations >= newton.max_iterations, new.result, 0).astype(jnp.int32),
     )
-    new = new._replace(age=age + 1, renew=slow | (age >= 7) | hopeless)
+    new = new._replace(age=age + 1, renew=slow | (age + 1 >= newton.lifetime) | hopeless)
     return jax.tree.map(lambda a, b: jnp.where(grew, a, b), again, new)
 
 
-def _update(equations: AbstractEquations, newton: Newton, loop: _Loop, factors: Factors) -> _Loop:
-    """One correction, and the judgement of where it led."""
+def _update(equations: AbstractEquations, newton: Newton, loop: _Loop, factors: Factors, fresh: Array) -> _Loop:
+    """One correction, and the judgement of where it led; `fresh`: whether the factors are those of this place."""
     dx = equations.correct(factors, loop.parts)
     x = jax.tree.map(jnp.add, loop.x, dx)
     place = equations.place(x)
@@ -218,10 +232,12 @@ def _update(equations: AbstractEquations, newton: Newton, loop: _Loop, factors: 
     norms = _norms(residual)
     iterations = loop.iterations + 1
     first = jnp.where(iterations == 1, jnp.maximum(loop.first, norms), loop.first)
-    floor = 32 * jnp.finfo(float).eps * jnp.stack(residual.magnitudes)
-    floor = jnp.maximum(floor, newton.atol * jnp.stack(residual.scales))
-    converged = jnp.all(norms <= jnp.maximum(newton.rtol * first, floor))
-    stuck = jnp.all((norms > 0.5 * loop.norms) | (norms <= floor))
+    floor = _floor(newton, residual)
+    worst = _worst(newton, norms, first, floor)
+    converged = worst <= 1
+    # A slow iteration with factors that were kept says little about round-off.
+    near = fresh | jnp.all(norms <= 8 * floor)
+    stuck = near & jnp.all((norms > 0.5 * loop.norms) | (norms <= floor))
     noise = 0.0 if residual.noise is None else 32 * jnp.finfo(float).eps * jnp.stack(residual.noise)
     close = jnp.all(norms <= 1e4 * newton.rtol * first + floor + noise) | equations.negligible(place, dx)
     converged = converged | (stuck & close & (iterations > 2))
@@ -239,6 +255,7 @@ def _update(equations: AbstractEquations, newton: Newton, loop: _Loop, factors: 
         place=place,
         parts=residual.parts,
         norms=norms,
+        worst=worst,
         first=first,
         iterations=iterations,
         factors=factors if newton.keeps_factors else None,

@@ -92,26 +92,36 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
         self, system: AbstractMovingBodies, t: Array, h: Array, carry: Carry, begin: Array
     ) -> tuple[Carry, StepInfo]:
         """One step, or `_PARTS` shorter ones where that finds no end."""
-        whole, info = self._attempt(system, t, h, carry, begin)
         if not system.keeps_rates:
-            return whole, info
+            return self._attempt(system, t, h, carry, begin)
 
-        def short(carry: Carry, k: Array) -> tuple[Carry, tuple[StepInfo, Any]]:
-            carry, info = self._attempt(system, t + k * h / _PARTS, h / _PARTS, carry, carry.multipliers)
-            return carry, (info, carry.multipliers)
+        def tried(carry: Carry, k: Array) -> tuple[Carry, StepInfo]:
+            whole = k == 0
+            start = t + jnp.where(whole, 0.0, (k - 1) * h / _PARTS)
+            end, info = self._attempt(system, start, jnp.where(whole, h, h / _PARTS), carry, carry.multipliers)
+            back = whole & (info.result != 0)
+            return jax.tree.map(lambda a, b: jnp.where(back, a, b), carry, end), info
 
-        def divided(carry: Carry) -> tuple[Carry, StepInfo]:
-            end, (infos, multipliers) = jax.lax.scan(short, carry, jnp.arange(_PARTS))
-            result, residual = jnp.asarray(infos.result), jnp.asarray(infos.residual)
-            iterations = jnp.sum(jnp.asarray(infos.newton_iterations), dtype=jnp.int32)
-            found = StepInfo(
-                result=result[jnp.argmax(result != 0)],
-                newton_iterations=jnp.asarray(info.newton_iterations) + iterations,
-                residual=jnp.max(residual),
-            )
-            return end._replace(multipliers=jnp.mean(multipliers, axis=0)), found
+        def part(so_far: tuple[Carry, Array], k: Array) -> tuple[tuple[Carry, Array], tuple[StepInfo, Array]]:
+            carry, divide = so_far
+            nothing = StepInfo(result=zero, newton_iterations=zero, residual=jnp.zeros(()))
+            carry, info = jax.lax.cond((k == 0) | divide, tried, lambda carry, k: (carry, nothing), carry, k)
+            divide = divide | (info.result != 0)
+            return (carry, divide), (info, carry.multipliers)
 
-        return jax.lax.cond(info.result == 0, lambda carry: (whole, info), divided, carry)
+        zero = jnp.zeros((), jnp.int32)
+        # The whole step is the first of one loop, so that it is compiled once.
+        first = carry, jnp.zeros((), bool)
+        (end, divided), (infos, multipliers) = jax.lax.scan(part, first, jnp.arange(1 + _PARTS))
+        result, residual = jnp.asarray(infos.result), jnp.asarray(infos.residual)
+        found = jnp.where(divided, result[1:][jnp.argmax(result[1:] != 0)], 0)
+        multipliers = jnp.where(divided, jnp.mean(multipliers[1:], axis=0), multipliers[0])
+        info = StepInfo(
+            result=found,
+            newton_iterations=jnp.sum(jnp.asarray(infos.newton_iterations), dtype=jnp.int32),
+            residual=jnp.where(divided, jnp.max(residual[1:]), residual[0]),
+        )
+        return end._replace(multipliers=multipliers), info
 
     def _attempt(
         self, system: AbstractMovingBodies, t: Array, h: Array, carry: Carry, begin: Any
@@ -119,7 +129,7 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
         memory: _Memory = carry.memory
         # Velocities at the ends of steps may scatter about the motion; those of the last step on average don't.
         guess = BodiesUnknowns(h * memory.mean, begin, memory.rates)
-        newton = Newton("modified", _FLOOR, _FLOOR, self.max_iterations)
+        newton = Newton("modified", _FLOOR, _FLOOR, self.max_iterations, lifetime=12)
         solved = solve(_equations(system, t, h, carry.state), guess, memory.factors, newton)
         x, multipliers, rates = solved.x
         memory = _Memory(x / h, rates, solved.factors)

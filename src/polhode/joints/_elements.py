@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -29,6 +31,8 @@ class FrameConstraint(AbstractConstraintElement):
     - `a`, `b`: axes in the frames of body 0 and body 1, shape (r, 3); r = 0 leaves rotations free.
     - `pinned`: whether all three components of d vanish.
     """
+
+    quadratic: ClassVar[bool] = True
 
     s0: Float[Array, "3"]
     s1: Float[Array, "3"]

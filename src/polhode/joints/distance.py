@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 from jaxtyping import Array, Float
 
@@ -21,6 +21,8 @@ class ConstantDistance(AbstractConstraintElement):
     - `s0`, `s1`: the points in the frames of the bodies, shape (3,).
     - `length`: L.
     """
+
+    quadratic: ClassVar[bool] = True
 
     s0: Float[Array, "3"]
     s1: Float[Array, "3"]

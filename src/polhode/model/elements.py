@@ -56,10 +56,12 @@ def axial(A: Float[Array, "3 3"]) -> Float[Array, "3"]:
 class AbstractConstraintElement(eqx.Module):
     """A constraint between a few nodes, with its data in body frames; elements of one kind are stacked and batched.
 
-    `driven` tells whether the constraint depends on time, so that it does work.
+    `driven` tells whether the constraint depends on time, so that it does work; `quadratic` whether its residual is a
+    polynomial of degree 2 in positions and rotation matrices.
     """
 
     driven: ClassVar[bool] = False
+    quadratic: ClassVar[bool] = False
 
     @property
     @abc.abstractmethod

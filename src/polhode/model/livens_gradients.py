@@ -33,6 +33,12 @@ def mean_gradient(f: Callable[[Poses], Array], relative: bool, s: tuple[Stretch,
     return _unflat(of_pair @ J)
 
 
+def middle_gradient(f: Callable[[Poses], Array], s: tuple[Stretch, ...]) -> tuple[Pose, ...]:
+    """The same for polynomials of degree 2: the gradient at the mean of both ends."""
+    start, end = (_flat(tuple(poses)) for poses in zip(*((n.start, n.end) for n in s), strict=True))
+    return _unflat(jax.jacrev(lambda y: f(_unflat(y)))(0.5 * (start + end)))
+
+
 _ORIGIN = Pose(np.zeros(3), np.eye(3))  # pyright: ignore[reportArgumentType]
 
 
@@ -73,11 +79,19 @@ def dressed(system: MultibodySystem, state: State) -> MultibodySystem:
     return dataclasses.replace(system, joints=joints)
 
 
-def undressed(joints: tuple[JointGroup, ...]) -> tuple[JointGroup, ...]:
-    """The joints as they were defined."""
-    bare = [group.elements for group in joints]
-    bare = [element.inner if isinstance(element, InFirstFrame) else element for element in bare]
-    return tuple(dataclasses.replace(g, elements=element) for g, element in zip(joints, bare, strict=True))
+def undressed(group: JointGroup) -> JointGroup:
+    """A group of joints as they were defined."""
+    elements = group.elements
+    return dataclasses.replace(group, elements=elements.inner) if isinstance(elements, InFirstFrame) else group
+
+
+def undressed_where_whole(group: JointGroup) -> JointGroup:
+    """The same for joints of which nothing was dropped and whose discrete gradient needs no relative poses.
+
+    Their multipliers are carried through a step in the inertial frame then, which prefers neither of the bodies.
+    """
+    bare = undressed(group)
+    return bare if bare.elements.quadratic and len(group.kept) == bare.elements.size else group
 
 
 def are_relative(system: MultibodySystem, state: State) -> bool:
