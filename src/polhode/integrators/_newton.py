@@ -73,8 +73,8 @@ class Newton(eqx.Module):
 
     "full" factorises in every iteration. "modified" keeps the factors, over steps as well: they are renewed in the
     next iteration when the residual, in units of its tolerance, fell by less than one half from the second iteration
-    on, and after `lifetime` iterations. If it grew by more than a factor of two, the step starts again from the predictor
-    with new factors. After a second such restart, or 15 iterations, every iteration factorises.
+    on, and after `lifetime` iterations. If it grew by more than a factor of two, the step starts again from the
+    predictor with new factors. After a second such restart, or 15 iterations, every iteration factorises.
     """
 
     kind: Literal["full", "modified"] = eqx.field(static=True, default="full")

@@ -15,7 +15,7 @@ import numpy as np
 from polhode import checks
 from polhode._scalar.rows import in_loops
 from polhode.linalg.blocks import Places
-from polhode.model import consistency, formulations, livens
+from polhode.model import consistency, formulations, livens, separable
 from polhode.model.bodies import SINGLE, Body
 from polhode.model.elements import AbstractConstraintElement, AbstractForceElement, AbstractJoint, Pose, Twist
 from polhode.model.formulations import AbstractFormulation, MassPoint
@@ -26,6 +26,7 @@ from polhode.model.livens_levers import LEVERS
 from polhode.model.minimal import TreeSystem
 from polhode.model.minimal_assembly import MINIMAL, TreeLayout
 from polhode.model.multibody import MultibodySystem
+from polhode.model.separable import SEPARABLE, SeparableMultibody
 from polhode.systems.base import State
 
 if TYPE_CHECKING:
@@ -39,17 +40,22 @@ _LOOPED = 48
 altogether, where that would be in the way."""
 
 Redundant = Literal["error", "minimum-norm"] | Mapping[str, tuple[int, ...]]
+Assembled = MultibodySystem | TreeSystem | livens.LivensMultibody | SeparableMultibody
 
 
 @in_loops()
 def assemble(
     model: Model, formulation: str, *, repair: bool, redundant: Redundant, t0: float, joints: str
-) -> tuple[MultibodySystem | TreeSystem | livens.LivensMultibody, State]:
+) -> tuple[Assembled, State]:
     """System and initial state of a model; see `Model.assemble`."""
     checks.choice("joints", joints, LEVERS)
-    checks.choice("formulation", formulation, (*formulations.FORMULATIONS, MINIMAL, livens.LIVENS))
+    checks.choice("formulation", formulation, (*formulations.FORMULATIONS, MINIMAL, livens.LIVENS, SEPARABLE))
     if formulation != livens.LIVENS and joints != "invariant":
         raise ValueError(f"`joints` is for formulation='livens'; with {formulation!r} leave it out, got {joints!r}.")
+    if formulation == SEPARABLE:
+        base, state = _in_coordinates(model, "S3xR3", repair, redundant, t0)
+        assert isinstance(base, MultibodySystem)
+        return separable.build(base, state)
     if formulation != livens.LIVENS:
         return _in_coordinates(model, formulation, repair, redundant, t0)
     dress = dressed if joints == "invariant" else None

@@ -28,7 +28,7 @@ class Body:
     - `x`, `R`: initial position of the centre of mass (3,) and rotation (3, 3) from the body to the inertial frame.
     - `u`, `omega`: initial velocity, inertial, and angular velocity, body-fixed.
     - `formulation`: coordinates of this body if they differ from those of the model.
-    - `rod`: name of the rod that it is a node of.
+    - `rod`: name of the rod that it is a node of. - `diameter`: of a particle; None for other bodies.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Body:
     omega: Float[Array, "3"]
     formulation: str | None = None
     rod: str | None = None
+    diameter: Any = None
 
     def __repr__(self) -> str:
         return f"Body({self.name!r})"

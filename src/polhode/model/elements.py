@@ -144,10 +144,12 @@ class AbstractForceElement(eqx.Module):
     """Loads on a few nodes, with its data in body frames; elements of one kind are stacked and batched.
 
     The class attributes `uses_poses` and `uses_twists` tell whether the wrenches depend on them: tangent blocks that
-    vanish are not formed. `conservative` tells whether all of them derive from `potential`, and that not from time.
+    vanish are not formed. `conservative` tells whether all of them derive from `potential`, and that not from time;
+    `waves` whether such elements are often stiff, so that runs with explicit methods look at their frequencies first.
     """
 
     conservative: ClassVar[bool] = False
+    waves: ClassVar[bool] = False
     uses_poses: ClassVar[bool]
     uses_twists: ClassVar[bool]
 
@@ -173,6 +175,8 @@ class AbstractForceElement(eqx.Module):
 
 class AbstractStressedElement(AbstractForceElement):
     r"""An element whose loads are linear in a stress that its own deformation makes, $W = -G(q)^T\sigma(q)$."""
+
+    waves: ClassVar[bool] = True
 
     @abc.abstractmethod
     def stress(self, t: Array, poses: Poses, twists: Twists) -> Float[Array, " k"]:

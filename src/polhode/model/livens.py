@@ -25,7 +25,7 @@ from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Slot
 from polhode.model.livens_gradients import (
     acting,
     are_relative,
-    is_objective,
+    has_relative_potential,
     mean_gradient,
     middle_gradient,
     undressed,
@@ -590,9 +590,7 @@ def build(base: MultibodySystem, state: State, joints: str) -> tuple[LivensMulti
                 f"Body `{name}` has coordinates of its own, {type(base.bodies[group].formulation).__name__}; with "
                 "formulation='livens' all rigid bodies are in quaternions. Leave its `formulation` out."
             )
-    objective = tuple(
-        is_objective(base, group, state, lambda e, p: e.potential(jnp.zeros(()), p)) for group in base.forces
-    )
+    objective = tuple(has_relative_potential(base, group, state) for group in base.forces)
     relative = are_relative(base, state)
     base = dataclasses.replace(base, joints=tuple(map(undressed_where_whole, base.joints)))
     system = LivensMultibody(base, joints, objective, relative)  # pyright: ignore[reportArgumentType]

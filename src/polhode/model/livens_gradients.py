@@ -124,3 +124,15 @@ def is_objective(
     poses = tuple(disturbed(p) if slot.group is not None else p for p, slot in zip(nodes, group.slots, strict=True))
     here, there = (np.asarray(jax.vmap(f)(group.elements, p)) for p in (poses, jax.vmap(seen_from_first)(poses)))
     return bool(np.all(np.abs(here - there) <= 1e-9 * (1 + np.abs(here))))
+
+
+def has_relative_potential(base: MultibodySystem, group: ForceGroup, state: State) -> bool:
+    """Whether the potential of force elements sees relative poses only."""
+    return is_objective(base, group, state, lambda e, p: e.potential(jnp.zeros(()), p))
+
+
+def acts_inside(base: MultibodySystem, state: State) -> bool:
+    """Whether no gravity and no force acts from outside; of numbers inside JAX transformations, that isn't known."""
+    weightless = checks.is_concrete(base.gravity) and not np.any(np.asarray(base.gravity))
+    alone = all(slot.group is not None for group in base.forces for slot in group.slots)
+    return weightless and alone and all(has_relative_potential(base, group, state) for group in base.forces)

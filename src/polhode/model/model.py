@@ -8,19 +8,22 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import jax.numpy as jnp
+import numpy as np
 
 from polhode import checks
 from polhode.model import bodies as _bodies
-from polhode.model.assembly import Redundant, assemble
+from polhode.model.assembly import Assembled, Redundant, assemble
 from polhode.model.bodies import Body
 from polhode.model.elements import AbstractComposite, AbstractForce, AbstractJoint, AbstractPart, Pose
 from polhode.model.formulations import FORMULATIONS
 from polhode.model.livens import LivensMultibody
 from polhode.model.minimal import TreeSystem
 from polhode.model.multibody import MultibodySystem
+from polhode.model.separable import SeparableMultibody
 from polhode.systems.base import Observable, State
 
 if TYPE_CHECKING:
+    from polhode.particles import AbstractWall, BondMaterial, ParticleGroup
     from polhode.problems.base import Problem
     from polhode.rods.rod import Constrained, Rod
     from polhode.rods.section import Section
@@ -241,6 +244,69 @@ class Model:
             angular_velocity=angular_velocity,
         )
 
+    @_all_or_nothing
+    def add_particles(
+        self,
+        positions: Any,
+        *,
+        masses: Any,
+        inertias: Any,
+        diameters: Any,
+        pairs: Any = (),
+        material: BondMaterial | Sequence[BondMaterial] | None = None,
+        kinds: Any = None,
+        contact: Any = 0.0,
+        contact_damping: Any = 0.0,
+        bonded_contacts: bool = False,
+        walls: Sequence[AbstractWall] = (),
+        wall_contact: Any = None,
+        velocities: Any = (0.0, 0.0, 0.0),
+        angular_velocities: Any = (0.0, 0.0, 0.0),
+        name: str | None = None,
+    ) -> ParticleGroup:
+        """Add spheres that are bodies, with bonds between them, contacts and walls.
+
+        Joints, forces and `particles.Bond` take these bodies as they take any: so particles are bonded to other bodies.
+        For particles by themselves, thousands and more, `particles.Particles` is much faster, finds neighbours, and
+        its bonds can break.
+
+        **Arguments:** as for `particles.Particles`, but
+
+        - `material`: bonds can't break here, and have the objective law of shear.
+        - `contact`: between all particles of the group, pair by pair, so for some two hundred of them at most.
+        - `velocities`, `angular_velocities`: shape (3,) or (n, 3), both in the inertial frame.
+        - `name`: "particles-1", "particles-2", … by default; particles are "name-0", …, bonds "name-bond-0", …
+
+        **Returns** a handle with the `bodies`.
+
+        **Raises** ValueError for values that make no sense, with the remedy.
+        """
+        from polhode.particles import in_models
+
+        return in_models.build(
+            self,
+            self._name(name, "particles"),
+            positions,
+            masses=masses,
+            inertias=inertias,
+            diameters=diameters,
+            pairs=pairs,
+            material=material,
+            kinds=kinds,
+            contact=contact,
+            contact_damping=contact_damping,
+            bonded_contacts=bonded_contacts,
+            walls=walls,
+            wall_contact=wall_contact,
+            velocities=velocities,
+            angular_velocities=angular_velocities,
+        )
+
+    def add_particle(self, name: str, mass: Any, inertia: Any, diameter: Any, x: Any, u: Any, omega: Any) -> Body:
+        """Add one of the particles whose numbers `add_particles` has checked."""
+        R: Any = np.eye(3)
+        return self._take(Body(self._name(name, "particle"), "rigid", mass, inertia, x, R, u, omega, diameter=diameter))
+
     def add_node(self, name: str, rod: str, mass: Any, inertia: Any, pose: Pose, u: Any, omega: Any) -> Body:
         """Add a node of a rod, whose numbers `add_rod` has checked."""
         return self._take(Body(self._name(name, "node"), "rigid", mass, inertia, pose.x, pose.R, u, omega, rod=rod))
@@ -272,13 +338,14 @@ class Model:
         redundant: Redundant = "error",
         t0: float = 0.0,
         joints: str = "invariant",
-    ) -> tuple[MultibodySystem | TreeSystem | LivensMultibody, State]:
+    ) -> tuple[Assembled, State]:
         """The equations of motion in the chosen coordinates, and a consistent initial state.
 
         **Arguments:**
 
         - `formulation`: coordinates of rigid bodies; see `polhode.model.formulations`. "livens" makes a system of
-          quaternions, velocities and momenta for the energy–momentum method (`eml`).
+          quaternions, velocities and momenta for the energy–momentum method (`eml`); "separable" one without joints
+          and with potentials only for explicit variational methods (`rigid-verlet`, and `rodrigues` for spheres).
         - `repair`: whether to move bodies and velocities to the nearest state, in the metric of the mass matrix, that
           keeps the constraints. Without it a start that violates them is an error.
         - `redundant`: what to do with constraints that follow from others: "error" names the joints,
@@ -288,7 +355,7 @@ class Model:
         - `joints`: for "livens": "invariant", which keeps angular momentum as well as energy, or "vector", as published
           (P. L. Kinon, P. Betsch); see `polhode.model.livens`.
 
-        **Returns** the system and its state, (q, v), or (q, v, p) for "livens".
+        **Returns** the system and its state, (q, v), or (q, v, p) for "livens" and `BodyStates` for "separable".
 
         **Raises** ValueError for inconsistent starts, loops that can't be closed and redundant constraints, with the
         names of the joints.
@@ -317,9 +384,10 @@ class Model:
         - `t1`, `h`: end of the run and its step, unless `simulate` is told otherwise.
         - `name`: of the problem, in results.
         - `integrator`: "generalized-alpha" by default; "rkmk4" for bodies without constraints, "herk4" for coordinates
-          whose rates are not the velocities, which implicit methods don't take, "eml" for "livens".
-        - `outputs`: function of the assembled system (for "livens" of its `base`, with states (q, v)) that returns
-          name → (t, state) → array, besides its own outputs.
+          whose rates are not the velocities, which implicit methods don't take, "eml" for "livens", "rigid-verlet" or
+          "rodrigues" for "separable".
+        - `outputs`: function of the assembled system (for "livens" and "separable" of its `base`, with states (q, v))
+          that returns name → (t, state) → array, besides its own outputs.
 
         **Raises** ValueError as `assemble` does, for unknown integrators and for outputs that are no functions or
         have the name of another.
@@ -331,7 +399,7 @@ class Model:
         if integrator is not None:
             checks.choice("integrator", integrator, integrators.names())
         system, state0 = self.assemble(formulation, repair=repair, redundant=redundant, t0=t0, joints=joints)
-        seen = system.base if isinstance(system, LivensMultibody) else system
+        seen = _in_coordinates(system)
         known = checks.is_concrete(self.gravity, [(b.mass, b.inertia, b.x, b.R) for b in self.bodies], state0)
         return Problem(
             name=name,
@@ -373,10 +441,17 @@ class Model:
         raise ValueError(f"The model has no body {name!r}.{checks.nearest(name, names)} It has {listed}{more}.")
 
 
-def _suiting(system: MultibodySystem | TreeSystem | LivensMultibody) -> str:
+def _in_coordinates(system: Assembled) -> MultibodySystem | TreeSystem:
+    """The system whose states are (q, v)."""
+    return system if isinstance(system, MultibodySystem | TreeSystem) else system.base
+
+
+def _suiting(system: Assembled) -> str:
     """The integrator for a system, as long as nothing else is known of it."""
     if isinstance(system, LivensMultibody):
         return "eml"
+    if isinstance(system, SeparableMultibody):
+        return "rodrigues" if system.spherical else "rigid-verlet"
     if not system.m and not system.has_waves:
         return "rkmk4"
     if system.holonomic_velocities:
@@ -385,14 +460,14 @@ def _suiting(system: MultibodySystem | TreeSystem | LivensMultibody) -> str:
 
 
 def _outputs(
-    system: MultibodySystem | TreeSystem | LivensMultibody,
+    system: Assembled,
     more: Callable[[MultibodySystem | TreeSystem], Mapping[str, Observable]] | None,
 ) -> dict[str, Observable]:
     """Outputs of the system and those that a user adds."""
     known = system.outputs()
     if more is None:
         return known
-    seen = system.base if isinstance(system, LivensMultibody) else system
+    seen = _in_coordinates(system)
     given = more(seen) if callable(more) else more
     if not callable(more) or not isinstance(given, Mapping):
         raise ValueError(
@@ -404,7 +479,7 @@ def _outputs(
             raise ValueError(f"The system has an output {name!r} of its own; give yours another name.")
         if not isinstance(name, str) or not callable(output):
             raise ValueError(f"Output {name!r} must be a function (t, state) → array under a name, got {output!r}.")
-    return {**known, **(system.observed(given) if isinstance(system, LivensMultibody) else given)}
+    return {**known, **(given if isinstance(system, MultibodySystem | TreeSystem) else system.observed(given))}
 
 
 def _kebab(name: str) -> str:

@@ -19,7 +19,7 @@ from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT
 from polhode.model import tangents
 from polhode.model.bodies import Body
-from polhode.model.elements import AbstractStressedElement, Pose, Twist, Wrench
+from polhode.model.elements import Pose, Twist, Wrench
 from polhode.model.formulations.lie_groups import DirectProduct, SemidirectProduct
 from polhode.model.formulations.linear import MassPoint
 from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Motion, Slot, members
@@ -142,7 +142,7 @@ class MultibodySystem(AbstractMultibody):
         )
 
     def force(self, t: Array, q: Point, v: Vector) -> Vector:
-        wrenches = self._wrenches(t, self.motion(q, v))
+        wrenches = self.wrenches(t, self.motion(q, v))
         parts = zip(self.bodies, q, wrenches, strict=True)
         return jnp.concatenate(
             [g.each(g.formulation.force, points, g.velocities(v), w).reshape(-1) for g, points, w in parts]
@@ -188,7 +188,7 @@ class MultibodySystem(AbstractMultibody):
         return tuple(found)
 
     def stiffness(self, t: Array, q: Point, v: Vector) -> Matrix:
-        wrenches = self._wrenches(t, self.motion(q, v))
+        wrenches = self.wrenches(t, self.motion(q, v))
         found: list[Blocks] = []
         for g, points, w in zip(self.bodies, q, wrenches, strict=True):
             found.extend(g.blocks(g.each(g.formulation.stiffness, points, g.velocities(v), w)))
@@ -199,7 +199,7 @@ class MultibodySystem(AbstractMultibody):
         return tuple(found)
 
     def damping(self, t: Array, q: Point, v: Vector) -> Matrix:
-        wrenches = self._wrenches(t, self.motion(q, v))
+        wrenches = self.wrenches(t, self.motion(q, v))
         found: list[Blocks] = []
         for g, points, w in zip(self.bodies, q, wrenches, strict=True):
             found.extend(g.blocks(g.each(g.formulation.damping, points, g.velocities(v), w)))
@@ -236,7 +236,7 @@ class MultibodySystem(AbstractMultibody):
 
     # --- parts ------------------------------------------------------------------------------------------------------
 
-    def _wrenches(self, t: Array, motion: Motion) -> tuple[Wrench, ...]:
+    def wrenches(self, t: Array, motion: Motion) -> tuple[Wrench, ...]:
         """Total load on the bodies of each group: gravity and all force elements."""
         mass = jnp.concatenate([g.weight for g in self.bodies])
         return self._collected(self.forces, t, motion, mass[:, None] * self.gravity)
@@ -271,7 +271,7 @@ class MultibodySystem(AbstractMultibody):
 
     @property
     def has_waves(self) -> bool:
-        return any(isinstance(group.elements, AbstractStressedElement) for group in self.forces)
+        return any(group.elements.waves for group in self.forces)
 
     def explicit_limit(self, t: float, state: State, h: float, share: float = 1.0) -> str:
         found = stiffest(self, t, state)

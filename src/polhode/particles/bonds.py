@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -101,6 +102,10 @@ class Constants(NamedTuple):
     length: Array
     arm: Vectors
 
+    def weakened(self, whole: Any) -> Constants:
+        """Those of bonds that are `whole` to this share."""
+        return self._replace(bending=whole * self.bending, axial=whole * self.axial, shear=whole * self.shear)
+
 
 class Pair(NamedTuple):
     """Both ends of bonds, seen from one of them.
@@ -114,12 +119,18 @@ class Pair(NamedTuple):
     sign: Any
 
 
-def loads(law: Shear, k: Constants, pair: Pair) -> tuple[Vectors, Vectors]:
-    """Force and moment on the end that sees the pair; none where d = 0, as for places that are filled up."""
+def loads(
+    law: Shear, k: Constants, pair: Pair, push: Callable[[Array], Array] | None = None
+) -> tuple[Vectors, Vectors]:
+    """Force and moment on the end that sees the pair; none where d = 0, as for places that are filled up.
+
+    `push` acts besides.
+    """
     inverse = _inverse_length(pair.d)
     n = scaled(inverse, pair.d)
     length = 1 / jnp.where(inverse > 0, inverse, 1.0)
-    force = scaled(-k.axial / k.length * (length / k.length - 1), n)
+    along = -k.axial / k.length * (length / k.length - 1)
+    force = scaled(along if push is None else along + push(length), n)
     moment = scaled(-k.bending, relative_rotation(pair.here, pair.there))
     c, transverse, turning = _sheared(law, k, pair, n)
     s = k.shear * (1 - c)

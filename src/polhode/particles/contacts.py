@@ -33,6 +33,11 @@ def _root(delta: Array) -> Array:
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, delta, 1.0)), 0.0)
 
 
+def push(stiffness: Any, reach: Any, length: Array) -> Array:
+    """K/D δ^{3/2} at this distance."""
+    return hertz(stiffness, jnp.maximum(1 - length / reach, 0.0)) / reach
+
+
 def force(stiffness: Any, damping: Any, d: Vectors, reach: Any, v: Vectors | None = None) -> Vectors:
     """The force on the end that sees d: K/D δ^{3/2} n, or with velocities -c n n·v while δ > 0."""
     delta, inverse = overlap(d, reach)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -15,6 +16,7 @@ from scipy.spatial import KDTree
 from polhode import checks
 from polhode.particles import bonds, contacts
 from polhode.particles.bonds import BondMaterial, Constants, Pair, Shear, Slots
+from polhode.particles.input import bond_kinds, bond_pairs, materials, not_negative, per_particle, walls_of
 from polhode.particles.neighbours import search, stale
 from polhode.particles.walls import AbstractWall
 from polhode.spaces.components import Vectors, added, columns, less, moved, picked, scaled
@@ -125,24 +127,18 @@ class Particles(AbstractSeparable):
         n = len(x)
         checks.array("positions", x, (n, 3), "centres of the particles")
 
-        def each(name: str, value: Any, meaning: str) -> Array:
-            value = jnp.broadcast_to(value, (n,)) if np.ndim(value) == 0 else value
-            return checks.positive(name, value, (n,), meaning).astype(kind)
-
-        self.masses = each("masses", masses, "mass of each particle")
-        self.inertias = each("inertias", inertias, "moment of inertia of each particle")
-        self.diameters = each("diameters", diameters, "diameter of each particle")
+        self.masses = per_particle("masses", masses, n, "mass of each particle").astype(kind)
+        self.inertias = per_particle("inertias", inertias, n, "moment of inertia of each particle").astype(kind)
+        self.diameters = per_particle("diameters", diameters, n, "diameter of each particle").astype(kind)
         self.gravity = checks.array("gravity", gravity, (3,), "acceleration by gravity").astype(kind)
-        number = lambda name, value: _not_negative(name, value).astype(kind)  # noqa: E731
+        number = lambda name, value: not_negative(name, value).astype(kind)  # noqa: E731
         self.contact = number("contact", contact)
         self.wall_contact = self.contact if wall_contact is None else number("wall_contact", wall_contact)
         damped = not (checks.is_concrete(contact_damping) and np.asarray(contact_damping) == 0)
         self.contact_damping = number("contact_damping", contact_damping) if damped else None
-        if any(not isinstance(wall, AbstractWall) for wall in walls):
-            raise ValueError(f"`walls` must be walls of `polhode.particles`, such as `Plane`, got {walls!r}.")
-        self.walls = tuple(walls)
+        self.walls = walls_of(walls)
         self.shear, self.bonded_contacts = shear, bool(bonded_contacts)
-        links = _pairs(pairs, n)
+        links = bond_pairs(pairs, n)
         self._bond(x, links, material, kinds, kind)
         self.touching = not (checks.is_concrete(contact) and float(contact) == 0)
         checks.positive("skin", skin, (), "share of the largest diameter")
@@ -160,9 +156,9 @@ class Particles(AbstractSeparable):
         if m and not np.all(length > 0):
             first = links[int(np.argmin(length))]
             raise ValueError(f"Particles {first[0]} and {first[1]} are bonded and at the same place.")
-        materials = _materials(material, m)
-        which = _kinds(kinds, m, len(materials))
-        of = lambda read: jnp.stack([jnp.asarray(read(k), float) for k in materials])[which].astype(kind)  # noqa: E731
+        found = materials(material, m)
+        which = bond_kinds(kinds, m, len(found))
+        of = lambda read: jnp.stack([jnp.asarray(read(k), float) for k in found])[which].astype(kind)  # noqa: E731
         arm = columns(jnp.asarray(d0, kind))
         per = Constants(
             of(lambda k: k.bending), of(lambda k: k.axial), of(lambda k: k.shear), jnp.asarray(length, kind), arm
@@ -179,7 +175,7 @@ class Particles(AbstractSeparable):
         zero = jnp.zeros(1, kind)
         self.dampers = tuple(at_slots(jnp.concatenate((a, zero))) for a in dampers) if some else None  # type: ignore
         self.limits = None
-        if any(k.strength is not None for k in materials):
+        if any(k.strength is not None for k in found):
             bears = lambda name: of(lambda k: np.inf if k.strength is None else getattr(k.strength, name))  # noqa: E731
             self.limits = bears("tension"), bears("moment"), bears("shear")
 
@@ -293,13 +289,11 @@ class Particles(AbstractSeparable):
         def one(slot: Any) -> tuple[Vectors, Vectors]:
             k, sign, partner, whole = slot
             pair = Pair(less(x, picked(x, partner)), q, picked(q, partner), sign)
-            force, moment = bonds.loads(self.shear, k, pair)
-            if whole is not None:
-                force, moment = scaled(whole, force), scaled(whole, moment)
-            if self._touching_bonded:
-                push = contacts.force(self.contact, 0.0, pair.d, self._reach(partner))
-                force = added(force, push if self.bonded_contacts or whole is None else scaled(1 - whole, push))
-            return force, moment
+            k = k if whole is None else k.weakened(whole)
+            if not self._touching_bonded:
+                return bonds.loads(self.shear, k, pair)
+            stiffness = self.contact if self.bonded_contacts or whole is None else (1 - whole) * self.contact
+            return bonds.loads(self.shear, k, pair, partial(contacts.push, stiffness, self._reach(partner)))
 
         zero = (jnp.zeros(self.n, self.masses.dtype),) * 3
         return _summed(one, (self.constants, self.slots.sign, self.slots.partner, whole), (zero, zero))
@@ -470,50 +464,3 @@ def _summed(one: Callable[[Any], Any], slots: Any, zero: Any) -> Any:
         return jax.tree.map(jnp.add, total, one(slot)), None
 
     return jax.lax.scan(add, zero, slots, unroll=_UNROLLED)[0]
-
-
-def _not_negative(name: str, value: Any) -> Array:
-    found = checks.array(name, value, (), "constant of contacts")
-    if checks.is_concrete(value) and np.asarray(value) < 0:
-        raise ValueError(f"`{name}` must not be negative (constant of contacts), got {value!r}.")
-    return found
-
-
-def _pairs(pairs: Any, n: int) -> np.ndarray:
-    found = np.asarray(pairs)
-    found = found.reshape(-1, 2) if found.size == 0 else found
-    if found.ndim != 2 or found.shape[1] != 2 or not np.issubdtype(found.dtype, np.number):
-        raise ValueError(f"`pairs` must have shape (m, 2), two particles for each bond, got {found.shape}.")
-    whole = found.astype(np.int64)
-    if np.any(whole != found) or np.any((whole < 0) | (whole >= n)):
-        raise ValueError(f"`pairs` must be numbers of particles from 0 to {n - 1}.")
-    if np.any(whole[:, 0] == whole[:, 1]):
-        raise ValueError(f"`pairs` bonds particle {whole[whole[:, 0] == whole[:, 1]][0, 0]} to itself.")
-    ordered = np.sort(whole, axis=1)
-    _, count = np.unique(ordered, axis=0, return_counts=True)
-    if np.any(count > 1):
-        twice = np.unique(ordered, axis=0)[count > 1][0]
-        raise ValueError(f"`pairs` bonds particles {twice[0]} and {twice[1]} more than once.")
-    return whole
-
-
-def _materials(material: Any, m: int) -> list[BondMaterial]:
-    if material is None:
-        if m:
-            raise ValueError("Bonds need a `material`: a `BondMaterial`, or a sequence of them with `kinds`.")
-        return [BondMaterial(0.0, 0.0, 0.0)]
-    found = [material] if isinstance(material, BondMaterial) else list(material)
-    if not found or not all(isinstance(k, BondMaterial) for k in found):
-        raise ValueError(f"`material` must be a `BondMaterial` or a sequence of them, got {material!r}.")
-    return found
-
-
-def _kinds(kinds: Any, m: int, count: int) -> np.ndarray:
-    if kinds is None:
-        if count > 1:
-            raise ValueError(f"There are {count} materials; `kinds` must say which each bond is made of.")
-        return np.zeros(m, int)
-    found = np.asarray(kinds)
-    if found.shape != (m,) or np.any(found != found.astype(int)) or np.any((found < 0) | (found >= count)):
-        raise ValueError(f"`kinds` must have shape ({m},) with numbers from 0 to {count - 1}, one for each bond.")
-    return found.astype(int)

@@ -14,6 +14,7 @@ from polhode.model.livens import LivensMultibody
 from polhode.model.minimal import TreeSystem
 from polhode.model.model import Model
 from polhode.model.multibody import MultibodySystem
+from polhode.model.separable import SeparableMultibody
 from polhode.problems.base import Observable, Problem, Reference
 from polhode.systems.base import State
 from polhode.viewing import scene
@@ -75,19 +76,21 @@ def assembled(
     )
 
 
-def _suiting(system: Assembled | LivensMultibody, explicit: bool) -> str:
+def _suiting(system: Assembled | LivensMultibody | SeparableMultibody, explicit: bool) -> str:
     if isinstance(system, LivensMultibody):
         return "eml"
+    if isinstance(system, SeparableMultibody):
+        return "rigid-verlet"
     return "herk5" if explicit else "generalized-alpha" if system.holonomic_velocities else "herk4"
 
 
 def _observed(
-    system: Assembled | LivensMultibody,
+    system: Assembled | LivensMultibody | SeparableMultibody,
     outputs: Callable[[Assembled], Mapping[str, Observable]],
     parts: Callable[[Assembled], tuple[scene.Part, ...]],
 ) -> tuple[dict[str, Observable], tuple[scene.Part, ...]]:
-    """Outputs and drawing; on Livens' principle those of the coordinates behind it, energy and momenta."""
-    if not isinstance(system, LivensMultibody):
+    """Outputs and drawing; of a system that has a `base`, those of the coordinates behind it, energy and momenta."""
+    if isinstance(system, Assembled):
         return dict(outputs(system)), parts(system)
     # Momenta are variables here, which those of a problem's own, made of velocities, must not hide.
     shown = {**system.observed(outputs(system.base)), **system.balances()}

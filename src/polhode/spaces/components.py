@@ -118,6 +118,6 @@ def relative_rotation(p: Quaternions, q: Quaternions) -> Vectors:
     small = square <= 0.5
     c = jnp.abs(w)
     series = polynomial(_ASIN, jnp.where(small, square, jnp.minimum(w * w, 0.5)))
-    s = jnp.sqrt(jnp.where(small, 1.0, square))
-    factor = jnp.where(small, series, (0.5 * np.pi - c * series) / s)
+    # A division at the end: XLA then computes the factor once, not in each component.
+    factor = jnp.where(small, series, 0.5 * np.pi - c * series) / jnp.sqrt(jnp.where(small, 1.0, square))
     return scaled(jnp.where(w < 0, -2.0, 2.0) * factor, u)

@@ -107,7 +107,9 @@ def _up(model: Model) -> list[float]:
 
 
 def _solid(body: Body, size: float) -> dict[str, Any]:
-    """The box of uniform density with the mass and inertia of a body, or a small ball for a mass point."""
+    """The box of uniform density with the mass and inertia of a body, or the ball of a particle or mass point."""
+    if body.diameter is not None:
+        return {"shape": "ellipsoid", "size": [float(body.diameter)] * 3, "turn": np.eye(3).tolist()}
     if body.kind == "point":
         return {"shape": "ellipsoid", "size": [_POINT * size] * 3, "turn": np.eye(3).tolist()}
     moments, turn = np.linalg.eigh(np.asarray(body.inertia))

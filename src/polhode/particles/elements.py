@@ -1,0 +1,358 @@
+"""Bonds and contacts between bodies of a model."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from polhode import checks
+from polhode.forces._pair import AbstractPairForce, vanishes
+from polhode.joints._frames import at, has_rotation, is_body, point_on, start
+from polhode.model.bodies import Body
+from polhode.model.elements import AbstractForce, AbstractForceElement, Pose, Poses, Twist, Twists, Wrench
+from polhode.particles import contacts
+from polhode.particles.bonds import BondMaterial
+from polhode.particles.input import not_negative, walls_of
+from polhode.particles.walls import AbstractWall
+from polhode.spaces.base import cross, norm
+from polhode.spaces.quaternions import vector_from_matrix
+
+
+class ElasticBond(AbstractForceElement):
+    """A bond with the energies of `BondMaterial` and the objective law of shear, between points of two bodies.
+
+    **Arguments:**
+
+    - `s0`, `s1`: the points in the frames of the bodies, shape (3,).
+    - `a0`, `a1`: d₀/L₀ in the frames of the bodies, shape (3,).
+    - `turn`: R₁₀ᵀR₂₀ of the rotations at the start, shape (3, 3).
+    - `bending`, `axial`, `shear`, `length`: K^m, K^a, K^s and L₀.
+    """
+
+    uses_poses: ClassVar[bool] = True
+    uses_twists: ClassVar[bool] = False
+    conservative: ClassVar[bool] = True
+    waves: ClassVar[bool] = True
+
+    s0: Float[Array, "3"]
+    s1: Float[Array, "3"]
+    a0: Float[Array, "3"]
+    a1: Float[Array, "3"]
+    turn: Float[Array, "3 3"]
+    bending: Float[Array, ""]
+    axial: Float[Array, ""]
+    shear: Float[Array, ""]
+    length: Float[Array, ""]
+
+    def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
+        del t
+        length, n = self.along(poses)
+        theta = self.bend(poses)
+        c = 0.5 * (poses[0].R @ self.a0 + poses[1].R @ self.a1) @ n
+        stretching = self.axial * (length / self.length - 1) ** 2
+        return 0.5 * (self.bending * theta @ theta + stretching + self.shear * (1 - c) ** 2)
+
+    def along(self, poses: Poses) -> tuple[Float[Array, ""], Float[Array, "3"]]:
+        """Distance of the points, and the direction from the second to the first, zero where they meet."""
+        d = at(poses[0], self.s0) - at(poses[1], self.s1)
+        length = norm(d)
+        return length, d / jnp.where(length > 0, length, 1.0)
+
+    def bend(self, poses: Poses) -> Float[Array, "3"]:
+        """θ₁₂ in the inertial frame."""
+        return vector_from_matrix(poses[0].R @ self.turn @ poses[1].R.T)
+
+    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
+        del t, twists
+        length, n = self.along(poses)
+        arms = poses[0].R @ self.a0, poses[1].R @ self.a1
+        mean = 0.5 * (arms[0] + arms[1])
+        c = mean @ n
+        s = self.shear * (1 - c)
+        pull = -self.axial / self.length * (length / self.length - 1)
+        force = pull * n + s / jnp.where(length > 0, length, 1.0) * (mean - c * n)
+        bent = self.bending * self.bend(poses)
+        return self.loads(poses, force, (0.5 * s * cross(arms[0], n) - bent, 0.5 * s * cross(arms[1], n) + bent))
+
+    def loads(self, poses: Poses, force: Float[Array, "3"], moments: tuple[Array, ...]) -> tuple[Wrench, Wrench]:
+        """Loads of a force on the first point and its reaction on the second, and of moments on the bodies."""
+        return (
+            Wrench(cross(self.s0, poses[0].R.T @ force) + poses[0].R.T @ moments[0], force),
+            Wrench(poses[1].R.T @ moments[1] - cross(self.s1, poses[1].R.T @ force), -force),
+        )
+
+
+class DampedBond(AbstractForceElement):
+    """A bond with dampers along it and between the angular velocities of its ends.
+
+    **Arguments:**
+
+    - `bond`: the bond. - `axial`, `bending`: the constants of the dampers.
+    """
+
+    uses_poses: ClassVar[bool] = True
+    uses_twists: ClassVar[bool] = True
+    waves: ClassVar[bool] = True
+
+    bond: ElasticBond
+    axial: Float[Array, ""]
+    bending: Float[Array, ""]
+
+    def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
+        return self.bond.potential(t, poses)
+
+    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
+        n = self.bond.along(poses)[1]
+        first, second = (
+            _velocity(p, w, s) for p, w, s in zip(poses, twists, (self.bond.s0, self.bond.s1), strict=True)
+        )
+        spin = poses[0].R @ twists[0].omega - poses[1].R @ twists[1].omega
+        drag = -self.axial * (n @ (first - second)) * n
+        moments = -self.bending * spin, self.bending * spin
+        elastic, damped = self.bond.wrenches(t, poses, twists), self.bond.loads(poses, drag, moments)
+        return tuple(jax.tree.map(jnp.add, a, b) for a, b in zip(elastic, damped, strict=True))
+
+
+def _velocity(pose: Pose, twist: Twist, s: Float[Array, "3"]) -> Float[Array, "3"]:
+    return twist.u + pose.R @ cross(twist.omega, s)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Bond(AbstractPairForce):
+    """A bond between two bodies of a model, particles or not: it resists stretching, shear, bending and torsion.
+
+    Its length at rest and its arm are those of the start. Energies: `BondMaterial`, with the objective law of shear.
+
+    **Arguments:**
+
+    - `first`, `second`: rigid bodies, particles of `Model.add_particles`, or `model.ground`.
+    - `material`: a `BondMaterial` without `strength`: elements of models remember nothing, so they can't break.
+    - `first_point`, `second_point`: its ends, in the inertial frame at the initial time; centres of mass by default.
+    - `name`: for messages.
+
+    **Raises** ValueError for ends at one place, mass points, and materials that break.
+    """
+
+    material: BondMaterial
+    first_point: Any = None
+    second_point: Any = None
+    name: str | None = None
+
+    def place(self, poses: Poses) -> ElasticBond | DampedBond:
+        k = self.material
+        if not isinstance(k, BondMaterial):
+            raise ValueError(f"`material` must be a `BondMaterial`, got {type(k).__name__}.")
+        if k.strength is not None:
+            raise ValueError(
+                "Bonds of a model can't break: its elements remember nothing. Leave out `strength`, or simulate the "
+                "particles by themselves with `polhode.particles.Particles`."
+            )
+        for body in self.bodies:
+            has_rotation(body, "A bond")
+        s = (
+            _end(self.first, poses[0], self.first_point, "first_point"),
+            _end(self.second, poses[1], self.second_point, "second_point"),
+        )
+        d = at(poses[0], s[0]) - at(poses[1], s[1])
+        length = norm(d)
+        if checks.is_concrete(d) and not float(length) > 0:
+            raise ValueError(f"Both ends of a bond between {self.first!r} and {self.second!r} are at the same place.")
+        n = d / length
+        bond = ElasticBond(
+            s0=s[0],
+            s1=s[1],
+            a0=poses[0].R.T @ n,
+            a1=poses[1].R.T @ n,
+            turn=poses[0].R.T @ poses[1].R,
+            bending=k.bending,
+            axial=k.axial,
+            shear=k.shear,
+            length=length,
+        )
+        if vanishes(k.axial_damping) and vanishes(k.bending_damping):
+            return bond
+        return DampedBond(bond, k.axial_damping, k.bending_damping)
+
+
+def _end(body: Body, pose: Pose, point: Any, name: str) -> Float[Array, "3"]:
+    return jnp.zeros(3) if point is None else point_on(body, pose, point, name)
+
+
+class SpheresTouching(AbstractForceElement):
+    """Hertz's contact of two spheres about the centres of mass, (2/5) K δ^{5/2} with δ = [1 - |d|/D]₊.
+
+    **Arguments:**
+
+    - `stiffness`, `reach`: K and D.
+    """
+
+    uses_poses: ClassVar[bool] = True
+    uses_twists: ClassVar[bool] = False
+    conservative: ClassVar[bool] = True
+
+    stiffness: Float[Array, ""]
+    reach: Float[Array, ""]
+
+    def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
+        del t
+        return contacts.hertz_energy(self.stiffness, contacts.overlap(_apart(poses), self.reach)[0])
+
+    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
+        del t, twists
+        return _opposite(contacts.force(self.stiffness, 0.0, _apart(poses), self.reach))
+
+
+class SpheresTouchingDamped(AbstractForceElement):
+    """The same with a force per speed of approach while the spheres touch.
+
+    **Arguments:**
+
+    - `contact`: the elastic contact. - `damping`: force per speed.
+    """
+
+    uses_poses: ClassVar[bool] = True
+    uses_twists: ClassVar[bool] = True
+
+    contact: SpheresTouching
+    damping: Float[Array, ""]
+
+    def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
+        return self.contact.potential(t, poses)
+
+    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
+        v = tuple(twists[0].u - twists[1].u)
+        drag = _opposite(contacts.force(0.0, self.damping, _apart(poses), self.contact.reach, v))
+        elastic = self.contact.wrenches(t, poses, twists)
+        return tuple(jax.tree.map(jnp.add, a, b) for a, b in zip(elastic, drag, strict=True))
+
+
+def _apart(poses: Poses) -> tuple[Array, ...]:
+    return tuple(poses[0].x - poses[1].x)
+
+
+def _opposite(force: tuple[Array, ...]) -> tuple[Wrench, Wrench]:
+    f = jnp.stack(force)
+    return Wrench(jnp.zeros(3), f), Wrench(jnp.zeros(3), -f)
+
+
+class SphereAtWall(AbstractForceElement):
+    """Hertz's contact of a sphere about the centre of mass with the faces of a wall, D half a diameter.
+
+    **Arguments:**
+
+    - `wall`: of `polhode.particles`. - `stiffness`, `radius`: K and the radius.
+    """
+
+    uses_poses: ClassVar[bool] = True
+    uses_twists: ClassVar[bool] = False
+    conservative: ClassVar[bool] = True
+
+    wall: AbstractWall
+    stiffness: Float[Array, ""]
+    radius: Float[Array, ""]
+
+    def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
+        del t
+        return sum(
+            (contacts.hertz_energy(self.stiffness, delta) for delta, _ in self.pressed(poses)), start=jnp.zeros(())
+        )
+
+    def pressed(self, poses: Poses) -> list[tuple[Array, Array]]:
+        """δ and the normal of each face."""
+        faces = self.wall.faces(tuple(poses[0].x))
+        return [
+            (jnp.maximum(1 - distance / self.radius, 0.0), jnp.stack(jnp.broadcast_arrays(*n))) for distance, n in faces
+        ]
+
+    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
+        del t, twists
+        pushes = (contacts.hertz(self.stiffness, delta) / self.radius * n for delta, n in self.pressed(poses))
+        return (Wrench(jnp.zeros(3), sum(pushes, start=jnp.zeros(3))),)
+
+
+class SphereAtWallDamped(AbstractForceElement):
+    """The same with a force per speed of approach while the sphere touches the wall.
+
+    **Arguments:**
+
+    - `contact`: the elastic contact. - `damping`: force per speed.
+    """
+
+    uses_poses: ClassVar[bool] = True
+    uses_twists: ClassVar[bool] = True
+
+    contact: SphereAtWall
+    damping: Float[Array, ""]
+
+    def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
+        return self.contact.potential(t, poses)
+
+    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
+        (elastic,) = self.contact.wrenches(t, poses, twists)
+        drag = (
+            jnp.where(delta > 0, -self.damping * (n @ twists[0].u), 0.0) * n for delta, n in self.contact.pressed(poses)
+        )
+        return (elastic._replace(force=sum(drag, start=elastic.force)),)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SphereContact(AbstractPairForce):
+    """Hertz's contact of two spheres about the centres of mass of two bodies.
+
+    **Arguments:**
+
+    - `first`, `second`: rigid bodies, or particles. - `stiffness`: K, an energy.
+    - `reach`: D, the mean of the diameters. - `damping`: force per speed of approach while they touch.
+    - `name`: for messages.
+    """
+
+    stiffness: Any
+    reach: Any
+    damping: Any = 0.0
+    name: str | None = None
+
+    def place(self, poses: Poses) -> SpheresTouching | SpheresTouchingDamped:
+        del poses
+        contact = SpheresTouching(
+            not_negative("stiffness", self.stiffness), checks.positive("reach", self.reach, (), "mean of the diameters")
+        )
+        damping = not_negative("damping", self.damping)
+        return contact if vanishes(damping) else SpheresTouchingDamped(contact, damping)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class WallContact(AbstractForce):
+    """Hertz's contact of a sphere about the centre of mass of a body with a wall of `polhode.particles`.
+
+    **Arguments:**
+
+    - `body`: a rigid body, or a particle. - `wall`: `Plane`, `Box` or `Cylinder`. - `stiffness`: K, an energy.
+    - `radius`: of the sphere. - `damping`: force per speed of approach while it touches. - `name`: for messages.
+    """
+
+    body: Body
+    wall: AbstractWall
+    stiffness: Any
+    radius: Any
+    damping: Any = 0.0
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        is_body(self, "body", self.body)
+        walls_of((self.wall,))
+        self.place((start(self.body),))
+
+    @property
+    def bodies(self) -> tuple[Body, ...]:
+        return (self.body,)
+
+    def place(self, poses: Poses) -> SphereAtWall | SphereAtWallDamped:
+        del poses
+        radius = checks.positive("radius", self.radius, (), "radius of the sphere")
+        contact = SphereAtWall(self.wall, not_negative("stiffness", self.stiffness), radius)
+        damping = not_negative("damping", self.damping)
+        return contact if vanishes(damping) else SphereAtWallDamped(contact, damping)
