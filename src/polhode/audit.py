@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import dataclasses
 import html
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import jax
@@ -83,6 +83,9 @@ class Audit:
     def kept(self) -> bool:
         """Whether no promise was found broken."""
         return all(row.verdict != "broken" for row in self.rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
 
     def __getitem__(self, quantity: str) -> Row:
         for row in self.rows:

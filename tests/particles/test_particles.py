@@ -62,6 +62,15 @@ def test_a_full_list_ends_the_run_with_its_remedy():
         ph.simulate(system, "rodrigues", state0=start, t1=2.0, h=1e-3)
 
 
+def test_the_energy_of_contacts_is_never_cut_short():
+    x = np.array([[0.0, 0, 0], [0.9, 0, 0], [0.45, 0.8, 0]])
+    system = pt.Particles(1.0, 1.0, 1.0, x, contact=3.0, capacity=1)
+    assert np.isnan(system.energies(system.start(x))["contact"])
+    roomy = pt.Particles(1.0, 1.0, 1.0, x, contact=3.0, capacity=2)
+    depth = 1 - np.linalg.norm(x[[0, 0, 1]] - x[[1, 2, 2]], axis=1)
+    np.testing.assert_allclose(roomy.energies(roomy.start(x))["contact"], 0.4 * 3.0 * np.sum(depth**2.5), rtol=1e-12)
+
+
 def test_lost_particles_and_nan_are_named_and_what_was_computed_is_kept():
     x = np.array([[0.0, 0, 0], [1.5, 0, 0]])
     system = pt.Particles(1.0, 0.1, 1.0, x, contact=400.0)

@@ -69,10 +69,7 @@ def build(
     mass = _readable(per_particle("masses", masses, n, "mass of each particle"))
     inertia = _readable(per_particle("inertias", inertias, n, "moment of inertia of each particle"))
     diameter = _readable(per_particle("diameters", diameters, n, "diameter of each particle"))
-    u, w = (
-        _readable(jnp.broadcast_to(checks.array(key, value, np.shape(value) or (3,), "inertial frame"), (n, 3)))
-        for key, value in (("velocities", velocities), ("angular_velocities", angular_velocities))
-    )
+    u, w = _each("velocities", velocities, n), _each("angular_velocities", angular_velocities, n)
     K, damping = not_negative("contact", contact), not_negative("contact_damping", contact_damping)
     at_walls = K if wall_contact is None else not_negative("wall_contact", wall_contact)
     links = bond_pairs(pairs, n)
@@ -108,6 +105,11 @@ def _touching(n: int, links: np.ndarray, contact: Any, bonded: bool) -> list[tup
         )
     bound = set() if bonded else {(min(i, j), max(i, j)) for i, j in links.tolist()}
     return [pair for pair in itertools.combinations(range(n), 2) if pair not in bound]
+
+
+def _each(name: str, value: Any, n: int) -> Any:
+    shape = (3,) if np.ndim(value) == 1 else (n, 3)
+    return _readable(jnp.broadcast_to(checks.array(name, value, shape, "of particles, inertial frame"), (n, 3)))
 
 
 def _readable(values: Any) -> Any:

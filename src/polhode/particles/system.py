@@ -231,10 +231,10 @@ class Particles(AbstractSeparable):
     def surroundings(self, places: Places) -> Surroundings:
         if not self.touching:
             return super().surroundings(places)
-        return Surroundings(*self._search(places.x, self.capacity))
+        return Surroundings(*self._search(places.x, self.capacity, self.skin))
 
-    def _search(self, x: Vectors, capacity: int) -> tuple[Any, Array]:
-        reach = 0.5 * (self.diameters + self.skin)
+    def _search(self, x: Vectors, capacity: int, skin: Any = 0.0) -> tuple[Any, Array]:
+        reach = 0.5 * (self.diameters + skin)
         partners = self.slots.partner if self.slots.partner.shape[0] else None
         return search(x, reach, 2 * jnp.max(reach), partners, capacity)
 
@@ -244,7 +244,7 @@ class Particles(AbstractSeparable):
         if not self.touching:
             return rest, around
         anew = stale(around.lists, places.x, self.skin)
-        search = lambda around, x: Surroundings(*self._search(x, self.capacity))  # noqa: E731
+        search = lambda around, x: Surroundings(*self._search(x, self.capacity, self.skin))  # noqa: E731
         return rest, jax.lax.cond(anew, search, lambda around, x: around, around, places.x)
 
     def _holding(self, places: Places) -> Array:
@@ -351,7 +351,10 @@ class Particles(AbstractSeparable):
     # --- what is seen -----------------------------------------------------------------------------------------------
 
     def energies(self, state: State) -> dict[str, Array]:
-        """Energy by part: translation, rotation, bending, axial, shear, contact, wall, gravity."""
+        """Energy by part: translation, rotation, bending, axial, shear, contact, wall, gravity.
+
+        That of contacts is NaN for states in which more than `capacity` particles touch one, from which no run starts.
+        """
         x, q = columns(state[0]), columns(state[1])
         i, j = self.pairs[:, 0], self.pairs[:, 1]
         d = less(picked(x, i), picked(x, j))
@@ -373,9 +376,11 @@ class Particles(AbstractSeparable):
     def _contact_energy(self, x: Vectors, d: Vectors, whole: Any) -> Array:
         total = jnp.zeros((), self.masses.dtype)
         if self.touching:
-            members = self._search(x, self.capacity)[0].members
-            delta = contacts.overlap(less(x, picked(x, members)), self._reach(members))[0]
-            total = 0.5 * jnp.sum(contacts.hertz_energy(self.contact, delta))
+            # Without the skin: whatever touches in a run is in its lists, so there is room for it.
+            found, code = self._search(x, self.capacity)
+            delta = contacts.overlap(less(x, picked(x, found.members)), self._reach(found.members))[0]
+            energy = 0.5 * jnp.sum(contacts.hertz_energy(self.contact, delta))
+            total = jnp.where(code == 0, energy, jnp.nan)
         if self._touching_bonded:
             reach = 0.5 * (self.diameters[self.pairs[:, 0]] + self.diameters[self.pairs[:, 1]])
             energy = contacts.hertz_energy(self.contact, contacts.overlap(d, reach)[0])

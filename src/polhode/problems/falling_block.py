@@ -8,7 +8,7 @@ import numpy as np
 
 from polhode import checks
 from polhode.particles import BondMaterial, Particles, Plane, Strength, builders
-from polhode.problems._particles import scene
+from polhode.problems._particles import assembled
 from polhode.problems.base import Problem
 from polhode.problems.registry import register
 
@@ -76,18 +76,4 @@ def falling_block(
         gravity=(0.0, 0.0, -g),  # pyright: ignore[reportArgumentType]
         dtype=dtype,
     )
-    return Problem(
-        name="falling-block",
-        system=system,
-        state0=system.start(x),
-        t_span=(0.0, duration),
-        parameters=numbers,
-        doc=_DOC,
-        outputs=system.outputs(),
-        invariants=system.invariants(),
-        reference={},
-        integrator="rodrigues",
-        h=1e-5 * round(1e5 * 0.5 / float(system.frequency())) if checks.is_concrete(numbers) else 1e-4,
-        scene=scene(system),
-        build=falling_block,
-    )
+    return assembled("falling-block", system, system.start(x), numbers, _DOC, falling_block)

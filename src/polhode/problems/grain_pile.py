@@ -8,7 +8,7 @@ import numpy as np
 
 from polhode import checks
 from polhode.particles import BondMaterial, Box, Particles, builders
-from polhode.problems._particles import scene
+from polhode.problems._particles import assembled
 from polhode.problems.base import Problem
 from polhode.problems.registry import register
 
@@ -68,21 +68,7 @@ def grain_pile(
         gravity=(0.0, 0.0, -g),  # pyright: ignore[reportArgumentType]
         dtype=dtype,
     )
-    return Problem(
-        name="grain-pile",
-        system=system,
-        state0=system.start(layout.positions),
-        t_span=(0.0, duration),
-        parameters=numbers,
-        doc=_DOC,
-        outputs=system.outputs(),
-        invariants=system.invariants(),
-        reference={},
-        integrator="rodrigues",
-        h=1e-5 * round(1e5 * 0.5 / float(system.frequency())) if checks.is_concrete(numbers) else 1e-4,
-        scene=scene(system),
-        build=grain_pile,
-    )
+    return assembled("grain-pile", system, system.start(layout.positions), numbers, _DOC, grain_pile)
 
 
 def _poured(grains: int, D: float, seed: int) -> tuple[builders.Layout, tuple[float, float]]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from polhode import checks
 from polhode.particles import BondMaterial, Particles, Plane, builders
-from polhode.problems._particles import scene
+from polhode.problems._particles import assembled
 from polhode.problems.base import Problem
 from polhode.problems.registry import register
 
@@ -77,18 +77,5 @@ def torus(
         walls=(Plane((0.0, 0.0, 0.0), (1.0, 0.0, 0.0)),) if wall else (),
         dtype=dtype,
     )
-    return Problem(
-        name="torus",
-        system=system,
-        state0=system.start(x, jnp.stack((-jnp.asarray(speed, float), jnp.zeros(()), jnp.zeros(())))),
-        t_span=(0.0, duration),
-        parameters=numbers,
-        doc=_DOC,
-        outputs=system.outputs(),
-        invariants=system.invariants(),
-        reference={},
-        integrator="rodrigues",
-        h=1e-3,
-        scene=scene(system),
-        build=torus,
-    )
+    state0 = system.start(x, jnp.stack((-jnp.asarray(speed, float), jnp.zeros(()), jnp.zeros(()))))
+    return assembled("torus", system, state0, numbers, _DOC, torus, h=1e-3)
