@@ -145,7 +145,7 @@ class Floating(eqx.Module):
         return 0.5 * jnp.sum(body[:3] ** 2 / INERTIA) + 0.25 * jnp.sum(body[3:] ** 2) + jnp.sum(pose[1] ** 2)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_bodies_that_move_freely():
     """On SE(3): the form, the orders, and the total angular momentum about the centre of the spring."""
     system = Hamiltonian(SE3(), Floating())

@@ -73,7 +73,7 @@ def test_velocities_belong_to_momenta_with_invariant_joints_only():
     assert gaps[1] > 1e-6
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_four_times_the_step_of_the_paper():
     problem = ph.problems.get("four-bar-loop")
     found = ph.simulate(problem, "eml", h=0.4, t1=20.0)
@@ -83,6 +83,7 @@ def test_four_times_the_step_of_the_paper():
         ph.simulate(problem.replace(joints="vector"), "eml", h=0.4, t1=20.0)
 
 
+@pytest.mark.long
 def test_vertical_momentum_of_a_hanging_loop():
     _, found = run("invariant", 0.02, 0.4, free=False)
     energy, momentum = np.asarray(found.invariants["energy"]), np.asarray(found.outputs["angular_momentum"])
@@ -92,7 +93,7 @@ def test_vertical_momentum_of_a_hanging_loop():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("joints", ["invariant", "vector"])
+@pytest.mark.parametrize("joints", ["invariant", pytest.param("vector", marks=pytest.mark.exhaustive)])
 def test_order_2_towards_another_formulation(joints):
     system, state = kicked(joints)
     exact = ph.simulate(system.base, "herk5", h=2e-3, t1=0.4, state0=system.seen(state))
@@ -108,6 +109,7 @@ def test_order_2_towards_another_formulation(joints):
     assert np.all(np.abs(orders[-1] - 2) < 0.25), orders
 
 
+@pytest.mark.long
 def test_damper_takes_the_energy_that_its_force_works():
     model = Model()
     a, b = (model.add_body(mass=1.0, inertia=(0.1, 0.2, 0.3), position=(x, 0, 0)) for x in (0.0, 1.0))
@@ -127,6 +129,7 @@ def test_damper_takes_the_energy_that_its_force_works():
     assert "energy" not in found.invariants
 
 
+@pytest.mark.long
 def test_gradient_of_a_run_is_that_of_differences():
     problem = ph.problems.get("heavy-top-constrained", formulation="livens")
     method = ph.integrators.get("eml")
@@ -146,7 +149,7 @@ def test_gradient_of_a_run_is_that_of_differences():
     [
         pytest.param("heavy-top-constrained", 1e-3, 100, marks=pytest.mark.long),
         pytest.param("bennett", 5e-3, 50, marks=pytest.mark.exhaustive),
-        pytest.param("slender-ring", 5e-3, 20, marks=pytest.mark.long),
+        pytest.param("slender-ring", 5e-3, 20, marks=pytest.mark.exhaustive),
     ],
 )
 def test_any_model_keeps_its_energy(name, h, steps):

@@ -61,9 +61,9 @@ def drift(values) -> float:
     ("kinds", "seed"),
     [
         ("SSSS", 0),
-        ("PPPPP", 1),
+        pytest.param("PPPPP", 1, marks=pytest.mark.long),
         pytest.param("RRRRRRRR", 2, marks=pytest.mark.long),
-        pytest.param("RSURSU", 3, marks=pytest.mark.long),
+        pytest.param("RSURSU", 3, marks=pytest.mark.exhaustive),
         pytest.param("UUUUU", 4, marks=pytest.mark.exhaustive),
         pytest.param("SURRSPR", 5, marks=pytest.mark.exhaustive),
     ],

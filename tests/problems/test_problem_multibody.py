@@ -262,7 +262,7 @@ def test_rotor_ends_where_its_reference_does(made):
 @pytest.mark.parametrize(
     ("name", "formulations"),
     [
-        pytest.param("slider-crank", ("SO3xR3", "euler-parameters"), marks=pytest.mark.long),
+        pytest.param("slider-crank", ("SO3xR3", "euler-parameters"), marks=pytest.mark.exhaustive),
         pytest.param("planar-four-bar", ("S3|xR3", "rotation-vector", "minimal"), marks=pytest.mark.exhaustive),
     ],
 )

@@ -117,7 +117,7 @@ def test_references_are_those_of_independent_solutions() -> None:
     np.testing.assert_allclose(np.asarray(cable.reference["middle"]["value"])[[0, 2]], sag, atol=1e-12)
 
 
-@pytest.mark.parametrize("n", [pytest.param(4, marks=pytest.mark.long), pytest.param(8, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("n", [pytest.param(4, marks=pytest.mark.exhaustive), pytest.param(8, marks=pytest.mark.exhaustive)])
 def test_cantilever_takes_the_shape_of_the_elastica_at_second_order(n: int) -> None:
     problem = problems.get("cantilever", n=n)
     towards, across = elastica(10.0)
@@ -154,7 +154,7 @@ def test_hanging_cable_takes_the_shape_of_the_catenary(n: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "n", [pytest.param(16, marks=pytest.mark.long), pytest.param(32, marks=pytest.mark.exhaustive)]
+    "n", [pytest.param(16, marks=pytest.mark.exhaustive), pytest.param(32, marks=pytest.mark.exhaustive)]
 )
 def test_frequencies_of_the_ring_converge_at_second_order(n: int) -> None:
     problem = problems.get("slender-ring", n=n, speed=0.0, inertia=1e-6)

@@ -12,7 +12,7 @@ def test_the_experiments_are_listed():
 
 @pytest.mark.parametrize(
     ("name", "count"),
-    [pytest.param("002-1", 28, marks=pytest.mark.long), pytest.param("002-2", 30, marks=pytest.mark.exhaustive)],
+    [pytest.param("002-1", 28, marks=pytest.mark.exhaustive), pytest.param("002-2", 30, marks=pytest.mark.exhaustive)],
 )
 def test_symplectic_methods_reproduce_paper_002(name, count, tmp_path):
     report = ph.reproduce(name, out=tmp_path, progress=False)

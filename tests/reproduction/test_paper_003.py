@@ -14,7 +14,7 @@ def test_the_experiments_are_listed():
         pytest.param("003-1", 28, 3, marks=pytest.mark.long),
         pytest.param("003-2", 9, 1, marks=pytest.mark.exhaustive),
         pytest.param("003-3", 7, 1, marks=pytest.mark.exhaustive),
-        pytest.param("003-4", 10, 1, marks=pytest.mark.long),
+        pytest.param("003-4", 10, 1, marks=pytest.mark.exhaustive),
         pytest.param("003-5", 10, 2, marks=pytest.mark.exhaustive),
     ],
 )

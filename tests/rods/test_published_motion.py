@@ -44,7 +44,7 @@ def test_the_stored_motion_says_how_exact_it_is(name):
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param("spaghetti", marks=pytest.mark.long),
+        pytest.param("spaghetti", marks=pytest.mark.exhaustive),
         pytest.param("roll-up, damping 100", marks=pytest.mark.exhaustive),
     ],
 )
