@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -101,7 +102,7 @@ class SymplecticLieGroup(AbstractIntegrator):
     max_iterations: int = eqx.field(static=True, default=25)
 
     def __check_init__(self) -> None:
-        if not (isinstance(self.theta, float | int) and 0 <= self.theta <= 1):
+        if isinstance(self.theta, bool) or not (isinstance(self.theta, Real) and 0 <= self.theta <= 1):
             raise ValueError(f"`theta` must be a number in [0, 1], got {self.theta!r}; 0.5 is of order 2.")
         _ = self._solver
 
