@@ -16,7 +16,7 @@ _FARTHEST = 2**20
 
 
 class Neighbours(NamedTuple):
-    """Lists that stay complete until some particle has moved by half of the skin.
+    """Lists that stay complete until some particle has moved by half of the skin against the mean of all.
 
     - `members`: numbers of the neighbours, shape (capacity, n), filled up with the particle itself.
     - `at`: places at which they were made. - `longest`: length of the longest list.
@@ -70,8 +70,9 @@ def search(x: Vectors, reach: Array, cell: Any, partners: Array | None, capacity
 
 
 def stale(found: Neighbours, x: Vectors, skin: Any) -> Array:
-    """Whether some particle has moved by more than half of the skin since the lists were made."""
+    """Whether some particle has moved by more than half of the skin since the lists were made, but with all others."""
     d = less(x, found.at)
+    d = less(d, tuple(jnp.mean(a) for a in d))
     farthest = jnp.max(dot(d, d))
     # Places that are not finite end the run; they would all fall into one cell.
     return jnp.isfinite(farthest) & (farthest > (0.5 * skin) ** 2)

@@ -67,7 +67,7 @@ class Particles(AbstractSeparable):
     - `bonded_contacts`: whether particles with a bond are in contact as well.
     - `walls`: of `polhode.particles`. - `gravity`: acceleration, shape (3,).
     - `skin`: by how much farther neighbours are looked for than contacts reach, as a share of the largest diameter;
-      lists are made anew when a particle has moved by half of it.
+      lists are made anew when a particle has moved by half of it against the mean.
     - `capacity`: neighbours for which there is room; None for 12, or half as many again as there are at the start.
     - `dtype`: "float64", or "float32": a ring of 12 then keeps its energy to 1e-5 over 1,000 steps.
 

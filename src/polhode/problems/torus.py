@@ -74,6 +74,7 @@ def torus(
         shear=shear,  # pyright: ignore[reportArgumentType]
         contact=contact,
         bonded_contacts=True,
+        skin=0.6,
         walls=(Plane((0.0, 0.0, 0.0), (1.0, 0.0, 0.0)),) if wall else (),
         dtype=dtype,
     )
