@@ -9,6 +9,8 @@ from polhode.particles.builders import packing as packing
 from polhode.particles.builders import torus as torus
 from polhode.particles.elements import Bond as Bond
 from polhode.particles.in_models import ParticleGroup as ParticleGroup
+from polhode.particles.sharding import ShardedParticles as ShardedParticles
+from polhode.particles.sharding import sharded as sharded
 from polhode.particles.system import Particles as Particles
 from polhode.particles.system import ParticleStates as ParticleStates
 from polhode.particles.walls import AbstractWall as AbstractWall

@@ -27,15 +27,21 @@ class Neighbours(NamedTuple):
     longest: Array
 
 
-def search(x: Vectors, reach: Array, cell: Any, partners: Array | None, capacity: int) -> tuple[Neighbours, Array]:
+def search(
+    x: Vectors, reach: Array, cell: Any, partners: Array | None, capacity: int, mine: Array | None = None
+) -> tuple[Neighbours, Array]:
     """All pairs closer than the sum of their `reach`, shape (n,), but for `partners`; and a `Result` code.
 
     `cell`: twice the largest reach. Particles are sorted by cells of that size, so that what is near lies in nine
-    stretches of three cells; the loop goes on to the fullest of these.
+    stretches of three cells; the loop goes on to the fullest of these. `mine`: numbers of the particles whose
+    neighbours and `partners` these are; None for all.
     """
     x = tuple(jax.lax.stop_gradient(a) for a in x)
     n = x[0].shape[0]
-    me = jnp.arange(n, dtype=jnp.int32)
+    me = jnp.arange(n, dtype=jnp.int32) if mine is None else mine
+    of_mine = lambda a: a if mine is None else a[mine]  # noqa: E731
+    here, my_reach = tuple(of_mine(a) for a in x), of_mine(reach)
+    row = jnp.arange(len(me), dtype=jnp.int32)
     numbers = tuple(jnp.floor((a - jnp.min(a)) / cell) for a in x)
     lost = jnp.max(jnp.stack([jnp.max(a) for a in numbers])) >= _FARTHEST
     ix, iy, iz = (jnp.clip(a, 0, _FARTHEST - 1).astype(jnp.int64) for a in numbers)
@@ -43,30 +49,30 @@ def search(x: Vectors, reach: Array, cell: Any, partners: Array | None, capacity
     nx, ny = jnp.max(ix) + 3, jnp.max(iy) + 3
     key = (iz * ny + iy) * nx + ix
     order = jnp.argsort(key).astype(jnp.int32)
-    ordered = key[order]
+    ordered, my_key = key[order], of_mine(key)
 
     def stretch(k: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
-        begin = key + ((k // 3 - 1) * ny + k % 3 - 1) * nx - 1
+        begin = my_key + ((k // 3 - 1) * ny + k % 3 - 1) * nx - 1
         start = jnp.searchsorted(ordered, begin, side="left").astype(jnp.int32)
         stop = jnp.searchsorted(ordered, begin + 2, side="right").astype(jnp.int32)
 
         def one(s: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
             members, count = found
             j = order[jnp.minimum(start + s, n - 1)]
-            d = less(x, tuple(a[j] for a in x))
-            near = (start + s < stop) & (j != me) & (dot(d, d) < (reach + reach[j]) ** 2)
+            d = less(here, tuple(a[j] for a in x))
+            near = (start + s < stop) & (j != me) & (dot(d, d) < (my_reach + reach[j]) ** 2)
             if partners is not None:
                 near = near & jnp.all(partners != j, axis=0)
             place = jnp.where(near, jnp.minimum(count, capacity), capacity)
-            return members.at[place, me].set(j, mode="drop", unique_indices=True), count + near
+            return members.at[place, row].set(j, mode="drop", unique_indices=True), count + near
 
         return jax.lax.fori_loop(0, jnp.max(stop - start), one, found)
 
-    empty = jnp.broadcast_to(me, (capacity, n)), jnp.zeros(n, jnp.int32)
+    empty = jnp.broadcast_to(me, (capacity, len(me))), jnp.zeros(len(me), jnp.int32)
     members, count = jax.lax.fori_loop(0, 9, stretch, empty)
     longest = jnp.max(count)
     code = jnp.where(longest > capacity, int(Result.too_many_neighbours), 0)
-    return Neighbours(members, x, longest), jnp.where(lost, int(Result.lost_particles), code).astype(jnp.int32)
+    return Neighbours(members, here, longest), jnp.where(lost, int(Result.lost_particles), code).astype(jnp.int32)
 
 
 def stale(found: Neighbours, x: Vectors, skin: Any) -> Array:

@@ -219,12 +219,16 @@ class Particles(AbstractSeparable):
         )
         worst = np.unravel_index(int(np.argmax(depth)), depth.shape)
         if depth[worst] > _OVERLAP:
-            other = int(members[worst])
+            first, other = sorted(self._known_as(int(k)) for k in (worst[1], members[worst]))
             raise ValueError(
-                f"Particles {min(int(worst[1]), other)} and {max(int(worst[1]), other)} overlap by "
+                f"Particles {first} and {other} overlap by "
                 f"{depth[worst]:.0%} of their reach at the start; {int(np.sum(np.any(depth > _OVERLAP, axis=0)))} "
                 "particles overlap by more than 30 %, and would burst apart. Move them, or make them smaller."
             )
+
+    def _known_as(self, which: int) -> int:
+        """The user's number of a particle."""
+        return which
 
     # --- what acts --------------------------------------------------------------------------------------------------
 
@@ -249,11 +253,30 @@ class Particles(AbstractSeparable):
 
     def _holding(self, places: Places) -> Array:
         """1 where a bond bears its load, by its own ends alone, so that the order of bonds doesn't matter."""
-        i, j = self.pairs[:, 0], self.pairs[:, 1]
-        pair = Pair(less(picked(places.x, i), picked(places.x, j)), picked(places.q, i), picked(places.q, j), 1.0)
+        read = self._linked((*places.x, *places.q))
+        a, b = map(read, self._bond_ends)
+        pair = Pair(less(a[:3], b[:3]), a[3:], b[3:], 1.0)
         assert self.limits is not None
         share = bonds.stress(self.shear, self.per_bond, pair, self.limits)
         return jnp.where(share > 1, 0.0, 1.0).astype(self.masses.dtype)
+
+    # How particles read each other; over several devices these are all that differs.
+
+    def _linked(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
+        """Reads `a` at ends of bonds, by the numbers in `_slot_ends` and `_bond_ends`."""
+        return lambda which: picked(a, which)
+
+    def _near(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
+        """Reads `a` of any particles, by their numbers."""
+        return lambda which: picked(a, which)
+
+    @property
+    def _slot_ends(self) -> Array:
+        return self.slots.partner
+
+    @property
+    def _bond_ends(self) -> tuple[Array, Array]:
+        return self.pairs[:, 0], self.pairs[:, 1]
 
     def _whole(self, rest: Rest) -> Array | None:
         """`whole` of the bonds at the slots."""
@@ -285,10 +308,12 @@ class Particles(AbstractSeparable):
     def _bonded(self, places: Places, rest: Rest) -> tuple[Vectors, Vectors]:
         whole = self._whole(rest)
         x, q = places
+        read = self._linked((*x, *q))
 
         def one(slot: Any) -> tuple[Vectors, Vectors]:
-            k, sign, partner, whole = slot
-            pair = Pair(less(x, picked(x, partner)), q, picked(q, partner), sign)
+            k, sign, end, partner, whole = slot
+            there = read(end)
+            pair = Pair(less(x, there[:3]), q, there[3:], sign)
             k = k if whole is None else k.weakened(whole)
             if not self._touching_bonded:
                 return bonds.loads(self.shear, k, pair)
@@ -296,7 +321,8 @@ class Particles(AbstractSeparable):
             return bonds.loads(self.shear, k, pair, partial(contacts.push, stiffness, self._reach(partner)))
 
         zero = (jnp.zeros(self.n, self.masses.dtype),) * 3
-        return _summed(one, (self.constants, self.slots.sign, self.slots.partner, whole), (zero, zero))
+        partner = self.slots.partner if self._touching_bonded else None
+        return _summed(one, (self.constants, self.slots.sign, self._slot_ends, partner, whole), (zero, zero))
 
     @property
     def _touching_bonded(self) -> bool:
@@ -307,8 +333,10 @@ class Particles(AbstractSeparable):
         return 0.5 * (self.diameters + self.diameters[others])
 
     def _contacts(self, x: Vectors, members: Array) -> Vectors:
+        read = self._near(x)
+
         def one(others: Array) -> Vectors:
-            return contacts.force(self.contact, 0.0, less(x, picked(x, others)), self._reach(others))
+            return contacts.force(self.contact, 0.0, less(x, read(others)), self._reach(others))
 
         return _summed(one, members, (jnp.zeros(self.n, self.masses.dtype),) * 3)
 
@@ -319,30 +347,36 @@ class Particles(AbstractSeparable):
     def drag(self, places: Places, v: Vectors, omega: Vectors, rest: Rest, around: Surroundings) -> Loads:
         zero = (jnp.zeros(self.n, self.masses.dtype),) * 3
         force, moment, x, whole = zero, zero, places.x, self._whole(rest)
-        apart = lambda a, others: less(a, picked(a, others))  # noqa: E731
+        own = (*x, *v, *omega)
+        linked = self._linked(own)
 
         def stretched(slot: Any) -> tuple[Vectors, Vectors]:
-            (axial, bending), partner = slot
-            return bonds.damping(axial, bending, apart(x, partner), apart(v, partner), apart(omega, partner))
+            (axial, bending), end = slot
+            apart = less(own, linked(end))
+            return bonds.damping(axial, bending, apart[:3], apart[3:6], apart[6:])
 
         if self.bonds and self.dampers is not None:
             dampers = self.dampers if whole is None else scaled(whole, self.dampers)
-            force, moment = _summed(stretched, (dampers, self.slots.partner), (zero, zero))
+            force, moment = _summed(stretched, (dampers, self._slot_ends), (zero, zero))
         c = self.contact_damping
         if c is None:
             return Loads(force, moment)
 
-        def pressed(slot: Any) -> Vectors:
-            others, share = slot
-            return contacts.force(0.0, c * share, apart(x, others), self._reach(others), apart(v, others))
+        def pressed(read: Callable[[Array], tuple[Array, ...]], slots: Any, total: Vectors) -> Vectors:
+            def one(slot: Any) -> Vectors:
+                which, others, share = slot
+                apart = less((*x, *v), read(which)[:6])
+                return contacts.force(0.0, c * share, apart[:3], self._reach(others), apart[3:])
+
+            return _summed(one, slots, total)
 
         if self.touching:
-            members = around.lists.members
-            close = lambda total: _summed(pressed, (members, jnp.ones(len(members), c.dtype)), total)  # noqa: E731
+            members, all_of_it = around.lists.members, jnp.ones(self.capacity, c.dtype)
+            close = lambda total: pressed(self._near((*x, *v)), (members, members, all_of_it), total)  # noqa: E731
             force = jax.lax.cond(around.lists.longest > 0, close, lambda total: total, force)
         if self._touching_bonded:
             share = jnp.ones_like(self.slots.sign) if self.bonded_contacts or whole is None else 1 - whole
-            force = _summed(pressed, (self.slots.partner, share), force)
+            force = pressed(linked, (self._slot_ends, self.slots.partner, share), force)
         for distance, normal in self._faces(x):
             speed = sum(a * b for a, b in zip(normal, v, strict=True))
             force = moved(force, jnp.where(distance < 0.5 * self.diameters, -c * speed, 0.0), normal)

@@ -1,0 +1,340 @@
+"""One large system of particles on several devices: each holds a domain and sends others what bonds read there."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array, Int
+
+from polhode import checks
+from polhode.particles.bonds import Constants, Slots
+from polhode.particles.neighbours import Neighbours, search
+from polhode.particles.system import Particles
+from polhode.spaces.checks import check_point
+from polhode.spaces.components import Vectors, picked
+from polhode.systems.base import Observable, State
+from polhode.systems.separable import Rest
+
+AXIS = "particles"
+"""Name of the axis of the mesh."""
+
+_FIRST, _LAST, _NONE = PartitionSpec(AXIS), PartitionSpec(None, AXIS), PartitionSpec()
+
+_OF_PARTICLES = ("masses", "inertias")
+_OF_SLOTS = ("slots", "constants", "dampers")
+_OF_BONDS = ("pairs", "per_bond", "limits")
+# Neighbours anywhere are judged by their diameters, which never change.
+_EVERYWHERE = ("diameters", "gravity", "contact", "wall_contact", "contact_damping", "walls", "skin")
+
+
+class Halo(eqx.Module):
+    """What devices send each other of items they hold in blocks of the same size.
+
+    - `routes`: rounds of sending, each of pairs of a device that sends and one that receives.
+    - `sends`: for each round the places in the own block of what is sent, shape (devices · s,).
+    """
+
+    routes: tuple[tuple[tuple[int, int], ...], ...] = eqx.field(static=True)
+    sends: tuple[Int[Array, " s"], ...]
+    mesh: Mesh = eqx.field(static=True)
+
+    def read(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
+        """Sends once; what is returned reads `a` by numbers from `halo`."""
+        if self.routes:
+
+            def seen(a: tuple[Array, ...], sends: tuple[Array, ...]) -> tuple[Array, ...]:
+                parts = [jnp.stack(a)]
+                for send, route in zip(sends, self.routes, strict=True):
+                    parts.append(jax.lax.ppermute(jnp.stack(picked(a, send)), AXIS, route))
+                return tuple(jnp.concatenate(parts, axis=1))
+
+            a = jax.shard_map(seen, mesh=self.mesh, in_specs=_FIRST, out_specs=_FIRST)(a, self.sends)
+
+        def read(which: Array) -> tuple[Array, ...]:
+            spread = _along_last(which)
+            return jax.shard_map(picked, mesh=self.mesh, in_specs=(_FIRST, spread), out_specs=spread)(a, which)
+
+        return read
+
+
+def halo(mesh: Mesh, size: int, *tables: np.ndarray) -> tuple[Halo, list[np.ndarray]]:
+    """How devices that hold `size` items each read those with the numbers in `tables`, shape (k, devices · …).
+
+    The last axis of a table is spread over the devices. Each table comes back with numbers for `Halo.read`.
+    """
+    count = mesh.size
+    readers = [np.broadcast_to(np.arange(t.shape[1]) * count // max(t.shape[1], 1), t.shape) for t in tables]
+    shifts = [(reader - t // max(size, 1)) % count for reader, t in zip(readers, tables, strict=True)]
+    found, sends, routes, base = [t % max(size, 1) for t in tables], [], [], size
+    for shift in range(1, count):
+        items = np.unique(np.concatenate([t[s == shift] for t, s in zip(tables, shifts, strict=True)]))
+        if not len(items):
+            continue
+        owner, held = items // size, np.bincount(items // size, minlength=count)
+        rank = np.arange(len(items)) - (np.cumsum(held) - held)[owner]
+        send = np.zeros((count, held.max()), np.int32)
+        send[owner, rank] = items % size
+        for table, s, new in zip(tables, shifts, found, strict=True):
+            new[s == shift] = base + rank[np.searchsorted(items, table[s == shift])]
+        sends.append(send.reshape(-1))
+        routes.append(tuple((int(k), int((k + shift) % count)) for k in np.flatnonzero(held)))
+        base += held.max()
+    return Halo(tuple(routes), tuple(sends), mesh), [t.astype(np.int32) for t in found]
+
+
+class ShardedParticles(Particles):
+    """`Particles` on several devices, made by `sharded`; particles and bonds are in the order of domains.
+
+    Outputs such as `positions` and `whole`, and what `start` takes, are in the order of the user; `original` brings
+    states into it.
+
+    - `place`, `bond_place`: where each particle and bond of the user is. - `mesh`: the devices.
+    """
+
+    ends: Halo
+    slot_ends: Int[Array, "k n"]
+    pair_ends: Int[Array, "2 m"]
+    links: Halo
+    slot_links: Int[Array, "k n"]
+    place: Int[Array, " n"]
+    bond_place: Int[Array, " m0"]
+    mesh: Mesh = eqx.field(static=True)
+
+    def __init__(self, **fields: Any) -> None:
+        for name, value in fields.items():
+            setattr(self, name, value)
+
+    def original(self, state: State) -> Any:
+        """A state, or saved states with further axes in front, in the order of particles and bonds of the user."""
+        parts = [a[..., np.asarray(self.place), :] for a in state[:4]]
+        return super().states(*parts, *(a[..., np.asarray(self.bond_place)] for a in state[4:]))
+
+    def start(self, positions: Any, velocities: Any = 0.0, angular_velocities: Any = 0.0, rotations: Any = None) -> Any:
+        parts = super().start(positions, velocities, angular_velocities, rotations)
+        whole = [jnp.zeros_like(a).at[self.bond_place].set(1) for a in parts[4:]]
+        return self.states(*(jnp.zeros_like(a).at[self.place].set(a) for a in parts[:4]), *whole)
+
+    @property
+    def states(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        # Drivers make states of plain numbers and keep what a step returns: this is where both get their devices.
+        spread = NamedSharding(self.mesh, _FIRST)
+        make = super().states
+        return lambda *parts: make(*(jax.lax.with_sharding_constraint(jnp.asarray(a), spread) for a in parts))
+
+    def outputs(self) -> dict[str, Observable]:
+        found = super().outputs()
+        for name in ("positions", "angular_velocities"):
+            found[name] = _rearranged(found[name], self.place)
+        if "whole" in found:
+            found["whole"] = _rearranged(found["whole"], self.bond_place)
+        return found
+
+    def _known_as(self, which: int) -> int:
+        return int(np.flatnonzero(np.asarray(self.place) == which)[0])
+
+    def _linked(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
+        return self.ends.read(a)
+
+    def _near(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
+        # Gathered once here, not once for every pass over the lists.
+        gather = jax.shard_map(_gathered, mesh=self.mesh, in_specs=_FIRST, out_specs=_NONE, check_vma=False)
+        return super()._near(gather(a))
+
+    def _reach(self, others: Array) -> Array:
+        # All devices know all diameters. They must not be read in two ways: XLA would spread them and gather them anew.
+        block = self.n // self.mesh.size
+
+        def own(every: Array, others: Array) -> Array:
+            mine = jax.lax.dynamic_slice_in_dim(every, jax.lax.axis_index(AXIS) * block, block)
+            return 0.5 * (mine + every[others])
+
+        spread = _along_last(others)
+        on_devices = jax.shard_map(own, mesh=self.mesh, in_specs=(_NONE, spread), out_specs=spread)
+        return on_devices(self.diameters, others)
+
+    @property
+    def _slot_ends(self) -> Array:
+        return self.slot_ends
+
+    @property
+    def _bond_ends(self) -> tuple[Array, Array]:
+        return self.pair_ends[0], self.pair_ends[1]
+
+    def _whole(self, rest: Rest) -> Array | None:
+        return self.links.read(rest)(self.slot_links)[0] if rest else None
+
+    def _search(self, x: Vectors, capacity: int, skin: Any = 0.0) -> tuple[Neighbours, Array]:
+        """Lists of the own particles on each device, from the places of all."""
+        reach = 0.5 * (self.diameters + skin)
+        block = self.n // self.mesh.size
+
+        def own(x: Vectors, reach: Array, partners: Array) -> tuple[Any, Any, Array, Array]:
+            every = _gathered(x)
+            mine = jax.lax.axis_index(AXIS) * block + jnp.arange(block, dtype=jnp.int32)
+            found, code = search(every, reach, 2 * jnp.max(reach), partners if len(partners) else None, capacity, mine)
+            worst = lambda a: jax.lax.pmax(a, AXIS)  # noqa: E731
+            return found.members, found.at, worst(found.longest), worst(code)
+
+        specs = (_LAST, _FIRST, _NONE, _NONE)
+        on_devices = jax.shard_map(
+            own, mesh=self.mesh, in_specs=(_FIRST, _NONE, _LAST), out_specs=specs, check_vma=False
+        )
+        members, at, longest, code = on_devices(x, reach, self.slots.partner)
+        return Neighbours(members, at, longest), code
+
+
+def sharded(system: Particles, state: State, devices: Sequence[Any] | None = None) -> tuple[ShardedParticles, Any]:
+    """The same system and state spread over several devices, for runs as before:
+
+    ```python
+    system, state = particles.sharded(system, state)
+    run = polhode.simulate(system, "rodrigues", state0=state, t1=1.0, h=1e-3)
+    final = system.original(run.state)
+    ```
+
+    Space is cut across where it is longest until every device has a domain, all with the same number of particles. The
+    system and its states are in the order of these domains; outputs and `system.original(states)` in that of the user.
+    Particles stay on their device wherever they go; to cut anew, shard the first system with a state that `original`
+    returned. In a step devices send each other the ends of bonds that cross domains, and, while any particles that
+    aren't bonded are close, the places of all.
+
+    Results are those of one device to round-off.
+
+    **Arguments:**
+
+    - `system`, `state`: a start, or any state from which to go on.
+    - `devices`: some of `jax.devices()`, all of one process; None for all.
+
+    Raises ValueError if the number of devices doesn't divide that of particles, for wrong types and states, and inside
+    transformations of JAX.
+    """
+    if isinstance(system, ShardedParticles) or not isinstance(system, Particles):
+        raise ValueError(f"`system` must be a `Particles` that isn't sharded yet, got {type(system).__name__}.")
+    chosen = _devices(devices)
+    if not checks.is_concrete(system, state):
+        raise ValueError("Domains depend on where particles are; call `sharded` outside jit, grad and vmap.")
+    n, count = system.n, len(chosen)
+    if n % count:
+        fitting = max(k for k in range(1, count + 1) if n % k == 0)
+        raise ValueError(
+            f"{n} particles can't be spread evenly over {count} devices. Give `devices=jax.devices()[:{fitting}]`, or "
+            f"add {-n % count} more, out of reach of all others and without bonds."
+        )
+    state = system.states(*check_point(system.state_space, state, "state"))
+    mesh = Mesh(np.array(chosen), (AXIS,))
+    new = _Numbers(np.asarray(state[0]), np.asarray(system.pairs), count)
+    system = _spread(system, new, mesh)
+    parts = [np.asarray(a)[new.particles] for a in state[:4]]
+    whole = [np.append(np.asarray(a), 0.0)[new.bonds] for a in state[4:]]
+    return system, system.states(*(jnp.asarray(a, system.masses.dtype) for a in (*parts, *whole)))
+
+
+def _spread(system: Particles, new: _Numbers, mesh: Mesh) -> ShardedParticles:
+    """The system with everything in its new order and on its device."""
+    at_slots = lambda a: np.asarray(a)[:, new.particles]  # noqa: E731
+    slots = system.slots
+    partner = new.place[at_slots(slots.partner)]
+    # Slots without a bond read the filling of their device, which never holds.
+    filling = (np.arange(system.n) * mesh.size // system.n + 1) * new.block - 1
+    bond = np.where(at_slots(slots.sign) == 0, filling, np.append(new.of_slots, 0)[at_slots(slots.bond)])
+    ends, (slot_ends, pair_ends) = halo(mesh, system.n // mesh.size, partner, new.pairs.T)
+    links, (slot_links,) = halo(mesh, new.block, bond)
+
+    def filled(a: Any, filling: float) -> np.ndarray:
+        return np.append(np.asarray(a), np.asarray(filling, a.dtype))[new.bonds]
+
+    per, limits = system.per_bond, system.limits
+    without = Constants(0.0, 0.0, 0.0, 1.0, (0.0,) * 3)  # type: ignore
+    of_slots = {name: jax.tree.map(at_slots, getattr(system, name)) for name in _OF_SLOTS}
+    fields = {
+        **{f.name: getattr(system, f.name) for f in dataclasses.fields(Particles)},
+        **{name: np.asarray(getattr(system, name))[new.particles] for name in (*_OF_PARTICLES, "diameters")},
+        **of_slots,
+        "slots": Slots(jnp.asarray(partner, jnp.int32), jnp.asarray(bond, jnp.int32), of_slots["slots"].sign),
+        "pairs": new.pairs.astype(np.int32),
+        "per_bond": jax.tree.map(filled, per, without),
+        "limits": None if limits is None else tuple(filled(a, np.inf) for a in limits),
+    }
+    put = lambda spec: lambda tree: jax.device_put(tree, NamedSharding(mesh, spec))  # noqa: E731
+    for names, spec in ((_OF_PARTICLES, _FIRST), (_OF_SLOTS, _LAST), (_OF_BONDS, _FIRST), (_EVERYWHERE, _NONE)):
+        fields |= {name: put(spec)(fields[name]) for name in names}
+    return ShardedParticles(
+        **fields,
+        ends=put(_FIRST)(ends),
+        slot_ends=put(_LAST)(slot_ends),
+        pair_ends=put(_LAST)(pair_ends),
+        links=put(_FIRST)(links),
+        slot_links=put(_LAST)(slot_links),
+        place=put(_NONE)(new.place),
+        bond_place=put(_NONE)(new.of_slots),
+        mesh=mesh,
+    )
+
+
+class _Numbers:
+    """Which particles and bonds are where.
+
+    - `particles`: those of the user in the new order; `place`: where each of them is.
+    - `bonds`: those of the user in the new order, their number for fillings, so that all devices have the same number
+      of bonds, `block`, the last of them a filling; `of_slots`: where each of them is; `pairs`: their ends.
+    """
+
+    def __init__(self, x: np.ndarray, pairs: np.ndarray, count: int) -> None:
+        n, m = len(x), len(pairs)
+        self.particles = np.concatenate(_domains(x, np.arange(n), count))
+        self.place = np.argsort(self.particles)
+        ends = self.place[pairs].reshape(-1, 2)
+        home = ends[:, 0] * count // n
+        order = np.argsort(home, kind="stable")
+        held = np.bincount(home, minlength=count)
+        self.block = int(held.max()) + 1 if m else 0
+        self.of_slots = np.empty(m, int)
+        self.of_slots[order] = home[order] * self.block + np.arange(m) - (np.cumsum(held) - held)[home[order]]
+        self.bonds = np.full(count * self.block, m)
+        self.bonds[self.of_slots] = np.arange(m)
+        # Both ends of a filling are the first particle there, so that it has no length and no energy.
+        self.pairs = np.repeat(np.arange(count) * (n // count), self.block)[:, None].repeat(2, axis=1)
+        self.pairs[self.of_slots] = ends
+
+
+def _domains(x: np.ndarray, which: np.ndarray, count: int) -> list[np.ndarray]:
+    """`which` of the places in `count` domains of the same number, halved across where they extend farthest."""
+    if count == 1:
+        return [np.sort(which)]
+    half = count // 2
+    along = int(np.argmax(np.ptp(x[which], axis=0)))
+    ordered = which[np.argsort(x[which, along], kind="stable")]
+    cut = len(which) // count * half
+    return _domains(x, ordered[:cut], half) + _domains(x, ordered[cut:], count - half)
+
+
+def _along_last(a: Array) -> PartitionSpec:
+    """Spreads the last axis."""
+    return PartitionSpec(*(None,) * (a.ndim - 1), AXIS)
+
+
+def _gathered(a: tuple[Array, ...]) -> tuple[Array, ...]:
+    """The whole arrays on every device."""
+    return tuple(jax.lax.all_gather(jnp.stack(a), AXIS, axis=1, tiled=True))
+
+
+def _devices(devices: Any) -> list[Any]:
+    if devices is None:
+        return jax.devices()
+    found = list(devices) if isinstance(devices, list | tuple | np.ndarray) else [devices]
+    if not found or not all(isinstance(d, jax.Device) for d in found):
+        raise ValueError(f"`devices` must be at least one of `jax.devices()`, got {devices!r}.")
+    if len(set(found)) < len(found):
+        raise ValueError(f"`devices` names a device more than once: {devices!r}.")
+    return found
+
+
+def _rearranged(output: Observable, place: Array) -> Observable:
+    return lambda t, state: output(t, state)[place]
