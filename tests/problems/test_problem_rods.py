@@ -117,7 +117,9 @@ def test_references_are_those_of_independent_solutions() -> None:
     np.testing.assert_allclose(np.asarray(cable.reference["middle"]["value"])[[0, 2]], sag, atol=1e-12)
 
 
-@pytest.mark.parametrize("n", [pytest.param(4, marks=pytest.mark.exhaustive), pytest.param(8, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize(
+    "n", [pytest.param(4, marks=pytest.mark.exhaustive), pytest.param(8, marks=pytest.mark.exhaustive)]
+)
 def test_cantilever_takes_the_shape_of_the_elastica_at_second_order(n: int) -> None:
     problem = problems.get("cantilever", n=n)
     towards, across = elastica(10.0)

@@ -238,7 +238,8 @@ def sharded(system: Particles, state: State, devices: Sequence[Any] | None = Non
 
 def _spread(system: Particles, new: _Numbers, mesh: Mesh) -> ShardedParticles:
     """The system with everything in its new order and on its device."""
-    at_slots = lambda a: np.asarray(a)[:, new.particles]  # noqa: E731
+    alike = lambda a: a.shape[-1] == 1 < system.n  # noqa: E731
+    at_slots = lambda a: np.asarray(a) if alike(a) else np.asarray(a)[:, new.particles]  # noqa: E731
     slots = system.slots
     partner = new.place[at_slots(slots.partner)]
     # Slots without a bond read the filling of their device, which never holds.
@@ -262,7 +263,11 @@ def _spread(system: Particles, new: _Numbers, mesh: Mesh) -> ShardedParticles:
         "per_bond": jax.tree.map(filled, per, without),
         "limits": None if limits is None else tuple(filled(a, np.inf) for a in limits),
     }
-    put = lambda spec: lambda tree: jax.device_put(tree, NamedSharding(mesh, spec))  # noqa: E731
+
+    def put(spec: PartitionSpec) -> Callable[[Any], Any]:
+        on = lambda a: NamedSharding(mesh, _NONE if spec is _LAST and alike(a) else spec)  # noqa: E731
+        return lambda tree: jax.tree.map(lambda a: jax.device_put(a, on(a)), tree)
+
     for names, spec in ((_OF_PARTICLES, _FIRST), (_OF_SLOTS, _LAST), (_OF_BONDS, _FIRST), (_EVERYWHERE, _NONE)):
         fields |= {name: put(spec)(fields[name]) for name in names}
     return ShardedParticles(

@@ -28,8 +28,12 @@ from polhode.systems.separable import AbstractSeparable, BodyStates, Loads, Plac
 _ROOM = 12
 """Neighbours for which there is room at least: as many equal spheres touch one."""
 
-_UNROLLED = 4
-"""Bonds or neighbours in one pass."""
+_UNROLLED, _MANY = 4, 30_000
+"""Bonds or neighbours in one pass over the particles; one by one where particles are many, as then what one pass reads
+no longer fits into the caches."""
+
+_STRETCHES = 4
+"""Into how many parts lists are cut, of which only those are read that hold something."""
 
 _OVERLAP = 0.3
 """Share of the reach by which particles may overlap at the start."""
@@ -165,15 +169,25 @@ class Particles(AbstractSeparable):
         )
         self.pairs, self.slots = jnp.asarray(links, jnp.int32), bonds.slots(n, links)
         self.slots = self.slots._replace(sign=self.slots.sign.astype(kind))
-        none = jnp.zeros(1, kind)
-        empty = Constants(none, none, none, jnp.ones(1, kind), (none,) * 3)
-        padded = jax.tree.map(lambda a, b: jnp.concatenate((a, b)), per, empty)
-        at_slots = lambda a: a[self.slots.bond]  # noqa: E731
-        self.per_bond, self.constants = per, jax.tree.map(at_slots, padded)
+
+        def at_slots(a: Array, one: bool = False, filling: float = 0.0) -> Array:
+            # Of one material each slot holds the same: reading that once is a fifth of the time of large systems.
+            if one and m:
+                return jnp.broadcast_to(a[:1], (self.slots.bond.shape[0], 1))
+            return jnp.append(a, jnp.asarray(filling, kind))[self.slots.bond]
+
+        alike = len(found) == 1
+        self.per_bond = per
+        self.constants = Constants(
+            bending=at_slots(per.bending, alike),
+            axial=at_slots(per.axial, alike),
+            shear=at_slots(per.shear, alike),
+            length=at_slots(per.length, filling=1.0),
+            arm=tuple(map(at_slots, arm)),
+        )
         dampers = of(lambda k: k.axial_damping), of(lambda k: k.bending_damping)
         some = not (checks.is_concrete(dampers) and not any(np.any(np.asarray(a)) for a in dampers))
-        zero = jnp.zeros(1, kind)
-        self.dampers = tuple(at_slots(jnp.concatenate((a, zero))) for a in dampers) if some else None  # type: ignore
+        self.dampers = (at_slots(dampers[0], alike), at_slots(dampers[1], alike)) if some else None
         self.limits = None
         if any(k.strength is not None for k in found):
             bears = lambda name: of(lambda k: np.inf if k.strength is None else getattr(k.strength, name))  # noqa: E731
@@ -292,10 +306,7 @@ class Particles(AbstractSeparable):
             f, torque = self._bonded(places, rest)
             force, moment = added(force, f), torque
         if self.touching:
-            nothing = (jnp.zeros(self.n, kind),) * 3
-            close = lambda x, lists: self._contacts(x, lists.members)  # noqa: E731
-            some = around.lists.longest > 0
-            force = added(force, jax.lax.cond(some, close, lambda x, lists: nothing, places.x, around.lists))
+            force = self._contacts(places.x, around, force)
         for distance, normal in self._faces(places.x):
             radius = 0.5 * self.diameters
             delta = jnp.maximum(1 - distance / radius, 0.0)
@@ -332,13 +343,31 @@ class Particles(AbstractSeparable):
     def _reach(self, others: Array) -> Array:
         return 0.5 * (self.diameters + self.diameters[others])
 
-    def _contacts(self, x: Vectors, members: Array) -> Vectors:
-        read = self._near(x)
+    def _contacts(self, x: Vectors, around: Surroundings, total: Vectors) -> Vectors:
+        """`total` and the contacts with neighbours."""
 
-        def one(others: Array) -> Vectors:
-            return contacts.force(self.contact, 0.0, less(x, read(others)), self._reach(others))
+        def reading() -> Callable[[Array], Vectors]:
+            read = self._near(x)
+            return lambda k: contacts.force(self.contact, 0.0, less(x, read(k)), self._reach(k))
 
-        return _summed(one, members, (jnp.zeros(self.n, self.masses.dtype),) * 3)
+        return self._over_lists(reading, around, total)
+
+    def _over_lists(self, reading: Callable[[], Any], around: Surroundings, total: Vectors) -> Vectors:
+        """`total` and what neighbours make, by a function of their numbers that `reading` makes where it is needed."""
+        members, longest = around.lists.members, around.lists.longest
+        size = -(-self.capacity // _STRETCHES)
+
+        def rest(one: Any, first: int, total: Vectors) -> Vectors:
+            if first >= self.capacity:
+                return total
+
+            def more(total: Vectors) -> Vectors:
+                found = reading() if one is None else one
+                return rest(found, first + size, _summed(found, members[first : first + size], total))
+
+            return jax.lax.cond(longest > first, more, lambda total: total, total)
+
+        return rest(None, 0, total)
 
     @property
     def damped(self) -> bool:
@@ -362,21 +391,21 @@ class Particles(AbstractSeparable):
         if c is None:
             return Loads(force, moment)
 
-        def pressed(read: Callable[[Array], tuple[Array, ...]], slots: Any, total: Vectors) -> Vectors:
-            def one(slot: Any) -> Vectors:
-                which, others, share = slot
-                apart = less((*x, *v), read(which)[:6])
-                return contacts.force(0.0, c * share, apart[:3], self._reach(others), apart[3:])
-
-            return _summed(one, slots, total)
+        def pressed(read: Callable[[Array], tuple[Array, ...]], which: Array, others: Array, share: Any) -> Vectors:
+            apart = less((*x, *v), read(which)[:6])
+            return contacts.force(0.0, c * share, apart[:3], self._reach(others), apart[3:])
 
         if self.touching:
-            members, all_of_it = around.lists.members, jnp.ones(self.capacity, c.dtype)
-            close = lambda total: pressed(self._near((*x, *v)), (members, members, all_of_it), total)  # noqa: E731
-            force = jax.lax.cond(around.lists.longest > 0, close, lambda total: total, force)
+
+            def reading() -> Callable[[Array], Vectors]:
+                read = self._near((*x, *v))
+                return lambda k: pressed(read, k, k, 1.0)
+
+            force = self._over_lists(reading, around, force)
         if self._touching_bonded:
             share = jnp.ones_like(self.slots.sign) if self.bonded_contacts or whole is None else 1 - whole
-            force = pressed(linked, (self._slot_ends, self.slots.partner, share), force)
+            slots = self._slot_ends, self.slots.partner, share
+            force = _summed(lambda slot: pressed(linked, *slot), slots, force)
         for distance, normal in self._faces(x):
             speed = sum(a * b for a, b in zip(normal, v, strict=True))
             force = moved(force, jnp.where(distance < 0.5 * self.diameters, -c * speed, 0.0), normal)
@@ -465,9 +494,9 @@ class Particles(AbstractSeparable):
 
     def frequency(self) -> Float[Array, ""]:
         """An upper bound of the frequencies of stretching and bending at rest, in radians per unit of time."""
-        k = self.constants
-        stretching = jnp.max(2 * jnp.sum(k.axial / k.length**2, axis=0) / self.masses, initial=0.0)
-        bending = jnp.max(2 * jnp.sum(k.bending, axis=0) / self.inertias, initial=0.0)
+        k, held = self.constants, self.slots.sign != 0
+        stretching = jnp.max(2 * jnp.sum(held * k.axial / k.length**2, axis=0) / self.masses, initial=0.0)
+        bending = jnp.max(2 * jnp.sum(held * k.bending, axis=0) / self.inertias, initial=0.0)
         return jnp.sqrt(jnp.maximum(stretching, bending))
 
     def explicit_limit(self, t: float, state: State, h: float, share: float = 1.0) -> str:
@@ -502,4 +531,5 @@ def _summed(one: Callable[[Any], Any], slots: Any, zero: Any) -> Any:
     def add(total: Any, slot: Any) -> tuple[Any, None]:
         return jax.tree.map(jnp.add, total, one(slot)), None
 
-    return jax.lax.scan(add, zero, slots, unroll=_UNROLLED)[0]
+    few = jax.tree.leaves(zero)[0].shape[0] < _MANY
+    return jax.lax.scan(add, zero, slots, unroll=_UNROLLED if few else 1)[0]
