@@ -225,12 +225,8 @@ class Particles(AbstractSeparable):
         """Refuses particles that overlap by more than 0.3 of their reach and are not bonded: they would burst apart."""
         if not checks.is_concrete(state) or not self.touching:
             return
-        x = columns(jnp.asarray(state[0]))
-        members = self._search(x, self.n if self.n < 64 else 4 * self.capacity)[0].members
-        depth, members = (
-            np.asarray(contacts.overlap(less(x, picked(x, members)), self._reach(members))[0]),
-            np.asarray(members),
-        )
+        room = self.n if self.n < 64 else 4 * self.capacity
+        depth, members = map(np.asarray, _overlaps(self, jnp.asarray(state[0]), room))
         worst = np.unravel_index(int(np.argmax(depth)), depth.shape)
         if depth[worst] > _OVERLAP:
             first, other = sorted(self._known_as(int(k)) for k in (worst[1], members[worst]))
@@ -507,6 +503,14 @@ class Particles(AbstractSeparable):
             f"The stiffest bonds swing with up to {omega:.4g} per unit of time, so that explicit methods need steps "
             f"below 2/ω = {2 / omega:.3g}; h = {abs(h):.4g}. Take half of that limit or less."
         )
+
+
+@eqx.filter_jit
+def _overlaps(system: Particles, positions: Array, room: int) -> tuple[Array, Array]:
+    """δ of every particle with up to `room` others, shape (room, n), and their numbers."""
+    x = columns(positions)
+    members = system._search(x, room)[0].members
+    return contacts.overlap(less(x, picked(x, members)), system._reach(members))[0], members
 
 
 def _room(x: np.ndarray, diameters: Any, skin: Any, links: np.ndarray) -> int:
