@@ -1,5 +1,6 @@
 """Symplectic methods on T*G: orders, the symplectic form, momenta, energies, and controls that fail."""
 
+import dataclasses
 from functools import cache
 
 import equinox as eqx
@@ -143,6 +144,21 @@ class Floating(eqx.Module):
     def __call__(self, pose, momentum):
         body = SE3().Ad_dual(pose, momentum)
         return 0.5 * jnp.sum(body[:3] ** 2 / INERTIA) + 0.25 * jnp.sum(body[3:] ** 2) + jnp.sum(pose[1] ** 2)
+
+
+@pytest.mark.parametrize("formulation", ["cotangent", "quadratic"])
+def test_momenta_of_symmetries_are_promised_and_kept(formulation):
+    problem = ph.problems.get("heavy-top", formulation=formulation)
+    row = ph.simulate(problem, "symplectic", h=1e-3, t1=0.1).audit()["vertical_angular_momentum"]
+    assert (row.promise, row.verdict) == ("round-off", "kept")
+
+
+def test_a_momentum_without_its_symmetry_is_found_out():
+    problem = ph.problems.get("heavy-top", formulation="cotangent")
+    wrong = dataclasses.replace(problem.system, kept_momenta=("sideways",))
+    sideways = {"sideways": lambda t, state: state[1][0]}
+    problem = dataclasses.replace(problem, system=wrong, invariants={**problem.invariants, **sideways})
+    assert ph.simulate(problem, "symplectic", h=1e-3, t1=0.1).audit()["sideways"].verdict == "broken"
 
 
 @pytest.mark.exhaustive

@@ -106,6 +106,9 @@ class SymplecticLieGroup(AbstractIntegrator):
             raise ValueError(f"`theta` must be a number in [0, 1], got {self.theta!r}; 0.5 is of order 2.")
         _ = self._solver
 
+    def promised(self, system: Hamiltonian, state: CotangentPoint) -> dict[str, str]:
+        return {**super().promised(system, state), **dict.fromkeys(system.kept_momenta, "round-off")}
+
     @property
     def order(self) -> int:
         return 2 if self.theta == 0.5 else 1

@@ -143,7 +143,7 @@ def _on_coadjoint_orbit(top: TopParameters) -> Formulation:
 
 def _on_cotangent_bundle(top: TopParameters) -> Formulation:
     return Formulation(
-        system=Hamiltonian(SO3(), TopEnergy(top)),
+        system=Hamiltonian(SO3(), TopEnergy(top), ("vertical_angular_momentum",)),
         start=lambda omega: (SO3().origin(), top.inertia * omega),
         attitude=lambda state: state[0],
         omega=lambda state: (state[0].T @ state[1]) / top.inertia,
@@ -156,7 +156,7 @@ def _quadratic(top: TopParameters) -> Formulation:
     group = direct_so3_r3()
     p = -top.weight_moment * top.axis
     return Formulation(
-        system=Hamiltonian(group, QuadraticTopEnergy(top)),
+        system=Hamiltonian(group, QuadraticTopEnergy(top), ("vertical_angular_momentum",)),
         start=lambda omega: (group.origin(), jnp.concatenate((top.inertia * omega, p))),
         attitude=lambda state: state[0][0],
         omega=lambda state: (state[0][0].T @ state[1][:3]) / top.inertia,

@@ -34,6 +34,8 @@ class Hamiltonian(AbstractSystem):
 
     - `group`: the configuration space G, dimension d.
     - `energy`: callable (g, μ) → H, a number; μ of shape (d,). Make it an `equinox.Module` to give it parameters.
+    - `kept_momenta`: names of invariants of the problem that are momenta of symmetries of H under G from the left:
+      symplectic methods promise them to round-off, and audits hold them to it.
 
     ??? cite "Reference"
         E. Celledoni, E. Çokaj, A. Leone, D. Murari, B. Owren, Lie group integrators for mechanical systems (2021),
@@ -42,6 +44,7 @@ class Hamiltonian(AbstractSystem):
 
     group: AbstractGroup
     energy: Callable[[Point, Momentum], Float[Array, ""]]
+    kept_momenta: tuple[str, ...] = eqx.field(static=True, default=())
 
     @property
     def state_space(self) -> Cotangent:
