@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 Verdict = Literal["kept", "broken", "undecided", "between steps", "not promised"]
 
-_EPS = float(np.finfo(np.float64).eps)
 _NEWTON_TOLERANCE = 1e-8
 _BLOCKS = 16
 _HEADINGS = ("quantity", "promise", "max drift", "at the end", "slope", "verdict")
@@ -259,9 +258,15 @@ def _allowance(solution: Solution, section: str, quantity: str, series: np.ndarr
     """The largest drift allowed by each promise; for "bounded" what is put down to rounding in any case."""
     scale = _scale(solution, section, quantity, series)
     tolerance = float(solution.meta.get("newton_tolerance", _NEWTON_TOLERANCE))
-    rounding = scale * _EPS * (100 + 8 * steps)
+    rounding = scale * _epsilon(solution) * (100 + 8 * steps)
     newton = scale * tolerance * (10 if section == "residuals" else 10 + steps)
     return {"round-off": rounding, "newton": max(newton, rounding), "bounded": rounding}
+
+
+def _epsilon(solution: Solution) -> float:
+    """Of the least exact numbers that states are made of."""
+    kinds = {np.asarray(leaf).dtype for leaf in jax.tree.leaves(solution.state)}
+    return max((float(np.finfo(kind).eps) for kind in kinds if kind.kind == "f"), default=float(np.finfo(float).eps))
 
 
 def _scale(solution: Solution, section: str, quantity: str, series: np.ndarray) -> float:

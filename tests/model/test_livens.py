@@ -144,6 +144,84 @@ def test_gradient_of_a_run_is_that_of_differences():
     assert slope == pytest.approx(float(height(1 + step) - height(1 - step)) / (2 * step), rel=1e-6)
 
 
+def _above_a_floor(mass=1.3) -> Model:
+    """Two bodies that share a potential which isn't one of their relative pose."""
+    model = Model(gravity=(0, 0, -9.81))
+    low = model.add_body(mass=mass, inertia=(0.1, 0.2, 0.25), position=(0.5, 0, 0.3))
+    high = model.add_body(mass=1.5, inertia=(0.15, 0.12, 0.2), position=(-0.5, 0, 0.8))
+    model.add(ph.forces.Potential((low, high), lambda t, p: 500.0 * sum(jnp.minimum(x.x[2], 0.0) ** 2 for x in p)))
+    return model
+
+
+def test_potentials_of_two_bodies_may_be_any():
+    found = ph.simulate(_above_a_floor().problem("livens", t1=1.0), "eml", h=0.005)
+    peer = ph.simulate(_above_a_floor().problem("SE3", t1=1.0), "rkmk4", h=1e-3, save_every=None)
+    heights = np.asarray(found.outputs["positions"])[:, :, 2]
+    assert heights.min() < -0.05
+    np.testing.assert_allclose(heights[-1], np.asarray(peer.outputs["positions"])[-1, :, 2], atol=2e-3)
+    energy = np.asarray(found.invariants["energy"])
+    assert np.ptp(energy) < 1e-12 * np.abs(energy).max()
+    assert set(found.invariants) == {"energy"}
+
+
+def test_traced_models_move_as_others_do():
+    def end(mass):
+        problem = _above_a_floor(mass).problem("livens", t1=0.5)
+        return ph.simulate(problem, "eml", h=0.01, save_every=None).state.q[-1]
+
+    np.testing.assert_allclose(jax.jit(end)(1.3), end(1.3), atol=1e-11)
+
+
+def test_potentials_of_users_keep_momenta_where_they_are_told_to_be_relative():
+    model = Model()
+    a = model.add_body(mass=1.0, inertia=(0.1, 0.2, 0.25), position=(0.5, 0, 0), angular_velocity=(1, -2, 0.5))
+    b = model.add_body(mass=1.5, inertia=(0.15, 0.12, 0.2), position=(-0.5, 0.2, 0.4), velocity=(0.2, 0.5, 0))
+    stretch = lambda t, p: 3.0 * jnp.sum((p[0].x - p[1].x - p[1].R[:, 0]) ** 2)  # noqa: E731
+    model.add(ph.forces.Potential((a, b), stretch, relative=True))
+    found = ph.simulate(model.problem("livens", t1=2.0), "eml", h=0.02)
+    for name in ("energy", "linear_momentum", "angular_momentum"):
+        values = np.asarray(found.invariants[name])
+        assert np.max(np.abs(values - values[0])) < 1e-12
+
+
+def test_potentials_that_are_not_relative_are_found_out():
+    model = _above_a_floor()
+    with pytest.raises(ValueError, match="Leave `relative` out"):
+        model.add(ph.forces.Potential(model.bodies, lambda t, p: p[0].x[2] ** 2, relative=True))
+
+
+def test_driven_joints_do_work():
+    model = Model()
+    crank = model.add_body(mass=1.0, inertia=(0.1, 0.2, 0.25), position=(0.5, 0, 0))
+    model.add(ph.joints.Revolute(model.ground, crank, point=(0, 0, 0), axis=(0, 0, 1)))
+    model.add(ph.joints.PrescribedRotation(model.ground, crank, axis=(0, 0, 1), angle=lambda t: t**2))
+    system, _ = model.assemble("livens", redundant="minimum-norm")
+    assert system.rheonomic
+    assert not system.conservative
+    assert not system.invariants()
+
+
+def test_bodies_that_never_move_are_no_trouble():
+    model = Model(gravity=(0, 0, -9.81))
+    a = model.add_body(mass=1.0, inertia=(0.1, 0.2, 0.25), position=(1, 0, 0), angular_velocity=(0, 1, 2))
+    b = model.add_body(mass=1.5, inertia=(0.15, 0.12, 0.2), position=(0, 0, 0))
+    model.add(ph.joints.Fixed(model.ground, b))
+    model.add(ph.forces.SpringDamper(a, b, (1, 0.1, 0), (0, 0.1, 0), stiffness=20.0, length=0.6))
+    found = ph.simulate(model.problem("livens", t1=2.0), "eml", h=0.01)
+    assert found.audit().kept
+    assert found.stats["newton_iterations"] < 20
+
+
+@pytest.mark.exhaustive
+def test_where_no_impulses_keep_the_rates_a_step_is_made_without_them():
+    """The loop of Bennett passes a place where its constraints lose rank."""
+    found = ph.simulate(ph.problems.get("bennett", formulation="livens"), "eml", h=0.01, t1=2.0)
+    energy = np.asarray(found.invariants["energy"])
+    assert np.ptp(energy) < 1e-12 * np.abs(energy).max()
+    assert np.max(found.residuals["position"]) < 1e-13
+    assert found.audit()["velocity"].verdict == "broken"
+
+
 @pytest.mark.parametrize(
     ("name", "h", "steps"),
     [

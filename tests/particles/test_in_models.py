@@ -109,7 +109,7 @@ def test_gravity_takes_the_promise_of_momenta_away():
 
 
 def test_spheres_alone_take_rodrigues_and_move_as_particles_do():
-    alone, model, _ = _both(0.0)
+    alone, model, _ = _both(0.0, walls=())
     problem = model.problem("separable", t1=0.1, h=1e-3)
     assert problem.integrator == "rodrigues"
     state = problem.state0
@@ -208,3 +208,8 @@ def test_a_refused_call_leaves_the_model_as_it_was():
             material=dataclasses.replace(_MATERIALS[1], strength=pt.Strength(1.0)),
         )
     assert (len(model.bodies), len(model.parts)) == before
+
+
+def test_particles_that_overlap_at_the_start_are_refused():
+    with pytest.raises(ValueError, match="Particles 0 and 1 overlap by 99%"):
+        ph.Model().add_particles([[0, 0, 0], [0.01, 0, 0]], masses=1.0, inertias=0.1, diameters=1.0, contact=1e3)

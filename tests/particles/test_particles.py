@@ -1,5 +1,7 @@
 """Systems of particles: neighbours, breakage, damping, precision, starts and failures."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -71,6 +73,7 @@ def test_the_energy_of_contacts_is_never_cut_short():
     np.testing.assert_allclose(roomy.energies(roomy.start(x))["contact"], 0.4 * 3.0 * np.sum(depth**2.5), rtol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::polhode.StepSizeWarning")
 def test_lost_particles_and_nan_are_named_and_what_was_computed_is_kept():
     x = np.array([[0.0, 0, 0], [1.5, 0, 0]])
     system = pt.Particles(1.0, 0.1, 1.0, x, contact=400.0)
@@ -292,3 +295,98 @@ def test_systems_are_made_inside_transformations():
     batch = jax.jit(jax.vmap(final))(values)
     for k, found in zip(values, batch, strict=True):
         np.testing.assert_allclose(found, final(float(k)), rtol=0, atol=1e-12)
+
+
+def _chain(**options):
+    layout = pt.chain(4)
+    material = pt.BondMaterial(1.0, 100.0, 100.0, axial_damping=0.1, bending_damping=0.05)
+    return layout.positions, pt.Particles(1.0, 0.1, 1.0, layout.positions, layout.pairs, material, **options)
+
+
+def test_dampers_keep_the_momentum_of_the_law_of_shear():
+    v = np.random.default_rng(0).normal(size=(4, 3))
+    for shear, kept in (("literal", "spin"), ("objective", "angular_momentum")):
+        x, system = _chain(shear=shear)
+        found = ph.simulate(system, "rodrigues", state0=system.start(x, v, v[::-1]), t1=1.0, h=2e-3).audit()
+        assert {row.quantity: row.verdict for row in found}[kept] == "kept"
+        assert {row.quantity for row in found if row.promise == "round-off"} == {kept, "linear_momentum", "manifold"}
+
+
+def test_audits_know_single_precision():
+    x, system = _chain(dtype="float32")
+    v = np.random.default_rng(0).normal(size=(4, 3))
+    run = ph.simulate(system, "rodrigues", state0=system.start(x, v, v[::-1]), t1=1.0, h=2e-3)
+    assert run.audit()["angular_momentum"].max_drift > 1e-9
+    assert run.audit().kept
+
+
+@pytest.mark.parametrize(
+    ("options", "speed", "h", "message"),
+    [
+        ({"contact": 1e6}, 1.0, 5e-2, "Contacts that stop"),
+        ({"wall_contact": 1e7, "walls": (pt.Plane((0, 0, -2)),)}, 1.0, 2e-2, "Contacts that stop"),
+        ({"contact": 1.0, "contact_damping": 500.0}, 1.0, 1e-2, "Dampers slow"),
+    ],
+)
+def test_steps_too_long_for_contacts_and_dampers_are_said(options, speed, h, message):
+    x = np.array([[0.0, 0, 0], [1.2, 0, 0]])
+    system = pt.Particles(1.0, 0.1, 1.0, x, **options)
+    state = system.start(x, [[speed, 0, 0], [-speed, 0, 0]])
+    with pytest.warns(ph.StepSizeWarning, match=message):
+        ph.simulate(system, "rodrigues", state0=state, t1=2 * h, h=h)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ph.simulate(system, "rodrigues", state0=state, t1=0.1 * h, h=0.02 * h)
+
+
+def test_the_estimated_frequency_of_a_contact_is_that_of_its_deepest_point():
+    """Two spheres: the largest slope of the force over all distances that the speed can reach."""
+    x = np.array([[0.0, 0, 0], [1.1, 0, 0]])
+    system = pt.Particles(2.0, 0.1, 1.0, x, contact=50.0)
+    state = system.start(x, [[0.4, 0, 0], [-0.4, 0, 0]])
+    run = ph.simulate(system, "rodrigues", state0=state, t1=1.0, h=1e-4)
+    depth = 1 - np.min(np.linalg.norm(run.state.x[:, 0] - run.state.x[:, 1], axis=1))
+    slope = 1.5 * 50.0 * np.sqrt(depth)
+    np.testing.assert_allclose(system.contact_frequency(state.v), np.sqrt(slope / 1.0), rtol=1e-3)
+
+
+def test_who_flies_through_a_wall_is_lost():
+    x = np.array([[0.0, 0, 0]])
+    system = pt.Particles(1.0, 0.1, 1.0, x, walls=(pt.Box((-10,) * 3, (10,) * 3),), wall_contact=100.0)
+    run = ph.simulate(system, "rodrigues", state0=system.start(x, (1e5, 0, 0)), t1=0.1, h=1e-3, throw=False)
+    assert run.stats["result"] == ph.Result.lost_particles
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda x: pt.Particles(1.0, 0.1, 1.0, x, walls=(pt.Plane(),)), "wall_contact"),
+        (lambda x: _started(x, walls=(pt.Plane((0, 0, 1)),), wall_contact=1.0), "Particle 0 and a Plane overlap by 3"),
+        (lambda x: _started(0 * x, contact=1.0), "Particles 0 and 1 overlap by 100%"),
+        (lambda x: _started(0 * x, **_BONDED), "Particles 0 and 1 are bonded and at the same place"),
+        (lambda x: _started(x, **_BONDED, contact=1.0, bonded_contacts=True, diameters=3.0), "keep them apart"),
+        (lambda x: pt.Particles(1.0, 0.1, 1.0, x).start(x, np.zeros((3, 3))), r"`velocities` must have shape \(2, 3\)"),
+        (lambda x: pt.Particles(1.0, 0.1, 1.0, x).start(x[:1]), r"`positions` must have shape \(2, 3\)"),
+        (lambda x: _started(x, dtype="float32", method="26", **_BONDED), "dtype='float64'"),
+    ],
+)
+def test_starts_that_would_burst_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make(np.array([[0.0, 0, 0], [1.5, 0, 0]]))
+
+
+_BONDED = {"pairs": [(0, 1)], "material": pt.BondMaterial(1.0, 1.0, 1.0)}
+
+
+def _started(x, method="25", diameters=1.0, **options):
+    apart = np.array([[0.0, 0, 0], [1.5, 0, 0]])
+    system = pt.Particles(1.0, 0.1, diameters, apart, **options)
+    return ph.simulate(system, ph.integrators.get("rodrigues", map=method), state0=system.start(x), h=1e-3, t1=1e-2)
+
+
+def test_walls_may_be_given_alone():
+    x = np.array([[0.0, 0, 1.0]])
+    system = pt.Particles(1.0, 0.1, 1.0, x, walls=pt.Plane(), wall_contact=500.0, gravity=(0, 0, -9.81))
+    run = ph.simulate(system, "rodrigues", state0=system.start(x), t1=2.0, h=1e-3)
+    assert np.min(run.state.x[:, 0, 2]) > 0.2
+    assert run.audit()["energy"].verdict == "kept"

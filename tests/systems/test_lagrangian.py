@@ -287,8 +287,9 @@ def test_wrong_systems_are_explained(options, said):
         Lagrangian(2, **options)
 
 
-def test_massless_coordinates_must_start_in_balance():
-    system = Lagrangian(2, np.diag([1.0, 0.0]), lambda q: 0.5 * q @ q)
+@pytest.mark.parametrize("kinetic", [np.diag([1.0, 0.0]), lambda q, v: 0.5 * v[0] ** 2])
+def test_massless_coordinates_must_start_in_balance(kinetic):
+    system = Lagrangian(2, kinetic, lambda q: 0.5 * q @ q)
     with pytest.raises(ValueError, match=r"along its null space, \[.*1\.0\], are not in balance"):
         ph.simulate(system, "eml", h=0.1, t1=1.0, state0=system.start([1.0, 1.0], [0.0, 0.0]))
     found = ph.simulate(system, "eml", h=0.1, t1=1.0, state0=system.start([1.0, 0.0], [0.0, 0.0]))

@@ -87,6 +87,7 @@ class ElasticBushing(AbstractForceElement):
     - `stiffness`: K and C, shape (3, 3) each; C None without rotations.
     """
 
+    relative: ClassVar[bool] = True
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = False
     conservative: ClassVar[bool] = True
@@ -116,6 +117,7 @@ class DampedBushing(AbstractForceElement):
     - `damping`: matrices that multiply the rates of r and θ, shape (3, 3) each; the second None without rotations.
     """
 
+    relative: ClassVar[bool] = True
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = True
 

@@ -33,6 +33,7 @@ class Tracking(AbstractForceElement):
     - `proportional`, `derivative`: P and D.
     """
 
+    relative: ClassVar[bool] = True
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = True
 
@@ -76,6 +77,7 @@ class IntegralTracking(AbstractForceElement):
     - `integral`: I.
     """
 
+    relative: ClassVar[bool] = True
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = True
 

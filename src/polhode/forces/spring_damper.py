@@ -27,6 +27,7 @@ class LineSpring(AbstractForceElement):
     - `stiffness`, `length`: k and L.
     """
 
+    relative: ClassVar[bool] = True
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = False
     conservative: ClassVar[bool] = True
@@ -69,6 +70,7 @@ class LineSpringDamper(AbstractForceElement):
     - `damping`: c.
     """
 
+    relative: ClassVar[bool] = True
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = True
 

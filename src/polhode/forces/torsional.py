@@ -24,6 +24,7 @@ class CoordinateSpring(AbstractForceElement):
     - `stiffness`, `rest`: k and s₀.
     """
 
+    relative: ClassVar[bool] = True
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = False
     conservative: ClassVar[bool] = True
@@ -50,6 +51,7 @@ class CoordinateSpringDamper(AbstractForceElement):
     - `damping`: its force is minus this times the rate of the coordinate.
     """
 
+    relative: ClassVar[bool] = True
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = True
 

@@ -6,17 +6,19 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.joints._frames import start
-from polhode.model.bodies import Body
+from polhode.model.bodies import Body, rotation_vector
 from polhode.model.elements import (
     AbstractForce,
     AbstractForceElement,
     AbstractPotentialElement,
+    Pose,
     Poses,
     Twist,
     Twists,
@@ -30,10 +32,16 @@ class StoredEnergy(AbstractPotentialElement):
 
     **Arguments:**
 
-    - `function`: (t, poses) → energy.
+    - `function`: (t, poses) → energy. - `of_pair`: whether it is `relative`.
     """
 
     function: Function
+    of_pair: bool = eqx.field(static=True, default=False)
+
+    @property
+    def relative(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether the potential depends on the relative pose of two nodes only."""
+        return self.of_pair
 
     def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
         return self.function(t, poses)
@@ -44,12 +52,18 @@ class TimedEnergy(AbstractPotentialElement):
 
     **Arguments:**
 
-    - `function`: (t, poses) → energy.
+    - `function`: (t, poses) → energy. - `of_pair`: whether it is `relative`.
     """
 
     conservative: ClassVar[bool] = False
 
     function: Function
+    of_pair: bool = eqx.field(static=True, default=False)
+
+    @property
+    def relative(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether the potential depends on the relative pose of two nodes only."""
+        return self.of_pair
 
     def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
         return self.function(t, poses)
@@ -83,12 +97,14 @@ class Potential(AbstractForce):
       the rotation matrix from its frame to the inertial one. Written with `jax.numpy`; numbers in fields of an
       `equinox.Module` can be differentiated with respect to.
     - `time_dependent`: whether the function uses t; the energy of the system is an invariant only if it doesn't.
+    - `relative`: whether it depends only on where two bodies see each other; then `eml` keeps angular momentum as well.
     - `name`: for messages.
     """
 
     nodes: Sequence[Body] | Body
     function: Callable[[Array, Poses], Any]
     time_dependent: bool = False
+    relative: bool = False
     name: str | None = None
 
     def __post_init__(self) -> None:
@@ -102,12 +118,30 @@ class Potential(AbstractForce):
         function = _callable(self.function)
         zero = jnp.zeros(())
         check_shape(self, "function", returned(self, "function", function, zero, poses), (), "energy")
+        if self.relative:
+            self._check_relative(function, poses)
         if self.time_dependent:
-            return TimedEnergy(function)
+            return TimedEnergy(function, self.relative)
         rate = jax.jvp(lambda t: function(t, poses), (jnp.full((), 0.37),), (jnp.ones(()),))[1]
         if checks.is_concrete(rate) and float(rate) != 0:
             raise ValueError("`function` changes with time; say so by time_dependent=True.")
-        return StoredEnergy(function)
+        return StoredEnergy(function, self.relative)
+
+    def _check_relative(self, function: Function, poses: Poses) -> None:
+        """Turns and moves both bodies together, which must not change the energy."""
+        if len(poses) != 2:
+            raise ValueError(f"`relative` is for potentials of two bodies; `nodes` names {len(poses)}.")
+        turn = rotation_vector((0.7, -1.1, 0.4))
+        for t in (0.0, 1.3):
+            before, after = (
+                function(jnp.asarray(t), tuple(Pose(g @ p.x + d, g @ p.R) for p in poses))
+                for g, d in ((jnp.eye(3), jnp.zeros(3)), (turn, jnp.array([3.0, -5.0, 7.0])))
+            )
+            if checks.is_concrete(before, after) and not abs(float(after - before)) <= 1e-9 * (1 + abs(float(before))):
+                raise ValueError(
+                    f"`function` says {float(before):g}, and {float(after):g} after both bodies were turned and moved "
+                    "together: it doesn't depend on their relative pose only. Leave `relative` out."
+                )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -15,6 +15,10 @@ _STRICTER = 128
 """Factors that are kept bring residuals down bit by bit, always from the same side: what is left would add up."""
 
 
+_ROUND_OFF = 1e-12
+"""What impulses are, in parts of the momenta, where they are nothing but round-off."""
+
+
 class BodiesUnknowns(NamedTuple):
     """Increments, multipliers of the joints, and those of their time derivatives, empty where these are left alone."""
 
@@ -70,7 +74,11 @@ class RatesEquations(BodiesEquations):
     work of both cancels, so that the energy is that of the step between them. Being forces of joints, they don't
     change the momenta of the whole. Without them the part of the velocities across the joints changes its sign from
     step to step, and can grow.
+
+    With `keep` zero there are no impulses.
     """
+
+    keep: Float[Array, ""]
 
     def place(self, x: BodiesUnknowns) -> BodiesPlace:
         system = self.system
@@ -86,7 +94,9 @@ class RatesEquations(BodiesEquations):
         if system.rheonomic:
             return jnp.ones(())
         a0, a1 = system.admitted(before), system.admitted(after)
-        some = (a0 > jnp.finfo(float).tiny) & (a1 > jnp.finfo(float).tiny)
+        # Impulses that are round-off, as where nothing moves, have no ratio.
+        least = jnp.maximum(_ROUND_OFF**2 * jnp.abs(self.start.p @ self.start.v), jnp.finfo(float).tiny)
+        some = (a0 > least) & (a1 > least)
         a0, a1 = jnp.where(some, a0, 1.0), jnp.where(some, a1, 1.0)
         b = system.work(before, self.start)
         return jnp.where(some, (b + jnp.sqrt(b * b + a0 * a1)) / a0, 1.0)
@@ -95,7 +105,7 @@ class RatesEquations(BodiesEquations):
         base = super().residual(place, x)
         speed = 0.5 * self._closed(place) / jnp.abs(self.h) + _largest(place.end.v) / 32
         scales = (*base.scales, speed)
-        return Residual((*base.parts, self.system.rates(self.t + self.h, place.end)), scales, scales)
+        return Residual((*base.parts, self.keep * self.system.rates(self.t + self.h, place.end)), scales, scales)
 
     def correct(self, factors: Any, parts: tuple[Array, ...]) -> BodiesUnknowns:
         """With the matrix of the joints alone: both impulses change the rates by B M⁻¹Bᵀμ each, to first order, and the
@@ -105,6 +115,7 @@ class RatesEquations(BodiesEquations):
         kkt, h = self.system.kkt, self.h
         x, multipliers = kkt.solve(factors, -balance, -gaps)
         _, weight = kkt.solve(factors, jnp.zeros_like(balance), rates - 2 / h * gaps)
+        weight = self.keep * weight
         return BodiesUnknowns(x, multipliers - 0.5 * h * weight, 0.25 * h**2 * weight)
 
     def negligible(self, place: BodiesPlace, correction: BodiesUnknowns) -> Array:

@@ -73,7 +73,7 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
         if isinstance(system, AbstractMovingBodies):
             rates = jnp.zeros(system.m if system.keeps_rates else 0)
             guess = BodiesUnknowns(system.guess(h, state), jnp.zeros(system.m), rates)
-            equations = _equations(system, t, h, state)
+            equations = _equations(system, t, h, state, jnp.ones(()))
             memory = _Memory(guess.x / h, rates, equations.factor(equations.place(guess), guess))
         return Carry(state, memory, jnp.zeros(system.m) if system.m else None)
 
@@ -91,46 +91,56 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
     def _bodies_step(
         self, system: AbstractMovingBodies, t: Array, h: Array, carry: Carry, begin: Array
     ) -> tuple[Carry, StepInfo]:
-        """One step, or `_PARTS` shorter ones where that finds no end."""
+        """One step, or `_PARTS` shorter ones where that finds no end; where these don't either, one that lets the
+        joints' rates be.
+        """
         if not system.keeps_rates:
-            return self._attempt(system, t, h, carry, begin)
+            return self._attempt(system, t, h, carry, begin, jnp.zeros(()))
+        first = carry
 
-        def tried(carry: Carry, k: Array) -> tuple[Carry, StepInfo]:
-            whole = k == 0
-            start = t + jnp.where(whole, 0.0, (k - 1) * h / _PARTS)
-            end, info = self._attempt(system, start, jnp.where(whole, h, h / _PARTS), carry, carry.multipliers)
-            back = whole & (info.result != 0)
-            return jax.tree.map(lambda a, b: jnp.where(back, a, b), carry, end), info
+        def tried(so_far: _Attempts, k: Array) -> tuple[_Attempts, tuple[StepInfo, Array]]:
+            short, last = (k > 0) & (k <= _PARTS), k > _PARTS
+            # Whole steps begin at the start, whatever short ones have reached.
+            carry = jax.tree.map(lambda a, b: jnp.where(short, a, b), so_far.carry, first)
+            start = t + jnp.where(short, (k - 1) * h / _PARTS, 0.0)
+            keep = jnp.where(last, 0.0, 1.0)
+            end, info = self._attempt(system, start, jnp.where(short, h / _PARTS, h), carry, carry.multipliers, keep)
+            failed = info.result != 0
+            after = _Attempts(
+                carry=jax.tree.map(lambda a, b: jnp.where(failed, a, b), carry, end),
+                divided=so_far.divided | (failed & (k == 0)),
+                given_up=so_far.given_up | (failed & short),
+            )
+            return after, (info, jnp.asarray(end.multipliers))
 
-        def part(so_far: tuple[Carry, Array], k: Array) -> tuple[tuple[Carry, Array], tuple[StepInfo, Array]]:
-            carry, divide = so_far
+        def attempt(so_far: _Attempts, k: Array) -> tuple[_Attempts, tuple[StepInfo, Array]]:
+            wanted = (k == 0) | (so_far.divided & jnp.where(k > _PARTS, so_far.given_up, ~so_far.given_up))
             nothing = StepInfo(result=zero, newton_iterations=zero, residual=jnp.zeros(()))
-            carry, info = jax.lax.cond((k == 0) | divide, tried, lambda carry, k: (carry, nothing), carry, k)
-            divide = divide | (info.result != 0)
-            return (carry, divide), (info, carry.multipliers)
+            idle = lambda so_far, k: (so_far, (nothing, so_far.carry.multipliers))  # noqa: E731
+            return jax.lax.cond(wanted, tried, idle, so_far, k)
 
-        zero = jnp.zeros((), jnp.int32)
-        # The whole step is the first of one loop, so that it is compiled once.
-        first = carry, jnp.zeros((), bool)
-        (end, divided), (infos, multipliers) = jax.lax.scan(part, first, jnp.arange(1 + _PARTS))
+        zero, no = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
+        # All of them are one loop, so that a step is compiled once.
+        so_far, (infos, multipliers) = jax.lax.scan(attempt, _Attempts(carry, no, no), jnp.arange(_PARTS + 2))
         result, residual = jnp.asarray(infos.result), jnp.asarray(infos.residual)
-        found = jnp.where(divided, result[1:][jnp.argmax(result[1:] != 0)], 0)
-        multipliers = jnp.where(divided, jnp.mean(multipliers[1:], axis=0), multipliers[0])
+        parts = jnp.mean(multipliers[1 : _PARTS + 1], axis=0), jnp.max(residual[1 : _PARTS + 1])
+        of_parts = so_far.divided & ~so_far.given_up
+        one = jnp.where(so_far.given_up, _PARTS + 1, 0)
         info = StepInfo(
-            result=found,
+            result=jnp.where(of_parts, 0, result[one]),
             newton_iterations=jnp.sum(jnp.asarray(infos.newton_iterations), dtype=jnp.int32),
-            residual=jnp.where(divided, jnp.max(residual[1:]), residual[0]),
+            residual=jnp.where(of_parts, parts[1], residual[one]),
         )
-        return end._replace(multipliers=multipliers), info
+        return so_far.carry._replace(multipliers=jnp.where(of_parts, parts[0], multipliers[one])), info
 
     def _attempt(
-        self, system: AbstractMovingBodies, t: Array, h: Array, carry: Carry, begin: Any
+        self, system: AbstractMovingBodies, t: Array, h: Array, carry: Carry, begin: Any, keep: Array
     ) -> tuple[Carry, StepInfo]:
         memory: _Memory = carry.memory
         # Velocities at the ends of steps may scatter about the motion; those of the last step on average don't.
-        guess = BodiesUnknowns(h * memory.mean, begin, memory.rates)
+        guess = BodiesUnknowns(h * memory.mean, begin, keep * memory.rates)
         newton = Newton("modified", _FLOOR, _FLOOR, self.max_iterations, lifetime=12)
-        solved = solve(_equations(system, t, h, carry.state), guess, memory.factors, newton)
+        solved = solve(_equations(system, t, h, carry.state, keep), guess, memory.factors, newton)
         x, multipliers, rates = solved.x
         memory = _Memory(x / h, rates, solved.factors)
         return Carry(solved.place.end, memory, multipliers if system.m else None), _info(solved)
@@ -149,8 +159,16 @@ class _Memory(NamedTuple):
     factors: Any
 
 
-def _equations(system: AbstractMovingBodies, t: Array, h: Array, start: LivensState) -> BodiesEquations:
-    return (RatesEquations if system.keeps_rates else BodiesEquations)(system, t, h, start)
+class _Attempts(NamedTuple):
+    """What attempts at a step have reached; whether it was divided, and whether that failed."""
+
+    carry: Carry
+    divided: Array
+    given_up: Array
+
+
+def _equations(system: AbstractMovingBodies, t: Array, h: Array, start: LivensState, keep: Array) -> BodiesEquations:
+    return RatesEquations(system, t, h, start, keep) if system.keeps_rates else BodiesEquations(system, t, h, start)
 
 
 def _info(solved: Solved) -> StepInfo:

@@ -103,6 +103,8 @@ class Rodrigues(AbstractKickDrift):
             raise ValueError(
                 f"map='26' solves dense equations, for at most {_DENSE} bodies; there are {system.n}. Use map='25'."
             )
+        if self.map == "26" and system.masses.dtype != jnp.float64:
+            raise ValueError("map='26' solves equations to 1e-14, so it needs dtype='float64'. Use map='25'.")
         if self.map == "26" and system.damped:
             raise ValueError("map='26' takes no loads that depend on velocities. Use map='25'.")
 

@@ -103,6 +103,11 @@ class Unfolded(AbstractConstraintElement):
     inner: AbstractConstraintElement
 
     @property
+    def driven(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether the constraint depends on time."""
+        return self.inner.driven
+
+    @property
     def size(self) -> int:
         return self.inner.size
 
@@ -119,6 +124,11 @@ class InFirstFrame(AbstractConstraintElement):
     """
 
     inner: AbstractConstraintElement
+
+    @property
+    def driven(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether the constraint depends on time."""
+        return self.inner.driven
 
     @property
     def size(self) -> int:
@@ -145,10 +155,12 @@ class AbstractForceElement(eqx.Module):
 
     The class attributes `uses_poses` and `uses_twists` tell whether the wrenches depend on them: tangent blocks that
     vanish are not formed. `conservative` tells whether all of them derive from `potential`, and that not from time;
-    `waves` whether such elements are often stiff, so that runs with explicit methods look at their frequencies first.
+    `waves` whether such elements are often stiff, so that runs with explicit methods look at their frequencies first;
+    `relative` whether the potential of two nodes is known to depend on their relative pose only.
     """
 
     conservative: ClassVar[bool] = False
+    relative: ClassVar[bool] = False
     waves: ClassVar[bool] = False
     uses_poses: ClassVar[bool]
     uses_twists: ClassVar[bool]

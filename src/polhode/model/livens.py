@@ -25,7 +25,7 @@ from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Slot
 from polhode.model.livens_gradients import (
     acting,
     are_relative,
-    has_relative_potential,
+    is_relative_force,
     mean_gradient,
     middle_gradient,
     undressed,
@@ -64,12 +64,11 @@ class LivensMultibody(AbstractMovingBodies):
 
     - `base`: the bodies in coordinates (quaternion, x), which everything but the steps is taken from. With invariant
       joints, residuals between two bodies are in the frame of the first, and multipliers with them.
-    - `objective`: which groups of forces, `paired`: whether all joints, see relative poses only.
+    - `paired`: whether all joints see relative poses only.
     """
 
     base: MultibodySystem
     joints: Joints = eqx.field(static=True)
-    objective: tuple[bool, ...] = eqx.field(static=True)
     paired: bool = eqx.field(static=True)
     solver: AbstractKKT | None = None
 
@@ -116,7 +115,9 @@ class LivensMultibody(AbstractMovingBodies):
         groups = *self.base.forces, *self.base.joints
         alone = all(slot.group is not None for group in groups for slot in group.slots)
         weightless = checks.is_concrete(self.base.gravity) and not np.any(np.asarray(self.base.gravity))
-        return self.conservative and alone and weightless and all(self.objective) and self.paired
+        return (
+            self.conservative and alone and weightless and all(map(is_relative_force, self.base.forces)) and self.paired
+        )
 
     @property
     def kkt(self) -> AbstractKKT:
@@ -304,8 +305,8 @@ class LivensMultibody(AbstractMovingBodies):
         inertia, size = self._inertia(h, state, x)
         middle = t + 0.5 * h
         total, nodes = inertia, self._nodes(state)
-        for group, relative in zip(self.base.forces, self.objective, strict=True):
-            impulse = self._each_force(group, relative, middle, h, nodes, x)
+        for group in self.base.forces:
+            impulse = self._each_force(group, middle, h, nodes, x)
             total = total - self._gathered(group.slots, impulse)
             size = size + _size(impulse)
         weight = self._weight(h)
@@ -374,8 +375,8 @@ class LivensMultibody(AbstractMovingBodies):
     ) -> tuple[Matrix, Matrix, Matrix]:
         middle, nodes = t + 0.5 * h, self._nodes(state)
         A, P, Q = self._inertia_blocks(h, state, x), [], []
-        for group, relative in zip(self.base.forces, self.objective, strict=True):
-            derivative = self._each_force(group, relative, middle, h, nodes, x, differentiate=True)
+        for group in self.base.forces:
+            derivative = self._each_force(group, middle, h, nodes, x, differentiate=True)
             A += self._blocks(group.slots, -derivative)
         for group in self.base.joints:
             arguments = group, middle, h, nodes, x, multipliers
@@ -503,7 +504,6 @@ class LivensMultibody(AbstractMovingBodies):
     def _each_force(
         self,
         group: ForceGroup,
-        relative: bool,
         t: Array,
         h: Array,
         nodes: Array,
@@ -513,7 +513,7 @@ class LivensMultibody(AbstractMovingBodies):
         """Impulses (moment, force) on the nodes of all elements, (elements, 6 slots), or their derivatives."""
 
         def impulse(x: Array, q: Array, element: AbstractForceElement) -> Array:
-            return h * self._load(element, relative, t, self._stretches(h, q, x))
+            return h * self._load(element, is_relative_force(group), t, self._stretches(h, q, x))
 
         function = jax.jacfwd(impulse) if differentiate else impulse
         q = jnp.stack([nodes[slot.nodes.numbers] for slot in group.slots], axis=1)
@@ -551,8 +551,7 @@ class LivensMultibody(AbstractMovingBodies):
         differentiate: bool = False,
     ) -> tuple[Array, ...]:
         """Impulses h B̄ᵀλ on the nodes of all elements; their derivatives, B̄, and the derivatives of the ends' gaps."""
-        relative = isinstance(group.elements, InFirstFrame)
-        plain = group.elements.quadratic
+        relative, plain = isinstance(group.elements, InFirstFrame), group.elements.quadratic
 
         def gradient(x: Array, q: Array, element: Any, force: Array | None = None) -> Array:
             """Of the residual, or of its product with a force."""
@@ -590,10 +589,9 @@ def build(base: MultibodySystem, state: State, joints: str) -> tuple[LivensMulti
                 f"Body `{name}` has coordinates of its own, {type(base.bodies[group].formulation).__name__}; with "
                 "formulation='livens' all rigid bodies are in quaternions. Leave its `formulation` out."
             )
-    objective = tuple(has_relative_potential(base, group, state) for group in base.forces)
     relative = are_relative(base, state)
     base = dataclasses.replace(base, joints=tuple(map(undressed_where_whole, base.joints)))
-    system = LivensMultibody(base, joints, objective, relative)  # pyright: ignore[reportArgumentType]
+    system = LivensMultibody(base, joints, relative)  # pyright: ignore[reportArgumentType]
     system = dataclasses.replace(system, solver=system.choose_solver())
     return system, system.start(*state)
 

@@ -146,7 +146,7 @@ def build(base: MultibodySystem, state: State) -> tuple[SeparableMultibody, Body
         axes=jax.vmap(quaternions.from_matrix)(axes),
         masses=group.mass,
         inertias=moments,
-        free=acts_inside(base, state),
+        free=acts_inside(base),
     )
     return system, system.start(state)
 

@@ -33,6 +33,7 @@ class ElasticBond(AbstractForceElement):
     - `bending`, `axial`, `shear`, `length`: K^m, K^a, K^s and L₀.
     """
 
+    relative: ClassVar[bool] = True
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = False
     conservative: ClassVar[bool] = True
@@ -94,6 +95,7 @@ class DampedBond(AbstractForceElement):
     - `bond`: the bond. - `axial`, `bending`: the constants of the dampers.
     """
 
+    relative: ClassVar[bool] = True
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = True
     waves: ClassVar[bool] = True
@@ -190,6 +192,7 @@ class SpheresTouching(AbstractForceElement):
     - `stiffness`, `reach`: K and D.
     """
 
+    relative: ClassVar[bool] = True
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = False
     conservative: ClassVar[bool] = True
@@ -214,6 +217,7 @@ class SpheresTouchingDamped(AbstractForceElement):
     - `contact`: the elastic contact. - `damping`: force per speed.
     """
 
+    relative: ClassVar[bool] = True
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = True
 

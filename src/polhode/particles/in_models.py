@@ -15,6 +15,7 @@ from polhode.model.bodies import Body
 from polhode.particles.bonds import BondMaterial
 from polhode.particles.elements import Bond, SphereContact, WallContact
 from polhode.particles.input import bond_kinds, bond_pairs, materials, not_negative, per_particle, walls_of
+from polhode.particles.system import OVERLAP
 from polhode.particles.walls import AbstractWall
 
 if TYPE_CHECKING:
@@ -73,6 +74,9 @@ def build(
     K, damping = not_negative("contact", contact), not_negative("contact_damping", contact_damping)
     at_walls = K if wall_contact is None else not_negative("wall_contact", wall_contact)
     links = bond_pairs(pairs, n)
+    touching = _touching(n, links, contact, bonded_contacts)
+    if checks.is_concrete(x, diameter) and touching:
+        _check_overlaps(x, diameter, touching)
     found = materials(material, len(links))
     which = bond_kinds(kinds, len(links), len(found))
 
@@ -84,13 +88,24 @@ def build(
         model.add(Bond(bodies[i], bodies[j], found[kind], name=f"{name}-bond-{k}"))
         for k, ((i, j), kind) in enumerate(zip(links, which, strict=True))
     )
-    for i, j in _touching(n, links, contact, bonded_contacts):
+    for i, j in touching:
         reach = 0.5 * (diameter[i] + diameter[j])
         model.add(SphereContact(bodies[i], bodies[j], K, reach, damping, f"{name}-contact-{i}-{j}"))
     for k, wall in enumerate(walls_of(walls)):
         for i, body in enumerate(bodies):
             model.add(WallContact(body, wall, at_walls, 0.5 * diameter[i], damping, f"{name}-wall-{k}-{i}"))
     return ParticleGroup(name, bodies, bonds)
+
+
+def _check_overlaps(x: np.ndarray, diameter: np.ndarray, pairs: list[tuple[int, int]]) -> None:
+    i, j = np.array(pairs).T
+    depth = 1 - 2 * np.linalg.norm(x[i] - x[j], axis=1) / (diameter[i] + diameter[j])
+    k = int(np.argmax(depth))
+    if depth[k] > OVERLAP:
+        raise ValueError(
+            f"Particles {i[k]} and {j[k]} overlap by {depth[k]:.0%} of their reach at the start, and would burst "
+            "apart. Move them, or make them smaller."
+        )
 
 
 def _touching(n: int, links: np.ndarray, contact: Any, bonded: bool) -> list[tuple[int, int]]:

@@ -22,7 +22,8 @@ def per_particle(name: str, value: Any, n: int, meaning: str) -> Float[Array, " 
 
 def walls_of(walls: Sequence[AbstractWall]) -> tuple[AbstractWall, ...]:
     """Walls, or ValueError."""
-    if any(not isinstance(wall, AbstractWall) for wall in walls):
+    walls = (walls,) if isinstance(walls, AbstractWall) else walls
+    if not isinstance(walls, Sequence) or any(not isinstance(wall, AbstractWall) for wall in walls):
         raise ValueError(f"`walls` must be walls of `polhode.particles`, such as `Plane`, got {walls!r}.")
     return tuple(walls)
 

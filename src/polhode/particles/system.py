@@ -19,6 +19,7 @@ from polhode.particles.bonds import BondMaterial, Constants, Pair, Shear, Slots
 from polhode.particles.input import bond_kinds, bond_pairs, materials, not_negative, per_particle, walls_of
 from polhode.particles.neighbours import search, stale
 from polhode.particles.walls import AbstractWall
+from polhode.results import Result
 from polhode.spaces.components import Vectors, added, columns, less, moved, picked, scaled
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
@@ -35,7 +36,7 @@ no longer fits into the caches."""
 _STRETCHES = 4
 """Into how many parts lists are cut, of which only those are read that hold something."""
 
-_OVERLAP = 0.3
+OVERLAP = 0.3
 """Share of the reach by which particles may overlap at the start."""
 
 
@@ -141,6 +142,8 @@ class Particles(AbstractSeparable):
         damped = not (checks.is_concrete(contact_damping) and np.asarray(contact_damping) == 0)
         self.contact_damping = number("contact_damping", contact_damping) if damped else None
         self.walls = walls_of(walls)
+        if self.walls and checks.is_concrete(self.wall_contact) and not float(self.wall_contact):
+            raise ValueError("Walls need `wall_contact` (or `contact`) greater than zero, or they push nobody back.")
         self.shear, self.bonded_contacts = shear, bool(bonded_contacts)
         links = bond_pairs(pairs, n)
         self._bond(x, links, material, kinds, kind)
@@ -216,25 +219,58 @@ class Particles(AbstractSeparable):
     def start(self, positions: Any, velocities: Any = 0.0, angular_velocities: Any = 0.0, rotations: Any = None) -> Any:
         """A state; velocities have shape (n, 3), or (3,) for all, `rotations` are quaternions (n, 4)."""
         kind, n = self.masses.dtype, self.n
+        given = (
+            ("positions", positions, 3),
+            ("velocities", velocities, 3),
+            ("angular_velocities", angular_velocities, 3),
+        )
+        for name, value, width in (*given, ("rotations", rotations, 4)):
+            known = ((n, width),) if name in ("positions", "rotations") else ((n, 3), (3,), ())
+            if value is not None and np.shape(value) not in known:
+                raise ValueError(
+                    f"`{name}` must have shape {known[0]}, a row for each particle, got {np.shape(value)}."
+                )
         parts = [jnp.broadcast_to(jnp.asarray(a, kind), (n, 3)) for a in (velocities, angular_velocities)]
         q = jnp.zeros((n, 4), kind).at[:, 0].set(1) if rotations is None else jnp.asarray(rotations, kind)
         whole = () if self.limits is None else (jnp.ones(self.bonds, kind),)
         return self.states(jnp.asarray(positions, kind), q, *parts, *whole)
 
     def check(self, t: float, state: State) -> None:
-        """Refuses particles that overlap by more than 0.3 of their reach and are not bonded: they would burst apart."""
-        if not checks.is_concrete(state) or not self.touching:
+        """Refuses particles that overlap by more than 0.3 of their reach with others or walls: they would burst apart.
+
+        Bonds without length, which have no direction, as well.
+        """
+        if not checks.is_concrete(self, state):
             return
-        room = self.n if self.n < 64 else 4 * self.capacity
-        depth, members = map(np.asarray, _overlaps(self, jnp.asarray(state[0]), room))
-        worst = np.unravel_index(int(np.argmax(depth)), depth.shape)
-        if depth[worst] > _OVERLAP:
-            first, other = sorted(self._known_as(int(k)) for k in (worst[1], members[worst]))
-            raise ValueError(
-                f"Particles {first} and {other} overlap by "
-                f"{depth[worst]:.0%} of their reach at the start; {int(np.sum(np.any(depth > _OVERLAP, axis=0)))} "
-                "particles overlap by more than 30 %, and would burst apart. Move them, or make them smaller."
-            )
+        x = jnp.asarray(state[0])
+        i, j = np.asarray(self.pairs).T
+        # Bonds that fill up the blocks of devices have the same particle at both ends.
+        length = np.where(i == j, np.inf, np.linalg.norm(np.asarray(x)[i] - np.asarray(x)[j], axis=1))
+        if np.any(length == 0):
+            raise ValueError(f"{self._both(*self.pairs[int(np.argmin(length))])} are bonded and at the same place.")
+        if self._touching_bonded and self.bonds:
+            depth = 1 - length / np.asarray(0.5 * jnp.sum(self.diameters[self.pairs], axis=1))
+            self._refuse_overlap(depth, lambda k: f"{self._both(*self.pairs[k])}, whose bond doesn't keep them apart,")
+        if self.touching:
+            room = self.n if self.n < 64 else 4 * self.capacity
+            depth, members = map(np.asarray, _overlaps(self, x, room))
+            self._refuse_overlap(depth, lambda k: self._both(k % self.n, members.reshape(-1)[k]))
+        for wall in self.walls:
+            depth = np.stack([np.asarray(1 - 2 * d / self.diameters) for d, _ in wall.faces(columns(x))])
+            name = type(wall).__name__
+            self._refuse_overlap(depth, lambda k, name=name: f"Particle {self._known_as(k % self.n)} and a {name}")
+
+    def _both(self, i: Any, j: Any) -> str:
+        return "Particles {} and {}".format(*sorted(self._known_as(int(k)) for k in (i, j)))
+
+    def _refuse_overlap(self, depth: np.ndarray, who: Callable[[int], str]) -> None:
+        if not depth.size or not np.max(depth) > OVERLAP:
+            return
+        raise ValueError(
+            f"{who(int(np.argmax(depth)))} overlap by {np.max(depth):.0%} of their reach at the start; there are "
+            f"{np.count_nonzero(np.any(np.atleast_2d(depth) > OVERLAP, axis=0))} overlaps of more than 30 %, which "
+            "would burst apart. Move particles, or make them smaller."
+        )
 
     def _known_as(self, which: int) -> int:
         """The user's number of a particle."""
@@ -255,6 +291,10 @@ class Particles(AbstractSeparable):
     def moved(self, places: Places, rest: Rest, around: Surroundings) -> tuple[Rest, Surroundings]:
         if self.limits is not None:
             rest = (rest[0] * self._holding(places),)
+        if self.walls:
+            through = [jnp.any(distance < -self.diameters) for distance, _ in self._faces(places.x)]
+            lost = jnp.where(jnp.any(jnp.stack(through)), int(Result.lost_particles), 0).astype(jnp.int32)
+            around = around._replace(result=jnp.maximum(around.result, lost))
         if not self.touching:
             return rest, around
         anew = stale(around.lists, places.x, self.skin)
@@ -465,7 +505,7 @@ class Particles(AbstractSeparable):
     def kept_momenta(self) -> tuple[str, ...]:
         if not self.free:
             return ()
-        return ("linear_momentum", "spin" if self.shear == "literal" and not self.damped else "angular_momentum")
+        return ("linear_momentum", "spin" if self.shear == "literal" else "angular_momentum")
 
     def outputs(self) -> dict[str, Observable]:
         found = {
@@ -486,7 +526,7 @@ class Particles(AbstractSeparable):
 
     @property
     def has_waves(self) -> bool:
-        return self.bonds > 0
+        return self.bonds > 0 or self.touching or bool(self.walls) or self.damped
 
     def frequency(self) -> Float[Array, ""]:
         """An upper bound of the frequencies of stretching and bending at rest, in radians per unit of time."""
@@ -495,13 +535,45 @@ class Particles(AbstractSeparable):
         bending = jnp.max(2 * jnp.sum(held * k.bending, axis=0) / self.inertias, initial=0.0)
         return jnp.sqrt(jnp.maximum(stretching, bending))
 
+    def contact_frequency(self, velocities: Any) -> Float[Array, ""]:
+        """Of contacts that stop the fastest of these velocities, shape (n, 3), at their largest depth."""
+        v = jnp.asarray(velocities)
+        speed = lambda v: jnp.sqrt(jnp.max(jnp.sum(v * v, axis=1)))  # noqa: E731
+        m, D = jnp.min(self.masses), jnp.min(self.diameters)
+
+        def hertz(K: Array, mass: Array, speed: Array, reach: Array) -> Array:
+            depth = (1.25 * mass * speed**2 / jnp.where(K > 0, K, 1.0)) ** 0.4
+            return jnp.sqrt(1.5 * K * jnp.sqrt(depth) / mass) / reach
+
+        pairs = hertz(self.contact, 0.5 * m, 2 * speed(v - jnp.mean(v, axis=0)), D) if self.n > 1 else jnp.zeros(())
+        return jnp.maximum(pairs, hertz(self.wall_contact, m, speed(v), 0.5 * D)) if self.walls else pairs
+
+    def damping_rate(self) -> Float[Array, ""]:
+        """An upper bound of the rates at which dampers of bonds and one contact slow particles down."""
+        rates = [jnp.zeros(())]
+        if self.dampers is not None:
+            held = self.slots.sign != 0
+            over = zip(self.dampers, (self.masses, self.inertias), strict=True)
+            rates += [jnp.max(2 * jnp.sum(held * c, axis=0) / inertia, initial=0.0) for c, inertia in over]
+        if self.contact_damping is not None:
+            rates.append(2 * self.contact_damping / jnp.min(self.masses))
+        return jnp.max(jnp.stack(rates))
+
     def explicit_limit(self, t: float, state: State, h: float, share: float = 1.0) -> str:
-        omega = float(self.frequency())
-        if not omega or abs(h) <= share * 2 / omega:
+        bonds, contacts, rate = map(float, (self.frequency(), self.contact_frequency(state[2]), self.damping_rate()))
+        limits = {
+            f"The stiffest bonds swing with up to {bonds:.4g} per unit of time": 2 / bonds if bonds else np.inf,
+            f"Contacts that stop the speeds of the start swing with up to {contacts:.4g} per unit of time": (
+                2 / contacts if contacts else np.inf
+            ),
+            f"Dampers slow particles down at up to {rate:.4g} per unit of time": 4 / rate if rate else np.inf,
+        }
+        said, limit = min(limits.items(), key=lambda item: item[1])
+        if abs(h) <= share * limit:
             return ""
         return (
-            f"The stiffest bonds swing with up to {omega:.4g} per unit of time, so that explicit methods need steps "
-            f"below 2/ω = {2 / omega:.3g}; h = {abs(h):.4g}. Take half of that limit or less."
+            f"{said}, so that explicit methods need steps below {limit:.3g}; h = {abs(h):.4g}. Take half of that limit "
+            "or less."
         )
 
 
@@ -510,7 +582,11 @@ def _overlaps(system: Particles, positions: Array, room: int) -> tuple[Array, Ar
     """δ of every particle with up to `room` others, shape (room, n), and their numbers."""
     x = columns(positions)
     members = system._search(x, room)[0].members
-    return contacts.overlap(less(x, picked(x, members)), system._reach(members))[0], members
+    d = less(x, picked(x, members))
+    depth = contacts.overlap(d, system._reach(members))[0]
+    # Contacts at one place have no direction and no force.
+    together = (d[0] == 0) & (d[1] == 0) & (d[2] == 0) & (members != jnp.arange(system.n))
+    return jnp.where(together, 1.0, depth), members
 
 
 def _room(x: np.ndarray, diameters: Any, skin: Any, links: np.ndarray) -> int:

@@ -88,6 +88,7 @@ class ElasticEdge(AbstractStressedElement):
     - `stiffness`: C, shape (6, 6); zero for strains whose stress the constraint provides.
     """
 
+    relative: ClassVar[bool] = True
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = False
     conservative: ClassVar[bool] = True
@@ -137,6 +138,7 @@ class ViscoelasticEdge(AbstractStressedElement):
     - `damping`: D, shape (6, 6).
     """
 
+    relative: ClassVar[bool] = True
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = True
 

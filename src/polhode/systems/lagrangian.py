@@ -378,8 +378,7 @@ class Lagrangian(AbstractLagrangian):
                     "`kinetic` must be a quadratic form in v: T(q, 2v) = 4 T(q, v). At the start, T(q, v + a) = "
                     f"{float(once):g} and T(q, 2(v + a)) = {float(twice):g}. Put other parts into `loads`."
                 )
-        else:
-            self._check_massless(q, v)
+        self._check_massless(q, v)
         for name, f, x in (
             ("kinetic", self.kinetic, (q, v)),
             ("potential", self.potential, (q,)),
@@ -390,11 +389,13 @@ class Lagrangian(AbstractLagrangian):
 
     def _check_massless(self, q: Coordinates, v: Coordinates) -> None:
         """Forces along coordinates without mass must be in balance: otherwise these jump from step to step."""
-        values, vectors = np.linalg.eigh(np.asarray(self.kinetic, dtype=float))
+        momenta = jax.grad(self.kinetic_energy, 1)
+        values, vectors = np.linalg.eigh(np.asarray(jax.jacfwd(momenta, 1)(q, v)))
         N = vectors[:, values <= 1e-12 * np.max(np.abs(values))]
         if not N.size:
             return
-        force = -jax.grad(self.potential_energy)(q) + self.load(jnp.zeros(()), q, v)
+        turning = jax.grad(self.kinetic_energy)(q, v) - jax.jvp(lambda q: momenta(q, v), (q,), (v,))[1]
+        force = turning - jax.grad(self.potential_energy)(q) + self.load(jnp.zeros(()), q, v)
         F = N.T @ np.asarray(force)
         B = N.T @ np.asarray(jax.jacfwd(self.constraint)(q)).reshape(self.m, self.n).T
         left = F - B @ np.linalg.lstsq(B, F, rcond=None)[0] if self.m else F

@@ -104,7 +104,9 @@ class QuaternionBody(AbstractParametrisedLagrangian):
         return 0.5 * h * E(q, v)
 
     def project(self, q0: Quaternion, q1: Quaternion, force: Quaternion) -> Vector3:
-        return G(0.5 * (q0 + q1), force)
+        # Of unit length: otherwise everything would vanish after half a turn more than a step can tell.
+        q = 0.5 * (q0 + q1)
+        return G(q / jnp.sqrt(q @ q), force)
 
     def angular_velocity(self, q: Quaternion, v: Quaternion) -> Vector3:
         """Ω = 2G(q)v, body frame."""
