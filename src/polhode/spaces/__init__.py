@@ -1,5 +1,6 @@
 """Configuration spaces: Lie groups and homogeneous spaces."""
 
+from polhode.spaces import rodrigues as rodrigues
 from polhode.spaces.base import AbstractGroup as AbstractGroup
 from polhode.spaces.base import AbstractSpace as AbstractSpace
 from polhode.spaces.checks import check_point as check_point
