@@ -390,3 +390,23 @@ def test_walls_may_be_given_alone():
     run = ph.simulate(system, "rodrigues", state0=system.start(x), t1=2.0, h=1e-3)
     assert np.min(run.state.x[:, 0, 2]) > 0.2
     assert run.audit()["energy"].verdict == "kept"
+
+
+def test_bonds_that_bear_everything_never_break():
+    x, _ = _chain()
+    for strength, conservative in ((pt.Strength(), True), (pt.Strength(moment=1e9), False)):
+        material = pt.BondMaterial(1.0, 1.0, 1.0, strength=strength)
+        system = pt.Particles(1.0, 0.1, 1.0, x, [(0, 1)], material)
+        assert system.conservative == conservative
+        assert len(system.start(x)) == (4 if conservative else 5)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [({"masses": "a"}, "`masses`"), ({"masses": None}, "`masses`"), ({"material": 5.0}, "`material`")],
+)
+def test_values_of_other_types_are_named(changed, message):
+    x, _ = _chain()
+    good = {"masses": 1.0, "inertias": 0.1, "diameters": 1.0, "positions": x, "pairs": [(0, 1)]}
+    with pytest.raises(ValueError, match=message):
+        pt.Particles(**{**good, "material": pt.BondMaterial(1.0, 1.0, 1.0), **changed})

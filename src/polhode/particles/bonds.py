@@ -44,6 +44,12 @@ class Strength(eqx.Module):
                 raise ValueError(f"`{name}` must be a number greater than zero, or infinite, got {value!r}.")
         self.tension, self.moment, self.shear = (jnp.asarray(x, float) for x in (tension, moment, shear))
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether anything can break it, as far as numbers are known."""
+        parts = self.tension, self.moment, self.shear
+        return not checks.is_concrete(parts) or bool(np.any(np.isfinite(np.stack([np.asarray(x) for x in parts]))))
+
 
 class BondMaterial(eqx.Module):
     r"""Constants of one type of bond, with d = x₁ - x₂, l = |d|, and d₀, L₀ at the start.

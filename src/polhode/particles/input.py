@@ -16,7 +16,8 @@ from polhode.particles.walls import AbstractWall
 
 def per_particle(name: str, value: Any, n: int, meaning: str) -> Float[Array, " n"]:
     """Positive numbers, one for each particle or one for all."""
-    value = jnp.broadcast_to(value, (n,)) if np.ndim(value) == 0 else value
+    if np.ndim(value) == 0:
+        return jnp.broadcast_to(checks.positive(name, value, (), meaning), (n,))
     return checks.positive(name, value, (n,), meaning)
 
 
@@ -61,7 +62,7 @@ def materials(material: Any, m: int) -> list[BondMaterial]:
         if m:
             raise ValueError("Bonds need a `material`: a `BondMaterial`, or a sequence of them with `kinds`.")
         return [BondMaterial(0.0, 0.0, 0.0)]
-    found = [material] if isinstance(material, BondMaterial) else list(material)
+    found = [material] if isinstance(material, BondMaterial) else list(material) if np.iterable(material) else []
     if not found or not all(isinstance(k, BondMaterial) for k in found):
         raise ValueError(f"`material` must be a `BondMaterial` or a sequence of them, got {material!r}.")
     return found

@@ -192,7 +192,7 @@ class Particles(AbstractSeparable):
         some = not (checks.is_concrete(dampers) and not any(np.any(np.asarray(a)) for a in dampers))
         self.dampers = (at_slots(dampers[0], alike), at_slots(dampers[1], alike)) if some else None
         self.limits = None
-        if any(k.strength is not None for k in found):
+        if any(k.strength is not None and k.strength.is_finite for k in found):
             bears = lambda name: of(lambda k: np.inf if k.strength is None else getattr(k.strength, name))  # noqa: E731
             self.limits = bears("tension"), bears("moment"), bears("shear")
 
