@@ -93,7 +93,8 @@ def simulate(
 
     **Returns** a `Solution`. After Ctrl-C it holds everything computed so far, with result `interrupted`.
 
-    Warns with `StepSizeWarning` before a run if the waves in rods are too fast for an explicit method with this step.
+    Warns with `StepSizeWarning` before a run if waves in rods, bonds or contacts are too fast for an explicit method
+    with this step.
 
     **Raises** ValueError for bad input, before anything is compiled; `SimulationError` (see `throw`).
     """

@@ -162,6 +162,7 @@ def _refused(change):
         (lambda m, top, point, p: m.add_particles(**p | {"positions": np.zeros(3)}), r"shape \(n, 3\)"),
         (lambda m, top, point, p: m.add_particles(**p | {"pairs": [(0, 2)]}), "from 0 to 1"),
         (lambda m, top, point, p: m.add_particles(**p | {"walls": (3,)}), "walls"),
+        (lambda m, top, point, p: m.add_particles(**p | {"walls": (pt.Plane(),)}), "`wall_contact`"),
         (lambda m, top, point, p: m.add_particles(**p | {"velocities": np.zeros((3, 3))}), "velocities"),
         (
             lambda m, top, point, p: m.add_particles(

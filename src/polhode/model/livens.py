@@ -24,6 +24,7 @@ from polhode.model.formulations.linear import MassPoint
 from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Slot
 from polhode.model.livens_gradients import (
     acting,
+    acts_inside,
     are_relative,
     is_relative_force,
     mean_gradient,
@@ -112,12 +113,8 @@ class LivensMultibody(AbstractMovingBodies):
 
         Not known of numbers inside JAX transformations; then False.
         """
-        groups = *self.base.forces, *self.base.joints
-        alone = all(slot.group is not None for group in groups for slot in group.slots)
-        weightless = checks.is_concrete(self.base.gravity) and not np.any(np.asarray(self.base.gravity))
-        return (
-            self.conservative and alone and weightless and all(map(is_relative_force, self.base.forces)) and self.paired
-        )
+        held = any(slot.group is None for group in self.base.joints for slot in group.slots)
+        return self.conservative and self.paired and not held and acts_inside(self.base)
 
     @property
     def kkt(self) -> AbstractKKT:

@@ -347,7 +347,7 @@ class WallContact(AbstractForce):
 
     def __post_init__(self) -> None:
         is_body(self, "body", self.body)
-        walls_of((self.wall,))
+        walls_of((self.wall,), self.stiffness)
         self.place((start(self.body),))
 
     @property

@@ -91,7 +91,7 @@ def build(
     for i, j in touching:
         reach = 0.5 * (diameter[i] + diameter[j])
         model.add(SphereContact(bodies[i], bodies[j], K, reach, damping, f"{name}-contact-{i}-{j}"))
-    for k, wall in enumerate(walls_of(walls)):
+    for k, wall in enumerate(walls_of(walls, at_walls)):
         for i, body in enumerate(bodies):
             model.add(WallContact(body, wall, at_walls, 0.5 * diameter[i], damping, f"{name}-wall-{k}-{i}"))
     return ParticleGroup(name, bodies, bonds)

@@ -21,11 +21,13 @@ def per_particle(name: str, value: Any, n: int, meaning: str) -> Float[Array, " 
     return checks.positive(name, value, (n,), meaning)
 
 
-def walls_of(walls: Sequence[AbstractWall]) -> tuple[AbstractWall, ...]:
-    """Walls, or ValueError."""
+def walls_of(walls: Sequence[AbstractWall], contact: Any) -> tuple[AbstractWall, ...]:
+    """Walls that push with this constant, or ValueError."""
     walls = (walls,) if isinstance(walls, AbstractWall) else walls
     if not isinstance(walls, Sequence) or any(not isinstance(wall, AbstractWall) for wall in walls):
         raise ValueError(f"`walls` must be walls of `polhode.particles`, such as `Plane`, got {walls!r}.")
+    if walls and checks.is_concrete(contact) and not np.any(np.asarray(contact)):
+        raise ValueError("Walls need `wall_contact` (or `contact`) greater than zero, or they push nobody back.")
     return tuple(walls)
 
 

@@ -141,9 +141,7 @@ class Particles(AbstractSeparable):
         self.wall_contact = self.contact if wall_contact is None else number("wall_contact", wall_contact)
         damped = not (checks.is_concrete(contact_damping) and np.asarray(contact_damping) == 0)
         self.contact_damping = number("contact_damping", contact_damping) if damped else None
-        self.walls = walls_of(walls)
-        if self.walls and checks.is_concrete(self.wall_contact) and not float(self.wall_contact):
-            raise ValueError("Walls need `wall_contact` (or `contact`) greater than zero, or they push nobody back.")
+        self.walls = walls_of(walls, self.wall_contact)
         self.shear, self.bonded_contacts = shear, bool(bonded_contacts)
         links = bond_pairs(pairs, n)
         self._bond(x, links, material, kinds, kind)
