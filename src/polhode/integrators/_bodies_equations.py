@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.integrators._newton import AbstractEquations, Residual
+from polhode.linalg.blocks import apply
 from polhode.systems.lagrangian import LivensState
 from polhode.systems.moving_bodies import AbstractMovingBodies, Increments, Multipliers
 
@@ -34,6 +35,22 @@ class BodiesPlace(NamedTuple):
     end: LivensState
 
 
+class RatesFactors(NamedTuple):
+    """Factors of the step without impulses and those of what impulses do, with what the change of σ adds to these.
+
+    - `slope`: ∂σ/∂μ, divided by 1 + ∂σ/∂μ · `turned`.
+    - `turned`: what impulses make up for dσ = 1.
+    - `rates`: μ.
+    """
+
+    step: Any
+    impulses: Any
+    share: Float[Array, ""]
+    slope: Multipliers
+    turned: Multipliers
+    rates: Multipliers
+
+
 class BodiesEquations(AbstractEquations):
     """Balance of momenta and closed joints."""
 
@@ -49,9 +66,10 @@ class BodiesEquations(AbstractEquations):
         balance, size = self.system.balance(self.t, self.h, place.begin, x.x, x.multipliers)
         few = size / _STRICTER
         if self.system.m == 0:
-            return Residual((balance,), (few,), (few,))
+            return Residual((balance,), (few,), (few,), (size,))
         gaps = self.system.gaps(self.t, self.h, self.start, x.x)
-        return Residual((balance, gaps), *(2 * ((few, self._closed(place)),)))
+        closed = self._closed(place)
+        return Residual((balance, gaps), *(2 * ((few, closed),)), (size, closed))
 
     def _closed(self, place: BodiesPlace) -> Float[Array, ""]:
         return (1 + _largest(place.end.q)) / 8
@@ -85,43 +103,69 @@ class RatesEquations(BodiesEquations):
         before = system.reaction(self.t, self.start, x.rates)
         # Where the step ends is known before its impulses.
         after = system.reaction(self.t + self.h, system.reached(self.h, self.start, x.x), x.rates)
-        begin = system.kicked(self.start, -self._share(before, after) * before)
+        begin = system.kicked(self.start, -self._share(before, after)[0] * before)
         return BodiesPlace(begin, system.kicked(system.reached(self.h, begin, x.x), after))
 
-    def _share(self, before: Array, after: Array) -> Float[Array, ""]:
-        """σ from ½σ²a₀ - σb = ½a₁: what both impulses do to the kinetic energy once the rates are kept."""
+    def _share(self, before: Array, after: Array) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """σ from ½σ²a₀ - σb = ½a₁: what both impulses do to the kinetic energy once the rates are kept; and σa₀ - b,
+        or infinity where σ is fixed.
+        """
         system = self.system
         if system.rheonomic:
-            return jnp.ones(())
-        a0, a1 = system.admitted(before), system.admitted(after)
+            return jnp.ones(()), jnp.array(jnp.inf)
+        a0, a1 = before @ system.gained(before), after @ system.gained(after)
         # Impulses that are round-off, as where nothing moves, have no ratio.
         least = jnp.maximum(_ROUND_OFF**2 * jnp.abs(self.start.p @ self.start.v), jnp.finfo(float).tiny)
         some = (a0 > least) & (a1 > least)
         a0, a1 = jnp.where(some, a0, 1.0), jnp.where(some, a1, 1.0)
-        b = system.work(before, self.start)
-        return jnp.where(some, (b + jnp.sqrt(b * b + a0 * a1)) / a0, 1.0)
+        b = before @ system.velocities(self.start)
+        root = jnp.sqrt(b * b + a0 * a1)
+        return jnp.where(some, (b + root) / a0, 1.0), jnp.where(some, root, jnp.inf)
 
     def residual(self, place: BodiesPlace, x: BodiesUnknowns) -> Residual:
         base = super().residual(place, x)
-        speed = 0.5 * self._closed(place) / jnp.abs(self.h) + _largest(place.end.v) / 32
-        scales = (*base.scales, speed)
-        return Residual((*base.parts, self.keep * self.system.rates(self.t + self.h, place.end)), scales, scales)
+        scales = (*base.scales, self._speed(place))
+        rates = self.keep * self.system.rates(self.t + self.h, place.end)
+        return Residual((*base.parts, rates), scales, scales, (*base.noise, self._speed(place)))
 
-    def correct(self, factors: Any, parts: tuple[Array, ...]) -> BodiesUnknowns:
-        """With the matrix of the joints alone: both impulses change the rates by B M⁻¹Bᵀμ each, to first order, and the
-        multipliers make up at once for what they change in the balance.
+    def factor(self, place: BodiesPlace, x: BodiesUnknowns) -> RatesFactors:
+        system, m = self.system, self.system.m
+        before = system.reaction(self.t, self.start, x.rates)
+        after = system.reaction(self.t + self.h, place.end, x.rates)
+        share, root = self._share(before, after)
+        M, both, B1 = system.impulse_matrices(self.t, self.h, self.start, place.end, share)
+        impulses = system.impulse_kkt.factor(M, both, B1)
+        # (σa₀ - b) dσ = ½da₁ - ½σ²da₀ + σdb, and 2 `both` - B₁ = σB₀.
+        gained = system.gained(before)
+        rest = system.velocities(self.start) - share * gained
+        slope = apply(B1, system.gained(after) - rest, m) + 2 * apply(both, rest, m)
+        slope = slope / root
+        _, twice = system.impulse_kkt.solve(impulses, jnp.zeros(system.d), apply(B1, gained, m))
+        turned = -0.5 * twice
+        return RatesFactors(super().factor(place, x), impulses, share, slope / (1 + slope @ turned), turned, x.rates)
+
+    def correct(self, factors: RatesFactors, parts: tuple[Array, ...]) -> BodiesUnknowns:
+        """The step as without impulses, impulses as if nothing else acted, and multipliers that make up for what the
+        first impulse changes in the balance.
         """
         balance, gaps, rates = parts
-        kkt, h = self.system.kkt, self.h
-        x, multipliers = kkt.solve(factors, -balance, -gaps)
-        _, weight = kkt.solve(factors, jnp.zeros_like(balance), rates - 2 / h * gaps)
-        weight = self.keep * weight
-        return BodiesUnknowns(x, multipliers - 0.5 * h * weight, 0.25 * h**2 * weight)
+        x, multipliers = self.system.kkt.solve(factors.step, -balance, -gaps)
+        # (2/h) B dx = -(2/h) gaps, and impulses change the rates by B₁M⁻¹((σB₀ + B₁)ᵀdμ + B₀ᵀμ dσ).
+        missing = self.keep * (rates - 2 / self.h * gaps)
+        _, twice = self.system.impulse_kkt.solve(factors.impulses, jnp.zeros_like(balance), missing)
+        share = factors.slope @ twice / 2
+        change = 0.5 * twice - share * factors.turned
+        first = factors.share * change + share * factors.rates
+        return BodiesUnknowns(x, multipliers - 2 / self.h * first, change)
 
     def negligible(self, place: BodiesPlace, correction: BodiesUnknowns) -> Array:
-        """The impulses must have settled as well: the matrix is that of the joints alone."""
-        settled = _largest(correction.rates) <= 2 * jnp.finfo(float).eps * _largest(place.end.p)
-        return settled & super().negligible(place, correction)
+        """The rates must be there as well: the matrix for these is that of the joints alone."""
+        few = 256 * jnp.finfo(float).eps * self._speed(place)
+        there = _largest(self.system.rates(self.t + self.h, place.end)) <= few
+        return ((self.keep == 0) | there) & super().negligible(place, correction)
+
+    def _speed(self, place: BodiesPlace) -> Float[Array, ""]:
+        return 0.5 * self._closed(place) / jnp.abs(self.h) + _largest(place.end.v) / 32
 
 
 def _largest(x: Array) -> Float[Array, ""]:

@@ -127,6 +127,7 @@ class _Loop(NamedTuple):
     restarts: Array
     factors: Factors
     renew: Array
+    settled: Array
     converged: Array
     result: Array
 
@@ -166,6 +167,7 @@ def _search(equations: AbstractEquations, newton: Newton, guess: Unknowns, facto
         restarts=zero,
         factors=factors if newton.keeps_factors else None,
         renew=false,
+        settled=false,
         converged=false,
         result=jnp.where(jnp.isfinite(jnp.sum(norms)), 0, int(Result.nonfinite_state)).astype(jnp.int32),
     )
@@ -209,7 +211,7 @@ def _modified_iteration(equations: AbstractEquations, newton: Newton, start: _Lo
     age = jnp.where(loop.renew, 0, loop.age)
     new = _update(equations, newton, loop, factors, loop.renew)
     ratio = new.worst / jnp.maximum(loop.worst, jnp.finfo(float).tiny)
-    grew = ~(ratio <= 2) & ~loop.renew & ~new.converged
+    grew = ~(ratio <= 2) & ~loop.renew & ~new.converged & ~new.settled
     slow = (ratio > 0.5) & (new.iterations > 1)
     hopeless = (loop.restarts > 1) | (new.iterations >= 15)
     again = start._replace(
@@ -235,11 +237,12 @@ def _update(equations: AbstractEquations, newton: Newton, loop: _Loop, factors: 
     floor = _floor(newton, residual)
     worst = _worst(newton, norms, first, floor)
     converged = worst <= 1
-    # A slow iteration with factors that were kept says little about round-off.
-    near = fresh | jnp.all(norms <= 8 * floor)
-    stuck = near & jnp.all((norms > 0.5 * loop.norms) | (norms <= floor))
     noise = 0.0 if residual.noise is None else 32 * jnp.finfo(float).eps * jnp.stack(residual.noise)
-    close = jnp.all(norms <= 1e4 * newton.rtol * first + floor + noise) | equations.negligible(place, dx)
+    # A slow iteration with factors that were kept says little about round-off.
+    near = fresh | jnp.all(norms <= 8 * floor + noise)
+    stuck = near & jnp.all((norms > 0.5 * loop.norms) | (norms <= floor))
+    settled = equations.negligible(place, dx)
+    close = jnp.all(norms <= 1e4 * newton.rtol * first + floor + noise) | settled
     converged = converged | (stuck & close & (iterations > 2))
     singular = ~jnp.isfinite(sum(jnp.sum(part) for part in jax.tree.leaves(dx)))
     # Far from any solution a matrix may be anything.
@@ -259,6 +262,7 @@ def _update(equations: AbstractEquations, newton: Newton, loop: _Loop, factors: 
         first=first,
         iterations=iterations,
         factors=factors if newton.keeps_factors else None,
+        settled=settled,
         converged=converged,
         result=result.astype(jnp.int32),
     )

@@ -74,28 +74,29 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
             rates = jnp.zeros(system.m if system.keeps_rates else 0)
             guess = BodiesUnknowns(system.guess(h, state), jnp.zeros(system.m), rates)
             equations = _equations(system, t, h, state, jnp.ones(()))
-            memory = _Memory(guess.x / h, rates, equations.factor(equations.place(guess), guess))
+            past = guess._replace(x=guess.x / h)
+            memory = _Memory((past, past, past), jnp.zeros((), bool), equations.factor(equations.place(guess), guess))
         return Carry(state, memory, jnp.zeros(system.m) if system.m else None)
 
     def step(
         self, system: AbstractLagrangian | AbstractMovingBodies, t: Array, h: Array, carry: Carry
     ) -> tuple[Carry, StepInfo]:
-        begin = jnp.zeros(0) if carry.multipliers is None else carry.multipliers
         if isinstance(system, AbstractMovingBodies):
-            return self._bodies_step(system, t, h, carry, begin)
+            return self._bodies_step(system, t, h, carry)
+        begin = jnp.zeros(0) if carry.multipliers is None else carry.multipliers
         equations = UNKNOWNS[self.unknowns](system, t, h, carry.state, self.discrete)
         solved = solve(equations, equations.guess(begin), None, self._solver)
         multipliers = equations.multipliers(solved.place, solved.x) if system.m else None
         return Carry(solved.place.end, None, multipliers), _info(solved)
 
     def _bodies_step(
-        self, system: AbstractMovingBodies, t: Array, h: Array, carry: Carry, begin: Array
+        self, system: AbstractMovingBodies, t: Array, h: Array, carry: Carry
     ) -> tuple[Carry, StepInfo]:
         """One step, or `_PARTS` shorter ones where that finds no end; where these don't either, one that lets the
         joints' rates be.
         """
         if not system.keeps_rates:
-            return self._attempt(system, t, h, carry, begin, jnp.zeros(()))
+            return self._attempt(system, t, h, carry, jnp.zeros(()))
         first = carry
 
         def tried(so_far: _Attempts, k: Array) -> tuple[_Attempts, tuple[StepInfo, Array]]:
@@ -104,7 +105,7 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
             carry = jax.tree.map(lambda a, b: jnp.where(short, a, b), so_far.carry, first)
             start = t + jnp.where(short, (k - 1) * h / _PARTS, 0.0)
             keep = jnp.where(last, 0.0, 1.0)
-            end, info = self._attempt(system, start, jnp.where(short, h / _PARTS, h), carry, carry.multipliers, keep)
+            end, info = self._attempt(system, start, jnp.where(short, h / _PARTS, h), carry, keep)
             failed = info.result != 0
             after = _Attempts(
                 carry=jax.tree.map(lambda a, b: jnp.where(failed, a, b), carry, end),
@@ -134,16 +135,16 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
         return so_far.carry._replace(multipliers=jnp.where(of_parts, parts[0], multipliers[one])), info
 
     def _attempt(
-        self, system: AbstractMovingBodies, t: Array, h: Array, carry: Carry, begin: Any, keep: Array
+        self, system: AbstractMovingBodies, t: Array, h: Array, carry: Carry, keep: Array
     ) -> tuple[Carry, StepInfo]:
         memory: _Memory = carry.memory
-        # Velocities at the ends of steps may scatter about the motion; those of the last step on average don't.
-        guess = BodiesUnknowns(h * memory.mean, begin, keep * memory.rates)
+        guess = memory.ahead()
+        guess = guess._replace(x=h * guess.x, rates=keep * guess.rates)
         newton = Newton("modified", _FLOOR, _FLOOR, self.max_iterations, lifetime=12)
         solved = solve(_equations(system, t, h, carry.state, keep), guess, memory.factors, newton)
-        x, multipliers, rates = solved.x
-        memory = _Memory(x / h, rates, solved.factors)
-        return Carry(solved.place.end, memory, multipliers if system.m else None), _info(solved)
+        found = solved.x._replace(x=solved.x.x / h)
+        multipliers = solved.x.multipliers if system.m else None
+        return Carry(solved.place.end, memory.after(found, solved.factors), multipliers), _info(solved)
 
     def interpolate(
         self, system: AbstractLagrangian, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
@@ -152,11 +153,22 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
 
 
 class _Memory(NamedTuple):
-    """Mean velocities of the last step, multipliers of the rates, and factors that may serve again."""
+    """What the last three steps found, latest first, mean velocities in place of increments; whether a step was made;
+    and factors that may serve again.
+    """
 
-    mean: Array
-    rates: Array
+    past: tuple[BodiesUnknowns, BodiesUnknowns, BodiesUnknowns]
+    begun: Array
     factors: Any
+
+    def ahead(self) -> BodiesUnknowns:
+        """What the next step finds if it goes on like a parabola. Averages do, even where ends of steps scatter."""
+        return jax.tree.map(lambda a, b, c: 3 * (a - b) + c, *self.past)
+
+    def after(self, found: BodiesUnknowns, factors: Any) -> _Memory:
+        # What was taken for known at the start is forgotten after the first step.
+        latest, middle = (jax.tree.map(lambda a, b: jnp.where(self.begun, a, b), old, found) for old in self.past[:2])
+        return _Memory((found, latest, middle), jnp.ones((), bool), factors)
 
 
 class _Attempts(NamedTuple):

@@ -121,6 +121,10 @@ class LivensMultibody(AbstractMovingBodies):
         return self.solver if self.solver is not None else self.choose_solver()
 
     @property
+    def impulse_kkt(self) -> AbstractKKT:
+        return self.kkt
+
+    @property
     def dropped(self) -> dict[str, tuple[int, ...]]:
         """Redundant components that were left out, by the name of the joint."""
         return self.base.dropped
@@ -338,7 +342,7 @@ class LivensMultibody(AbstractMovingBodies):
     def kicked(self, state: LivensState, impulse: Array) -> LivensState:
         vs, ps = [], []
         for group, q, v, p in self._bodies(state):
-            gained, change = group.velocities(impulse), group.velocities(self._changed(impulse))
+            gained, change = group.velocities(impulse), group.velocities(self.gained(impulse))
             if _rigid(group):
                 turn = 0.5 * jax.vmap(G_transposed)(q[:, 3:], change[:, :3])
                 change = jnp.concatenate((change[:, 3:], turn), axis=1)
@@ -348,13 +352,10 @@ class LivensMultibody(AbstractMovingBodies):
             ps.append((p + gained).reshape(-1))
         return LivensState(state.q, jnp.concatenate(vs), jnp.concatenate(ps))
 
-    def admitted(self, impulse: Array) -> Float[Array, ""]:
-        return impulse @ self._changed(impulse)
+    def velocities(self, state: LivensState) -> Array:
+        return self.seen(state)[1]
 
-    def work(self, impulse: Array, state: LivensState) -> Float[Array, ""]:
-        return impulse @ self.seen(state)[1]
-
-    def _changed(self, impulse: Array) -> Array:
+    def gained(self, impulse: Array) -> Array:
         """M⁻¹ times an impulse on the velocities (Ω, u) of `base`; what has no mass is not moved."""
         parts = []
         for group in self.base.bodies:
@@ -385,6 +386,16 @@ class LivensMultibody(AbstractMovingBodies):
                 P.append(Blocks(h * rows[:, :, place][:, :, columns], group.rows, slot.columns))
                 Q.append(Blocks(ends[:, :, place][:, :, columns], group.rows, slot.columns))
         return tuple(A), tuple(P), tuple(Q)
+
+    def impulse_matrices(
+        self, t: Array, h: Array, start: LivensState, end: LivensState, share: Float[Array, ""]
+    ) -> tuple[Matrix, Matrix, Matrix]:
+        q0, q1 = self.seen(start)[0], self.seen(end)[0]
+        before, after = self.base.jacobian(t, q0), self.base.jacobian(t + h, q1)
+        both = tuple(
+            Blocks(0.5 * (share * a.values + b.values), b.rows, b.cols) for a, b in zip(before, after, strict=True)
+        )
+        return self.base.mass(t, q1), both, after
 
     def choose_solver(self) -> AbstractKKT:
         """The solver that suits the places of the blocks."""

@@ -60,6 +60,11 @@ class AbstractMovingBodies(AbstractSystem):
     def kkt(self) -> AbstractKKT:
         """Solves the linear equations of a step."""
 
+    @property
+    @abc.abstractmethod
+    def impulse_kkt(self) -> AbstractKKT:
+        """Solves linear equations with the `impulse_matrices`."""
+
     @abc.abstractmethod
     def guess(self, h: Array, state: LivensState) -> Increments:
         """Increments to begin with."""
@@ -83,6 +88,12 @@ class AbstractMovingBodies(AbstractSystem):
         """Derivatives of the balance by x, transposed that by λ, and of the gaps by x."""
 
     @abc.abstractmethod
+    def impulse_matrices(
+        self, t: Array, h: Array, start: LivensState, end: LivensState, share: Float[Array, ""]
+    ) -> tuple[Matrix, Matrix, Matrix]:
+        """M, (σB₀ + B₁)/2 and B₁ for velocities (Ω, u), with σ the `share` of impulses at the start."""
+
+    @abc.abstractmethod
     def rates(self, t: Array, state: LivensState) -> Multipliers:
         """Time derivatives of the constraints of joints."""
 
@@ -95,12 +106,12 @@ class AbstractMovingBodies(AbstractSystem):
         """The state after an impulse."""
 
     @abc.abstractmethod
-    def admitted(self, impulse: Velocities) -> Float[Array, ""]:
-        """Twice the kinetic energy that an impulse gives to bodies at rest."""
+    def gained(self, impulse: Velocities) -> Velocities:
+        """M⁻¹ times an impulse: the velocities that it gives to bodies at rest."""
 
     @abc.abstractmethod
-    def work(self, impulse: Velocities, state: LivensState) -> Float[Array, ""]:
-        """An impulse times the velocities of a state."""
+    def velocities(self, state: LivensState) -> Velocities:
+        """Velocities (Ω, u) of all bodies, which impulses and the rates belong to."""
 
     @abc.abstractmethod
     def start(self, *state: Any) -> LivensState:
