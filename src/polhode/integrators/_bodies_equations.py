@@ -12,7 +12,7 @@ from polhode.linalg.blocks import apply
 from polhode.systems.lagrangian import LivensState
 from polhode.systems.moving_bodies import AbstractMovingBodies, Increments, Multipliers
 
-_STRICTER = 128
+_STRICTER = 16
 """Factors that are kept bring residuals down bit by bit, always from the same side: what is left would add up."""
 
 
@@ -100,11 +100,12 @@ class RatesEquations(BodiesEquations):
 
     def place(self, x: BodiesUnknowns) -> BodiesPlace:
         system = self.system
-        before = system.reaction(self.t, self.start, x.rates)
         # Where the step ends is known before its impulses.
-        after = system.reaction(self.t + self.h, system.reached(self.h, self.start, x.x), x.rates)
-        begin = system.kicked(self.start, -self._share(before, after)[0] * before)
-        return BodiesPlace(begin, system.kicked(system.reached(self.h, begin, x.x), after))
+        end = system.reached(self.h, self.start, x.x)
+        before, after = system.reaction(self.t, self.start, x.rates), system.reaction(self.t + self.h, end, x.rates)
+        before = self._share(before, after)[0] * before
+        # What velocities lack at the start of a step, they have at its end.
+        return BodiesPlace(system.kicked(self.start, -before), system.kicked(end, before + after))
 
     def _share(self, before: Array, after: Array) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """σ from ½σ²a₀ - σb = ½a₁: what both impulses do to the kinetic energy once the rates are kept; and σa₀ - b,

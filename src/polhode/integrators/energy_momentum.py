@@ -82,65 +82,23 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
         self, system: AbstractLagrangian | AbstractMovingBodies, t: Array, h: Array, carry: Carry
     ) -> tuple[Carry, StepInfo]:
         if isinstance(system, AbstractMovingBodies):
-            return self._bodies_step(system, t, h, carry)
+            if system.keeps_rates:
+                return _with_rates(self, system, t, h, carry)
+            return self.attempt(system, t, h, carry, jnp.zeros(()))
         begin = jnp.zeros(0) if carry.multipliers is None else carry.multipliers
         equations = UNKNOWNS[self.unknowns](system, t, h, carry.state, self.discrete)
         solved = solve(equations, equations.guess(begin), None, self._solver)
         multipliers = equations.multipliers(solved.place, solved.x) if system.m else None
         return Carry(solved.place.end, None, multipliers), _info(solved)
 
-    def _bodies_step(
-        self, system: AbstractMovingBodies, t: Array, h: Array, carry: Carry
-    ) -> tuple[Carry, StepInfo]:
-        """One step, or `_PARTS` shorter ones where that finds no end; where these don't either, one that lets the
-        joints' rates be.
-        """
-        if not system.keeps_rates:
-            return self._attempt(system, t, h, carry, jnp.zeros(()))
-        first = carry
-
-        def tried(so_far: _Attempts, k: Array) -> tuple[_Attempts, tuple[StepInfo, Array]]:
-            short, last = (k > 0) & (k <= _PARTS), k > _PARTS
-            # Whole steps begin at the start, whatever short ones have reached.
-            carry = jax.tree.map(lambda a, b: jnp.where(short, a, b), so_far.carry, first)
-            start = t + jnp.where(short, (k - 1) * h / _PARTS, 0.0)
-            keep = jnp.where(last, 0.0, 1.0)
-            end, info = self._attempt(system, start, jnp.where(short, h / _PARTS, h), carry, keep)
-            failed = info.result != 0
-            after = _Attempts(
-                carry=jax.tree.map(lambda a, b: jnp.where(failed, a, b), carry, end),
-                divided=so_far.divided | (failed & (k == 0)),
-                given_up=so_far.given_up | (failed & short),
-            )
-            return after, (info, jnp.asarray(end.multipliers))
-
-        def attempt(so_far: _Attempts, k: Array) -> tuple[_Attempts, tuple[StepInfo, Array]]:
-            wanted = (k == 0) | (so_far.divided & jnp.where(k > _PARTS, so_far.given_up, ~so_far.given_up))
-            nothing = StepInfo(result=zero, newton_iterations=zero, residual=jnp.zeros(()))
-            idle = lambda so_far, k: (so_far, (nothing, so_far.carry.multipliers))  # noqa: E731
-            return jax.lax.cond(wanted, tried, idle, so_far, k)
-
-        zero, no = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
-        # All of them are one loop, so that a step is compiled once.
-        so_far, (infos, multipliers) = jax.lax.scan(attempt, _Attempts(carry, no, no), jnp.arange(_PARTS + 2))
-        result, residual = jnp.asarray(infos.result), jnp.asarray(infos.residual)
-        parts = jnp.mean(multipliers[1 : _PARTS + 1], axis=0), jnp.max(residual[1 : _PARTS + 1])
-        of_parts = so_far.divided & ~so_far.given_up
-        one = jnp.where(so_far.given_up, _PARTS + 1, 0)
-        info = StepInfo(
-            result=jnp.where(of_parts, 0, result[one]),
-            newton_iterations=jnp.sum(jnp.asarray(infos.newton_iterations), dtype=jnp.int32),
-            residual=jnp.where(of_parts, parts[1], residual[one]),
-        )
-        return so_far.carry._replace(multipliers=jnp.where(of_parts, parts[0], multipliers[one])), info
-
-    def _attempt(
+    def attempt(
         self, system: AbstractMovingBodies, t: Array, h: Array, carry: Carry, keep: Array
     ) -> tuple[Carry, StepInfo]:
+        """A step of bodies whose velocities keep the joints' rates if `keep` is one, and needn't if it is zero."""
         memory: _Memory = carry.memory
         guess = memory.ahead()
         guess = guess._replace(x=h * guess.x, rates=keep * guess.rates)
-        newton = Newton("modified", _FLOOR, _FLOOR, self.max_iterations, lifetime=12)
+        newton = Newton("modified", 0.0, _FLOOR, self.max_iterations, lifetime=12)
         solved = solve(_equations(system, t, h, carry.state, keep), guess, memory.factors, newton)
         found = solved.x._replace(x=solved.x.x / h)
         multipliers = solved.x.multipliers if system.m else None
@@ -172,11 +130,80 @@ class _Memory(NamedTuple):
 
 
 class _Attempts(NamedTuple):
-    """What attempts at a step have reached; whether it was divided, and whether that failed."""
+    """What attempts at a step have reached: the number of the next one, whether none is needed any more, and what is
+    known of the step so far.
+    """
 
     carry: Carry
-    divided: Array
-    given_up: Array
+    number: Array
+    over: Array
+    multipliers: Array
+    info: StepInfo
+
+
+def _try_next(method: AbstractLivensMethod, system: AbstractMovingBodies, t: Array, h: Array, first: Carry) -> Any:
+    """The function from attempts so far to one more: a whole step, `_PARTS` shorter ones where that finds no end, and
+    where these don't either, one that lets the joints' rates be.
+    """
+
+    def tried(so_far: _Attempts) -> _Attempts:
+        k = so_far.number
+        short, last = (k > 0) & (k <= _PARTS), k > _PARTS
+        # Whole steps begin at the start, whatever short ones have reached.
+        carry = jax.tree.map(lambda a, b: jnp.where(short, a, b), so_far.carry, first)
+        start = t + jnp.where(short, (k - 1) * h / _PARTS, 0.0)
+        keep = jnp.where(last, 0.0, 1.0)
+        end, info = method.attempt(system, start, jnp.where(short, h / _PARTS, h), carry, keep)
+        good = info.result == 0
+        later = short & (k > 1)
+        multipliers = jnp.where(short, 1 / _PARTS, 1.0) * end.multipliers
+        return _Attempts(
+            carry=jax.tree.map(lambda a, b: jnp.where(good, a, b), end, carry),
+            number=jnp.where(good | (k == 0), k + 1, _PARTS + 1),
+            over=jnp.where(good, ~short | (k == _PARTS), last),
+            multipliers=multipliers + jnp.where(later, so_far.multipliers, 0.0),
+            info=StepInfo(
+                result=info.result,
+                newton_iterations=so_far.info.newton_iterations + info.newton_iterations,
+                residual=jnp.maximum(jnp.where(later, so_far.info.residual, 0.0), info.residual),
+            ),
+        )
+
+    return tried
+
+
+def _none_tried(first: Carry) -> _Attempts:
+    zero = jnp.zeros((), jnp.int32)
+    info = StepInfo(result=zero, newton_iterations=zero, residual=jnp.zeros(()))
+    return _Attempts(first, zero, jnp.zeros((), bool), jnp.zeros_like(first.multipliers), info)
+
+
+def _reached(so_far: _Attempts) -> tuple[Carry, StepInfo]:
+    return so_far.carry._replace(multipliers=so_far.multipliers), so_far.info
+
+
+@eqx.filter_custom_jvp
+def _with_rates(
+    method: AbstractLivensMethod, system: AbstractMovingBodies, t: Array, h: Array, first: Carry
+) -> tuple[Carry, StepInfo]:
+    """As many attempts as are needed."""
+    tried = _try_next(method, system, t, h, first)
+    return _reached(jax.lax.while_loop(lambda so_far: ~so_far.over, tried, _none_tried(first)))
+
+
+@_with_rates.def_jvp
+def _with_rates_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+    """By a loop of known length, which can be differentiated in reverse."""
+
+    def attempts(
+        method: AbstractLivensMethod, system: AbstractMovingBodies, t: Array, h: Array, first: Carry
+    ) -> tuple[Carry, StepInfo]:
+        tried = _try_next(method, system, t, h, first)
+        idle = lambda so_far: so_far  # noqa: E731
+        one_more = lambda so_far, _: (jax.lax.cond(so_far.over, idle, tried, so_far), None)  # noqa: E731
+        return _reached(jax.lax.scan(one_more, _none_tried(first), None, length=_PARTS + 2)[0])
+
+    return eqx.filter_jvp(attempts, primals, tangents)
 
 
 def _equations(system: AbstractMovingBodies, t: Array, h: Array, start: LivensState, keep: Array) -> BodiesEquations:

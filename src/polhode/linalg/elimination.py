@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -35,7 +37,7 @@ class EliminationKKT(AbstractKKT):
     m: int = eqx.field(static=True)
     plan: Plan = eqx.field(static=True)
 
-    def factor(self, A: Matrix, P: Matrix, Q: Matrix) -> list[list[BatchFactors]]:
+    def factor(self, A: Matrix, P: Matrix, Q: Matrix) -> Float[Array, " numbers"]:
         values = [g.values for g in A] + [g.values for g in P] + [g.values for g in Q]
         left = self.plan.reading(A, P, Q)(values)
         factors = []
@@ -50,21 +52,36 @@ class EliminationKKT(AbstractKKT):
                 factors[-1].append(BatchFactors(lu, below, right))
                 changes.append(-small.product(below, right))
             left = now.matrix([left, *changes])
-        return factors
+        # As one array: loops that keep factors copy every array of a carry again and again.
+        return jnp.concatenate([part.reshape(-1) for part in jax.tree.leaves(factors)])
+
+    def _parts(self, factors: Float[Array, " numbers"]) -> list[list[BatchFactors]]:
+        begin, parts = 0, []
+        for now in self.plan.rounds:
+            parts.append([])
+            for batch in now.batches:
+                found = []
+                for shape in (batch.pivot.shape, batch.below.shape, batch.right.shape):
+                    end = begin + math.prod(shape)
+                    found.append(factors[begin:end].reshape(shape))
+                    begin = end
+                parts[-1].append(BatchFactors(*found))
+        return parts
 
     def solve(
-        self, factors: list[list[BatchFactors]], r: Float[Array, " n"], s: Float[Array, " m"]
+        self, factors: Float[Array, " numbers"], r: Float[Array, " n"], s: Float[Array, " m"]
     ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
+        parts = self._parts(factors)
         left = jnp.concatenate((r, s))
         halfway: list[list[Array]] = []
-        for now, done in zip(self.plan.rounds, factors, strict=True):
+        for now, done in zip(self.plan.rounds, parts, strict=True):
             flat = jnp.append(left, 0.0)
             sides = [take(flat, batch.unknowns) for batch in now.batches]
             halfway.append([small.solve(f.lu, side[:, None]) for f, side in zip(done, sides, strict=True)])
             changes = [-small.product(f.below, x) for f, x in zip(done, halfway[-1], strict=True)]
             left = now.vector([left, *changes])
         known = jnp.zeros(0)
-        for now, done, ready in zip(reversed(self.plan.rounds), reversed(factors), reversed(halfway), strict=True):
+        for now, done, ready in zip(reversed(self.plan.rounds), reversed(parts), reversed(halfway), strict=True):
             found = [x[:, 0] for x in ready]
             if known.size:
                 later = [take(known, batch.neighbours)[:, None] for batch in now.batches]
