@@ -69,7 +69,7 @@ class BodiesEquations(AbstractEquations):
             return Residual((balance,), (few,), (few,), (size,))
         gaps = self.system.gaps(self.t, self.h, self.start, x.x)
         closed = self._closed(place)
-        return Residual((balance, gaps), *(2 * ((few, closed),)), (size, closed))
+        return Residual((balance, gaps), (few, closed), (few, closed), (size, closed))
 
     def _closed(self, place: BodiesPlace) -> Float[Array, ""]:
         return (1 + _largest(place.end.q)) / 8
@@ -127,7 +127,7 @@ class RatesEquations(BodiesEquations):
         base = super().residual(place, x)
         scales = (*base.scales, self._speed(place))
         rates = self.keep * self.system.rates(self.t + self.h, place.end)
-        return Residual((*base.parts, rates), scales, scales, (*base.noise, self._speed(place)))
+        return Residual((*base.parts, rates), scales, scales, (*(base.noise or ()), self._speed(place)))
 
     def factor(self, place: BodiesPlace, x: BodiesUnknowns) -> RatesFactors:
         system, m = self.system, self.system.m
@@ -135,13 +135,13 @@ class RatesEquations(BodiesEquations):
         after = system.reaction(self.t + self.h, place.end, x.rates)
         share, root = self._share(before, after)
         M, both, B1 = system.impulse_matrices(self.t, self.h, self.start, place.end, share)
-        impulses = system.impulse_kkt.factor(M, both, B1)
+        impulses = system.kkt.factor(M, both, B1)
         # (σa₀ - b) dσ = ½da₁ - ½σ²da₀ + σdb, and 2 `both` - B₁ = σB₀.
         gained = system.gained(before)
         rest = system.velocities(self.start) - share * gained
         slope = apply(B1, system.gained(after) - rest, m) + 2 * apply(both, rest, m)
         slope = slope / root
-        _, twice = system.impulse_kkt.solve(impulses, jnp.zeros(system.d), apply(B1, gained, m))
+        _, twice = system.kkt.solve(impulses, jnp.zeros(system.d), apply(B1, gained, m))
         turned = -0.5 * twice
         return RatesFactors(super().factor(place, x), impulses, share, slope / (1 + slope @ turned), turned, x.rates)
 
@@ -153,7 +153,7 @@ class RatesEquations(BodiesEquations):
         x, multipliers = self.system.kkt.solve(factors.step, -balance, -gaps)
         # (2/h) B dx = -(2/h) gaps, and impulses change the rates by B₁M⁻¹((σB₀ + B₁)ᵀdμ + B₀ᵀμ dσ).
         missing = self.keep * (rates - 2 / self.h * gaps)
-        _, twice = self.system.impulse_kkt.solve(factors.impulses, jnp.zeros_like(balance), missing)
+        _, twice = self.system.kkt.solve(factors.impulses, jnp.zeros_like(balance), missing)
         share = factors.slope @ twice / 2
         change = 0.5 * twice - share * factors.turned
         first = factors.share * change + share * factors.rates

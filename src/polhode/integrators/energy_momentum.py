@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.integrators._bodies_equations import BodiesEquations, BodiesUnknowns, RatesEquations
@@ -138,7 +138,9 @@ class _Attempts(NamedTuple):
     number: Array
     over: Array
     multipliers: Array
-    info: StepInfo
+    result: Array
+    iterations: Array
+    residual: Float[Array, ""]
 
 
 def _try_next(method: AbstractLivensMethod, system: AbstractMovingBodies, t: Array, h: Array, first: Carry) -> Any:
@@ -156,30 +158,28 @@ def _try_next(method: AbstractLivensMethod, system: AbstractMovingBodies, t: Arr
         end, info = method.attempt(system, start, jnp.where(short, h / _PARTS, h), carry, keep)
         good = info.result == 0
         later = short & (k > 1)
-        multipliers = jnp.where(short, 1 / _PARTS, 1.0) * end.multipliers
+        multipliers = jnp.where(short, 1 / _PARTS, 1.0) * jnp.asarray(end.multipliers)
         return _Attempts(
             carry=jax.tree.map(lambda a, b: jnp.where(good, a, b), end, carry),
             number=jnp.where(good | (k == 0), k + 1, _PARTS + 1),
             over=jnp.where(good, ~short | (k == _PARTS), last),
             multipliers=multipliers + jnp.where(later, so_far.multipliers, 0.0),
-            info=StepInfo(
-                result=info.result,
-                newton_iterations=so_far.info.newton_iterations + info.newton_iterations,
-                residual=jnp.maximum(jnp.where(later, so_far.info.residual, 0.0), info.residual),
-            ),
+            result=jnp.asarray(info.result),
+            iterations=so_far.iterations + jnp.asarray(info.newton_iterations),
+            residual=jnp.maximum(jnp.where(later, so_far.residual, 0.0), jnp.asarray(info.residual)),
         )
 
     return tried
 
 
 def _none_tried(first: Carry) -> _Attempts:
-    zero = jnp.zeros((), jnp.int32)
-    info = StepInfo(result=zero, newton_iterations=zero, residual=jnp.zeros(()))
-    return _Attempts(first, zero, jnp.zeros((), bool), jnp.zeros_like(first.multipliers), info)
+    zero, no = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
+    return _Attempts(first, zero, no, jnp.zeros_like(jnp.asarray(first.multipliers)), zero, zero, jnp.zeros(()))
 
 
 def _reached(so_far: _Attempts) -> tuple[Carry, StepInfo]:
-    return so_far.carry._replace(multipliers=so_far.multipliers), so_far.info
+    info = StepInfo(result=so_far.result, newton_iterations=so_far.iterations, residual=so_far.residual)
+    return so_far.carry._replace(multipliers=so_far.multipliers), info
 
 
 @eqx.filter_custom_jvp

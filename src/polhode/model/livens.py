@@ -121,10 +121,6 @@ class LivensMultibody(AbstractMovingBodies):
         return self.solver if self.solver is not None else self.choose_solver()
 
     @property
-    def impulse_kkt(self) -> AbstractKKT:
-        return self.kkt
-
-    @property
     def dropped(self) -> dict[str, tuple[int, ...]]:
         """Redundant components that were left out, by the name of the joint."""
         return self.base.dropped

@@ -58,12 +58,7 @@ class AbstractMovingBodies(AbstractSystem):
     @property
     @abc.abstractmethod
     def kkt(self) -> AbstractKKT:
-        """Solves the linear equations of a step."""
-
-    @property
-    @abc.abstractmethod
-    def impulse_kkt(self) -> AbstractKKT:
-        """Solves linear equations with the `impulse_matrices`."""
+        """Solves the linear equations of a step, and those with the `impulse_matrices`."""
 
     @abc.abstractmethod
     def guess(self, h: Array, state: LivensState) -> Increments:
