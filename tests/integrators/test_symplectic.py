@@ -288,6 +288,10 @@ def test_bad_input_is_explained():
         integrators.get("symplectic4", theta=0.3)
     with pytest.raises(ValueError, match=r"`energy\(g, mu\)` must return one array of shape \(\)"):
         run("symplectic", 0.1, 1.0, Hamiltonian(SO3(), lambda R, pi: pi), START)
+    with pytest.raises(ValueError, match=r"must return a floating-point number, the energy.*got int"):
+        run("symplectic", 0.1, 1.0, Hamiltonian(SO3(), lambda R, pi: 0), START)
+    with pytest.raises(ValueError, match="got the class SO3"):
+        run("symplectic", 0.1, 1.0, Hamiltonian(SO3(), SO3), START)
     with pytest.raises(ValueError, match="`trivialisation` must be"):
         LiePoisson(SO3(), lambda mu: mu @ mu, "middle")  # pyright: ignore[reportArgumentType]
     assert isinstance(TUMBLING.state_space, Cotangent)

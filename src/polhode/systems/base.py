@@ -8,6 +8,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array
 
 from polhode.spaces.base import AbstractSpace
@@ -89,6 +90,8 @@ class AbstractSystem(eqx.Module):
 
 def shape_of(name: str, function: Any, arguments: tuple[Any, ...], wanted: tuple[int, ...], meaning: str) -> None:
     """Raises ValueError unless `function(*arguments)` can be traced and returns one array of the wanted shape."""
+    if isinstance(function, type):
+        raise ValueError(f"`{name}` must be a function, got the class {function.__name__}. Pass an instance of it.")
     if not callable(function):
         raise ValueError(f"`{name}` must be a function, got {type(function).__name__}.")
     try:
@@ -104,4 +107,9 @@ def shape_of(name: str, function: Any, arguments: tuple[Any, ...], wanted: tuple
         raise ValueError(
             f"`{name}` must return one array of shape {wanted}, {meaning}, got "
             f"{type(shape).__name__ if got is None else f'shape {got}'}."
+        )
+    if not wanted and not jnp.issubdtype(shape.dtype, jnp.floating):
+        raise ValueError(
+            f"`{name}` must return a floating-point number, {meaning}, which is differentiated; got {shape.dtype}. "
+            "Write 0.0 for 0, and take floating-point parameters."
         )
