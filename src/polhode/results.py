@@ -30,7 +30,8 @@ _MESSAGES = {
     Result.successful: "The run reached the end of its span.",
     Result.nonfinite_state: (
         "The state became infinite or NaN. Usual causes: a step too large for the stiffness or the speed of the "
-        "system, or a singular force. Try a step ten times smaller, or error control with `rtol`."
+        "system, or a singular force. Try a step ten times smaller, or control by `rtol` with a method that "
+        "estimates its error."
     ),
     Result.max_steps_reached: (
         "The run needed more steps than `max_steps`. Raise `max_steps`, loosen `rtol` and `atol`, or use a method of "
