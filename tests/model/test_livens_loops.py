@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -120,3 +121,20 @@ def test_multipliers_are_those_of_the_joints_and_a_run_goes_on():
     found = system.joint_multipliers(first.t[10], at, mean)
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, atol=0.02 * np.abs(value).max())
+
+
+@pytest.mark.exhaustive
+def test_a_whole_step_that_ends_nowhere_leaves_gradients_alone():
+    """The first attempt at the second step leaves the numbers; its parts don't."""
+    system, start = loop("SSSS", 0).assemble("livens", repair=True, redundant="minimum-norm")
+    method, weights, h = ph.integrators.get("eml"), np.linspace(-1, 1, 28), jnp.asarray(0.4)
+
+    @jax.jit
+    def end(speed):
+        state = start._replace(v=speed * start.v, p=speed * start.p)
+        carry = method.init(system, jnp.zeros(()), h, state)
+        carry, _ = jax.lax.scan(lambda c, t: (method.step(system, t, h, c)[0], None), carry, h * jnp.arange(2))
+        return (carry.state.q + carry.state.v) @ weights
+
+    slope = float(jax.jit(jax.grad(end))(1.0))
+    assert slope == pytest.approx((float(end(1 + 1e-6)) - float(end(1 - 1e-6))) / 2e-6, rel=1e-6)
