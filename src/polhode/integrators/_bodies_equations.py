@@ -154,9 +154,9 @@ class RatesEquations(BodiesEquations):
         # (2/h) B dx = -(2/h) gaps, and impulses change the rates by B₁M⁻¹((σB₀ + B₁)ᵀdμ + B₀ᵀμ dσ).
         missing = self.keep * (rates - 2 / self.h * gaps)
         _, twice = self.system.kkt.solve(factors.impulses, jnp.zeros_like(balance), missing)
-        share = factors.slope @ twice / 2
-        change = 0.5 * twice - share * factors.turned
-        first = factors.share * change + share * factors.rates
+        dshare = 0.5 * factors.slope @ twice
+        change = 0.5 * twice - dshare * factors.turned
+        first = factors.share * change + dshare * factors.rates
         return BodiesUnknowns(x, multipliers - 2 / self.h * first, change)
 
     def negligible(self, place: BodiesPlace, correction: BodiesUnknowns) -> Array:
