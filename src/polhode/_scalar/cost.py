@@ -10,7 +10,7 @@ import numpy as np
 from jax.extend import core
 
 from polhode._scalar.moves import MOVES
-from polhode._scalar.primitives import ELEMENTWISE, REDUCTIONS, SCATTERS, SUBCALLS, opened
+from polhode._scalar.primitives import ELEMENTWISE, REDUCTIONS, ROWS, SCATTERS, SUBCALLS, opened
 from polhode._scalar.rewriting import REWRITTEN, rewritten
 
 PLAIN = frozenset((*ELEMENTWISE, *MOVES, *REDUCTIONS, *SCATTERS, *REWRITTEN, "dot_general"))
@@ -20,10 +20,11 @@ ONE_FUNCTION = PLAIN - {"scatter", *SCATTERS}
 """Of these, what one machine function may hold: a scatter to unknown places becomes a loop of its own."""
 
 
-def cost(jaxpr: Any, known: Sequence[bool] = ()) -> float:
+def cost(jaxpr: Any, known: Sequence[bool] = (), scans: bool = False) -> float:
     """Number of scalar operations that `jaxpr` unrolls to; infinite if it holds something that must stay on arrays.
 
-    Arithmetic of constant indices is free. `known` says which arguments are such constants; none by default.
+    Arithmetic of constant indices is free. `known` says which arguments are such constants; none by default. `scans`:
+    whether a scan is a loop, which counts once besides what goes in and out, or something that must stay on arrays.
     """
     constants = {v for v in jaxpr.constvars if not np.issubdtype(v.aval.dtype, np.inexact)}
     constants.update(v for v, k in zip(jaxpr.invars, known, strict=False) if k)
@@ -35,13 +36,17 @@ def cost(jaxpr: Any, known: Sequence[bool] = ()) -> float:
         if all(fixed) and name in PLAIN:
             constants.update(eqn.outvars)
         elif name in SUBCALLS:
-            total += cost(opened(eqn.params[SUBCALLS[name]])[0], fixed)
+            total += cost(opened(eqn.params[SUBCALLS[name]])[0], fixed, scans)
         elif name == "while":
-            total += cost(eqn.params["body_jaxpr"].jaxpr) + cost(eqn.params["cond_jaxpr"].jaxpr)
+            parts = eqn.params["body_jaxpr"], eqn.params["cond_jaxpr"]
+            total += sum(cost(part.jaxpr, scans=scans) for part in parts)
         elif name == "cond":
-            total += sum(cost(b.jaxpr) for b in eqn.params["branches"])
-        elif name == "scan":
-            return math.inf
+            total += sum(cost(b.jaxpr, scans=scans) for b in eqn.params["branches"])
+        elif name in ("scan", ROWS):
+            if not scans:
+                return math.inf
+            total += cost(eqn.params["jaxpr"].jaxpr, scans=scans)
+            total += size + sum(math.prod(v.aval.shape) for v in eqn.invars)
         elif name == "dot_general":
             (lhs, _), _ = eqn.params["dimension_numbers"]
             total += 2 * size * math.prod(eqn.invars[0].aval.shape[d] for d in lhs)
@@ -50,7 +55,7 @@ def cost(jaxpr: Any, known: Sequence[bool] = ()) -> float:
         elif name in SCATTERS:
             total += math.prod(eqn.invars[2].aval.shape)
         elif name in REWRITTEN:
-            total += cost(rewritten(eqn).jaxpr)
+            total += cost(rewritten(eqn).jaxpr, scans=scans)
         elif name in ELEMENTWISE:
             total += size
         elif name not in MOVES:

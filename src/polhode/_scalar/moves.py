@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from polhode._scalar.graph import Elements, is_known
+from polhode.execution import indexing
 
 
 def _broadcast_in_dim(eqn: Any, inputs: list[Elements]) -> list[Elements]:
@@ -63,16 +61,8 @@ def _gather(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
     x, indices = inputs
     if not all(is_known(i) for i in indices.flat):
         return None
-    if x.ndim == 1 and eqn.params["slice_sizes"] == (1,):
-        # Single elements of a vector, without compiling a gather for each shape.
-        at = indices.reshape(eqn.outvars[0].aval.shape).astype(np.int64)
-        return [x[at]] if ((at >= 0) & (at < x.size)).all() else None
-    positions = np.arange(1, x.size + 1, dtype=np.int64).reshape(x.shape)
-    with jax.ensure_compile_time_eval():
-        # Zero marks "out of bounds, filled"; only in-bounds gathers are replayed on scalars.
-        params = {**eqn.params, "fill_value": 0}
-        picked = np.asarray(eqn.primitive.bind(jnp.asarray(positions), jnp.asarray(indices.astype(np.int64)), **params))
-    return None if (picked == 0).any() else [x.reshape(-1)[picked - 1]]
+    places = indexing.read(eqn.params, x.shape, indices.astype(np.int64))
+    return None if (places == indexing.OUTSIDE).any() else [x.reshape(-1)[places]]
 
 
 def _scatter_values(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
@@ -80,29 +70,15 @@ def _scatter_values(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
     x, indices, updates = inputs
     if not all(is_known(i) for i in indices.flat):
         return None
-    both = np.concatenate((x.reshape(-1), updates.reshape(-1)))
-    positions = np.arange(both.size)
-    with jax.ensure_compile_time_eval():
-        picked = eqn.primitive.bind(
-            jnp.asarray(positions[: x.size].reshape(x.shape)),
-            jnp.asarray(indices.astype(np.int64)),
-            jnp.asarray(positions[x.size :].reshape(updates.shape)),
-            **eqn.params,
-        )
-    return [both[np.asarray(picked)]]
+    places = targets(eqn, x.shape, indices)
+    out, inside = x.reshape(-1).copy(), places != indexing.OUTSIDE
+    out[places[inside]] = updates[inside]
+    return [out.reshape(x.shape)]
 
 
 def targets(eqn: Any, shape: tuple[int, ...], indices: Elements) -> np.ndarray:
-    """Where each update goes: one plus its position in the flattened operand, or 0 if it is out of bounds.
-
-    That is the gather of positions, which is the transpose of adding updates.
-    """
-    positions = np.arange(1.0, math.prod(shape) + 1).reshape(shape)
-    with jax.ensure_compile_time_eval():
-        known = jnp.asarray(indices.astype(np.int64))
-        add = lambda u: jax.lax.scatter_add_p.bind(jnp.zeros(shape), known, u, **eqn.params)  # noqa: E731
-        (found,) = jax.linear_transpose(add, jnp.zeros(eqn.invars[2].aval.shape))(jnp.asarray(positions))
-    return np.asarray(found).astype(np.int64)
+    """Where each update goes, see `indexing.written`."""
+    return indexing.written(eqn.params, shape, indices.astype(np.int64), eqn.invars[2].aval.shape)
 
 
 def _dynamic_update_slice(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:

@@ -35,11 +35,13 @@ class Program:
 
     - `fun`: a function of pytrees of arrays.
     - `examples`: arguments to trace it with; only their structure, shapes and dtypes matter.
+    - `scans`: whether scans become loops of scalars, which XLA knows nothing of.
     """
 
-    def __init__(self, fun: Callable, *examples: Any) -> None:
+    def __init__(self, fun: Callable, *examples: Any, scans: bool = False) -> None:
         self.closed, self.out_shape = jax.make_jaxpr(fun, return_shape=True)(*examples)
-        self.cost = cost(self.closed.jaxpr)
+        self.cost = cost(self.closed.jaxpr, scans=scans)
+        self._scans = scans
 
     def on_arrays(self, *args: Any) -> Any:
         """What the function returns, from its trace as it is."""
@@ -69,7 +71,7 @@ class Program:
         `one` is a scalar that equals 1 when the program runs but that XLA does not know: see `Graph.emit`.
         `constants` stand in for `constants()`.
         """
-        replay = Replay(one)
+        replay = Replay(one, scans=self._scans)
         jaxpr = self.closed.jaxpr
         inputs = replay.restore(flat, [v.aval for v in jaxpr.invars])
         given = iter(self.constants() if constants is None else constants)
@@ -135,5 +137,7 @@ def _one_kernel(closed: core.ClosedJaxpr, flat: list[jax.Array]) -> list[Any]:
     with set_xla_metadata(xla_cpu_small_call="true", inlineable="false"):
         known = dict(zip((*closed.jaxpr.constvars, *closed.jaxpr.invars), (*closed.consts, *flat), strict=True))
         outs = call.primitive.bind(*(known[v] for v in call.invars), **call.params)
+    # Otherwise JAX leaves out returned inputs that nobody asks for, and XLA aborts on those that only seem to be read.
+    outs = jax.lax.optimization_barrier(outs)
     results = dict(zip(call.outvars, outs, strict=True))
     return [v.val if isinstance(v, core.Literal) else results.get(v, known.get(v)) for v in closed.jaxpr.outvars]

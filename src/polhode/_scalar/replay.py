@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -15,8 +15,9 @@ from jax.extend import core
 from polhode._scalar.graph import Elements, Graph, is_known
 from polhode._scalar.moves import MOVES, targets
 from polhode._scalar.packing import stack
-from polhode._scalar.primitives import ELEMENTWISE, REDUCTIONS, SCATTERS, SUBCALLS, opened
+from polhode._scalar.primitives import ELEMENTWISE, OF_NOTHING, REDUCTIONS, SCATTERS, SUBCALLS, opened, rows_p
 from polhode._scalar.rewriting import REWRITTEN, rewritten
+from polhode.execution import indexing
 
 
 class NeedsArrays(Exception):
@@ -29,11 +30,13 @@ class Replay:
     **Arguments:**
 
     - `one`: see `Program`.
+    - `scans`: whether scans become `rows_p`.
     - `scalars_only`: whether to raise `NeedsArrays` where an operation needs arrays, instead of putting them together.
     """
 
-    def __init__(self, one: Any, scalars_only: bool = False) -> None:
+    def __init__(self, one: Any, scalars_only: bool = False, scans: bool = False) -> None:
         self.graph = Graph(one)
+        self._scans = scans
         self._scalars_only = scalars_only
 
     def evaluate(self, jaxpr: Any, consts: Sequence[Elements], args: Sequence[Elements]) -> list[Elements]:
@@ -92,8 +95,11 @@ class Replay:
                 return moved
         elif name in ELEMENTWISE:
             return [self._elementwise(eqn, inputs)]
-        elif name in REDUCTIONS and inputs[0].size:
-            return [self._reduce(REDUCTIONS[name], params["axes"], inputs[0])]
+        elif name in REDUCTIONS:
+            if inputs[0].size:
+                return [self._reduce(REDUCTIONS[name], params["axes"], inputs[0])]
+            aval: Any = eqn.outvars[0].aval
+            return [self.unpack(np.full(aval.shape, OF_NOTHING[name], aval.dtype))]
         elif name in SCATTERS:
             scattered = self._scatter(eqn, *inputs)
             if scattered is not None:
@@ -108,9 +114,14 @@ class Replay:
             return self._while(eqn, inputs)
         elif name == "cond":
             return self._cond(eqn, inputs)
+        elif name == "scan" and self._scans and eqn.params["length"]:
+            return self._scan(eqn, inputs)
         return self._foreign(eqn, inputs)
 
     def _foreign(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
+        if self._scans and not (eqn.outvars and all(v.aval.size == 0 for v in eqn.outvars)):
+            # Also what returns nothing: it is called for what it does, such as printing.
+            raise NeedsArrays(eqn.primitive.name)
         packed = [stack(self.flatten([x], [v.aval]), v.aval) for x, v in zip(inputs, eqn.invars, strict=True)]
         outs = eqn.primitive.bind(*packed, **eqn.params)
         return [self.unpack(o) for o in (outs if eqn.primitive.multiple_results else [outs])]
@@ -151,9 +162,8 @@ class Replay:
         operation = SCATTERS[eqn.primitive.name]
         out = x.reshape(-1).copy()
         for target, update in zip(targets(eqn, x.shape, indices).flat, updates.flat, strict=True):
-            # Zero marks "out of bounds, dropped".
-            if target:
-                out[target - 1] = self.graph.binary(operation, out[target - 1], update)
+            if target != indexing.OUTSIDE:
+                out[target] = self.graph.binary(operation, out[target], update)
         return out.reshape(x.shape)
 
     def _dot_general(self, eqn: Any, a: Elements, b: Elements) -> Elements:
@@ -183,7 +193,7 @@ class Replay:
         captured = self._captured(consts)
 
         def run(closed: Any, which: slice, flat: list[Any]) -> tuple[Replay, list[Elements]]:
-            inner = Replay(self.graph.one)
+            inner = self._inside()
             fixed = inner.adopt(captured[which])
             carried = inner.restore(flat, avals)
             return inner, inner.evaluate(closed.jaxpr, [inner.unpack(c) for c in closed.consts], [*fixed, *carried])
@@ -208,13 +218,80 @@ class Replay:
         captured = self._captured(operands)
 
         def run(branch: Any) -> list[jax.Array]:
-            inner = Replay(self.graph.one)
+            inner = self._inside()
             outs = inner.evaluate(branch.jaxpr, [inner.unpack(c) for c in branch.consts], inner.adopt(captured))
             return inner.flatten(outs, avals)
 
         (which,) = self.graph.emit([index[()]])
         flat = jax.lax.switch(jnp.asarray(which, jnp.int32), [lambda b=b: run(b) for b in branches])
         return self.restore(flat, avals)
+
+    def _scan(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
+        """A loop over rows. What is known and equal in all of them is part of the program, or no part of it at all."""
+        p = eqn.params
+        n_consts, n_carry, length = p["num_consts"], p["num_carry"], p["length"]
+        consts, carry = inputs[:n_consts], inputs[n_consts : n_consts + n_carry]
+        tables = [x.reshape(length, -1) for x in inputs[n_consts + n_carry :]]
+        avals = p["jaxpr"].in_avals
+        columns = [table[:, k] for table in tables for k in range(table.shape[1])]
+        common = [column[0] if _is_common(column) else None for column in columns]
+        fixed = [e for x in consts for e in x.flat] + [e for e in common if e is not None]
+        shared = [e for e in dict.fromkeys(fixed) if not is_known(e)] if fixed else []
+        varying = [column for column, same in zip(columns, common, strict=True) if same is None]
+        place = {id(e): k for k, e in enumerate(shared)}
+        start = self.flatten(carry, avals[n_consts : n_consts + n_carry])
+        known: list[Any] = []
+
+        def row(*flat: Any) -> list[Any]:
+            inner, given = self._inside(), iter(flat[len(shared) :])
+            of = lambda e: e if is_known(e) else inner.graph.leaf(flat[place[id(e)]])  # noqa: E731
+            args = [_mapped(of, x) for x in consts]
+            args += [_mapped(lambda _: inner.graph.leaf(next(given)), x) for x in carry]
+            at = iter(inner.graph.leaf(next(given)) if same is None else of(same) for same in list(common))
+            args += [_mapped(lambda _: next(at), np.empty(a.shape, dtype=object)) for a in avals[n_consts + n_carry :]]
+            closed = p["jaxpr"]
+            outs = inner.evaluate(closed.jaxpr, [inner.unpack(c) for c in closed.consts], args)
+            known[:] = [e if is_known(e) else None for x in outs[n_carry:] for e in x.flat]
+            out_avals = closed.out_avals
+            moved = inner.flatten(outs[:n_carry], out_avals[:n_carry])
+            return moved + [
+                value
+                for value, fixed in zip(inner.flatten(outs[n_carry:], out_avals[n_carry:]), known, strict=True)
+                if fixed is None
+            ]
+
+        elements = [e for k in range(length) for column in varying for e in [column[k]]]
+        operands = [*shared, *elements]
+        scalars = self.graph.emit(operands)
+        dtypes = [e.dtype for e in operands]
+        scalars = [jnp.asarray(x, dtype=d) for x, d in zip(scalars, dtypes, strict=True)]
+        of_row = [column[0].dtype for column in varying]
+        kinds = [*dtypes[: len(shared)], *(x.dtype for x in start), *of_row]
+        body = jax.make_jaxpr(row)(*(jax.ShapeDtypeStruct((), d) for d in kinds))
+        outs = rows_p.bind(
+            *scalars[: len(shared)],
+            *start,
+            *scalars[len(shared) :],
+            jaxpr=body,
+            shared=len(shared),
+            carried=len(start),
+            length=length,
+            reverse=p["reverse"],
+        )
+        found = iter(outs[len(start) :])
+        rows = np.empty((length, len(known)), dtype=object)
+        for k, column in np.ndindex(rows.shape):
+            rows[k, column] = self.graph.leaf(next(found)) if known[column] is None else known[column]
+        stacked, at = [], 0
+        for v in eqn.outvars[n_carry:]:
+            width = math.prod(v.aval.shape[1:])
+            stacked.append(rows[:, at : at + width].reshape(v.aval.shape))
+            at += width
+        return [*self.restore(outs[: len(start)], [v.aval for v in eqn.outvars[:n_carry]]), *stacked]
+
+    def _inside(self) -> Replay:
+        """A replay of what is inside a loop or a branch."""
+        return Replay(self.graph.one, scans=self._scans)
 
     def _captured(self, values: Sequence[Elements]) -> list[Elements]:
         """The same elements as known scalars and JAX scalars, ready to be used in another graph."""
@@ -235,3 +312,20 @@ class Replay:
                 copy[index] = value[index] if is_known(value[index]) else self.graph.leaf(value[index])
             out.append(copy)
         return out
+
+
+def _mapped(function: Callable[[Any], Any], x: Elements) -> Elements:
+    """Elements from those of an array, one after the other."""
+    out = np.empty(x.shape, dtype=object)
+    for index in np.ndindex(x.shape):
+        out[index] = function(x[index])
+    return out
+
+
+def _is_common(column: Elements) -> bool:
+    """Whether all rows hold the same node, or the same number to the last bit."""
+    first = column[0]
+    if not is_known(first):
+        return all(e is first for e in column)
+    bits = first.tobytes()
+    return all(is_known(e) and e.tobytes() == bits for e in column)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import enum
 import functools
 import math
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.experimental.xla_metadata import set_xla_metadata
 from jaxtyping import Array
 
@@ -23,14 +25,22 @@ from polhode._scalar.replay import NeedsArrays
 _LARGEST_BODY = 200_000
 """Operations of one row above which compile time would grow too much."""
 
-_UNREAD = jnp.zeros(())
+_UNREAD = np.zeros(())
 """In the place of an element that the body doesn't read."""
 
 Tree = Any
 Body = Callable[[Tree, Tree, Tree], tuple[Tree, Tree]]
 
 
-_IN_LOOPS: contextvars.ContextVar[bool] = contextvars.ContextVar("in_loops", default=False)
+class _Form(enum.Enum):
+    """What rows become in programs that are traced: side by side, loops for XLA, or scans."""
+
+    SIDE_BY_SIDE = enum.auto()
+    LOOPS = enum.auto()
+    SCANS = enum.auto()
+
+
+_FORM: contextvars.ContextVar[_Form] = contextvars.ContextVar("form", default=_Form.SIDE_BY_SIDE)
 
 
 @contextlib.contextmanager
@@ -40,11 +50,31 @@ def in_loops() -> Iterator[None]:
     For what the library compiles itself and passes everything as arguments: XLA aborts on such a function if a constant
     reaches it, which nobody can rule out in the programs of users.
     """
-    token = _IN_LOOPS.set(not inside_transformation())
+    with _rows_as(_Form.SIDE_BY_SIDE if inside_transformation() else _Form.LOOPS):
+        yield
+
+
+@contextlib.contextmanager
+def all_at_once() -> Iterator[None]:
+    """While this is open, programs that are traced have their rows side by side, as NumPy evaluates them best."""
+    with _rows_as(_Form.SIDE_BY_SIDE):
+        yield
+
+
+@contextlib.contextmanager
+def in_scans() -> Iterator[None]:
+    """While this is open, programs that are traced have their rows in scans, which become loops of machine code."""
+    with _rows_as(_Form.SCANS):
+        yield
+
+
+@contextlib.contextmanager
+def _rows_as(form: _Form) -> Iterator[None]:
+    token = _FORM.set(form)
     try:
         yield
     finally:
-        _IN_LOOPS.reset(token)
+        _FORM.reset(token)
 
 
 def each(function: Callable[..., Tree], shared: Tree, *stacked: Tree, loop: bool = True) -> Tree:
@@ -55,7 +85,8 @@ def each(function: Callable[..., Tree], shared: Tree, *stacked: Tree, loop: bool
     scalars together with the rest of a step, which is better for small systems. The function must not close over traced
     values.
     """
-    if not (loop and _IN_LOOPS.get()) or jax.default_backend() != "cpu":
+    form = _FORM.get()
+    if not loop or form is _Form.SIDE_BY_SIDE or (form is _Form.LOOPS and jax.default_backend() != "cpu"):
         return jax.vmap(lambda *row: function(shared, *row))(*stacked)
     return _each(function, shared, stacked)
 
@@ -80,7 +111,7 @@ def sweep(body: Body, shared: Tree, carry: Tree, stacked: Tree, reverse: bool = 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def _sweep(body: Body, reverse: bool, shared: Tree, carry: Tree, stacked: Tree) -> tuple[Tree, Tree]:
-    if not _IN_LOOPS.get() or jax.default_backend() != "cpu":
+    if _FORM.get() is not _Form.LOOPS or jax.default_backend() != "cpu":
         return _scan(body, reverse, shared, carry, stacked)
     row = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), stacked)
     program = Program(body, shared, carry, row)

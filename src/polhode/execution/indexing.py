@@ -1,0 +1,82 @@
+"""Where gathers read and scatters write: positions in the flattened operand.
+
+The dimension numbers are those of `jax.lax.GatherDimensionNumbers` and `jax.lax.ScatterDimensionNumbers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+OUTSIDE = -1
+
+
+def read(params: Any, shape: tuple[int, ...], indices: np.ndarray) -> np.ndarray:
+    """The position of each element of the result, or `OUTSIDE` where the window does not lie within the operand."""
+    dims = params["dimension_numbers"]
+    sizes = np.array(params["slice_sizes"], np.int64)
+    starts = _starts(
+        indices, len(shape), dims.start_index_map, dims.operand_batching_dims, dims.start_indices_batching_dims
+    )
+    window = [d for d in range(len(shape)) if d not in (*dims.collapsed_slice_dims, *dims.operand_batching_dims)]
+    places = _positions(shape, starts, window, sizes, _clips(params))
+    return places.transpose(_order(places.ndim, dims.offset_dims, starts.ndim - 1))
+
+
+def written(params: Any, shape: tuple[int, ...], indices: np.ndarray, updates: tuple[int, ...]) -> np.ndarray:
+    """The position that each element of the updates goes to, or `OUTSIDE` where its window is left out."""
+    dims = params["dimension_numbers"]
+    window = [d for d in range(len(shape)) if d not in (*dims.inserted_window_dims, *dims.operand_batching_dims)]
+    sizes = np.ones(len(shape), np.int64)
+    for d, of in zip(window, dims.update_window_dims, strict=True):
+        sizes[d] = updates[of]
+    starts = _starts(
+        indices,
+        len(shape),
+        dims.scatter_dims_to_operand_dims,
+        dims.operand_batching_dims,
+        dims.scatter_indices_batching_dims,
+    )
+    places = _positions(shape, starts, window, sizes, _clips(params))
+    return places.transpose(_order(places.ndim, dims.update_window_dims, starts.ndim - 1))
+
+
+def _clips(params: Any) -> bool:
+    """Whether windows are moved inside instead of left out."""
+    return "FILL" not in str(params["mode"]).upper()
+
+
+def _starts(
+    indices: np.ndarray, n: int, mapped: Sequence[int], batching: Sequence[int], of_indices: Sequence[int]
+) -> np.ndarray:
+    """Where each window begins, in all n dimensions of the operand."""
+    batch = indices.shape[:-1]
+    starts = np.zeros((*batch, n), np.int64)
+    for k, d in enumerate(mapped):
+        starts[..., d] = indices[..., k]
+    for d, of in zip(batching, of_indices, strict=True):
+        starts[..., d] = np.arange(batch[of]).reshape([-1 if k == of else 1 for k in range(len(batch))])
+    return starts
+
+
+def _positions(
+    shape: tuple[int, ...], starts: np.ndarray, window: Sequence[int], sizes: np.ndarray, clips: bool
+) -> np.ndarray:
+    """Positions of the elements of all windows: dimensions of the starts first, then those of the window."""
+    batch, highest = starts.shape[:-1], np.array(shape, np.int64) - sizes
+    if clips:
+        starts = np.clip(starts, 0, highest)
+    inside = ((starts >= 0) & (starts <= highest)).all(-1)
+    strides = np.cumprod([1, *shape[:0:-1]])[::-1] if shape else np.ones(0, np.int64)
+    found = (starts * strides).sum(-1).reshape((*batch, *(1,) * len(window))).astype(np.int64)
+    for d in window:
+        found = found + (np.arange(sizes[d]) * strides[d]).reshape([-1 if d == other else 1 for other in window])
+    return np.where(inside.reshape((*batch, *(1,) * len(window))), found, OUTSIDE)
+
+
+def _order(n: int, of_window: Sequence[int], n_batch: int) -> list[int]:
+    """The permutation that puts the window's dimensions where they belong."""
+    offsets, batch = list(of_window), iter(range(n_batch))
+    return [n_batch + offsets.index(k) if k in offsets else next(batch) for k in range(n)]

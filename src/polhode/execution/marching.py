@@ -1,0 +1,120 @@
+"""Blocks of steps as machine code: from one saved frame to the next, without Python in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from jax.extend import core
+
+from polhode.execution.machine import Code
+from polhode.execution.recording import recorded
+from polhode.execution.slots import Layout
+from polhode.execution.writer import Writer, type_of
+
+
+class Control(NamedTuple):
+    """Instructions for a block of steps, besides its arguments.
+
+    - `n_limit`: the number of the step at which it ends. - `every`: which steps are saved. - `last`: whether the end of
+      the leg is the end of the run. - `target`: the next instant to save. - `waiting`: whether there is one before the
+      end of the run.
+    """
+
+    n_limit: Any
+    every: Any
+    last: Any
+    target: Any
+    waiting: Any
+
+
+class Marching:
+    """Steps in machine code.
+
+    **Arguments:**
+
+    - `more`: whether a block goes on, from the arguments, the progress and a `Control`.
+    - `advance`: from these the progress at the next frame or at the end, whether that is a frame, and its contents.
+    - `args`, `progress`: trees to record them with; only structure, shapes and dtypes matter.
+
+    Raises `NotNative` for what can't be done on scalars, or takes too many.
+    """
+
+    def __init__(self, more: Callable, advance: Callable, args: Any, progress: Any) -> None:
+        control = Control(np.int64(0), np.int64(1), np.bool_(True), np.float64(0.0), np.bool_(False))
+        self._args, self._progress = Layout(args), Layout(progress)
+        check, _ = recorded(more, args, progress, control)
+        steps, (_, _, row) = recorded(advance, args, progress, control)
+        self._row = Layout(row)
+        self._code = _compiled(check, steps, self._args, self._progress, self._row)
+
+    def arguments(self, args: Any) -> np.ndarray:
+        """The arguments of `more` and `advance`, ready for `__call__`."""
+        return self._args.pack(args)
+
+    def __call__(
+        self,
+        arguments: np.ndarray,
+        progress: Any,
+        n_limit: int,
+        every: int,
+        last: bool,
+        targets: Any,
+        done: int,
+        capacity: int,
+    ) -> tuple[Any, int, Any]:
+        """The progress after the block, the number of frames, and these.
+
+        Ends at step number `n_limit`, when `capacity` frames are saved, at the end of the leg, or with a failure.
+        `targets` are the instants to save and then the end; `done` of them lie behind.
+        """
+        places = np.zeros(1) if targets is None else np.ascontiguousarray(targets, np.float64)
+        control = np.array([n_limit, every, last, done, len(places) - 1, capacity], np.int64)
+        slots = self._progress.pack(progress)
+        rows = np.empty((capacity, self._row.size), np.int64)
+        count = self._code(arguments, slots, control, places, rows)
+        return self._progress.unpack(slots), count, self._row.unpack(rows[:count])
+
+
+def _compiled(check: core.ClosedJaxpr, steps: core.ClosedJaxpr, args: Layout, progress: Layout, row: Layout) -> Code:
+    """The function of a block: a loop over frames."""
+    w = Writer()
+    given = [w.load("%args", k, type_of(s)) for k, s in enumerate(args.scalars)]
+    n_limit, every = w.load("%control", 0, "i64"), w.load("%control", 1, "i64")
+    last = w.load("%control", 2, "i1")
+    done, n_targets, capacity = (w.load("%control", k, "i64") for k in (3, 4, 5))
+    head, body, keep, following, end = (w.label() for _ in range(5))
+    w.jump(head)
+    w.open(head)
+    at = len(w.lines)
+    count = w.value("")
+    reached = w.value(f"add i64 {done}, {count}")
+    waiting = w.value(f"icmp slt i64 {reached}, {n_targets}")
+    place = w.call("llvm.smin.i64", "i64", ("i64", reached), ("i64", n_targets))
+    target = w.load("%targets", place, "double")
+    now = [w.load("%progress", k, type_of(s)) for k, s in enumerate(progress.scalars)]
+    told = [*given, *now, n_limit, every, last, target, waiting]
+    (again,) = w.program(check, told)
+    room = w.value(f"icmp slt i64 {count}, {capacity}")
+    w.branch(w.value(f"and i1 {again}, {room}"), body, end)
+    w.open(body)
+    results = w.program(steps, told)
+    kinds = [type_of(s) for s in (*progress.scalars, *row.scalars)]
+    saved = results.pop(progress.size)
+    for k in range(progress.size):
+        w.store("%progress", k, kinds[k], results[k])
+    before_frame = w.block
+    w.branch(saved, keep, following)
+    w.open(keep)
+    frame = w.row("%rows", count, row.size)
+    for k in range(row.size):
+        w.store(frame, k, kinds[progress.size + k], results[progress.size + k])
+    more = w.value(f"add i64 {count}, 1")
+    w.jump(following)
+    w.open(following)
+    new = w.value(f"phi i64 [ {count}, %{before_frame} ], [ {more}, %{keep} ]")
+    w.jump(head)
+    w.lines[at] = f"{count} = phi i64 [ 0, %entry ], [ {new}, %{following} ]"
+    w.open(end)
+    return Code(w, ("args", "progress", "control", "targets", "rows"), count)

@@ -1,0 +1,66 @@
+"""Trees of arrays in slots of eight bytes, as machine code reads and writes them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import numpy as np
+
+_SLOT = np.dtype(np.int64)
+
+
+class Layout:
+    """How the leaves of a tree lie one after the other.
+
+    **Arguments:**
+
+    - `tree`: arrays, or anything with a shape and a dtype.
+    """
+
+    def __init__(self, tree: Any) -> None:
+        leaves, self.structure = jax.tree.flatten(tree)
+        self.leaves = [jax.ShapeDtypeStruct(np.shape(x), _dtype(x)) for x in leaves]
+        self.sizes = [math.prod(x.shape) for x in self.leaves]
+        self.size = sum(self.sizes)
+
+    @property
+    def scalars(self) -> list[jax.ShapeDtypeStruct]:
+        """All elements, one by one."""
+        counted = zip(self.leaves, self.sizes, strict=True)
+        return [jax.ShapeDtypeStruct((), x.dtype) for x, n in counted for _ in range(n)]
+
+    def pack(self, tree: Any) -> np.ndarray:
+        """The tree's elements in slots."""
+        slots, at = np.empty(self.size, _SLOT), 0
+        for x, n, like in zip(jax.tree.leaves(tree), self.sizes, self.leaves, strict=True):
+            slots[at : at + n].view(_stored(like.dtype))[:] = np.asarray(x).reshape(-1)
+            at += n
+        return slots
+
+    def pack_rows(self, stacked: Any) -> np.ndarray:
+        """Rows of slots from a tree with one more dimension in front."""
+        leaves = jax.tree.leaves(stacked)
+        slots, at = np.empty((len(leaves[0]), self.size), _SLOT), 0
+        for x, n, like in zip(leaves, self.sizes, self.leaves, strict=True):
+            slots[:, at : at + n] = np.ascontiguousarray(x, _stored(like.dtype)).reshape(len(slots), n).view(_SLOT)
+            at += n
+        return slots
+
+    def unpack(self, slots: np.ndarray) -> Any:
+        """The tree from slots: any number of rows of them, which become leading dimensions."""
+        rows, at, out = slots.shape[:-1], 0, []
+        for n, like in zip(self.sizes, self.leaves, strict=True):
+            part = np.ascontiguousarray(slots[..., at : at + n]).view(_stored(like.dtype))
+            out.append(part.astype(like.dtype).reshape((*rows, *like.shape)))
+            at += n
+        return jax.tree.unflatten(self.structure, out)
+
+
+def _stored(dtype: Any) -> Any:
+    return np.float64 if dtype == np.float64 else _SLOT
+
+
+def _dtype(x: Any) -> Any:
+    return x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype

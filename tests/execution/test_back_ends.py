@@ -1,0 +1,227 @@
+"""Machine code, NumPy and XLA compute the same."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from programs import PROGRAMS, A, V
+
+import polhode as ph
+from polhode import captured
+from polhode.driver import host, observing
+from polhode.execution import machine
+from polhode.execution.mapping import RowMap
+from polhode.execution.once import evaluated, interpreted
+from polhode.execution.writer import NotNative
+
+WITHOUT_RULES = {"linear algebra", "scatter at unknown places"}
+"""Programs that call LAPACK, or look up what only the data give."""
+
+
+def expected(name):
+    return [np.asarray(x) for x in jax.tree.leaves(jax.jit(PROGRAMS[name])(A, V))]
+
+
+def same(found, name):
+    for x, y in zip(jax.tree.leaves(found), expected(name), strict=True):
+        assert x.shape == y.shape
+        assert x.dtype == y.dtype
+        np.testing.assert_allclose(x, y, rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_numpy_evaluates_what_xla_compiles(name):
+    same(evaluated(jax.make_jaxpr(PROGRAMS[name])(A, V), [np.asarray(A), np.asarray(V)]), name)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_machine_code_computes_what_xla_computes(name):
+    def row(shared, v):
+        return PROGRAMS[name](shared, v)
+
+    if name in WITHOUT_RULES:
+        with pytest.raises(NotNative):
+            RowMap(row, A, V)
+        return
+    stacked = np.stack([-np.asarray(V), np.asarray(V)])
+    same(jax.tree.map(lambda x: x[1], RowMap(row, A, V)(A, stacked)), name)
+
+
+EDGES = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.5, 1e-320, 1e300, -1e300, np.inf, -np.inf, np.nan])
+
+UNARY = {
+    "sign": jnp.sign,
+    "round": jnp.round,
+    "away from zero": lambda x: jax.lax.round(x, jax.lax.RoundingMethod.AWAY_FROM_ZERO),
+    "floor": jnp.floor,
+    "ceil": jnp.ceil,
+    "abs": jnp.abs,
+    "sqrt": jnp.sqrt,
+    "rsqrt": jax.lax.rsqrt,
+    "cbrt": jnp.cbrt,
+    "is finite": jnp.isfinite,
+    "negative": jnp.negative,
+    "whole powers": lambda x: (x**3, x**-2, x**7),
+    "logistic": jax.nn.sigmoid,
+    "erf": jax.scipy.special.erf,
+    "exponentials": lambda x: (jnp.exp(x), jnp.expm1(x), jnp.log1p(x), jnp.log(x), jnp.exp2(x)),
+    "angles": lambda x: (jnp.sin(x), jnp.cos(x), jnp.arctan(x), jnp.arcsin(x), jnp.arccos(x)),
+    "hyperbolic": lambda x: (jnp.sinh(x), jnp.cosh(x), jnp.tanh(x), jnp.arcsinh(x)),
+    "to truth": lambda x: (x.astype(bool), ~(x > 0), (x > 0) ^ (x < 1)),
+    "to whole": lambda x: jnp.where(jnp.abs(x) < 1e15, x, 0.0).astype(jnp.int64),
+}
+
+BINARY = {
+    "arithmetic": lambda x, y: (x + y, x - y, x * y, x / y),
+    "products in sums": lambda x, y: (x * y + x, x - x * y, x * y - y),
+    "order": lambda x, y: (x < y, x <= y, x == y, x != y, x >= y, x > y),
+    "extremes": lambda x, y: (jnp.maximum(x, y), jnp.minimum(x, y), jnp.clip(x, -1.0, y)),
+    "remainder": lambda x, y: (jax.lax.rem(x, y),),
+    "angle": jnp.arctan2,
+    "power": lambda x, y: jnp.abs(x) ** y,
+}
+
+
+def by_numpy(function, *x):
+    """Independent of XLA, which takes the smallest numbers for zero."""
+    with np.errstate(all="ignore"):
+        return evaluated(jax.make_jaxpr(function)(*x), x)
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_functions_of_one_number_at_their_edges(name):
+    function = RowMap(lambda _, x: UNARY[name](x), (), jnp.float64(0.0))
+    for x, y in zip(jax.tree.leaves(function((), EDGES)), by_numpy(UNARY[name], EDGES), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-14, atol=1e-300)
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_functions_of_two_numbers_at_their_edges(name):
+    x, y = (z.ravel() for z in np.meshgrid(EDGES, EDGES))
+    function = RowMap(lambda _, row: BINARY[name](*row), (), (jnp.float64(0.0), jnp.float64(0.0)))
+    for found, wanted in zip(jax.tree.leaves(function((), (x, y))), by_numpy(BINARY[name], x, y), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-14, atol=1e-300)
+
+
+def test_whole_numbers_and_division_by_zero():
+    def function(row):
+        a, b = row
+        return a // b, a % b, jax.lax.div(a, b), jax.lax.rem(a, b), jnp.maximum(a, b), abs(a), jnp.sign(a), -a, a * b
+
+    a, b = (z.ravel() for z in np.meshgrid(np.array([-7, -1, 0, 3, 10]), np.array([-3, -1, 0, 2, 5])))
+    native = RowMap(lambda _, row: function(row), (), (jnp.int64(0), jnp.int64(0)))
+    for x, y in zip(native((), (a, b)), jax.jit(function)((a, b)), strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def test_a_product_in_a_sum_is_rounded_once():
+    function = RowMap(lambda _, x: x * x - 1.0, (), jnp.float64(0.0))
+    x = 1 + 2.0**-30
+    # Exactly 2^-29 + 2^-60; rounded after the product, the last term would be lost.
+    assert function((), np.array([x]))[0] == 2.0**-29 + 2.0**-60
+
+
+def test_loops_over_rows_carry_and_return_rows():
+    def program(shared, v):
+        def body(carry, row):
+            k, x = row
+            return (carry[0] + x * shared[0, 0], carry[1] + k), (carry[0][:, None] * jnp.eye(3), x, k)
+
+        rows = jnp.arange(5), jnp.outer(jnp.arange(5.0), v)
+        start = jnp.zeros(3), jnp.zeros((), jnp.int64)
+        return jax.lax.scan(body, start, rows), jax.lax.scan(body, start, rows, reverse=True)
+
+    found = RowMap(program, A, V)(A, V[None])
+    for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(jax.jit(program)(A, V)), strict=True):
+        np.testing.assert_allclose(x[0], y, rtol=1e-14)
+
+
+def test_what_a_user_prints_is_printed(capfd):
+    def rate(t, y):
+        jax.debug.print("at {}", t)
+        return -y
+
+    ph.simulate(ph.VectorField(ph.spaces.Rn(1), rate), "lie-euler", h=0.25, t1=1.0, state0=np.ones(1))
+    jax.effects_barrier()
+    printed = capfd.readouterr().out
+    assert all(f"at {t}" in printed for t in (0.25, 0.5, 0.75))
+
+
+def test_scans_of_no_rows_leave_the_program_to_xla():
+    with pytest.raises(NotNative, match="scan"):
+        RowMap(lambda _, v: jax.lax.scan(lambda c, x: (c + x, c), v, jnp.zeros((0, 3))), (), V)
+
+
+def test_interpreted_functions_are_those_that_xla_compiles_inside_transformations():
+    def function(a, v):
+        return jnp.linalg.solve(a, jnp.sin(v))
+
+    both = interpreted(function)
+    np.testing.assert_allclose(both(A, V), function(A, V), rtol=1e-12)
+    np.testing.assert_allclose(jax.jacfwd(both, 1)(A, V), jax.jacfwd(function, 1)(A, V), rtol=1e-12)
+
+
+def through_xla(monkeypatch):
+    monkeypatch.setattr(host, "_native", host._on_devices)
+    monkeypatch.setattr(observing, "_native", host._on_devices)
+
+
+RUNS = [
+    ("heavy-top", "rkmk4", {"h": 1e-3}),
+    ("heavy-top", "rkmk54", {"rtol": 1e-8, "save_at": np.linspace(0, 0.2, 23)}),
+    ("heavy-top-constrained", "generalized-alpha", {"h": 1e-3, "save_every": 7}),
+    *(
+        pytest.param(*case, marks=pytest.mark.exhaustive)
+        for case in [
+            ("slider-crank", "generalized-alpha", {"h": 1e-3}),
+            ("slider-crank", "herk4", {"h": 1e-3}),
+            ("four-bar-loop", "eml", {"h": 1e-3}),
+            ("flying-spaghetti", "herk5", {"h": 1e-3}),
+            ("hanging-cable", "generalized-alpha", {"h": 1e-3}),
+            ("puma", "generalized-alpha", {"h": 1e-3}),
+            ("andrews", "herk54", {"rtol": 1e-7, "save_at": np.linspace(0, 0.01, 5)}),
+        ]
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "method", "how"), RUNS)
+def test_runs_in_machine_code_are_those_of_xla(name, method, how, monkeypatch):
+    problem = ph.problems.get(name)
+    t1 = problem.t_span[0] + (200 * how["h"] if "h" in how else how["save_at"][-1])
+    native = ph.simulate(problem, method, t1=t1, **how)
+    through_xla(monkeypatch)
+    other = ph.simulate(problem, method, t1=t1, **how)
+    assert native.stats["steps"] == other.stats["steps"]
+    # Where the last iterations only move round-off, their number may differ.
+    assert native.stats["newton_iterations"] == pytest.approx(other.stats["newton_iterations"], rel=0.05)
+    np.testing.assert_array_equal(native.t, other.t)
+    for x, y in zip(jax.tree.leaves(native.state), jax.tree.leaves(other.state), strict=True):
+        np.testing.assert_allclose(x, y, rtol=0, atol=1e-11 * max(1.0, np.abs(y).max()))
+    for key, value in other.outputs.items():
+        np.testing.assert_allclose(native.outputs[key], value, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("setting", [("_AT_ONCE", np.inf), ("_AT_ONCE", 0), ("_SECONDS_EACH", 0.0)])
+def test_the_effort_of_compiling_does_not_change_a_bit(setting, monkeypatch):
+    problem = ph.problems.get("heavy-top-constrained")
+    run = ph.simulate(problem, "generalized-alpha", h=1e-3, t1=0.3)
+    monkeypatch.setattr(captured, "_PROGRAMS", captured._Programs(captured.KEPT))
+    monkeypatch.setattr(machine, *setting)
+    if setting[0] == "_SECONDS_EACH":
+        monkeypatch.setattr(machine, "_AT_ONCE", 0)
+    again = ph.simulate(problem, "generalized-alpha", h=1e-3, t1=0.3)
+    for x, y in zip(jax.tree.leaves(run.state), jax.tree.leaves(again.state), strict=True):
+        assert x.tobytes() == y.tobytes()
+    assert run.stats["newton_iterations"] == again.stats["newton_iterations"]
+
+
+def test_without_the_compiler_runs_go_through_xla_and_say_so(monkeypatch):
+    monkeypatch.setattr(captured, "_PROGRAMS", captured._Programs(captured.KEPT))
+    monkeypatch.setattr(machine, "llvm", None)
+    machine.missing.cache_clear()
+    problem = ph.problems.get("heavy-top")
+    with pytest.warns(RuntimeWarning, match=r"llvmlite.*XLA.*pip install llvmlite"):
+        run = ph.simulate(problem, "rkmk4", h=1e-3, t1=0.01)
+    machine.missing.cache_clear()
+    assert run.stats["result"] is ph.Result.successful
