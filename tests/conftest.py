@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import collections
+import faulthandler
 import gc
 import resource
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -70,6 +73,45 @@ def spin_frames() -> Callable[..., Frames]:
 @pytest.fixture
 def spin_solution() -> Solution:
     return Solution(spinning(), dict(STATS), dict(META))
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("fuzz")
+    group.addoption("--fuzz-seed", type=int, default=0, help="Another sequence of tries; always the same by default.")
+    group.addoption("--fuzz-share", type=float, default=1.0, help="Part of the tries, or a multiple of them.")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of the cases of a test marked `sampled(k)` every k-th stays; the others wait for `make verify`."""
+    seen: collections.Counter[str] = collections.Counter()
+    for item in items:
+        marker = item.get_closest_marker("sampled")
+        if marker is not None:
+            test = item.nodeid.partition("[")[0]
+            # Tests of one file begin with different cases, so that all cases occur.
+            first = zlib.crc32(test.encode())
+            if (first + seen[test]) % marker.args[0]:
+                item.add_marker(pytest.mark.exhaustive)
+            seen[test] += 1
+
+
+@pytest.fixture(params=[pytest.param(0.1, id="a tenth"), pytest.param(1.0, id="all", marks=pytest.mark.exhaustive)])
+def tries(request) -> Iterator[Callable[[int, int], tuple[int, np.random.Generator]]]:
+    """How many tries to make of a number that is meant, and a generator of random numbers. What hangs is ended."""
+
+    def chosen(count: int, stream: int) -> tuple[int, np.random.Generator]:
+        share = request.param * request.config.getoption("--fuzz-share")
+        seed = request.config.getoption("--fuzz-seed")
+        return max(1, int(count * share)), np.random.default_rng((seed, stream))
+
+    faulthandler.dump_traceback_later(_LONGEST_S, exit=True)
+    yield chosen
+    faulthandler.cancel_dump_traceback_later()
+
+
+_LONGEST_S = 3600
+"""Of all tries of a test: far more than they take."""
 
 
 @pytest.fixture(autouse=True, scope="module")

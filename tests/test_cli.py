@@ -245,3 +245,38 @@ def test_reproduce(tmp_path, monkeypatch):
     assert result.exit_code == 1
     assert "1 of 2 checks failed" in result.stderr
     assert (tmp_path / "all" / "index.html").exists()
+
+
+def test_the_command_says_where_a_run_is_far_off():
+    result = call("run", "heavy-top", "--step", "0.02", "--t1", "1")
+    assert "the step is too large" in result.stdout + result.stderr
+    fine = call("run", "heavy-top", "--step", "1e-3", "--t1", "0.1")
+    assert "too large" not in fine.stdout + fine.stderr
+    body = json.loads(call("run", "heavy-top", "--step", "0.02", "--t1", "1", "--json").stdout)
+    assert not body["audit"]["accurate"]
+    assert "the step is too large" in body["audit"]["remarks"][0]
+
+
+def test_runs_are_gone_on_with_from_the_shell(tmp_path):
+    given = ("--integrator", "rkmk4", "--step", "1e-3")
+    whole, part = tmp_path / "whole.zarr", tmp_path / "part.zarr"
+    assert call("run", "heavy-top", *given, "--t1", "0.1", "--out", str(whole)).exit_code == 0
+    assert call("run", "heavy-top", *given, "--t1", "0.04", "--out", str(part)).exit_code == 0
+    result = call("resume", str(part), "--t1", "0.1", "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["stats"]["t_reached"] == 0.1
+    a, b = ph.load(whole), ph.load(part)
+    assert a.t.tobytes() == b.t.tobytes()
+    assert a.state[0].tobytes() == b.state[0].tobytes()
+    behind = call("resume", str(part), "--t1", "0.05")
+    assert behind.exit_code == 2
+    assert "lies behind" in behind.stderr
+
+
+def test_digits_and_breakpoints_from_the_shell():
+    given = ("run", "heavy-top", "--integrator", "rkmk4", "--step", "1e-3", "--t1", "0.1")
+    result = call(*given, "--estimate-error", "--breakpoint", "0.0505", "--breakpoint", "0.07", "--json")
+    body = json.loads(result.stdout)
+    assert 3 < body["stats"]["error_estimate"]["centre_of_mass"]["digits"] < 12
+    assert body["steps"] > 100
+    assert "digits" in call(*given, "--estimate-error").stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import pytest
@@ -39,7 +40,17 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name)
+def cases(language: str) -> list[Any]:
+    """Pages with blocks in a language; those on theory change little."""
+    marks = {True: [pytest.mark.exhaustive], False: []}
+    return [
+        pytest.param(page, id=name(page), marks=marks[page.parent.name == "theory"])
+        for page in PAGES
+        if blocks(page, language)
+    ]
+
+
+@pytest.mark.parametrize("page", cases("python"))
 def test_python_blocks_run_in_order(page: Path, workplace: Path) -> None:
     namespace: dict[str, object] = {"__name__": "__main__"}
     for i, block in enumerate(blocks(page, "python")):

@@ -81,6 +81,7 @@ def test_adaptive_run_inside_a_transformation_needs_times():
         )(15.0)
 
 
+@pytest.mark.exhaustive
 def test_traced_adaptive_run_reports_too_many_steps():
     problem = ph.problems.get("heavy-top", formulation="S3")
     run = jax.jit(

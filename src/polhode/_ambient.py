@@ -1,8 +1,16 @@
-"""The one place that asks JAX a question its public interface has no answer for."""
+"""What surrounds a call: JAX's transformations, its settings, and the process."""
 
 from __future__ import annotations
 
+import os
+import sys
+import types
+import warnings
+
+import jax
 from jax._src.core import trace_state_clean
+
+_FORKED = False
 
 
 def inside_transformation() -> bool:
@@ -11,3 +19,51 @@ def inside_transformation() -> bool:
     Values closed over by a user's function can be traced there although none of the arguments is.
     """
     return not trace_state_clean()
+
+
+def _setting(name: str) -> bool:
+    """A setting of JAX as it is here and now, inside its context managers too."""
+    return bool(getattr(jax.config, name))
+
+
+def check_environment() -> None:
+    """Raises RuntimeError where nothing can be computed as it should be."""
+    if not _setting("jax_enable_x64"):
+        raise RuntimeError(
+            "JAX computes in single precision: `jax_enable_x64` was switched off after polhode was imported, which "
+            "would leave seven of sixteen digits. Switch it on again: jax.config.update('jax_enable_x64', True)."
+        )
+    if _setting("jax_disable_jit"):
+        raise RuntimeError(
+            "`jax_disable_jit` is on, with which every step would be interpreted operation by operation. Call "
+            "functions of your own under `jax.disable_jit()` to look into them, and runs outside."
+        )
+    if _FORKED:
+        raise RuntimeError(
+            "This process was forked from one in which JAX had already computed; its threads are missing here, and the "
+            "first computation would hang. Start processes by 'spawn': multiprocessing.get_context('spawn')."
+        )
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn with the line of the user's program that led here."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and _root_of(frame) in ("polhode", "contextlib"):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _root_of(frame: types.FrameType) -> str:
+    return frame.f_globals.get("__name__", "").partition(".")[0]
+
+
+def _forked() -> None:
+    global _FORKED
+    # A process in which nothing was computed yet may be forked.
+    from jax._src import xla_bridge
+
+    _FORKED = _FORKED or xla_bridge.backends_are_initialized()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

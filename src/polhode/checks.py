@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import reprlib
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -12,34 +13,115 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array
 
+_LONGEST = 120
+"""Characters of a value in a message."""
+
+_REPR = reprlib.Repr()
+_REPR.maxlevel, _REPR.maxstring, _REPR.maxother = 4, _LONGEST, _LONGEST
+_REPR.maxlist = _REPR.maxtuple = _REPR.maxdict = _REPR.maxset = 12
+
 
 def is_concrete(*values: Any) -> bool:
     """Whether no value is being traced by JAX, so that its numbers can be looked at."""
-    return not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(values))
+    try:
+        return not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(values))
+    except Exception:
+        # No tree: lists nested thousands deep, or dictionaries whose keys have no order.
+        return True
+
+
+def shown(value: Any) -> str:
+    """A value in a message: its `repr`, cut short, or its type where that can't be made."""
+    try:
+        text = _REPR.repr(value)
+    except Exception:
+        return f"a {type(value).__name__}"
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def numbers(name: str, value: Any, meaning: str) -> np.ndarray:
+    """Concrete real numbers of any shape as float64, infinite ones too. `meaning` is said in the error.
+
+    Refused are words, truth values, complex numbers, masked arrays, and numbers that are too large for a float.
+    """
+    try:
+        given = np.asarray(value)
+        kind = "masked" if isinstance(value, np.ma.MaskedArray) else given.dtype.kind
+        if kind == "O" and all(type(x) is int for x in given.flat):
+            # Whole numbers beyond 64 bits; those beyond 1e308 overflow.
+            return given.astype(np.float64)
+        if kind in "fiu":
+            return given.astype(np.float64)
+    except Exception as error:
+        # Whatever an object does when it is asked for numbers.
+        raise ValueError(f"`{name}` must be numeric ({meaning}), got {shown(value)}.") from error
+    raise ValueError(f"`{name}` must be numeric ({meaning}), got {shown(value)}.")
+
+
+def shape(name: str, value: Any, meaning: str) -> tuple[int, ...]:
+    """The shape of numbers, which may be traced."""
+    return numbers(name, value, meaning).shape if is_concrete(value) else np.shape(value)
 
 
 def array(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Array:
     """`value` as a finite float64 array of exactly `shape`; `meaning` is said in the error."""
-    try:
+    if is_concrete(value):
         # NumPy keeps concrete values readable even while a surrounding function is being traced.
-        result = np.asarray(value, dtype=np.float64) if is_concrete(value) else jnp.asarray(value, dtype=jnp.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"`{name}` must be numeric ({meaning}), got {value!r}.") from error
+        result: Any = numbers(name, value, meaning)
+    else:
+        try:
+            result = jnp.asarray(value, dtype=jnp.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"`{name}` must be numeric ({meaning}), got {shown(value)}.") from error
     if result.shape != shape:
         wanted = "a number" if shape == () else f"an array of shape {shape}"
         raise ValueError(
             f"`{name}` must be {wanted} ({meaning}), got shape {result.shape}. Batch problems with jax.vmap."
         )
     if isinstance(result, np.ndarray) and not np.all(np.isfinite(result)):
-        raise ValueError(f"`{name}` must be finite ({meaning}), got {value!r}.")
+        raise ValueError(f"`{name}` must be finite ({meaning}), got {shown(value)}.")
     return jnp.asarray(result)
+
+
+def number(name: str, value: Any, meaning: str) -> float:
+    """`value` as one finite Python number; not for values that JAX traces."""
+    found = numbers(name, value, meaning)
+    if found.shape != ():
+        raise ValueError(f"`{name}` must be one number ({meaning}), got shape {found.shape}.")
+    if not np.isfinite(found):
+        raise ValueError(f"`{name}` must be finite ({meaning}), got {shown(value)}.")
+    return float(found)
+
+
+def flag(name: str, value: Any) -> bool:
+    """`value` if it is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"`{name}` must be True or False, got {shown(value)}.")
+    return bool(value)
+
+
+def listed(name: str, value: Any, meaning: str) -> list[Any]:
+    """`value` as a list, if it is one, or a tuple, a set or the like; not for words."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise ValueError(f"`{name}` must be a list ({meaning}), got {shown(value)}.")
+    try:
+        return list(value)
+    except Exception as error:
+        raise ValueError(f"`{name}` must be a list ({meaning}), got {shown(value)}.") from error
+
+
+def word(name: str, value: Any, meaning: str) -> str:
+    """`value` if it is a word that is not empty."""
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"`{name}` must be a word ({meaning}), got {shown(value)}.")
+    return value
 
 
 def positive(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Array:
     """`array` whose entries must all be greater than zero."""
     result = array(name, value, shape, meaning)
     if is_concrete(value) and not np.all(np.asarray(value) > 0):
-        raise ValueError(f"`{name}` must be greater than zero ({meaning}), got {value!r}.")
+        raise ValueError(f"`{name}` must be greater than zero ({meaning}), got {shown(value)}.")
     return result
 
 
@@ -71,20 +153,22 @@ def tangent_vectors(name: str, value: Any, base: Any, meaning: str) -> Array:
 def choice(name: str, value: Any, options: Iterable[str]) -> str:
     """`value` if it is one of `options`; otherwise an error that lists them."""
     known = list(options)
-    if value not in known:
+    if not isinstance(value, str) or value not in known:
         listed = ", ".join(f"`{k}`" for k in known)
-        raise ValueError(f"`{name}` must be one of {listed}; got {value!r}.{nearest(value, known)}")
+        raise ValueError(f"`{name}` must be one of {listed}; got {shown(value)}.{nearest(value, known)}")
     return str(value)
 
 
 def nearest(value: Any, options: Iterable[str]) -> str:
     """A sentence that names the nearest option, for the end of a message; empty if none is near."""
-    near = get_close_matches(str(value), list(options), n=1)
+    near = get_close_matches(value, list(options), n=1) if isinstance(value, str) else ()
     return f" Did you mean `{near[0]}`?" if near else ""
 
 
-def count(name: str, value: Any, meaning: str) -> int:
+def count(name: str, value: Any, meaning: str, most: int = 10**9) -> int:
     """`value` as an integer of at least one."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ValueError(f"`{name}` must be an integer of at least 1 ({meaning}), got {value!r}.")
+        raise ValueError(f"`{name}` must be an integer of at least 1 ({meaning}), got {shown(value)}.")
+    if value > most:
+        raise ValueError(f"`{name}` must be at most {most} ({meaning}), got {shown(value)}.")
     return int(value)

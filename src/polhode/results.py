@@ -20,6 +20,7 @@ class Result(enum.IntEnum):
     turn_too_large = 9
     too_many_neighbours = 10
     lost_particles = 11
+    joints_open = 12
 
     @property
     def message(self) -> str:
@@ -61,6 +62,11 @@ _MESSAGES = {
     Result.lost_particles: (
         "Particles are so far from each other that cells of the size of a particle can't be numbered any more: some "
         "have been thrown out. Usual causes: overlapping starts, a step above the stability limit, walls with holes."
+    ),
+    Result.joints_open: (
+        "Constraints that were left out because they followed from others have opened, so they did not follow. Usual "
+        "causes: drives that contradict each other, a singular position that the mechanism leaves another way, or a "
+        "step too large. Try a smaller step, or take a part of what opens out of the model."
     ),
     Result.unexpected_error: "An unforeseen error ended the run; everything computed so far is kept.",
 }

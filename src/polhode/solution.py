@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
+import jax
 from jaxtyping import Array
 
 from polhode.systems.base import State
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     import xarray
 
     from polhode.audit import Audit
+    from polhode.runs.reading import StoredFrames
 
 
 class Frames(NamedTuple):
@@ -33,43 +36,83 @@ class Frames(NamedTuple):
     multipliers: Array | None
 
 
+def _row(frames: Frames, k: int) -> Frames:
+    return jax.tree.map(lambda x: x[k : k + 1], frames)
+
+
 class Solution(eqx.Module):
     """Saved instants of a run with what is known about it.
 
-    - `frames` and its parts `t`, `state`, `outputs`, `invariants`, `residuals`, `multipliers`.
+    - `frames` and its parts `t`, `state`, `outputs`, `invariants`, `residuals`, `multipliers`. Of a run with a store
+      they are read from there when they are looked at, so that a run may be larger than memory.
     - `stats`: steps, rejected, evaluations (of the right-hand side, or of the residual of implicit methods),
       newton_iterations (mean over all attempted steps), result (a `Result`), t_reached, wall_time_s, compile_time_s.
     - `meta`: problem, parameters, integrator, h or tolerances, version, and what the method promises to keep
       (plain values that survive a round trip through JSON).
+    - `saved`: the frames, or the store that has them. - `checkpoint`: what `simulate(…, initial=…)` goes on from.
     """
 
-    frames: Frames
+    saved: Frames | StoredFrames
     stats: dict[str, Any]
     meta: dict[str, Any] = eqx.field(static=True)
+    checkpoint: Any = eqx.field(static=True, default=None)
+
+    @property
+    def frames(self) -> Frames:
+        return self.saved if isinstance(self.saved, Frames) else self.saved.whole()
 
     @property
     def t(self) -> Array:
-        return self.frames.t
+        return self.saved.t
 
     @property
     def state(self) -> State:
-        return self.frames.state
+        return self.saved.state
 
     @property
-    def outputs(self) -> dict[str, Array]:
-        return self.frames.outputs
+    def outputs(self) -> Mapping[str, Array]:
+        return self.saved.outputs
 
     @property
-    def invariants(self) -> dict[str, Array]:
-        return self.frames.invariants
+    def invariants(self) -> Mapping[str, Array]:
+        return self.saved.invariants
 
     @property
-    def residuals(self) -> dict[str, Array]:
-        return self.frames.residuals
+    def residuals(self) -> Mapping[str, Array]:
+        return self.saved.residuals
 
     @property
     def multipliers(self) -> Array | None:
-        return self.frames.multipliers
+        return self.saved.multipliers
+
+    def __getitem__(self, k: int) -> Solution:
+        """Frame k as a run of its own, to begin another one in; the last one with what the method remembers.
+
+        Raises IndexError where there is none.
+        """
+        count = len(self.saved.t) if isinstance(self.saved, Frames) else len(self.saved)
+        if not -count <= k < count:
+            raise IndexError(f"The run has {count} frames, so there is no frame {k}.")
+        k = range(count)[k]
+        frames = self.saved.between(k, k + 1) if not isinstance(self.saved, Frames) else _row(self.saved, k)
+        return Solution(frames, self.stats, self.meta, self.checkpoint if k == count - 1 else None)
+
+    def __reduce__(self) -> Any:
+        # What a method remembers is of this process; a copy elsewhere can be gone on from by its state.
+        return Solution, (self.saved, self.stats, self.meta)
+
+    def columns(self) -> Mapping[str, Any]:
+        """Every array of the frames by its flat name, to be read slice by slice."""
+        from polhode.runs import layout
+
+        return layout.flatten(self.saved)[1] if isinstance(self.saved, Frames) else self.saved.columns()
+
+    def blocks(self) -> Iterator[Frames]:
+        """All frames in blocks that fit into memory, one after the other."""
+        if isinstance(self.saved, Frames):
+            yield self.saved
+        else:
+            yield from self.saved.blocks()
 
     def audit(self) -> Audit:
         """What the method promised to keep against what was measured; the rules are in `polhode.audit`."""

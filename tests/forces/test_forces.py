@@ -111,6 +111,7 @@ def test_action_is_reaction_and_power_comes_from_the_store(name: str) -> None:
 DAMPED = ("spring-damper", "torsional spring-damper", "damped bushing", "PD on a hinge", "PD on a slider")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "name", [name if name in DAMPED else pytest.param(name, marks=pytest.mark.long) for name in PAIRS]
 )
@@ -245,7 +246,7 @@ def test_integral_of_the_error_starts_at_zero_and_grows_with_the_error(formulati
             lambda m, a, b: F.Load(a, lambda t, p, w: (p[0].x, p[0].x)),
             r"\[\(torque, force\)\]; it returns a tuple of 2",
         ),
-        (lambda m, a, b: F.Load(3, lambda t, p, w: []), "`nodes` must be bodies"),
+        (lambda m, a, b: F.Load(3, lambda t, p, w: []), "`nodes` must be a list"),
         (lambda m, a, b: F.Potential(a, lambda t, p: float(p[0].x[0])), "`function` of Potential can't be traced"),
         (lambda m, a, b: F.PointForce(a, lambda t: np.array([np.sin(t), 0, 0])), "`force` of PointForce.*jax.numpy"),
         (lambda m, a, b: F.PointForce(a, lambda: 0.0), "`force` of PointForce can't be evaluated: TypeError"),

@@ -56,6 +56,7 @@ def exact_accelerations(model, data, slope):
     return np.linalg.solve(matrix, np.append(data.qfrc_smooth, 0.0))[: model.nv]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("text", "name", "follows", "slope"),
     [
@@ -110,7 +111,7 @@ def test_welded_bodies_are_one(tmp_path):
     np.testing.assert_allclose(rates[1], rates[0], rtol=0, atol=1e-11 * float(np.max(np.abs(rates[0]))))
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_sites_stay_connected(tmp_path):
     path = tmp_path / "tied.xml"
     path.write_text(TIED)

@@ -50,6 +50,7 @@ PLANAR = f"""<robot name="puck"><link name="table"/><link name="puck">{INERTIA.f
 LONG = pytest.mark.long
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("formulation", ["minimal", pytest.param("SE3", marks=LONG)])
 def test_accelerations_of_an_arm_are_those_of_mujoco(formulation):
     path = EXAMPLES / "arm.urdf"
@@ -134,6 +135,7 @@ def motion(path, joints, t1, steps):
     return data.qpos.copy()
 
 
+@pytest.mark.exhaustive
 @LONG
 def test_an_arm_moves_as_in_mujoco_to_the_errors_of_integration():
     path, t1 = EXAMPLES / "arm.urdf", 0.4

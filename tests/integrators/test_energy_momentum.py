@@ -70,6 +70,7 @@ def errors(method, h, system="tumbling"):
     return np.array([np.linalg.norm(a[-1] - b) for a, b in zip(state, exact(), strict=True)])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("method", ["reml", "mpl", "emh", "mph"])
 def test_order_is_2_for_coordinates_velocities_and_momenta(method):
     coarse, fine = errors(method, 0.02), errors(method, 0.01)
@@ -77,6 +78,7 @@ def test_order_is_2_for_coordinates_velocities_and_momenta(method):
     assert np.all(fine < 1e-3)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", METHODS)
 def test_energies_and_constraint(method):
     found = run("tumbling", method, 0.1, 5.0)
@@ -98,6 +100,7 @@ def test_energies_are_kept_without_invariants_of_the_potential_too(method):
     assert np.abs(np.diff(run("plain", method, 0.1, 5.0).invariants["energy"])).max() < 2e-14
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", METHODS)
 def test_angular_momentum_of_a_free_body(method):
     momentum = run("free", method, 0.1, 5.0).outputs["angular_momentum"]
@@ -142,6 +145,7 @@ def test_momenta_across_the_sphere_stay_zero_with_emh_alone():
     assert across["mph"] > 1e-4
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", ["reml", "mpl", "emh"])
 def test_a_step_back_undoes_a_step(method):
     integrator, t = ph.integrators.get(method), jnp.zeros(())
@@ -159,6 +163,7 @@ def test_a_step_back_undoes_a_step(method):
         assert np.abs(far - y).max() > 0.01
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("potential", ["printed", pytest.param("code", marks=pytest.mark.long)])
 def test_singular_mass_matrix(potential):
     problem = ph.problems.get("mass-spring", potential=potential)
@@ -194,6 +199,7 @@ PRECESSION = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("method", PRECESSION)
 def test_steady_precession_has_the_known_errors(method):
     problem = ph.problems.get("steady-precession", duration=0.1)
@@ -263,6 +269,7 @@ def end_of(values, method):
     return found.state.q[-1] @ jnp.array([1.0, 2.0, 3.0, 4.0]) + found.state.p[-1] @ jnp.array([0.3, -0.2, 0.1, 0.5])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("method", ["reml", *(pytest.param(m, marks=pytest.mark.long) for m in ("null-eml", "emh"))])
 def test_derivatives_through_runs_match_differences(method):
     x, step = jnp.asarray(np.concatenate((INERTIA, [1.0], OMEGA))), 1e-4
@@ -304,6 +311,7 @@ def test_a_body_at_rest_stays_at_rest(unknowns):
     assert np.max(np.abs(np.asarray(found.state.v))) < 1e-15
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("h", [0.05, 0.0125])
 def test_invariant_kinetic_energy_passes_turning_points(h):
     """Where q·v = 0 the invariants stand still, and what divides by their change magnifies round-off."""

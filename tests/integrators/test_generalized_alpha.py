@@ -11,7 +11,7 @@ import pytest
 from compiling import compiled, quick
 
 import polhode as ph
-from polhode.control import StepControl
+from polhode.driver.control import StepControl
 from polhode.integrators.base import Carry
 from polhode.integrators.generalized_alpha import GeneralizedAlpha, Memory
 from polhode.results import Result
@@ -85,7 +85,7 @@ def test_the_heavy_top_reaches_the_published_point_in_two_iterations_a_step() ->
     assert end.residuals["velocity"][-1] > 1e-5
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_iterations_follow_the_tangent_operator_and_the_kind_of_newton() -> None:
     system, state = heavy_top("SO3xR3")
 
@@ -144,6 +144,7 @@ def test_order_two_of_positions_velocities_and_multipliers_in_the_plane() -> Non
     np.testing.assert_allclose(np.log2(found[:-1] / found[1:]), 2.0, atol=0.1)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("formulation", STAGED)
 def test_order_two_of_positions_velocities_and_multipliers_of_the_top(formulation: str) -> None:
     found = errors(formulation, GeneralizedAlpha(start="perturbed"), (128, 256, 512))
@@ -231,6 +232,7 @@ def test_redundant_constraints_are_called_singular() -> None:
 _OTHER = {"newton": "modified", "constraint": "stabilized-index-2"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("options", [{}, pytest.param(_OTHER, marks=pytest.mark.long)], ids=str)
 def test_derivatives_are_those_of_the_solution(options: dict[str, Any]) -> None:
     def final(p: Any) -> Any:

@@ -59,6 +59,7 @@ def exact(case):
     return end(case, 1 / 512, SymmetricComposition(integrators.get(CASES[case][2]), 6))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES)
 def test_order_of_coordinates_velocities_momenta_and_multipliers(case):
     errors = [[np.linalg.norm(a - b) for a, b in zip(end(case, h), exact(case), strict=True)] for h in (0.01, 0.005)]

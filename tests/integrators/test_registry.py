@@ -3,6 +3,14 @@
 import pytest
 
 from polhode import integrators
+from polhode.integrators.generalized_alpha import GeneralizedAlpha
+from polhode.integrators.half_explicit import HalfExplicit
+from polhode.integrators.half_explicit_tableaus import THIRD
+from polhode.integrators.rkmk import RKMK
+from polhode.integrators.rodrigues import Rodrigues
+from polhode.integrators.symmetric_composition import SymmetricComposition
+from polhode.integrators.symplectic import SymplecticLieGroup
+from polhode.integrators.tableaus import RK4
 
 
 @pytest.mark.parametrize("name", integrators.names())
@@ -18,6 +26,9 @@ def test_options_are_those_of_the_class_and_of_the_name():
     assert integrators.options("herk3")["projection"] == "none"
     assert integrators.options("lie-midpoint")["dexpinv"] == "none"
     assert "tableau" not in integrators.options("rkmk4")
+
+
+STRANGE = [float("inf"), float("nan"), "small", True]
 
 
 @pytest.mark.parametrize(
@@ -36,8 +47,33 @@ def test_options_are_those_of_the_class_and_of_the_name():
         ("generalized-alpha", {"constraint": "index-1"}, r"`constraint` must be 'index-3' or 'stabilized-index-2'"),
         ("rkmk4", {"coordinates": "polar"}, r"`coordinates` must be 'exp' or 'cayley' or 'second-kind'"),
         ("herk2", {"family": 1}, r"`family` must be a word"),
+        *(("generalized-alpha", {name: value}, f"`{name}` must be") for name in ("rtol", "atol") for value in STRANGE),
+        *(("herk3", {"tolerance": value}, "`tolerance` must be") for value in STRANGE),
     ],
 )
 def test_wrong_options_are_named_for_what_they_are(name, options, said):
     with pytest.raises(ValueError, match=said):
         integrators.get(name, **options)
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), "small", True, [1.0]])
+@pytest.mark.parametrize(
+    ("make", "option"),
+    [
+        (GeneralizedAlpha, "rho_inf"),
+        (GeneralizedAlpha, "rtol"),
+        (GeneralizedAlpha, "atol"),
+        (GeneralizedAlpha, "max_iterations"),
+        (lambda **given: HalfExplicit(THIRD, **given), "tolerance"),
+        (lambda **given: RKMK(RK4, **given), "first_same_as_last"),
+        (lambda **given: RKMK(RK4, **given), "coordinates"),
+        (lambda **given: SymmetricComposition(SymplecticLieGroup(0.5), **given), "target"),
+        (SymplecticLieGroup, "theta"),
+        (Rodrigues, "phi"),
+    ],
+)
+def test_constructors_refuse_numbers_that_are_none(make, option, value):
+    if option == "first_same_as_last" and value is True:
+        pytest.skip("is one of its values")
+    with pytest.raises(ValueError, match=f"`{option}` must be"):
+        make(**{option: value})

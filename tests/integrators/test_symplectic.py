@@ -48,6 +48,7 @@ def errors(method, h):
     return np.array([np.linalg.norm(a - b) for a, b in zip(end, exact(), strict=True)])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("method", "h", "order"),
     [
@@ -111,6 +112,7 @@ METHODS = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", METHODS)
 def test_steps_keep_the_symplectic_form(method):
     gap = quick(lambda state: defect(TUMBLING, method, state, 0.3), START)
@@ -146,6 +148,7 @@ class Floating(eqx.Module):
         return 0.5 * jnp.sum(body[:3] ** 2 / INERTIA) + 0.25 * jnp.sum(body[3:] ** 2) + jnp.sum(pose[1] ** 2)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("formulation", ["cotangent", "quadratic"])
 def test_momenta_of_symmetries_are_promised_and_kept(formulation):
     problem = ph.problems.get("heavy-top", formulation=formulation)
@@ -191,6 +194,7 @@ def slope(values, t):
     return k, np.sqrt(covariance[0, 0])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("method", ["symplectic", "symplectic4"])
 def test_energy_without_drift(method):
     """6,000 steps of the published length on the top that can be resolved with them."""
@@ -238,6 +242,7 @@ def test_midpoint_rule_on_a_linear_space():
     assert np.ptp(run("symplectic", 0.1, 50.0, system, state).invariants["energy"]) < 1e-13
 
 
+@pytest.mark.exhaustive
 def test_formulations_of_the_top_agree():
     """The quadratic Hamiltonian on T*(SO(3)×R³) is the same method (METHODS: only the solver differs)."""
     ends = []
@@ -250,7 +255,7 @@ def test_formulations_of_the_top_agree():
     np.testing.assert_allclose(found.outputs["centre_of_mass"][-1], reference["value"], atol=2e-6)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_gradients_match_differences():
     def end(inertia):
         found = ph.simulate(Hamiltonian(SO3(), Tumbling(inertia)), "symplectic", h=0.1, t1=1.0, state0=START)

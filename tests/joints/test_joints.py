@@ -154,6 +154,7 @@ def statics() -> dict[str, Any]:
     return quick(evaluate, v)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", HELD)
 def test_multipliers_are_the_load_on_the_first_body(name: str) -> None:
     """A load on the second body passes through the joint to the first, which is the ground."""
@@ -295,7 +296,7 @@ DRIVE = "`angle` of PrescribedRotation 'drive' can't be traced.*jnp.where instea
         (lambda m, a, b, p: J.Distance(a, b, POINT, DISTANT, length=-1.0), "greater than zero"),
         (lambda m, a, b, p: J.Generic(a, b, POINT, ("x", "rw")), "`fixed` must be one of"),
         (lambda m, a, b, p: J.Generic(a, b, POINT, ()), "is empty"),
-        (lambda m, a, b, p: J.Generic(a, b, POINT, 3), "`fixed` must be names"),
+        (lambda m, a, b, p: J.Generic(a, b, POINT, 3), "`fixed` must be a list"),
         (lambda m, a, b, p: J.Revolute("a", b, POINT, AXIS), "`first` of Revolute must be a body.*got 'a'"),
         (lambda m, a, b, p: J.Distance(a, None, POINT, DISTANT), "`second` of Distance must be a body"),
         (lambda m, a, b, p: J.PrescribedRotation(a, b, AXIS, lambda t: t if t > 0 else 0.0, "drive"), DRIVE),

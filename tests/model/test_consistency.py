@@ -66,6 +66,7 @@ def test_redundant_joints_are_named():
         pendulum(twice=True).assemble()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "formulation", ["SE3", *(pytest.param(f, marks=pytest.mark.long) for f in ("SO3xR3", "S3|xR3"))]
 )

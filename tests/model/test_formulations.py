@@ -150,6 +150,7 @@ def described(name: str) -> dict[str, Any]:
     return jax.tree.map(np.asarray, quick(describe, system, q, v))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_bodies_are_where_the_model_puts_them_and_move_as_it_says(name):
     found = described(name)
@@ -162,6 +163,7 @@ def test_bodies_are_where_the_model_puts_them_and_move_as_it_says(name):
     assert np.max(np.abs(found["constraint"][1])) < 1e-13
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_accelerations_multipliers_and_energy_do_not_depend_on_coordinates(name):
     found, known = described(name), described("SO3xR3")
@@ -178,6 +180,7 @@ def test_the_solver_of_the_system_gives_the_same_accelerations(name):
     np.testing.assert_allclose(found["solved"][0], found["velocities"], rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_tangents_of_the_system_equal_automatic_differentiation(name):

@@ -51,6 +51,7 @@ def increments(values) -> float:
     return float(np.abs(np.diff(np.asarray(values), axis=0)).max())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("joints", ["invariant", "vector"])
 def test_energy_is_kept_and_angular_momentum_with_invariant_joints_only(joints):
     _, found = run(joints, 0.05, 1.0)
@@ -63,6 +64,7 @@ def test_energy_is_kept_and_angular_momentum_with_invariant_joints_only(joints):
     assert max(float(np.max(found.residuals[name])) for name in ("position", "manifold")) < 1e-13
 
 
+@pytest.mark.exhaustive
 def test_velocities_belong_to_momenta_with_invariant_joints_only():
     gaps = []
     for joints in ("invariant", "vector"):
@@ -77,13 +79,15 @@ def test_velocities_belong_to_momenta_with_invariant_joints_only():
 def test_four_times_the_step_of_the_paper():
     problem = ph.problems.get("four-bar-loop")
     found = ph.simulate(problem, "eml", h=0.4, t1=20.0)
-    assert increments(np.asarray(found.outputs["generalised_energy"])[3:]) < 1e-11
-    assert increments(np.asarray(found.outputs["angular_momentum"])[3:]) < 1e-11
+    # Round-off in units of an energy of 1,932 and a momentum of 288, which steps that long magnify.
+    energy, momentum = (np.asarray(found.outputs[name])[3:] for name in ("generalised_energy", "angular_momentum"))
+    assert increments(energy) < 1e-13 * np.abs(energy).max()
+    assert increments(momentum) < 1e-12 * np.abs(momentum).max()
     with pytest.raises(ph.SimulationError, match="Newton"):
         ph.simulate(problem.replace(joints="vector"), "eml", h=0.4, t1=20.0)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_vertical_momentum_of_a_hanging_loop():
     _, found = run("invariant", 0.02, 0.4, free=False)
     energy, momentum = np.asarray(found.invariants["energy"]), np.asarray(found.outputs["angular_momentum"])
@@ -92,7 +96,7 @@ def test_vertical_momentum_of_a_hanging_loop():
     assert increments(momentum[:, 0]) > 1e-3
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("joints", ["invariant", pytest.param("vector", marks=pytest.mark.exhaustive)])
 def test_order_2_towards_another_formulation(joints):
     system, state = kicked(joints)
@@ -109,7 +113,7 @@ def test_order_2_towards_another_formulation(joints):
     assert np.all(np.abs(orders[-1] - 2) < 0.25), orders
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_damper_takes_the_energy_that_its_force_works():
     model = Model()
     a, b = (model.add_body(mass=1.0, inertia=(0.1, 0.2, 0.3), position=(x, 0, 0)) for x in (0.0, 1.0))
@@ -129,7 +133,7 @@ def test_damper_takes_the_energy_that_its_force_works():
     assert "energy" not in found.invariants
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_gradient_of_a_run_is_that_of_differences():
     problem = ph.problems.get("heavy-top-constrained", formulation="livens")
     method = ph.integrators.get("eml")
@@ -153,6 +157,7 @@ def _above_a_floor(mass=1.3) -> Model:
     return model
 
 
+@pytest.mark.exhaustive
 def test_potentials_of_two_bodies_may_be_any():
     found = ph.simulate(_above_a_floor().problem("livens", t1=1.0), "eml", h=0.005)
     peer = ph.simulate(_above_a_floor().problem("SE3", t1=1.0), "rkmk4", h=1e-3, save_every=None)
@@ -164,6 +169,7 @@ def test_potentials_of_two_bodies_may_be_any():
     assert set(found.invariants) == {"energy"}
 
 
+@pytest.mark.exhaustive
 def test_traced_models_move_as_others_do():
     def end(mass):
         problem = _above_a_floor(mass).problem("livens", t1=0.5)
@@ -172,6 +178,7 @@ def test_traced_models_move_as_others_do():
     np.testing.assert_allclose(jax.jit(end)(1.3), end(1.3), atol=1e-11)
 
 
+@pytest.mark.exhaustive
 def test_potentials_of_users_keep_momenta_where_they_are_told_to_be_relative():
     model = Model()
     a = model.add_body(mass=1.0, inertia=(0.1, 0.2, 0.25), position=(0.5, 0, 0), angular_velocity=(1, -2, 0.5))
@@ -201,6 +208,7 @@ def test_driven_joints_do_work():
     assert not system.invariants()
 
 
+@pytest.mark.exhaustive
 def test_bodies_that_never_move_are_no_trouble():
     model = Model(gravity=(0, 0, -9.81))
     a = model.add_body(mass=1.0, inertia=(0.1, 0.2, 0.25), position=(1, 0, 0), angular_velocity=(0, 1, 2))
@@ -222,6 +230,7 @@ def test_where_no_impulses_keep_the_rates_a_step_is_made_without_them():
     assert found.audit()["velocity"].verdict == "broken"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("name", "h", "steps"),
     [

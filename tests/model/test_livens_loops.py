@@ -58,6 +58,7 @@ def drift(values) -> float:
     return float(np.abs(values - values[0]).max())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kinds", "seed"),
     [
@@ -85,6 +86,7 @@ def test_energy_and_momenta_of_a_random_loop(kinds, seed):
     assert found.audit().kept
 
 
+@pytest.mark.exhaustive
 def test_the_published_joints_do_not_keep_the_angular_momentum():
     _, found = run("SSSS", 0, joints="vector", h=0.01)
     assert drift(found.invariants["energy"]) < 2e-12
@@ -92,6 +94,7 @@ def test_the_published_joints_do_not_keep_the_angular_momentum():
     assert np.max(np.asarray(found.residuals["velocity"])) > 1e-4
 
 
+@pytest.mark.exhaustive
 def test_a_step_that_is_too_long_is_divided():
     """At this step no velocities keep the joints' rates after a whole step somewhere on the way."""
     system, found = run("SSSS", 0, h=0.4)
@@ -107,6 +110,7 @@ def test_a_step_that_is_too_long_is_divided():
     assert np.max(np.asarray(found.residuals["velocity"])) < 1e-10
 
 
+@pytest.mark.exhaustive
 def test_multipliers_are_those_of_the_joints_and_a_run_goes_on():
     system, first = run("SSSS", 0, h=0.01)
     last = jax.tree.map(lambda x: x[-1], first.state)

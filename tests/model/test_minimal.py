@@ -164,7 +164,7 @@ def tangents(system: Any, q: Any, v: Array) -> tuple[tuple[Array, Array], ...]:
     return quick(evaluate, system, q, v)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_the_tangents_of_weight_and_inertia_are_those_of_differentiation():
     system, (q, v) = tree().assemble("minimal")
     for found, plain in tangents(system, q, v):

@@ -87,6 +87,7 @@ def _rebuilt(model):
 OTHERS = [pytest.param(name, marks=pytest.mark.long) for name in LIE_GROUPS if name != "SE3"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("formulation", ["SE3", *OTHERS])
 def test_stacked_derivatives_equal_those_of_the_whole_system(formulation):
     """And the kinetic energy is that of the mass matrix."""
@@ -143,7 +144,7 @@ def test_a_bare_model_reports_its_bodies_and_energy():
         ({"name": "ground"}, "taken"),
         ({"name": ""}, "`name` must be a word"),
         ({"name": 3}, "`name` must be a word"),
-        ({"inertia": 1j * np.eye(3)}, "`inertia`.*real"),
+        ({"inertia": 1j * np.eye(3)}, "`inertia` must be numeric"),
         ({"inertia": [[1, 2], [1]]}, "`inertia`"),
         ({"inertia": None}, "`inertia`"),
         ({"rotation": None}, "`rotation`"),

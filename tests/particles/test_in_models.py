@@ -39,6 +39,7 @@ def _both(damping, seed=0, **options):
     return alone, model, state
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("damping", "bonded"), [(0.0, False), (1.0, True)])
 def test_loads_are_those_of_particles_by_themselves(damping, bonded):
     alone, model, state = _both(damping, bonded_contacts=bonded)
@@ -80,6 +81,7 @@ def _tool(gravity=(0.0, 0.0, 0.0), axial=30.0):
     return model
 
 
+@pytest.mark.exhaustive
 def test_a_body_and_its_particles_take_explicit_variational_steps_at_second_order():
     model = _tool()
     reference = ph.simulate(model.problem("SE3", t1=1.0), "rkmk6", h=1e-3, save_every=None)
@@ -108,6 +110,7 @@ def test_gravity_takes_the_promise_of_momenta_away():
     )
 
 
+@pytest.mark.exhaustive
 def test_spheres_alone_take_rodrigues_and_move_as_particles_do():
     alone, model, _ = _both(0.0, walls=())
     problem = model.problem("separable", t1=0.1, h=1e-3)
@@ -119,7 +122,7 @@ def test_spheres_alone_take_rodrigues_and_move_as_particles_do():
     np.testing.assert_allclose(mine.state.q[-1], other.state.q[-1], rtol=0, atol=1e-12)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_energy_is_kept_on_livens_principle():
     run = ph.simulate(_tool().problem("livens", t1=0.2, h=1e-2))
     for name, least in (("energy", 1e-10), ("linear_momentum", 1e-12), ("angular_momentum", 1e-12)):
@@ -127,6 +130,7 @@ def test_energy_is_kept_on_livens_principle():
         assert np.max(np.abs(values - values[0])) < least
 
 
+@pytest.mark.exhaustive
 def test_derivatives_by_a_stiffness_match_differences():
     def end(axial):
         system, state = _tool(axial=axial).assemble("separable")
@@ -137,6 +141,7 @@ def test_derivatives_by_a_stiffness_match_differences():
     assert abs(slope - (end(30.01) - end(29.99)) / 0.02) < 1e-6 * abs(slope)
 
 
+@pytest.mark.exhaustive
 def test_steps_above_the_limit_are_said_and_particles_are_drawn_as_balls():
     model = _tool()
     for formulation, method in (("separable", "rigid-verlet"), ("SE3", "rkmk4")):

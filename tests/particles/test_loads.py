@@ -56,6 +56,7 @@ def _loads(system, state):
     return components.rows(found.force), components.rows(found.moment)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("shear", ["objective", "literal"])
 @pytest.mark.parametrize(
     ("seed", "options"),

@@ -130,6 +130,7 @@ def test_damping_takes_energy_and_leaves_momenta():
     assert "energy" not in runs[0].invariants
 
 
+@pytest.mark.exhaustive
 def test_contacts_dissipate_on_walls_and_each_other():
     x = np.array([[0.0, 0, 0.6], [0.0, 0, 1.7]])
     floor = pt.Plane()
@@ -144,6 +145,7 @@ def test_contacts_dissipate_on_walls_and_each_other():
     assert lost[3.0] > 0.1
 
 
+@pytest.mark.exhaustive
 def test_single_precision_follows_double_precision():
     ends = {}
     for dtype in ("float64", "float32"):
@@ -166,6 +168,7 @@ def test_steps_above_the_limit_of_the_stiffest_bond_are_said_before_the_run():
     assert 2 / limit == pytest.approx(exact, rel=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_the_estimated_limit_is_that_of_the_linearised_ring():
     """Largest frequency from the Hessian of the potential at rest."""
     system, ring = _ring()
@@ -267,6 +270,7 @@ def test_bad_parts_are_named(make, message):
         make()
 
 
+@pytest.mark.exhaustive
 def test_gradients_through_contacts_and_lists_match_differences():
     x = np.array([[0.0, 0, 0.45], [0.1, 0, 1.4]])
 
@@ -279,6 +283,7 @@ def test_gradients_through_contacts_and_lists_match_differences():
     assert found == pytest.approx(float((final(500 + h) - final(500 - h)) / (2 * h)), rel=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_systems_are_made_inside_transformations():
     """A batch over the stiffness of bonds and contacts, against single runs."""
     ring = pt.torus(6, 3.0)
@@ -303,6 +308,7 @@ def _chain(**options):
     return layout.positions, pt.Particles(1.0, 0.1, 1.0, layout.positions, layout.pairs, material, **options)
 
 
+@pytest.mark.exhaustive
 def test_dampers_keep_the_momentum_of_the_law_of_shear():
     v = np.random.default_rng(0).normal(size=(4, 3))
     for shear, kept in (("literal", "spin"), ("objective", "angular_momentum")):
@@ -312,6 +318,7 @@ def test_dampers_keep_the_momentum_of_the_law_of_shear():
         assert {row.quantity for row in found if row.promise == "round-off"} == {kept, "linear_momentum", "manifold"}
 
 
+@pytest.mark.exhaustive
 def test_audits_know_single_precision():
     x, system = _chain(dtype="float32")
     v = np.random.default_rng(0).normal(size=(4, 3))
@@ -339,6 +346,7 @@ def test_steps_too_long_for_contacts_and_dampers_are_said(options, speed, h, mes
         ph.simulate(system, "rodrigues", state0=state, t1=0.1 * h, h=0.02 * h)
 
 
+@pytest.mark.exhaustive
 def test_the_estimated_frequency_of_a_contact_is_that_of_its_deepest_point():
     """Two spheres: the largest slope of the force over all distances that the speed can reach."""
     x = np.array([[0.0, 0, 0], [1.1, 0, 0]])

@@ -15,9 +15,6 @@ import pytest
 from polhode import particles as pt
 from polhode.particles import sharding
 
-# One process runs all of them, so that what they look at is made once.
-pytestmark = pytest.mark.xdist_group("sharding")
-
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):

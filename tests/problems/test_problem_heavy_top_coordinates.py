@@ -54,6 +54,7 @@ def motion(problem: Any, state: Any, faults: Any) -> Any:
     return both(state, faults)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "parameters"), [("rotation-vector", {}), *((name, ODD) for name in NAMES)], ids=["benchmark", *NAMES]
 )

@@ -91,6 +91,7 @@ def numeric(parameters):
     return chosen
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "parameters"), EVERY)
 def test_gradients_with_respect_to_every_number(name, parameters):
     """Through the builder, at the start (zero rotation, zero velocity where the problem starts at rest)."""

@@ -19,6 +19,7 @@ def test_the_pendulum_hangs_where_its_potential_is_least():
     np.testing.assert_allclose(swing, 1e-3 * np.cos(2 * np.asarray(small.t)), atol=1e-6)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shear", ["objective", "literal"])
 def test_the_torus_bounces_off_the_wall(shear):
     problem = ph.problems.get("torus", n=12, shear=shear, duration=3.0)
@@ -34,6 +35,7 @@ def test_the_torus_bounces_off_the_wall(shear):
     assert {"linear_momentum", "energy"} <= set(away.invariants)
 
 
+@pytest.mark.exhaustive
 def test_the_block_falls_and_rebounds_with_its_energy():
     problem = ph.problems.get("falling-block", edge=2, height=0.01, duration=0.1)
     run = ph.simulate(problem, save_every=20)

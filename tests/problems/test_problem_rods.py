@@ -59,6 +59,7 @@ def test_bad_parameters_are_named_with_a_remedy(name: str, parameters: Any, mess
         problems.get(name, **parameters)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SMALL)
 def test_start_outputs_and_scene(name: str) -> None:
     problem = made(name)
@@ -129,7 +130,7 @@ def test_cantilever_takes_the_shape_of_the_elastica_at_second_order(n: int) -> N
     assert error < problem.reference["tip"]["error"]
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_bend_of_45_degrees_ends_where_the_literature_says() -> None:
     problem = problems.get("bend-45")
     found = ph.equilibrium(problem, steps=4)

@@ -45,6 +45,7 @@ def test_weight_as_a_load_is_gravity_and_keeps_the_energy() -> None:
     np.testing.assert_allclose(b.force(jnp.zeros(()), *state), a.force(jnp.zeros(()), *state), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_functions_of_place_and_time_are_one_group_and_have_derivatives() -> None:
     def sums(size: Any, t: float) -> Any:
         model, rod = with_rod()

@@ -140,6 +140,7 @@ def test_loads_rates_and_rows_belong_to_the_same_increment(name):
     np.testing.assert_allclose(along, rate[3:], rtol=0, atol=1e-14)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", MEASURES)
 def test_loads_derive_from_the_potential(name):
     first = pose(5)
@@ -158,6 +159,7 @@ def test_loads_derive_from_the_potential(name):
             np.testing.assert_allclose(load, -jax.grad(energy)(0.0), rtol=0, atol=1e-11)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("formulation", "damping"), [("S3|xR3", None), pytest.param("SO3xR3", 30.0, marks=pytest.mark.exhaustive)]
 )
@@ -254,10 +256,11 @@ def test_constraints_without_freedom_are_named():
         clamped=("first", "last"),
         name="beam",
     )
-    with pytest.raises(ValueError, match=r"redundant at the start: .*beam-edge-2-constraint"):
+    with pytest.raises(ValueError, match=r"redundant: .*beam-edge-2-constraint"):
         model.assemble()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("damping", "rate"), [(None, 0.0), (200.0, 4 * 200 / (10 / 3) ** 2)])
 def test_the_stiffest_wave_is_that_of_the_mesh(damping, rate):
     section = ph.rods.Section(stiffness=(500, 500, 500, 1e4, 1e4, 1e4), mass=1.0, inertia=(10, 10, 10), damping=damping)
@@ -271,6 +274,7 @@ def test_the_stiffest_wave_is_that_of_the_mesh(damping, rate):
     assert all(name.startswith("rod-1-node") for name in found.bodies)
 
 
+@pytest.mark.exhaustive
 def test_section_forces_balance_the_loads_on_the_nodes():
     model = ph.Model()
     points = [(0, 0, 0), (1, 0, 0), (2, 0, 0)]

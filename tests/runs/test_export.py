@@ -7,8 +7,9 @@ import pytest
 import xarray as xr
 
 import polhode as ph
+from polhode.problems.origin import rebuilt
 from polhode.runs import export
-from polhode.runs.export import columns, problem_of
+from polhode.runs.export import columns
 from polhode.solution import Solution
 
 
@@ -41,13 +42,13 @@ def test_html_of_a_named_problem_shows_its_motion_after_a_round_trip(tmp_path):
     problem = ph.problems.get("heavy-top", mass=7.0)
     ph.simulate(problem, h=1e-3, t1=0.02, store=tmp_path / "run.zarr")
     loaded = ph.load(tmp_path / "run.zarr")
-    assert problem_of(loaded).parameters["mass"] == 7.0
+    assert rebuilt(loaded.meta).parameters["mass"] == 7.0
     export(loaded, tmp_path / "run.html")
     assert '"shape": "ellipsoid"' in (tmp_path / "run.html").read_text()
 
 
 def test_html_falls_back_to_charts(tmp_path, spin_solution):
-    assert problem_of(spin_solution) is None
+    assert rebuilt(spin_solution.meta) is None
     export(spin_solution, tmp_path / "run.html")
     assert '"scene": null' in (tmp_path / "run.html").read_text()
     odd = Solution(spin_solution.frames, spin_solution.stats, {**spin_solution.meta, "problem": "heavy-top"})

@@ -12,6 +12,8 @@ from space_table import ANGLES, CASES, EPS, Case, ambient, distance, elements, e
 
 from polhode.spaces import AbstractGroup, AbstractSpace
 
+pytestmark = pytest.mark.sampled(4)
+
 ALL = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
 

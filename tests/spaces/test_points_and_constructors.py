@@ -27,7 +27,7 @@ def test_check_point_accepts_and_converts():
         (sp.S3(), [1.0, 0.0, 0.0], r"`state` must have shape \(4,\), got \(3,\)"),
         (sp.S3(), [1.0, 0.1, 0.0, 0.0], r"`state` lies 0.00499 off S3.*space.project"),
         (sp.S3(), [1.0, np.nan, 0.0, 0.0], r"`state` must be finite"),
-        (sp.S3(), ["w", 0.0, 0.0, 0.0], r"`state` must be an array of real numbers"),
+        (sp.S3(), ["w", 0.0, 0.0, 0.0], r"`state` must be numeric"),
         (sp.SO3(), 2 * np.eye(3), r"lies 7 off SO3"),
         (sp.SE3(), np.eye(4), r"`state` must be a tuple of 2 parts, got ndarray"),
         (sp.SE3(), (np.eye(3), np.zeros(3), 1), r"must be a tuple of 2 parts, got tuple of 3"),

@@ -61,6 +61,7 @@ def test_pendulum_on_a_spring(formulation: str) -> None:
     assert np.all(late[1:] <= np.maximum(4 * late[:-1] ** 2, 1e-15))
 
 
+@pytest.mark.exhaustive
 def test_load_steps_end_where_one_step_does() -> None:
     system, state = held_pendulum()
     one, many = equilibrium(system, state), equilibrium(system, state, steps=4)
@@ -186,6 +187,7 @@ def test_all_solvers_lead_to_the_same_string(monkeypatch: pytest.MonkeyPatch) ->
         np.testing.assert_allclose(multipliers, on_host.multipliers, atol=1e-10)
 
 
+@pytest.mark.exhaustive
 def test_a_load_without_equilibrium_is_followed_to_its_end() -> None:
     # A torque T on a pendulum of weight w: sin θ = T / (w l) up to T = w l, reached at 1/1.6 of the time.
     limit = M * G * L

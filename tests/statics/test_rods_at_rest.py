@@ -25,7 +25,7 @@ def straight(edges: int, clamped: tuple[str, ...], **options: Any) -> tuple[ph.M
     return model, model.add_rod(points=points, section=section, clamped=clamped, **options)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_cantilever_frequencies_converge_at_second_order() -> None:
     exact = np.array([1.8751040687119611, 4.694091132974174]) ** 2
     errors = []
@@ -46,7 +46,7 @@ def test_free_beam_has_six_zero_modes() -> None:
     np.testing.assert_allclose(found.frequencies[6:], 4.730040744862704**2, rtol=3e-3)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_moment_rolls_a_rod_up_to_a_ring() -> None:
     model, rod = straight(8, ("first",))
     axis = np.asarray(rod.last.R)[:, 0]

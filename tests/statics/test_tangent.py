@@ -43,7 +43,7 @@ def test_geometric_stiffness_is_the_derivative_of_the_constraint_force(formulati
     np.testing.assert_allclose(blocks, whole, atol=1e-13)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_stiffness_of_fixed_stresses_is_what_the_material_leaves() -> None:
     # K = K(C) + K(σ), both linear: of twice the material with other stresses, twice K leaves the part of stresses.
     turned = 0.3 * jax.random.normal(jax.random.key(4), (12,))

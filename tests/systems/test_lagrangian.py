@@ -77,6 +77,7 @@ def test_gradients_are_second_order_close_to_the_midpoint(name, gradient):
     assert 1.9 < np.log2(gap(0.02) / gap(0.01)) < 2.1
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gradient", GRADIENTS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("size", [0.0, 1e-14, 1e-7])

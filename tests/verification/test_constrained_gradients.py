@@ -47,6 +47,7 @@ def end(name, parameters):
     return jnp.sum(jnp.array([1.0, -2.0, 0.5]) * system.pose(jax.tree.map(lambda a: a[-1], run.state[0]), bar).x)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", [pytest.param(name, marks=_stage(name)) for name in METHODS])
 def test_derivatives_by_masses_lengths_and_speed(name):
     value = jax.jit(lambda p: end(name, p))

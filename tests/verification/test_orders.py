@@ -32,6 +32,7 @@ def tumbling():
     return problem, {"rotation": rotation[-1], "angular_velocity": velocity[-1]}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", LIE + FREE + CLASSICAL)
 def test_order(tumbling, name):
     problem, exact = tumbling

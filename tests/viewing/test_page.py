@@ -86,6 +86,25 @@ def test_the_page_needs_no_network_and_no_escape_is_left_out(spin_solution):
     assert "<title>&lt;/script&gt;&lt;b&gt;&amp; · polhode</title>" in text
 
 
+def test_a_name_cannot_open_a_comment_that_swallows_the_page(spin_solution):
+    # Inside a script element `<!--<script>` hides the closing tag that comes next: the page was blank.
+    meta = {**spin_solution.meta, "problem": "<!--<script>"}
+    text = page(Solution(spin_solution.frames, spin_solution.stats, meta), SCENE)
+    scripts = text[text.index('<script type="application/json"') :]
+    assert "<!--" not in scripts
+    assert scripts.count("<script") == scripts.count("</script>") == 3
+    assert unpack(text)[0]["title"] == "<!--<script>"
+
+
+def test_remarks_on_accuracy_are_shown(spin_frames, spin_solution):
+    frames = spin_frames()
+    frames = frames._replace(invariants={"energy": 4.5 + 2.0 * frames.t})
+    solution = Solution(frames, spin_solution.stats, spin_solution.meta)
+    run, _ = unpack(page(solution))
+    assert run["audit"]["remarks"] == list(solution.audit().remarks)
+    assert "the step is too large" in run["audit"]["remarks"][0]
+
+
 def test_audit_and_result_are_shown(spin_solution):
     run, _ = unpack(page(spin_solution))
     assert run["scene"] is None

@@ -8,6 +8,7 @@ from polhode.cli.convergence import convergence
 from polhode.cli.export import export
 from polhode.cli.listing import list_names
 from polhode.cli.reproduce import reproduce
+from polhode.cli.resume import resume
 from polhode.cli.run import run
 
 app = typer.Typer(
@@ -20,6 +21,7 @@ app = typer.Typer(
 )
 app.command("list")(list_names)
 app.command("run")(run)
+app.command("resume")(resume)
 app.command("convergence")(convergence)
 app.command("reproduce")(reproduce)
 app.command("export")(export)

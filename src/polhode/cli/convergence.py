@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from polhode.checks import shown
 from polhode.cli import models
 from polhode.cli.output import FAILED, Json, Options, Quiet, Settings, emit, fail, parse_settings, say, usage_errors
 
@@ -65,9 +66,9 @@ def _sizes(text: str) -> list[float]:
         first, last, count = text.split(":")
         h0, h1, n = float(first), float(last), int(count)
     except ValueError as error:
-        raise ValueError(f"`--steps` takes H0:H1:N such as 0.01:0.0001:5, got {text!r}.") from error
+        raise ValueError(f"`--steps` takes H0:H1:N such as 0.01:0.0001:5, got {shown(text)}.") from error
     if not (h0 > 0 and h1 > 0 and h0 != h1 and n >= 2 and np.isfinite(h0 + h1)):
-        raise ValueError(f"`--steps` needs two different positive step sizes and N of at least 2, got {text!r}.")
+        raise ValueError(f"`--steps` needs two different positive step sizes and N of at least 2, got {shown(text)}.")
     return np.geomspace(h0, h1, n).tolist()
 
 

@@ -18,7 +18,8 @@ def export(
 ) -> None:
     """Write a run as csv, netCDF, a figure, or one offline page with the motion."""
     from polhode.runs import export as write
-    from polhode.runs.store import is_run, load
+    from polhode.runs.reading import load
+    from polhode.runs.root import is_run
 
     if not is_run(run):
         fail(f"`{run}` is not a run of polhode; make one with `polhode run PROBLEM --out RUN.zarr`.", WRONG_USAGE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from polhode.checks import shown
 from polhode.cli.output import WRONG_USAGE, fail, parse_settings, say
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def load(path: str, settings: dict[str, Any]) -> tuple[ImportedModel, Problem]:
     options = {key: settings.pop(key) for key in _OPTIONS if key in settings}
     for key in ("floating", "check_inertia"):
         if not isinstance(options.get(key, True), bool):
-            raise ValueError(f"`--set {key}=…` must be true or false, got {options[key]!r}.")
+            raise ValueError(f"`--set {key}=…` must be true or false, got {shown(options[key])}.")
     positions: dict[str, Any] = {}
     velocities: dict[str, Any] = {}
     for key, value in settings.items():

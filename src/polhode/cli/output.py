@@ -10,6 +10,8 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from polhode.checks import shown
+
 FAILED = 1
 WRONG_USAGE = 2
 
@@ -22,6 +24,15 @@ Settings = Annotated[
 Options = Annotated[
     list[str] | None,
     typer.Option("--option", metavar="KEY=VALUE", help="An option of the integrator, such as rho_inf=0.8."),
+]
+
+
+WhenFull = Annotated[
+    str,
+    typer.Option(
+        metavar="fail|wait|PATH",
+        help="When the disk of the store is full: end the run, wait for space, or go on in another place.",
+    ),
 ]
 
 
@@ -58,7 +69,7 @@ def parse_settings(settings: list[str] | None, flag: str = "--set") -> dict[str,
     for setting in settings or []:
         key, equals, text = setting.partition("=")
         if not equals or not key.strip():
-            raise ValueError(f"`{flag}` takes KEY=VALUE, got {setting!r}.")
+            raise ValueError(f"`{flag}` takes KEY=VALUE, got {shown(setting)}.")
         if key.strip() in parsed:
             raise ValueError(f"`{flag} {key.strip()}=…` is given twice.")
         parsed[key.strip()] = _value(text.strip())

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +15,7 @@ from polhode.cli.output import (
     Options,
     Quiet,
     Settings,
+    WhenFull,
     emit,
     fail,
     number,
@@ -50,11 +48,20 @@ def run(
     option: Options = None,
     out: Annotated[Path | None, typer.Option(metavar="RUN.zarr", help="Store to which the run is streamed.")] = None,
     save_every: Annotated[int, typer.Option(min=1, help="Save every that many steps.")] = 1,
+    breakpoint_: Annotated[
+        list[float] | None,
+        typer.Option("--breakpoint", metavar="T", help="A time at which loads jump; may be repeated."),
+    ] = None,
+    estimate_error: Annotated[
+        bool, typer.Option("--estimate-error", help="Run with half the step as well; print the digits of every output.")
+    ] = False,
+    when_full: WhenFull = "fail",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Run a problem; print final outputs, drifts, residuals and the audit."""
     import polhode as ph
+    from polhode.runs.root import is_run
 
     if step is not None and (rtol is not None or atol is not None):
         fail("give either a constant `--step`, or `--rtol` and `--atol`, not both.", 2)
@@ -68,32 +75,48 @@ def run(
             models.announce(imported)
         if talk:
             _announce(chosen, _called(integrator or (chosen.integrator if options else None), options), step, rtol, t1)
+        replaces = out is not None and is_run(out)
         try:
-            with _replacing(out):
-                solution = ph.simulate(
-                    chosen,
-                    method,
-                    h=step,
-                    rtol=rtol,
-                    atol=atol,
-                    t1=t1,
-                    save_every=save_every,
-                    store=out,
-                    progress=not quiet and sys.stderr.isatty(),
-                )
+            solution = ph.simulate(
+                chosen,
+                method,
+                h=step,
+                rtol=rtol,
+                atol=atol,
+                t1=t1,
+                save_every=save_every,
+                breakpoints=breakpoint_ or (),
+                store=out,
+                overwrite=True,
+                when_full=when_full,
+                estimate_error=estimate_error,
+                progress=not quiet and sys.stderr.isatty(),
+            )
         except ph.SimulationError as error:
-            solution, message = error.solution, f"{error.reason} {_kept(out)}"
+            solution, message = error.solution, f"{error.reason} {kept(out, error.solution)}"
         except OSError as error:
             fail(str(error), FAILED)
-    summary = _summary(solution) | (models.summary(imported) if imported is not None else {})
+    if replaces and not quiet:
+        say(f"replaced the earlier run in {out}")
+    more = models.summary(imported) if imported is not None else {}
     if options:
-        summary |= {"integrator": integrator or chosen.integrator, "options": options}
+        more |= {"integrator": integrator or chosen.integrator, "options": options}
+    report(solution, out, more, as_json, quiet, message)
+
+
+def report(
+    solution: Solution, out: Path | None, more: dict[str, Any], as_json: bool, quiet: bool, message: str
+) -> None:
+    """Print what came of a run; end with status 1 and a message if it did not reach its end."""
+    import polhode as ph
+
+    summary = _summary(solution) | more
     if as_json:
         emit({**summary, "store": None if out is None else str(out)})
     elif not quiet:
         _show(solution, summary, out)
     if solution.stats["result"] != ph.Result.successful:
-        fail(message or solution.stats["result"].message, FAILED)
+        fail(message or f"{solution.stats['result'].message} {kept(out, solution)}", FAILED)
 
 
 def _called(integrator: str | None, options: dict[str, Any]) -> str | None:
@@ -102,9 +125,16 @@ def _called(integrator: str | None, options: dict[str, Any]) -> str | None:
     return f"{integrator} ({settings})" if settings else integrator
 
 
-def _kept(out: Path | None) -> str:
-    """Where to find what a failed run has computed."""
-    return f"It is stored in {out}." if out is not None else "With `--out RUN.zarr` that much is stored."
+def kept(out: Path | None, solution: Solution) -> str:
+    """Where to find what a run has computed that did not reach its end."""
+    import polhode as ph
+
+    if solution.stats["result"] == ph.Result.store_failed:
+        return ""
+    if out is None:
+        return "With `--out RUN.zarr` that much is stored, and can be gone on with."
+    go_on = f" Go on with `polhode resume {out}`." if solution.stats["result"] == ph.Result.interrupted else ""
+    return f"It is stored in {out}.{go_on}"
 
 
 def _announce(problem: Any, integrator: str | None, step: float | None, rtol: float | None, t1: float | None) -> None:
@@ -121,14 +151,11 @@ def _summary(solution: Solution) -> dict[str, Any]:
     import jax
     import numpy as np
 
-    from polhode.runs import layout
-
     meta, stats, audit = solution.meta, solution.stats, solution.audit()
     largest = {row.quantity: row.max_drift for row in audit.rows}
-    _, leaves = layout.flatten(solution.frames)
 
     def of(section: str) -> dict[str, float]:
-        names = [name.partition(".") for name in leaves]
+        names = [name.partition(".") for name in solution.columns()]
         return {quantity: largest[quantity] for part, _, quantity in names if part == section}
 
     return {
@@ -138,21 +165,22 @@ def _summary(solution: Solution) -> dict[str, Any]:
         **{key: meta[key] for key in ("h", "rtol", "atol") if key in meta},
         "t0": meta["t0"],
         "t1": meta["t1"],
-        "steps": stats["steps"],
-        "wall_time_s": stats["wall_time_s"],
-        "compile_time_s": stats["compile_time_s"],
+        **{key: stats.get(key) for key in ("steps", "wall_time_s", "compile_time_s")},
         "us_per_step": _time_of_a_step(stats),
-        "final": jax.tree.map(lambda x: np.asarray(x)[-1], solution.outputs),
+        "final": jax.tree.map(lambda x: np.asarray(x)[-1], dict(solution[-1].outputs)),
         "invariants": of("invariants"),
         "residuals": of("residuals"),
         "audit": audit.to_dict(),
         "stats": stats,
         "result": stats["result"].name,
+        **({"error_estimate": stats["error_estimate"]} if "error_estimate" in stats else {}),
     }
 
 
 def _time_of_a_step(stats: dict[str, Any]) -> float | None:
     """Microseconds an attempted step; None for runs so short that what every run costs would be most of it."""
+    if "wall_time_s" not in stats:
+        return None
     attempts = stats["steps"] + stats["rejected"]
     return 1e6 * stats["wall_time_s"] / attempts if attempts and stats["wall_time_s"] >= _LONG_ENOUGH_S else None
 
@@ -161,6 +189,7 @@ def _show(solution: Solution, summary: dict[str, Any], out: Path | None) -> None
     from rich.console import Console
     from rich.table import Table
 
+    from polhode.results import Result
     from polhode.runs.plain import to_plain
 
     console, stats = Console(), solution.stats
@@ -168,7 +197,12 @@ def _show(solution: Solution, summary: dict[str, Any], out: Path | None) -> None
     for name, value in to_plain(summary["final"]).items():
         table.add_row(name.replace("_", " "), number(value))
     console.print(table)
-    console.print(solution.audit().to_rich())
+    audit = solution.audit()
+    console.print(audit.to_rich())
+    for remark in audit.remarks:
+        console.print(f"[bold yellow]{remark}[/]", highlight=False)
+    for line in _digits(stats.get("error_estimate")):
+        console.print(line, highlight=False)
     rejected = f", {stats['rejected']} rejected" if stats["rejected"] else ""
     timed = summary["us_per_step"]
     each = f" ({timed:.3g} µs a step, saving included)" if timed is not None else ""
@@ -177,28 +211,21 @@ def _show(solution: Solution, summary: dict[str, Any], out: Path | None) -> None
         f"{each}, compiled in {stats['compile_time_s']:.3g} s",
         highlight=False,
     )
-    if out is not None:
+    if out is not None and solution.stats["result"] == Result.successful:
         hint = f"stored in {out}; look at it with: polhode export {out} run.html"
         console.print(hint, highlight=False, soft_wrap=True)
 
 
-@contextlib.contextmanager
-def _replacing(path: Path | None) -> Iterator[None]:
-    """Puts an earlier run at `path` aside, and back if the new one never gets as far as a store."""
-    from polhode.runs.store import is_run
-
-    if path is None or not is_run(path):
-        yield
-        return
-    aside = path.with_name(f"{path.name}.replaced")
-    if aside.exists():
-        shutil.rmtree(aside)
-    path.rename(aside)
-    try:
-        yield
-    finally:
-        if path.exists():
-            shutil.rmtree(aside)
-            say(f"replaced the earlier run in {path}")
-        else:
-            aside.rename(path)
+def _digits(estimate: dict[str, Any] | None) -> list[str]:
+    """What is estimated of the error, a line an output."""
+    if estimate is None:
+        return []
+    if "failed" in estimate:
+        return [f"no estimate of the error: {estimate['failed']}"]
+    lines = ["estimated error over the run, and right digits of the largest value:"]
+    for name, found in estimate.items():
+        parts = found.items() if "digits" not in found else [("", found)]
+        for part, each in parts:
+            called = f"{name} {part}".replace("_", " ").strip()
+            lines.append(f"  {called}: {each['error']:.2g}, {each['digits']:.1f} digits")
+    return lines

@@ -178,7 +178,7 @@ class Bushing(AbstractPairForce):
 
 
 def _matrix(name: str, value: Any) -> Float[Array, "3 3"]:
-    shape = np.shape(value)
+    shape = checks.shape(name, value, "for all axes or each")
     if shape == ():
         return checks.array(name, value, (), "for all three axes") * jnp.eye(3)
     if shape == (3,):

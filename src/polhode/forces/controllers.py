@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.checks import shown
 from polhode.joints._frames import start
 from polhode.joints._pair import AbstractPairJoint
 from polhode.joints.relative import AbstractRelativeCoordinate
@@ -102,7 +103,7 @@ class AbstractController(AbstractForce):
         if not isinstance(self.joint, AbstractPairJoint):
             raise ValueError(
                 f"`joint` of {type(self).__name__} must be a joint with a free coordinate, such as `Revolute`, got "
-                f"{self.joint!r}. It need not be part of the model."
+                f"{shown(self.joint)}. It need not be part of the model."
             )
         self.place(tuple(start(body) for body in self.joint.bodies))
 

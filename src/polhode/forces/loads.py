@@ -177,8 +177,9 @@ class Torque(AbstractForce):
     def place(self, poses: Poses) -> BodyTorque | InertialTorque:
         del poses
         has_rotation(self.body, type(self).__name__)
-        torque = _of_time(self, "torque", self.torque, self.frame)
-        return BodyTorque(torque) if checks.choice("frame", self.frame, FRAMES) == "body" else InertialTorque(torque)
+        frame = checks.choice("frame", self.frame, FRAMES)
+        torque = _of_time(self, "torque", self.torque, frame)
+        return BodyTorque(torque) if frame == "body" else InertialTorque(torque)
 
 
 def _of_time(part: AbstractForce, name: str, value: Any, frame: str) -> Function:

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.checks import shown
 from polhode.forces._pair import vanishes
 from polhode.joints._frames import axis, is_body, start
 from polhode.model.bodies import SINGLE, Body
@@ -142,5 +143,5 @@ class PlaneContact(AbstractForce):
 def _at_least(name: str, value: Any, least: float, meaning: str) -> Float[Array, ""]:
     number = checks.array(name, value, (), meaning)
     if checks.is_concrete(value) and not np.asarray(value) >= least:
-        raise ValueError(f"`{name}` must be at least {least:g} ({meaning}), got {value!r}.")
+        raise ValueError(f"`{name}` must be at least {least:g} ({meaning}), got {shown(value)}.")
     return number

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.checks import shown
 from polhode.joints._frames import start
 from polhode.model.bodies import Body, rotation_vector
 from polhode.model.elements import (
@@ -186,15 +187,15 @@ def _is_wrench(pair: Any) -> bool:
 
 
 def _bodies(given: Any) -> tuple[Body, ...]:
-    bodies = (given,) if isinstance(given, Body) else tuple(given) if isinstance(given, Iterable) else ()
+    bodies = (given,) if isinstance(given, Body) else tuple(checks.listed("nodes", given, "of bodies"))
     if not bodies or not all(isinstance(body, Body) for body in bodies):
-        raise ValueError(f"`nodes` must be bodies of the model, got {given!r}.")
+        raise ValueError(f"`nodes` must be bodies of the model, got {shown(given)}.")
     if len({id(body) for body in bodies}) < len(bodies):
-        raise ValueError(f"`nodes` names a body twice: {bodies!r}.")
+        raise ValueError(f"`nodes` names a body twice: {shown(bodies)}.")
     return bodies
 
 
 def _callable(function: Any) -> Function:
     if not callable(function):
-        raise ValueError(f"`function` must be callable, got {function!r}.")
+        raise ValueError(f"`function` must be callable, got {shown(function)}.")
     return Function(function)

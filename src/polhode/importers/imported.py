@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from polhode.checks import shown
 from polhode.importers import inventory, loads, loops, reading, stacks
 from polhode.importers._mujoco import mujoco
 from polhode.importers.inventory import NotCarried
@@ -20,6 +21,7 @@ from polhode.importers.loads import JointRecord
 from polhode.importers.mechanism import Mechanism, lumped
 from polhode.model.bodies import Body
 from polhode.model.elements import Pose, Poses, Twist, Twists
+from polhode.model.holding import Held, held_attitude, held_coordinate, held_pose
 from polhode.model.model import Model
 from polhode.model.observed import AbstractMultibody
 from polhode.problems.base import Observable, Problem
@@ -40,6 +42,7 @@ class ImportedModel:
     - `not_carried`: what the file holds that the model doesn't, each with the reason.
     - `parameters`: what the file was read with.
     - `timestep`: step size named in the file, otherwise MuJoCo's 0.002.
+    - `held`: joints with positions or velocities that the user has given, which closing loops leaves as they are.
     """
 
     name: str
@@ -49,12 +52,15 @@ class ImportedModel:
     not_carried: list[NotCarried]
     parameters: Mapping[str, Any]
     timestep: float
+    held: Sequence[Held] = ()
 
     def problem(self, formulation: str = "minimal", t1: float = 2.0) -> Problem:
         """A complete problem: consistent initial state, outputs, recommended integrator and step.
 
         Loops that the initial joint positions leave open are closed by moving the bodies to the nearest positions
-        that fit. Constraints that follow from others are left out, with the least multipliers.
+        that fit; joint positions and velocities that were given to `load_model` are held where the loops allow it,
+        otherwise a `StartWarning` names them. Constraints that follow from others are left out, with the least
+        multipliers.
 
         `formulation`: joint coordinates by default; bodies behind joints that can't carry a tree are constrained.
         Outputs: `joint_positions` and `joint_velocities` of all joints with a scalar coordinate, in the order of the
@@ -68,11 +74,13 @@ class ImportedModel:
             name=self.name,
             repair=True,
             redundant="minimum-norm",
+            hold=self.held,
         )
         rigid = [body.name for body in self.model.bodies if body.kind == "rigid"]
         return dataclasses.replace(
             problem,
             parameters={**self.parameters, "formulation": formulation},
+            origin="file",
             doc=f"Read from {self.parameters['path']}.",
             outputs=_outputs(cast(AbstractMultibody, problem.system), self, rigid),
             scene=model_scene.drawn(model_scene.described(self.model, rigid)),
@@ -89,10 +97,10 @@ def load(
 ) -> ImportedModel:
     """See `polhode.load_model`."""
     if not isinstance(path, str | os.PathLike):
-        raise ValueError(f"`path` must be that of a model file, got {path!r}.")
+        raise ValueError(f"`path` must be that of a model file, got {shown(path)}.")
     for name, given in (("positions", positions), ("velocities", velocities)):
         if given is not None and not isinstance(given, Mapping):
-            raise ValueError(f"`{name}` must be a mapping from names of joints to values, got {given!r}.")
+            raise ValueError(f"`{name}` must be a mapping from names of joints to values, got {shown(given)}.")
     path = Path(path)
     root = reading.parsed(path)
     compiled = reading.compiled(path, root, floating)
@@ -112,6 +120,7 @@ def load(
         "velocities": dict(velocities or {}),
         "keyframe": keyframe,
         "floating": floating,
+        "check_inertia": check_inertia,
     }
     kinds = mujoco.mjtObj
     links = {start.name(kinds.mjOBJ_BODY, i): mechanism.body(i) for i in range(compiled.nbody)}
@@ -123,7 +132,24 @@ def load(
         not_carried=sorted(lost, key=lambda item: not item.changes_motion),
         parameters=given,
         timestep=float(compiled.opt.timestep),
+        held=_held(records, positions or {}, velocities or {}),
     )
+
+
+def _held(records: Sequence[JointRecord], positions: Mapping[str, Any], velocities: Mapping[str, Any]) -> list[Held]:
+    """What the user has given for joints of the file, in the order in which it was given."""
+    by_name = {record.name: record for record in records}
+    found = []
+    for name in dict.fromkeys((*positions, *velocities)):
+        record = by_name[name]
+        given = {"position": name in positions, "velocity": name in velocities}
+        if record.coordinate is not None:
+            found.append(held_coordinate(name, record.coordinate, record.bodies, **given))
+        elif record.kind == stacks.BALL:
+            found.append(held_attitude(name, record.bodies, **given))
+        elif record.kind == stacks.FREE:
+            found.append(held_pose(name, record.bodies, **given))
+    return found
 
 
 def _join(mechanism: Mechanism) -> list[JointRecord]:

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from polhode import checks
+from polhode.checks import shown
 from polhode.importers._mujoco import mujoco
 from polhode.importers.mechanism import Start
 
@@ -108,9 +109,9 @@ def _assign(values: np.ndarray, at: int, size: int, name: str, what: str, value:
     try:
         given = np.atleast_1d(np.asarray(value, dtype=float))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"The {what} of joint `{name}` must be numeric, got {value!r}.") from error
+        raise ValueError(f"The {what} of joint `{name}` must be numeric, got {shown(value)}.") from error
     if given.shape != (size,) or not np.isfinite(given).all():
-        raise ValueError(f"The {what} of joint `{name}` takes {size} finite number(s), got {value!r}.")
+        raise ValueError(f"The {what} of joint `{name}` takes {size} finite number(s), got {shown(value)}.")
     if what == "position" and size > 1 and not np.linalg.norm(given[-4:]) > 0:
         raise ValueError(f"The position of joint `{name}` ends in a quaternion (w, x, y, z), which can't be zero.")
     values[at : at + size] = given

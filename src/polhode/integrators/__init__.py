@@ -17,6 +17,7 @@ from polhode.integrators.implicit_midpoint import ImplicitMidpoint as ImplicitMi
 from polhode.integrators.rattle import Rattle as Rattle
 from polhode.integrators.rattle import StormerVerlet as StormerVerlet
 from polhode.integrators.registry import get as get
+from polhode.integrators.registry import name_of as name_of
 from polhode.integrators.registry import names as names
 from polhode.integrators.registry import options as options
 from polhode.integrators.rigid_verlet import RigidVerlet as RigidVerlet

@@ -11,7 +11,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.checks import shown
 from polhode.integrators._implicit import implicit
+from polhode.integrators.base import plain_number
 from polhode.results import Result
 
 Unknowns = Any
@@ -85,12 +87,12 @@ class Newton(eqx.Module):
 
     def __check_init__(self) -> None:
         checks.choice("newton", self.kind, ("full", "modified"))
-        if not all(isinstance(x, float | int) for x in (self.rtol, self.atol)) or not (
-            self.rtol >= 0 and self.atol >= 0 and self.rtol + self.atol > 0
-        ):
+        for name, value in (("rtol", self.rtol), ("atol", self.atol)):
+            plain_number(name, value, "tolerance of Newton's method")
+        if not (self.rtol >= 0 and self.atol >= 0 and self.rtol + self.atol > 0):
             raise ValueError(
-                f"`rtol` and `atol` must be numbers, not negative and not both zero, got {self.rtol!r} and "
-                f"{self.atol!r}."
+                f"`rtol` and `atol` must be numbers, not negative and not both zero, got {shown(self.rtol)} and "
+                f"{shown(self.atol)}."
             )
         checks.count("max_iterations", self.max_iterations, "Newton iterations in a step")
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import abc
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
+import numpy as np
 from jaxtyping import Array
 
+from polhode import checks
+from polhode.checks import shown
 from polhode.systems.base import AbstractSystem, State
 
 
@@ -37,6 +41,14 @@ class StepInfo(NamedTuple):
     error: Array | None = None
     newton_iterations: Array | None = None
     residual: Array | None = None
+
+
+def plain_number(name: str, value: Any, meaning: str) -> float:
+    """`value` if it is one finite number, and no array: options are part of the program, and arrays have no hash."""
+    number = checks.number(name, value, meaning)
+    if not isinstance(value, Real):
+        raise ValueError(f"`{name}` must be a number ({meaning}), got {shown(value)}.")
+    return number
 
 
 class AbstractIntegrator(eqx.Module):
@@ -100,6 +112,15 @@ class AbstractIntegrator(eqx.Module):
     @abc.abstractmethod
     def init(self, system: AbstractSystem, t: Array, h: Array, state: State) -> Carry:
         """The carry at the start, from the initial state."""
+
+    def restart(self, system: AbstractSystem, t: Array, h: Array, carry: Carry) -> Carry:
+        """The carry with which to go on at t where loads may jump: what the method remembers is made anew."""
+        return self.init(system, t, h, carry.state)
+
+    def newton_tolerance(self, h: float | None) -> float:
+        """What "newton" promises are kept to with steps h, relative to the size of the state; see `polhode.audit`."""
+        del h
+        return float(np.finfo(float).eps)
 
     @abc.abstractmethod
     def step(self, system: AbstractSystem, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:

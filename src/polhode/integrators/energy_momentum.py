@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
@@ -77,6 +78,15 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
             past = guess._replace(x=guess.x / h)
             memory = _Memory((past, past, past), jnp.zeros((), bool), equations.factor(equations.place(guess), guess))
         return Carry(state, memory, jnp.zeros(system.m) if system.m else None)
+
+    def restart(self, system: AbstractLagrangian | AbstractMovingBodies, t: Array, h: Array, carry: Carry) -> Carry:
+        """Loads are seen at the middle of steps only, so there is nothing to make anew."""
+        del system, t, h
+        return carry
+
+    def newton_tolerance(self, h: float | None) -> float:
+        """Of velocities, which are differences of positions over h: round-off of these."""
+        return 4 * float(np.finfo(float).eps) * (1 + (1 / abs(h) if h else 1.0))
 
     def step(
         self, system: AbstractLagrangian | AbstractMovingBodies, t: Array, h: Array, carry: Carry

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.checks import shown
 from polhode.integrators._alpha_equations import Index3, Prediction, StabilizedIndex2
 from polhode.integrators._explicit import hermite
 from polhode.integrators._newton import AbstractEquations, Newton, solve
@@ -93,12 +94,12 @@ class GeneralizedAlpha(AbstractIntegrator):
     max_iterations: int = eqx.field(static=True, default=25)
 
     def __check_init__(self) -> None:
-        if not (isinstance(self.rho_inf, float | int) and 0 <= self.rho_inf <= 1):
+        if isinstance(self.rho_inf, bool) or not (isinstance(self.rho_inf, float | int) and 0 <= self.rho_inf <= 1):
             raise ValueError(
-                f"`rho_inf` must be a number in [0, 1], got {self.rho_inf!r}; 0.9 damps high frequencies gently."
+                f"`rho_inf` must be a number in [0, 1], got {shown(self.rho_inf)}; 0.9 damps high frequencies gently."
             )
         if not isinstance(self.tangent_operator, bool):
-            raise ValueError(f"`tangent_operator` must be True or False, got {self.tangent_operator!r}.")
+            raise ValueError(f"`tangent_operator` must be True or False, got {shown(self.tangent_operator)}.")
         checks.choice("constraint", self.constraint, ("index-3", "stabilized-index-2"))
         checks.choice("start", self.start, ("acceleration", "perturbed"))
         _ = self._solver
@@ -155,6 +156,19 @@ class GeneralizedAlpha(AbstractIntegrator):
         memory = Memory(vdot, shift, zero, jnp.zeros(()), factors)
         return Carry((q, v), memory, multipliers if system.m else None)
 
+    def restart(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> Carry:
+        """Accelerations are those after the jump; velocities stay as they are, whatever `start` says."""
+        q, v = carry.state
+        vdot, multipliers = system.accelerations(t, q, v)
+        zero = jnp.zeros_like(vdot)
+        shift = self.coefficients.shift * _jerk(system, t, q, v, vdot) if self.start == "perturbed" else zero
+        memory = carry.memory._replace(vdot=vdot, shift=shift, slope=zero, h=jnp.zeros(()))
+        return carry._replace(memory=memory, multipliers=multipliers if system.m else None)
+
+    def newton_tolerance(self, h: float | None) -> float:
+        del h
+        return max(self.rtol, self.atol)
+
     def step(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
         (q, v), memory = carry.state, carry.memory
         c = self.coefficients
@@ -192,9 +206,7 @@ class GeneralizedAlpha(AbstractIntegrator):
     ) -> tuple[Vector, Vector]:
         """v₀ and (a₀ - v̇₀)/h, for which the first step commits the same errors as all others."""
         q, v = state
-        c, at = self.coefficients, jnp.zeros(())
-        along = lambda s: system.accelerations(t + s, system.flow(q, v, s), v + s * vdot)[0]  # noqa: E731
-        _, jerk = jax.jvp(along, (at,), (jnp.ones_like(at),))
+        c, jerk = self.coefficients, _jerk(system, t, q, v, vdot)
         if self.constraint == "index-3" and system.m:
             # What the increment lacks, h³(-C v̈ - [v, v̇]/12), as a velocity; only its part across the constraint.
             lack = -h * h * (c.position_error * jerk + system.configuration.bracket(v, vdot) / 12)
@@ -226,6 +238,13 @@ class GeneralizedAlpha(AbstractIntegrator):
             return jnp.concatenate((position, jnp.zeros_like(slope)))
         change = jnp.where(memory.h != 0, (slope - memory.slope) * (2 * h / (h + memory.h)), 0.0)
         return jnp.concatenate((position, h**2 * c.velocity_error * change))
+
+
+def _jerk(system: AbstractMechanical, t: Array, q: Point, v: Vector, vdot: Vector) -> Vector:
+    """v̈ along the motion."""
+    at = jnp.zeros(())
+    along = lambda s: system.accelerations(t + s, system.flow(q, v, s), v + s * vdot)[0]  # noqa: E731
+    return jax.jvp(along, (at,), (jnp.ones_like(at),))[1]
 
 
 def _explained(result: Array, state: tuple[Point, Vector], vdot: Vector) -> Array:

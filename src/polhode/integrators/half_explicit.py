@@ -12,9 +12,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode._scalar import cost
+from polhode.checks import shown
 from polhode.integrators import half_explicit_projection as projection
 from polhode.integrators._explicit import combine, hermite, move_if, once
-from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
+from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo, plain_number
 from polhode.integrators.half_explicit_tableaus import HalfExplicitTableau
 from polhode.linalg.blocks import Matrix, apply, apply_transposed
 from polhode.linalg.choose import kkt_solver
@@ -77,8 +78,8 @@ class HalfExplicit(AbstractIntegrator):
 
     def __check_init__(self) -> None:
         if self.projection not in ("none", "position"):
-            raise ValueError(f"`projection` must be 'none' or 'position', got {self.projection!r}.")
-        if not self.tolerance > 0:
+            raise ValueError(f"`projection` must be 'none' or 'position', got {shown(self.projection)}.")
+        if not plain_number("tolerance", self.tolerance, "of the projection") > 0:
             raise ValueError(f"`tolerance` must be positive, got {self.tolerance}; 1e-8 is usual.")
 
     @property
@@ -99,6 +100,11 @@ class HalfExplicit(AbstractIntegrator):
     def evaluations(self) -> int:
         reuses_last = self.tableau.stages < self.tableau.all_stages and self.projection == "none"
         return self.tableau.all_stages - int(reuses_last)
+
+    def newton_tolerance(self, h: float | None) -> float:
+        """Of the projection."""
+        del h
+        return self.tolerance
 
     def init(self, system: AbstractMechanical, t: Array, h: Array, state: State) -> Carry:
         vdot, multipliers = system.accelerations(t, *state)
@@ -233,26 +239,30 @@ def _in_a_loop(
 ) -> _Stages:
     """The same as a loop over the stages, which compiles one of them only: for large systems."""
     count, (q0, v0) = _count(tableau, system), state
-    A = jnp.asarray(tableau.A[: count + 1, :count])
     begin = found.places[1]
     begin = begin._replace(theta=jnp.zeros_like(found.rates[0]) if begin.theta is None else begin.theta)
     table = jnp.zeros((count, system.n))
 
     def stage(loop: _Loop, row: tuple[Array, ...]) -> tuple[_Loop, tuple[_Place, Vector, Multipliers]]:
-        i, weights, following, c = row
+        here_only, weights, known_weights, own_weight, c = row
         here = loop.place
         v = once(v0 + h * (weights @ loop.accelerations))
-        rates = loop.rates.at[i].set(_rate(system, here, v))
-        theta = h * (following @ rates)
+        rates = jnp.where(here_only, _rate(system, here, v), loop.rates)
+        theta = h * ((known_weights + own_weight * here_only[:, 0]) @ rates)
         there = once(_place(system, t + c * h, system.configuration.move(q0, theta), theta))
         force = once(system.force(here.t, here.q, v))
-        known = v0 + h * (following.at[i].set(0.0) @ loop.accelerations)
-        x, multipliers, code = _solve_from(system, here, there, force, known, h * following[i])
+        known = v0 + h * (known_weights @ loop.accelerations)
+        x, multipliers, code = _solve_from(system, here, there, force, known, h * own_weight)
         result = jnp.where(loop.result == 0, code, loop.result)
-        return _Loop(there, rates, loop.accelerations.at[i].set(x), result), (there, force, multipliers)
+        accelerations = jnp.where(here_only, x, loop.accelerations)
+        return _Loop(there, rates, accelerations, result), (there, force, multipliers)
 
     start = _Loop(begin, table.at[0].set(found.rates[0]), table.at[0].set(found.accelerations[0]), found.result)
-    rows = jnp.arange(1, count), A[1:count], A[2 : count + 1], jnp.asarray(tableau.c[2 : count + 1])
+    # Masks, because places in a table that only the loop knows would cost a lookup.
+    own = np.eye(count, dtype=bool)[1:]
+    following = tableau.A[2 : count + 1, :count]
+    rows = own[:, :, None], tableau.A[1:count, :count], np.where(own, 0.0, following), following[own], tableau.c[2:]
+    rows = tuple(jnp.asarray(row[: count - 1]) for row in rows)
     end, (places, forces, multipliers) = jax.lax.scan(stage, start, rows)
     row = lambda tree, k: jax.tree.map(lambda a: a[k], tree)  # noqa: E731
     return _Stages(
@@ -309,8 +319,7 @@ def _solve_from(
     if system.m == 0:
         return _mass_solve(system, mass, force), jnp.zeros(0), jnp.zeros((), jnp.int32)
     target = -(apply(there.B, v, system.m) + there.drift) / h
-    factors = system.kkt.factor(mass, here.B, there.B)
-    x, multipliers = system.kkt.solve(factors, force, target)
+    x, multipliers = system.kkt.solution(mass, here.B, there.B, force, target)
     return x, multipliers, _singular(jnp.sum(force) + jnp.sum(target), multipliers)
 
 

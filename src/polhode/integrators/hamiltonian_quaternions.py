@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from polhode.checks import shown
 from polhode.integrators._newton import AbstractEquations, Newton, Residual, solve
 from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry, StepInfo
 from polhode.integrators.energy_momentum import curve
@@ -59,7 +60,7 @@ class _Equations(AbstractEquations):
     def factor(self, place: _Place, x: Float[Array, "9"]) -> Any:
         matrix = jax.jacfwd(lambda y: jnp.concatenate(self._parts(self.place(y), y[8])))(x)
         blocks = matrix[:8, :8], matrix[:8, 8:].T, matrix[8:, :8]
-        return DenseKKT(8, 1).factor(*map(dense_block, blocks))
+        return DenseKKT(8, 1).factor(dense_block(blocks[0]), dense_block(blocks[1]), dense_block(blocks[2]))
 
     def correct(self, factors: Any, parts: tuple[Array, ...]) -> Float[Array, "9"]:
         return jnp.concatenate(DenseKKT(8, 1).solve(factors, -jnp.concatenate(parts[:2]), -parts[2]))
@@ -100,7 +101,7 @@ class HamiltonianQuaternions(AbstractSymmetricSecondOrder):
 
     def __check_init__(self) -> None:
         if not isinstance(self.discrete, bool):
-            raise ValueError(f"`discrete` must be True or False, got {self.discrete!r}.")
+            raise ValueError(f"`discrete` must be True or False, got {shown(self.discrete)}.")
         _ = self._solver
 
     @property

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from polhode._ambient import inside_transformation
+from polhode.execution.once import interpreted
 from polhode.integrators._newton import AbstractEquations, Newton, Residual, solve
 from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry, StepInfo
 from polhode.linalg.blocks import dense_block
@@ -299,7 +300,7 @@ def _mass(system: AbstractLagrangian, q: Coordinates) -> Float[Array, "n n"]:
     return jax.jacfwd(lambda v: system.momenta(q, v))(zero)
 
 
-@eqx.filter_jit
+@interpreted
 def _mass_faults(system: AbstractLagrangian, q: Coordinates) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
     """Whether M is singular, and whether it changes with q."""
     beside = q + jnp.asarray(np.random.default_rng(0).standard_normal(system.n)) * jnp.maximum(1.0, jnp.max(jnp.abs(q)))

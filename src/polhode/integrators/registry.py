@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from polhode import checks
+from polhode.checks import shown
 from polhode.integrators import commutator_free as cf
 from polhode.integrators import tableaus as rk
 from polhode.integrators.base import AbstractIntegrator
@@ -161,8 +162,19 @@ def get(name: str, **options: Any) -> AbstractIntegrator:
     return entry.build(**options)
 
 
+def name_of(method: AbstractIntegrator) -> str | None:
+    """The name under which `get` returns this method without options; None if there is none."""
+    from polhode.driver.recorded import recorded
+
+    record = recorded(method)
+    if record is None:
+        return None
+    alike = (name for name, entry in _INTEGRATORS.items() if isinstance(method, entry.kind) or entry.make is not None)
+    return next((name for name in alike if recorded(get(name)) == record), None)
+
+
 def _entry(name: str) -> _Entry:
-    if name not in _INTEGRATORS:
+    if checks.word("name", name, "of an integrator") not in _INTEGRATORS:
         near = checks.nearest(name, _INTEGRATORS)
         raise ValueError(f"There is no integrator `{name}`.{near} Known: {', '.join(_INTEGRATORS)}.")
     return _INTEGRATORS[name]
@@ -173,12 +185,12 @@ def _check_value(name: str, option: str, value: Any, kind: Any) -> None:
     kinds = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
     if not any(_fits(value, one) for one in kinds):
         wanted = " or ".join(_in_words(one) for one in kinds)
-        raise ValueError(f"`{option}` must be {wanted} for integrator `{name}`, got {value!r}.")
+        raise ValueError(f"`{option}` must be {wanted} for integrator `{name}`, got {shown(value)}.")
 
 
 def _fits(value: Any, kind: Any) -> bool:
     if typing.get_origin(kind) is Literal:
-        return value in typing.get_args(kind)
+        return isinstance(value, str) and value in typing.get_args(kind)
     numbers = {int: int | np.integer, float: int | float | np.integer | np.floating}
     if kind in numbers:
         return isinstance(value, numbers[kind]) and not isinstance(value, bool)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import equinox as eqx
 import numpy as np
 from jaxtyping import Array
 
+from polhode import checks
 from polhode.integrators._explicit import combine, hermite_step, move_if, polynomial
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
 from polhode.integrators.tableaus import Tableau
@@ -52,8 +53,9 @@ class RKMK(AbstractIntegrator):
 
     def __check_init__(self) -> None:
         highest = {"exact": 99, "truncated": 4, "none": 2}
-        if self.dexpinv not in highest:
-            raise ValueError(f"`dexpinv` must be 'exact', 'truncated' or 'none', got {self.dexpinv!r}.")
+        checks.choice("dexpinv", self.dexpinv, highest)
+        checks.choice("coordinates", self.coordinates, get_args(Coordinates))
+        checks.flag("first_same_as_last", self.first_same_as_last)
         if self.tableau.order > highest[self.dexpinv]:
             raise ValueError(
                 f"dexpinv={self.dexpinv!r} keeps order {highest[self.dexpinv]} at most, but {self.tableau.name} has "

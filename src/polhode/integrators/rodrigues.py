@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from polhode import checks
+from polhode.checks import shown
 from polhode.integrators._explicit_bodies import AbstractKickDrift, Bodies, Kick, dragged, kicked, unpacked
 from polhode.integrators._newton import AbstractEquations, Newton, Residual, solve
 from polhode.integrators.base import Carry, StepInfo
@@ -72,7 +73,7 @@ class Rodrigues(AbstractKickDrift):
     def __check_init__(self) -> None:
         checks.choice("map", self.map, _MAPS)
         if isinstance(self.phi, bool) or not (isinstance(self.phi, float | int) and 0 <= self.phi <= 1):
-            raise ValueError(f"`phi` must be a number in [0, 1], got {self.phi!r}; 1 is explicit.")
+            raise ValueError(f"`phi` must be a number in [0, 1], got {shown(self.phi)}; 1 is explicit.")
         checks.count("max_iterations", self.max_iterations, "Newton iterations in a step")
 
     @property

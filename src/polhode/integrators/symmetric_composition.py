@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from polhode.checks import shown
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
 from polhode.systems.base import AbstractSystem, State
 
@@ -54,10 +55,12 @@ class SymmetricComposition(AbstractIntegrator):
     target: int = eqx.field(static=True, default=4)
 
     def __check_init__(self) -> None:
-        if self.target not in WEIGHTS:
-            raise ValueError(f"`target` must be one of {', '.join(map(str, WEIGHTS))}, got {self.target!r}.")
+        if not isinstance(self.target, int) or self.target not in WEIGHTS:
+            raise ValueError(f"`target` must be one of {', '.join(map(str, WEIGHTS))}, got {shown(self.target)}.")
         if not isinstance(self.method, AbstractIntegrator):
-            raise ValueError(f"`method` must be an integrator such as `SymplecticLieGroup(0.5)`, got {self.method!r}.")
+            raise ValueError(
+                f"`method` must be an integrator such as `SymplecticLieGroup(0.5)`, got {shown(self.method)}."
+            )
         if not self.method.symmetric:
             raise ValueError(
                 f"Compositions raise the order of symmetric methods, and {self.method!r} is not symmetric; for the "

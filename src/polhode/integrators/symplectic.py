@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from polhode.checks import shown
 from polhode.integrators._explicit import hermite_step
 from polhode.integrators._newton import AbstractEquations, Newton, Residual, solve
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
@@ -103,7 +104,7 @@ class SymplecticLieGroup(AbstractIntegrator):
 
     def __check_init__(self) -> None:
         if isinstance(self.theta, bool) or not (isinstance(self.theta, Real) and 0 <= self.theta <= 1):
-            raise ValueError(f"`theta` must be a number in [0, 1], got {self.theta!r}; 0.5 is of order 2.")
+            raise ValueError(f"`theta` must be a number in [0, 1], got {shown(self.theta)}; 0.5 is of order 2.")
         _ = self._solver
 
     def promised(self, system: Hamiltonian, state: CotangentPoint) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
@@ -22,7 +23,7 @@ from polhode.systems.base import State
 Axes = Sequence[Array] | Array
 """Axes of the inertial frame, one a row."""
 
-NO_AXES = jnp.zeros((0, 3))
+NO_AXES: Any = np.zeros((0, 3))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -176,3 +177,13 @@ def default_point(joint: AbstractPairJoint, point: Any) -> Any:
     if point is not None:
         return point
     return joint.first.x if joint.second.kind == "ground" else joint.second.x
+
+
+def link_frame(joint: AbstractPairJoint, carried: Body, point: Any, z: Array) -> Pose:
+    """The frame of a link carried by a joint about or along an axis, in the inertial frame at the start.
+
+    Its coordinates are those of the second body relative to the first, whichever of them is carried.
+    """
+    sign = 1.0 if joint.second is carried else -1.0
+    origin = carried.x if point is None else jnp.asarray(point, dtype=float)
+    return Pose(origin, frame(sign * z).T)

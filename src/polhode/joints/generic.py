@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from jaxtyping import Array
@@ -81,9 +81,7 @@ class Generic(AbstractPairJoint):
 
 def directions(fixed: Sequence[str]) -> frozenset[str]:
     """Names of directions, checked."""
-    if not isinstance(fixed, Iterable):
-        raise ValueError(f"`fixed` must be names of directions, such as ('x', 'rz'), got {fixed!r}.")
-    names = [fixed] if isinstance(fixed, str) else list(fixed)
+    names = [fixed] if isinstance(fixed, str) else checks.listed("fixed", fixed, "names of directions: ('x', 'rz')")
     for name in names:
         checks.choice("fixed", name, (*TRANSLATIONS, *ROTATIONS))
     if not names:

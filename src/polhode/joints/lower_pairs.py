@@ -17,11 +17,14 @@ from polhode.joints._pair import (
     default_point,
     displacement_along,
     join,
+    link_frame,
     locked,
     turning_about,
 )
 from polhode.joints.relative import AbstractRelativeCoordinate
-from polhode.model.elements import Poses
+from polhode.model.bodies import Body
+from polhode.model.elements import Pose, Poses
+from polhode.model.minimal_motions import AxisMotion
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -45,6 +48,9 @@ class Revolute(TurningJoint):
 
     def place(self, poses: Poses) -> FrameConstraint:
         return join(self, poses, self.point, pinned=True, perpendicular=turning_about(*frame(axis("axis", self.axis))))
+
+    def motion(self, carried: Body) -> AxisMotion:
+        return AxisMotion(link_frame(self, carried, self.point, axis("axis", self.axis)), True, ())
 
     def coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
         return {"angle": angle_about(axis("axis", self.axis), self._start())}
@@ -74,6 +80,9 @@ class Prismatic(SlidingJoint):
         x, y, z = frame(axis("axis", self.axis))
         return join(self, poses, default_point(self, self.point), along=[x, y], perpendicular=locked(x, y, z))
 
+    def motion(self, carried: Body) -> AxisMotion:
+        return AxisMotion(link_frame(self, carried, self.point, axis("axis", self.axis)), False, (2,))
+
     def coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
         point = default_point(self, self.point)
         return {"displacement": displacement_along(axis("axis", self.axis), self._start(), point)}
@@ -100,6 +109,9 @@ class Cylindrical(TurningJoint, SlidingJoint):
     def place(self, poses: Poses) -> FrameConstraint:
         x, y, z = frame(axis("axis", self.axis))
         return join(self, poses, self.point, along=[x, y], perpendicular=turning_about(x, y, z))
+
+    def motion(self, carried: Body) -> AxisMotion:
+        return AxisMotion(link_frame(self, carried, self.point, axis("axis", self.axis)), True, (2,))
 
     def coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
         n, poses = axis("axis", self.axis), self._start()
@@ -130,6 +142,9 @@ class Planar(TurningJoint):
         x, y, z = frame(axis("normal", self.normal))
         return join(self, poses, default_point(self, self.point), along=[z], perpendicular=turning_about(x, y, z))
 
+    def motion(self, carried: Body) -> AxisMotion:
+        return AxisMotion(link_frame(self, carried, self.point, axis("normal", self.normal)), True, (0, 1))
+
     def coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
         return {"angle": angle_about(axis("normal", self.normal), self._start())}
 
@@ -154,3 +169,6 @@ class Fixed(AbstractPairJoint):
 
     def place(self, poses: Poses) -> FrameConstraint:
         return join(self, poses, default_point(self, self.point), pinned=True, perpendicular=locked(*jnp.eye(3)))
+
+    def motion(self, carried: Body) -> AxisMotion:
+        return AxisMotion(Pose(carried.x, carried.R), False, ())

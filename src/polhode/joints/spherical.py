@@ -5,9 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import jax.numpy as jnp
+
 from polhode.joints._elements import FrameConstraint
 from polhode.joints._pair import AbstractPairJoint, join
-from polhode.model.elements import Poses
+from polhode.model.bodies import Body
+from polhode.model.elements import Pose, Poses
+from polhode.model.minimal_motions import BallMotion
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -28,3 +32,6 @@ class Spherical(AbstractPairJoint):
 
     def place(self, poses: Poses) -> FrameConstraint:
         return join(self, poses, self.point, pinned=True)
+
+    def motion(self, carried: Body) -> BallMotion:
+        return BallMotion(Pose(jnp.asarray(self.point, dtype=float), carried.R))

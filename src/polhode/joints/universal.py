@@ -14,8 +14,9 @@ from polhode.joints._elements import FrameConstraint
 from polhode.joints._frames import axis
 from polhode.joints._pair import AbstractPairJoint, join
 from polhode.joints.relative import AbstractRelativeCoordinate, Angle, Reversed
-from polhode.model.bodies import ROUNDED
-from polhode.model.elements import Poses
+from polhode.model.bodies import ROUNDED, Body
+from polhode.model.elements import Pose, Poses
+from polhode.model.minimal_motions import CrossMotion
 from polhode.spaces.base import cross
 
 
@@ -45,6 +46,10 @@ class Universal(AbstractPairJoint):
     def place(self, poses: Poses) -> FrameConstraint:
         a, b = self._axes()
         return join(self, poses, self.point, pinned=True, perpendicular=([-a], [b]))
+
+    def motion(self, carried: Body) -> CrossMotion:
+        a, b = self._axes() if self.second is carried else self._axes()[::-1]
+        return CrossMotion(Pose(jnp.asarray(self.point, dtype=float), jnp.stack((a, cross(b, a), b), axis=1)))
 
     def coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
         """Angles by which the cross has turned about the first axis, and the second body about the second."""

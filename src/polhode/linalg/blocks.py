@@ -82,6 +82,12 @@ def to_dense(matrix: Matrix, shape: tuple[int, int]) -> Float[Array, "rows cols"
     return out
 
 
+def diagonal(matrix: Matrix, n: int) -> Float[Array, " n"]:
+    """The diagonal of a square matrix, as far as blocks with equal rows and columns hold it."""
+    parts = [(g.rows, jnp.einsum("nii->ni", g.values)) for g in matrix if g.rows == g.cols]
+    return accumulate(n, parts)
+
+
 def pattern(matrix: Matrix) -> tuple[tuple[Places, Places], ...]:
     """Where the blocks of a matrix are."""
     return tuple((g.rows, g.cols) for g in matrix)

@@ -137,13 +137,14 @@ class Layout:
         _, left, right = self.masks
         return np.flatnonzero((left >= 0).any(axis=1)), np.flatnonzero((right >= 0).any(axis=0))
 
-    def reading(self, A: Matrix, P: Matrix, Q: Matrix) -> Gathering:
-        """How the table of entries, a row a block, collects the values of the blocks of A, P and Q."""
+    def reading(self, A: Matrix, P: Matrix, Q: Matrix, compliant: bool) -> Gathering:
+        """How the table of entries, a row a block, collects the values of A, P and Q, and -E if `compliant`."""
         n = self._n
         keys = [self._keys(g.rows.numbers[:, :, None], g.cols.numbers[:, None, :]) for g in A]
         keys += [self._keys(g.cols.numbers[:, None, :], n + g.rows.numbers[:, :, None]) for g in P]
         keys += [self._keys(n + g.rows.numbers[:, :, None], g.cols.numbers[:, None, :]) for g in Q]
-        flat = np.concatenate([np.zeros(0, np.int64), *(k.reshape(-1) for k in keys)])
+        diagonal = np.arange(n, self._unknowns) if compliant else np.zeros(0, np.int64)
+        flat = np.concatenate([np.zeros(0, np.int64), *(k.reshape(-1) for k in keys), self._keys(diagonal, diagonal)])
         block, entry = np.divmod(flat, 3 * self.size**2)
         rank = self._rank[entry]
         if (rank < 0).any():
@@ -197,10 +198,11 @@ class ChainKKT(AbstractKKT):
     m: int = eqx.field(static=True)
     layout: Layout = eqx.field(static=True)
 
-    def factor(self, A: Matrix, P: Matrix, Q: Matrix) -> ChainFactors:
+    def factor(self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None = None) -> ChainFactors:
         layout = self.layout
         d, left, right = layout.masks
-        entries = layout.reading(A, P, Q)([g.values for g in (*A, *P, *Q)]).reshape(layout.count, -1)
+        values = [g.values for g in (*A, *P, *Q)] + ([] if E is None else [-E])
+        entries = layout.reading(A, P, Q, E is not None)(values).reshape(layout.count, -1)
         s, (a, b) = layout.size, layout.coupled
 
         def eliminate(_: None, before: Array, row: Array) -> tuple[Array, ChainFactors]:

@@ -8,6 +8,7 @@ import jax
 
 from polhode.linalg.blocks import Matrix, pattern
 from polhode.linalg.chain import ChainKKT, Layout, links
+from polhode.linalg.compliant import CompliantKKT
 from polhode.linalg.dense import DenseKKT, LapackKKT
 from polhode.linalg.elimination import EliminationKKT
 from polhode.linalg.kkt import AbstractKKT
@@ -52,13 +53,14 @@ SPARSE_DENSITY = 0.2
 """Matrices with more than this fraction of entries are taken to be dense."""
 
 
-def kkt_solver(A: Matrix, P: Matrix, n: int, m: int) -> AbstractKKT:
+def kkt_solver(A: Matrix, P: Matrix, n: int, m: int, *, compliant: bool = False) -> AbstractKKT:
     """A solver for matrices with the sparsity of `A` (n×n) and `P` (m×n); only the places of their blocks are read.
 
     `A` must hold all groups of blocks that will ever be passed to `factor`, in any order; without any, its sparsity is
-    taken to be unknown.
+    taken to be unknown. `compliant`: whether constraints may lose rank in some positions (`CompliantKKT`).
     """
-    return _chosen(pattern(A), pattern(P), n, m, jax.default_backend() == "cpu")
+    solver = _chosen(pattern(A), pattern(P), n, m, jax.default_backend() == "cpu")
+    return CompliantKKT(solver) if compliant and m else solver
 
 
 @functools.lru_cache(maxsize=64)

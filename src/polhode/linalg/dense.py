@@ -14,7 +14,7 @@ Factors = tuple[Float[Array, "n n"], Float[Array, "n m"], Float[Array, "m n"], F
 
 
 class DenseKKT(AbstractKKT):
-    r"""Eliminates x first, then solves with the Schur complement $Q A^{-1} P^T$.
+    r"""Eliminates x first, then solves with the Schur complement $Q A^{-1} P^T + E$.
 
     Neither part needs pivoting while A is positive definite up to perturbations and the constraints are independent,
     which is what `assemble` checks. For up to about 30 unknowns.
@@ -23,11 +23,11 @@ class DenseKKT(AbstractKKT):
     n: int = eqx.field(static=True)
     m: int = eqx.field(static=True)
 
-    def factor(self, A: Matrix, P: Matrix, Q: Matrix) -> Factors:
+    def factor(self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None = None) -> Factors:
         lu = lu_factor(to_dense(A, (self.n, self.n)))
         q = to_dense(Q, (self.m, self.n))
         w = lu_solve(lu, to_dense(P, (self.m, self.n)).T)
-        return lu, w, q, lu_factor(q @ w)
+        return lu, w, q, lu_factor(q @ w if E is None else q @ w + jnp.diag(E))
 
     def solve(
         self, factors: Factors, r: Float[Array, " n"], s: Float[Array, " m"]
@@ -46,10 +46,11 @@ class LapackKKT(AbstractKKT):
     n: int = eqx.field(static=True)
     m: int = eqx.field(static=True)
 
-    def factor(self, A: Matrix, P: Matrix, Q: Matrix) -> tuple[Array, Array]:
+    def factor(self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None = None) -> tuple[Array, Array]:
         n, m = self.n, self.m
         upper = jnp.concatenate((to_dense(A, (n, n)), to_dense(P, (m, n)).T), axis=1)
-        lower = jnp.concatenate((to_dense(Q, (m, n)), jnp.zeros((m, m))), axis=1)
+        corner = jnp.zeros((m, m)) if E is None else -jnp.diag(E)
+        lower = jnp.concatenate((to_dense(Q, (m, n)), corner), axis=1)
         return jax.scipy.linalg.lu_factor(jnp.concatenate((upper, lower)))
 
     def solve(

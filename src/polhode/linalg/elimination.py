@@ -37,9 +37,9 @@ class EliminationKKT(AbstractKKT):
     m: int = eqx.field(static=True)
     plan: Plan = eqx.field(static=True)
 
-    def factor(self, A: Matrix, P: Matrix, Q: Matrix) -> Float[Array, " numbers"]:
-        values = [g.values for g in A] + [g.values for g in P] + [g.values for g in Q]
-        left = self.plan.reading(A, P, Q)(values)
+    def factor(self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None = None) -> Float[Array, " numbers"]:
+        values = [g.values for g in (*A, *P, *Q)] + ([] if E is None else [-E])
+        left = self.plan.reading(A, P, Q, E is not None)(values)
         factors = []
         for now in self.plan.rounds:
             flat = jnp.concatenate((left, jnp.array([0.0, 1.0])))

@@ -15,19 +15,19 @@ Factors = Any
 
 
 class AbstractKKT(eqx.Module):
-    r"""Solves $\begin{pmatrix}A & P^T\\ Q & 0\end{pmatrix}\begin{pmatrix}x\\ \lambda\end{pmatrix} =
+    r"""Solves $\begin{pmatrix}A & P^T\\ Q & -E\end{pmatrix}\begin{pmatrix}x\\ \lambda\end{pmatrix} =
     \begin{pmatrix}r\\ s\end{pmatrix}$ for matrices of one sparsity.
 
     A acts on velocities (n×n), P and Q are constraint Jacobians (m×n, m may be 0) at two configurations, often the
-    same one. Factors can be kept and used again, which is how modified Newton methods save time. Methods are
-    differentiable in both modes.
+    same one; E is a diagonal compliance, zero unless given. Factors can be kept and used again, which is how modified
+    Newton methods save time. Methods are differentiable in both modes.
     """
 
     n: eqx.AbstractVar[int]
     m: eqx.AbstractVar[int]
 
     @abc.abstractmethod
-    def factor(self, A: Matrix, P: Matrix, Q: Matrix) -> Factors:
+    def factor(self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None = None) -> Factors:
         """Factorise the matrix."""
 
     @abc.abstractmethod
@@ -35,3 +35,13 @@ class AbstractKKT(eqx.Module):
         self, factors: Factors, r: Float[Array, " n"], s: Float[Array, " m"]
     ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
         """x and λ. A singular matrix gives infinite or NaN numbers, which integrators turn into a result code."""
+
+    def over(self, other: AbstractKKT) -> AbstractKKT:
+        """Another solver for the same matrices, with the same treatment of constraints that lose rank."""
+        return other
+
+    def solution(
+        self, A: Matrix, P: Matrix, Q: Matrix, r: Float[Array, " n"], s: Float[Array, " m"]
+    ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
+        """x and λ for E = 0, from one factorisation, without what a compliance would change in them."""
+        return self.solve(self.factor(A, P, Q), r, s)

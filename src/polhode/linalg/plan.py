@@ -97,13 +97,14 @@ class Plan:
         """Unknowns of the largest part."""
         return max((batch.pivot.shape[0] for r in self.rounds for batch in r.batches), default=0)
 
-    def reading(self, A: Matrix, P: Matrix, Q: Matrix) -> Gathering:
-        """How the entries of the first round collect the values of the blocks of A, P and Q."""
+    def reading(self, A: Matrix, P: Matrix, Q: Matrix, compliant: bool) -> Gathering:
+        """How the entries of the first round collect the values of the blocks of A, P and Q, and -E if `compliant`."""
         n = self._n
         keys = [self._keys(g.rows.numbers[:, :, None], g.cols.numbers[:, None, :]) for g in A]
         keys += [self._keys(g.cols.numbers[:, None, :], n + g.rows.numbers[:, :, None]) for g in P]
         keys += [self._keys(n + g.rows.numbers[:, :, None], g.cols.numbers[:, None, :]) for g in Q]
-        places = _find(self._entries, keys)
+        diagonal = np.arange(n, self._size) if compliant else np.zeros(0, np.int64)
+        places = _find(self._entries, [*keys, self._keys(diagonal, diagonal)])
         if (places < 0).any():
             raise ValueError(
                 "A matrix has blocks at places that were not announced to `kkt_solver`; pass it all groups of blocks "

@@ -105,7 +105,7 @@ class SparseKKT(AbstractKKT):
     m: int = eqx.field(static=True)
     analysis: Analysis = eqx.field(static=True)
 
-    def factor(self, A: Matrix, P: Matrix, Q: Matrix) -> Entries:
+    def factor(self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None = None) -> Entries:
         values = self.analysis.reading(A, P, Q)([g.values for g in (*A, *P, *Q)])
         plain = jax.lax.stop_gradient(values)
         finite = jnp.isfinite(plain).all()
@@ -114,10 +114,17 @@ class SparseKKT(AbstractKKT):
         largest = jnp.max(diagonal, initial=0.0)
         sizes = jnp.where(diagonal > 0, diagonal, jnp.where(largest > 0, largest, 1.0))
         schur = self._rows(plain**2, 1 / sizes)
-        changed = -_UNITS * jnp.where(schur > 0, schur, 1.0)
-        moved = jnp.concatenate((_UNITS * sizes, changed))
+        regular = finite
+        if E is None:
+            changed = -_UNITS * jnp.where(schur > 0, schur, 1.0)
+            regular = regular & (schur > 0).all()
+            wanted = changed
+        else:
+            # What a compliance leaves of a constraint is for those to judge who ask for it.
+            changed, wanted = jnp.zeros_like(schur), -E
+        moved = jnp.concatenate((_UNITS * sizes, wanted))
         values = jnp.where(finite, values, 0.0).at[self.analysis.diagonal].add(moved)
-        return Entries(values, changed, sizes, finite & (schur > 0).all())
+        return Entries(values, changed, sizes, regular)
 
     def solve(
         self, factors: Entries, r: Float[Array, " n"], s: Float[Array, " m"]

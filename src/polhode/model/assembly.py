@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -13,14 +13,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode import checks
+from polhode._ambient import check_environment
 from polhode._scalar.rows import in_loops
+from polhode.checks import shown
+from polhode.execution.once import interpreted
 from polhode.linalg.blocks import Places
-from polhode.model import consistency, formulations, livens, separable
+from polhode.model import consistency, formulations, livens, redundancy, separable
 from polhode.model.bodies import SINGLE, Body
 from polhode.model.elements import AbstractConstraintElement, AbstractForceElement, AbstractJoint, Pose, Twist
 from polhode.model.formulations import AbstractFormulation, MassPoint
 from polhode.model.formulations.lie_groups import DirectProduct, SemidirectProduct
 from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Slot
+from polhode.model.holding import Held, held, repaired_holding
 from polhode.model.livens_gradients import dressed
 from polhode.model.livens_levers import LEVERS
 from polhode.model.minimal import TreeSystem
@@ -45,40 +49,62 @@ Assembled = MultibodySystem | TreeSystem | livens.LivensMultibody | SeparableMul
 
 @in_loops()
 def assemble(
-    model: Model, formulation: str, *, repair: bool, redundant: Redundant, t0: float, joints: str
+    model: Model,
+    formulation: str,
+    *,
+    repair: bool,
+    redundant: Redundant,
+    t0: float,
+    joints: str,
+    hold: Sequence[str | Held] = (),
 ) -> tuple[Assembled, State]:
     """System and initial state of a model; see `Model.assemble`."""
+    if hold and not repair:
+        raise ValueError("`hold` says what `repair=True` must not change; without that nothing is changed.")
+    start = Start(repair, redundant, t0, held(model, hold))
+    check_environment()
     checks.choice("joints", joints, LEVERS)
+    checks.flag("repair", repair)
     checks.choice("formulation", formulation, (*formulations.FORMULATIONS, MINIMAL, livens.LIVENS, SEPARABLE))
     if formulation != livens.LIVENS and joints != "invariant":
-        raise ValueError(f"`joints` is for formulation='livens'; with {formulation!r} leave it out, got {joints!r}.")
+        raise ValueError(
+            f"`joints` is for formulation='livens'; with {shown(formulation)} leave it out, got {shown(joints)}."
+        )
     if formulation == SEPARABLE:
-        base, state = _in_coordinates(model, "S3xR3", repair, redundant, t0)
+        base, state = _in_coordinates(model, "S3xR3", start)
         assert isinstance(base, MultibodySystem)
         return separable.build(base, state)
     if formulation != livens.LIVENS:
-        return _in_coordinates(model, formulation, repair, redundant, t0)
+        return _in_coordinates(model, formulation, start)
     dress = dressed if joints == "invariant" else None
-    base, state = _in_coordinates(model, "S3xR3", repair, redundant, t0, dress)
+    base, state = _in_coordinates(model, "S3xR3", start, dress)
     assert isinstance(base, MultibodySystem)
     return livens.build(base, state, joints)
+
+
+class Start(NamedTuple):
+    """How a model is to start: see `Model.assemble`."""
+
+    repair: bool
+    redundant: Redundant
+    t0: float
+    held: tuple[Held, ...]
 
 
 def _in_coordinates(
     model: Model,
     formulation: str,
-    repair: bool,
-    redundant: Redundant,
-    t0: float,
+    given: Start,
     dress: Callable[[MultibodySystem, State], MultibodySystem] | None = None,
 ) -> tuple[MultibodySystem | TreeSystem, State]:
+    repair, redundant, t0, _ = given
     if not model.bodies:
         raise ValueError("The model has no bodies; add some with `add_body` before `assemble`.")
     if redundant not in ("error", "minimum-norm") and not isinstance(redundant, Mapping):
         raise ValueError(
-            f"`redundant` must be 'error', 'minimum-norm' or the `dropped` of a system, got {redundant!r}."
+            f"`redundant` must be 'error', 'minimum-norm' or the `dropped` of a system, got {shown(redundant)}."
         )
-    checks.array("t0", t0, (), "initial time")
+    t0 = checks.number("t0", t0, "initial time") if checks.is_concrete(t0) else t0
     layout = TreeLayout(model, repair) if formulation == MINIMAL else _Layout(model.bodies, formulation)
     elements = [
         (name, part, part.place(tuple(Pose(body.x, body.R) for body in part.bodies))) for name, part in model.parts
@@ -102,7 +128,7 @@ def _in_coordinates(
             )
         return _solvable(build(redundant) if isinstance(redundant, Mapping) else system), state
     if repair:
-        state = consistency.repaired(system, system.labels, t0, state)
+        state = _repaired(system, layout, given, state)
     consistency.check_start(system, system.labels, t0, state)
     dropped = redundant if isinstance(redundant, Mapping) else _dependent(system, t0, state, redundant == "error")
     if not dropped and not isinstance(redundant, Mapping):
@@ -110,7 +136,21 @@ def _in_coordinates(
     reduced = build(dropped)
     if isinstance(redundant, Mapping):
         _check_independent(system, reduced, t0, state)
-    return _solvable(dataclasses.replace(reduced, complete=system) if dropped else system), state
+    if not dropped:
+        return _solvable(system), state
+    # What is left out follows from the rest to round-off only where the start keeps all of it to round-off.
+    state = consistency.sharpened(system, system.labels, t0, state)
+    return _solvable(dataclasses.replace(reduced, complete=system)), state
+
+
+def _repaired(system: MultibodySystem | TreeSystem, layout: _Layout | TreeLayout, given: Start, state: State) -> State:
+    """The nearest state that fits and keeps what is held, as far as it can be; says what can't."""
+
+    def more(held: Sequence[Held]) -> MultibodySystem | TreeSystem:
+        extra, labels = _joints(layout, [(str(h.name), h, h.element) for h in held], {}, len(system.labels))
+        return dataclasses.replace(system, joints=(*system.joints, *extra), labels=(*system.labels, *labels))
+
+    return repaired_holding(system, more, given.t0, state, given.held)
 
 
 def _build(
@@ -118,7 +158,7 @@ def _build(
 ) -> MultibodySystem | TreeSystem:
     joints, labels = _joints(layout, elements, dropped)
     if isinstance(layout, TreeLayout):
-        return layout.system(joints, _forces(layout, elements), labels, dropped)
+        return layout.system(joints, _forces(layout, elements), labels, dropped, _has_loops(model))
     internal, labels = layout.internal(labels)
     looped = sum(group.columns.numbers.size for group in layout.groups) >= _LOOPED
     return MultibodySystem(
@@ -131,7 +171,25 @@ def _build(
         labels=labels,
         dropping=tuple(sorted(dropped.items())),
         complete=None,
+        loops=_has_loops(model),
     )
+
+
+def _has_loops(model: Model) -> bool:
+    """Whether some joint connects what other joints have connected already."""
+    parent: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while name in parent:
+            name = parent[name]
+        return name
+
+    for part in (part for _, part in model.parts if isinstance(part, AbstractJoint)):
+        ends = [root(body.name) for body in part.bodies]
+        if len({*ends}) == 1:
+            return True
+        parent.update(dict.fromkeys(ends[1:], ends[0]))
+    return False
 
 
 def _told(groups: tuple[Group, ...], looped: bool) -> tuple[Group, ...]:
@@ -150,14 +208,14 @@ def _check_dropped(system: MultibodySystem | TreeSystem, dropped: Mapping[str, t
         if name not in sizes:
             known = ", ".join(f"`{joint}`" for joint in sizes) or "none"
             raise ValueError(
-                f"`redundant` names {name!r}, which has no constraints in these coordinates; {known} have."
+                f"`redundant` names {shown(name)}, which has no constraints in these coordinates; {known} have."
             )
         numbers = list(components) if isinstance(components, Iterable) else [components]
         whole = all(isinstance(i, int | np.integer) and not isinstance(i, bool) for i in numbers)
         if not whole or len({*numbers}) < len(numbers) or not all(0 <= i < sizes[name] for i in numbers):
             raise ValueError(
                 f"`redundant` must name components of `{name}` once, as whole numbers from 0 to {sizes[name] - 1}, got "
-                f"{components!r}."
+                f"{shown(components)}."
             )
 
 
@@ -165,13 +223,13 @@ def _check_independent(
     system: MultibodySystem | TreeSystem, reduced: MultibodySystem | TreeSystem, t: float, state: State
 ) -> None:
     """Raises ValueError unless what was dropped is redundant, and nothing else is."""
-    rows, explanation = consistency.dependence(reduced, reduced.labels, t, state)
+    rows, explanation = redundancy.lasting_dependence(reduced, reduced.labels, t, state)
     if len(rows):
         raise ValueError(
             f"Without the components that `redundant` names, {len(rows)} of {reduced.m} constraints still depend on "
             f"others: {explanation}. Assemble with redundant='minimum-norm' and pass the `dropped` of that system."
         )
-    count = len(consistency.dependence(system, system.labels, t, state).rows)
+    count = len(redundancy.lasting_dependence(system, system.labels, t, state).rows)
     if system.m - reduced.m > count:
         raise ValueError(
             f"`redundant` drops {system.m - reduced.m} components, but {count} follow from others: the motion would "
@@ -183,7 +241,7 @@ def _dependent(
     system: MultibodySystem | TreeSystem, t: float, state: State, refuse: bool
 ) -> dict[str, tuple[int, ...]]:
     """Components of joints that follow from others, by the name of the joint."""
-    rows, explanation = consistency.dependence(system, system.labels, t, state)
+    rows, explanation = redundancy.lasting_dependence(system, system.labels, t, state)
     edges = {label for label in system.labels if label.endswith("-constraint") and "-edge-" in label}
     if edges and not len(rows) and system.m == system.n:
         raise ValueError(
@@ -193,7 +251,7 @@ def _dependent(
     if len(rows) and refuse:
         in_rods = " (of edges of rods: constrain fewer strains in `add_rod`)" if edges else ""
         raise ValueError(
-            f"{len(rows)} of {system.m} constraints are redundant at the start: {explanation}. Free them in those "
+            f"{len(rows)} of {system.m} constraints are redundant: {explanation}. Free them in those "
             f"joints{in_rods}, or carry on with assemble(redundant='minimum-norm')."
         )
     dropped: dict[str, tuple[int, ...]] = {}
@@ -282,7 +340,7 @@ def _motion(body: Body) -> tuple[Pose, Twist]:
     return Pose(body.x, body.R), Twist(body.omega, body.u)
 
 
-@jax.jit
+@interpreted
 def _coordinates(form: AbstractFormulation, poses: Pose, twists: Twist) -> tuple[Any, Any]:
     """Coordinates and velocities of several bodies."""
 
@@ -305,9 +363,9 @@ Placed = tuple[str, Any, AbstractConstraintElement | AbstractForceElement]
 
 
 def _joints(
-    layout: _Layout | TreeLayout, elements: Sequence[Placed], dropped: Mapping[str, tuple[int, ...]]
+    layout: _Layout | TreeLayout, elements: Sequence[Placed], dropped: Mapping[str, tuple[int, ...]], first: int = 0
 ) -> tuple[tuple[JointGroup, ...], tuple[str, ...]]:
-    """Joint elements by kind, and the joint behind each constraint; `dropped` components are left out."""
+    """Joint elements by kind, and the joint behind each constraint, numbered from `first`; without those `dropped`."""
     kinds: dict[Any, list[tuple[Any, AbstractConstraintElement, np.ndarray]]] = {}
     labels: list[str] = []
     for name, part, element in elements:
@@ -316,7 +374,7 @@ def _joints(
         kept = tuple(i for i in range(element.size) if i not in dropped.get(name, ()))
         if kept:
             key = (_kind(element), tuple(layout.kind(b) for b in part.bodies), kept)
-            kinds.setdefault(key, []).append((part, element, len(labels) + np.arange(len(kept))))
+            kinds.setdefault(key, []).append((part, element, first + len(labels) + np.arange(len(kept))))
             labels += [name] * len(kept)
     groups = []
     for (_, _, kept), members in kinds.items():

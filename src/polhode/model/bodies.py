@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.checks import shown
 from polhode.spaces import quaternions
 
 Kind = Literal["ground", "rigid", "point", "coordinate", "integral"]
@@ -44,7 +45,7 @@ class Body:
     diameter: Any = None
 
     def __repr__(self) -> str:
-        return f"Body({self.name!r})"
+        return f"Body({shown(self.name)})"
 
 
 def ground() -> Body:
@@ -133,13 +134,9 @@ def _numbers(name: str, value: Any, meaning: str) -> Array:
     """Finite real numbers of any shape."""
     if not checks.is_concrete(value):
         return jnp.asarray(value, dtype=float)
-    try:
-        given = np.asarray(value)
-        numbers = None if np.iscomplexobj(given) else np.asarray(given, dtype=float)
-    except (TypeError, ValueError):
-        numbers = None
-    if numbers is None or not np.isfinite(numbers).all():
-        raise ValueError(f"`{name}` must be {meaning}, of finite real numbers, got {value!r}.")
+    numbers = checks.numbers(name, value, meaning)
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"`{name}` must be {meaning}, of finite real numbers, got {shown(value)}.")
     return jnp.asarray(numbers)
 
 

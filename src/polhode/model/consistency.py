@@ -1,20 +1,19 @@
-"""Whether a model can start as given: positions, velocities and independence of its constraints."""
+"""Whether a model can start as given: positions and velocities that fit its joints."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 from scipy import sparse
-from scipy.sparse.linalg import splu, spsolve
+from scipy.sparse.linalg import splu
 
+from polhode.execution.once import interpreted
 from polhode.linalg.blocks import Matrix
-from polhode.linalg.rank import redundancy
 from polhode.model.elements import Unfolded
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
@@ -29,11 +28,10 @@ POSITION_TOLERANCE = 1e-8
 _FAR = 0.5
 """Cosine below which Newton's method may close a joint the wrong way round: a sixth of a turn."""
 
-_RANK_TOLERANCE = 1e-8
 _NEARLY = 1e-4
 _ROUNDS = 50
-_NAMED = 6
-_DENSE = 600
+NAMED = 6
+DENSE = 600
 """Number of constraints up to which dense linear algebra is used: below about a second."""
 
 
@@ -59,7 +57,7 @@ def check_start(system: AbstractMultibody, labels: Sequence[str], t: float, stat
                 "`assemble(repair=True)` move the bodies to the nearest state that fits."
             )
         if turned and what == "positions":
-            named = ", ".join(f"`{name}` (cosine {cosine:.3g})" for name, cosine in list(turned.items())[:_NAMED])
+            named = ", ".join(f"`{name}` (cosine {cosine:.3g})" for name, cosine in list(turned.items())[:NAMED])
             raise ValueError(
                 f"The initial positions keep these joints the wrong way round: {named}. Turn the "
                 "bodies by about half a turn, or let `assemble(repair=True)` do so."
@@ -73,28 +71,60 @@ def repaired(system: AbstractMultibody, labels: Sequence[str], t: float, state: 
     than a sixth of a turn off, angles take the place of cosines first, which vanish after half a turn as well.
     Raises ValueError, naming the joints and the gaps that remain, if they can't be closed from this start.
     """
-    q, v = state
-    time = jnp.asarray(t)
-    if _wrong_way_round(system, _measured(system, time, q, v)[2]):
+    del labels
+    q = closed_the_right_way(system, t, state[0])
+    return q, fitting_velocities(system, t, q, state[1], np.zeros(system.m))
+
+
+def closed_the_right_way(system: AbstractMultibody, t: float, q: Point) -> Point:
+    """The position of `repaired`."""
+    time, rest = jnp.asarray(t), jnp.zeros(system.n)
+    if _wrong_way_round(system, _measured(system, time, q, rest)[2]):
         groups = tuple(dataclasses.replace(g, elements=Unfolded(g.elements)) for g in system.joints)
-        q = _closed(dataclasses.replace(system, joints=groups), labels, time, q)
-    q = _closed(system, labels, time, q)
-    M, B = _metric(system, time, q)
-    rate = np.asarray(_measured(system, time, q, v)[1])
-    v = v - jnp.asarray(_nearest(M, B, rate))
-    return q, v
+        q = closed(dataclasses.replace(system, joints=groups), system.labels, time, q)
+    return closed(system, system.labels, time, q)
 
 
-def _closed(system: AbstractMultibody, labels: Sequence[str], t: Array, q: Point) -> Point:
+def fitting_velocities(system: AbstractMultibody, t: float, q: Point, v: Vector, rates: np.ndarray) -> Vector:
+    """The velocities nearest to v with which the constraints have these rates.
+
+    Raises ValueError, naming the joints, if there are none.
+    """
+    time = jnp.asarray(t)
+    excess = np.asarray(_measured(system, time, q, v)[1]) - rates
+    found = v - jnp.asarray(_nearest(*metric(system, time, q), excess))
+    left = np.asarray(_measured(system, time, q, found)[1]) - rates
+    speed = max(1.0, float(jnp.max(jnp.abs(found), initial=0.0)))
+    if np.max(np.abs(left), initial=0.0) > POSITION_TOLERANCE * speed:
+        raise ValueError(
+            f"No velocities fit the joints at t = {t:g}: {worst(system.labels, left)} remain. In a singular position "
+            "drives may ask for what can't be; start elsewhere, or correct them."
+        )
+    return found
+
+
+def sharpened(system: AbstractMultibody, labels: Sequence[str], t: float, state: State) -> State:
+    """A state that keeps the constraints to tolerance, moved to keep them to round-off; unchanged if it does."""
+    q, v = state
+    gaps, rates = violations(system, jnp.asarray(t), q, v)
+    small = 1e-3 * POSITION_TOLERANCE
+    speed = max(1.0, float(jnp.max(jnp.abs(v), initial=0.0)))
+    if max(float(jnp.max(jnp.abs(gaps))), float(jnp.max(jnp.abs(rates))) / speed) <= small:
+        return state
+    return repaired(system, labels, t, state)
+
+
+def closed(system: AbstractMultibody, labels: Sequence[str], t: Array, q: Point) -> Point:
+    """The nearest position at which Φ = 0. Raises ValueError, naming the joints, if there is none near."""
     rest = jnp.zeros(system.n)
     gaps = np.asarray(_measured(system, t, q, rest)[0])
     for _ in range(_ROUNDS):
         size = np.linalg.norm(gaps)
         if np.max(np.abs(gaps), initial=0.0) <= 1e-3 * POSITION_TOLERANCE:
             return q
-        step = -_nearest(*_metric(system, t, q), gaps)
+        step = -_nearest(*metric(system, t, q), gaps)
         for shrink in 0.5 ** np.arange(8):
-            moved = _flow(system, q, jnp.asarray(shrink * step))
+            moved = flow(system, q, jnp.asarray(shrink * step))
             tried = np.asarray(_measured(system, t, moved, rest)[0])
             if np.linalg.norm(tried) < size:
                 break
@@ -119,64 +149,17 @@ def _wrong_way_round(system: AbstractMultibody, sides: Sequence[Array]) -> dict[
     return found
 
 
-class Dependence(NamedTuple):
-    """Constraints that follow from others: their numbers, and in words which joints they belong to."""
-
-    rows: np.ndarray
-    explanation: str
-
-
-def dependence(system: AbstractMechanical, labels: Sequence[str], t: float, state: State) -> Dependence:
-    """Constraints that follow from others at this position; of dependent joints the later ones are named.
-
-    Large systems are analysed by sparse elimination, which may name another one of each dependent set.
-    """
-    M, B = _metric(system, jnp.asarray(t), state[0])
-    if system.m > _DENSE:
-        rows = _dependent_sparse(M, B)
-        return Dependence(rows, "; ".join(_share(labels, rows, name) for name in _names(labels, rows)))
-    groups = {name: np.flatnonzero(np.array(labels) == name).tolist() for name in dict.fromkeys(labels)}
-    found = redundancy(B.toarray(), groups)
-    explained = (
-        f"{_share(labels, found.dependent, name)} follow from "
-        f"{', '.join(f'`{other}`' for other in others[:_NAMED]) or 'each other'}"
-        for name, others in found.groups.items()
-    )
-    return Dependence(found.dependent, "; ".join(explained))
-
-
 def weakest(system: AbstractMechanical, labels: Sequence[str], t: float, state: State) -> str:
     """The joints whose constraints come closest to depending on each other, if they come close; else nothing."""
-    if not 0 < system.m <= _DENSE:
+    if not 0 < system.m <= DENSE:
         return ""
-    B = _metric(system, jnp.asarray(t), state[0])[1].toarray()
+    B = metric(system, jnp.asarray(t), state[0])[1].toarray()
     left, sizes, _ = np.linalg.svd(B / np.linalg.norm(B, axis=1, keepdims=True), full_matrices=False)
     if sizes[-1] > _NEARLY:
         return ""
     share = np.abs(left[:, -1])
-    joints = list(dict.fromkeys(labels[i] for i in np.argsort(-share) if share[i] > 0.1))[:_NAMED]
+    joints = list(dict.fromkeys(labels[i] for i in np.argsort(-share) if share[i] > 0.1))[:NAMED]
     return f"constraints of {', '.join(f'`{joint}`' for joint in joints)} almost depend on each other ({sizes[-1]:.2g})"
-
-
-def _names(labels: Sequence[str], rows: np.ndarray) -> list[str]:
-    return [name for name in dict.fromkeys(labels) if any(labels[i] == name for i in rows)]
-
-
-def _share(labels: Sequence[str], rows: np.ndarray, name: str) -> str:
-    return f"{sum(labels[i] == name for i in rows)} of the constraints of `{name}`"
-
-
-def _dependent_sparse(M: Any, B: Any) -> np.ndarray:
-    """Rows whose pivot vanishes when B M⁻¹ Bᵀ, scaled to a unit diagonal, is eliminated symmetrically."""
-    regular = M + 1e-6 * M.trace() / M.shape[0] * sparse.eye_array(M.shape[0], format="csc")
-    S = B @ spsolve(sparse.csc_matrix(regular), sparse.csc_matrix(B.T))
-    scale = sparse.diags_array(1 / np.sqrt(S.diagonal()))
-    # Compliance far below the tolerance keeps vanishing pivots from ending the elimination.
-    scaled = scale @ S @ scale + 0.01 * _RANK_TOLERANCE * sparse.eye_array(S.shape[0])
-    options = {"SymmetricMode": True}
-    lu = splu(sparse.csc_matrix(scaled), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
-    pivots = np.abs(lu.U.diagonal())[lu.perm_c]
-    return np.flatnonzero(pivots <= _RANK_TOLERANCE)
 
 
 def worst(labels: Sequence[str], values: np.ndarray) -> str:
@@ -185,7 +168,7 @@ def worst(labels: Sequence[str], values: np.ndarray) -> str:
     for label, value in zip(labels, np.abs(values), strict=True):
         sizes[label] = max(sizes.get(label, 0.0), float(value) if np.isfinite(value) else np.inf)
     ranked = sorted(sizes.items(), key=lambda item: -item[1])
-    named = [f"`{label}` by {size:.3g}" for label, size in ranked[:_NAMED] if size > 0]
+    named = [f"`{label}` by {size:.3g}" for label, size in ranked[:NAMED] if size > 0]
     return ", ".join(named) or "none"
 
 
@@ -200,7 +183,7 @@ def _nearest(M: Any, B: Any, gap: np.ndarray) -> np.ndarray:
     rows = 1 / np.where(sizes > 0, sizes, 1.0)
     B = sparse.diags_array(rows) @ B
     right = np.concatenate((np.zeros(n), rows * gap))
-    if m <= _DENSE:
+    if m <= DENSE:
         kkt = np.block([[M.toarray(), B.T.toarray()], [B.toarray(), np.zeros((m, m))]])
         return unit @ np.linalg.lstsq(kkt, right, rcond=1e-12)[0][:n]
     # A little compliance in place of dependent rows; Newton's method takes care of what it spoils.
@@ -208,7 +191,8 @@ def _nearest(M: Any, B: Any, gap: np.ndarray) -> np.ndarray:
     return unit @ splu(sparse.csc_matrix(soft)).solve(right)[:n]
 
 
-def _metric(system: AbstractMechanical, t: Array, q: Point) -> tuple[Any, Any]:
+def metric(system: AbstractMechanical, t: Array, q: Point) -> tuple[Any, Any]:
+    """M and B as SciPy matrices."""
     M, B = _matrices(system, t, q)
     return to_sparse(M, (system.n, system.n)), to_sparse(B, (system.m, system.n))
 
@@ -225,7 +209,7 @@ def to_sparse(matrix: Matrix, shape: tuple[int, int]) -> Any:
     return sparse.csc_array(sparse.coo_array(entries, shape=shape))
 
 
-@eqx.filter_jit
+@interpreted
 def _matrices(system: AbstractMechanical, t: Array, q: Point) -> tuple[Matrix, Matrix]:
     return system.mass(t, q), system.jacobian(t, q)
 
@@ -235,13 +219,14 @@ def violations(system: AbstractMultibody, t: Array, q: Point, v: Vector) -> tupl
     return _measured(system, t, q, v)[:2]
 
 
-@eqx.filter_jit
+@interpreted
 def _measured(system: AbstractMultibody, t: Array, q: Point, v: Vector) -> tuple[Array, Array, list[Array]]:
     motion = system.motion(q)
     sides = [group.sides(t, motion) for group in system.joints]
     return system.constraint(t, q), system.constraint_rate(t, q, v), sides
 
 
-@eqx.filter_jit
-def _flow(system: AbstractMechanical, q: Point, step: Vector) -> Point:
+@interpreted
+def flow(system: AbstractMechanical, q: Point, step: Vector) -> Point:
+    """The position reached by a displacement."""
     return system.flow(q, step, 1.0)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.model.bodies import Body
 from polhode.spaces.base import hat
 
 if TYPE_CHECKING:
+    from polhode.model.minimal_motions import AbstractJointMotion
     from polhode.model.model import Model
 
 
@@ -30,6 +32,16 @@ class Twist(NamedTuple):
 
     omega: Float[Array, "3"]
     u: Float[Array, "3"]
+
+
+_ZERO: Any = np.zeros(3)
+_ONE: Any = np.eye(3)
+
+ORIGIN = Pose(_ZERO, _ONE)
+"""The pose of the ground."""
+
+RESTING = Twist(_ZERO, _ZERO)
+"""The twist of the ground."""
 
 
 class Wrench(NamedTuple):
@@ -250,6 +262,16 @@ class AbstractJoint(AbstractPart):
 
     @abc.abstractmethod
     def place(self, poses: Poses) -> AbstractConstraintElement: ...
+
+    def motion(self, carried: Body) -> AbstractJointMotion | None:
+        """The relative motion that the joint allows one of its two bodies, with `initial` in the inertial frame.
+
+        Joint coordinates are made of it. None where the joint stays a constraint among them: it allows no motion that
+        `polhode.model.minimal_motions` knows, or one that depends on time. A class that overrides `place` has to
+        override this too, otherwise it counts as None.
+        """
+        del carried
+        return None
 
 
 class AbstractForce(AbstractPart):

@@ -10,16 +10,20 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from polhode.captured import AbstractHolder, Captured, settled
+from polhode.checks import shown
+from polhode.functions import breakpoints_of
+
 if TYPE_CHECKING:
     from polhode.model.elements import AbstractComposite, AbstractPart
 
 
-class Function(eqx.Module):
+class Function(AbstractHolder):
     """A callable whose numbers are leaves and whose rest is hashable.
 
     Numbers in fields of an `equinox.Module` stay visible to JAX, so that runs can be differentiated and batched with
-    respect to them and elements with equal functions are evaluated together; a plain function or a closure is a
-    constant, told from others by its identity.
+    respect to them and elements with equal functions are evaluated together. A plain function or a closure is told
+    from others by its code and what it captures (`polhode.captured`).
 
     **Arguments:**
 
@@ -31,7 +35,7 @@ class Function(eqx.Module):
     structure: Any = eqx.field(static=True)
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        leaves, self.structure = jax.tree.flatten(function)
+        leaves, self.structure = jax.tree.flatten(settled(function))
         numeric = [eqx.is_array_like(leaf) for leaf in leaves]
         self.numbers = tuple(jnp.asarray(leaf) for leaf, yes in zip(leaves, numeric, strict=True) if yes)
         self.rest = tuple(_NUMBER if yes else leaf for leaf, yes in zip(leaves, numeric, strict=True))
@@ -44,9 +48,22 @@ class Function(eqx.Module):
             ) from error
 
     def __call__(self, *arguments: Any) -> Any:
+        return self._whole(*arguments)
+
+    @property
+    def breakpoints(self) -> tuple[float, ...]:
+        """Instants at which the function jumps or has kinks, if it says so by an attribute of that name."""
+        whole = self._whole
+        return breakpoints_of(whole.identity.function if isinstance(whole, Captured) else whole)
+
+    def renewed(self) -> Function:
+        return Function(self._whole)
+
+    @property
+    def _whole(self) -> Callable[..., Any]:
         numbers = iter(self.numbers)
         leaves = [next(numbers) if leaf == _NUMBER else leaf for leaf in self.rest]
-        return jax.tree.unflatten(self.structure, leaves)(*arguments)
+        return jax.tree.unflatten(self.structure, leaves)
 
 
 _NUMBER = "a number"
@@ -70,7 +87,7 @@ class Constant(eqx.Module):
 def of_time(part: AbstractPart, name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Function:
     """A function of time with values of the given shape. Raises ValueError for anything else."""
     if not callable(value):
-        raise ValueError(f"{_argument(part, name)} must be a function of time ({meaning}), got {value!r}.")
+        raise ValueError(f"{_argument(part, name)} must be a function of time ({meaning}), got {shown(value)}.")
     function = Function(value)
     check_shape(part, name, returned(part, name, function, jnp.zeros(())), shape, meaning)
     return function
@@ -107,5 +124,5 @@ def shapes(value: Any) -> str:
 
 
 def _argument(part: AbstractPart | AbstractComposite, name: str) -> str:
-    named = f" {part.name!r}" if part.name else ""
+    named = f" {shown(part.name)}" if part.name else ""
     return f"`{name}` of {type(part).__name__}{named}"

@@ -224,6 +224,12 @@ class LivensMultibody(AbstractMovingBodies):
     def residuals(self, t: Array, state: State) -> dict[str, Array]:
         return self.base.residuals(t, self.seen(state))
 
+    def breakpoints(self) -> tuple[float, ...]:
+        return self.base.breakpoints()
+
+    def failure(self, t: Array, state: State) -> Array | None:
+        return self.base.failure(t, self.seen(state))
+
     def check(self, t: float, state: State) -> None:
         if not (isinstance(state, tuple) and len(state) == 3 and all(jnp.shape(x) == (self.n,) for x in state)):
             raise ValueError(
@@ -399,7 +405,7 @@ class LivensMultibody(AbstractMovingBodies):
         state = LivensState(flat, flat, flat)
         shapes = jax.eval_shape(lambda: self.matrices(one, one, state, jnp.zeros(self.d), jnp.zeros(self.m))[:2])
         A, P = jax.tree.map(lambda block: jnp.zeros(block.shape), shapes)
-        return kkt_solver(A, P, self.d, self.m)
+        return kkt_solver(A, P, self.d, self.m, compliant=self.base.loops)
 
     # --- parts of a step --------------------------------------------------------------------------------------------
 

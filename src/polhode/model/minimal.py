@@ -14,7 +14,7 @@ from polhode.linalg.blocks import Matrix, accumulate, dense_block, to_dense
 from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT
 from polhode.model.bodies import Body
-from polhode.model.elements import Pose, Twist, Wrench, axial
+from polhode.model.elements import ORIGIN, RESTING, Pose, Twist, Wrench, axial
 from polhode.model.groups import ForceGroup, JointGroup, Motion
 from polhode.model.minimal_controls import JointControl
 from polhode.model.minimal_links import Link, Vec
@@ -37,7 +37,7 @@ class TreeSystem(AbstractMultibody):
     - `joints`: constraints that the tree doesn't hold; `forces`: elements as in `MultibodySystem`.
     - `controls`: controllers of coordinates of the tree; `labels`: the joint behind each constraint.
     - `dropping`, `complete`: redundant components left out, by joint, and the system that still has them.
-    - `solver`: what solves its saddle-point systems.
+    - `loops`: whether bodies and joints form loops. - `solver`: what solves its saddle-point systems.
     """
 
     links: tuple[Link, ...]
@@ -48,6 +48,7 @@ class TreeSystem(AbstractMultibody):
     labels: tuple[str, ...] = eqx.field(static=True)
     dropping: tuple[tuple[str, tuple[int, ...]], ...] = eqx.field(static=True)
     complete: AbstractMultibody | None
+    loops: bool = eqx.field(static=True)
     solver: AbstractKKT | None = None
 
     @property
@@ -117,14 +118,14 @@ class TreeSystem(AbstractMultibody):
         relative = self._relative(q)
         frames = self._frames(relative)
         poses = [Pose(o + F @ k.centre, F @ k.attitude) for (o, F), k in zip(frames, self.links, strict=True)]
-        stacked = Pose(*_columns([*poses, _GROUND]))
+        stacked = Pose(*_columns([*poses, ORIGIN]))
         if v is None:
             return Motion(stacked)
         twists = []
         moving = self._link_twists(v, self._points(q), relative)
         for (omega, u), (_, F), link in zip(moving, frames, self.links, strict=True):
             twists.append(Twist(omega @ link.attitude, F @ (u + cross(omega, link.centre))))
-        return Motion(stacked, Twist(*_columns([*twists, _RESTING])))
+        return Motion(stacked, Twist(*_columns([*twists, RESTING])))
 
     # --- equations of motion ----------------------------------------------------------------------------------------
 
@@ -219,9 +220,8 @@ class TreeSystem(AbstractMultibody):
 
     def choose_solver(self) -> AbstractKKT:
         """The solver for its dense matrices."""
-        return kkt_solver(
-            dense_block(jnp.zeros((self.n, self.n))), dense_block(jnp.zeros((self.m, self.n))), self.n, self.m
-        )
+        A, P = (dense_block(jnp.zeros((rows, self.n))) for rows in (self.n, self.m))
+        return kkt_solver(A, P, self.n, self.m, compliant=self.loops)
 
     # --- parts ------------------------------------------------------------------------------------------------------
 
@@ -250,7 +250,7 @@ class TreeSystem(AbstractMultibody):
         for link, point, (r, A) in zip(self.links, points, relative, strict=True):
             rates = v[link.first : link.last]
             turning, sliding = link.motion.turning(point), link.motion.sliding(point)
-            omega, u = found[link.parent] if link.parent >= 0 else _RESTING
+            omega, u = found[link.parent] if link.parent >= 0 else RESTING
             u = u + cross(omega, r)
             u = (u if sliding is None else u + rates @ sliding) @ A
             omega = omega @ A if turning is None else omega @ A + rates @ turning
@@ -304,10 +304,6 @@ class TreeSystem(AbstractMultibody):
             if link.name == name:
                 return number
         raise ValueError(f"The system has no body `{name}`; it has {', '.join(k.name for k in self.links)}.")
-
-
-_GROUND = Pose(jnp.zeros(3), jnp.eye(3))
-_RESTING = Twist(jnp.zeros(3), jnp.zeros(3))
 
 
 def _columns(parts: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:

@@ -19,10 +19,8 @@ from polhode.model.minimal import TreeSystem
 from polhode.model.minimal_controls import JointControl
 from polhode.model.minimal_links import Inertia, Link
 from polhode.model.minimal_motions import (
+    AbstractJointMotion,
     AbstractRelativeMotion,
-    AxisMotion,
-    BallMotion,
-    CrossMotion,
     FreeMotion,
     PointMotion,
 )
@@ -35,20 +33,8 @@ if TYPE_CHECKING:
 MINIMAL = "minimal"
 """The name of joint coordinates for `Model.assemble`."""
 
-_AXES = {
-    "Revolute": (True, ()),
-    "Prismatic": (False, (2,)),
-    "Cylindrical": (True, (2,)),
-    "Planar": (True, (0, 1)),
-    "Fixed": (False, ()),
-}
-"""Joints with one axis, z of the frame: whether they turn about it, and along which axes they slide."""
-
-_CONTROLLED = ("Revolute", "Prismatic", "Cylindrical")
-"""Joints whose coordinates, in their order, are those of their links."""
-
-CARRYING = (*_AXES, "Universal", "Spherical")
-"""Joints that can carry a body of a tree; all others stay constraints."""
+_TRIED = (0.3, 1.1)
+"""Lengths of the motions along which the constraint of a user's joint is tried out."""
 
 
 class _Placed(NamedTuple):
@@ -75,12 +61,12 @@ class TreeLayout:
         self.controls: list[JointControl] = []
         self._carried: dict[int, int] = {}
         self._numbers: dict[str, int] = {"ground": -1}
-        for body, name, joint in _spanning(model):
-            self._place(body, name, joint)
+        for hung in _spanning(model):
+            self._place(*hung)
 
-    def _place(self, body: Body, name: str, joint: Any) -> None:
+    def _place(self, body: Body, name: str, joint: Any, allowed: AbstractJointMotion | None) -> None:
         """Hang a body on the tree by a joint, or leave it free."""
-        if joint is None:
+        if allowed is None:
             parent, frame = -1, Pose(body.x, body.R)
             motion: AbstractRelativeMotion = (
                 FreeMotion() if body.kind == "rigid" else PointMotion(3 if body.kind == "point" else 1)
@@ -89,9 +75,8 @@ class TreeLayout:
             self.carrying.add(name)
             self._carried[id(joint)] = len(self.placed)
             parent = self._numbers[(joint.first if joint.second is body else joint.second).name]
-            at, F = self.placed[parent].frame if parent >= 0 else Pose(jnp.zeros(3), jnp.eye(3))
-            frame = _joint_frame(joint, body)
-            motion = _motion(joint, Pose((frame.x - at) @ F, F.T @ frame.R))
+            frame = allowed.initial
+            motion = allowed.on(self.placed[parent].frame if parent >= 0 else Pose(jnp.zeros(3), jnp.eye(3)))
         first = self.placed[-1].link.last if self.placed else 0
         centre, attitude = (body.x - frame.x) @ frame.R, frame.R.T @ body.R
         inertia = attitude @ body.inertia @ attitude.T
@@ -129,14 +114,18 @@ class TreeLayout:
     def _control(self, part: Any, element: Any) -> JointControl | None:
         """A controller of a coordinate of the tree, or None for anything else."""
         from polhode.forces import PD
+        from polhode.joints.relative import Angle
 
         joint = part.joint if isinstance(part, PD) else None
-        if joint is None or id(joint) not in self._carried or type(joint).__name__ not in _CONTROLLED:
+        if joint is None or id(joint) not in self._carried:
             return None
         link = self.placed[self._carried[id(joint)]].link
-        known = list(joint.coordinates())
-        component = known.index(known[0] if part.coordinate is None else part.coordinate)
-        turns = known[component] == "angle"
+        motion, known = link.motion, joint.coordinates()
+        wanted = next(iter(known)) if part.coordinate is None else part.coordinate
+        if not isinstance(motion, AbstractJointMotion) or wanted not in motion.names:
+            return None
+        component = motion.names.index(wanted)
+        turns = isinstance(known[wanted], Angle)
         return JointControl(element, self._carried[id(joint)], component, link.first + component, turns)
 
     def kind(self, body: Body) -> int | None:
@@ -151,23 +140,25 @@ class TreeLayout:
 
     def system(
         self,
-        loops: tuple[JointGroup, ...],
+        joints: tuple[JointGroup, ...],
         forces: tuple[ForceGroup, ...],
         labels: tuple[str, ...],
         dropped: Mapping[str, tuple[int, ...]],
+        closed: bool,
     ) -> TreeSystem:
         links = tuple(placed.link for placed in self.placed)
         if links[-1].last == 0:
             raise ValueError("Fixed joints hold all bodies of the model, so no joint coordinate is left to move.")
         return TreeSystem(
             links=links,
-            joints=loops,
+            joints=joints,
             forces=forces,
             controls=tuple(self.controls),
             gravity=self.gravity,
             labels=labels,
             dropping=tuple(sorted(dropped.items())),
             complete=None,
+            loops=closed,
         )
 
     def start(self) -> State:
@@ -208,62 +199,89 @@ class TreeLayout:
         return v
 
 
-def _spanning(model: Model) -> list[tuple[Body, str, Any]]:
-    """Bodies in the order of a tree, each with the joint that carries it, or its own name and None if none does."""
-    joints = [(name, part) for name, part in model.parts if isinstance(part, AbstractJoint) and _carries(part)]
-    order: list[tuple[Body, str, Any]] = []
+class _Hung(NamedTuple):
+    """A body with the joint that carries it and the motion that this allows; its own name and None if none does."""
+
+    body: Body
+    name: str
+    joint: Any
+    motion: AbstractJointMotion | None
+
+
+def _spanning(model: Model) -> list[_Hung]:
+    """Bodies in the order of a tree."""
+    candidates = [(name, part) for name, part in model.parts if isinstance(part, AbstractJoint)]
+    order: list[_Hung] = []
     reached = {model.ground.name}
     for root in (model.ground, *model.bodies):
         if root.name not in reached:
-            order.append((root, root.name, None))
+            order.append(_Hung(root, root.name, None, None))
             reached.add(root.name)
         found = True
         while found:
             found = False
-            for name, joint in joints:
-                ends = joint.bodies
-                outside = [body for body in ends if body.name not in reached]
-                if len(outside) == 1:
-                    order.append((outside[0], name, joint))
+            for name, joint in list(candidates):
+                outside = [body for body in joint.bodies if body.name not in reached]
+                if len(outside) != 1:
+                    continue
+                candidates.remove((name, joint))
+                motion = _carried(joint, outside[0])
+                if motion is not None:
+                    order.append(_Hung(outside[0], name, joint, motion))
                     reached.add(outside[0].name)
                     found = True
     return order
 
 
-def _carries(joint: Any) -> bool:
-    return type(joint).__name__ in CARRYING and all(body.kind in ("rigid", "ground") for body in joint.bodies)
-
-
-def _joint_frame(joint: Any, body: Body) -> Pose:
-    """The frame of the link at the start, in the inertial frame: origin in the joint, z along its axis."""
+def _carried(joint: AbstractJoint, body: Body) -> AbstractJointMotion | None:
+    """The motion with which a joint carries a body; None if it stays a constraint among joint coordinates."""
     # Joints are parts of models; they are imported when there are some.
-    from polhode.joints._frames import axis, frame
+    from polhode import joints
 
-    kind = type(joint).__name__
-    point = body.x if joint.point is None else jnp.asarray(joint.point, dtype=float)
-    if kind == "Spherical":
-        return Pose(point, body.R)
-    if kind == "Universal":
-        a, b = axis("first_axis", joint.first_axis), axis("second_axis", joint.second_axis)
-        a, b = (a, b) if joint.second is body else (b, a)
-        a = a - b * (a @ b)
-        a = a / jnp.linalg.norm(a)
-        return Pose(point, jnp.stack((a, cross(b, a), b), axis=1))
-    if kind == "Fixed":
-        return Pose(body.x, body.R)
-    # Coordinates are those of the second body relative to the first, whichever is nearer to the ground.
-    sign = 1.0 if joint.second is body else -1.0
-    return Pose(point, frame(sign * axis("axis", joint.normal if kind == "Planar" else joint.axis)).T)
+    if len(joint.bodies) != 2 or any(end.kind not in ("rigid", "ground") for end in joint.bodies):
+        return None
+    kind = type(joint)
+    of_library = kind in vars(joints).values()
+    if not of_library and _overrides(kind, "place", "motion"):
+        # What the base class says of its motion need not hold for another constraint.
+        return None
+    motion = joint.motion(body)
+    if motion is not None and not of_library:
+        _check_motion(joint, motion, body)
+    return motion
 
 
-def _motion(joint: Any, initial: Pose) -> AbstractRelativeMotion:
-    kind = type(joint).__name__
-    if kind == "Spherical":
-        return BallMotion(initial)
-    if kind == "Universal":
-        return CrossMotion(initial)
-    turns, slides = _AXES[kind]
-    return AxisMotion(initial, turns, slides)
+def _overrides(kind: type, name: str, other: str) -> bool:
+    """Whether a class overrides the method `name` further down than `other`."""
+    where = [next(i for i, c in enumerate(kind.__mro__) if n in vars(c)) for n in (name, other)]
+    return where[0] < where[1]
+
+
+def _check_motion(joint: AbstractJoint, motion: AbstractJointMotion, body: Body) -> None:
+    """Raises ValueError unless what a user's joint allows is what its constraint leaves free."""
+    other = next(end for end in joint.bodies if end is not body)
+    element = joint.place(tuple(Pose(end.x, end.R) for end in joint.bodies))
+    what = f"`motion` of {type(joint).__name__}"
+    if element.driven:
+        raise ValueError(f"{what} must be None: its constraint depends on time.")
+    if element.size + motion.n != 6:
+        raise ValueError(
+            f"{what} has {motion.n} degrees of freedom and its constraint leaves {6 - element.size}; they must be the "
+            "same, or `motion` must be None."
+        )
+    if not checks.is_concrete(element, motion):
+        return
+    frame, space = motion.initial, motion.space
+    centre, attitude = (body.x - frame.x) @ frame.R, frame.R.T @ body.R
+    for size in _TRIED:
+        x, R = motion.pose(space.move(space.origin(), size * jnp.cos(jnp.arange(1.0, motion.n + 1))))
+        moved = {body.name: Pose(x + R @ centre, R @ attitude), other.name: Pose(other.x, other.R)}
+        gap = element.residual(jnp.zeros(()), tuple(moved[end.name] for end in joint.bodies))
+        if not float(jnp.max(jnp.abs(gap), initial=0.0)) <= consistency.POSITION_TOLERANCE:
+            raise ValueError(
+                f"{what} leads off its constraint, by {float(jnp.max(jnp.abs(gap))):.3g} after a motion of {size:g}. "
+                "Correct it, or return None to keep the joint as a constraint."
+            )
 
 
 def _origin(motion: AbstractRelativeMotion, body: Body) -> Any:

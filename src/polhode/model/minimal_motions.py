@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from typing import Self
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -61,17 +62,40 @@ class AbstractRelativeMotion(eqx.Module):
         return None
 
 
-class AxisMotion(AbstractRelativeMotion):
+class AbstractJointMotion(AbstractRelativeMotion):
+    """The relative motion that a joint allows.
+
+    - `initial`: pose of the link at the start: in the inertial frame as a joint gives it, in the frame of the parent
+      as part of a link.
+    - `names`: the joint's relative coordinates that are components of q, in their order.
+    """
+
+    initial: eqx.AbstractVar[Pose]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ()
+
+    def on(self, parent: Pose) -> Self:
+        """The same motion with `initial` in the frame of a parent, whose pose in the inertial frame is given."""
+        x, R = self.initial
+        seen = Pose((x - parent.x) @ parent.R, parent.R.T @ R)
+        return eqx.tree_at(lambda motion: motion.initial, self, seen)
+
+
+class AxisMotion(AbstractJointMotion):
     """Rotation about the z axis of the link (if `turns`), then displacements along axes of its initial frame.
 
     Hinge: turns; slider: slides (2,); cylinder: both; plane: turns, slides (0, 1); weld: neither.
-
-    - `initial`: pose of the link in the frame of its parent at the start.
     """
 
     initial: Pose
     turns: bool = eqx.field(static=True)
     slides: tuple[int, ...] = eqx.field(static=True)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("angle",) * self.turns + (("displacement",) if self.slides == (2,) else ())
 
     @property
     def space(self) -> Rn:
@@ -100,7 +124,7 @@ class AxisMotion(AbstractRelativeMotion):
         return jnp.concatenate((jnp.zeros((1, 3)), rows)) if self.turns else rows
 
 
-class CrossMotion(AbstractRelativeMotion):
+class CrossMotion(AbstractJointMotion):
     """Rotation about the x axis of the initial frame of the link, then about its z axis: a universal joint."""
 
     initial: Pose
@@ -130,7 +154,7 @@ class CrossMotion(AbstractRelativeMotion):
         return -v[0] * v[1] * jnp.stack((jnp.sin(q[1]), jnp.cos(q[1]), jnp.zeros(())))
 
 
-class BallMotion(AbstractRelativeMotion):
+class BallMotion(AbstractJointMotion):
     """Free rotation about the origin of the link: q a unit quaternion, v the relative angular velocity, body-fixed."""
 
     initial: Pose

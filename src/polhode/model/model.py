@@ -11,11 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode import checks
+from polhode.checks import shown
 from polhode.model import bodies as _bodies
 from polhode.model.assembly import Assembled, Redundant, assemble
 from polhode.model.bodies import Body
 from polhode.model.elements import AbstractComposite, AbstractForce, AbstractJoint, AbstractPart, Pose
 from polhode.model.formulations import FORMULATIONS
+from polhode.model.holding import Held
 from polhode.model.livens import LivensMultibody
 from polhode.model.minimal import TreeSystem
 from polhode.model.multibody import MultibodySystem
@@ -322,7 +324,7 @@ class Model:
             raise ValueError(f"`add` takes joints and forces, got {type(part).__name__}; bodies come by `add_body`.")
         for body in part.bodies:
             if body is not self.ground and not any(body is known for known in self.bodies):
-                raise ValueError(f"{type(part).__name__} refers to {body!r}, which is not a body of this model.")
+                raise ValueError(f"{type(part).__name__} refers to {shown(body)}, which is not a body of this model.")
         movable = [body for body in part.bodies if body is not self.ground]
         if isinstance(part, AbstractJoint | AbstractForce) and part.bodies and not movable:
             raise ValueError(f"{type(part).__name__} connects the ground with itself; one end must be a body.")
@@ -338,6 +340,7 @@ class Model:
         redundant: Redundant = "error",
         t0: float = 0.0,
         joints: str = "invariant",
+        hold: Sequence[str | Held] = (),
     ) -> tuple[Assembled, State]:
         """The equations of motion in the chosen coordinates, and a consistent initial state.
 
@@ -348,6 +351,9 @@ class Model:
           and with potentials only for explicit variational methods (`rigid-verlet`, and `rodrigues` for spheres).
         - `repair`: whether to move bodies and velocities to the nearest state, in the metric of the mass matrix, that
           keeps the constraints. Without it a start that violates them is an error.
+        - `hold`: names of joints, whose coordinates and their rates `repair` leaves as the bodies are placed, and of
+          bodies, whose poses and velocities it leaves. What can't be kept together with the joints is said by a
+          `StartWarning`.
         - `redundant`: what to do with constraints that follow from others: "error" names the joints,
           "minimum-norm" leaves redundant components out and spreads the multipliers over all of them with least norm
           (`system.joint_multipliers`). The `dropped` of such a system repeats that choice inside JAX transformations.
@@ -360,7 +366,7 @@ class Model:
         **Raises** ValueError for inconsistent starts, loops that can't be closed and redundant constraints, with the
         names of the joints.
         """
-        return assemble(self, formulation, repair=repair, redundant=redundant, t0=t0, joints=joints)
+        return assemble(self, formulation, repair=repair, redundant=redundant, t0=t0, joints=joints, hold=hold)
 
     def problem(
         self,
@@ -375,12 +381,13 @@ class Model:
         redundant: Redundant = "error",
         t0: float = 0.0,
         joints: str = "invariant",
+        hold: Sequence[str | Held] = (),
     ) -> Problem:
         """A complete problem, so that `simulate`, studies, the audit and pages with the motion take the model.
 
         **Arguments:**
 
-        - `formulation`, `repair`, `redundant`, `t0`, `joints`: as for `assemble`.
+        - `formulation`, `repair`, `redundant`, `t0`, `joints`, `hold`: as for `assemble`.
         - `t1`, `h`: end of the run and its step, unless `simulate` is told otherwise.
         - `name`: of the problem, in results.
         - `integrator`: "generalized-alpha" by default; "rkmk4" for bodies without constraints, "herk4" for coordinates
@@ -398,21 +405,28 @@ class Model:
 
         if integrator is not None:
             checks.choice("integrator", integrator, integrators.names())
-        system, state0 = self.assemble(formulation, repair=repair, redundant=redundant, t0=t0, joints=joints)
+        end, step = checks.number("t1", t1, "end of the run"), checks.number("h", h, "step of the run")
+        if not step > 0:
+            raise ValueError(f"`h` must be positive, got {step:g}. Set the direction of time by t1.")
+        begin = checks.number("t0", t0, "start of the run")
+        if end == begin:
+            raise ValueError(f"`t1` must differ from t0 = {begin:g}; the span is empty.")
+        checks.word("name", name, "of the problem")
+        system, state0 = self.assemble(formulation, repair=repair, redundant=redundant, t0=t0, joints=joints, hold=hold)
         seen = _in_coordinates(system)
         known = checks.is_concrete(self.gravity, [(b.mass, b.inertia, b.x, b.R) for b in self.bodies], state0)
         return Problem(
             name=name,
             system=system,
             state0=state0,
-            t_span=(t0, t1),
+            t_span=(begin, end),
             parameters={"formulation": formulation, **({"joints": joints} if formulation == "livens" else {})},
             doc=f"A model of {len(self.bodies)} bodies.",
             outputs=_outputs(system, outputs),
             invariants=system.invariants(),
             reference={},
             integrator=integrator or _suiting(system),
-            h=h,
+            h=step,
             scene=model_scene.drawn(model_scene.described(self, seen.shown)) if known else None,
         )
 
@@ -424,9 +438,9 @@ class Model:
         if given is None:
             given = next(name for name in (f"{kind}-{n}" for n in itertools.count(1)) if name not in self._names)
         if not isinstance(given, str) or not given:
-            raise ValueError(f"`name` must be a word, or None for a name by number, got {given!r}.")
+            raise ValueError(f"`name` must be a word, or None for a name by number, got {shown(given)}.")
         if given in self._names:
-            raise ValueError(f"The name {given!r} is taken in this model; names must be unique.")
+            raise ValueError(f"The name {shown(given)} is taken in this model; names must be unique.")
         self._names[given] = None
         return given
 
@@ -438,7 +452,7 @@ class Model:
         names = [body.name for body in self.bodies]
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         listed = ", ".join(names[:_LISTED]) or "none"
-        raise ValueError(f"The model has no body {name!r}.{checks.nearest(name, names)} It has {listed}{more}.")
+        raise ValueError(f"The model has no body {shown(name)}.{checks.nearest(name, names)} It has {listed}{more}.")
 
 
 def _in_coordinates(system: Assembled) -> MultibodySystem | TreeSystem:
@@ -468,17 +482,20 @@ def _outputs(
     if more is None:
         return known
     seen = _in_coordinates(system)
-    given = more(seen) if callable(more) else more
-    if not callable(more) or not isinstance(given, Mapping):
+    useful = callable(more) and not isinstance(more, type)
+    given = more(seen) if useful else more
+    if not useful or not isinstance(given, Mapping):
         raise ValueError(
             f"`outputs` must be a function of the system that returns a mapping from names to functions (t, state), "
-            f"got {given!r}."
+            f"got {shown(given)}."
         )
     for name, output in given.items():
         if name in known:
-            raise ValueError(f"The system has an output {name!r} of its own; give yours another name.")
+            raise ValueError(f"The system has an output {shown(name)} of its own; give yours another name.")
         if not isinstance(name, str) or not callable(output):
-            raise ValueError(f"Output {name!r} must be a function (t, state) → array under a name, got {output!r}.")
+            raise ValueError(
+                f"Output {shown(name)} must be a function (t, state) → array under a name, got {shown(output)}."
+            )
     return {**known, **(given if isinstance(system, MultibodySystem | TreeSystem) else system.observed(given))}
 
 

@@ -44,7 +44,7 @@ class MultibodySystem(AbstractMultibody):
     - `gravity`: acceleration in the inertial frame.
     - `places`: body name → (group, member); `labels`: the joint behind each constraint.
     - `dropping`, `complete`: redundant components left out, by joint, and the system that still has them.
-    - `solver`: what solves its saddle-point systems.
+    - `loops`: whether bodies and joints form loops. - `solver`: what solves its saddle-point systems.
     """
 
     bodies: tuple[BodyGroup, ...]
@@ -56,6 +56,7 @@ class MultibodySystem(AbstractMultibody):
     labels: tuple[str, ...] = eqx.field(static=True)
     dropping: tuple[tuple[str, tuple[int, ...]], ...] = eqx.field(static=True)
     complete: AbstractMultibody | None
+    loops: bool = eqx.field(static=True)
     solver: AbstractKKT | None = None
 
     @property
@@ -300,7 +301,7 @@ class MultibodySystem(AbstractMultibody):
             return (A + plain.stiffness(t, q, v) if self.holonomic_velocities else A), plain.jacobian(t, q)
 
         A, P = jax.tree.map(lambda block: jnp.zeros(block.shape), jax.eval_shape(matrices))
-        return kkt_solver(A, P, self.n, self.m)
+        return kkt_solver(A, P, self.n, self.m, compliant=self.loops)
 
     def _find(self, body: Body | str) -> tuple[int, int]:
         name = body if isinstance(body, str) else body.name

@@ -12,13 +12,22 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.linalg.blocks import to_dense
-from polhode.model import consistency
+from polhode.model import consistency, redundancy
 from polhode.model.bodies import Body
 from polhode.model.elements import Pose, Twist
+from polhode.model.functions import Function
 from polhode.model.groups import ForceGroup, JointGroup, Motion
+from polhode.results import Result
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import Observable, State
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
+
+_OPEN = 1e-9
+"""Gap of a constraint that was left out, relative to the larger of 1 and the largest coordinate, from which on it is
+open."""
+
+_SPREAD = 100.0
+"""What gaps of the constraints that are imposed may become in those that follow from them."""
 
 
 class AbstractMultibody(AbstractMechanical):
@@ -27,6 +36,7 @@ class AbstractMultibody(AbstractMechanical):
     - `joints`, `forces`: groups of elements of one kind.
     - `labels`: the joint behind each constraint.
     - `dropping`, `complete`: redundant components left out, by joint, and the system that still has them.
+    - `loops`: whether bodies and joints form loops, whose constraints may lose rank in some positions.
     """
 
     joints: eqx.AbstractVar[tuple[JointGroup, ...]]
@@ -34,6 +44,7 @@ class AbstractMultibody(AbstractMechanical):
     labels: eqx.AbstractVar[tuple[str, ...]]
     dropping: eqx.AbstractVar[tuple[tuple[str, tuple[int, ...]], ...]]
     complete: eqx.AbstractVar[AbstractMultibody | None]
+    loops: eqx.AbstractVar[bool]
 
     @property
     def m(self) -> int:
@@ -109,6 +120,31 @@ class AbstractMultibody(AbstractMechanical):
         B = to_dense(self.complete.jacobian(t, q), (self.complete.m, self.n))
         return jnp.linalg.lstsq(B.T, self.constraint_force(t, q, multipliers))[0]
 
+    def residuals(self, t: Array, state: State) -> dict[str, Array]:
+        """Of all constraints, redundant ones included."""
+        found = super().residuals(t, state)
+        if self.complete is not None:
+            found["position"] = jnp.max(jnp.abs(self.complete.constraint(t, state[0])))
+            found["velocity"] = jnp.max(jnp.abs(self.complete.constraint_rate(t, *state)))
+        return found
+
+    def breakpoints(self) -> tuple[float, ...]:
+        """Those of all functions of time in forces, joints and controllers."""
+        is_function = lambda node: isinstance(node, Function)  # noqa: E731
+        found = jax.tree.leaves(self, is_leaf=is_function)
+        return tuple(sorted({t for f in found if is_function(f) for t in f.breakpoints}))
+
+    def failure(self, t: Array, state: State) -> Array | None:
+        """`joints_open` where redundant constraints, which no method imposes, open although the others hold."""
+        if self.complete is None:
+            return None
+        q = state[0]
+        sizes = [jnp.max(jnp.abs(part), initial=0.0) for part in jax.tree.leaves(q)]
+        size = jnp.maximum(1.0, jnp.max(jnp.stack(sizes)))
+        kept = jnp.max(jnp.abs(self.constraint(t, q)), initial=0.0)
+        opened = jnp.max(jnp.abs(self.complete.constraint(t, q))) > _OPEN * size + _SPREAD * kept
+        return jnp.where(opened, int(Result.joints_open), 0).astype(jnp.int32)
+
     def violations(self, t: float, state: State) -> tuple[np.ndarray, np.ndarray]:
         """Φ and dΦ/dt of all constraints, redundant ones included."""
         # The system as it was when its start was checked at assembly, for which this is compiled already.
@@ -141,11 +177,11 @@ class AbstractMultibody(AbstractMechanical):
     def diagnose(self, t: float, state: State) -> str:
         """The joints that gape or have become dependent, and the fastest body."""
         said = []
-        gaps = np.asarray(self.constraint(jnp.asarray(t), state[0]))
-        if np.max(np.abs(gaps), initial=0.0) > consistency.POSITION_TOLERANCE:
-            said.append(f"the joints are open: {consistency.worst(self.labels, gaps)}")
+        gaps = self.violations(t, state)[0]
+        if np.max(np.abs(gaps), initial=0.0) > _OPEN:
+            said.append(f"the joints are open: {self.name_violations(gaps)}")
         if self.m and np.isfinite(gaps).all():
-            rows, explanation = consistency.dependence(self, self.labels, t, state)
+            rows, explanation = redundancy.dependence(self, self.labels, t, state)
             nearly = "" if len(rows) else consistency.weakest(self, self.labels, t, state)
             said += [f"the position is singular: {explanation}"] if len(rows) else [nearly] if nearly else []
             forces = self.joint_multipliers(jnp.asarray(t), state[0], self.accelerations(jnp.asarray(t), *state)[1])
@@ -178,8 +214,13 @@ class AbstractMultibody(AbstractMechanical):
         }
 
     def invariants(self) -> dict[str, Observable]:
-        """The energy, if it is kept."""
-        return {"energy": lambda t, state: self.energy(t, *state)} if self.conservative else {}
+        """The energy, if it is kept, and the momenta of bodies in absolute coordinates on which nothing acts from
+        outside.
+        """
+        # What knows the bodies is built on this.
+        from polhode.model.momenta import kept_momenta
+
+        return {"energy": lambda t, state: self.energy(t, *state), **kept_momenta(self)} if self.conservative else {}
 
     def _twists(self, state: State) -> Twist:
         twists = self.motion(*state).twists

@@ -11,13 +11,10 @@ from jaxtyping import Array, Float
 
 from polhode._scalar.rows import each
 from polhode.linalg.blocks import Blocks
-from polhode.model.elements import Pose, Twist
+from polhode.model.elements import ORIGIN, RESTING, Pose, Twist
 from polhode.model.formulations.base import AbstractFormulation
 from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, members
 from polhode.spaces.base import Point, Vector
-
-_STILL = Pose(jnp.zeros(3), jnp.eye(3))
-_RESTING = Twist(jnp.zeros(3), jnp.zeros(3))
 
 Bodies = Sequence[BodyGroup]
 Points = tuple[Point, ...]
@@ -33,8 +30,8 @@ def load_blocks(
     velocities = tuple(v[group.slots[k].columns.numbers] for k in moving)
 
     def loads(t: Array, element: Any, points: Points, velocities: Velocities) -> tuple[Array, ...]:
-        poses: list[Pose] = [_STILL] * len(group.slots)
-        twists: list[Twist] = [_RESTING] * len(group.slots)
+        poses: list[Pose] = [ORIGIN] * len(group.slots)
+        twists: list[Twist] = [RESTING] * len(group.slots)
         for k, form, p, u in zip(moving, forms, points, velocities, strict=True):
             poses[k], twists[k] = form.pose(p), form.twist(p, u)
         wrenches = element.wrenches(t, tuple(poses), tuple(twists))
@@ -42,8 +39,8 @@ def load_blocks(
 
     def given(t: Array, element: Any, points: Points, velocities: Velocities) -> Any:
         """From the tangent that the element knows, if it does; all in body frames, twist = J v."""
-        poses: list[Pose] = [_STILL] * len(group.slots)
-        twists: list[Twist] = [_RESTING] * len(group.slots)
+        poses: list[Pose] = [ORIGIN] * len(group.slots)
+        twists: list[Twist] = [RESTING] * len(group.slots)
         for k, form, p, u in zip(moving, forms, points, velocities, strict=True):
             poses[k], twists[k] = form.pose(p), form.twist(p, u)
         known = element.tangent(t, tuple(poses), tuple(twists))
@@ -95,7 +92,7 @@ def curvatures(bodies: Bodies, group: JointGroup, t: Array, q: Points, v: Vector
 
     def second(t: Array, element: Any, points: Points, velocities: Velocities) -> Array:
         def residual(s: Array) -> Array:
-            poses: list[Pose] = [_STILL] * len(group.slots)
+            poses: list[Pose] = [ORIGIN] * len(group.slots)
             for k, form, p, u in zip(moving, forms, points, velocities, strict=True):
                 poses[k] = form.pose(form.space.move(p, s * u))
             return group.residual(element, t + s, tuple(poses))

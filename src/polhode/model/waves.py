@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
@@ -13,6 +12,7 @@ import scipy.sparse
 from jaxtyping import Array
 
 from polhode._scalar.rows import in_loops
+from polhode.execution.once import interpreted
 from polhode.linalg.blocks import Matrix
 from polhode.model.consistency import to_sparse
 from polhode.model.groups import ForceGroup
@@ -85,7 +85,7 @@ def _elements(system: MultibodySystem, t: float, state: State) -> Iterable[tuple
                 yield columns[e], K[e], D[e]
 
 
-@eqx.filter_jit
+@interpreted
 def _tangents(system: MultibodySystem, group: ForceGroup, t: Array, q: Point, v: Vector) -> tuple[Matrix, Matrix]:
     """Along positions and along velocities; nothing for what loads don't depend on."""
     wanted = (False, group.elements.uses_poses), (True, group.elements.uses_twists)
@@ -111,7 +111,7 @@ def _matrices(system: MultibodySystem, t: float, state: State) -> tuple[scipy.sp
     return to_sparse(M, (system.n, system.n)).tocsr(), to_sparse(B, (system.m, system.n)).tocsr()
 
 
-@eqx.filter_jit
+@interpreted
 def _mass_and_jacobian(system: MultibodySystem, t: Array, q: Point) -> tuple[Matrix, Matrix]:
     return system.mass(t, q), system.jacobian(t, q)
 

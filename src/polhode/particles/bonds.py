@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from polhode import checks
+from polhode.checks import shown
 from polhode.spaces.components import (
     Quaternions,
     Vectors,
@@ -40,8 +41,9 @@ class Strength(eqx.Module):
 
     def __init__(self, tension: Any = np.inf, moment: Any = np.inf, shear: Any = np.inf) -> None:
         for name, value in (("tension", tension), ("moment", moment), ("shear", shear)):
-            if checks.is_concrete(value) and not (np.ndim(value) == 0 and np.asarray(value, float) > 0):
-                raise ValueError(f"`{name}` must be a number greater than zero, or infinite, got {value!r}.")
+            meaning = "a number greater than zero, or infinite"
+            if checks.is_concrete(value) and not (checks.shape(name, value, meaning) == () and value > 0):
+                raise ValueError(f"`{name}` must be a number greater than zero, or infinite, got {shown(value)}.")
         self.tension, self.moment, self.shear = (jnp.asarray(x, float) for x in (tension, moment, shear))
 
     @property
@@ -91,7 +93,7 @@ class BondMaterial(eqx.Module):
         for name, value in {**constants, **dampers}.items():
             values[name] = checks.array(name, value, (), "constant of a bond")
             if checks.is_concrete(value) and np.asarray(value) < 0:
-                raise ValueError(f"`{name}` must not be negative (constant of a bond), got {value!r}.")
+                raise ValueError(f"`{name}` must not be negative (constant of a bond), got {shown(value)}.")
         self.bending, self.axial, self.shear = (values[name] for name in constants)
         self.axial_damping, self.bending_damping = (values[name] for name in dampers)
         if not (strength is None or isinstance(strength, Strength)):

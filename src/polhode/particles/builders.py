@@ -10,6 +10,7 @@ from scipy.spatial import KDTree
 from scipy.spatial.transform import Rotation
 
 from polhode import checks
+from polhode.checks import shown
 
 
 class Layout(NamedTuple):
@@ -29,7 +30,7 @@ def chain(n: int, diameter: float = 1.0, start: Any = (0.0, 0.0, 0.0), direction
     diameter = float(checks.positive("diameter", diameter, (), "diameter of the particles"))
     along = np.asarray(checks.array("direction", direction, (3,), "direction of the chain"))
     if not np.any(along):
-        raise ValueError(f"`direction` must not be zero (direction of the chain), got {direction!r}.")
+        raise ValueError(f"`direction` must not be zero (direction of the chain), got {shown(direction)}.")
     origin = np.asarray(checks.array("start", start, (3,), "centre of the first particle"))
     x = origin + diameter * np.arange(n)[:, None] * along / np.linalg.norm(along)
     return Layout(x, np.full(n, diameter), np.stack((np.arange(n - 1), np.arange(1, n)), axis=1))
@@ -60,7 +61,7 @@ def block(
     """
     counts = [checks.count("shape", k, "particles along each edge") for k in shape]
     if len(counts) != 3:
-        raise ValueError(f"`shape` must be three numbers of particles, got {shape!r}.")
+        raise ValueError(f"`shape` must be three numbers of particles, got {shown(shape)}.")
     diameter = float(checks.positive("diameter", diameter, (), "diameter of the particles"))
     origin = np.asarray(checks.array("corner", corner, (3,), "centre of the first particle"))
     number = np.arange(int(np.prod(counts))).reshape(counts)

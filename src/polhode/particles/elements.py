@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.checks import shown
 from polhode.forces._pair import AbstractPairForce, vanishes
 from polhode.joints._frames import at, has_rotation, is_body, point_on, start
 from polhode.model.bodies import Body
@@ -162,7 +163,9 @@ class Bond(AbstractPairForce):
         d = at(poses[0], s[0]) - at(poses[1], s[1])
         length = norm(d)
         if checks.is_concrete(d) and not float(length) > 0:
-            raise ValueError(f"Both ends of a bond between {self.first!r} and {self.second!r} are at the same place.")
+            raise ValueError(
+                f"Both ends of a bond between {shown(self.first)} and {shown(self.second)} are at the same place."
+            )
         n = d / length
         bond = ElasticBond(
             s0=s[0],

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode import checks
+from polhode.checks import shown
 from polhode.model.bodies import Body
 from polhode.particles.bonds import BondMaterial
 from polhode.particles.elements import Bond, SphereContact, WallContact
@@ -39,7 +40,7 @@ class ParticleGroup:
     bonds: tuple[Bond, ...]
 
     def __repr__(self) -> str:
-        return f"ParticleGroup({self.name!r}, {len(self.bodies)} particles, {len(self.bonds)} bonds)"
+        return f"ParticleGroup({shown(self.name)}, {len(self.bodies)} particles, {len(self.bonds)} bonds)"
 
 
 def build(
@@ -62,11 +63,11 @@ def build(
     angular_velocities: Any,
 ) -> ParticleGroup:
     """Adds particles to a model; see `Model.add_particles`."""
-    x = np.asarray(positions) if checks.is_concrete(positions) else positions
-    if np.ndim(x) != 2 or np.shape(x)[1] != 3 or not len(x):
-        raise ValueError(f"`positions` must have shape (n, 3), one row for each particle, got {np.shape(x)}.")
-    n = len(x)
-    x = _readable(checks.array("positions", x, (n, 3), "centres of the particles"))
+    shape = checks.shape("positions", positions, "centres of the particles")
+    if len(shape) != 2 or shape[1] != 3 or not shape[0]:
+        raise ValueError(f"`positions` must have shape (n, 3), one row for each particle, got {shape}.")
+    n = shape[0]
+    x = _readable(checks.array("positions", positions, (n, 3), "centres of the particles"))
     mass = _readable(per_particle("masses", masses, n, "mass of each particle"))
     inertia = _readable(per_particle("inertias", inertias, n, "moment of inertia of each particle"))
     diameter = _readable(per_particle("diameters", diameters, n, "diameter of each particle"))
@@ -123,7 +124,7 @@ def _touching(n: int, links: np.ndarray, contact: Any, bonded: bool) -> list[tup
 
 
 def _each(name: str, value: Any, n: int) -> Any:
-    shape = (3,) if np.ndim(value) == 1 else (n, 3)
+    shape = (3,) if len(checks.shape(name, value, "of particles")) == 1 else (n, 3)
     return _readable(jnp.broadcast_to(checks.array(name, value, shape, "of particles, inertial frame"), (n, 3)))
 
 

@@ -10,13 +10,14 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.checks import shown
 from polhode.particles.bonds import BondMaterial
 from polhode.particles.walls import AbstractWall
 
 
 def per_particle(name: str, value: Any, n: int, meaning: str) -> Float[Array, " n"]:
     """Positive numbers, one for each particle or one for all."""
-    if np.ndim(value) == 0:
+    if checks.shape(name, value, meaning) == ():
         return jnp.broadcast_to(checks.positive(name, value, (), meaning), (n,))
     return checks.positive(name, value, (n,), meaning)
 
@@ -25,7 +26,7 @@ def walls_of(walls: Sequence[AbstractWall], contact: Any) -> tuple[AbstractWall,
     """Walls that push with this constant, or ValueError."""
     walls = (walls,) if isinstance(walls, AbstractWall) else walls
     if not isinstance(walls, Sequence) or any(not isinstance(wall, AbstractWall) for wall in walls):
-        raise ValueError(f"`walls` must be walls of `polhode.particles`, such as `Plane`, got {walls!r}.")
+        raise ValueError(f"`walls` must be walls of `polhode.particles`, such as `Plane`, got {shown(walls)}.")
     if walls and checks.is_concrete(contact) and not np.any(np.asarray(contact)):
         raise ValueError("Walls need `wall_contact` (or `contact`) greater than zero, or they push nobody back.")
     return tuple(walls)
@@ -35,15 +36,15 @@ def not_negative(name: str, value: Any) -> Array:
     """A number of at least zero."""
     found = checks.array(name, value, (), "constant of contacts")
     if checks.is_concrete(value) and np.asarray(value) < 0:
-        raise ValueError(f"`{name}` must not be negative (constant of contacts), got {value!r}.")
+        raise ValueError(f"`{name}` must not be negative (constant of contacts), got {shown(value)}.")
     return found
 
 
 def bond_pairs(pairs: Any, n: int) -> np.ndarray:
     """Two different particles for each bond, each pair once."""
-    found = np.asarray(pairs)
+    found = checks.numbers("pairs", pairs, "two particles for each bond")
     found = found.reshape(-1, 2) if found.size == 0 else found
-    if found.ndim != 2 or found.shape[1] != 2 or not np.issubdtype(found.dtype, np.number):
+    if found.ndim != 2 or found.shape[1] != 2 or not np.isfinite(found).all():
         raise ValueError(f"`pairs` must have shape (m, 2), two particles for each bond, got {found.shape}.")
     whole = found.astype(np.int64)
     if np.any(whole != found) or np.any((whole < 0) | (whole >= n)):
@@ -66,7 +67,7 @@ def materials(material: Any, m: int) -> list[BondMaterial]:
         return [BondMaterial(0.0, 0.0, 0.0)]
     found = [material] if isinstance(material, BondMaterial) else list(material) if np.iterable(material) else []
     if not found or not all(isinstance(k, BondMaterial) for k in found):
-        raise ValueError(f"`material` must be a `BondMaterial` or a sequence of them, got {material!r}.")
+        raise ValueError(f"`material` must be a `BondMaterial` or a sequence of them, got {shown(material)}.")
     return found
 
 

@@ -14,6 +14,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Int
 
 from polhode import checks
+from polhode.checks import shown
 from polhode.particles.bonds import Constants, Slots
 from polhode.particles.neighbours import Neighbours, search
 from polhode.particles.system import Particles
@@ -335,9 +336,9 @@ def _devices(devices: Any) -> list[Any]:
         return jax.devices()
     found = list(devices) if isinstance(devices, list | tuple | np.ndarray) else [devices]
     if not found or not all(isinstance(d, jax.Device) for d in found):
-        raise ValueError(f"`devices` must be at least one of `jax.devices()`, got {devices!r}.")
+        raise ValueError(f"`devices` must be at least one of `jax.devices()`, got {shown(devices)}.")
     if len(set(found)) < len(found):
-        raise ValueError(f"`devices` names a device more than once: {devices!r}.")
+        raise ValueError(f"`devices` names a device more than once: {shown(devices)}.")
     return found
 
 

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int
 from scipy.spatial import KDTree
 
 from polhode import checks
+from polhode.captured import compiled
 from polhode.particles import bonds, contacts
 from polhode.particles.bonds import BondMaterial, Constants, Pair, Shear, Slots
 from polhode.particles.input import bond_kinds, bond_pairs, materials, not_negative, per_particle, walls_of
@@ -126,7 +127,7 @@ class Particles(AbstractSeparable):
         checks.choice("dtype", dtype, ("float64", "float32"))
         checks.choice("shear", shear, ("objective", "literal"))
         kind = jnp.dtype(dtype)
-        x = np.asarray(positions, float)
+        x = checks.numbers("positions", positions, "centres of the particles")
         if x.ndim != 2 or x.shape[1] != 3 or not len(x):
             raise ValueError(f"`positions` must have shape (n, 3), one row for each particle, got {x.shape}.")
         n = len(x)
@@ -224,10 +225,9 @@ class Particles(AbstractSeparable):
         )
         for name, value, width in (*given, ("rotations", rotations, 4)):
             known = ((n, width),) if name in ("positions", "rotations") else ((n, 3), (3,), ())
-            if value is not None and np.shape(value) not in known:
-                raise ValueError(
-                    f"`{name}` must have shape {known[0]}, a row for each particle, got {np.shape(value)}."
-                )
+            shape = () if value is None else checks.shape(name, value, "a row for each particle")
+            if value is not None and shape not in known:
+                raise ValueError(f"`{name}` must have shape {known[0]}, a row for each particle, got {shape}.")
         parts = [jnp.broadcast_to(jnp.asarray(a, kind), (n, 3)) for a in (velocities, angular_velocities)]
         q = jnp.zeros((n, 4), kind).at[:, 0].set(1) if rotations is None else jnp.asarray(rotations, kind)
         whole = () if self.limits is None else (jnp.ones(self.bonds, kind),)
@@ -575,7 +575,7 @@ class Particles(AbstractSeparable):
         )
 
 
-@eqx.filter_jit
+@compiled
 def _overlaps(system: Particles, positions: Array, room: int) -> tuple[Array, Array]:
     """δ of every particle with up to `room` others, shape (room, n), and their numbers."""
     x = columns(positions)

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.checks import shown
 from polhode.spaces.components import Vectors, dot, less, moved, scaled
 
 
@@ -55,11 +56,16 @@ class Box(AbstractWall):
 
     def __init__(self, lower: Any, upper: Any) -> None:
         for name, value in (("lower", lower), ("upper", upper)):
-            if checks.is_concrete(value) and (np.shape(value) != (3,) or np.any(np.isnan(np.asarray(value, float)))):
-                raise ValueError(f"`{name}` must be three numbers (a corner of the box), got {value!r}.")
+            if not checks.is_concrete(value):
+                continue
+            corner = checks.numbers(name, value, "a corner of the box")
+            if corner.shape != (3,) or np.any(np.isnan(corner)):
+                raise ValueError(f"`{name}` must be three numbers (a corner of the box), got {shown(value)}.")
         self.lower, self.upper = jnp.asarray(lower, float), jnp.asarray(upper, float)
         if checks.is_concrete(lower, upper) and not np.all(np.asarray(lower) < np.asarray(upper)):
-            raise ValueError(f"`lower` must be below `upper` in all three directions, got {lower!r} and {upper!r}.")
+            raise ValueError(
+                f"`lower` must be below `upper` in all three directions, got {shown(lower)} and {shown(upper)}."
+            )
 
     def faces(self, x: Vectors) -> list[tuple[Array, Vectors]]:
         found = []
@@ -103,5 +109,5 @@ def _direction(name: str, value: Any) -> Array:
     found = checks.array(name, value, (3,), "a direction")
     length = jnp.sqrt(jnp.sum(found * found))
     if checks.is_concrete(value) and not float(length) > 0:
-        raise ValueError(f"`{name}` must not be zero (a direction), got {value!r}.")
+        raise ValueError(f"`{name}` must not be zero (a direction), got {shown(value)}.")
     return found / length

@@ -29,6 +29,11 @@ class Tent(eqx.Module):
     peak: Array
     middle: Array
 
+    @property
+    def breakpoints(self) -> tuple[Array, Array]:
+        """Where g has kinks."""
+        return self.middle, 2 * self.middle
+
     def __call__(self, t: Array) -> Float[Array, "3"]:
         return jnp.maximum(self.peak * (1 - jnp.abs(t - self.middle) / self.middle), 0.0) * self.direction
 

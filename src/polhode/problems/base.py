@@ -34,6 +34,7 @@ class Problem:
     - `integrator`, `h`: the recommended method and constant step.
     - `scene`: how to draw it (see `polhode.viewing`), or None.
     - `build`: makes the problem anew from parameters; traceable in the numeric ones.
+    - `origin`: "file" if `polhode.load_model` made it from what `parameters` say.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Problem:
     h: float
     scene: Any = None
     build: Callable[..., Problem] | None = None
+    origin: str | None = None
 
     def __repr__(self) -> str:
         start, end, h = ("traced" if isinstance(x, Tracer) else f"{x:g}" for x in (*self.t_span, self.h))

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from scipy.optimize import brentq
 
 from polhode import checks
+from polhode.checks import shown
 from polhode.joints import Universal
 from polhode.model.model import Model
 from polhode.problems._assembled import Assembled, assembled
@@ -111,7 +112,7 @@ def _arc(n: int, p: Mapping[str, Any]) -> Float[Array, "n+1 3"]:
     length = checks.positive("length", p["length"], (), "of the cable")
     angle = checks.positive("angle", p["angle"], (), "half of the arc at the start, rad")
     if checks.is_concrete(p["angle"]) and not float(p["angle"]) < math.pi:
-        raise ValueError(f"`angle` must be less than π, where the arc closes to a circle, got {p['angle']!r}.")
+        raise ValueError(f"`angle` must be less than π, where the arc closes to a circle, got {shown(p['angle'])}.")
     phi = jnp.linspace(-1.0, 1.0, n + 1) * angle
     return 0.5 * length / angle * jnp.stack((jnp.sin(phi), 0 * phi, jnp.cos(angle) - jnp.cos(phi)), axis=1)
 

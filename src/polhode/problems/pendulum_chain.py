@@ -114,7 +114,7 @@ def _named_length(length: Any, n: int) -> Any:
 
 def _each(name: str, value: Any, n: int, meaning: str) -> Scalars:
     """One number for all rods or one for each."""
-    if np.ndim(value) == 0:
+    if checks.shape(name, value, meaning) == ():
         return jnp.broadcast_to(checks.positive(name, value, (), meaning), (n,))
     return checks.positive(name, value, (n,), f"{meaning}; a number or one for each of the {n} rods")
 

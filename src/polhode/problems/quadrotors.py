@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode import checks
+from polhode.checks import shown
 from polhode.problems.base import Observable, Problem, Reference
 from polhode.problems.quadrotor_control import Gains, LoadTracking, PolynomialPath
 from polhode.problems.quadrotor_model import (
@@ -80,7 +81,9 @@ def quadrotors(
     target = _path(path)
     law = _tracking(model, target, given) if controller is None else controller
     if not isinstance(law, AbstractController):
-        raise ValueError(f"`controller` must be an AbstractController, got {controller!r}. Subclass it with __call__.")
+        raise ValueError(
+            f"`controller` must be an AbstractController, got {shown(controller)}. Subclass it with __call__."
+        )
     rest = jnp.zeros((2, 3))
     start = Transport(
         load=checks.array("load", load, (3,), "position of the load at t = 0"),
@@ -110,9 +113,10 @@ def quadrotors(
 def _path(path: Any) -> Callable[[Array], Array]:
     if callable(path):
         return cast(Callable[[Array], Array], path)
-    rows = np.shape(path)[0] if np.ndim(path) == 2 else 0
+    shape = checks.shape("path", path, "polynomial coefficients")
+    rows = shape[0] if len(shape) == 2 else 0
     if rows == 0:
-        raise ValueError(f"`path` must be a callable t → (3,) or polynomial coefficients (k, 3), got {path!r}.")
+        raise ValueError(f"`path` must be a callable t → (3,) or polynomial coefficients (k, 3), got {shown(path)}.")
     return PolynomialPath(checks.array("path", path, (rows, 3), "polynomial coefficients, lowest power first"))
 
 
@@ -124,7 +128,7 @@ def _tracking(model: TransportParameters, path: Callable[[Array], Array], given:
         if np.linalg.norm(normal) < 1e-6 or abs(normal[2]) > 1e-8 or min(abs(r1[2]), abs(r2[2])) < 1e-6:
             raise ValueError(
                 f"`formation` must be two different directions in a plane with e3, neither of them horizontal, got "
-                f"{given['formation']!r}; otherwise the rods cannot hold the load. Try (±sin 30°, 0, cos 30°)."
+                f"{shown(given['formation'])}; otherwise the rods cannot hold the load. Try (±sin 30°, 0, cos 30°)."
             )
     return LoadTracking(
         model=model,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from polhode import checks
+from polhode._ambient import check_environment
 from polhode.problems.base import Problem
 
 _BUILDERS: dict[str, Callable[..., Problem]] = {}
@@ -30,8 +31,10 @@ def names() -> list[str]:
 def get(name: str, **parameters: Any) -> Problem:
     """The problem called `name`, with some parameters changed from their defaults.
 
-    Raises ValueError for unknown names and parameters, naming the nearest known ones.
+    Raises ValueError for unknown names and parameters, naming the nearest known ones, and RuntimeError where JAX can't
+    compute as it should.
     """
+    check_environment()
     builder = builder_of(name)
     known = list(inspect.signature(builder).parameters)
     for key in parameters:
@@ -46,7 +49,7 @@ def builder_of(name: str) -> Callable[..., Problem]:
 
     Raises ValueError for unknown names.
     """
-    if name not in _BUILDERS:
+    if checks.word("name", name, "of a problem") not in _BUILDERS:
         near = checks.nearest(name, _BUILDERS)
         raise ValueError(f"There is no problem `{name}`.{near} Known: {', '.join(names())}.")
     return _BUILDERS[name]

@@ -94,7 +94,7 @@ def names(paper: str | None = None) -> list[str]:
 def get(name: str) -> Experiment:
     """The experiment called `name`. Raises ValueError for unknown names, with the nearest known one."""
     known = _experiments()
-    if name not in known:
+    if checks.word("experiment", name, "name of an experiment") not in known:
         listed = ", ".join(sorted(known, key=_in_order)) or "none"
         raise ValueError(f"There is no experiment `{name}`.{checks.nearest(name, known)} Known: {listed}.")
     return known[name]

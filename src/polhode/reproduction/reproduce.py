@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from polhode import checks
 from polhode.reproduction import registry
 from polhode.reproduction.registry import Check, Experiment, Outcome
 
@@ -71,7 +72,8 @@ def reproduce(experiment: str | Sequence[str], out: str | Path | None = None, *,
 
     **Raises** ValueError for unknown names, before anything runs.
     """
-    chosen = [registry.get(name) for name in ([experiment] if isinstance(experiment, str) else experiment)]
+    wanted = [experiment] if isinstance(experiment, str) else checks.listed("experiment", experiment, "of names")
+    chosen = [registry.get(name) for name in wanted]
     if not chosen:
         raise ValueError("Name at least one experiment; `polhode.reproduction.names()` lists them.")
     writer = None if out is None else _writer(Path(out))

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.checks import shown
 from polhode.forces.loads import FRAMES, Frame, PointForce, Torque
 from polhode.forces.plane_contact import PlaneContact
 from polhode.model.bodies import Body
@@ -165,6 +166,7 @@ def _moving(rod: Rod, values: Float[Array, " nodes"] | None = None) -> Iterable[
 def _is_rod(part: AbstractComposite, value: Any) -> None:
     if not isinstance(value, Rod):
         raise ValueError(
-            f"`rod` of {type(part).__name__} must be a rod as `Model.add_rod` returns it, got {value!r}. On single "
+            f"`rod` of {type(part).__name__} must be a rod as `Model.add_rod` returns it, got {shown(value)}. On "
+            f"single "
             "bodies use `forces.PointForce`, `forces.Torque` and `forces.PlaneContact`."
         )

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.checks import shown
 from polhode.model.bodies import Body
 from polhode.model.elements import Pose, Poses, Twist, Twists
 from polhode.rods.edge import Edge, EdgeConstraint, EdgeShape
@@ -55,7 +56,7 @@ class Rod:
     constrained: tuple[int, ...]
 
     def __repr__(self) -> str:
-        return f"Rod({self.name!r}, {len(self.edges)} edges)"
+        return f"Rod({shown(self.name)}, {len(self.edges)} edges)"
 
     @property
     def first(self) -> Body:
@@ -202,7 +203,7 @@ def build(
     """Adds nodes and edges to a model; see `Model.add_rod`."""
     for option, value in (("closed", closed), ("constrained_stress", constrained_stress)):
         if not isinstance(value, bool):
-            raise ValueError(f"`{option}` must be True or False, got {value!r}.")
+            raise ValueError(f"`{option}` must be True or False, got {shown(value)}.")
     if rotations is not None and normal is not None:
         raise ValueError("`normal` is for frames along the points; give it or `rotations`.")
     x = points_of(points, closed)
@@ -262,7 +263,7 @@ def build(
 
 def _clamped(value: str | Sequence[str], closed: bool) -> tuple[str, ...]:
     if not isinstance(value, str | Sequence):
-        raise ValueError(f'`clamped` must be "first", "last" or a tuple of these, got {value!r}.')
+        raise ValueError(f'`clamped` must be "first", "last" or a tuple of these, got {shown(value)}.')
     ends = (value,) if isinstance(value, str) else tuple(value)
     for end in ends:
         checks.choice("clamped", end, ENDS)
@@ -277,7 +278,7 @@ def _constrained(value: Constrained) -> tuple[int, ...]:
     if not isinstance(value, str | Sequence):
         raise ValueError(
             f"`constrained` must be one of {', '.join(CONSTRAINED)}, or names out of {', '.join(STRAINS)}, got "
-            f"{value!r}."
+            f"{shown(value)}."
         )
     names = [checks.choice("constrained", name, STRAINS) for name in ((value,) if isinstance(value, str) else value)]
     if len(set(names)) == len(STRAINS):
@@ -298,16 +299,18 @@ def _rest(reference: Any, lengths: Any, start: Float[Array, "N 6"], N: int) -> t
     """Δs and d⁰ of the edges, as NumPy arrays where nothing is traced."""
     ds = jnp.linalg.norm(start[:, 3:], axis=1)
     if lengths is not None:
-        given = jnp.broadcast_to(jnp.asarray(lengths, dtype=float), (N,)) if np.ndim(lengths) == 0 else lengths
-        ds = checks.positive("lengths", given, (N,), "of the edges without stress")
+        meaning = "of the edges without stress"
+        shape = checks.shape("lengths", lengths, meaning) and (N,)
+        ds = jnp.broadcast_to(checks.positive("lengths", lengths, shape, meaning), (N,))
     if isinstance(reference, str):
         if checks.choice("reference", reference, ("straight", "as-placed")) == "straight":
             w0 = jnp.broadcast_to(jnp.asarray(STRAIGHT), (N, 6))
         else:
             w0 = start / ds[:, None]
     else:
-        shape = (6,) if np.ndim(reference) == 1 else (N, 6)
-        given = checks.array("reference", reference, shape, "strains without stress (K1, K2, K3, G1, G2, G3)")
+        meaning = "strains without stress (K1, K2, K3, G1, G2, G3)"
+        shape = (6,) if len(checks.shape("reference", reference, meaning)) == 1 else (N, 6)
+        given = checks.array("reference", reference, shape, meaning)
         if checks.is_concrete(given) and not np.all(np.asarray(given)[..., 5] > 0):
             raise ValueError(
                 "`reference` must have a positive third component of the extension, G3 = 1 for a rod that is not "
@@ -325,7 +328,7 @@ def _sections(section: Section | Sequence[Section], N: int) -> tuple[Section, ..
     if len(given) != N or not all(isinstance(s, Section) for s in given):
         raise ValueError(
             f"`section` must be one `rods.Section` or one for each of the {N} edges, as `rods.circular`, `rods.tube` "
-            f"and `rods.rectangle` make them, got {section!r}."
+            f"and `rods.rectangle` make them, got {shown(section)}."
         )
     return given
 
@@ -346,7 +349,7 @@ def _halves(values: Array, closed: bool) -> Array:
 
 
 def _nodal(name: str, value: Any, count: int, meaning: str) -> Any:
-    shape = (3,) if np.ndim(value) == 1 else (count, 3)
+    shape = (3,) if len(checks.shape(name, value, meaning)) == 1 else (count, 3)
     return _readable(jnp.broadcast_to(checks.array(name, value, shape, meaning), (count, 3)))
 
 

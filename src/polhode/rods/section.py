@@ -176,10 +176,11 @@ def _poisson(value: Any) -> Array:
 
 
 def _matrix(name: str, value: Any, meaning: str) -> Float[Array, "6 6"]:
-    if np.shape(value) == (6,):
+    shape = checks.shape(name, value, meaning)
+    if shape == (6,):
         return jnp.diag(checks.array(name, value, (6,), meaning))
-    if np.shape(value) != (6, 6):
-        raise ValueError(f"`{name}` must be {meaning}, got shape {np.shape(value)}.")
+    if shape != (6, 6):
+        raise ValueError(f"`{name}` must be {meaning}, got shape {shape}.")
     matrix = checks.array(name, value, (6, 6), meaning)
     if checks.is_concrete(matrix):
         given = np.asarray(matrix)
@@ -214,9 +215,10 @@ def _unitless(matrix: np.ndarray) -> np.ndarray:
 
 def _inertia(value: Any) -> Float[Array, "3 3"]:
     meaning = "per length about the axes of the section, (3,) or a symmetric 3×3 matrix"
-    if np.shape(value) not in ((3,), (3, 3)):
-        raise ValueError(f"`inertia` must be {meaning}, got shape {np.shape(value)}.")
-    given = checks.array("inertia", value, np.shape(value), meaning)
+    shape = checks.shape("inertia", value, meaning)
+    if shape not in ((3,), (3, 3)):
+        raise ValueError(f"`inertia` must be {meaning}, got shape {shape}.")
+    given = checks.array("inertia", value, shape, meaning)
     matrix = jnp.diag(given) if given.ndim == 1 else given
     if checks.is_concrete(matrix) and not np.allclose(matrix, np.transpose(matrix), rtol=1e-9, atol=0):
         raise ValueError(f"`inertia` must be symmetric, got {np.asarray(matrix).tolist()}.")
@@ -229,8 +231,8 @@ def _inertia(value: Any) -> Float[Array, "3 3"]:
 
 
 def _spread(value: Any) -> Any:
-    return jnp.full(6, value) if np.ndim(value) == 0 else value
+    return jnp.full(6, value) if checks.shape("damping", value, "of a section") == () else value
 
 
 def _vanishes(value: Any) -> bool:
-    return value is None or (checks.is_concrete(value) and not np.any(np.asarray(value, dtype=float)))
+    return value is None or (checks.is_concrete(value) and not np.any(checks.numbers("damping", value, "of a section")))

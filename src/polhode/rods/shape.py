@@ -25,7 +25,7 @@ _ALONG = 0.05
 
 def points_of(value: Any, closed: bool = False) -> Points:
     """Nodes of a rod. Raises ValueError for fewer than two, and for nodes that follow each other at one place."""
-    shape = np.shape(value)
+    shape = checks.shape("points", value, "nodes of a rod")
     if len(shape) != 2 or shape[1] != 3 or shape[0] < 2:
         raise ValueError(f"`points` must be the nodes of a rod, shape (n + 1, 3) for n ≥ 1 edges, got shape {shape}.")
     points = checks.array("points", value, (shape[0], 3), "nodes of a rod, inertial frame")

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from polhode._ambient import warn
+from polhode.problems.origin import rebuilt
 from polhode.runs import layout
 from polhode.runs.dataset import to_xarray
 from polhode.solution import Solution
 
 if TYPE_CHECKING:
-    from polhode.problems.base import Problem
     from polhode.viewing.scene import Scene
 
 
@@ -41,20 +41,6 @@ def columns(solution: Solution) -> dict[str, np.ndarray]:
         for index in np.ndindex(values.shape[1:]):
             flat[".".join((name, *map(str, index)))] = values[(slice(None), *index)]
     return flat
-
-
-def problem_of(solution: Solution) -> Problem | None:
-    """The named problem that a run is of, built anew from its parameters; None for runs of other systems."""
-    from polhode.problems import registry as problems
-
-    name = solution.meta.get("problem")
-    if name not in problems.names():
-        return None
-    return problems.get(name, **_arrays(solution.meta.get("parameters", {})))
-
-
-def _arrays(parameters: dict[str, Any]) -> dict[str, Any]:
-    return {key: np.asarray(value) if isinstance(value, list) else value for key, value in parameters.items()}
 
 
 def _csv(solution: Solution, path: Path) -> None:
@@ -90,9 +76,9 @@ def _scene(solution: Solution) -> Scene | None:
     if "scene" in solution.meta:
         return model_scene.drawn(solution.meta["scene"])
     try:
-        problem = problem_of(solution)
+        problem = rebuilt(solution.meta)
     except (ValueError, TypeError) as error:
-        warnings.warn(f"The page has charts only; the problem could not be built anew: {error}", stacklevel=4)
+        warn(f"The page has charts only; the problem could not be built anew: {error}", UserWarning)
         return None
     return problem.scene if problem else None
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import collections
+import functools
 from typing import Any
 
 import jax
 import jax.tree_util as jtu
 import numpy as np
 
+from polhode.checks import shown
 from polhode.solution import Frames
 
 Structure = dict[str, Any]
-"""A pytree's shape as plain values: {"leaf": name}, {"tuple" | "list": […]}, {"dict": {…}} or {"none": None}."""
+"""A pytree's shape as plain values: {"leaf": name}, {"tuple" | "list": […]}, {"dict" | "fields": {…}}, {"none": None}.
+
+"fields" are those of a named tuple.
+"""
+
+_DEEPEST = 50
+"""Levels of a state; what is read from a file could have any number."""
 
 _MATRICES = {"rotation": ("inertial_axis", "body_axis"), "rotations": ("inertial_axis", "body_axis")}
 
@@ -19,12 +28,57 @@ _MATRICES = {"rotation": ("inertial_axis", "body_axis"), "rotations": ("inertial
 def flatten(frames: Frames) -> tuple[Structure, dict[str, np.ndarray]]:
     """The structure of `frames` and its leaves by name: `time`, `state.…`, `outputs.…`, `invariants.…`, ….
 
-    Named tuples are recorded as tuples (their field names still name the arrays), other pytree nodes with attributes
-    as dicts. Raises ValueError if two leaves would get the same name.
+    Named tuples are recorded with their fields, other pytree nodes with attributes as dicts. Raises ValueError if two
+    leaves would get the same name.
     """
     leaves: dict[str, np.ndarray] = {}
     structure: Structure = {"tuple": [_describe(_section(field), part, leaves) for field, part in _parts(frames)]}
     return structure, leaves
+
+
+def names(structure: Structure) -> list[str]:
+    """The names of all leaves."""
+    ((kind, content),) = structure.items()
+    if kind == "leaf":
+        return [content]
+    return [name for part in _inside(kind, content) for name in names(part)]
+
+
+def part(structure: Structure, field: str) -> Structure:
+    """The structure of one field of the frames."""
+    return structure["tuple"][Frames._fields.index(field)]
+
+
+def checked(structure: Any, depth: int = 0) -> Structure:
+    """`structure` as it was read from a file. Raises ValueError unless it is one."""
+    if depth > _DEEPEST or not isinstance(structure, dict) or len(structure) != 1:
+        raise ValueError("the structure of the frames is none")
+    ((kind, content),) = structure.items()
+    kinds = {"leaf": str, "none": type(None), "dict": dict, "fields": dict, "tuple": list, "list": list}
+    wanted = kinds.get(kind)
+    if wanted is None or not isinstance(content, wanted):
+        raise ValueError(f"the structure of the frames has a part {shown(kind)}")
+    if depth == 0 and (kind != "tuple" or len(content) != len(Frames._fields)):
+        raise ValueError("the structure of the frames has other parts than frames have")
+    if kind == "fields":
+        # Raises ValueError for names that fields can't have.
+        named(tuple(content))
+    for each in _inside(kind, content):
+        checked(each, depth + 1)
+    return structure
+
+
+def _inside(kind: str, content: Any) -> list[Structure]:
+    """The parts of a structure."""
+    if kind in ("dict", "fields"):
+        return list(content.values())
+    return content if kind in ("tuple", "list") else []
+
+
+@functools.cache
+def named(fields: tuple[str, ...]) -> Any:
+    """A class of named tuples with these fields, for states whose own class is not known."""
+    return collections.namedtuple("State", fields)
 
 
 def rebuild(structure: Structure, leaves: dict[str, Any]) -> Frames:
@@ -45,7 +99,7 @@ def dimensions(name: str, ndim: int, last: int | None, declared: dict[str, Any])
         if key in declared:
             if len(declared[key]) != ndim - 1:
                 raise ValueError(
-                    f"`dimensions[{key!r}]` must name {ndim - 1} axes (all but time), got {declared[key]!r}."
+                    f"`dimensions[{shown(key)}]` must name {ndim - 1} axes (all but time), got {shown(declared[key])}."
                 )
             return ("time", *declared[key])
     if ndim >= 3 and short in _MATRICES:
@@ -80,6 +134,8 @@ def _describe(name: str, node: Any, leaves: dict[str, np.ndarray]) -> Structure:
         return {"leaf": name}
     children = jtu.tree_flatten_with_path(node, is_leaf=lambda x: x is not node)[0]
     parts = [(_key(path[0]), _describe(f"{name}.{_key(path[0])}", child, leaves)) for path, child in children]
+    if isinstance(node, tuple) and hasattr(node, "_fields"):
+        return {"fields": dict(parts)}
     if isinstance(node, (tuple, list)):
         return {"list" if isinstance(node, list) else "tuple": [part for _, part in parts]}
     return {"dict": dict(parts)}
@@ -108,6 +164,8 @@ def _rebuild(structure: Structure, leaves: dict[str, Any]) -> Any:
             return [_rebuild(part, leaves) for part in content]
         case "dict":
             return {key: _rebuild(part, leaves) for key, part in content.items()}
+        case "fields":
+            return named(tuple(content))(*(_rebuild(part, leaves) for part in content.values()))
         case _:
             return None
 

@@ -3,154 +3,381 @@
 from __future__ import annotations
 
 import contextlib
-import errno
+import ctypes
+import io
 import json
+import os
 import shutil
 import time
-import warnings
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
+from polhode.checks import shown
 from polhode.results import Result
-from polhode.runs import layout
-from polhode.runs.plain import from_plain, to_plain
+from polhode.runs import layout, root
+from polhode.runs.arrays import CHECKSUM_BYTES, ArrayFiles, DamageError, folder_name, replace
+from polhode.runs.errors import StoreError, explaining
+from polhode.runs.locking import Lock, LockedError
 from polhode.solution import Frames, Solution
 
-FORMAT = 1
-_CHUNK_BYTES = 512 * 1024
-_CHUNK_ROWS = 16384
-_FLUSH_INTERVAL_S = 0.5
-# Writing takes at most this part of the wall time of a long run, however slow the disk.
-_FLUSH_SHARE = 0.05
+_INTERVAL_S = 0.1
+"""Between two publications; blocks of steps take about as long, so that less than half a second is ever lost."""
 
-_REMEDIES = {
-    errno.ENOSPC: "The disk is full: free some space or choose another place.",
-    errno.EDQUOT: "Your disk quota is used up: free some space or choose another place.",
-    errno.EFBIG: "The file would exceed the largest size allowed here: save fewer frames or choose another place.",
-    errno.EACCES: "You may not write there: choose another place or change its permissions.",
-    errno.EPERM: "You may not write there: choose another place or change its permissions.",
-    errno.EROFS: "The file system is read-only: choose another place.",
-    errno.ENOTDIR: "A part of the path is a file, not a folder: choose another place.",
-}
+_SHARE = 0.08
+"""Writing takes at most this part of a processor's time, unless single publications take long."""
+
+_LONGEST_WAIT_S = 0.2
+"""Between two publications there is no longer pause, whatever they cost: what is pending is lost with the process."""
+
+_PENDING_BYTES = 16 * 1024 * 1024
+"""Frames that wait in memory; more than that is written at once."""
 
 
-class StoreError(OSError):
-    """A store could not be made, written or read. The message names its path, the cause and a remedy."""
+class Checkpoint(NamedTuple):
+    """All that a method remembers after the last frame of a store: arrays by name, and what else there is to know."""
+
+    arrays: dict[str, np.ndarray]
+    facts: dict[str, Any]
+
+
+class _Batch(NamedTuple):
+    """What is written at once: blocks of frames, and what the method remembers behind them."""
+
+    blocks: list[dict[str, np.ndarray]]
+    checkpoint: Checkpoint | None
+    asked: Callable[[], Checkpoint] | None
+
+    @property
+    def count(self) -> int:
+        """The number of frames."""
+        return sum(len(block["time"]) for block in self.blocks)
+
+
+class _Written(NamedTuple):
+    """What has come of a batch: rows of unfinished chunks, checksums of all chunks, and what writing cost.
+
+    `published` are the files that the root refers to.
+    """
+
+    batch: _Batch
+    tails: dict[str, np.ndarray]
+    checksums: dict[str, bytes]
+    published: _Published
+    seconds: float
+
+
+class _Published(NamedTuple):
+    """The files that the root refers to, once there are any."""
+
+    checkpoint: root.Kept | None = None
+    checksums: root.Kept | None = None
 
 
 class RunStore:
     """A zarr store that is appended to while a run is going.
 
-    Every leaf of the frames is one array along `time`, so `xarray.open_zarr(path)` gives labelled data. An append
-    writes the numbers first and publishes the new length of all arrays last, in one atomic replacement of the
-    group's metadata: a reader, or a later `load` after a crash, sees complete frames only.
+    Every leaf of the frames is one array along `time`, so `xarray.open_zarr(path)` gives labelled data. Chunks are
+    written first, each with a checksum, then a file with all checksums, which binds chunks to their places, and
+    metadata last, by one atomic replacement of the file at the root: whatever happens, readers see complete frames
+    only. The folder appears with its first frame, and an earlier run at that place stays until then. While it is
+    written, a lock keeps other writers out.
 
-    Blocks of frames are kept in memory and written about twice a second, less often on slow disks; `flush` and
-    `close` write what is pending. When writing fails with `StoreError`, what was appended stays in memory and the
-    next call tries again.
+    Blocks of frames are kept in memory and written several times a second, by a thread of its own, so that a run
+    doesn't wait for a slow disk; `flush` and `close` write what is pending. When writing fails with `StoreError`,
+    which the next call raises, what was appended stays in memory and the call after it tries again.
+
+    Not to be made directly: `create` begins a run, `reopen` goes on with one.
     """
 
-    def __init__(self, path: Path, group: Any, meta: dict[str, Any]):
+    def __init__(self, path: Path, meta: dict[str, Any], run: str, lock: Lock) -> None:
         self.path = path
-        self._group = group
-        self._meta = meta
+        self.meta = meta
+        self.length = 0
+        self._run, self._lock = run, lock
+        self._expected: int | None = None
+        self._arrays: dict[str, ArrayFiles] = {}
         self._structure: layout.Structure | None = None
-        self._arrays: dict[str, Any] = {}
+        self._tails: dict[str, np.ndarray] = {}
+        self._checksums: dict[str, bytes] = {}
         self._pending: list[dict[str, np.ndarray]] = []
-        self._length = 0
-        self._next_flush = 0.0
+        self._pending_bytes = 0
+        self._checkpoint: Callable[[], Checkpoint] | None = None
+        self._published = _Published()
+        self._writer = ThreadPoolExecutor(1, "polhode-store")
+        self._job: Future[_Written] | None = None
+        self._next = 0.0
+        self._begun = False
 
     @classmethod
-    def create(cls, path: str | Path, meta: dict[str, Any], *, overwrite: bool = False) -> RunStore:
-        """A new store at `path`. An existing run is replaced only with `overwrite`, anything else never."""
-        path = Path(path)
-        with _explaining(path):
-            _make_room(path, overwrite)
-            group = _zarr().open_group(path, mode="w-", zarr_format=3, attributes=attributes(meta, {"result": None}))
-        store = cls(path, group, meta)
-        with _explaining(path):
-            store._publish()
+    def create(
+        cls, path: str | Path, meta: dict[str, Any], *, overwrite: bool = False, expected: int | None = None
+    ) -> RunStore:
+        """A new store at `path`. An existing run is replaced only with `overwrite`, anything else never.
+
+        `expected` is the number of frames, as far as that is known.
+        """
+        path = _resolved(path)
+        run = uuid.uuid4().hex
+        lock = _locked(path, run)
+        try:
+            with explaining(path):
+                _check_room(path, overwrite)
+        except BaseException:
+            lock.release()
+            raise
+        store = cls(path, meta, run, lock)
+        store._expected = expected
         return store
 
-    def append(self, frames: Frames) -> None:
-        """Adds a block of frames; they reach the disk within about half a second of computing, or at `flush`."""
-        if layout.rows(frames) == 0:
-            return
-        structure, leaves = layout.flatten(frames)
-        if self._structure is None:
-            self._structure = structure
-        elif structure != self._structure:
-            raise ValueError(f"All frames of a run must have the same structure; got {structure} after others.")
-        self._pending.append(leaves)
-        if time.perf_counter() >= self._next_flush:
+    @classmethod
+    def reopen(cls, path: str | Path) -> tuple[RunStore, root.Root]:
+        """The store at `path`, to go on with, and what it says of itself.
+
+        Raises StoreError, saying what is damaged, unless all of its frames are whole.
+        """
+        path = _resolved(path)
+        lock = _locked(path, "")
+        try:
+            with explaining(path):
+                found, arrays = root.opened(path)
+                found.check(arrays.values())
+                store = cls(path, found.meta, found.run, lock)
+                store._structure = found.structure
+                store.length = found.frames
+                for name, files in arrays.items():
+                    store._tails[name] = files.read(found.frames - found.frames % files.rows, found.frames)
+                    store._checksums[name] = files.checksums or b""
+                store._arrays = arrays
+                store._published, store._begun = _Published(found.checkpoint, found.checksums), True
+        except DamageError as error:
+            lock.release()
+            raise root.damaged(path, str(error)) from None
+        except BaseException:
+            lock.release()
+            raise
+        return store, found
+
+    def append(self, frames: Frames, checkpoint: Callable[[], Checkpoint] | None = None) -> None:
+        """Adds a block of frames, and what the method remembers behind the last one, asked for when it is written."""
+        if layout.rows(frames) or not (self._begun or self._pending):
+            structure, leaves = layout.flatten(frames)
+            if self._structure is None:
+                self._structure = structure
+            elif structure != self._structure:
+                raise ValueError(f"All frames of a run must have the same structure; got {structure} after others.")
+            self._pending.append(leaves)
+            self._pending_bytes += sum(leaf.nbytes for leaf in leaves.values())
+        if checkpoint is not None:
+            self._checkpoint = checkpoint
+        if not self._begun or self._pending_bytes > _PENDING_BYTES:
             self.flush()
+        elif time.perf_counter() >= self._next and (self._job is None or self._job.done()):
+            self._settle()
+            self._job = self._writer.submit(self._write, self.path, self._batch())
+            self._next = time.perf_counter() + _INTERVAL_S
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is something on disk."""
+        return self._begun
+
+    @property
+    def gone(self) -> bool:
+        """Whether what was on disk is not there any more."""
+        return self._begun and not (self.path / root.HIDDEN).is_dir()
+
+    def unwritten(self) -> Frames | None:
+        """Frames that are not on disk yet."""
+        if self._structure is None or not self._pending:
+            return None
+        leaves = {name: np.concatenate([block[name] for block in self._pending]) for name in self._pending[0]}
+        return layout.rebuild(self._structure, leaves)
+
+    @property
+    def pending(self) -> int:
+        """Frames that are not on disk yet."""
+        return sum(len(block["time"]) for block in self._pending)
 
     def flush(self) -> None:
         """Writes everything appended so far and publishes it to readers."""
-        if not self._pending:
-            return
-        start = time.perf_counter()
-        block = {name: np.concatenate([part[name] for part in self._pending]) for name in self._pending[0]}
-        with _explaining(self.path):
-            self._write(block)
-            self._publish()
-        self._pending.clear()
-        cost = time.perf_counter() - start
-        self._next_flush = time.perf_counter() + max(_FLUSH_INTERVAL_S, cost / _FLUSH_SHARE)
+        self._finish(None)
 
     def close(self, stats: dict[str, Any]) -> None:
-        """Writes what is pending and how the run ended."""
-        self.flush()
-        with _explaining(self.path):
-            self._group.attrs.update(attributes(self._meta, stats))
-            self._publish()
+        """Writes what is pending and how the run ended, and lets go of the store."""
+        if self._begun or self._pending:
+            self._finish(stats)
+        self.release()
 
-    def _write(self, block: dict[str, np.ndarray]) -> None:
-        if not self._arrays:
-            self._create_arrays(block)
-        end = self._length + len(block["time"])
-        # The time axis grows last, for readers that ignore consolidated metadata.
-        for name in sorted(block, key=lambda name: name == "time"):
-            array = self._arrays[name]
-            array.resize((end, *array.shape[1:]))
-            array[self._length : end] = block[name]
-        self._length = end
+    def _finish(self, stats: dict[str, Any] | None) -> None:
+        """Write what is pending now. What a thread has failed to write is tried again."""
+        with contextlib.suppress(StoreError):
+            self._settle()
+        batch = self._batch()
+        if not self._begun:
+            if batch.blocks:
+                with explaining(self.path):
+                    self._begin(batch, stats)
+        elif batch.blocks or batch.checkpoint is not None or stats is not None:
+            self._take(self._write(self.path, batch, stats))
 
-    def _create_arrays(self, block: dict[str, np.ndarray]) -> None:
-        labels = layout.label(block, self._meta.get("dimensions", {}))
-        self._group.attrs["structure"] = json.dumps(self._structure)
+    def _settle(self) -> None:
+        """Wait for what is being written. Raises what it has failed with."""
+        job = self._job
+        if job is not None:
+            # Ctrl-C while waiting must not leave two that write.
+            wait([job])
+            self._job = None
+            self._take(job.result())
+
+    def _batch(self) -> _Batch:
+        """All that is pending."""
+        asked = self._checkpoint
+        return _Batch(list(self._pending), None if asked is None else asked(), asked)
+
+    def _take(self, written: _Written) -> None:
+        """What is published counts as written from now on."""
+        batch, self._tails, self._checksums, self._published, seconds = written
+        self.length += batch.count
+        del self._pending[: len(batch.blocks)]
+        self._pending_bytes = sum(leaf.nbytes for block in self._pending for leaf in block.values())
+        if self._checkpoint is batch.asked:
+            self._checkpoint = None
+        self._next = max(self._next, time.perf_counter() + min(seconds / _SHARE - seconds, _LONGEST_WAIT_S))
+
+    def release(self) -> None:
+        """Lets go of the store as it is, once what is being written is."""
+        self._writer.shutdown()
+        self._lock.release()
+
+    def move(self, place: str | Path) -> None:
+        """Goes on elsewhere, with a copy of what is written so far."""
+        with contextlib.suppress(StoreError):
+            self._settle()
+        target = _resolved(place)
+        lock = _locked(target, self._run)
+        try:
+            with explaining(target):
+                _check_room(target, False)
+                if self._begun:
+                    shutil.copytree(self.path, target, dirs_exist_ok=True)
+        except BaseException:
+            lock.release()
+            raise
+        self._lock.release()
+        self.path, self._lock = target, lock
+        self._arrays = {name: files._replace(folder=target / files.folder.name) for name, files in self._arrays.items()}
+
+    def _begin(self, batch: _Batch, stats: dict[str, Any] | None) -> None:
+        """The first publication: made aside, then put in place at once."""
+        aside = self.path.with_name(f".{self.path.name}.{self._run[:12]}.begun")
+        aside.mkdir()
+        try:
+            self._create_arrays(aside)
+            written = self._write(aside, batch, stats)
+            _put(aside, self.path)
+        except BaseException:
+            shutil.rmtree(aside, ignore_errors=True)
+            self._arrays, self._tails, self._checksums = {}, {}, {}
+            raise
+        self._begun = True
+        self._arrays = {
+            name: files._replace(folder=self.path / files.folder.name) for name, files in self._arrays.items()
+        }
+        # The first time libraries are loaded and folders made, which says nothing of the next.
+        self._take(written._replace(seconds=0.0))
+
+    def _create_arrays(self, folder: Path) -> None:
+        block = self._pending[0]
+        labels = layout.label(block, self.meta.get("dimensions", {}))
         for name, values in block.items():
-            shape = values.shape[1:]
-            row_bytes = max(values.dtype.itemsize * int(np.prod(shape)), 1)
-            rows = int(np.clip(_CHUNK_BYTES // row_bytes, 1, _CHUNK_ROWS))
-            self._arrays[name] = self._group.create_array(
-                name,
-                shape=(0, *shape),
-                chunks=(rows, *(max(n, 1) for n in shape)),
-                dtype=values.dtype,
-                fill_value=np.nan if np.issubdtype(values.dtype, np.inexact) else None,
-                dimension_names=labels[name],
-                overwrite=True,
+            files = ArrayFiles.for_rows(folder / folder_name(name), values, labels[name], self._expected)
+            self._arrays[name] = files
+            self._tails[name] = np.zeros((0, *files.shape), files.dtype)
+            self._checksums[name] = b""
+
+    def _write(self, folder: Path, batch: _Batch, stats: dict[str, Any] | None = None) -> _Written:
+        """Write a batch to `folder` and publish it there; changes nothing of the store in memory."""
+        begin, tails, checksums = time.thread_time(), {}, dict(self._checksums)
+        with explaining(self.path):
+            self._check_there()
+            for name, files in self._arrays.items():
+                values = np.concatenate((self._tails[name], *(block[name] for block in batch.blocks)))
+                if batch.count:
+                    first = self.length - len(self._tails[name])
+                    before = checksums[name][: CHECKSUM_BYTES * files.chunks(first)]
+                    checksums[name] = before + files.write(first, values, self._run[:12])
+                tails[name] = np.array(values[len(values) - len(values) % files.rows :])
+            self._check_there()
+            former = published = self._published
+            if batch.count or former.checksums is None:
+                data = b"".join(checksums.values())
+                published = published._replace(checksums=self._keep(folder, "checksums-{}.bin", data, former.checksums))
+            if batch.checkpoint is not None:
+                data = _packed(batch.checkpoint)
+                kept = self._keep(folder, "checkpoint-{}.npz", data, former.checkpoint)
+                published = published._replace(checkpoint=kept)
+            self._publish(folder, self.length + batch.count, published, stats)
+            if former.checkpoint is not None and former.checkpoint != published.checkpoint:
+                with contextlib.suppress(OSError):
+                    (folder / former.checkpoint.file).unlink(missing_ok=True)
+        return _Written(batch, tails, checksums, published, time.thread_time() - begin)
+
+    def _check_there(self) -> None:
+        """Raises StoreError if the folder of the store was taken away: a new one would have half of the run."""
+        if self.gone:
+            raise StoreError(
+                f"The folder of the store `{self.path}` is gone: it was deleted, renamed or emptied during the run, "
+                "which is written no further. Leave the folder alone until the run has ended."
             )
 
-    def _publish(self) -> None:
-        with warnings.catch_warnings():
-            # Zarr 3 warns that consolidated metadata is not yet part of the written specification; all readers of
-            # the format accept it.
-            warnings.filterwarnings("ignore", message="Consolidated metadata")
-            _zarr().consolidate_metadata(self._group.store)
+    def _keep(self, folder: Path, names: str, data: bytes, former: root.Kept | None) -> root.Kept:
+        """A file for the root to refer to, beside the one that it refers to until now."""
+        first, second = (f"{root.HIDDEN}/{names.format(k)}" for k in (0, 1))
+        name = second if former is not None and former.file == first else first
+        replace(folder / name, data, self._run[:12])
+        return root.Kept(name, root.digest(data))
+
+    def _publish(self, folder: Path, count: int, published: _Published, stats: dict[str, Any] | None) -> None:
+        """The metadata at the root, which is what readers go by."""
+        described = {files.folder.name: files.metadata(count) for files in self._arrays.values()}
+        token = self._run[:12]
+        if not self._begun or stats is not None:
+            # Those of each array have the number of rows at the beginning, or at the end.
+            for name, metadata in described.items():
+                replace(folder / name / "zarr.json", root.compact(metadata), token)
+        known = attributes(self.meta, stats or {"result": None})
+        kept = {name: None if file is None else file._asdict() for name, file in published._asdict().items()}
+        own = {"run": self._run, "structure": json.dumps(self._structure), "frames": count, **kept}
+        data = root.document({**known, **own}, described)
+        # A copy, from which frames can be had should the file at the root be damaged.
+        replace(folder / root.COPY, data, token)
+        replace(folder / root.FILE, data, token)
+
+
+def _packed(checkpoint: Checkpoint) -> bytes:
+    """The file with what the method remembers."""
+    buffer = io.BytesIO()
+    facts = np.frombuffer(json.dumps(checkpoint.facts).encode(), np.uint8)
+    np.savez(buffer, **{"facts": facts, **checkpoint.arrays})
+    return buffer.getvalue()
 
 
 def attributes(meta: dict[str, Any], stats: dict[str, Any]) -> dict[str, Any]:
     """What a store, a data set or a netCDF file says about its run: strings and numbers only."""
-    integrator = meta.get("integrator")
+    from polhode.runs.plain import to_plain
+
+    integrator, result = meta.get("integrator"), stats.get("result")
+    if result is not None and not isinstance(result, Result) and np.ndim(result) == 0:
+        # Runs inside transformations have the number of their result.
+        stats = {**stats, "result": Result(int(result))}
     return {
         "title": f"polhode run of {meta.get('problem', 'a system')}",
-        "polhode_format": FORMAT,
+        "polhode_format": root.FORMAT,
         "problem": str(meta.get("problem", "")),
         "integrator": str(integrator.get("name", "") if isinstance(integrator, dict) else integrator or ""),
         "meta": json.dumps(to_plain(meta)),
@@ -159,73 +386,73 @@ def attributes(meta: dict[str, Any], stats: dict[str, Any]) -> dict[str, Any]:
 
 
 def save(solution: Solution, path: str | Path, *, overwrite: bool = False) -> None:
-    """Writes a solution as a run store."""
-    store = RunStore.create(path, solution.meta, overwrite=overwrite)
-    store.append(solution.frames)
-    store.close(solution.stats)
-
-
-def load(path: str | Path) -> Solution:
-    """The solution in the store at `path`, also of a run that is still going or was cut off.
-
-    The stats of such a run say `interrupted` and the time reached.
-    """
-    path = Path(path)
-    if not is_run(path):
-        raise StoreError(f"`{path}` is not a run of polhode: there is no folder with a `zarr.json` made by it.")
-    with _explaining(path):
-        group = _zarr().open_group(path, mode="r")
-        found = dict(group.attrs)
-        arrays = {name: array for name, array in group.arrays()}
-        length = min((array.shape[0] for array in arrays.values()), default=0)
-        if "structure" not in found or "time" not in arrays or length == 0:
-            raise StoreError(
-                f"The run `{path}` has no frames yet: it has only just begun, or was cut off at its start."
-            )
-        leaves = {name: jnp.asarray(array[:length]) for name, array in arrays.items()}
-    frames = layout.rebuild(json.loads(found["structure"]), leaves)
-    stats = from_plain(json.loads(found["stats"]))
-    if stats.get("result") is None:
-        return Solution(frames, _unfinished(frames), json.loads(found["meta"]))
-    return Solution(frames, {**stats, "result": Result[stats["result"]]}, json.loads(found["meta"]))
-
-
-def is_run(path: str | Path) -> bool:
-    """Whether there is a store made by polhode at `path`."""
+    """Writes a solution as a run store. Raises ValueError for a batch of solutions."""
+    if np.ndim(solution.t) != 1:
+        raise ValueError(
+            f"`t` of this solution has {np.ndim(solution.t)} axes, so it is not one run; a store holds one. Of a "
+            "batch, as `jax.vmap` makes them, save each case: `jax.tree.map(lambda x: x[k], solution).save(…)`."
+        )
+    store = RunStore.create(path, solution.meta, overwrite=overwrite, expected=len(solution.t))
     try:
-        content = json.loads((Path(path) / "zarr.json").read_text())
-    except (OSError, ValueError):
-        return False
-    return "polhode_format" in content.get("attributes", {})
+        for frames in solution.blocks():
+            store.append(frames, None)
+        store.close(solution.stats)
+    finally:
+        store.release()
 
 
-def _unfinished(frames: Frames) -> dict[str, Any]:
-    return {"result": Result.interrupted, "t_reached": float(frames.t[-1])}
+def _resolved(path: str | Path) -> Path:
+    """The place behind symbolic links, which are left as they are. Raises ValueError for what is no path."""
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise ValueError(f"The path of a run store must be a path, got {shown(path)}.")
+    try:
+        return Path(os.path.realpath(path))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"The path of a run store must be a path, got {shown(path)}: {error}.") from error
 
 
-def _make_room(path: Path, overwrite: bool) -> None:
+def _locked(path: Path, run: str) -> Lock:
+    lock = Lock(path, run)
+    with explaining(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire()
+        except LockedError as error:
+            raise StoreError(f"`{path}` is in use: {error}. Wait for it, or choose another place.") from None
+    return lock
+
+
+def _check_room(path: Path, overwrite: bool) -> None:
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
-    if not is_run(path):
+    if not root.is_run(path):
         raise StoreError(f"`{path}` exists and is not a run of polhode, so it is left alone. Choose another place.")
     if not overwrite:
         raise StoreError(f"There is already a run at `{path}`. Choose another place, or pass `overwrite=True`.")
-    shutil.rmtree(path)
 
 
-@contextlib.contextmanager
-def _explaining(path: Path) -> Iterator[None]:
+def _put(aside: Path, path: Path) -> None:
+    """Put a folder in place; what was there goes, at once where the system can exchange folders."""
+    if not path.exists():
+        os.rename(aside, path)
+        return
+    if not any(path.iterdir()):
+        path.rmdir()
+        os.rename(aside, path)
+        return
+    if not _exchanged(aside, path):
+        former = aside.with_suffix(".former")
+        os.rename(path, former)
+        os.rename(aside, path)
+        os.rename(former, aside)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _exchanged(a: Path, b: Path) -> bool:
+    """Exchange two folders atomically; False where the system can't."""
     try:
-        yield
-    except StoreError:
-        raise
-    except OSError as error:
-        remedy = _REMEDIES.get(error.errno or 0, "Check the disk or choose another place.")
-        raise StoreError(f"The run store `{path}` failed: {error}. {remedy}") from error
-
-
-def _zarr() -> Any:
-    # Zarr takes a third of a second to import, which runs without a store need not pay.
-    import zarr
-
-    return zarr
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError):
+        return False
+    here, exchange = -100, 2
+    return rename(here, os.fsencode(a), here, os.fsencode(b), exchange) == 0

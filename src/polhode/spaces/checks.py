@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array
 
+from polhode import checks
+from polhode.execution.once import interpreted
 from polhode.spaces.base import AbstractSpace, Point
 
 TOLERANCE = 1e-6
@@ -53,7 +54,7 @@ def check_point(space: AbstractSpace, q: Any, name: str = "q") -> Point:
     return point
 
 
-@eqx.filter_jit
+@interpreted
 def _distance(space: AbstractSpace, point: Point) -> Array:
     """Compiled once for a space: done step by step it takes longer than all else before a short run."""
     return space.residual(point)
@@ -70,15 +71,11 @@ def _leaves(expected: Point, q: Any, name: str) -> list[Any]:
 
 
 def _as_numbers(label: str, leaf: Any) -> np.ndarray:
-    try:
-        array = np.asarray(leaf, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"`{label}` must be an array of real numbers, got {_short(leaf)}.") from error
+    array = checks.numbers(label, leaf, "an array of real numbers")
     if not np.all(np.isfinite(array)):
         raise ValueError(f"`{label}` must be finite, got {_short(leaf)}. Remove the NaN or infinity.")
     return array
 
 
 def _short(value: Any) -> str:
-    text = " ".join(str(value).split())
-    return text if len(text) <= 120 else text[:117] + "..."
+    return " ".join(checks.shown(value).split())

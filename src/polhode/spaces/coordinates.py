@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from polhode.checks import shown
 from polhode.spaces import quaternions
 from polhode.spaces.base import AbstractGroup, AbstractSpace, Point, Vector, cross
 from polhode.spaces.linear import Rn
@@ -28,7 +29,7 @@ def with_coordinates(space: AbstractSpace, coordinates: Coordinates) -> Abstract
     and linear parts.
     """
     if coordinates not in get_args(Coordinates):
-        raise ValueError(f"`coordinates` must be one of {', '.join(get_args(Coordinates))}, got {coordinates!r}.")
+        raise ValueError(f"`coordinates` must be one of {', '.join(get_args(Coordinates))}, got {shown(coordinates)}.")
     if coordinates == "exp" or isinstance(space, Rn):
         return space
     if isinstance(space, Product):
@@ -48,7 +49,7 @@ def _group_with(space: AbstractSpace, coordinates: Coordinates) -> AbstractGroup
     if isinstance(space, AbstractRotationGroup | AbstractRigidGroup):
         return Cayley(space) if coordinates == "cayley" else SecondKind(space)
     raise ValueError(
-        f"{coordinates!r} coordinates exist on groups made of rotations, rigid displacements and linear parts, "
+        f"{shown(coordinates)} coordinates exist on groups made of rotations, rigid displacements and linear parts, "
         f"not on `{type(space).__name__}`; use coordinates='exp'."
     )
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode._ambient import inside_transformation
+from polhode.captured import compiled
 from polhode.linalg.blocks import Blocks, Matrix, apply, apply_transposed, dense_block, pattern, scaled
 from polhode.linalg.dense import LapackKKT
 from polhode.linalg.kkt import AbstractKKT
@@ -107,7 +108,7 @@ class _Start(NamedTuple):
     gap: Multipliers
 
 
-@eqx.filter_jit
+@compiled
 def _start(system: AbstractMechanical, t: Array, q: Point) -> _Start:
     force = system.force(t, q, jnp.zeros(system.n))
     if system.m == 0:

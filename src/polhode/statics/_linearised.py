@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +11,7 @@ from jaxtyping import Array, Complex, Float
 from scipy import linalg, sparse
 from scipy.sparse.linalg import splu
 
+from polhode.captured import compiled
 from polhode.linalg.blocks import Matrix
 from polhode.model.consistency import to_sparse
 from polhode.spaces.base import Point, Vector
@@ -68,7 +68,7 @@ def about(system: AbstractMechanical, t: float, q: Point, multipliers: Any) -> L
     return Linearised(M, C, K, B, f - B.T @ np.asarray(k) if m else f)
 
 
-@eqx.filter_jit
+@compiled
 def _balance(system: AbstractMechanical, t: Array, q: Point) -> tuple[Matrix, Matrix, Vector, Array | None]:
     rest = jnp.zeros(system.n)
     B = system.jacobian(t, q) if system.m else ()
@@ -76,7 +76,7 @@ def _balance(system: AbstractMechanical, t: Array, q: Point) -> tuple[Matrix, Ma
     return system.mass(t, q), B, system.force(t, q, rest), H
 
 
-@eqx.filter_jit
+@compiled
 def _tangent(system: AbstractMechanical, t: Array, q: Point, multipliers: Multipliers) -> tuple[Matrix, Matrix]:
     rest = jnp.zeros(system.n)
     K = system.stiffness(t, q, rest)
@@ -106,7 +106,7 @@ def about_motion(system: AbstractMechanical, t: float, state: State) -> Relative
     return Relative(F, null_space(A), acceleration)
 
 
-@eqx.filter_jit
+@compiled
 def _variations(
     system: AbstractMechanical, t: Array, q: Point, v: Vector
 ) -> tuple[Float[Array, "2n 2n"], Float[Array, "2m 2n"], Vector]:

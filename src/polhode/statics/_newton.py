@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from polhode.captured import compiled
 from polhode.linalg.blocks import Matrix
 from polhode.linalg.kkt import AbstractKKT
 from polhode.spaces.base import Point, Vector
@@ -161,7 +162,7 @@ def _newton(
     return loop(more, body, start)
 
 
-@eqx.filter_jit
+@compiled
 def no_excess(balance: Balance, load: Load, q: Point) -> Any:
     """Stresses as promised: zeros."""
     return jax.tree.map(jnp.zeros_like, balance.system.stresses(load.t, q))
@@ -177,7 +178,7 @@ class Equations(NamedTuple):
     excess: Matrix
 
 
-@eqx.filter_jit
+@compiled
 def equations(balance: Balance, load: Load, q: Point, multipliers: Multipliers, excess: Any) -> Equations:
     """What one correction needs to know of a place."""
     r, gap = balance.residual(load, q, multipliers)
@@ -186,7 +187,7 @@ def equations(balance: Balance, load: Load, q: Point, multipliers: Multipliers, 
     return Equations(r, gap, noise, tangent, balance.system.stress_stiffness(load.t, q, excess))
 
 
-@eqx.filter_jit
+@compiled
 def _moved(
     balance: Balance, limits: Limits, load: Load, a: Attempt, found: Equations, theta: Vector, change: Multipliers
 ) -> Attempt:

@@ -12,11 +12,13 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from polhode import checks
-from polhode._ambient import inside_transformation
+from polhode._ambient import check_environment, inside_transformation
 from polhode._scalar.rows import in_loops
+from polhode.checks import shown
+from polhode.driver.observing import Observer
 from polhode.linalg.kkt import AbstractKKT
-from polhode.observing import Observer
 from polhode.problems.base import Observable, Problem
+from polhode.results import Result
 from polhode.solution import Frames
 from polhode.spaces.base import Point
 from polhode.spaces.checks import check_point
@@ -123,6 +125,7 @@ def equilibrium(
     **Raises** ValueError for bad input; `EquilibriumError`, with all equilibria found, where Newton's method doesn't
     converge or where the equilibrium leaves a motion without resistance.
     """
+    check_environment()
     task = _prepare(problem, state0, t, steps, times, Limits(rtol, atol, max_iterations))
     solver = solver_of(task.system, task.legs.t[0], task.q)
     balance, multipliers = at_start(task.system, solver, task.legs.t[0], task.q)
@@ -141,7 +144,7 @@ def equilibrium(
     result = _collected(task, balance, found, not reason)
     if not reason:
         loose = _loose(task.system, _at(balance, _load(task.legs, -1), q, multipliers).tangent, q)
-        reason = f"The equilibrium is not isolated: {loose}" if loose else ""
+        reason = f"The equilibrium is not isolated: {loose}" if loose else _opened(task.system, result)
     if reason:
         raise EquilibriumError(reason, result)
     return result
@@ -159,10 +162,10 @@ def _prepare(problem: Any, state0: State, t: Any, steps: Any, times: Any, limits
     if times is not None and (t is not None or steps != 1):
         raise ValueError("`times` takes the place of `t` and `steps`; give either.")
     if not isinstance(limits.max_iterations, int) or limits.max_iterations < 1:
-        raise ValueError(f"`max_iterations` must be an integer of at least 1, got {limits.max_iterations!r}.")
+        raise ValueError(f"`max_iterations` must be an integer of at least 1, got {shown(limits.max_iterations)}.")
     if not (limits.rtol >= 0 and limits.atol >= 0 and limits.rtol + limits.atol > 0):
         raise ValueError(
-            f"`rtol` and `atol` must not be negative nor both zero, got {limits.rtol!r} and {limits.atol!r}."
+            f"`rtol` and `atol` must not be negative nor both zero, got {shown(limits.rtol)} and {shown(limits.atol)}."
         )
     if system.configuration.dim != system.n:
         raise ValueError(
@@ -185,7 +188,7 @@ def mechanical(problem: Any) -> tuple[AbstractMechanical, dict[str, Observable]]
     """The mechanical system behind what a user hands in, and its outputs. Raises ValueError."""
     system = problem.system if isinstance(problem, Problem) else problem
     if isinstance(problem, str):
-        raise ValueError(f"`problem` must be a Problem or a system; for a name use problems.get({problem!r}).")
+        raise ValueError(f"`problem` must be a Problem or a system; for a name use problems.get({shown(problem)}).")
     if not isinstance(system, AbstractMechanical):
         raise ValueError(
             f"Equilibria and modes need a mechanical system, got {type(system).__name__}. `Model.assemble` makes one, "
@@ -227,7 +230,7 @@ def _traced(task: _Task, solver: AbstractKKT, balance: Balance, multipliers: Mul
     q, multipliers = jax.lax.map(lambda x: corrected(balance, solver, *x), (ends, found.q, found.multipliers))
     found = found._replace(q=q, multipliers=multipliers)
     states = (q, jnp.zeros((len(task.legs.t) - 1, task.system.n)))
-    outputs, _, _ = jax.vmap(task.observer)(ends.t, states)
+    outputs = jax.vmap(task.observer)(ends.t, states).outputs
     r, gap = jax.lax.map(lambda x: balance.residual(*x), (ends, q, multipliers))
     return _result(task, found, ends, outputs, (r, gap), jnp.all(found.done >= 1))
 
@@ -289,6 +292,14 @@ def _failure(task: _Task, balance: Balance, reached: Reached, k: int) -> str:
     ) + ", start from a state closer to the equilibrium, or check whether the loads have one at all."
     rest = _explaining.unbalanced(task.system, np.asarray(left.r), np.asarray(left.gap))
     return f"{said}. At the end of the step there remain {rest}. {remedy}"
+
+
+def _opened(system: AbstractMechanical, found: Equilibrium) -> str:
+    """The joints that are open because what was left out of them does not follow from the rest; empty if none is."""
+    code = system.failure(found.t, found.state)
+    if code is None or not int(code):
+        return ""
+    return f"{Result(int(code)).message} {system.diagnose(float(found.t), found.state)}"
 
 
 def _loose(system: AbstractMechanical, tangent: Tangent, q: Point) -> str:

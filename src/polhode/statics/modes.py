@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Complex, Float
 
 from polhode import checks
-from polhode._ambient import inside_transformation
+from polhode._ambient import check_environment, inside_transformation
 from polhode._scalar.rows import in_loops
+from polhode.captured import compiled
 from polhode.model.consistency import to_sparse
 from polhode.model.elements import Twist
 from polhode.model.observed import AbstractMultibody
@@ -84,7 +84,7 @@ class Modes:
         if not isinstance(system, AbstractMultibody):
             raise ValueError(f"{type(system).__name__} has no bodies; its shapes are in `shapes`.")
 
-        @eqx.filter_jit
+        @compiled
         def twists(shapes: Any) -> Any:
             return jax.vmap(lambda v: system.motion(q, v).twists)(shapes)
 
@@ -130,6 +130,7 @@ def modes(
 
     **Raises** ValueError for bad input, and for a state that is no equilibrium, with the bodies that accelerate.
     """
+    check_environment()
     system, _ = mechanical(problem)
     known = problem if isinstance(problem, Problem) else None
     if state is None and known is None:

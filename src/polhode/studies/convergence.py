@@ -10,9 +10,9 @@ import jax
 import numpy as np
 
 from polhode import integrators
+from polhode.driver.simulate import simulate
 from polhode.integrators.base import AbstractIntegrator
 from polhode.problems.base import Problem
-from polhode.simulate import simulate
 from polhode.studies import references
 
 
@@ -64,10 +64,8 @@ def convergence(
     **Raises** ValueError for unknown outputs, fewer than two steps, or systems that no reference method takes, before
     anything is run; `SimulationError` if a run fails.
     """
-    sizes = np.sort(np.asarray(steps, dtype=float))[::-1]
-    if sizes.ndim != 1 or len(sizes) < 2:
-        raise ValueError(f"`steps` must hold at least two step sizes, got {list(np.atleast_1d(steps))}.")
-    end = float(problem.t_span[1] if t1 is None else t1)
+    end = references.checked(problem, outputs, t1)
+    sizes = references.sizes("steps", steps, 2)[::-1]
     method = integrators.get(integrator) if isinstance(integrator, str) else integrator
     name = integrator if isinstance(integrator, str) else type(integrator).__name__
     chosen = references.measurable(problem, None if outputs is None else list(outputs), reference)

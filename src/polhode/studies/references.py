@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from polhode import integrators
-from polhode._preparation import suits
+from polhode import checks, integrators
+from polhode.checks import shown
+from polhode.driver.preparation import suits
+from polhode.driver.running import SimulationError
+from polhode.driver.simulate import simulate
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.half_explicit import HalfExplicit
 from polhode.integrators.rkmk import RKMK
 from polhode.problems.base import Problem
-from polhode.simulate import SimulationError, simulate
 from polhode.solution import Solution
 from polhode.systems.mechanical import AbstractMechanical
 from polhode.systems.vector_field import VectorField
@@ -68,6 +70,24 @@ class Plan(NamedTuple):
         return Reference({**self.known, **found}, source)
 
 
+def checked(problem: Any, outputs: Any, t1: Any) -> float:
+    """The end of a study. Raises ValueError for what is no problem, no list of outputs or no time."""
+    if not isinstance(problem, Problem):
+        raise ValueError(f"`problem` must be a Problem, got {checks.shown(problem)}.")
+    if outputs is not None:
+        for name in checks.listed("outputs", outputs, "names of outputs"):
+            checks.word("outputs", name, "names of outputs")
+    return checks.number("t1", problem.t_span[1] if t1 is None else t1, "end of the runs")
+
+
+def sizes(name: str, values: Any, least: int) -> np.ndarray:
+    """Positive numbers, sorted; at least so many."""
+    found = checks.numbers(name, values, "positive numbers")
+    if found.ndim != 1 or len(found) < least or not (np.isfinite(found).all() and (found > 0).all()):
+        raise ValueError(f"`{name}` must hold at least {least} positive numbers, got {checks.shown(values)}.")
+    return np.sort(found)
+
+
 def plan(
     problem: Problem,
     studied: list[AbstractIntegrator],
@@ -82,7 +102,7 @@ def plan(
     if given is not None:
         missing = [name for name in names if name not in given]
         if missing:
-            raise ValueError(f"`reference` lacks the output {missing[0]!r}.")
+            raise ValueError(f"`reference` lacks the output {shown(missing[0])}.")
         return Plan({name: given[name] for name in names}, ("given",), (), "", 1.0, True)
     known = {name: value for name in names if (value := _known_value(problem, name, t1)) is not None}
     missing = tuple(name for name in names if name not in known)
@@ -100,7 +120,7 @@ def measurable(problem: Problem, names: list[str] | None, given: Mapping[str, An
         return [name for name in every if name in problem.outputs or given is None or name in given]
     unknown = [name for name in names if name not in every]
     if unknown:
-        raise ValueError(f"Problem `{problem.name}` has no output {unknown[0]!r}; it has {', '.join(every)}.")
+        raise ValueError(f"Problem `{problem.name}` has no output {shown(unknown[0])}; it has {', '.join(every)}.")
     return list(names)
 
 

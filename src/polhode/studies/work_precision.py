@@ -6,9 +6,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from polhode import checks
 from polhode import integrators as registry
+from polhode.driver.simulate import simulate
 from polhode.problems.base import Problem
-from polhode.simulate import simulate
 from polhode.studies import references
 
 
@@ -32,7 +33,12 @@ def work_precision(
     """
     if (steps is None) == (tolerances is None):
         raise ValueError("Give either `steps` or `tolerances`.")
-    end = float(problem.t_span[1] if t1 is None else t1)
+    end = references.checked(problem, outputs, t1)
+    integrators = checks.listed("integrators", integrators, "names of methods")
+    if steps is not None:
+        steps = references.sizes("steps", steps, 1).tolist()
+    else:
+        tolerances = references.sizes("tolerances", tolerances, 1).tolist()
     chosen = references.measurable(problem, None if outputs is None else list(outputs), reference)
     methods = [registry.get(name) for name in integrators]
     planned = references.plan(problem, methods, chosen, end, reference)

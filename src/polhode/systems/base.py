@@ -70,6 +70,18 @@ class AbstractSystem(eqx.Module):
         del t, state
         return ""
 
+    def failure(self, t: Array, state: State) -> Array | None:
+        """A `Result` code, int32, for what can be wrong with a state although every step went well; 0 if nothing is.
+
+        None where there is no such thing. The driver asks after every step.
+        """
+        del t, state
+        return None
+
+    def breakpoints(self) -> tuple[float, ...]:
+        """Instants at which loads or drives jump or have kinks, as far as they say so; steps end there."""
+        return ()
+
     def explicit_limit(self, t: float, state: State, h: float, share: float = 1.0) -> str:
         """Why explicit methods can't take a step h from a state, in words; empty if they can or nobody knows.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -14,7 +13,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode._ambient import inside_transformation
+from polhode._ambient import inside_transformation, warn
+from polhode.checks import shown
+from polhode.execution.once import interpreted
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
 from polhode.systems.base import AbstractSystem, Observable, State, shape_of
@@ -203,7 +204,7 @@ def check_gaps(what: str, values: Any, at: Any, remedy: str, tolerance: float = 
     said = f"`state0` violates the constraints on {what}: number {worst} of {len(values)} by {values[worst]:.3g}."
     if not values[worst] <= tolerance * largest:
         raise ValueError(f"{said} {remedy}")
-    warnings.warn(f"{said} The ends of steps of `eml` do, so that is right for going on with a run.", StartWarning, 2)
+    warn(f"{said} The ends of steps of `eml` do, so that is right for going on with a run.", StartWarning)
 
 
 def check_momenta(given: Any, expected: Any) -> None:
@@ -215,7 +216,7 @@ def check_momenta(given: Any, expected: Any) -> None:
     said = f"`state0` has momenta that differ from ∂L/∂v by {gap:.3g}, where the largest is {largest:.3g}."
     if not gap <= COARSE_TOLERANCE * largest:
         raise ValueError(f"{said} `system.start(q, v)` makes a state with consistent ones.")
-    warnings.warn(f"{said} The ends of steps of `eml` do, so that is right for going on with a run.", StartWarning, 2)
+    warn(f"{said} The ends of steps of `eml` do, so that is right for going on with a run.", StartWarning)
 
 
 class AbstractParametrisedLagrangian(AbstractLagrangian):
@@ -239,7 +240,7 @@ class AbstractParametrisedLagrangian(AbstractLagrangian):
         """Components of a generalised force that the constraints' mean gradients have no part in."""
 
 
-@eqx.filter_jit
+@interpreted
 def _start_gaps(system: AbstractLagrangian, q: Coordinates, v: Coordinates) -> tuple[Array, Array]:
     return jax.jvp(system.constraint, (q,), (v,))
 
@@ -278,12 +279,14 @@ class Lagrangian(AbstractLagrangian):
 
     def __check_init__(self) -> None:
         if isinstance(self.size, bool) or not (isinstance(self.size, int | np.integer) and self.size > 0):
-            raise ValueError(f"`size` must be the number of coordinates, a positive integer, got {self.size!r}.")
+            raise ValueError(f"`size` must be the number of coordinates, a positive integer, got {shown(self.size)}.")
         if isinstance(self.number, bool) or not (isinstance(self.number, int | np.integer) and self.number >= 0):
-            raise ValueError(f"`number` must be how many constraints there are, a whole number, got {self.number!r}.")
+            raise ValueError(
+                f"`number` must be how many constraints there are, a whole number, got {shown(self.number)}."
+            )
         if not isinstance(self.gradient, AbstractDiscreteGradient):
             raise ValueError(
-                f"`gradient` must be a discrete gradient, `Gonzalez()` or `MeanValue()`, got {self.gradient!r}."
+                f"`gradient` must be a discrete gradient, `Gonzalez()` or `MeanValue()`, got {shown(self.gradient)}."
             )
         if (self.constraints is None) != (self.number == 0):
             raise ValueError(

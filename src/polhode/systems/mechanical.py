@@ -13,8 +13,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode._ambient import inside_transformation
-from polhode.linalg.blocks import Matrix, apply, apply_transposed, dense_block, to_dense
+from polhode.execution.once import interpreted
+from polhode.functions import breakpoints_of
+from polhode.linalg.blocks import Matrix, apply, apply_transposed, dense_block
 from polhode.linalg.choose import kkt_solver
+from polhode.linalg.dense import LapackKKT
 from polhode.linalg.kkt import AbstractKKT
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.spaces.linear import Rn
@@ -152,11 +155,8 @@ class AbstractMechanical(AbstractSystem):
         B, M = self.jacobian(t, q), self.mass(t, q)
         f, Z = self.force(t, q, v), self.curvature(t, q, v) if self.m else jnp.zeros(0)
         if self.m == 0 or self.n + self.m > _DENSE:
-            return self.kkt.solve(self.kkt.factor(M, B, B), f, -Z)
-        b = to_dense(B, (self.m, self.n))
-        whole = jnp.block([[to_dense(M, (self.n, self.n)), b.T], [b, jnp.zeros((self.m, self.m))]])
-        solution = jnp.linalg.solve(whole, jnp.concatenate((f, -Z)))
-        return solution[: self.n], solution[self.n :]
+            return self.kkt.solution(M, B, B, f, -Z)
+        return self.kkt.over(LapackKKT(self.n, self.m)).solution(M, B, B, f, -Z)
 
     def momentum(self, t: Array, q: Point, v: Vector) -> Vector:
         """M v."""
@@ -221,6 +221,11 @@ class _FirstOrder(eqx.Module):
 
     system: AbstractMechanical
 
+    @property
+    def breakpoints(self) -> tuple[float, ...]:
+        """Those of the system."""
+        return self.system.breakpoints()
+
     def __call__(self, t: Array, state: State) -> Vector:
         return self.system.velocity(t, state)
 
@@ -278,6 +283,9 @@ class Mechanical(AbstractMechanical):
     def kkt(self) -> AbstractKKT:
         return kkt_solver((), (), self.n, self.m)
 
+    def breakpoints(self) -> tuple[float, ...]:
+        return (*breakpoints_of(self.forces), *breakpoints_of(self.constraints))
+
     def mass(self, t: Array, q: Point) -> Matrix:
         del t
         return dense_block(self.mass_matrix(q) if callable(self.mass_matrix) else jnp.asarray(self.mass_matrix))
@@ -289,7 +297,7 @@ class Mechanical(AbstractMechanical):
         return jnp.zeros(0) if self.constraints is None else self.constraints(t, q)
 
 
-@eqx.filter_jit
+@interpreted
 def _violations(system: AbstractMechanical, t: Array, q: Point, v: Vector) -> tuple[Multipliers, Multipliers]:
     return system.constraint(t, q), system.constraint_rate(t, q, v)
 

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
@@ -186,9 +185,11 @@ class Separable(AbstractSeparable):
     potential: Callable[[Float[Array, "n 3"], Float[Array, "n 3 3"]], Float[Array, ""]]
 
     def __init__(self, masses: Any, inertias: Any, potential: Callable[..., Any]) -> None:
-        n = np.shape(masses)[0] if np.ndim(masses) else 1
+        shape = checks.shape("masses", masses, "mass of every body")
+        n = shape[0] if shape else 1
         self.masses = checks.positive("masses", masses, (n,), "mass of every body")
-        shape = (n, 3) if np.ndim(inertias) == 2 else (n,)
+        moments = checks.shape("inertias", inertias, "moments of inertia of every body")
+        shape = (n, 3) if len(moments) == 2 else (n,)
         self.inertias = checks.positive("inertias", inertias, shape, "moments of inertia of every body")
         self.potential = potential
 

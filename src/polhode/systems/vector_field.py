@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from polhode.functions import breakpoints_of
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.systems.base import AbstractSystem, State, shape_of
 
@@ -38,6 +39,9 @@ class VectorField(AbstractSystem):
 
     def velocity(self, t: Array, state: State) -> Vector:
         return self.field(t, state)
+
+    def breakpoints(self) -> tuple[float, ...]:
+        return breakpoints_of(self.field)
 
     def residuals(self, t: Array, state: State) -> dict[str, Array]:
         del t

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
+from polhode.captured import compiled
 from polhode.solution import Solution
 from polhode.systems.base import State
 from polhode.viewing.scene import Body, Line, Scene, Trail
@@ -74,7 +75,7 @@ class _Parts(eqx.Module):
         return [pose(t, state) for pose in self.poses], [points(t, state) for points in self.points]
 
 
-@eqx.filter_jit
+@compiled
 def _evaluate(parts: _Parts, t: Any, state: State) -> tuple[list[tuple[Array, Array]], list[Array]]:
     return jax.vmap(parts)(t, state)
 

@@ -61,8 +61,8 @@ def page(solution: Solution, scene: Scene | None = None) -> str:
         "VERSION": html.escape(str(solution.meta.get("version", ""))),
         "CSS": _read("page.css"),
         "JS": "\n".join(_read(name) for name in _SCRIPTS),
-        # A closing tag inside a string would end the script element.
-        "RUN": json.dumps(to_plain(run)).replace("</", "<\\/"),
+        # Tags and comments inside a string would end the script element, or keep it open.
+        "RUN": json.dumps(to_plain(run)).replace("<", "\\u003c"),
         "DATA": floats.text(),
     }
     pieces = _read("page.html").split("@")
@@ -80,7 +80,7 @@ def _description(solution: Solution) -> dict[str, Any]:
         "subtitle": " · ".join(_how(meta)),
         "badge": {"text": result.name.replace("_", " "), "good": result == Result.successful},
         "facts": [[key, _short(value)] for key, value in _facts(meta, stats)],
-        "audit": {"headings": headings, "rows": rows},
+        "audit": {"headings": headings, "rows": rows, "remarks": audit.remarks},
     }
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 import polhode as ph
+from polhode.captured import compiled
 from polhode.integrators.base import AbstractIntegrator
 from polhode.systems.mechanical import AbstractMechanical
 
@@ -89,7 +89,7 @@ class _Progress(NamedTuple):
     rows: Array
 
 
-@eqx.filter_jit
+@compiled
 def _run(
     system: AbstractMechanical, method: AbstractIntegrator, state: Any, rule: Rule, t1: Array, m: Array
 ) -> tuple[Array, Array, Array, Any]:

@@ -17,14 +17,15 @@ $("badge").className = run.badge.good ? "ok" : "bad";
 for (const [name, text] of run.facts) $("facts").append(element("dt", name), element("dd", text));
 
 const table = document.createElement("table"), head = document.createElement("tr");
-run.audit.headings.forEach((text, i) => head.append(element("th", text, i > 1 && i < 5 ? "n" : "")));
+const verdict = run.audit.headings.length - 1;
+run.audit.headings.forEach((text, i) => head.append(element("th", text, i > 1 && i < verdict ? "n" : "")));
 table.append(head);
 for (const cells of run.audit.rows) {
   const row = document.createElement("tr");
-  cells.forEach((text, i) => row.append(element("td", text, i === 5 ? text.split(" ")[0] : i > 1 ? "n" : "")));
+  cells.forEach((text, i) => row.append(element("td", text, i === verdict ? text.split(" ")[0] : i > 1 ? "n" : "")));
   table.append(row);
 }
-$("audit").append(table);
+$("audit").append(table, ...run.audit.remarks.map((text) => element("p", text, "remark")));
 
 const times = floats(run.times), first = times[0], last = times[times.length - 1], span = last - first || 1;
 const still = !run.scene;

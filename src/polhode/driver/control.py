@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from polhode import checks
 from polhode.spaces.base import AbstractSpace, Point
 
 
@@ -17,6 +18,9 @@ class Tolerances(NamedTuple):
 
     rtol: Any
     atol: Any
+
+
+_MEANING = "of step size control"
 
 
 class StepControl(eqx.Module):
@@ -40,14 +44,35 @@ class StepControl(eqx.Module):
     - `max_step`: upper limit of the step.
     """
 
-    safety: float = eqx.field(static=True, default=0.9)
-    min_factor: float = eqx.field(static=True, default=0.2)
-    max_factor: float = eqx.field(static=True, default=5.0)
-    exponent: float | None = eqx.field(static=True, default=None)
-    pi: float = eqx.field(static=True, default=0.0)
-    norm: Literal["rms", "euclidean"] = eqx.field(static=True, default="rms")
-    first_step: float | None = eqx.field(static=True, default=None)
-    max_step: float | None = eqx.field(static=True, default=None)
+    safety: float = eqx.field(static=True)
+    min_factor: float = eqx.field(static=True)
+    max_factor: float = eqx.field(static=True)
+    exponent: float | None = eqx.field(static=True)
+    pi: float = eqx.field(static=True)
+    norm: Literal["rms", "euclidean"] = eqx.field(static=True)
+    first_step: float | None = eqx.field(static=True)
+    max_step: float | None = eqx.field(static=True)
+
+    def __init__(
+        self,
+        safety: float = 0.9,
+        min_factor: float = 0.2,
+        max_factor: float = 5.0,
+        exponent: float | None = None,
+        pi: float = 0.0,
+        norm: Literal["rms", "euclidean"] = "rms",
+        first_step: float | None = None,
+        max_step: float | None = None,
+    ) -> None:
+        checks.choice("norm", norm, ("rms", "euclidean"))
+        self.norm = norm
+        self.safety = checks.number("safety", safety, _MEANING)
+        self.min_factor = checks.number("min_factor", min_factor, _MEANING)
+        self.max_factor = checks.number("max_factor", max_factor, _MEANING)
+        self.pi = checks.number("pi", pi, _MEANING)
+        self.exponent = None if exponent is None else checks.number("exponent", exponent, _MEANING)
+        self.first_step = None if first_step is None else checks.number("first_step", first_step, _MEANING)
+        self.max_step = None if max_step is None else checks.number("max_step", max_step, _MEANING)
 
     def __check_init__(self) -> None:
         if not 0 < self.safety <= 1:
@@ -57,8 +82,6 @@ class StepControl(eqx.Module):
                 f"need 0 < min_factor < 1 < max_factor, got {self.min_factor} and {self.max_factor}; "
                 "0.2 and 5 are usual."
             )
-        if self.norm not in ("rms", "euclidean"):
-            raise ValueError(f"`norm` must be 'rms' or 'euclidean', got {self.norm!r}.")
         for name in ("first_step", "max_step", "exponent"):
             value = getattr(self, name)
             if value is not None and not value > 0:

@@ -2,36 +2,54 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from polhode._host import SCALAR_LIMIT, Saving
 from polhode._scalar import Program, iterates, join, split
-from polhode._stepping import AbstractStepper, ControlledSteps, Progress, _outcome, accept
+from polhode.captured import compiled
+from polhode.driver.host import SCALAR_LIMIT, Saving
+from polhode.driver.legs import Leg
+from polhode.driver.observing import Observer
+from polhode.driver.stepping import (
+    AbstractStepper,
+    ConstantSteps,
+    ControlledSteps,
+    Progress,
+    accept,
+    judged,
+    outcome_of,
+)
 from polhode.integrators.base import AbstractIntegrator, Carry
-from polhode.observing import Observer
 from polhode.solution import Frames
 from polhode.systems.base import AbstractSystem
 
 Step = Callable[[Progress, Any], Progress]
 
 
-@eqx.filter_jit
+class _Steps(NamedTuple):
+    """All steps of a run, from t to `end` with h; whether each is one at all, and whether loads may jump before."""
+
+    t: Array
+    end: Array
+    h: Array
+    active: Array
+    fresh: Array
+
+
 def run(
-    stepper: AbstractStepper,
+    legs: Sequence[Leg],
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     state0: Any,
     observer: Observer,
     saving: Saving,
-    count: int,
     one: Any,
 ) -> tuple[Frames, Progress]:
     """The whole run as one expression.
@@ -40,23 +58,51 @@ def run(
     replayed, held fixed, and that is what is differentiated. Memory of reverse mode is O(√steps) states, plus what is
     saved.
     """
-    found = None
-    if isinstance(stepper, ControlledSteps):
-        xs, found = _find_steps(stepper, system, integrator, state0, count)
+    steppers, fresh = zip(*legs, strict=True)
+    if isinstance(steppers[0], ControlledSteps):
+        counts = tuple(int(s.max_steps) for s in steppers)
     else:
-        n = jnp.arange(count)
-        h = (stepper.t1 - stepper.t0) / count
-        xs = (stepper.t0 + n * h, jnp.broadcast_to(h, (count,)), jnp.ones(count, bool))
+        lasts = [0, *(int(s.last) for s in steppers)]
+        counts = tuple(b - a for a, b in itertools.pairwise(lasts))
+    return _run(steppers, fresh, counts, system, integrator, state0, observer, saving, one)
+
+
+@compiled
+def _run(
+    steppers: tuple[AbstractStepper, ...],
+    fresh: tuple[bool, ...],
+    counts: tuple[int, ...],
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    state0: Any,
+    observer: Observer,
+    saving: Saving,
+    one: Any,
+) -> tuple[Frames, Progress]:
+    stepper, found = steppers[0], None
+    if isinstance(stepper, ControlledSteps):
+        count = counts[0]
+        xs, found = _find_steps(steppers, fresh, system, integrator, state0, count)
+    else:
+        count = sum(counts)
+        xs = _constant_steps(steppers, fresh, counts)
     start = stepper.start(system, integrator, state0, keep_previous=False)
     start = start._replace(h=jax.lax.stop_gradient(start.h))
 
-    def step(p: Progress, x: tuple[Array, Array, Array]) -> Progress:
-        t, h, active = x
-        carry, info = integrator.step(system, t, h, p.carry)
-        moved = accept(p, t + h, h, carry, info, _outcome(carry, info), p.error)
+    def again(p: Progress) -> Progress:
+        return stepper.again(system, integrator, p)
+
+    def step(p: Progress, x: _Steps) -> Progress:
+        if any(fresh):
+            p = jax.lax.cond(x.fresh, again, lambda p: p, p)
+        carry, info = integrator.step(system, x.t, x.h, p.carry)
+        outcome = judged(system, x.end, carry.state, outcome_of(carry, info))
+        # A failure ends the run: what later steps make of the last good state doesn't count.
+        outcome = jnp.where(p.result == 0, outcome, p.result)
+        moved = accept(p, x.end, x.h, carry, info, outcome, p.error)
         if found is None:
             return moved
-        return jax.tree.map(lambda a, b: jnp.where(active, a, b), moved, p)
+        return jax.tree.map(lambda a, b: jnp.where(x.active, a, b), moved, p)
 
     if saving.at is not None:
         p, carries = _scan(one, step, start, xs, emit=True)
@@ -67,8 +113,20 @@ def run(
     if found is not None:
         result = jnp.where(found.result != 0, found.result, p.result)
         p = p._replace(rejected=found.rejected, newton=found.newton, result=result)
-    outputs, invariants, residuals = jax.vmap(observer)(t, state)
-    return Frames(t, state, outputs, invariants, residuals, multipliers), p
+    seen = jax.vmap(observer)(t, state)
+    return Frames(t, state, seen.outputs, seen.invariants, seen.residuals, multipliers), p
+
+
+def _constant_steps(steppers: tuple[AbstractStepper, ...], fresh: tuple[bool, ...], counts: tuple[int, ...]) -> _Steps:
+    parts = []
+    for stepper, jumps, count in zip(steppers, fresh, counts, strict=True):
+        assert isinstance(stepper, ConstantSteps)
+        n = jnp.arange(count) + (stepper.last - count - stepper.first)
+        h = jnp.broadcast_to(jnp.asarray(stepper.h), (count,))
+        begins, ends = (stepper.t0 + k * stepper.spacing for k in (n, n + 1))
+        first = jnp.arange(count) == 0
+        parts.append(_Steps(begins + stepper.ahead, ends, h, jnp.ones(count, bool), first & jumps))
+    return jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
 
 
 def _at_steps(
@@ -132,7 +190,7 @@ def _interpolated(
     t_reached: Array,
 ) -> tuple[Array, Any, Any]:
     """Frames at given times, interpolated within the step that holds each."""
-    t, h, active = xs
+    t, h, active = xs.t, xs.h, xs.active
     first = jax.tree.map(lambda x: x[None], start.carry)
     carries = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), first, carries)
     times = jnp.asarray(at)
@@ -157,26 +215,53 @@ def _interpolated(
 
 
 def _find_steps(
-    stepper: ControlledSteps, system: AbstractSystem, integrator: AbstractIntegrator, state0: Any, max_steps: int
-) -> tuple[tuple[Array, Array, Array], Progress]:
-    """Start times and sizes of the accepted steps, padded to `max_steps`; no derivatives pass through here."""
-    stepper, system, integrator, state0 = _without_derivatives((stepper, system, integrator, state0))
-    p = stepper.start(system, integrator, state0, keep_previous=False)
-    zeros = jnp.zeros(max_steps)
+    steppers: tuple[AbstractStepper, ...],
+    fresh: tuple[bool, ...],
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    state0: Any,
+    max_steps: int,
+) -> tuple[_Steps, Progress]:
+    """The accepted steps, padded to `max_steps`; no derivatives pass through here."""
+    steppers, system, integrator, state0 = _without_derivatives((steppers, system, integrator, state0))
+    p = steppers[0].start(system, integrator, state0, keep_previous=False)
+    numbers = jnp.zeros(max_steps)
+    found = _Steps(numbers, numbers, numbers, jnp.zeros(max_steps, bool), jnp.zeros(max_steps, bool))
+    for stepper, jumps in zip(steppers, fresh, strict=True):
+        if jumps:
+            p = stepper.again(system, integrator, p)
+        p, found = _find_leg(stepper, jumps, system, integrator, p, found, max_steps)
+    # Padding with a real step size keeps unused steps finite, so that their zero derivatives stay zero.
+    found = found._replace(h=jnp.where(found.active, found.h, found.h[0]))
+    return jax.lax.stop_gradient(found), p
 
-    def more(loop: tuple[Progress, Array, Array]) -> Array:
+
+def _find_leg(
+    stepper: AbstractStepper,
+    jumps: bool,
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    p: Progress,
+    found: _Steps,
+    max_steps: int,
+) -> tuple[Progress, _Steps]:
+    begin = p.n
+    short = stepper.short if isinstance(stepper, ControlledSteps) else 0.0
+
+    def more(loop: tuple[Progress, _Steps]) -> Array:
         return ~stepper.finished(loop[0]) & (loop[0].result == 0)
 
-    def body(loop: tuple[Progress, Array, Array]) -> tuple[Progress, Array, Array]:
-        p, t, h = loop
+    def body(loop: tuple[Progress, _Steps]) -> tuple[Progress, _Steps]:
+        p, so_far = loop
         new = stepper.attempt(system, integrator, p)
         index = jnp.where(new.n > p.n, p.n, max_steps)
-        return new, t.at[index].set(p.t, mode="drop"), h.at[index].set(new.t - p.t, mode="drop")
+        # Steps at breakpoints are a little shorter for their loads.
+        ahead = jnp.where(p.t == stepper.t0, stepper.ahead, 0.0)
+        h = new.t - p.t - ahead - jnp.where(new.t == stepper.t1, short, 0.0)
+        row = _Steps(p.t + ahead, new.t, h, jnp.ones((), bool), (p.n == begin) & jumps)
+        return new, jax.tree.map(lambda a, x: a.at[index].set(x, mode="drop"), so_far, row)
 
-    p, t, h = jax.lax.while_loop(more, body, (p, zeros, zeros))
-    active = jnp.arange(max_steps) < p.n
-    # Padding with a real step size keeps unused steps finite, so that their zero derivatives stay zero.
-    return jax.lax.stop_gradient((t, jnp.where(active, h, h[0]), active)), p
+    return jax.lax.while_loop(more, body, (p, found))
 
 
 def _without_derivatives(tree: Any) -> Any:

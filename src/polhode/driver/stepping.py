@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from polhode.control import StepControl, Tolerances, first_step
+from polhode.driver.control import StepControl, Tolerances, first_step
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
 from polhode.results import Result
 from polhode.systems.base import AbstractSystem
@@ -39,13 +39,17 @@ class Progress(NamedTuple):
 
 
 class AbstractStepper(eqx.Module):
-    """Chooses step sizes. `t0` and `t1` are the ends of the run."""
+    """Chooses step sizes. `t0` and `t1` are the ends of the run.
+
+    `ahead`: how far its first step begins behind t0 for the method, so that loads that jump there have done so.
+    """
 
     t0: eqx.AbstractVar[Any]
     t1: eqx.AbstractVar[Any]
+    ahead: eqx.AbstractVar[Any]
 
     @abc.abstractmethod
-    def first(self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any) -> Array:
+    def first_step(self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any) -> Array:
         """Size of the first attempt."""
 
     @abc.abstractmethod
@@ -57,6 +61,10 @@ class AbstractStepper(eqx.Module):
         """Whether the end is reached."""
 
     @abc.abstractmethod
+    def last_step(self, p: Progress) -> tuple[Array, Array]:
+        """Time and length of the last accepted step, as the method had them."""
+
+    @abc.abstractmethod
     def passed(self, p: Progress, target: Array) -> Array:
         """Whether time has reached `target`."""
 
@@ -64,8 +72,8 @@ class AbstractStepper(eqx.Module):
         self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any, keep_previous: bool
     ) -> Progress:
         """The beginning of a run."""
-        h = _strong(self.first(system, integrator, state))
-        carry = _strong(integrator.init(system, self.t0, h, state))
+        h = _strong(self.first_step(system, integrator, state))
+        carry = _strong(integrator.init(system, self.t0 + self.ahead, h, state))
         zero = jnp.zeros((), jnp.int64)
         return Progress(
             n=zero,
@@ -77,30 +85,44 @@ class AbstractStepper(eqx.Module):
             rejected=zero,
             newton=zero,
             error=jnp.ones((), jnp.float64),
-            result=jnp.zeros((), jnp.int32),
+            result=judged(system, self.t0, state, jnp.zeros((), jnp.int32)),
         )
+
+    def again(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
+        """The beginning of another leg of a run, at a time at which loads may have jumped."""
+        return p._replace(carry=_strong(integrator.restart(system, p.t + self.ahead, p.h, p.carry)))
 
 
 class ConstantSteps(AbstractStepper):
-    """`count` equal steps from t0 to t1; time is t0 + n·h, so steps are equal to the last bit."""
+    """Equal steps until step number `last`. Step n starts at t0 + (n - first)·spacing: equal to the last bit.
+
+    - `t1`: the end, up to rounding. - `h`: what methods take for the step: the spacing, or a few units of round-off
+      less where loads are not to see beyond t1, or before t0. - `ahead`: the same for all steps.
+    """
 
     t0: Any
     t1: Any
+    ahead: Any
     h: Any
-    count: Any
+    spacing: Any
+    first: Any
+    last: Any
 
-    def first(self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any) -> Array:
+    def first_step(self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any) -> Array:
         return self.h
 
     def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
-        carry, info = integrator.step(system, p.t, self.h, p.carry)
-        result = _outcome(carry, info)
-        new = accept(p, self.t0 + (p.n + 1) * self.h, self.h, carry, info, result, p.error)
+        carry, info = integrator.step(system, p.t + self.ahead, self.h, p.carry)
+        result = outcome_of(carry, info)
+        new = accept(p, self.t0 + (p.n + 1 - self.first) * self.spacing, self.h, carry, info, result, p.error)
         # A failure ends the run, and nothing reads its memory any more: it need not be put back.
         return new._replace(carry=new.carry._replace(memory=carry.memory))
 
     def finished(self, p: Progress) -> Array:
-        return p.n >= self.count
+        return p.n >= self.last
+
+    def last_step(self, p: Progress) -> tuple[Array, Array]:
+        return p.t_before + self.ahead, self.h
 
     def passed(self, p: Progress, target: Array) -> Array:
         # A target on the grid must not be missed by round-off.
@@ -108,15 +130,20 @@ class ConstantSteps(AbstractStepper):
 
 
 class ControlledSteps(AbstractStepper):
-    """Steps chosen from the local error estimate of the integrator."""
+    """Steps chosen from the local error estimate of the integrator.
+
+    - `short`: what the last step lacks to t1 for the method, so that loads are not seen beyond.
+    """
 
     t0: Any
     t1: Any
+    ahead: Any
     tolerances: Tolerances
     control: StepControl
     max_steps: Any
+    short: Any
 
-    def first(self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any) -> Array:
+    def first_step(self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any) -> Array:
         span = self.t1 - self.t0
         if self.control.first_step is not None:
             return jnp.sign(span) * jnp.minimum(self.control.first_step, jnp.abs(span))
@@ -133,15 +160,18 @@ class ControlledSteps(AbstractStepper):
             h = jnp.clip(h, -self.control.max_step, self.control.max_step)
         # The last step ends exactly at t1; a remainder that would be a tiny step is stretched into this one.
         last = jnp.abs(h) * (1 + 1e-9) >= jnp.abs(left)
-        h = jnp.where(last, left, h)
-        carry, info = integrator.step(system, p.t, h, p.carry)
-        result = _outcome(carry, info)
+        h = jnp.where(last, left - self.short, h)
+        ahead = jnp.where(p.t == self.t0, self.ahead, 0.0)
+        carry, info = integrator.step(system, p.t + ahead, h - ahead, p.carry)
+        result = outcome_of(carry, info)
         space = system.state_space
         error = self.control.measure(space, info.error, p.carry.state, carry.state, self.tolerances)
         good = (result == 0) & (error <= 1)
         factor = self.control.factor(error, p.error, min(integrator.order, integrator.error_order or integrator.order))
         factor = jnp.where(result == 0, factor, self.control.min_factor)
-        moved = accept(p, jnp.where(last, self.t1, p.t + h), h * factor, carry, info, jnp.zeros_like(result), error)
+        # A step that was cut short for the end says nothing against longer ones after it.
+        following = jnp.where(last & (jnp.abs(p.h) > jnp.abs(h)), p.h, h * factor)
+        moved = accept(p, jnp.where(last, self.t1, p.t + h), following, carry, info, jnp.zeros_like(result), error)
         shrunk = h * jnp.minimum(factor, self.control.safety)
         retry = p._replace(h=shrunk, rejected=p.rejected + 1, newton=_with_iterations(p, info))
         new = _select(good, moved, retry)
@@ -159,6 +189,13 @@ class ControlledSteps(AbstractStepper):
 
     def finished(self, p: Progress) -> Array:
         return p.t == self.t1
+
+    def last_step(self, p: Progress) -> tuple[Array, Array]:
+        ahead = jnp.where(p.t_before == self.t0, self.ahead, 0.0)
+        dt = p.t - p.t_before
+        h = dt - ahead - jnp.where(p.t == self.t1, self.short, 0.0)
+        # Before the first step there is none.
+        return p.t_before + ahead, jnp.where(dt != 0, h, self.t1 - self.t0)
 
     def passed(self, p: Progress, target: Array) -> Array:
         return (p.t - target) * jnp.sign(self.t1 - self.t0) >= 0
@@ -179,11 +216,17 @@ def accept(p: Progress, t: Array, h: Array, carry: Carry, info: StepInfo, result
     return _select(result == 0, moved, p)._replace(result=result)
 
 
+def judged(system: AbstractSystem, t: Array, state: Any, result: Array) -> Array:
+    """The result after a step, or what the system finds wrong with a state although the step went well."""
+    failure = system.failure(t, state)
+    return result if failure is None else jnp.where(result == 0, failure, result)
+
+
 def _with_iterations(p: Progress, info: StepInfo) -> Array:
     return p.newton if info.newton_iterations is None else p.newton + info.newton_iterations
 
 
-def _outcome(carry: Carry, info: StepInfo) -> Array:
+def outcome_of(carry: Carry, info: StepInfo) -> Array:
     """The method's own code, or `nonfinite_state`."""
     by_shape: dict[Any, Any] = {}
     for x in jax.tree.leaves(carry.state):
@@ -217,12 +260,18 @@ def march(
         go = (p.n < n_stop) & ~stepper.finished(p) & (p.result == 0)
         return go if target is None else go & ~stepper.passed(p, target)
 
-    return jax.lax.while_loop(more, lambda p: stepper.attempt(system, integrator, p), p)
+    def step(p: Progress) -> Progress:
+        p = stepper.attempt(system, integrator, p)
+        return p._replace(result=judged(system, p.t, p.carry.state, p.result))
+
+    return jax.lax.while_loop(more, step, p)
 
 
-def between(system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, target: Array, span: Array) -> Any:
+def between(
+    stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, target: Array
+) -> Any:
     """The state at `target`, within the last accepted step; exactly the end point if the step ends there."""
     dt = p.t - p.t_before
     s = jnp.where(dt != 0, (target - p.t_before) / jnp.where(dt != 0, dt, 1.0), 1.0)
-    inside = integrator.interpolate(system, p.t_before, jnp.where(dt != 0, dt, span), p.before, p.carry, s)
+    inside = integrator.interpolate(system, *stepper.last_step(p), p.before, p.carry, s)
     return _select(jnp.abs(s - 1) < 1e-9, p.carry.state, inside)

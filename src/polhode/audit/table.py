@@ -1,0 +1,124 @@
+"""The table of promises and measurements, in all its forms."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Verdict = Literal["kept", "broken", "undecided", "between steps", "not promised"]
+
+Accuracy = Literal["accurate", "coarse", "wrong"]
+
+_HEADINGS = ("quantity", "promise", "max drift", "at the end", "slope", "relative", "verdict")
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One audited quantity.
+
+    - `max_drift`, `end_drift`: max-norm of the change since the first frame (for residuals: the residual).
+    - `slope`: of a straight line fitted to the drift, per unit of time; the steepest component of a vector.
+    - `allowed`: the largest drift that a numeric promise leaves, None for "bounded" and without a promise.
+    - `relative`, `accuracy`: the drift relative to what it is to be measured by, and what that says of the run.
+    - `remark`: what is to be said of its accuracy, in words; empty where it is accurate.
+    - `verdict`: "undecided" where fewer than 32 frames, or a motion that hardly swings, can't tell a drift from
+      an oscillation; "between steps" where
+      a promise for the ends of steps is exceeded by frames between them only.
+    """
+
+    quantity: str
+    promise: str | None
+    max_drift: float
+    end_drift: float
+    slope: float
+    allowed: float | None
+    verdict: Verdict
+    relative: float
+    accuracy: Accuracy
+    remark: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Audit:
+    """A table of promises and measurements; `str`, rich, dict and notebook representations."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def kept(self) -> bool:
+        """Whether no promise was found broken."""
+        return all(row.verdict != "broken" for row in self.rows)
+
+    @property
+    def accurate(self) -> bool:
+        """Whether nothing that the exact motion keeps has changed by more than a hundredth."""
+        return all(row.accuracy != "wrong" for row in self.rows)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is to be said of the accuracy of the run, in words."""
+        return tuple(row.remark for row in self.rows if row.remark)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __getitem__(self, quantity: str) -> Row:
+        for row in self.rows:
+            if row.quantity == quantity:
+                return row
+        raise KeyError(f"The audit has no `{quantity}`; it has {', '.join(row.quantity for row in self.rows)}.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values: `kept`, `accurate`, `remarks` and the rows."""
+        rows = [dataclasses.asdict(row) for row in self.rows]
+        return {"kept": self.kept, "accurate": self.accurate, "remarks": list(self.remarks), "rows": rows}
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """The table as text, headings first."""
+        return [_HEADINGS, *(_cells(row) for row in self.rows)]
+
+    def to_rich(self) -> Table:
+        """A table for `rich`."""
+        from rich.table import Table
+
+        table = Table(title="Audit", title_justify="left", title_style="bold")
+        for heading in _HEADINGS:
+            table.add_column(heading, justify="right" if heading in _HEADINGS[2:6] else "left")
+        styles = {
+            "kept": "green",
+            "broken": "bold red",
+            "undecided": "yellow",
+            "between steps": "yellow",
+            "not promised": "dim",
+        }
+        for row in self.rows:
+            *cells, verdict = _cells(row)
+            table.add_row(*cells, f"[{styles[row.verdict]}]{verdict}[/]")
+        return table
+
+    def __str__(self) -> str:
+        lines = self.cells()
+        widths = [max(len(line[i]) for line in lines) for i in range(len(_HEADINGS))]
+        rows = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines]
+        return "\n".join([*rows, *self.remarks])
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{heading}</th>" for heading in _HEADINGS)
+        body = "".join(
+            f'<tr class="{row.verdict.replace(" ", "-")}">'
+            + "".join(f"<td>{html.escape(cell)}</td>" for cell in _cells(row))
+            + "</tr>"
+            for row in self.rows
+        )
+        remarks = "".join(f'<p class="remark">{html.escape(remark)}</p>' for remark in self.remarks)
+        return f'<table class="audit"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{remarks}'
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    numbers = (f"{row.max_drift:.2e}", f"{row.end_drift:.2e}", f"{row.slope:+.1e}", f"{row.relative:.0e}")
+    return (row.quantity.replace("_", " "), row.promise or "–", *numbers, row.verdict)

@@ -1,0 +1,597 @@
+"""What users' functions capture, as part of what identifies them.
+
+Compiled programs are found again by what they were made from. A function is told from others by its code and by the
+values of everything that it captures: variables of enclosing functions, defaults, attributes of the object that it
+belongs to and of its class, and globals of the user's own modules, in their turn with what they capture. Equal
+functions share a program, and a captured number that has changed since makes a new one. The rule is documented in
+`docs/extend.md`.
+"""
+
+from __future__ import annotations
+
+import array
+import collections
+import contextlib
+import functools
+import hashlib
+import site
+import sys
+import sysconfig
+import threading
+import types
+import weakref
+from collections.abc import Callable, Hashable, Iterator
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_MOST = 200_000
+"""Values that are looked at behind one function; beyond that, an object is told by its identity."""
+
+
+def compiled(function: Callable[P, T]) -> Callable[P, T]:
+    """A function of this library as compiled programs, which see what users' functions in its arguments capture.
+
+    Arrays are inputs; everything else tells programs from each other. Of all programs, the last `KEPT` stay in memory.
+    """
+
+    @functools.wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> T:
+        others = _others((args, options))
+        inputs, rest = eqx.partition(settled((args, options)), eqx.is_array)
+        leaves, structure = jax.tree.flatten(rest)
+        program = _PROGRAMS.find((function, others, tuple(leaves), structure), lambda: _program(function, rest))
+        return program(inputs)
+
+    return call
+
+
+def found(make: Callable[[Any, Any], T], *args: Any) -> tuple[T, Any]:
+    """What `make(inputs, rest)` returned for arguments like these, and the inputs: their arrays, which may differ.
+
+    `eqx.combine(inputs, rest)` are the arguments. As `compiled` it sees what users' functions capture.
+    """
+    others = _others(args)
+    inputs, rest = eqx.partition(settled(args), eqx.is_array)
+    leaves, structure = jax.tree.flatten(rest)
+    shapes = tuple((x.shape, x.dtype.name) for x in jax.tree.leaves(inputs))
+    return _PROGRAMS.find((make, others, tuple(leaves), structure, shapes), lambda: make(inputs, rest)), inputs
+
+
+def _program(function: Callable[..., Any], rest: Any) -> Callable[[Any], Any]:
+    """A compiled function of its array arguments, with the others as they are."""
+
+    def run(inputs: Any) -> Any:
+        args, options = eqx.combine(inputs, rest)
+        return function(*args, **options)
+
+    # The name under which profiles and dumps of XLA show it.
+    run.__name__ = run.__qualname__ = getattr(function, "__name__", "run")
+    return jax.jit(run)
+
+
+def signature(value: Any) -> str:
+    """A name for what a value is made of, the same in every process: arrays to nine digits, functions by their code."""
+    return _Walk((), lasting=True).key(value)[0].hex()
+
+
+class _Programs:
+    """The programs used last. Nothing else refers to them, so that what is dropped gives its memory back."""
+
+    def __init__(self, kept: int) -> None:
+        self._kept = kept
+        self._found: collections.OrderedDict[Hashable, Any] = collections.OrderedDict()
+        self._lock = threading.Lock()
+
+    def find(self, key: Hashable, make: Callable[[], T]) -> T:
+        """The program of that key, made if it is not there."""
+        with self._lock:
+            program = self._found.pop(key, None)
+        # Outside, because making one takes seconds, and may look for another.
+        program = make() if program is None else program
+        with self._lock:
+            self._found[key] = program
+            while len(self._found) > self._kept:
+                self._found.popitem(last=False)
+        return program
+
+
+KEPT = 128
+"""Programs in memory; each takes some megabytes."""
+
+_PROGRAMS = _Programs(KEPT)
+
+
+def settled(tree: Any) -> Any:
+    """`tree` with all its functions as they are now: their captured values become part of their identity.
+
+    Functions become `Captured`, and modules that hold functions among their static parts are made anew. Captured
+    modules and traced values become inputs of compiled programs, all other captured values constants of them.
+    """
+    return jax.tree.map(_settle, tree, is_leaf=_is_holder)
+
+
+def _others(tree: Any) -> Hashable:
+    """What tells programs apart besides functions: users' classes, static parts of their modules, plain objects."""
+    leaves, structure = jax.tree.flatten(tree)
+    found = [leaf for leaf in leaves if not (isinstance(leaf, _KNOWN) or is_function(leaf))]
+    pending = [structure]
+    while pending:
+        structure = pending.pop()
+        data = structure.node_data()
+        if data is not None and _is_own(data[0]):
+            found.append(data)
+        pending += structure.children()
+    return _Walk(()).key(found) if found else None
+
+
+class AbstractHolder(eqx.Module):
+    """A module with functions among its static parts."""
+
+    def renewed(self) -> Any:
+        """The same with the values that its functions capture now."""
+        raise TypeError(f"{type(self).__name__} does not say how it is renewed.")
+
+
+class Captured(eqx.Module):
+    """A function with its captured values.
+
+    **Arguments:**
+
+    - `cells`: what becomes an input: modules, functions and traced values out of enclosing functions, by position.
+    - `identity`: the rest.
+    """
+
+    cells: tuple[Any, ...]
+    identity: Identity = eqx.field(static=True)
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return self.identity.bound(self.cells)(*arguments, **options)
+
+
+class Identity:
+    """A function told from others by its code and by values that it captures, besides those at `places`."""
+
+    def __init__(self, function: Callable[..., Any], places: tuple[int, ...]) -> None:
+        self.function, self.places = function, places
+        self._originals = tuple(_content(_closure(function)[place]) for place in places)
+        self._key = _Walk(places).key(function)
+
+    def again(self, cells: tuple[Any, ...]) -> Callable[..., Any]:
+        """The function with these contents of its cells, but for those that have been given others since."""
+        now = [_content(_closure(self.function)[place]) for place in self.places]
+        current = zip(now, self._originals, cells, strict=True)
+        return self.bound(tuple(cell if a is b else a for a, b, cell in current))
+
+    def bound(self, cells: tuple[Any, ...]) -> Callable[..., Any]:
+        """The function with other contents of the cells at `places`."""
+        if not self.places:
+            return self.function
+        f: Any = self.function
+        closure = list(_closure(f))
+        for place, value in zip(self.places, cells, strict=True):
+            closure[place] = types.CellType(value)
+        made = types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, tuple(closure))
+        made.__kwdefaults__ = f.__kwdefaults__
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Identity) and self.places == other.places and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash((self.places, self._key))
+
+    def __repr__(self) -> str:
+        return repr(self.function)
+
+
+def _is_holder(node: Any) -> bool:
+    return isinstance(node, AbstractHolder | Captured)
+
+
+def _settle(leaf: Any) -> Any:
+    if isinstance(leaf, AbstractHolder):
+        return leaf.renewed()
+    if isinstance(leaf, Captured):
+        return _captured(leaf.identity.again(leaf.cells))
+    return _captured(leaf) if is_function(leaf) else leaf
+
+
+def is_function(value: Any) -> bool:
+    """Whether a leaf of a tree is something to call."""
+    return callable(value) and not isinstance(value, type | jax.Array | np.ndarray)
+
+
+def _captured(function: Any) -> Any:
+    if _is_fixed(function):
+        return function
+    cells: dict[int, Any] = {}
+    if isinstance(function, types.FunctionType):
+        for place, cell in enumerate(_closure(function)):
+            value = _content(cell)
+            if _is_input(value):
+                cells[place] = settled(value)
+    return Captured(tuple(cells.values()), Identity(function, tuple(cells)))
+
+
+def _is_input(value: Any) -> bool:
+    """Whether a captured value becomes an input of compiled programs."""
+    if isinstance(value, types.FunctionType):
+        return not _is_fixed(value)
+    if isinstance(value, _FILTER_JITTED):
+        # What it compiled is made anew where it is walked through, which inputs are not.
+        return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(value))
+    return isinstance(value, eqx.Module | Tracer)
+
+
+def _closure(function: Any) -> tuple[types.CellType, ...]:
+    return getattr(function, "__closure__", None) or ()
+
+
+def _content(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
+
+
+def _is_fixed(value: Any) -> bool:
+    """Whether a function can't change: it belongs to a library and captures nothing."""
+    if isinstance(value, types.FunctionType):
+        code = value.__code__
+        return value.__closure__ is None and code.co_name != "<lambda>" and _of_library(code.co_filename)
+    if isinstance(value, types.BuiltinFunctionType):
+        return value.__self__ is None or isinstance(value.__self__, types.ModuleType | type)
+    return _is_fixed(value.__wrapped__) if isinstance(value, _JITTED) else isinstance(value, np.ufunc)
+
+
+@functools.cache
+def _of_library(filename: str) -> bool:
+    """Whether a file is part of Python, of an installed package or of polhode: not the user's own."""
+    roots = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    roots |= {*site.getsitepackages(), str(Path(__file__).parent)}
+    return filename.startswith(("<frozen", *(f"{root}/" for root in roots)))
+
+
+def _is_own_module(module: types.ModuleType) -> bool:
+    """Whether a module is a user's own."""
+    content = vars(module)
+    where = content.get("__file__") or next(iter(content.get("__path__") or ()), None)
+    return module.__name__ not in sys.builtin_module_names if where is None else not _of_library(str(where))
+
+
+_OWN: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
+
+
+def _is_own(kind: type) -> bool:
+    """Whether a class, or one that it inherits from, is a user's own."""
+    found = _OWN.get(kind)
+    if found is None:
+        found = _OWN[kind] = any(_is_own(base) for base in kind.__bases__) or _is_written_by_user(kind)
+    return found
+
+
+def _is_written_by_user(kind: type) -> bool:
+    """Whether the module of a class, or for lack of one its package, is a user's own."""
+    name = str(kind.__module__)
+    while name not in sys.modules and "." in name:
+        name = name.rpartition(".")[0]
+    module = sys.modules.get(name)
+    if module is None or ("__file__" not in vars(module) and "." in name):
+        module = sys.modules.get(name.partition(".")[0])
+    return module is None or _is_own_module(module)
+
+
+class _Same:
+    """An object told by its identity, and kept alive as long as something is told by it."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+class _Walk:
+    """One pass through everything behind a value.
+
+    `lasting`: what only one process knows, such as identities and last digits, counts for nothing. `renewing`: helpers
+    that a user has compiled are traced anew where what they capture has changed.
+    """
+
+    def __init__(self, left_out: tuple[int, ...], lasting: bool = False, renewing: bool = True) -> None:
+        self._left_out, self._lasting, self._renewing = left_out, lasting, renewing and not lasting
+        self._digest = hashlib.blake2b(digest_size=16)
+        self._objects: list[Any] = []
+        self._numbers: dict[int, int] = {}
+        self._alive: list[Any] = []
+
+    def key(self, function: Any) -> tuple[bytes, tuple[Any, ...]]:
+        """Equal for functions with equal code and equal captured values."""
+        pending = [self._parts(function, self._left_out)]
+        while pending:
+            try:
+                value = next(pending[-1])
+            except StopIteration:
+                pending.pop()
+                self._note("end")
+                continue
+            pending.append(self._parts(value, ()))
+        return self._digest.digest(), tuple(self._objects)
+
+    def _note(self, *words: Any) -> None:
+        for word in words:
+            self._digest.update(word if isinstance(word, bytes) else repr(word).encode())
+            self._digest.update(b"\0")
+
+    def _same(self, value: Any) -> None:
+        if self._lasting:
+            kind = value if isinstance(value, type) else type(value)
+            self._note(kind.__module__, kind.__qualname__, value.__name__ if isinstance(value, _NAMED) else "")
+            return
+        self._note("object", len(self._objects))
+        self._objects.append(_Same(value))
+
+    def _parts(self, value: Any, left_out: tuple[int, ...]) -> Iterator[Any]:
+        """Notes what a value is by itself; yields what it is made of."""
+        if isinstance(value, _SCALARS):
+            self._note(type(value).__name__, value if isinstance(value, bytes) else repr(value))
+            return
+        if id(value) in self._numbers:
+            self._note("again", self._numbers[id(value)])
+            return
+        self._numbers[id(value)] = len(self._numbers)
+        self._alive.append(value)
+        if len(self._numbers) > _MOST or isinstance(value, Tracer) or _is_fixed(value):
+            self._same(value)
+        elif isinstance(value, type):
+            yield from self._class(value)
+        elif isinstance(value, np.ndarray | jax.Array | array.array):
+            yield from self._array(_as_array(value))
+        elif isinstance(value, types.FunctionType):
+            yield from self._function(value, left_out)
+        elif isinstance(value, types.CodeType):
+            yield from self._code(value)
+        elif isinstance(value, types.MethodType | types.BuiltinFunctionType):
+            self._note("method", value.__name__)
+            yield from (getattr(value, "__func__", None), value.__self__)
+        elif isinstance(value, types.ModuleType):
+            self._note("module", value.__name__)
+            if _is_own_module(value):
+                yield {name: item for name, item in vars(value).items() if not _is_special(name)}
+        elif isinstance(value, functools.partial):
+            self._note("partial")
+            yield from (value.func, value.args, value.keywords)
+        elif isinstance(value, _COLLECTIONS):
+            yield from self._collection(value)
+        else:
+            yield from self._object(value)
+
+    def _rounded(self, value: np.ndarray) -> np.ndarray:
+        """Whole numbers in place of digits that other processors may find otherwise, where a key is to last."""
+        if not self._lasting or value.dtype.kind != "f" or not value.size or not np.isfinite(value).all():
+            return value
+        largest = float(np.max(np.abs(value)))
+        self._note(f"{largest:.8e}")
+        return np.round(value / (largest * 1e-9)) if largest > 0 else value
+
+    def _array(self, value: np.ndarray) -> Iterator[Any]:
+        value = self._rounded(value)
+        self._note("array", value.dtype.str, value.shape)
+        if value.dtype.hasobject:
+            yield from value.flat
+        else:
+            self._note(np.ascontiguousarray(value).tobytes())
+
+    def _collection(self, value: Any) -> Iterator[Any]:
+        self._note(type(value).__name__, len(value))
+        if isinstance(value, set | frozenset):
+            # Their order differs from process to process, not within one.
+            yield from self._items(sorted(value, key=signature if self._lasting else repr))
+        elif isinstance(value, dict | types.MappingProxyType):
+            yield from self._items(list(value))
+            yield from self._items(list(value.values()))
+        else:
+            yield from self._items(value)
+        if type(value) not in _COLLECTIONS:
+            yield type(value)
+            yield _attributes(value)
+
+    def _items(self, values: Any) -> Iterator[Any]:
+        """Plain values count as one, since there may be many."""
+        kinds = set(map(type, values))
+        if kinds == {float}:
+            yield from self._array(np.fromiter(values, float, len(values)))
+        elif kinds <= _PLAIN:
+            self._note(repr(list(values)))
+        else:
+            yield from values
+
+    def _class(self, kind: type) -> Iterator[Any]:
+        """The attributes and methods of a user's class."""
+        self._same(kind)
+        if not _is_own(kind):
+            return
+        yield type(kind)
+        yield from kind.__bases__
+        if _is_written_by_user(kind):
+            for name, value in vars(kind).items():
+                if name != "_abc_impl" and (not _is_special(name) or callable(value)):
+                    self._note("attribute", name)
+                    yield value
+
+    def _function(self, f: types.FunctionType, left_out: tuple[int, ...]) -> Iterator[Any]:
+        self._note("function")
+        if self._lasting:
+            self._note(f.__qualname__)
+            yield f.__code__
+        else:
+            self._objects.append(f.__code__)
+        yield f.__defaults__
+        yield f.__kwdefaults__
+        yield vars(f)
+        own = not _of_library(f.__code__.co_filename)
+        modules: list[types.ModuleType] = []
+        for place, cell in enumerate(_closure(f)):
+            if place not in left_out:
+                yield from self._unless_module(_content(cell), modules)
+        if own:
+            yield from self._globals(f, modules)
+
+    def _code(self, code: types.CodeType) -> Iterator[Any]:
+        """What a function does, wherever it is written, also in those that are defined in it."""
+        self._note("code", code.co_code, code.co_names, code.co_flags & _FLAGS, code.co_exceptiontable)
+        self._note(code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)
+        yield code.co_consts
+
+    def _globals(self, f: types.FunctionType, modules: list[types.ModuleType]) -> Iterator[Any]:
+        """What a function finds by its names: in its own module, in those that it imports and in those given."""
+        names = sorted(_names(f.__code__))
+        modules += _imported(f, names)
+        for name in names:
+            if name in f.__globals__:
+                self._note("global", name)
+                yield from self._unless_module(f.__globals__[name], modules)
+        known: set[int] = set()
+        while modules:
+            module = modules.pop()
+            if id(module) in known or not _is_own_module(module):
+                continue
+            known.add(id(module))
+            for name in names:
+                if name in vars(module):
+                    self._note("member", module.__name__, name)
+                    yield from self._unless_module(vars(module)[name], modules)
+
+    def _unless_module(self, value: Any, modules: list[types.ModuleType]) -> Iterator[Any]:
+        """Only the names that are used count of modules, which are set aside for that."""
+        if isinstance(value, types.ModuleType):
+            self._note("module", value.__name__)
+            modules.append(value)
+        else:
+            yield value
+
+    def _object(self, value: Any) -> Iterator[Any]:
+        """Anything else: its class, and its attributes if it has any that can be seen."""
+        yield type(value)
+        found = _attributes(value)
+        if "_identity" in found and not _is_own(type(value)):
+            # Made from this alone, by which it is also compared.
+            yield found["_identity"]
+            return
+        jitted = value if isinstance(value, _JITTED) else found.get("_cached")
+        if isinstance(jitted, _JITTED):
+            # By `jax.jit`, or by `eqx.filter_jit`, which shares what it has compiled.
+            found = {"": value.__wrapped__} if jitted is value else {**found, "_cached": None}
+            if self._renewing:
+                _renew(jitted, value, found)
+        yield found
+        content = _content_of(value, found)
+        yield content
+        if not found and not isinstance(content, np.ndarray):
+            self._same(value)
+
+
+_FLAGS = 0x3FF
+"""Flags of code that say what it does, not how it was compiled."""
+
+_SCALARS = (type(None), bool, int, float, complex, str, bytes, np.generic)
+_PLAIN = {type(None), bool, int, float, complex, str, bytes}
+_KNOWN = (*_SCALARS, np.ndarray, jax.Array)
+_COLLECTIONS = (list, tuple, dict, set, frozenset, collections.deque, types.MappingProxyType)
+_NAMED = (type, types.FunctionType, types.BuiltinFunctionType, np.ufunc)
+_JITTED: Any = type(jax.jit(len))
+_FILTER_JITTED: Any = type(eqx.filter_jit(len))
+
+_TRACED: weakref.WeakKeyDictionary[Any, dict[int, int]] = weakref.WeakKeyDictionary()
+"""Of functions that users have compiled: what they captured when they were looked at last."""
+
+
+def _renew(jitted: Any, owner: Any, parts: dict[str, Any]) -> None:
+    """Makes JAX forget the traces of a compiled function of a user if what it captures has changed.
+
+    `owner` is what holds the compiled function, or that itself; several may share one.
+    """
+    key = hash(_Walk((), renewing=False).key(parts))
+    known = _TRACED.setdefault(jitted, {})
+    if known.get(id(owner)) != key:
+        known[id(owner)] = key
+        jitted.clear_cache()
+
+
+def _as_array(value: Any) -> np.ndarray:
+    """The numbers of an array; those of a key for random numbers are what it is made from."""
+    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.extended):
+        value = jax.random.key_data(value)
+    return np.asarray(value)
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """What an object keeps itself: attributes past `__getattr__` and properties."""
+    found: dict[str, Any] = {}
+    for kind in type(value).__mro__:
+        for name in _slots(kind):
+            try:
+                found[name] = vars(kind)[name].__get__(value)
+            except AttributeError:
+                continue
+    with contextlib.suppress(AttributeError):
+        found.update(object.__getattribute__(value, "__dict__"))
+    return found
+
+
+_SLOTS: weakref.WeakKeyDictionary[type, tuple[str, ...]] = weakref.WeakKeyDictionary()
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    found = _SLOTS.get(kind)
+    if found is None:
+        found = tuple(name for name, value in vars(kind).items() if isinstance(value, types.MemberDescriptorType))
+        _SLOTS[kind] = found
+    return found
+
+
+def _content_of(value: Any, found: dict[str, Any]) -> Any:
+    """What an object holds besides its attributes: its numbers as an array, or, without any, what a copy is made of."""
+    kind = type(value)
+    try:
+        if hasattr(kind, "__array__"):
+            return np.asarray(value)
+        if not found and (kind.__reduce__, kind.__reduce_ex__) != (object.__reduce__, object.__reduce_ex__):
+            return value.__reduce_ex__(4)
+    except Exception:
+        # Such objects are told by what else is known of them.
+        return None
+    return None
+
+
+def _is_special(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
+
+
+def _imported(f: types.FunctionType, names: list[str]) -> list[types.ModuleType]:
+    """Modules, from where a function stands, with names that it uses: it may import them itself."""
+    package = str(f.__globals__.get("__package__") or "").split(".")
+    origins = ["", *(".".join(package[:n]) + "." for n in range(1, len(package) + 1) if package[0])]
+    found = [sys.modules.get(origin + name) for name in names for origin in origins]
+    return [module for module in found if isinstance(module, types.ModuleType)]
+
+
+def _names(code: types.CodeType) -> set[str]:
+    """Names that a function and those defined in it look up outside themselves."""
+    found = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            found |= _names(constant)
+    return found

@@ -1,0 +1,253 @@
+"""Runs that go on: in memory from any frame of another, or on disk from the last state that was written."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from polhode.captured import signature
+from polhode.driver import host, legs
+from polhode.driver.control import StepControl, Tolerances
+from polhode.driver.legs import Breaks, Leg
+from polhode.driver.preparation import Steps, Task
+from polhode.driver.recorded import recorded, restored
+from polhode.driver.stepping import ConstantSteps, ControlledSteps, Progress
+from polhode.integrators.base import AbstractIntegrator
+from polhode.runs.root import digest
+from polhode.solution import Frames, Solution
+from polhode.systems.base import State
+
+_WHOLE_STEP = 0.6
+"""Part of the step that was asked for below which a step is one that a short span has left, and is not to stay."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Kept:
+    """What a solution remembers besides its frames, to be gone on from in memory."""
+
+    checkpoint: host.Checkpoint
+    legs: list[Leg]
+    task: Task
+
+
+class Memory(NamedTuple):
+    """A run in whose last frame another one begins.
+
+    - `t`, `state`: that frame. - `method`, `steps`: how it was made, as far as it is known here.
+    - `kept`: what its method remembers, if anything does: of a run in memory, or arrays out of a store.
+    """
+
+    t: float
+    state: State
+    method: AbstractIntegrator | str | None
+    steps: Steps
+    kept: Kept | dict[str, Any] | None
+
+    @classmethod
+    def of(cls, solution: Any, given: tuple[Any, Any]) -> Memory:
+        """Raises ValueError for anything but a run with frames, and for starts that are given besides."""
+        if not isinstance(solution, Solution):
+            raise ValueError(f"`initial` must be a Solution, got {type(solution).__name__}.")
+        if any(value is not None for value in given):
+            raise ValueError("Give either `initial`, which says when and where to begin, or `t0` and `state0`.")
+        if not len(solution.t):
+            raise ValueError("`initial` has no frames to begin in.")
+        meta, kept, t = solution.meta, solution.checkpoint, float(solution.t[-1])
+        if np.ndim(solution.t) != 1:
+            raise ValueError("`initial` is a batch of runs; give one of them: jax.tree.map(lambda x: x[k], solution).")
+        asked = {"h": meta.get("h"), "rtol": meta.get("rtol"), "atol": meta.get("atol"), **meta.get("asked", {})}
+        steps = Steps(asked["h"], asked["rtol"], asked["atol"], breakpoints=asked.get("breakpoints", ()))
+        if kept is None and not isinstance(solution.saved, Frames):
+            kept = solution.saved.remembered()
+        state = jax.tree.map(lambda x: jnp.asarray(x[-1]), solution.state)
+        method = None
+        if isinstance(kept, Kept):
+            method = kept.task.integrator
+        elif meta.get("method") is not None:
+            method = restored(meta["method"])
+        return cls(t, state, method, steps, kept)
+
+    def progress(self, task: Task) -> Progress | None:
+        """What the method goes on from; None if another method or another system does."""
+        found = self._found(task)
+        if found is None:
+            return None
+        zero = jnp.zeros((), jnp.int64)
+        return found[0]._replace(n=zero, rejected=zero, newton=zero, result=jnp.zeros((), jnp.int32))
+
+    def _found(self, task: Task) -> tuple[Progress, Leg] | None:
+        """Where the earlier run stands, if it is of the same system and method and stands at its last frame."""
+        kept = self.kept
+        if isinstance(kept, Kept):
+            progress, leg = kept.checkpoint.progress, kept.legs[kept.checkpoint.leg]
+            same = signatures(kept.task) == signatures(task)
+        elif kept is not None:
+            facts = kept["facts"]
+            if facts["signatures"] != signatures(task):
+                return None
+            leg = legs_from_array(kept["legs"], restored(facts["control"]))[int(kept["stand"][0])]
+            progress, same = progress_from_arrays(kept, task, leg, facts["at_times"]), True
+        else:
+            return None
+        return (progress, leg) if same and float(progress.t) == self.t else None
+
+    def steps_alike(self, task: Task, leg: Leg) -> bool:
+        """Whether steps are like the last ones of the earlier run: equal constant ones, or controlled ones."""
+        found = self._found(task)
+        before, now = None if found is None else found[1].stepper, leg.stepper
+        if isinstance(before, ConstantSteps) and isinstance(now, ConstantSteps):
+            # The step before a breakpoint is a little shorter than its spacing, and so is one behind it.
+            return abs(float(before.spacing) - float(now.spacing)) <= 1e-9 * abs(float(now.spacing))
+        return isinstance(before, ControlledSteps) and isinstance(now, ControlledSteps)
+
+    def further(self, task: Task, t1: float, h: float) -> list[Leg] | None:
+        """More steps on the grid of the earlier run, if h is what was asked for there and t1 lies on it."""
+        found = self._found(task)
+        if found is None:
+            return None
+        n, stepper = int(found[0].n), found[1].stepper
+        if not isinstance(stepper, ConstantSteps) or abs(self.steps.h or 0.0) != h:
+            return None
+        if abs(float(stepper.spacing)) < _WHOLE_STEP * h:
+            return None
+        last = _on_grid(stepper, t1)
+        return None if last is None or last <= n else [Leg(_shifted(stepper, t1, last, n), False)]
+
+
+def _on_grid(stepper: ConstantSteps, t1: float) -> int | None:
+    """The number of the step that ends at t1, if one does."""
+    steps = (t1 - float(stepper.t0)) / float(stepper.spacing)
+    on = abs(steps - round(steps)) < legs.ON_GRID and float(stepper.h) == float(stepper.spacing)
+    return int(stepper.first) + round(steps) if on else None
+
+
+def _shifted(stepper: ConstantSteps, t1: float, last: int, n: int) -> ConstantSteps:
+    """The same grid until another step, with numbers that count from step `n`."""
+    first = np.asarray(int(stepper.first) - n)
+    return dataclasses.replace(stepper, t1=np.asarray(t1), first=first, last=np.asarray(last - n))
+
+
+def signatures(task: Task) -> dict[str, str]:
+    """Names for what a run is made of, the same in every process."""
+    method = recorded(task.integrator)
+    return {
+        "problem": signature(task.system),
+        "method": signature(task.integrator if method is None else method),
+        "set of outputs": signature([sorted(task.outputs.items()), sorted(task.invariants.items())]),
+    }
+
+
+def start_of(task: Task) -> str:
+    """A name for the state in which a run begins: that of its bytes."""
+    leaves = jax.tree.leaves(task.state0)
+    return digest(b"".join(np.ascontiguousarray(leaf).tobytes() for leaf in leaves))
+
+
+def facts(run: Any) -> dict[str, Any]:
+    """What a store keeps of a run, besides arrays, to go on with it."""
+    task, saving = run.task, run.saving
+    control = next((s.control for s, _ in run.plan.legs if isinstance(s, ControlledSteps)), None)
+    return {
+        "signatures": signatures(task),
+        "start": start_of(task),
+        "method": recorded(task.integrator),
+        "method_name": task.integrator_name,
+        "control": recorded(control),
+        "every": saving.every,
+        "at_times": saving.at is not None,
+    }
+
+
+def arrays(checkpoint: host.Checkpoint, run: Any) -> dict[str, np.ndarray]:
+    """What a method remembers, the legs of its run and the times to be saved."""
+    leaves = jax.tree.leaves(checkpoint.progress)
+    found = {f"progress-{k}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
+    if run.saving.at is not None:
+        found["targets"] = run.saving.at
+    return {**found, "legs": _legs_to_array(run.plan.legs), "stand": np.array([checkpoint.leg, checkpoint.done])}
+
+
+_CONSTANT = ("t0", "t1", "ahead", "h", "spacing", "first", "last")
+_CONTROLLED = ("t0", "t1", "ahead", "short", "max_steps")
+_WHOLE = ("first", "last", "max_steps")
+
+
+def _legs_to_array(parts: list[Leg]) -> np.ndarray:
+    rows = []
+    for stepper, fresh in parts:
+        if isinstance(stepper, ConstantSteps):
+            numbers = [getattr(stepper, name) for name in _CONSTANT]
+        else:
+            assert isinstance(stepper, ControlledSteps)
+            numbers = [*(getattr(stepper, name) for name in _CONTROLLED), *stepper.tolerances]
+        rows.append([float(fresh), *map(float, numbers)])
+    return np.array(rows)
+
+
+def legs_from_array(rows: np.ndarray, control: StepControl | None) -> list[Leg]:
+    """The legs that were written."""
+    found = []
+    for fresh, *numbers in rows:
+        names = _CONSTANT if control is None else _CONTROLLED
+        known: dict[str, Any] = {
+            name: np.asarray(int(x) if name in _WHOLE else x) for name, x in zip(names, numbers, strict=False)
+        }
+        if control is None:
+            found.append(Leg(ConstantSteps(**known), bool(fresh)))
+        else:
+            tolerances = Tolerances(np.asarray(numbers[-2]), np.asarray(numbers[-1]))
+            found.append(Leg(ControlledSteps(tolerances=tolerances, control=control, **known), bool(fresh)))
+    return found
+
+
+def progress_from_arrays(found: dict[str, Any], task: Task, leg: Leg, at_times: bool) -> Progress:
+    """What a method remembered. Raises ValueError where it does not fit the method as it is now."""
+    start = eqx.filter_eval_shape(leg.stepper.start, task.system, task.integrator, task.state0, at_times)
+    wanted, structure = jax.tree.flatten(start)
+    leaves = [found[f"progress-{k}"] for k in range(len(wanted)) if f"progress-{k}" in found]
+    fits = len(leaves) == len(wanted) == sum(name.startswith("progress-") for name in found)
+    if not fits or any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(leaves, wanted, strict=True)):
+        raise ValueError("the method remembers other things than this version of it does")
+    return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves])
+
+
+def extended(parts: list[Leg], leg: int, n: int, t1: float, breaks: Breaks, h: float | None) -> list[Leg]:
+    """The legs with another end.
+
+    `n` is the step that was reached, `breaks` are breakpoints from the present end on, `h` is the step that was asked
+    for.
+    """
+    last = parts[-1].stepper
+    end = float(last.t1)
+    if t1 == end:
+        return parts
+    over = leg == len(parts) - 1 and isinstance(last, ConstantSteps) and n >= int(last.last)
+    if isinstance(last, ConstantSteps):
+        short = h is not None and abs(float(last.spacing)) < _WHOLE_STEP * h
+        stop = None if short or breaks != Breaks() else _on_grid(last, t1)
+        if stop is not None and stop > int(last.first) and (over or stop > n):
+            return [*parts[:-1], Leg(_shifted(last, t1, stop, 0), parts[-1].fresh)]
+        h = abs(float(last.spacing)) if h is None else h
+        return [*parts, *_anew(legs.constant(end, t1, h, breaks, int(last.last)), h != abs(float(last.spacing)))]
+    assert isinstance(last, ControlledSteps)
+    rtol, atol = (float(x) for x in last.tolerances)
+    return [*parts, *legs.controlled(end, t1, (rtol, atol), last.control, int(last.max_steps), breaks)]
+
+
+def _anew(parts: list[Leg], wanted: bool) -> list[Leg]:
+    """Legs whose method starts anew, if that is wanted."""
+    return [Leg(parts[0].stepper, True), *parts[1:]] if wanted else parts
+
+
+def with_limit(parts: list[Leg], max_steps: int) -> list[Leg]:
+    """The legs with another limit of attempted steps."""
+    return [
+        Leg(dataclasses.replace(s, max_steps=np.asarray(max_steps)), fresh) if isinstance(s, ControlledSteps) else leg
+        for leg in parts
+        for s, fresh in (leg,)
+    ]

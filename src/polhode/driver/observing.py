@@ -1,0 +1,93 @@
+"""Physical quantities of states: outputs, invariants and residuals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array
+
+from polhode.captured import compiled, found
+from polhode.execution.mapping import RowMap
+from polhode.execution.placement import on_host
+from polhode.execution.writer import NotNative
+from polhode.problems.base import Observable
+from polhode.solution import Frames
+from polhode.systems.base import AbstractSystem, State
+
+
+class Seen(NamedTuple):
+    """Outputs, invariants and residuals of a state."""
+
+    outputs: dict[str, Any]
+    invariants: dict[str, Any]
+    residuals: dict[str, Any]
+
+
+class Observer(eqx.Module):
+    """Evaluates everything that is reported about a state."""
+
+    system: AbstractSystem
+    outputs: dict[str, Observable]
+    invariants: dict[str, Observable]
+
+    def __init__(
+        self, system: AbstractSystem, outputs: Mapping[str, Observable], invariants: Mapping[str, Observable]
+    ) -> None:
+        self.system = system
+        self.outputs = dict(outputs)
+        self.invariants = dict(invariants)
+
+    def __call__(self, t: Array, state: State) -> Seen:
+        """What is reported about one state."""
+        outputs = {name: f(t, state) for name, f in self.outputs.items()}
+        invariants = {name: f(t, state) for name, f in self.invariants.items()}
+        for name, value in self.system.state_space.invariants(state).items():
+            invariants.setdefault(name, value)
+        return Seen(outputs, invariants, self.system.residuals(t, state))
+
+    def frames(self, t: Any, state: State, multipliers: Any, rows: int) -> Frames:
+        """Frames of stacked states, as NumPy arrays.
+
+        Evaluated `rows` at a time, so that only one size is compiled.
+        """
+        seen = _all_seen(self, (np.asarray(t), jax.tree.map(np.asarray, state)), rows)
+        return Frames(t, state, seen.outputs, seen.invariants, seen.residuals, multipliers)
+
+    def empty(self, state: State, rows: int, multipliers: Any) -> Frames:
+        """Frames of no instants at all."""
+        states, forces = jax.tree.map(lambda x: np.asarray(x)[None], (state, multipliers))
+        return jax.tree.map(lambda x: x[:0], self.frames(np.zeros(1), states, forces, rows))
+
+
+def _all_seen(observer: Observer, stacked: Any, rows: int) -> Seen:
+    """What is reported about each of several states, `rows` at a time where XLA does it."""
+    if on_host(observer):
+        (mapping,), (inputs, _) = found(_native, observer, jax.tree.map(lambda x: x[0], stacked))
+        if mapping is not None:
+            return mapping(inputs, stacked)
+    count = len(stacked[0])
+    whole = -(-count // rows) * rows
+    padded = jax.tree.map(lambda x: np.concatenate([x, np.repeat(x[-1:], whole - count, axis=0)]), stacked)
+    parts = [_observe(observer, *jax.tree.map(lambda x, k=k: x[k : k + rows], padded)) for k in range(0, whole, rows)]
+    return jax.tree.map(lambda *x: np.concatenate(x)[:count], *parts)
+
+
+def _native(inputs: Any, rest: Any) -> tuple[RowMap | None]:
+    """The observer in machine code, if it can be."""
+
+    def see(given: Any, row: Any) -> Seen:
+        return eqx.combine(given, rest[0])(*row)
+
+    try:
+        return (RowMap(see, *inputs),)
+    except NotNative:
+        return (None,)
+
+
+@compiled
+def _observe(observer: Observer, t: Array, state: State) -> Seen:
+    return jax.vmap(observer)(t, state)

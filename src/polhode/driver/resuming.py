@@ -1,0 +1,239 @@
+"""Runs on disk that go on from the last state that was written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import jax
+import numpy as np
+
+from polhode import checks
+from polhode._ambient import check_environment
+from polhode.checks import shown
+from polhode.driver import continuing, host, preparation
+from polhode.driver.control import StepControl
+from polhode.driver.legs import described
+from polhode.driver.observing import Observer
+from polhode.driver.preparation import Plan, Steps, Task
+from polhode.driver.recorded import recorded, restored
+from polhode.driver.running import Run, carry_out
+from polhode.driver.sinks import StoreSink, check_when_full
+from polhode.integrators.base import AbstractIntegrator
+from polhode.problems.base import Problem
+from polhode.problems.origin import rebuilt
+from polhode.results import Result
+from polhode.runs import root
+from polhode.runs.errors import explaining
+from polhode.runs.reading import load
+from polhode.runs.store import RunStore
+from polhode.solution import Solution
+from polhode.systems.base import AbstractSystem
+
+_LAST = (None, Result.interrupted, Result.store_failed, Result.unexpected_error, Result.max_steps_reached)
+"""Results of runs that can go on as they are."""
+
+
+def resume(
+    path: str | Path,
+    t1: float | None = None,
+    *,
+    breakpoints: Sequence[float] = (),
+    problem: Problem | AbstractSystem | None = None,
+    integrator: AbstractIntegrator | str | None = None,
+    max_steps: int | None = None,
+    when_full: Literal["fail", "wait"] | str | Path = "fail",
+    progress: bool = False,
+    throw: bool = True,
+) -> Solution:
+    """Go on with the run in a store, from the last state that was written, to the bytes of an uninterrupted run.
+
+    The method goes on with everything that it remembers: multipliers, accelerations, factors, step sizes, history.
+    A run that has reached its end is returned as it is, or extended to a later `t1`.
+
+    **Arguments:**
+
+    - `path`: of the store.
+    - `t1`: another end, beyond what is reached.
+    - `breakpoints`: more of them, beyond the present end; those of the run stay.
+    - `problem`: what was run. Named problems and model files are made anew from what the store says of them; systems
+      and models of your own have to be given.
+    - `integrator`: the method, if it is one of your own.
+    - `max_steps`: another limit for a run that has reached its own.
+    - `when_full`, `progress`, `throw`: as for `polhode.simulate`.
+
+    **Returns** the whole run.
+
+    **Raises** `StoreError` where there is nothing to go on with or another process writes there; ValueError if the
+    problem or the method are not those of the run; `SimulationError` as `polhode.simulate` does.
+    """
+    check_environment()
+    place = _place(path)
+    check_when_full(when_full)
+    wanted = Wanted(Steps(breakpoints=preparation.times_of(breakpoints)), t1, max_steps)
+    throw, progress = checks.flag("throw", throw), checks.flag("progress", progress)
+    with explaining(place):
+        found = root.read(place)
+        facts = found.remembered()["facts"]
+    if problem is None:
+        problem = rebuilt(found.meta)
+    if problem is None:
+        raise ValueError(
+            f"The store `{path}` can't tell what was run: a system or model of your own. Give it: polhode.resume(path, "
+            "problem=…)."
+        )
+    method = integrator if integrator is not None else _method(facts)
+    memory = continuing.Memory(found.meta["t0"], _state(problem, path), method, preparation.Steps(), None)
+    task = Task.prepare(problem, method, None, found.meta["t1"] if t1 is None else t1, None, memory=memory)
+    return resumed(path, task, wanted, when_full, progress, throw)
+
+
+class Wanted(NamedTuple):
+    """What is asked of a run that is to go on.
+
+    - `steps`: what of them is given; they must be those of the run. - `t1`, `max_steps`: another end or limit.
+    - `saving`: what is to be saved. - `starts`: whether the task's start must be that of the run.
+    """
+
+    steps: Steps
+    t1: float | None
+    max_steps: int | None
+    saving: host.Saving | None = None
+    starts: bool = False
+
+
+def resumed(
+    path: str | Path, task: Task, given: Wanted, when_full: str | Path, progress: bool, throw: bool
+) -> Solution:
+    """The run in the store, gone on with as that task."""
+    saving, t1, max_steps = given.saving, given.t1, given.max_steps
+    limit = None if max_steps is None else preparation.limit(max_steps, 1)
+    store, found = RunStore.reopen(_place(path))
+    try:
+        remembered = found.remembered()
+        facts = remembered["facts"]
+        _check_same(path, task, saving, facts, remembered)
+        _check_asked(path, task, given, found.meta, facts)
+        control = restored(facts["control"])
+        legs = continuing.legs_from_array(remembered["legs"], control)
+        leg, done = (int(k) for k in remembered["stand"])
+        at = saving.at if saving is not None and saving.at is not None else remembered.get("targets")
+        saved = host.Saving(facts["every"], at)
+        p = continuing.progress_from_arrays(remembered, task, legs[leg], saved.at is not None)
+        end = float(legs[-1].stepper.t1)
+        wanted = end if t1 is None else task.t1
+        _check_going_on(path, found, float(p.t), end, wanted, max_steps)
+        if found.stats.get("result") == Result.successful and wanted == end:
+            store.release()
+            return load(path)
+        if saved.at is not None and wanted != end and (saving is None or saving.at is None):
+            raise ValueError("A run with `save_at` is extended by simulate(…, save_at=…, store=…, resume=True).")
+        asked = dict(found.meta.get("asked", {}))
+        if wanted != end:
+            times = [*asked.get("breakpoints", ()), *given.steps.breakpoints]
+            breaks = preparation.breakpoints(task.system, times, end, wanted)
+            legs = continuing.extended(legs, leg, int(p.n), wanted, breaks, asked.get("h"))
+            asked.update({"breakpoints": times} if times else {})
+        if limit is not None:
+            legs = continuing.with_limit(legs, limit)
+        start = host.Start(None, host.Checkpoint(p, leg, done), goes_on=True)
+        grids = described(legs) if control is None else {}
+        store.meta = {**found.meta, **grids, "t1": wanted, "asked": asked}
+        observer = Observer(task.system, task.outputs, task.invariants)
+        plan = Plan(legs, {}, start)
+        run = Run(task, plan, saved, observer, store.meta, progress, throw)
+        return carry_out(run, StoreSink(store, when_full))
+    finally:
+        store.release()
+
+
+def _place(path: str | Path) -> Path:
+    if not isinstance(path, str | Path) or not str(path):
+        raise ValueError(f"`path` must be that of a run store, got {shown(path)}.")
+    return Path(path)
+
+
+def _method(facts: dict[str, Any]) -> AbstractIntegrator:
+    from polhode import integrators
+
+    if facts["method"] is None:
+        raise ValueError(
+            f"The store can't tell the method of the run, {facts['method_name']}, which is not one of polhode's. Give "
+            "it: polhode.resume(path, integrator=…)."
+        )
+    name = facts["method_name"]
+    if name in integrators.names() and recorded(integrators.get(name)) == facts["method"]:
+        return integrators.get(name)
+    return restored(facts["method"])
+
+
+def _state(problem: Any, path: Any) -> Any:
+    """A state of the form of the run's; its numbers don't matter."""
+    if isinstance(problem, Problem):
+        return problem.state0
+    return jax.tree.map(lambda x: x[-1], load(path)[-1].state)
+
+
+def _check_same(path: Any, task: Task, saving: host.Saving | None, facts: Any, remembered: dict[str, Any]) -> None:
+    """Raises ValueError unless the run in the store is of that task."""
+    now = continuing.signatures(task)
+    other = [name for name, known in facts["signatures"].items() if now[name] != known]
+    if other:
+        raise ValueError(
+            f"The run in `{path}` is of another {' and '.join(other)}: parameters, options, or the version of polhode "
+            "differ. Go on with what it was made from, or begin a new run in another place."
+        )
+    if saving is None:
+        return
+    targets = remembered.get("targets")
+    if (saving.at is None) != (targets is None) or (targets is None and saving.every != facts["every"]):
+        raise ValueError(f"The run in `{path}` saves other frames than `save_every` and `save_at` ask for.")
+    if saving.at is not None and targets is not None:
+        reached = targets[: int(remembered["stand"][1])]
+        if not np.array_equal(saving.at[: len(reached)], reached):
+            raise ValueError(f"`save_at` does not begin with the times that the run in `{path}` has saved.")
+
+
+def _check_asked(path: Any, task: Task, given: Wanted, meta: dict[str, Any], facts: Any) -> None:
+    """Raises ValueError where steps, start or breakpoints are given that are not those of the run."""
+    asked, steps = meta.get("asked", {}), given.steps
+    if given.starts and (continuing.start_of(task) != facts["start"] or task.t0 != meta["t0"]):
+        raise ValueError(
+            f"The run in `{path}` began in another state or at another time than this one is to. Go on with "
+            "polhode.resume(path), or begin a new run in another place."
+        )
+    for name in ("h", "rtol", "atol"):
+        value = getattr(steps, name)
+        if value is not None and value != asked.get(name):
+            was = ", ".join(f"{key} = {asked[key]:g}" for key in ("h", "rtol", "atol") if key in asked)
+            raise ValueError(f"The run in `{path}` was made with {was}, not with {name} = {value:g}, and goes on so.")
+    if given.starts and steps.control != StepControl() and recorded(steps.control) != facts["control"]:
+        raise ValueError(f"The run in `{path}` was made with another `control` of its steps, and goes on with that.")
+    inside = [t for t in steps.breakpoints if t not in asked.get("breakpoints", ()) and _within(t, meta)]
+    if inside:
+        raise ValueError(
+            f"The run in `{path}` is to t = {meta['t1']:g} without a breakpoint at t = {inside[0]:g}. Give breakpoints "
+            "beyond that, or begin a new run in another place."
+        )
+
+
+def _within(t: float, meta: dict[str, Any]) -> bool:
+    return min(meta["t0"], meta["t1"]) <= t < max(meta["t0"], meta["t1"])
+
+
+def _check_going_on(
+    path: Any, found: root.Root, reached: float, end: float, wanted: float, max_steps: int | None
+) -> None:
+    """Raises ValueError where a run can't go on."""
+    result = found.stats.get("result")
+    if result == Result.max_steps_reached and max_steps is None:
+        raise ValueError(f"The run in `{path}` ended with max_steps_reached; give a larger `max_steps`.")
+    if result not in (*_LAST, Result.successful):
+        raise ValueError(
+            f"The run in `{path}` ended with {result.name} at t = {reached:.6g}; going on would meet the same. "
+            f"{result.message}"
+        )
+    forward = np.sign(end - found.meta["t0"])
+    if (wanted - reached) * forward < 0:
+        raise ValueError(f"`t1` = {wanted:g} lies behind t = {reached:g}, which the run in `{path}` has reached.")

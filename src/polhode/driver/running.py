@@ -1,0 +1,167 @@
+"""One run on the host, from its plan to its solution."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from polhode.driver import host
+from polhode.driver.continuing import Kept
+from polhode.driver.interruption import interrupts
+from polhode.driver.observing import Observer
+from polhode.driver.preparation import Plan, Task
+from polhode.driver.stepping import ConstantSteps, Progress
+from polhode.integrators.base import AbstractIntegrator
+from polhode.results import Result
+from polhode.solution import Solution
+from polhode.systems.base import AbstractSystem
+
+if TYPE_CHECKING:
+    from polhode.driver.sinks import StoreSink
+
+
+class SimulationError(RuntimeError):
+    """A run that did not reach its end.
+
+    - `solution`: everything up to the failure.
+    - `reason`: what happened, without where to find the rest.
+    """
+
+    def __init__(self, reason: str, solution: Solution) -> None:
+        super().__init__(f"{reason} Everything up to there is in `error.solution`.")
+        self.reason = reason
+        self.solution = solution
+
+
+class Run(NamedTuple):
+    """All that a run on the host consists of."""
+
+    task: Task
+    plan: Plan
+    saving: host.Saving
+    observer: Observer
+    meta: dict[str, Any]
+    progress: bool
+    throw: bool
+
+
+def carry_out(run: Run, sink: StoreSink | None) -> Solution:
+    """Make all steps.
+
+    Raises SimulationError if they fail and the run is to throw, KeyboardInterrupt if Ctrl-C was pressed twice.
+    """
+    if sink is not None:
+        sink.belongs_to(run)
+    # Signals are heard until everything is written.
+    with interrupts() as interrupted:
+        return _carried_out(run, sink, interrupted)
+
+
+def _carried_out(run: Run, sink: StoreSink | None, interrupted: threading.Event) -> Solution:
+    task, plan = run.task, run.plan
+    method, system = task.integrator, task.system
+    with _bar(run.progress, task) as show:
+        outcome = host.run(plan.legs, system, method, plan.start, run.observer, run.saving, sink, show, interrupted)
+    times = {"wall_time_s": outcome.wall_time, "compile_time_s": outcome.compile_time}
+    stats = statistics(outcome.progress, method, Result(int(outcome.progress.result)), times)
+    explanation = _explanation(system, stats, outcome)
+    if stats["result"] in _UNSTABLE and not method.implicit:
+        explanation += too_large(task, plan, stats, share=0.5)
+    saved: Any = outcome.frames
+    if sink is not None:
+        stats["result"] = sink.close(stats)
+        saved = sink.frames() or saved
+    solution = Solution(saved, stats, run.meta, Kept(outcome.checkpoint, plan.legs, task))
+    if isinstance(outcome.error, KeyboardInterrupt):
+        raise outcome.error
+    result = stats["result"]
+    if run.throw and result not in (Result.successful, Result.interrupted):
+        why = sink.reason if sink is not None and sink.reason else result.message
+        reached = f"Computed up to t = {stats['t_reached']:.6g} of {task.t1:.6g}."
+        cause = sink.error if sink is not None and sink.error else outcome.error
+        raise SimulationError(f"{result.name}: {why}{explanation} {reached}", solution) from cause
+    return solution
+
+
+def _explanation(system: AbstractSystem, stats: dict[str, Any], outcome: host.Outcome) -> str:
+    """What is known of a failure besides its code; also noted in the stats."""
+    if outcome.error is not None:
+        said = stats["error"] = f"{type(outcome.error).__name__}: {outcome.error}"
+        return f" {said}."
+    if stats["result"] not in _EXPLAINED:
+        return ""
+    last = jax.tree.map(jnp.asarray, outcome.progress.carry.state)
+    try:
+        said = stats["diagnosis"] = system.diagnose(stats["t_reached"], last)
+    except Exception as error:
+        # A run is not lost because nobody can say what was wrong with it.
+        said = stats["diagnosis"] = f"No diagnosis: {type(error).__name__}: {error}"
+    return f" {said}" if said else ""
+
+
+def too_large(task: Task, plan: Plan, stats: dict[str, Any], share: float) -> str:
+    """That the step is too large for the stiffness at the start, if it is."""
+    stepper = plan.legs[0].stepper
+    if not isinstance(stepper, ConstantSteps):
+        return ""
+    try:
+        said = task.source.explicit_limit(float(task.t0), task.state0, float(stepper.h), share)
+    except Exception as error:
+        said = f"Whether the step is too large for the stiffness is not known: {type(error).__name__}: {error}"
+    if said:
+        stats["diagnosis"] = f"{stats.get('diagnosis', '')} {said}".strip()
+    return f" {said}" if said else ""
+
+
+_UNSTABLE = (Result.nonfinite_state, Result.singular_constraints)
+_EXPLAINED = (
+    Result.nonfinite_state,
+    Result.newton_not_converged,
+    Result.singular_constraints,
+    Result.step_too_small,
+    Result.joints_open,
+)
+
+
+def statistics(p: Progress, method: AbstractIntegrator, result: Any, times: dict[str, float]) -> dict[str, Any]:
+    """Counts of a run, and its result."""
+    steps, rejected, newton = p.n, p.rejected, p.newton
+    if isinstance(result, Result):
+        steps, rejected, newton = int(steps), int(rejected), int(newton)
+    attempts = steps + rejected
+    return {
+        "steps": steps,
+        "rejected": rejected,
+        "evaluations": attempts * method.evaluations + newton,
+        "newton_iterations": newton / (max(attempts, 1) if isinstance(attempts, int) else jnp.maximum(attempts, 1)),
+        "result": result,
+        "t_reached": float(p.t) if isinstance(result, Result) else p.t,
+        **times,
+    }
+
+
+@contextlib.contextmanager
+def _bar(wanted: bool, task: Task) -> Iterator[Callable[[float, float], None]]:
+    if not wanted:
+        yield lambda t, elapsed: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("t = {task.fields[t]:.4g}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Bar(*columns, console=Console(stderr=True)) as bar:
+        name = task.problem.name if task.problem else "run"
+        job = bar.add_task(name, total=abs(task.t1 - task.t0), t=task.t0)
+        yield lambda t, elapsed: bar.update(job, completed=abs(t - task.t0), t=t)

@@ -1,0 +1,70 @@
+"""Saddle-point systems whose constraints may lose rank for an instant: loops in dead centres and change points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from polhode.linalg.blocks import Matrix, apply, apply_transposed, diagonal
+from polhode.linalg.kkt import AbstractKKT
+
+COMPLIANCE = 1e-12
+"""Compliance of a constraint in units of its own Q A⁻¹Pᵀ. Directions in which the loop yields less than that are left
+alone, which in a mechanism of size 1 are positions within about 1e-6 of a singular one; round-off in eliminations,
+about 1e-15, stays far below."""
+
+
+class CompliantKKT(AbstractKKT):
+    r"""Gives every constraint a tiny compliance, so that the matrix is regular in every position.
+
+    Where constraints depend on each other, the multipliers of least norm (each in its own unit) come out instead of
+    infinite ones. Newton's method needs no more than that: its residuals are exact, and it converges by a factor of
+    `COMPLIANCE` over the smallest eigenvalue of $QA^{-1}P^T$ in an iteration. For direct solutions `solution` removes
+    the compliance by one step of iterative refinement, which leaves an error of the square of that factor.
+
+    **Arguments:**
+
+    - `inner`: what solves the compliant system.
+    """
+
+    inner: AbstractKKT
+    n: int = eqx.field(static=True)
+    m: int = eqx.field(static=True)
+
+    def __init__(self, inner: AbstractKKT) -> None:
+        self.inner, self.n, self.m = inner, inner.n, inner.m
+
+    def over(self, other: AbstractKKT) -> AbstractKKT:
+        return CompliantKKT(other)
+
+    def compliance(self, A: Matrix, P: Matrix) -> Float[Array, " m"]:
+        """The diagonal of E."""
+        A, P = jax.lax.stop_gradient((A, P))
+        sizes = jnp.abs(diagonal(A, self.n))
+        largest = jnp.max(sizes, initial=0.0)
+        least = jnp.where(largest > 0, largest, 1.0)
+        squares = tuple(eqx.tree_at(lambda g: g.values, group, group.values**2) for group in P)
+        found = apply(squares, 1 / jnp.where(sizes > 0, sizes, least), self.m)
+        return COMPLIANCE * jnp.where(found > 0, found, 1 / least)
+
+    def factor(self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None = None) -> Any:
+        own = self.compliance(A, P)
+        return self.inner.factor(A, P, Q, own if E is None else own + E)
+
+    def solve(
+        self, factors: Any, r: Float[Array, " n"], s: Float[Array, " m"]
+    ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
+        return self.inner.solve(factors, r, s)
+
+    def solution(
+        self, A: Matrix, P: Matrix, Q: Matrix, r: Float[Array, " n"], s: Float[Array, " m"]
+    ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
+        factors = self.factor(A, P, Q)
+        x, multipliers = self.solve(factors, r, s)
+        left = r - apply(A, x, self.n) - apply_transposed(P, multipliers, self.n)
+        dx, change = self.solve(factors, left, s - apply(Q, x, self.m))
+        return x + dx, multipliers + change

@@ -1,0 +1,36 @@
+"""Problems made anew from what a run says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from polhode.problems.base import Problem
+
+
+def rebuilt(meta: Mapping[str, Any]) -> Problem | None:
+    """The named problem, or that of the model file, that a run is of; None for problems and systems of users.
+
+    Raises ValueError where it can't be made any more, such as for a file that is gone.
+    """
+    from polhode.problems import registry
+
+    name, parameters = meta.get("problem"), dict(meta.get("parameters", {}))
+    if meta.get("origin") == "file":
+        return _from_file(parameters, float(meta["t1"]))
+    if name not in registry.names():
+        return None
+    return registry.get(name, **{key: _array(value) for key, value in parameters.items()})
+
+
+def _from_file(parameters: dict[str, Any], t1: float) -> Problem:
+    from polhode.importers import load_model
+
+    formulation = parameters.pop("formulation")
+    return load_model(parameters.pop("path"), **parameters).problem(formulation, t1=abs(t1) or 1.0)
+
+
+def _array(value: Any) -> Any:
+    return np.asarray(value) if isinstance(value, list) else value

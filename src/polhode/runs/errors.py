@@ -1,0 +1,42 @@
+"""What can go wrong with stores, in words."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Iterator
+from pathlib import Path
+
+_REMEDIES = {
+    errno.ENOSPC: "The disk is full: free some space or choose another place.",
+    errno.EDQUOT: "Your disk quota is used up: free some space or choose another place.",
+    errno.EFBIG: "The file would exceed the largest size allowed here: save fewer frames or choose another place.",
+    errno.EACCES: "You may not write there: choose another place or change its permissions.",
+    errno.EPERM: "You may not write there: choose another place or change its permissions.",
+    errno.EROFS: "The file system is read-only: choose another place.",
+    errno.EEXIST: "A part of the path is a file, not a folder: choose another place.",
+    errno.ENOTDIR: "A part of the path is a file, not a folder: choose another place.",
+    errno.ENAMETOOLONG: "A name in the path is too long: choose a shorter one.",
+    errno.ENOENT: "A part of the path is gone: was it removed during the run?",
+}
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""What the operating system says of a disk without space."""
+
+
+class StoreError(OSError):
+    """A store could not be made, written or read. The message names its path, the cause and a remedy."""
+
+
+@contextlib.contextmanager
+def explaining(path: Path) -> Iterator[None]:
+    """Turns what the operating system says about files of a store into a StoreError with the same `errno`."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except OSError as error:
+        remedy = _REMEDIES.get(error.errno or 0, "Check the disk or choose another place.")
+        said = StoreError(f"The run store `{path}` failed: {error}. {remedy}")
+        said.errno = error.errno
+        raise said from error

@@ -1,0 +1,121 @@
+"""Command lines put together at random: they end with status 0, 1 or 2 and a sentence, never with a traceback."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import jax
+from typer.testing import CliRunner
+
+from polhode.cli import app
+
+WORDS = {
+    "problem": ["heavy-top", "heavy-top", "heavy-top", "free-rigid-body", "heavy", "", "../x", "ω", "a\tb", "x.urdf"],
+    "integrator": ["rkmk4", "rkmk54", "cf4", "lie-euler", "eml", "none", "", "RKMK4", "rk4;"],
+    "t1": ["0.002", "0.002", "0.001", "-0.001", "0", "nan", "inf", "x", "1e-320", "", "0.002s"],
+    "step": ["1e-3", "1e-3", "5e-4", "0", "-1", "nan", "inf", "x", "1e300", "1e-300", "1e-17"],
+    "rtol": ["1e-3", "1e-6", "0", "-1", "nan", "x", "inf"],
+    "set": [
+        "mass=3",
+        "mass=-1",
+        "mass",
+        "=3",
+        "nothing=1",
+        "mass=[1,2",
+        "mass=1e400",
+        "formulation=S3",
+        "mass=NaN",
+        "a=" * 50,
+    ],
+    "option": ["coordinates=cayley", "coordinates=x", "rho_inf=2", "theta", "=", "dexpinv=truncated"],
+    "out": ["run.zarr", "run.zarr", "mine", "file.txt", "no/where/run.zarr", "", "/proc/x.zarr", "w" * 300],
+    "file": ["a.csv", "a.html", "a.png", "a.xyz", "a", "", "no/where/a.csv", "mine"],
+    "run": ["run.zarr", "run.zarr", "nothing.zarr", "mine", "file.txt", "", "damaged.zarr"],
+    "steps": ["2e-3:1e-3:2", "1e-3", "1:2", "x:y:z", "2e-3:1e-3:0", "-1:1:2", "2e-3:1e-3:1"],
+    "experiment": ["009-9", "", "002-", "x", "--nothing"],
+    "kind": ["problems", "integrators", "spaces", ""],
+    "when": ["fail", "wait", "elsewhere.zarr", ""],
+    "number": ["1", "3", "0", "-2", "x", "1e3", ""],
+    "breakpoint": ["0.001", "nan", "x", "-5", "0.0005"],
+}
+
+COMMANDS = {
+    "run": (
+        ["problem"],
+        {
+            "--integrator": "integrator",
+            "--step": "step",
+            "--rtol": "rtol",
+            "--atol": "rtol",
+            "--set": "set",
+            "--option": "option",
+            "--out": "out",
+            "--save-every": "number",
+            "--breakpoint": "breakpoint",
+            "--when-full": "when",
+            "--estimate-error": None,
+            "--json": None,
+            "--quiet": None,
+        },
+    ),
+    "resume": (
+        ["run"],
+        {"--t1": "t1", "--max-steps": "number", "--when-full": "when", "--json": None, "--quiet": None},
+    ),
+    "export": (["run", "file"], {"--quiet": None}),
+    "convergence": (["problem"], {"--integrator": "integrator", "--steps": "steps", "--t1": "t1", "--json": None}),
+    "reproduce": (["experiment"], {"--out": "out"}),
+    "list": (["kind"], {"--json": None}),
+    "nothing": (["kind"], {"--x": "number"}),
+}
+
+
+def line(random) -> list[str]:
+    """A command line; runs always have a short span."""
+
+    def word(kind):
+        return WORDS[kind][int(random.integers(len(WORDS[kind])))]
+
+    command = list(COMMANDS)[int(random.choice(len(COMMANDS), p=[0.5, 0.15, 0.1, 0.1, 0.05, 0.05, 0.05]))]
+    places, options = COMMANDS[command]
+    words = [command, *(word(kind) for kind in places if random.random() < 0.97)]
+    if command == "run":
+        words += ["--t1", word("t1"), *([] if random.random() < 0.3 else ["--step", "1e-3"])]
+    if command == "convergence":
+        words += ["--steps", "2e-3:1e-3:2", "--t1", "0.004", "--integrator", "rkmk4"]
+    for option in options:
+        if random.random() < 1.5 / len(options):
+            words += [option] if options[option] is None else [option, word(options[option])]
+    if random.random() < 0.03:
+        words.insert(int(random.integers(len(words) + 1)), "--" + word("problem"))
+    return words
+
+
+def test_no_command_ends_in_a_traceback(tries, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    (tmp_path / "file.txt").write_text("mine too")
+    runner = CliRunner()
+    runner.invoke(app, ["run", "heavy-top", "--t1", "0.002", "--out", "damaged.zarr", "--quiet"])
+    (tmp_path / "damaged.zarr" / "time" / "c" / "0").write_bytes(b"x")
+    count, random = tries(1000, 2)
+    bad = []
+    for k in range(count):
+        words = line(random)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = runner.invoke(app, words)
+        crashed = result.exception is not None and not isinstance(result.exception, SystemExit)
+        if crashed or result.exit_code not in (0, 1, 2) or "Traceback" in result.output:
+            bad.append(f"{words}: {type(result.exception).__name__}: {str(result.exception)[:100]}")
+        elif result.exit_code and not result.stderr.strip() and words[0] in COMMANDS:
+            bad.append(f"{words}: status {result.exit_code} without a word")
+        elif "--json" in words and result.exit_code == 0:
+            json.loads(result.stdout)
+        if k % 200 == 199:
+            jax.clear_caches()
+    assert not bad, "\n".join(bad)
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"
+    assert (tmp_path / "file.txt").read_text() == "mine too"
