@@ -30,17 +30,18 @@ lint: $(VENV)/.installed-tests
 types: $(VENV)/.installed-tests
 	$(BIN)/pyright
 
-# Compiled with little effort, which most of the time of these goes into; the long ones compile as users' runs do.
+# Compiled by XLA with little effort, which most of the time of these goes into; the long ones compile as users' runs do.
+# One process runs all tests of a file, which share fixtures and programs.
 fast: $(VENV)/.installed-tests
-	XLA_FLAGS="--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true" $(BIN)/pytest -n auto --maxprocesses 4 --dist loadgroup
+	XLA_FLAGS="--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true" $(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile
 
 # Exit status 5 of pytest: no test is marked `long`.
 long: $(VENV)/.installed-tests
-	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadgroup -m long || [ $$? -eq 5 ]
+	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile -m "long and not exhaustive" || [ $$? -eq 5 ]
 
 # What takes too long for every change: other coordinates, steps and rods, and whole experiments.
 verify: $(VENV)/.installed-tests
-	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadgroup -m exhaustive
+	$(BIN)/pytest -n auto --maxprocesses 4 -m exhaustive
 
 docs: $(VENV)/.installed-tests
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
