@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -235,9 +236,7 @@ def killed(order: dict[str, Any], way: str, run: Tried, within: float, rng: np.r
     elif flag is not None:
         _complete(flag, str(rng.integers(1_000_000)))
     else:
-        free = os.statvfs(path.parent)
-        with filler.open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, max(1, free.f_bavail - int(rng.integers(100))) * free.f_bsize)
+        fill(filler, spare=int(rng.integers(100)))
     if way == "SIGKILL":
         assert child.process is not None
         child.process.wait()
@@ -264,6 +263,15 @@ def killed(order: dict[str, Any], way: str, run: Tried, within: float, rng: np.r
             flag.unlink(missing_ok=True)
     lost = max(0.0, seconds_lost(log, frames, at))
     return Kill(child.kind, way, frames, len(run.reference["time"]), lost, min(lost, seconds_in_block(log, at)))
+
+
+def fill(path: Path, spare: int) -> None:
+    """Take what is free of a disk but so many blocks; the run takes some at the same time."""
+    with path.open("wb") as file:
+        while (free := os.statvfs(path.parent)).f_bavail > spare:
+            with contextlib.suppress(OSError):
+                os.posix_fallocate(file.fileno(), 0, (free.f_bavail - spare) * free.f_bsize)
+                return
 
 
 def _complete(path: Path, text: str) -> None:
