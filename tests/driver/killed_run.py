@@ -56,9 +56,9 @@ def named(name: str, **parameters: Any) -> Callable[[], Any]:
 KINDS = {
     "unconstrained": Kind(named("heavy-top"), "rkmk4", {"h": 1e-4, "save_every": 100}, 1.0),
     "controlled": Kind(named("heavy-top"), "rkmk54", {"rtol": 1e-9, "save_every": 50, "max_steps": 10**9}, 2.0),
-    "herk5": Kind(pendulum("SE3"), "herk5", {"h": 1e-3, "save_every": 10}, 0.5, named=False),
-    "generalized-alpha": Kind(pendulum("SE3"), "generalized-alpha", {"h": 1e-3, "save_every": 10}, 0.5, named=False),
-    "eml": Kind(pendulum("livens"), "eml", {"h": 1e-3, "save_every": 10}, 0.5, named=False),
+    "herk5": Kind(pendulum("SE3"), "herk5", {"h": 1e-3, "save_every": 50}, 0.5, named=False),
+    "generalized-alpha": Kind(pendulum("SE3"), "generalized-alpha", {"h": 1e-3, "save_every": 50}, 0.5, named=False),
+    "eml": Kind(pendulum("livens"), "eml", {"h": 1e-3, "save_every": 50}, 0.5, named=False),
     "rod": Kind(named("roll-up", n=1), "generalized-alpha", {"h": 1e-3}, 0.3),
     "particles": Kind(named("torus", n=4), "rodrigues", {"h": 1e-4, "save_every": 100}, 0.5),
 }

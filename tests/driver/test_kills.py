@@ -63,7 +63,7 @@ def place(tmp_path_factory) -> Iterator[Place]:
     mounted = (
         shutil.which("mount") is not None
         and not subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(disk)], capture_output=True, check=False
+            ["mount", "-t", "tmpfs", "-o", "size=256m", "tmpfs", str(disk)], capture_output=True, check=False
         ).returncode
     )
     yield Place(folder, disk if mounted else None)
@@ -297,28 +297,31 @@ def broken_off(run: Tried, meant: str, place: Place, rng: np.random.Generator, p
         ground, way = (place.disk, way) if place.disk is not None else (ground, "refused writes")
     folder = ground / f"run-{rng.integers(1 << 62):x}"
     folder.mkdir()
-    path, log, flag = folder / "run.zarr", place.folder / "run.log", place.folder / "refusing"
-    common = {"log": str(log), "when_full": "fail", "refusing": str(flag) if way == "refused writes" else ""}
-    kills: list[Kill] = []
-    order = {"do": "run", "store": str(path), "t1": run.whole["t1"], **common}
-    for k in range(times):
-        left = 1 - kills[-1].frames / kills[-1].of if kills else 1.0
-        kill = killed(order, way, run, part * left * run.whole["took"] / (times - k), rng)
-        if kill.frames == kill.of:
-            # It was faster than meant.
-            assert part > 0.05, "the run always comes to its end before it is killed"
-            shutil.rmtree(folder)
-            return broken_off(run, meant, place, rng, part / 3)
-        kills.append(kill)
-        order = {"do": "resume", "store": str(path), **common}
-    run.child.order(**{**order, "refusing": ""})
-    answer = run.child.answer()
-    assert answer["result"] == "successful", answer
-    assert (answer["steps"], answer["rejected"]) == (run.whole["steps"], run.whole["rejected"])
-    assert assert_prefix(path, run.reference) == len(run.reference["time"])
-    assert strays(path) == []
-    shutil.rmtree(folder)
-    return kills
+    try:
+        path, log, flag = folder / "run.zarr", place.folder / "run.log", place.folder / "refusing"
+        common = {"log": str(log), "when_full": "fail", "refusing": str(flag) if way == "refused writes" else ""}
+        kills: list[Kill] = []
+        order = {"do": "run", "store": str(path), "t1": run.whole["t1"], **common}
+        for k in range(times):
+            left = 1 - kills[-1].frames / kills[-1].of if kills else 1.0
+            kill = killed(order, way, run, part * left * run.whole["took"] / (times - k), rng)
+            if kill.frames == kill.of:
+                # It was faster than meant.
+                assert part > 0.05, "the run always comes to its end before it is killed"
+                shutil.rmtree(folder)
+                return broken_off(run, meant, place, rng, part / 3)
+            kills.append(kill)
+            order = {"do": "resume", "store": str(path), **common}
+        run.child.order(**{**order, "refusing": ""})
+        answer = run.child.answer()
+        assert answer["result"] == "successful", answer
+        assert (answer["steps"], answer["rejected"]) == (run.whole["steps"], run.whole["rejected"])
+        assert assert_prefix(path, run.reference) == len(run.reference["time"])
+        assert strays(path) == []
+        return kills
+    finally:
+        # The disk is small.
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def assert_fresh(kills: list[Kill]) -> None:
