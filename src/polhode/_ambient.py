@@ -8,9 +8,15 @@ import types
 import warnings
 
 import jax
-from jax._src.core import trace_state_clean
+from jax._src.core import trace_ctx, trace_state_clean
 
 _FORKED = False
+
+
+class EvaluatingTrace(jax.core.Trace):
+    """What meets operations in order to evaluate them, as JAX does outside its transformations."""
+
+    __slots__ = ()
 
 
 def inside_transformation() -> bool:
@@ -18,7 +24,7 @@ def inside_transformation() -> bool:
 
     Values closed over by a user's function can be traced there although none of the arguments is.
     """
-    return not trace_state_clean()
+    return not (trace_state_clean() or isinstance(trace_ctx.trace, EvaluatingTrace))
 
 
 def _setting(name: str) -> bool:

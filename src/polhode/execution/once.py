@@ -46,7 +46,7 @@ def interpreted(function: Callable[P, T]) -> Callable[P, T]:
 
         with all_at_once():
             closed, shape = jax.make_jaxpr(run, return_shape=True)(*jax.tree.leaves(inputs))
-        return (closed if _is_plain(closed.jaxpr) else None), jax.tree.structure(shape)
+        return (closed if is_plain(closed.jaxpr) else None), jax.tree.structure(shape)
 
     @functools.wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> T:
@@ -64,13 +64,13 @@ def interpreted(function: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
-def _is_plain(jaxpr: core.Jaxpr) -> bool:
+def is_plain(jaxpr: core.Jaxpr) -> bool:
     """Whether all programs inside a program can be evaluated here: not those that run on several devices."""
     for eqn in jaxpr.eqns:
         held = [v for value in eqn.params.values() for v in (value if isinstance(value, tuple) else (value,))]
         inner = [opened(v)[0] for v in held if isinstance(v, core.Jaxpr | core.ClosedJaxpr)]
         known = eqn.primitive.name in SUBCALLS or eqn.primitive.name in RULES
-        if inner and not (known and all(map(_is_plain, inner))):
+        if inner and not (known and all(map(is_plain, inner))):
             return False
     return True
 

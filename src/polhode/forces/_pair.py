@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.execution.eager import uncompiled
 from polhode.joints._frames import distinct, start
 from polhode.model.bodies import Body
 from polhode.model.elements import AbstractForce, AbstractForceElement, Pose, Poses, Wrench
@@ -23,6 +24,7 @@ class AbstractPairForce(AbstractForce):
     first: Body
     second: Body
 
+    @uncompiled()
     def __post_init__(self) -> None:
         distinct(self, self.first, self.second)
         self.place((start(self.first), start(self.second)))

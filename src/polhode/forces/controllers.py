@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import shown
+from polhode.execution.eager import uncompiled
 from polhode.joints._frames import start
 from polhode.joints._pair import AbstractPairJoint
 from polhode.joints.relative import AbstractRelativeCoordinate
@@ -99,6 +100,7 @@ class AbstractController(AbstractForce):
 
     joint: AbstractPairJoint
 
+    @uncompiled()
     def __post_init__(self) -> None:
         if not isinstance(self.joint, AbstractPairJoint):
             raise ValueError(

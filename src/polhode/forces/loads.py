@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.execution.eager import uncompiled
 from polhode.forces._pair import push
 from polhode.joints._frames import at, has_rotation, is_body, point_on, start
 from polhode.model.bodies import SINGLE, Body
@@ -126,6 +127,7 @@ class PointForce(AbstractForce):
     frame: Frame = "inertial"
     name: str | None = None
 
+    @uncompiled()
     def __post_init__(self) -> None:
         is_body(self, "body", self.body)
         if self.body.kind in SINGLE:
@@ -166,6 +168,7 @@ class Torque(AbstractForce):
     frame: Frame = "inertial"
     name: str | None = None
 
+    @uncompiled()
     def __post_init__(self) -> None:
         is_body(self, "body", self.body)
         self.place((start(self.body),))

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import shown
+from polhode.execution.eager import uncompiled
 from polhode.forces._pair import vanishes
 from polhode.joints._frames import axis, is_body, start
 from polhode.model.bodies import SINGLE, Body
@@ -114,6 +115,7 @@ class PlaneContact(AbstractForce):
     exponent: Any = 1.0
     name: str | None = None
 
+    @uncompiled()
     def __post_init__(self) -> None:
         is_body(self, "body", self.body)
         if self.body.kind in SINGLE:

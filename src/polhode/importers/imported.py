@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode.checks import shown
+from polhode.execution.eager import uncompiled
 from polhode.importers import inventory, loads, loops, reading, stacks
 from polhode.importers._mujoco import mujoco
 from polhode.importers.inventory import NotCarried
@@ -87,6 +88,7 @@ class ImportedModel:
         )
 
 
+@uncompiled()
 def load(
     path: str | Path,
     positions: Mapping[str, Any] | None,

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.execution.eager import uncompiled
 from polhode.joints._elements import FrameConstraint
 from polhode.joints._frames import distinct, frame, has_rotation, local, point_on, start
 from polhode.joints.relative import AbstractRelativeCoordinate, Angle, Displacement
@@ -37,6 +38,7 @@ class AbstractPairJoint(AbstractJoint):
     first: Body
     second: Body
 
+    @uncompiled()
     def __post_init__(self) -> None:
         distinct(self, self.first, self.second)
         self.place(self._start())

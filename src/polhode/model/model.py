@@ -12,6 +12,7 @@ import numpy as np
 
 from polhode import checks
 from polhode.checks import shown
+from polhode.execution.eager import uncompiled
 from polhode.model import bodies as _bodies
 from polhode.model.assembly import Assembled, Redundant, assemble
 from polhode.model.bodies import Body
@@ -47,7 +48,8 @@ def _all_or_nothing(method: Callable[Concatenate[Model, P], T]) -> Callable[Conc
         growing = self.bodies, self.parts, self._names
         before = [len(x) for x in growing]
         try:
-            return method(self, *args, **options)
+            with uncompiled():
+                return method(self, *args, **options)
         except BaseException:
             del self.bodies[before[0] :], self.parts[before[1] :]
             while len(self._names) > before[2]:
@@ -76,6 +78,7 @@ class Model:
     JAX, so that runs can be differentiated with respect to masses, lengths or stiffnesses.
     """
 
+    @uncompiled()
     def __init__(self, gravity: Any = (0.0, 0.0, 0.0)) -> None:
         self.gravity = checks.array("gravity", gravity, (3,), "acceleration in the inertial frame")
         self.ground = _bodies.ground()
@@ -332,6 +335,7 @@ class Model:
         self.parts.append((self._name(part.name, _kebab(type(part).__name__)), attached))
         return part
 
+    @uncompiled()
     def assemble(
         self,
         formulation: str = "SE3",
@@ -368,6 +372,7 @@ class Model:
         """
         return assemble(self, formulation, repair=repair, redundant=redundant, t0=t0, joints=joints, hold=hold)
 
+    @uncompiled()
     def problem(
         self,
         formulation: str = "SE3",

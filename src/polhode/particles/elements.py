@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import shown
+from polhode.execution.eager import uncompiled
 from polhode.forces._pair import AbstractPairForce, vanishes
 from polhode.joints._frames import at, has_rotation, is_body, point_on, start
 from polhode.model.bodies import Body
@@ -348,6 +349,7 @@ class WallContact(AbstractForce):
     damping: Any = 0.0
     name: str | None = None
 
+    @uncompiled()
     def __post_init__(self) -> None:
         is_body(self, "body", self.body)
         walls_of((self.wall,), self.stiffness)

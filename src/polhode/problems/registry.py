@@ -8,6 +8,7 @@ from typing import Any
 
 from polhode import checks
 from polhode._ambient import check_environment
+from polhode.execution.eager import uncompiled
 from polhode.problems.base import Problem
 
 _BUILDERS: dict[str, Callable[..., Problem]] = {}
@@ -17,8 +18,8 @@ def register(name: str) -> Callable[[Callable[..., Problem]], Callable[..., Prob
     """Decorator that lists a builder, whose keyword arguments are the problem's parameters."""
 
     def add(builder: Callable[..., Problem]) -> Callable[..., Problem]:
-        _BUILDERS[name] = builder
-        return builder
+        _BUILDERS[name] = built = uncompiled()(builder)
+        return built
 
     return add
 

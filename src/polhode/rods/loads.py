@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import shown
+from polhode.execution.eager import uncompiled
 from polhode.forces.loads import FRAMES, Frame, PointForce, Torque
 from polhode.forces.plane_contact import PlaneContact
 from polhode.model.bodies import Body
@@ -63,6 +64,7 @@ class DistributedLoad(AbstractComposite):
     frame: Frame = "inertial"
     name: str | None = None
 
+    @uncompiled()
     def __post_init__(self) -> None:
         _is_rod(self, self.rod)
         checks.choice("frame", self.frame, FRAMES)
@@ -125,6 +127,7 @@ class RodContact(AbstractComposite):
     exponent: Any = 1.0
     name: str | None = None
 
+    @uncompiled()
     def __post_init__(self) -> None:
         _is_rod(self, self.rod)
         checks.positive("stiffness", self.stiffness, (), "per length of the rod")
