@@ -18,7 +18,7 @@ from jax.extend import core
 from polhode._ambient import EvaluatingTrace, inside_transformation
 from polhode._scalar.rows import all_at_once
 from polhode.execution.once import evaluated, is_plain
-from polhode.execution.placement import on_host
+from polhode.execution.placement import place
 
 
 class _ByNumpy(EvaluatingTrace):
@@ -27,14 +27,13 @@ class _ByNumpy(EvaluatingTrace):
     __slots__ = ()
 
     def stage_value(self, value: Any) -> Any:
-        return value if isinstance(value, jax.Array) else jax.device_put(np.asarray(value))
+        return value if isinstance(value, jax.Array) else place(_unchanging(value))
 
     def process_primitive(self, primitive: Any, args: Any, params: Any, /) -> Any:
         found = _evaluated(primitive, args, params)
         if found is None:
             return primitive.impl(*args, **params)
-        outs = [jax.device_put(np.asarray(out)) for out in found]
-        return outs if primitive.multiple_results else outs[0]
+        return found if primitive.multiple_results else found[0]
 
     def process_call(self, primitive: Any, f: Any, args: Any, params: Any, /) -> Any:
         with core.set_current_trace(self):
@@ -49,26 +48,39 @@ class _ByNumpy(EvaluatingTrace):
             return fun.call_wrapped(*args)
 
 
-def _evaluated(primitive: Any, args: Any, params: Any) -> list[Any] | None:
+def _evaluated(primitive: Any, args: Any, params: Any) -> list[jax.Array] | None:
     """The results of one operation; None where it is left to JAX."""
-    if not on_host(args) or any(not isinstance(x, jax.Array | np.ndarray | np.generic | int | float) for x in args):
+    if not all(map(_is_here, args)):
         return None
     try:
-        closed = _program(primitive, tuple(sorted(params.items())), tuple(map(jax.typeof, args)))
+        program = _program(primitive, tuple(params.items()), tuple(map(jax.typeof, args)))
     except TypeError:
         # Some parameters can't be compared.
         return None
-    if closed is None:
+    if program is None:
         return None
     with np.errstate(all="ignore"):
-        return evaluated(closed, [np.asarray(x) for x in args])
+        outs = evaluated(program, [_unchanging(x) for x in args])
+    return [place(out) for out in outs]
+
+
+def _is_here(x: Any) -> bool:
+    """Whether a value is on the host, in one piece."""
+    if isinstance(x, jax.Array):
+        return not isinstance(x, jax.core.Tracer) and len(x.sharding.device_set) == 1
+    return isinstance(x, np.ndarray | np.generic | int | float)
+
+
+def _unchanging(x: Any) -> np.ndarray:
+    """The values of `x`, which its owner may change later if they are not JAX's."""
+    return np.asarray(x) if isinstance(x, jax.Array) else np.array(x)
 
 
 @functools.lru_cache(maxsize=2048)
 def _program(primitive: Any, params: Any, types: Any) -> core.ClosedJaxpr | None:
     """The operation as a program, which knows the types of what it gives; None if NumPy can't evaluate it."""
-    closed = jax.make_jaxpr(functools.partial(primitive.bind, **dict(params)))(*types)
-    return closed if is_plain(closed.jaxpr) else None
+    program = jax.make_jaxpr(functools.partial(primitive.bind, **dict(params)))(*types)
+    return program if is_plain(program.jaxpr) else None
 
 
 _TRACE = _ByNumpy()
