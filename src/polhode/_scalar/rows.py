@@ -68,6 +68,11 @@ def in_scans() -> Iterator[None]:
         yield
 
 
+def recording() -> bool:
+    """Whether what is traced becomes machine code as it is: nobody takes its derivative."""
+    return _FORM.get() is _Form.SCANS
+
+
 @contextlib.contextmanager
 def _rows_as(form: _Form) -> Iterator[None]:
     token = _FORM.set(form)

@@ -20,6 +20,7 @@ from polhode.captured import compiled, found
 from polhode.driver.legs import Leg
 from polhode.driver.observing import Observer
 from polhode.driver.stepping import AbstractStepper, ConstantSteps, ControlledSteps, Progress, between, march
+from polhode.execution.eager import uncompiled
 from polhode.execution.marching import Control, Marching
 from polhode.execution.once import interpreted
 from polhode.execution.placement import on_host
@@ -242,6 +243,7 @@ def run(
 class _Run:
     """A run on its way."""
 
+    @uncompiled()
     def __init__(
         self,
         legs: Sequence[Leg],
@@ -369,6 +371,7 @@ class _Run:
             return True
         return self.leg == len(self.legs) - 1 and self.leg_is_over()
 
+    @uncompiled()
     def leg_is_over(self) -> bool:
         """Whether the leg's end is reached and all save times up to there are behind."""
         if not bool(self.stepper.finished(self.p)):

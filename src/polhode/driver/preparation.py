@@ -18,6 +18,7 @@ from polhode.driver import host, legs
 from polhode.driver.control import StepControl
 from polhode.driver.legs import Leg
 from polhode.driver.recorded import recorded
+from polhode.execution.eager import uncompiled
 from polhode.integrators.base import AbstractIntegrator
 from polhode.problems.base import Problem
 from polhode.spaces.checks import check_point
@@ -43,6 +44,7 @@ class Task(eqx.Module):
     problem: Problem | None
 
     @classmethod
+    @uncompiled()
     def prepare(
         cls,
         problem: Problem | AbstractSystem,

@@ -16,6 +16,7 @@ from polhode.driver.interruption import interrupts
 from polhode.driver.observing import Observer
 from polhode.driver.preparation import Plan, Task
 from polhode.driver.stepping import ConstantSteps, Progress
+from polhode.execution.eager import uncompiled
 from polhode.integrators.base import AbstractIntegrator
 from polhode.results import Result
 from polhode.solution import Solution
@@ -104,6 +105,7 @@ def _explanation(system: AbstractSystem, stats: dict[str, Any], outcome: host.Ou
     return f" {said}" if said else ""
 
 
+@uncompiled()
 def too_large(task: Task, plan: Plan, stats: dict[str, Any], share: float) -> str:
     """That the step is too large for the stiffness at the start, if it is."""
     stepper = plan.legs[0].stepper

@@ -13,6 +13,8 @@ from jax.dtypes import float0
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
+from polhode._scalar.rows import recording
+
 _SWEEPS = 200
 _TOLERANCE = 1e-14
 
@@ -36,6 +38,8 @@ def implicit(
     cost a few solutions with J, for any sparsity, in forward and (by the transposed iteration) in reverse mode. They
     are NaN where the iteration does not converge.
     """
+    if recording():
+        return search(guess, memory)
     b = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(lambda x: equation(x)[0], guess))
     search, of_search = jax.closure_convert(search, guess, memory)
     equation, of_equation = jax.closure_convert(equation, guess)
