@@ -14,8 +14,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 import equinox as eqx
 import jax
 import numpy as np
-import scipy.linalg
-import scipy.special
+import scipy
 from jax.extend import core
 
 from polhode._ambient import inside_transformation
@@ -158,10 +157,10 @@ NUMPY: dict[str, Callable[..., Any]] = {
     "rsqrt": lambda a: 1 / np.sqrt(a),
     "real": np.real,
     "imag": np.imag,
-    "erf": scipy.special.erf,
-    "erfc": scipy.special.erfc,
-    "lgamma": scipy.special.gammaln,
-    "logistic": scipy.special.expit,
+    "erf": lambda a: scipy.special.erf(a),
+    "erfc": lambda a: scipy.special.erfc(a),
+    "lgamma": lambda a: scipy.special.gammaln(a),
+    "logistic": lambda a: scipy.special.expit(a),
     "copy": _same,
     "copy_p": _same,
     "stop_gradient": _same,

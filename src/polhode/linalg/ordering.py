@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse
+import scipy
 
 from polhode.linalg.blocks import Places
 

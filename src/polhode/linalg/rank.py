@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
-import scipy.linalg
+import scipy
 
 RANK_TOLERANCE = 1e-9
 """Rows whose distance from the span of the others is below this fraction of their length count as dependent on them.

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Array
-from scipy import sparse
-from scipy.sparse.linalg import splu
 
 from polhode.execution.once import interpreted
 from polhode.linalg.blocks import Matrix
@@ -177,18 +176,18 @@ def _nearest(M: Any, B: Any, gap: np.ndarray) -> np.ndarray:
     m, n = B.shape
     # In units in which masses and rows of B are of size 1: they may be many powers of ten apart.
     masses = M.diagonal()
-    unit = sparse.diags_array(1 / np.sqrt(np.where(masses > 0, masses, 1.0)))
+    unit = scipy.sparse.diags_array(1 / np.sqrt(np.where(masses > 0, masses, 1.0)))
     M, B = unit @ M @ unit, B @ unit
     sizes = np.sqrt(np.asarray((B * B).sum(axis=1)).reshape(-1))
     rows = 1 / np.where(sizes > 0, sizes, 1.0)
-    B = sparse.diags_array(rows) @ B
+    B = scipy.sparse.diags_array(rows) @ B
     right = np.concatenate((np.zeros(n), rows * gap))
     if m <= DENSE:
         kkt = np.block([[M.toarray(), B.T.toarray()], [B.toarray(), np.zeros((m, m))]])
         return unit @ np.linalg.lstsq(kkt, right, rcond=1e-12)[0][:n]
     # A little compliance in place of dependent rows; Newton's method takes care of what it spoils.
-    soft = sparse.block_array([[M, B.T], [B, -1e-12 * sparse.eye_array(m)]])
-    return unit @ splu(sparse.csc_matrix(soft)).solve(right)[:n]
+    soft = scipy.sparse.block_array([[M, B.T], [B, -1e-12 * scipy.sparse.eye_array(m)]])
+    return unit @ scipy.sparse.linalg.splu(scipy.sparse.csc_matrix(soft)).solve(right)[:n]
 
 
 def metric(system: AbstractMechanical, t: Array, q: Point) -> tuple[Any, Any]:
@@ -206,7 +205,7 @@ def to_sparse(matrix: Matrix, shape: tuple[int, int]) -> Any:
         cols.append(c.reshape(-1))
         values.append(np.asarray(g.values).reshape(-1))
     entries = np.concatenate(values), (np.concatenate(rows), np.concatenate(cols))
-    return sparse.csc_array(sparse.coo_array(entries, shape=shape))
+    return scipy.sparse.csc_array(scipy.sparse.coo_array(entries, shape=shape))
 
 
 @interpreted

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from scipy import sparse
-from scipy.sparse.linalg import splu, spsolve
+import scipy
 
 from polhode.linalg.rank import redundancy
 from polhode.model.consistency import DENSE, NAMED, closed, flow, metric
@@ -175,12 +174,14 @@ def _share(labels: Sequence[str], rows: np.ndarray, name: str) -> str:
 
 def _dependent_sparse(M: Any, B: Any) -> np.ndarray:
     """Rows whose pivot vanishes when B M⁻¹ Bᵀ, scaled to a unit diagonal, is eliminated symmetrically."""
-    regular = M + 1e-6 * M.trace() / M.shape[0] * sparse.eye_array(M.shape[0], format="csc")
-    S = B @ spsolve(sparse.csc_matrix(regular), sparse.csc_matrix(B.T))
-    scale = sparse.diags_array(1 / np.sqrt(S.diagonal()))
+    regular = M + 1e-6 * M.trace() / M.shape[0] * scipy.sparse.eye_array(M.shape[0], format="csc")
+    S = B @ scipy.sparse.linalg.spsolve(scipy.sparse.csc_matrix(regular), scipy.sparse.csc_matrix(B.T))
+    scale = scipy.sparse.diags_array(1 / np.sqrt(S.diagonal()))
     # Compliance far below the tolerance keeps vanishing pivots from ending the elimination.
-    scaled = scale @ S @ scale + 0.01 * _RANK_TOLERANCE * sparse.eye_array(S.shape[0])
+    scaled = scale @ S @ scale + 0.01 * _RANK_TOLERANCE * scipy.sparse.eye_array(S.shape[0])
     options = {"SymmetricMode": True}
-    lu = splu(sparse.csc_matrix(scaled), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
+    lu = scipy.sparse.linalg.splu(
+        scipy.sparse.csc_matrix(scaled), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options
+    )
     pivots = np.abs(lu.U.diagonal())[lu.perm_c]
     return np.flatnonzero(pivots <= _RANK_TOLERANCE)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
-import scipy.sparse
+import scipy
 from jaxtyping import Array
 
 from polhode._scalar.rows import in_loops

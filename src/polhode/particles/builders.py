@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.spatial import KDTree
-from scipy.spatial.transform import Rotation
+import scipy
 
 from polhode import checks
 from polhode.checks import shown
@@ -83,12 +82,12 @@ def _shifted(number: np.ndarray, step: tuple[int, int, int]) -> np.ndarray:
 def turned(positions: np.ndarray, rotation_vector: Any) -> np.ndarray:
     """Positions turned about their centre."""
     middle = positions.mean(axis=0)
-    return middle + Rotation.from_rotvec(np.array(rotation_vector)).apply(positions - middle)
+    return middle + scipy.spatial.transform.Rotation.from_rotvec(np.array(rotation_vector)).apply(positions - middle)
 
 
 def matrices(quaternions: np.ndarray) -> np.ndarray:
     """Rotation matrices of unit quaternions (w, x, y, z), shape (n, 4)."""
-    return Rotation.from_quat(np.roll(quaternions, -1, axis=1)).as_matrix()
+    return scipy.spatial.transform.Rotation.from_quat(np.roll(quaternions, -1, axis=1)).as_matrix()
 
 
 def packing(file: str | Path, gap: float = 0.05) -> Layout:
@@ -119,7 +118,7 @@ def packing(file: str | Path, gap: float = 0.05) -> Layout:
         raise ValueError(f"`{path}` holds no particles; lines are `x y z diameter`.")
     table = np.array(rows)
     x, diameters = table[:, :3], table[:, 3]
-    near = KDTree(x).query_pairs((1 + gap) * diameters.max(), output_type="ndarray").reshape(-1, 2)
+    near = scipy.spatial.KDTree(x).query_pairs((1 + gap) * diameters.max(), output_type="ndarray").reshape(-1, 2)
     distance = np.linalg.norm(x[near[:, 0]] - x[near[:, 1]], axis=1)
     reach = 0.5 * (diameters[near[:, 0]] + diameters[near[:, 1]])
     pairs = near[distance < (1 + gap) * reach]

@@ -10,8 +10,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Array, Float, Int
-from scipy.spatial import KDTree
 
 from polhode import checks
 from polhode.captured import compiled
@@ -593,7 +593,7 @@ def _room(x: np.ndarray, diameters: Any, skin: Any, links: np.ndarray) -> int:
         return _ROOM
     sizes = np.broadcast_to(np.asarray(diameters, float), len(x))
     reach = 0.5 * (sizes + skin * sizes.max())
-    close = KDTree(x).query_pairs(2 * reach.max(), output_type="ndarray").reshape(-1, 2)
+    close = scipy.spatial.KDTree(x).query_pairs(2 * reach.max(), output_type="ndarray").reshape(-1, 2)
     near = np.linalg.norm(x[close[:, 0]] - x[close[:, 1]], axis=1) < reach[close].sum(axis=1)
     number = lambda pairs: np.sort(pairs, axis=1) @ np.array([len(x), 1])  # noqa: E731
     free = close[near & ~np.isin(number(close), number(links))]

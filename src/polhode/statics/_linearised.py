@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Array, Complex, Float
-from scipy import linalg, sparse
-from scipy.sparse.linalg import splu
 
 from polhode.captured import compiled
 from polhode.linalg.blocks import Matrix
@@ -57,13 +56,15 @@ def about(system: AbstractMechanical, t: float, q: Point, multipliers: Any) -> L
     M, B, f, H = _balance(system, time, q)
     M, B, f = to_sparse(M, (n, n)), to_sparse(B, (m, n)), np.asarray(f)
     if m and multipliers is None:
-        saddle = sparse.block_array([[M, B.T], [B, None]])
-        multipliers = splu(sparse.csc_matrix(saddle)).solve(np.concatenate((f, np.zeros(m))))[n:]
+        saddle = scipy.sparse.block_array([[M, B.T], [B, None]])
+        multipliers = scipy.sparse.linalg.splu(scipy.sparse.csc_matrix(saddle)).solve(np.concatenate((f, np.zeros(m))))[
+            n:
+        ]
     k = jnp.asarray(multipliers) if m else jnp.zeros(0)
     C, K = _tangent(system, time, q, k)
     K, C = to_sparse(K, (n, n)), to_sparse(C, (n, n))
     if H is not None:
-        K = sparse.csc_array(K @ np.asarray(H))
+        K = scipy.sparse.csc_array(K @ np.asarray(H))
     C.eliminate_zeros()
     return Linearised(M, C, K, B, f - B.T @ np.asarray(k) if m else f)
 
@@ -88,7 +89,7 @@ def null_space(B: np.ndarray) -> np.ndarray:
     if not B.shape[0]:
         return np.eye(B.shape[1])
     sizes = np.linalg.norm(B, axis=1, keepdims=True)
-    _, values, right = linalg.svd(B / np.where(sizes > 0, sizes, 1.0))
+    _, values, right = scipy.linalg.svd(B / np.where(sizes > 0, sizes, 1.0))
     return right[int(np.sum(values > _RANK * np.max(values, initial=0.0))) :].T
 
 
