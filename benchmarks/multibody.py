@@ -29,7 +29,7 @@ import numpy as np
 
 import polhode as ph
 from polhode.problems._loops import about
-from polhode.problems.puma import link_frames
+from polhode.problems.named.puma import link_frames
 
 REPEATS = 3
 

@@ -8,12 +8,12 @@ import types
 import warnings
 
 import jax
-from jax._src.core import trace_ctx, trace_state_clean
+from jax._src.core import Trace, trace_ctx, trace_state_clean
 
 _FORKED = False
 
 
-class EvaluatingTrace(jax.core.Trace):
+class EvaluatingTrace(Trace):
     """What meets operations in order to evaluate them, as JAX does outside its transformations."""
 
     __slots__ = ()

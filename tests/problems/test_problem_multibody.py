@@ -11,11 +11,11 @@ from polhode import problems
 from polhode.model.formulations import FORMULATIONS
 from polhode.problems._assembled import rod_inertia
 from polhode.problems._loops import about
-from polhode.problems.bennett import other_length
-from polhode.problems.bennett import positions as bennett_positions
-from polhode.problems.planar_four_bar import positions as four_bar_positions
-from polhode.problems.puma import Swing, link_frames
-from polhode.problems.slider_crank import positions as slider_crank_positions
+from polhode.problems.named.bennett import other_length
+from polhode.problems.named.bennett import positions as bennett_positions
+from polhode.problems.named.planar_four_bar import positions as four_bar_positions
+from polhode.problems.named.puma import Swing, link_frames
+from polhode.problems.named.slider_crank import positions as slider_crank_positions
 from polhode.viewing.scene import Body, Line, Trail
 
 EVERY = {

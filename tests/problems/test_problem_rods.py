@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 
 import polhode as ph
 from polhode import problems
-from polhode.problems.cantilever import _reference as cantilever_reference
+from polhode.problems.named.cantilever import _reference as cantilever_reference
 from polhode.viewing.scene import Body, Line, Trail
 
 ROD = {"tip": (3,), "head": (3,), "kinetic_energy": (), "potential_energy": ()}

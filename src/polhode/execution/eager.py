@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 from jax.extend import core
 
 from polhode._ambient import EvaluatingTrace, inside_transformation
@@ -67,7 +68,7 @@ def _evaluated(primitive: Any, args: Any, params: Any) -> list[jax.Array] | None
 def _is_here(x: Any) -> bool:
     """Whether a value is on the host, in one piece."""
     if isinstance(x, jax.Array):
-        return not isinstance(x, jax.core.Tracer) and len(x.sharding.device_set) == 1
+        return not isinstance(x, Tracer) and len(x.sharding.device_set) == 1
     return isinstance(x, np.ndarray | np.generic | int | float)
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import inspect
+import pkgutil
 from collections.abc import Callable
 from typing import Any
 
 from polhode import checks
 from polhode._ambient import check_environment
 from polhode.execution.eager import uncompiled
+from polhode.problems import named
 from polhode.problems.base import Problem
 
 _BUILDERS: dict[str, Callable[..., Problem]] = {}
@@ -26,7 +30,13 @@ def register(name: str) -> Callable[[Callable[..., Problem]], Callable[..., Prob
 
 def names() -> list[str]:
     """All problem names."""
-    return sorted(_BUILDERS)
+    return sorted({*_BUILDERS, *_modules()})
+
+
+@functools.cache
+def _modules() -> frozenset[str]:
+    """Names of the library's own problems; each is loaded when it is asked for."""
+    return frozenset(found.name.replace("_", "-") for found in pkgutil.iter_modules(named.__path__))
 
 
 def get(name: str, **parameters: Any) -> Problem:
@@ -50,7 +60,10 @@ def builder_of(name: str) -> Callable[..., Problem]:
 
     Raises ValueError for unknown names.
     """
-    if checks.word("name", name, "of a problem") not in _BUILDERS:
-        near = checks.nearest(name, _BUILDERS)
-        raise ValueError(f"There is no problem `{name}`.{near} Known: {', '.join(names())}.")
-    return _BUILDERS[name]
+    if checks.word("name", name, "of a problem") in _BUILDERS:
+        return _BUILDERS[name]
+    if name in _modules():
+        place = name.replace("-", "_")
+        return getattr(importlib.import_module(f"{named.__name__}.{place}"), place)
+    near = checks.nearest(name, names())
+    raise ValueError(f"There is no problem `{name}`.{near} Known: {', '.join(names())}.")

@@ -14,8 +14,8 @@ from polhode.model.model import Model
 from polhode.problems._assembled import Assembled, assembled, drawn, point_of
 from polhode.problems._rods import rod_outputs, rod_scene
 from polhode.problems.base import Observable, Problem
+from polhode.problems.named.roll_up import material
 from polhode.problems.registry import register
-from polhode.problems.roll_up import material
 from polhode.systems.base import State
 from polhode.viewing import scene
 

@@ -14,8 +14,8 @@ from polhode.model.model import Model
 from polhode.problems._assembled import Assembled, assembled
 from polhode.problems._rods import rod_outputs, rod_scene
 from polhode.problems.base import Observable, Problem, Reference
+from polhode.problems.named.roll_up import material
 from polhode.problems.registry import register
-from polhode.problems.roll_up import material
 from polhode.viewing import scene
 
 _DOC = """A straight rod along e₁, clamped at its first node, is bent by a force -P e₃ on its end.

@@ -1,0 +1,35 @@
+"""Structure-preserving simulation of mechanical systems with large rotations.
+
+Importing polhode switches JAX to 64-bit floating point.
+"""
+
+from . import forces as forces
+from . import integrators as integrators
+from . import joints as joints
+from . import problems as problems
+from . import rods as rods
+from . import spaces as spaces
+from . import studies as studies
+from . import systems as systems
+from .driver.control import StepControl as StepControl
+from .driver.resuming import resume as resume
+from .driver.running import SimulationError as SimulationError
+from .driver.simulate import StepSizeWarning as StepSizeWarning
+from .driver.simulate import simulate as simulate
+from .functions import PiecewiseLinear as PiecewiseLinear
+from .importers import load_model as load_model
+from .model import Model as Model
+from .model import rotation_vector as rotation_vector
+from .problems.base import Problem as Problem
+from .reproduction.reproduce import reproduce as reproduce
+from .results import Result as Result
+from .runs.errors import StoreError as StoreError
+from .runs.reading import load as load
+from .solution import Solution as Solution
+from .statics.equilibrium import EquilibriumError as EquilibriumError
+from .statics.equilibrium import equilibrium as equilibrium
+from .statics.modes import modes as modes
+from .systems.lagrangian import StartWarning as StartWarning
+from .systems.vector_field import VectorField as VectorField
+
+__version__: str
