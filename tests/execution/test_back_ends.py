@@ -10,8 +10,9 @@ import polhode as ph
 from polhode import captured
 from polhode.driver import host, observing
 from polhode.execution import machine
+from polhode.execution.listing import listed
 from polhode.execution.mapping import RowMap
-from polhode.execution.once import evaluated, interpreted
+from polhode.execution.once import interpreted
 from polhode.execution.writer import NotNative
 
 WITHOUT_RULES = {"linear algebra", "scatter at unknown places"}
@@ -31,7 +32,7 @@ def same(found, name):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_numpy_evaluates_what_xla_compiles(name):
-    same(evaluated(jax.make_jaxpr(PROGRAMS[name])(A, V), [np.asarray(A), np.asarray(V)]), name)
+    same(listed(jax.make_jaxpr(PROGRAMS[name])(A, V))([np.asarray(A), np.asarray(V)]), name)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -85,7 +86,7 @@ BINARY = {
 def by_numpy(function, *x):
     """Independent of XLA, which takes the smallest numbers for zero."""
     with np.errstate(all="ignore"):
-        return evaluated(jax.make_jaxpr(function)(*x), x)
+        return listed(jax.make_jaxpr(function)(*x))(x)
 
 
 @pytest.mark.parametrize("name", UNARY)

@@ -18,7 +18,7 @@ from jax.extend import core
 
 from polhode._ambient import EvaluatingTrace, inside_transformation
 from polhode._scalar.rows import all_at_once
-from polhode.execution.once import evaluated, is_plain
+from polhode.execution.listing import Listing, NeedsJax, listed
 from polhode.execution.placement import place
 
 
@@ -61,7 +61,7 @@ def _evaluated(primitive: Any, args: Any, params: Any) -> list[jax.Array] | None
     if program is None:
         return None
     with np.errstate(all="ignore"):
-        outs = evaluated(program, [_unchanging(x) for x in args])
+        outs = program([_unchanging(x) for x in args])
     return [place(out) for out in outs]
 
 
@@ -78,10 +78,12 @@ def _unchanging(x: Any) -> np.ndarray:
 
 
 @functools.lru_cache(maxsize=2048)
-def _program(primitive: Any, params: Any, types: Any) -> core.ClosedJaxpr | None:
+def _program(primitive: Any, params: Any, types: Any) -> Listing | None:
     """The operation as a program, which knows the types of what it gives; None if NumPy can't evaluate it."""
-    program = jax.make_jaxpr(functools.partial(primitive.bind, **dict(params)))(*types)
-    return program if is_plain(program.jaxpr) else None
+    try:
+        return listed(jax.make_jaxpr(functools.partial(primitive.bind, **dict(params)))(*types))
+    except NeedsJax:
+        return None
 
 
 _TRACE = _ByNumpy()

@@ -8,25 +8,21 @@ primitives without a rule are bound as they are.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
 import equinox as eqx
 import jax
 import numpy as np
-import scipy
-from jax.extend import core
 
 from polhode._ambient import inside_transformation
-from polhode._scalar.primitives import SUBCALLS, opened
 from polhode._scalar.rows import all_at_once
 from polhode.captured import compiled, found
-from polhode.execution import indexing
-from polhode.execution.placement import on_host
+from polhode.execution.listing import Listing, NeedsJax, listed
+from polhode.execution.placement import on_host, place
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Rule = Callable[[Any, list[np.ndarray]], Sequence[Any] | None]
 
 
 def interpreted(function: Callable[P, T]) -> Callable[P, T]:
@@ -38,14 +34,17 @@ def interpreted(function: Callable[P, T]) -> Callable[P, T]:
 
     elsewhere = compiled(function)
 
-    def recorded(inputs: Any, rest: Any) -> tuple[core.ClosedJaxpr | None, Any]:
+    def recorded(inputs: Any, rest: Any) -> tuple[Listing | None, Any]:
         def run(*leaves: Any) -> T:
             args, options = eqx.combine(jax.tree.unflatten(jax.tree.structure(inputs), leaves), rest)
             return cast(Callable[..., T], function)(*args, **options)
 
         with all_at_once():
             closed, shape = jax.make_jaxpr(run, return_shape=True)(*jax.tree.leaves(inputs))
-        return (closed if is_plain(closed.jaxpr) else None), jax.tree.structure(shape)
+        try:
+            return listed(closed), jax.tree.structure(shape)
+        except NeedsJax:
+            return None, None
 
     @functools.wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> T:
@@ -53,421 +52,11 @@ def interpreted(function: Callable[P, T]) -> Callable[P, T]:
             return function(*args, **options)
         if not on_host((args, options)):
             return elsewhere(*args, **options)
-        (closed, structure), inputs = found(recorded, args, options)
-        if closed is None:
+        (program, structure), inputs = found(recorded, args, options)
+        if program is None:
             return elsewhere(*args, **options)
         with np.errstate(all="ignore"):
-            outs = evaluated(closed, [np.asarray(x) for x in jax.tree.leaves(inputs)])
-        return jax.tree.unflatten(structure, [jax.device_put(x) for x in outs])
+            outs = program([np.asarray(x) for x in jax.tree.leaves(inputs)])
+        return jax.tree.unflatten(structure, [place(x) for x in outs])
 
     return call
-
-
-def is_plain(jaxpr: core.Jaxpr) -> bool:
-    """Whether all programs inside a program can be evaluated here: not those that run on several devices."""
-    for eqn in jaxpr.eqns:
-        held = [v for value in eqn.params.values() for v in (value if isinstance(value, tuple) else (value,))]
-        inner = [opened(v)[0] for v in held if isinstance(v, core.Jaxpr | core.ClosedJaxpr)]
-        known = eqn.primitive.name in SUBCALLS or eqn.primitive.name in RULES
-        if inner and not (known and all(map(is_plain, inner))):
-            return False
-    return True
-
-
-def evaluated(closed: core.ClosedJaxpr, args: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The results of a program."""
-    return _evaluate(closed.jaxpr, closed.consts, args)
-
-
-def _evaluate(jaxpr: core.Jaxpr, consts: Sequence[Any], args: Sequence[np.ndarray]) -> list[np.ndarray]:
-    env: dict[Any, np.ndarray] = {v: np.asarray(c) for v, c in zip(jaxpr.constvars, consts, strict=True)}
-    env.update(zip(jaxpr.invars, args, strict=True))
-
-    def read(atom: Any) -> np.ndarray:
-        return np.asarray(atom.val, _dtype(atom)) if isinstance(atom, core.Literal) else env[atom]
-
-    for eqn in jaxpr.eqns:
-        outs = _apply(eqn, [read(v) for v in eqn.invars])
-        for v, out in zip(eqn.outvars, outs, strict=True):
-            env[v] = np.asarray(out, _dtype(v))
-    return [read(v) for v in jaxpr.outvars]
-
-
-def _dtype(atom: Any) -> Any:
-    return atom.aval.dtype
-
-
-def _apply(eqn: Any, x: list[np.ndarray]) -> Sequence[Any]:
-    name = eqn.primitive.name
-    if name in NUMPY:
-        return [NUMPY[name](*x)]
-    if name in SUBCALLS:
-        return _evaluate(*opened(eqn.params[SUBCALLS[name]]), x)
-    if name in REDUCTIONS:
-        return [_reduced(REDUCTIONS[name], eqn, x[0])]
-    rule = RULES.get(name)
-    found = rule(eqn, x) if rule is not None else None
-    return _bound(eqn, x) if found is None else found
-
-
-def _bound(eqn: Any, x: list[np.ndarray]) -> Sequence[Any]:
-    """By JAX, where there is no rule here."""
-    outs = eqn.primitive.bind(*(jax.device_put(v) for v in x), **eqn.params)
-    return outs if eqn.primitive.multiple_results else [outs]
-
-
-def _reduced(ufunc: Any, eqn: Any, x: np.ndarray) -> np.ndarray:
-    if x.size == 0 and eqn.primitive.name in ("reduce_max", "reduce_min"):
-        return np.full(eqn.outvars[0].aval.shape, -np.inf if eqn.primitive.name == "reduce_max" else np.inf)
-    return ufunc.reduce(x, axis=tuple(eqn.params["axes"]))
-
-
-def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    if np.issubdtype(a.dtype, np.inexact):
-        return a / b
-    # Towards zero; by zero as XLA has it.
-    return np.where(b == 0, -1, np.sign(a) * np.sign(b) * (abs(a) // np.where(b == 0, 1, abs(b))))
-
-
-def _remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    if np.issubdtype(a.dtype, np.inexact):
-        return np.fmod(a, b)
-    return np.where(b == 0, a, np.fmod(a, np.where(b == 0, 1, b)))
-
-
-def _clamp(low: np.ndarray, x: np.ndarray, high: np.ndarray) -> np.ndarray:
-    return np.minimum(np.maximum(x, low), high)
-
-
-def _same(x: np.ndarray) -> np.ndarray:
-    return x
-
-
-NUMPY: dict[str, Callable[..., Any]] = {
-    **{name: getattr(np, name) for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "exp2", "expm1")},
-    **{name: getattr(np, name) for name in ("log", "log1p", "sqrt", "floor", "ceil", "sign")},
-    **{name: getattr(np, f"arc{name[1:]}") for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh")},
-    "atan2": np.arctan2,
-    "abs": np.abs,
-    "neg": np.negative,
-    "not": np.invert,
-    "is_finite": np.isfinite,
-    "square": np.square,
-    "cbrt": np.cbrt,
-    "rsqrt": lambda a: 1 / np.sqrt(a),
-    "real": np.real,
-    "imag": np.imag,
-    "erf": lambda a: scipy.special.erf(a),
-    "erfc": lambda a: scipy.special.erfc(a),
-    "lgamma": lambda a: scipy.special.gammaln(a),
-    "logistic": lambda a: scipy.special.expit(a),
-    "copy": _same,
-    "copy_p": _same,
-    "stop_gradient": _same,
-    "add": np.add,
-    "add_any": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "div": _quotient,
-    "rem": _remainder,
-    "pow": np.power,
-    "max": np.maximum,
-    "min": np.minimum,
-    "clamp": _clamp,
-    "nextafter": np.nextafter,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "eq": np.equal,
-    "ne": np.not_equal,
-}
-"""Primitives that are a function of arrays, element by element."""
-
-REDUCTIONS: dict[str, Any] = {
-    "reduce_sum": np.add,
-    "reduce_prod": np.multiply,
-    "reduce_max": np.maximum,
-    "reduce_min": np.minimum,
-    "reduce_and": np.bitwise_and,
-    "reduce_or": np.bitwise_or,
-}
-
-_ACCUMULATIONS = {
-    "cumsum": np.add,
-    "cumprod": np.multiply,
-    "cummax": np.maximum,
-    "cummin": np.minimum,
-}
-
-
-def _accumulated(eqn: Any, x: list[np.ndarray]) -> Sequence[Any]:
-    axis, values = eqn.params["axis"], x[0]
-    values = np.flip(values, axis) if eqn.params["reverse"] else values
-    sums = _ACCUMULATIONS[eqn.primitive.name].accumulate(values, axis=axis)
-    return [np.flip(sums, axis) if eqn.params["reverse"] else sums]
-
-
-def _broadcast(eqn: Any, x: list[np.ndarray]) -> Sequence[Any]:
-    shape = eqn.params["shape"]
-    aligned = [1] * len(shape)
-    for source, target in enumerate(eqn.params["broadcast_dimensions"]):
-        aligned[target] = x[0].shape[source]
-    return [np.broadcast_to(x[0].reshape(aligned), shape)]
-
-
-def _reshaped(eqn: Any, x: list[np.ndarray]) -> Sequence[Any]:
-    return [x[0].reshape(eqn.outvars[0].aval.shape)]
-
-
-def _sliced(eqn: Any, x: list[np.ndarray]) -> Sequence[Any]:
-    p = eqn.params
-    strides = p["strides"] or (1,) * x[0].ndim
-    return [x[0][tuple(slice(*w) for w in zip(p["start_indices"], p["limit_indices"], strides, strict=True))]]
-
-
-def _window(shape: tuple[int, ...], starts: Sequence[np.ndarray], sizes: Sequence[int]) -> tuple[slice, ...]:
-    begin = [min(max(int(s), 0), n - m) for s, n, m in zip(starts, shape, sizes, strict=True)]
-    return tuple(slice(b, b + m) for b, m in zip(begin, sizes, strict=True))
-
-
-def _dynamic_slice(eqn: Any, x: list[np.ndarray]) -> Sequence[Any]:
-    return [x[0][_window(x[0].shape, x[1:], eqn.params["slice_sizes"])]]
-
-
-def _dynamic_update(eqn: Any, x: list[np.ndarray]) -> Sequence[Any]:
-    out = x[0].copy()
-    out[_window(out.shape, x[2:], x[1].shape)] = x[1]
-    return [out]
-
-
-def _select(eqn: Any, x: list[np.ndarray]) -> Sequence[Any]:
-    which, *cases = x
-    return [np.where(which, cases[1], cases[0]) if len(cases) == 2 else np.choose(which, cases)]
-
-
-def _split(eqn: Any, x: list[np.ndarray]) -> Sequence[Any]:
-    return np.split(x[0], np.cumsum(eqn.params["sizes"])[:-1], axis=eqn.params["axis"])
-
-
-def _pad(eqn: Any, x: list[np.ndarray]) -> Sequence[Any] | None:
-    config = eqn.params["padding_config"]
-    if any(low < 0 or high < 0 for low, high, _ in config):
-        return None
-    out = np.full(eqn.outvars[0].aval.shape, x[1], x[0].dtype)
-    inside = (
-        slice(low, low + (n - 1) * (step + 1) + 1 if n else low, step + 1)
-        for (low, _, step), n in zip(config, x[0].shape, strict=True)
-    )
-    out[tuple(inside)] = x[0]
-    return [out]
-
-
-def _power(eqn: Any, x: list[np.ndarray]) -> Sequence[Any]:
-    y = eqn.params["y"]
-    return [x[0] ** y if y >= 0 else 1.0 / x[0] ** -y]
-
-
-def _rounded(eqn: Any, x: list[np.ndarray]) -> Sequence[Any]:
-    if int(eqn.params["rounding_method"]) == 1:
-        return [np.round(x[0])]
-    return [np.copysign(np.floor(np.abs(x[0]) + 0.5), x[0])]
-
-
-def _iota(eqn: Any, x: list[np.ndarray]) -> Sequence[Any]:
-    shape, dimension = eqn.params["shape"], eqn.params["dimension"]
-    line = np.arange(shape[dimension], dtype=eqn.params["dtype"])
-    return [np.broadcast_to(line.reshape([-1 if d == dimension else 1 for d in range(len(shape))]), shape)]
-
-
-def _position(eqn: Any, x: list[np.ndarray]) -> Sequence[Any]:
-    function = np.argmax if eqn.primitive.name == "argmax" else np.argmin
-    return [function(x[0], axis=eqn.params["axes"][0])]
-
-
-def _dot(eqn: Any, x: list[np.ndarray]) -> Sequence[Any]:
-    (contract_a, contract_b), (batch_a, batch_b) = eqn.params["dimension_numbers"]
-    a, b = x
-    free_a = [d for d in range(a.ndim) if d not in (*contract_a, *batch_a)]
-    free_b = [d for d in range(b.ndim) if d not in (*contract_b, *batch_b)]
-    n_batch, n_a, n_b = len(batch_a), len(free_a), len(free_b)
-    batch, left = list(range(n_batch)), list(range(n_batch, n_batch + n_a))
-    right = list(range(n_batch + n_a, n_batch + n_a + n_b))
-    summed = list(range(n_batch + n_a + n_b, n_batch + n_a + n_b + len(contract_a)))
-    of_a, of_b = [0] * a.ndim, [0] * b.ndim
-    for places, of, dims in ((batch, of_a, batch_a), (left, of_a, free_a), (summed, of_a, contract_a)):
-        for place, d in zip(places, dims, strict=True):
-            of[d] = place
-    for places, of, dims in ((batch, of_b, batch_b), (right, of_b, free_b), (summed, of_b, contract_b)):
-        for place, d in zip(places, dims, strict=True):
-            of[d] = place
-    return [np.einsum(a, of_a, b, of_b, [*batch, *left, *right])]
-
-
-def _while(eqn: Any, x: list[np.ndarray]) -> Sequence[Any]:
-    p = eqn.params
-    n, m = p["cond_nconsts"], p["body_nconsts"]
-    of_cond, of_body, state = x[:n], x[n : n + m], list(x[n + m :])
-    while bool(evaluated(p["cond_jaxpr"], [*of_cond, *state])[0]):
-        state = evaluated(p["body_jaxpr"], [*of_body, *state])
-    return state
-
-
-def _cond(eqn: Any, x: list[np.ndarray]) -> Sequence[Any]:
-    branches = eqn.params["branches"]
-    return evaluated(branches[min(max(int(x[0]), 0), len(branches) - 1)], x[1:])
-
-
-def _scan(eqn: Any, x: list[np.ndarray]) -> Sequence[Any]:
-    p = eqn.params
-    n_consts, n_carry, length = p["num_consts"], p["num_carry"], p["length"]
-    consts, carry, rows = x[:n_consts], x[n_consts : n_consts + n_carry], x[n_consts + n_carry :]
-    shapes = [v.aval for v in eqn.outvars[n_carry:]]
-    stacked = [np.zeros(s.shape, s.dtype) for s in shapes]
-    for k in range(length - 1, -1, -1) if p["reverse"] else range(length):
-        outs = evaluated(p["jaxpr"], [*consts, *carry, *(row[k] for row in rows)])
-        carry = outs[:n_carry]
-        for whole, part in zip(stacked, outs[n_carry:], strict=True):
-            whole[k] = part
-    return [*carry, *stacked]
-
-
-def _linear_solve(eqn: Any, x: list[np.ndarray]) -> Sequence[Any]:
-    lengths, programs = eqn.params["const_lengths"], eqn.params["jaxprs"]
-    before = lengths.matvec + lengths.vecmat
-    return evaluated(programs.solve, [*x[before : before + lengths.solve], *x[sum(lengths) :]])
-
-
-def _triangular(eqn: Any, x: list[np.ndarray]) -> Sequence[Any] | None:
-    p, (a, b) = eqn.params, x
-    if not p["left_side"] or p["conjugate_a"]:
-        return None
-    options = {"lower": p["lower"], "trans": int(p["transpose_a"]), "unit_diagonal": p["unit_diagonal"]}
-    many = zip(a.reshape(-1, *a.shape[-2:]), b.reshape(-1, *b.shape[-2:]), strict=True)
-    return [np.array([_substituted(one, rhs, options) for one, rhs in many]).reshape(b.shape)]
-
-
-def _substituted(a: np.ndarray, b: np.ndarray, options: Any) -> np.ndarray:
-    """Not a number, or infinite, where LAPACK would say so; SciPy raises."""
-    if a.size and (options["unit_diagonal"] or np.diagonal(a).all()):
-        return scipy.linalg.solve_triangular(a, b, check_finite=False, **options)
-    return np.full(b.shape, np.nan)
-
-
-def _lu(eqn: Any, x: list[np.ndarray]) -> Sequence[Any]:
-    whole = x[0]
-    n, m = whole.shape[-2:]
-    factors, pivots, orders = [], [], []
-    for a in whole.reshape(-1, n, m):
-        both, pivot = (a, np.arange(min(n, m))) if a.size == 0 else _factors(a)
-        factors.append(both)
-        pivots.append(pivot)
-        orders.append(_order(pivot, n))
-    shapes = [v.aval.shape for v in eqn.outvars]
-    return [np.array(part).reshape(shape) for part, shape in zip((factors, pivots, orders), shapes, strict=True)]
-
-
-def _order(pivot: np.ndarray, n: int) -> np.ndarray:
-    """The permutation that exchanging rows one after the other makes."""
-    order = np.arange(n)
-    for row, other in enumerate(pivot):
-        order[[row, other]] = order[[other, row]]
-    return order
-
-
-def _permutation(eqn: Any, x: list[np.ndarray]) -> Sequence[Any]:
-    n = eqn.params["permutation_size"]
-    orders = [_order(pivot, n) for pivot in x[0].reshape(-1, x[0].shape[-1])]
-    return [np.array(orders).reshape(eqn.outvars[0].aval.shape)]
-
-
-def _factors(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    (factorise,) = scipy.linalg.get_lapack_funcs(("getrf",), (a,))
-    return factorise(a)[:2]
-
-
-def _platform(eqn: Any, x: list[np.ndarray]) -> Sequence[Any]:
-    """Which of several programs is meant for this machine: the one for CPUs, or that for all."""
-    platforms = eqn.params["platforms"]
-    return [next(k for k, names in enumerate(platforms) if names is None or "cpu" in names)]
-
-
-def _gather(eqn: Any, x: list[np.ndarray]) -> Sequence[Any]:
-    values, indices = x
-    places = indexing.read(eqn.params, values.shape, indices)
-    picked = values.reshape(-1)[np.maximum(places, 0)] if values.size else np.zeros(places.shape, values.dtype)
-    if (places == indexing.OUTSIDE).any():
-        picked = np.where(places == indexing.OUTSIDE, _filling(eqn.params["fill_value"], values.dtype), picked)
-    return [picked]
-
-
-def _filling(value: Any, dtype: Any) -> Any:
-    """What JAX puts where an index is outside."""
-    if value is not None:
-        return value
-    if np.issubdtype(dtype, np.inexact):
-        return np.nan
-    if dtype.kind == "b":
-        return True
-    return np.iinfo(dtype).max if dtype.kind == "u" else np.iinfo(dtype).min
-
-
-_SCATTERS = {
-    "scatter": None,
-    "scatter-add": np.add,
-    "scatter-sub": np.subtract,
-    "scatter-mul": np.multiply,
-    "scatter-min": np.minimum,
-    "scatter-max": np.maximum,
-}
-
-
-def _scatter(eqn: Any, x: list[np.ndarray]) -> Sequence[Any]:
-    values, indices, updates = x
-    places = indexing.written(eqn.params, values.shape, indices, updates.shape)
-    inside = places != indexing.OUTSIDE
-    out, combine = values.reshape(-1).copy(), _SCATTERS[eqn.primitive.name]
-    if combine is None:
-        out[places[inside]] = updates[inside]
-    else:
-        combine.at(out, places[inside], updates[inside])
-    return [out.reshape(values.shape)]
-
-
-RULES: dict[str, Rule] = {
-    **dict.fromkeys(_ACCUMULATIONS, _accumulated),
-    **dict.fromkeys(("reshape", "squeeze", "expand_dims"), _reshaped),
-    **dict.fromkeys(("argmax", "argmin"), _position),
-    "broadcast_in_dim": _broadcast,
-    "transpose": lambda eqn, x: [x[0].transpose(eqn.params["permutation"])],
-    "concatenate": lambda eqn, x: [np.concatenate(x, eqn.params["dimension"])],
-    "stack": lambda eqn, x: [np.stack(x, eqn.params["axis"])],
-    "unstack": lambda eqn, x: list(np.moveaxis(x[0], eqn.params["axis"], 0)),
-    "rev": lambda eqn, x: [np.flip(x[0], eqn.params["dimensions"])],
-    "convert_element_type": lambda eqn, x: [x[0].astype(eqn.params["new_dtype"])],
-    "optimization_barrier": lambda eqn, x: x,
-    "select_n": _select,
-    "slice": _sliced,
-    "dynamic_slice": _dynamic_slice,
-    "dynamic_update_slice": _dynamic_update,
-    "split": _split,
-    "pad": _pad,
-    "gather": _gather,
-    **dict.fromkeys(_SCATTERS, _scatter),
-    "integer_pow": _power,
-    "round": _rounded,
-    "iota": _iota,
-    "dot_general": _dot,
-    "while": _while,
-    "cond": _cond,
-    "scan": _scan,
-    "custom_linear_solve": _linear_solve,
-    "triangular_solve": _triangular,
-    "lu": _lu,
-    "lu_pivots_to_permutation": _permutation,
-    "platform_index": _platform,
-}
-"""Everything else. A rule that returns None leaves an equation to JAX."""

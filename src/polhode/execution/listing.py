@@ -1,0 +1,128 @@
+"""Programs as lists of operations on arrays, which NumPy carries out one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend import core
+
+from polhode._scalar.primitives import SUBCALLS, opened
+from polhode.execution.numpy_rules import NUMPY, RULES
+
+
+class NeedsJax(Exception):
+    """A program has what can't be done here: programs for several devices, or what only JAX knows."""
+
+
+class Equation:
+    """One operation.
+
+    - `name`, `params`: of its primitive, with listings for programs. - `inputs`: places of its operands, or constants.
+    - `outputs`: places of its results. - `outs`: their shapes and types. - `origin`: as JAX has it, in the process that
+      recorded it.
+    """
+
+    __slots__ = ("inputs", "name", "origin", "outputs", "outs", "params")
+
+    def __init__(self, origin: Any, inputs: list[int | np.ndarray], outputs: list[int]) -> None:
+        self.name = origin.primitive.name
+        self.params = {key: _listed(value) for key, value in origin.params.items()}
+        if self.name not in RULES and self.name not in SUBCALLS and any(map(_has_program, self.params.values())):
+            raise NeedsJax(self.name)
+        self.inputs, self.outputs, self.origin = inputs, outputs, origin
+        self.outs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in origin.outvars]
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        params = {key: value for key, value in self.params.items() if key in _LASTING}
+        return self.name, params, self.inputs, self.outputs, [(out.shape, out.dtype.str) for out in self.outs]
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.name, self.params, self.inputs, self.outputs, outs = state
+        self.outs, self.origin = [jax.ShapeDtypeStruct(shape, np.dtype(dtype)) for shape, dtype in outs], None
+
+    def __call__(self, x: list[np.ndarray]) -> Sequence[Any]:
+        """The results."""
+        if self.name in NUMPY:
+            return [NUMPY[self.name](*x)]
+        if self.name in SUBCALLS:
+            return self.params[SUBCALLS[self.name]](x)
+        rule = RULES.get(self.name)
+        found = rule(self, x) if rule is not None else None
+        return self._by_jax(x) if found is None else found
+
+    def _by_jax(self, x: list[np.ndarray]) -> Sequence[Any]:
+        if self.origin is None:
+            raise NeedsJax(self.name)
+        primitive = self.origin.primitive
+        outs = primitive.bind(*(jax.device_put(v) for v in x), **self.origin.params)
+        return outs if primitive.multiple_results else [outs]
+
+
+_LASTING = frozenset(
+    (
+        *("axes", "axis", "dimension", "dimensions", "dimension_numbers", "permutation", "permutation_size"),
+        *("broadcast_dimensions", "length", "limit_indices", "padding_config", "shape", "sizes", "slice_sizes"),
+        *("start_indices", "strides", "dtype", "fill_value", "mode", "new_dtype", "reverse", "rounding_method", "y"),
+        *("body_jaxpr", "body_nconsts", "branches", "call_jaxpr", "cond_jaxpr", "cond_nconsts", "fun_jaxpr", "jaxpr"),
+        *("const_lengths", "jaxprs", "num_carry", "num_consts", "platforms"),
+        *("conjugate_a", "left_side", "lower", "transpose_a", "unit_diagonal"),
+    )
+)
+"""Parameters that rules read, all of them plain values or listings: what is kept on disk."""
+
+
+class Listing:
+    """A program, from JAX's; called with the list of its arguments it returns that of its results.
+
+    Raises `NeedsJax` where it is made if it has programs inside that can't be carried out here.
+    """
+
+    def __init__(self, jaxpr: core.Jaxpr, consts: Sequence[Any]) -> None:
+        places: dict[Any, int] = {}
+
+        def place(v: Any) -> int:
+            return places.setdefault(v, len(places))
+
+        def read(atom: Any) -> int | np.ndarray:
+            return np.asarray(atom.val, atom.aval.dtype) if isinstance(atom, core.Literal) else places[atom]
+
+        self.consts = [np.asarray(c) for c in consts]
+        for v in (*jaxpr.constvars, *jaxpr.invars):
+            place(v)
+        self.equations = [Equation(e, list(map(read, e.invars)), list(map(place, e.outvars))) for e in jaxpr.eqns]
+        self.results = [read(v) for v in jaxpr.outvars]
+        self.size = len(places)
+
+    def __call__(self, args: Sequence[np.ndarray]) -> list[np.ndarray]:
+        values: list[Any] = [*self.consts, *args, *[None] * (self.size - len(self.consts) - len(args))]
+
+        def read(place: int | np.ndarray) -> np.ndarray:
+            return values[place] if isinstance(place, int) else place
+
+        for equation in self.equations:
+            found = equation([read(place) for place in equation.inputs])
+            for place, result, like in zip(equation.outputs, found, equation.outs, strict=True):
+                values[place] = np.asarray(result, like.dtype)
+        return [read(place) for place in self.results]
+
+
+def listed(closed: core.ClosedJaxpr) -> Listing:
+    """The program of a trace."""
+    return Listing(closed.jaxpr, closed.consts)
+
+
+def _listed(value: Any) -> Any:
+    """A parameter, with listings for programs."""
+    if isinstance(value, core.Jaxpr | core.ClosedJaxpr):
+        return Listing(*opened(value))
+    if isinstance(value, tuple):
+        items = list(map(_listed, value))
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    return value
+
+
+def _has_program(value: Any) -> bool:
+    return isinstance(value, Listing) or (isinstance(value, tuple) and any(map(_has_program, value)))
