@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import atexit
 import collections
 import faulthandler
 import gc
+import os
 import resource
+import shutil
+import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +19,11 @@ import pytest
 
 import polhode as ph
 from polhode.solution import Frames, Solution
+
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    # What is kept between processes is this session's own, and empty at first; workers share it.
+    os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="polhode-tests-")
+    atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
 
 class Spin(NamedTuple):

@@ -30,6 +30,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from polhode.execution import kept
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -54,16 +56,23 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
-def found(make: Callable[[Any, Any], T], *args: Any) -> tuple[T, Any]:
+def found(make: Callable[[Any, Any], T], *args: Any, keeping: kept.Keeping[T] | None = None) -> tuple[T, Any]:
     """What `make(inputs, rest)` returned for arguments like these, and the inputs: their arrays, which may differ.
 
-    `eqx.combine(inputs, rest)` are the arguments. As `compiled` it sees what users' functions capture.
+    `eqx.combine(inputs, rest)` are the arguments. As `compiled` it sees what users' functions capture. `keeping` says
+    how it is kept between processes, unless there is something of the user's in it.
     """
     others = _others(args)
     inputs, rest = eqx.partition(settled(args), eqx.is_array)
     leaves, structure = jax.tree.flatten(rest)
     shapes = tuple((x.shape, x.dtype.name) for x in jax.tree.leaves(inputs))
-    return _PROGRAMS.find((make, others, tuple(leaves), structure, shapes), lambda: make(inputs, rest)), inputs
+
+    def made() -> T:
+        if keeping is None:
+            return make(inputs, rest)
+        return kept.recalled(lasting(make, rest, shapes), lambda: make(inputs, rest), keeping, inputs)
+
+    return _PROGRAMS.find((make, others, tuple(leaves), structure, shapes), made), inputs
 
 
 def _program(function: Callable[..., Any], rest: Any) -> Callable[[Any], Any]:
@@ -81,6 +90,16 @@ def _program(function: Callable[..., Any], rest: Any) -> Callable[[Any], Any]:
 def signature(value: Any) -> str:
     """A name for what a value is made of, the same in every process: arrays to nine digits, functions by their code."""
     return _Walk((), lasting=True).key(value)[0].hex()
+
+
+def lasting(*values: Any) -> bytes | None:
+    """What tells these values from others in every process with these versions of the libraries that polhode builds on.
+
+    None if anything of a user is among them, or of other libraries: what it does may depend on more than can be seen.
+    """
+    walk = _LastingWalk(())
+    digest, _ = walk.key(values)
+    return None if walk.local else digest
 
 
 class _Programs:
@@ -501,6 +520,61 @@ class _Walk:
         yield content
         if not found and not isinstance(content, np.ndarray):
             self._same(value)
+
+
+class _LastingWalk(_Walk):
+    """A pass whose key is the same in every process. `local`: whether anything is known to this process alone."""
+
+    def __init__(self, left_out: tuple[int, ...]) -> None:
+        super().__init__(left_out, renewing=False)
+        self.local = False
+
+    def _same(self, value: Any) -> None:
+        value = value.__wrapped__ if isinstance(value, _JITTED) else value
+        module = "numpy" if isinstance(value, np.ufunc) else getattr(value, "__module__", None)
+        name = getattr(value, "__qualname__", getattr(value, "__name__", None))
+        if isinstance(value, Tracer) or not (isinstance(value, _NAMED) and _is_built_on(module)):
+            self.local = self.local or not _is_all_seen(value)
+        self._note("named", module, name)
+
+    def _parts(self, value: Any, left_out: tuple[int, ...]) -> Iterator[Any]:
+        if self.local:
+            return
+        if value is ... or value is NotImplemented:
+            self._note(value)
+        elif isinstance(value, types.ModuleType):
+            self.local = self.local or not _is_built_on(value.__name__)
+            self._note("module", value.__name__)
+        elif isinstance(value, Identity):
+            yield from self._parts(value.function, value.places)
+        elif isinstance(value, jax.tree_util.PyTreeDef):
+            self._note("tree", value.num_nodes)
+            yield value.node_data()
+            yield value.children()
+        else:
+            yield from super()._parts(value, left_out)
+
+    def _function(self, f: types.FunctionType, left_out: tuple[int, ...]) -> Iterator[Any]:
+        self.local = self.local or not _is_built_on(f.__module__)
+        self._note(f.__module__, f.__qualname__)
+        yield f.__code__
+        yield from super()._function(f, left_out)
+
+    def _collection(self, value: Any) -> Iterator[Any]:
+        # Sets of anything but plain values come in another order in every process.
+        self.local = self.local or (isinstance(value, set | frozenset) and not set(map(type, value)) <= _PLAIN)
+        yield from super()._collection(value)
+
+
+def _is_built_on(module: str | None) -> bool:
+    """Whether a module belongs to a library whose version is part of what is kept on disk."""
+    top = str(module).partition(".")[0]
+    return top in ("polhode", *kept.LIBRARIES) or top in sys.stdlib_module_names
+
+
+def _is_all_seen(value: Any) -> bool:
+    """Whether an object without attributes is told by its class: of libraries that are all Python."""
+    return type(value).__module__.partition(".")[0] in ("polhode", "equinox")
 
 
 _FLAGS = 0x3FF

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from polhode.cli.cache import cache
 from polhode.cli.convergence import convergence
 from polhode.cli.export import export
 from polhode.cli.listing import list_names
@@ -25,6 +26,7 @@ app.command("resume")(resume)
 app.command("convergence")(convergence)
 app.command("reproduce")(reproduce)
 app.command("export")(export)
+app.command("cache")(cache)
 
 
 def main() -> None:

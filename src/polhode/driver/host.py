@@ -21,6 +21,7 @@ from polhode.driver.legs import Leg
 from polhode.driver.observing import Observer
 from polhode.driver.stepping import AbstractStepper, ConstantSteps, ControlledSteps, Progress, between, march
 from polhode.execution.eager import uncompiled
+from polhode.execution.kept import Keeping
 from polhode.execution.marching import Control, Marching
 from polhode.execution.once import interpreted
 from polhode.execution.placement import on_host
@@ -198,9 +199,26 @@ def _native(inputs: Any, rest: Any) -> tuple[Marching | None]:
         return lambda given, p, control: function(eqx.combine(given, others), p, control)
 
     try:
-        return (Marching(with_all(_more), with_all(_advance), *inputs),)
+        return (Marching.of(with_all(_more), with_all(_advance), *inputs, _frame(inputs[1])),)
     except NotNative:
         return (None,)
+
+
+def _frame(p: Progress) -> tuple[Any, Any, Array | None]:
+    """What a frame consists of."""
+    return p.t, p.carry.state, p.carry.multipliers
+
+
+def _watch(found: tuple[Marching | None], write: Callable[[], None]) -> None:
+    if found[0] is not None:
+        found[0].code.when_improved = write
+
+
+_KEEPING: Keeping[tuple[Marching | None]] = Keeping(
+    dump=lambda found: None if found[0] is None else found[0].code,
+    load=lambda code, inputs: (Marching(code, *inputs, _frame(inputs[1])),),
+    watch=_watch,
+)
 
 
 def _on_devices(inputs: Any, rest: Any) -> tuple[None]:
@@ -310,7 +328,8 @@ class _Run:
     def block(self, steps: int) -> tuple[Progress, _Buffer]:
         if self.native is None:
             make = _native if on_host((self.system, self.p)) else _on_devices
-            (marching,), (args, _) = found(make, (self.stepper, self.system, self.integrator), self.p)
+            given = self.stepper, self.system, self.integrator
+            (marching,), (args, _) = found(make, given, self.p, keeping=_KEEPING)
             self.native = marching, None if marching is None else marching.arguments(args)
         marching, arguments = self.native
         if marching is not None:

@@ -6,6 +6,7 @@ import ctypes
 import functools
 import threading
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -46,9 +47,21 @@ class Code:
         self._count, self._workspace = len(pointers) + 1, writer.workspace
         small = len(writer.lines) <= _AT_ONCE
         text = writer.function(pointers, returned)
+        self._objects: list[bytes] = []
         self._engine, self._call = self._compiled(text, _SOME if small else _LEAST)
         self._again = None if small else text
         self._worth = len(writer.lines) * _SECONDS_EACH
+        self.when_improved: Callable[[], None] = _nothing
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        text = None if self._again is None else zlib.compress(self._again.encode())
+        return self._count, self._workspace, self._objects[-1], text, self._worth
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self._count, self._workspace, data, text, self._worth = state
+        self._objects, self._again = [data], None if text is None else zlib.decompress(text).decode()
+        self._engine, self._call = self._loaded(data)
+        self.when_improved = _nothing
 
     def __call__(self, *arrays: np.ndarray) -> int:
         """Run it on contiguous arrays of slots of eight bytes; other threads go on meanwhile."""
@@ -64,13 +77,28 @@ class Code:
         engine, self._call = self._compiled(text, _SOME)
         # The code before may still be running in another thread.
         self._engine = self._engine, engine
+        self.when_improved()
 
     def _compiled(self, text: str, effort: int) -> tuple[Any, Callable[..., int]]:
         module = llvm.parse_assembly(text)
         engine = llvm.create_mcjit_compiler(module, _target(effort))
+        engine.set_object_cache(lambda _, data: self._objects.append(data))
+        return engine, self._function(engine)
+
+    def _loaded(self, data: bytes) -> tuple[Any, Callable[..., int]]:
+        """Code that was compiled before."""
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target(_LEAST))
+        engine.add_object_file(llvm.ObjectFileRef.from_data(data))
+        return engine, self._function(engine)
+
+    def _function(self, engine: Any) -> Callable[..., int]:
         engine.finalize_object()
         kind = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * self._count)
-        return engine, kind(engine.get_function_address("run"))
+        return kind(engine.get_function_address("run"))
+
+
+def _nothing() -> None:
+    pass
 
 
 @functools.cache

@@ -34,20 +34,29 @@ class Marching:
 
     **Arguments:**
 
-    - `more`: whether a block goes on, from the arguments, the progress and a `Control`.
-    - `advance`: from these the progress at the next frame or at the end, whether that is a frame, and its contents.
-    - `args`, `progress`: trees to record them with; only structure, shapes and dtypes matter.
-
-    Raises `NotNative` for what can't be done on scalars, or takes too many.
+    - `code`: the machine code.
+    - `args`, `progress`, `row`: trees like those that it takes, and like the contents of a frame; only structure,
+      shapes and dtypes matter.
     """
 
-    def __init__(self, more: Callable, advance: Callable, args: Any, progress: Any) -> None:
+    def __init__(self, code: Code, args: Any, progress: Any, row: Any) -> None:
+        self.code, self._args, self._progress, self._row = code, Layout(args), Layout(progress), Layout(row)
+
+    @classmethod
+    def of(cls, more: Callable, advance: Callable, args: Any, progress: Any, row: Any) -> Marching:
+        """Functions as machine code.
+
+        - `more`: whether a block goes on, from the arguments, the progress and a `Control`.
+        - `advance`: from these the progress at the next frame or at the end, whether that is a frame, and its contents.
+
+        Raises `NotNative` for what can't be done on scalars, or takes too many.
+        """
         control = Control(np.int64(0), np.int64(1), np.bool_(True), np.float64(0.0), np.bool_(False))
-        self._args, self._progress = Layout(args), Layout(progress)
         check, _ = recorded(more, args, progress, control)
-        steps, (_, _, row) = recorded(advance, args, progress, control)
-        self._row = Layout(row)
-        self._code = _compiled(check, steps, self._args, self._progress, self._row)
+        steps, (_, _, found) = recorded(advance, args, progress, control)
+        if Layout(found) != Layout(row):
+            raise ValueError(f"Frames consist of {Layout(found).structure}, expected was {Layout(row).structure}.")
+        return cls(_compiled(check, steps, Layout(args), Layout(progress), Layout(row)), args, progress, row)
 
     def arguments(self, args: Any) -> np.ndarray:
         """The arguments of `more` and `advance`, ready for `__call__`."""
@@ -73,7 +82,7 @@ class Marching:
         control = np.array([n_limit, every, last, done, len(places) - 1, capacity], np.int64)
         slots = self._progress.pack(progress)
         rows = np.empty((capacity, self._row.size), np.int64)
-        count = self._code(arguments, slots, control, places, rows)
+        count = self.code(arguments, slots, control, places, rows)
         return self._progress.unpack(slots), count, self._row.unpack(rows[:count])
 
 

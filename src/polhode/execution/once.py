@@ -18,6 +18,7 @@ import numpy as np
 from polhode._ambient import inside_transformation
 from polhode._scalar.rows import all_at_once
 from polhode.captured import compiled, found
+from polhode.execution.kept import Keeping
 from polhode.execution.listing import Listing, NeedsJax, listed
 from polhode.execution.placement import on_host, place
 
@@ -46,13 +47,22 @@ def interpreted(function: Callable[P, T]) -> Callable[P, T]:
         except NeedsJax:
             return None, None
 
+    def dumped(made: tuple[Listing | None, Any]) -> Any:
+        program, structure = made
+        return None if program is None else (program, jax.tree.unflatten(structure, range(structure.num_leaves)))
+
+    def loaded(state: Any, inputs: Any) -> tuple[Listing | None, Any]:
+        return state[0], jax.tree.structure(state[1])
+
+    keeping: Keeping[tuple[Listing | None, Any]] = Keeping(dumped, loaded)
+
     @functools.wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> T:
         if inside_transformation():
             return function(*args, **options)
         if not on_host((args, options)):
             return elsewhere(*args, **options)
-        (program, structure), inputs = found(recorded, args, options)
+        (program, structure), inputs = found(recorded, args, options, keeping=keeping)
         if program is None:
             return elsewhere(*args, **options)
         with np.errstate(all="ignore"):

@@ -25,6 +25,15 @@ class Layout:
         self.sizes = [math.prod(x.shape) for x in self.leaves]
         self.size = sum(self.sizes)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Layout) and (self.structure, self.leaves) == (other.structure, other.leaves)
+
+    def __getstate__(self) -> tuple[Any]:
+        return (jax.tree.unflatten(self.structure, self.leaves),)
+
+    def __setstate__(self, state: tuple[Any]) -> None:
+        self.__init__(*state)
+
     @property
     def scalars(self) -> list[jax.ShapeDtypeStruct]:
         """All elements, one by one."""

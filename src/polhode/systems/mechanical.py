@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode._ambient import inside_transformation
+from polhode._scalar.rows import recording
 from polhode.execution.once import interpreted
 from polhode.functions import breakpoints_of
 from polhode.linalg.blocks import Matrix, apply, apply_transposed, dense_block
@@ -150,11 +151,11 @@ class AbstractMechanical(AbstractSystem):
         """v̇ and λ that keep the constraint on the level of accelerations.
 
         Constrained methods need them at the start only, so a library call that compiles at once and pivots serves
-        better there than the solver of the step.
+        better there than the solver of the step; but machine code has no libraries.
         """
         B, M = self.jacobian(t, q), self.mass(t, q)
         f, Z = self.force(t, q, v), self.curvature(t, q, v) if self.m else jnp.zeros(0)
-        if self.m == 0 or self.n + self.m > _DENSE:
+        if self.m == 0 or self.n + self.m > _DENSE or recording():
             return self.kkt.solution(M, B, B, f, -Z)
         return self.kkt.over(LapackKKT(self.n, self.m)).solution(M, B, B, f, -Z)
 

@@ -1,0 +1,194 @@
+"""Programs kept between processes, in the user's cache folder.
+
+Each is a file, named by what it was made from and by the versions of everything that it was made with. It is put there
+at once and carries a checksum: what is damaged, or of others, counts as missing. Only what consists of this library and
+those that it builds on is kept; functions of users are traced in every process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib.metadata
+import os
+import pickle
+import platform
+import secrets
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import platformdirs
+
+T = TypeVar("T")
+
+LIBRARIES = ("jax", "jaxlib", "numpy", "scipy", "equinox", "jaxtyping", "llvmlite")
+"""What programs are made with, besides this library and Python."""
+
+LARGEST = 256 * 1024 * 1024
+"""Bytes of all files; beyond that, those used longest ago go."""
+
+_MAGIC = b"polhode program 1\n"
+_CHECKSUM = 16
+
+
+class Keeping(NamedTuple, Generic[T]):
+    """How something is kept.
+
+    - `dump(made)`: plain values to pickle; None if it can't be kept. - `load(state, inputs)`: it again. -
+      `watch(made, write)`: calls `write` when there is something better to keep.
+    """
+
+    dump: Callable[[T], Any]
+    load: Callable[[Any, Any], T]
+    watch: Callable[[T, Callable[[], None]], None] | None = None
+
+
+def recalled(key: bytes | None, make: Callable[[], T], keeping: Keeping[T], inputs: Any) -> T:
+    """What is kept under that key, or else what is made, and kept from now on; without a key it is only made."""
+    if key is None or not is_on():
+        return make()
+    state = _read(_path(key))
+    if state is not None:
+        try:
+            return keeping.load(state, inputs)
+        except Exception:
+            # Whatever is wrong with it, it can be made again.
+            discard(key)
+    made = make()
+
+    def write() -> None:
+        with contextlib.suppress(OSError):
+            state = keeping.dump(made)
+            if state is not None:
+                _write(_path(key), state)
+
+    write()
+    if keeping.watch is not None:
+        keeping.watch(made, write)
+    return made
+
+
+def folder() -> Path:
+    """Where programs are kept."""
+    return platformdirs.user_cache_path("polhode") / "programs"
+
+
+def is_on() -> bool:
+    """Whether programs are kept."""
+    return not _switch().exists()
+
+
+def switch(on: bool) -> None:
+    """Keep programs from now on, or not. Raises OSError where nothing can be written."""
+    if on:
+        _switch().unlink(missing_ok=True)
+    else:
+        _switch().parent.mkdir(parents=True, exist_ok=True)
+        _switch().touch()
+
+
+def _switch() -> Path:
+    return folder().with_name("nothing-is-kept")
+
+
+def files() -> list[Path]:
+    """All that is kept, the one used longest ago first."""
+    with contextlib.suppress(OSError):
+        return [path for _, _, path in sorted(_listed())]
+    return []
+
+
+def clear() -> None:
+    """Deletes all that is kept."""
+    for path in files():
+        path.unlink(missing_ok=True)
+
+
+def discard(key: bytes) -> None:
+    """Deletes what is kept under a key."""
+    with contextlib.suppress(OSError):
+        _path(key).unlink(missing_ok=True)
+
+
+def _path(key: bytes) -> Path:
+    return folder() / hashlib.blake2b(_made_with() + key, digest_size=16).hexdigest()
+
+
+@functools.cache
+def _made_with() -> bytes:
+    """Versions, processor and the sources of this library: a program is only for these."""
+    digest = hashlib.blake2b(digest_size=16)
+    versions = [f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES if _is_installed(name)]
+    digest.update(repr((sys.version, platform.platform(), _processor(), versions)).encode())
+    root = Path(__file__).parents[1]
+    for path in sorted(root.rglob("*.py")):
+        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+    return digest.digest()
+
+
+def _is_installed(name: str) -> bool:
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return bool(importlib.metadata.version(name))
+    return False
+
+
+def _processor() -> tuple[str, ...]:
+    try:
+        import llvmlite.binding as llvm
+    except (ImportError, OSError):
+        return (platform.machine(),)
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+def _read(path: Path) -> Any:
+    """What is in a file; None if there is none, or none that is whole."""
+    try:
+        content = path.read_bytes()
+        body = content[len(_MAGIC) + _CHECKSUM :]
+        if content != _MAGIC + _checksum(body) + body:
+            return None
+        os.utime(path)
+        return pickle.loads(body)
+    except Exception:
+        return None
+
+
+def _write(path: Path, state: Any) -> None:
+    try:
+        body = pickle.dumps(state)
+    except Exception:
+        # Not all that a problem consists of can be pickled.
+        return
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        aside.write_bytes(_MAGIC + _checksum(body) + body)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+    _make_room()
+
+
+def _checksum(body: bytes) -> bytes:
+    return hashlib.blake2b(body, digest_size=_CHECKSUM).digest()
+
+
+def _make_room() -> None:
+    found = sorted(_listed())
+    excess = sum(size for _, size, _ in found) - LARGEST
+    for _, size, path in found:
+        if excess <= 0:
+            return
+        path.unlink(missing_ok=True)
+        excess -= size
+
+
+def _listed() -> Iterator[tuple[float, int, Path]]:
+    """When each file was used, its size, and where it is."""
+    for path in folder().iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            about = path.stat()
+            yield about.st_mtime, about.st_size, path

@@ -1,0 +1,171 @@
+"""Programs kept between processes: found again where nothing has changed, and nowhere else."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import polhode as ph
+from polhode import captured
+from polhode.cli import app
+from polhode.execution import kept
+
+RUN = """
+import json, sys
+import jax, numpy as np
+import polhode as ph
+from polhode.execution import kept
+
+found = []
+recalled = kept.recalled
+
+def watched(key, make, keeping, inputs):
+    made = []
+    value = recalled(key, lambda: made.append(1) or make(), keeping, inputs)
+    found.append((key is not None, not made))
+    return value
+
+kept.recalled = watched
+problem = ph.problems.get(sys.argv[1], **json.loads(sys.argv[2]))
+run = ph.simulate(problem, h=1e-3, t1=0.02)
+last = jax.tree.leaves(run.frames)
+print(json.dumps({"found": found, "bytes": [np.asarray(x).tobytes().hex() for x in last]}))
+"""
+
+
+def in_a_process(home: Path, name: str, **parameters) -> dict:
+    environment = {**os.environ, "XDG_CACHE_HOME": str(home), "HOME": str(home)}
+    command = [sys.executable, "-c", RUN, name, json.dumps(parameters)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def recalled(run: dict) -> int:
+    return sum(was_there for _, was_there in run["found"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "other"), [("slider-crank", {"gravity": 3.0}), ("roll-up", {"bending_stiffness": 400.0})])
+def test_the_next_process_finds_everything_and_computes_the_same_bytes(name, other, tmp_path):
+    first, again = in_a_process(tmp_path, name), in_a_process(tmp_path, name)
+    assert recalled(first) == 0
+    assert all(key for key, _ in first["found"])
+    assert recalled(again) == len(again["found"]) == len(first["found"])
+    assert again["bytes"] == first["bytes"]
+    # Other numbers are inputs of the same programs.
+    with_others = in_a_process(tmp_path, name, **other)
+    assert with_others["bytes"] != first["bytes"]
+    assert with_others["bytes"] == in_a_process(tmp_path / "empty", name, **other)["bytes"]
+
+
+@pytest.mark.long
+def test_damaged_files_count_as_missing(tmp_path, monkeypatch):
+    first = in_a_process(tmp_path, "heavy-top-constrained")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    files = kept.files()
+    assert files
+    for k, path in enumerate(files):
+        content = bytearray(path.read_bytes())
+        if k % 3 == 0:
+            content[len(content) // 2] ^= 1
+        path.write_bytes(content[: len(content) // 2] if k % 3 == 1 else b"" if k % 3 == 2 else content)
+    again = in_a_process(tmp_path, "heavy-top-constrained")
+    assert recalled(again) == 0
+    assert again["bytes"] == first["bytes"]
+    assert recalled(in_a_process(tmp_path, "heavy-top-constrained")) == len(again["found"])
+
+
+class Loaded(eqx.Module):
+    value: float
+    function: object = eqx.field(static=True, default=None)
+
+
+def test_what_belongs_to_the_user_has_no_lasting_key():
+    assert captured.lasting("a", 1.5, np.arange(3), jnp.sin, ph.spaces.SO3(), ph.integrators.get("rkmk4")) is not None
+    for mine in (lambda x: x, in_a_process, Loaded, Loaded(1.0), object(), kept.Keeping(len, lambda x: x), pytest):
+        assert captured.lasting(mine) is None
+        assert captured.lasting((1, {"a": [mine]})) is None
+    assert captured.lasting(ph.PiecewiseLinear([0.0, 1.0], [0.0, 2.0])) is not None
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (1.0, np.nextafter(1.0, 2.0)),
+        (1, 1.0),
+        (1, True),
+        ("ab", b"ab"),
+        (("a", "b"), ("ab",)),
+        ((1, (2,)), ((1, 2),)),
+        (np.arange(3), np.arange(3.0)),
+        (np.zeros((2, 3)), np.zeros((3, 2))),
+        (np.array([0.0]), np.array([-0.0])),
+        (jnp.sin, jnp.cos),
+        (np.sin, np.cos),
+        (ph.spaces.SO3(), ph.spaces.S3()),
+        (ph.integrators.get("rkmk4"), ph.integrators.get("rkmk5")),
+        (ph.integrators.get("generalized-alpha", rho_inf=0.8), ph.integrators.get("generalized-alpha", rho_inf=0.9)),
+        (None, False),
+        (..., None),
+    ],
+)
+def test_lasting_keys_tell_values_apart(one, other):
+    assert captured.lasting(one) == captured.lasting(one)
+    assert captured.lasting(one) != captured.lasting(other)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return kept.folder()
+
+
+KEEPING = kept.Keeping(dump=lambda made: made, load=lambda state, inputs: state)
+
+
+def test_what_was_used_longest_ago_goes(folder, monkeypatch):
+    monkeypatch.setattr(kept, "LARGEST", 5000)
+    for k in range(10):
+        kept.recalled(bytes([k]), lambda k=k: bytes([k]) * 1000, KEEPING, None)
+        os.utime(kept._path(bytes([k])), (k, k))
+        kept.recalled(bytes([0]), lambda: bytes(1000), KEEPING, None)
+    assert sum(path.stat().st_size for path in kept.files()) <= 5000
+    assert kept._path(bytes([0])).exists()
+    assert kept._path(bytes([9])).exists()
+    assert not kept._path(bytes([1])).exists()
+
+
+def test_what_cannot_be_kept_is_made_every_time(folder):
+    for value in (lambda: None, None):
+        assert kept.recalled(b"key", lambda value=value: value, KEEPING, None) is value
+    assert kept.files() == []
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.write_text("a file in the place of the folder")
+    assert kept.recalled(b"key", lambda: 5, KEEPING, None) == 5
+    assert kept.files() == []
+
+
+def test_the_command_shows_and_clears(folder):
+    def told(*options: str) -> dict:
+        done = CliRunner().invoke(app, ["cache", *options, "--json"])
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    assert told() == {"folder": str(folder), "on": True, "programs": 0, "bytes": 0}
+    kept.recalled(b"key", lambda: 5, KEEPING, None)
+    assert told()["programs"] == 1
+    assert told("--off")["on"] is False
+    kept.recalled(b"other", lambda: 5, KEEPING, None)
+    assert told()["programs"] == 1
+    assert told("--on", "--clear") == {"folder": str(folder), "on": True, "programs": 0, "bytes": 0}
+    assert "0 programs" in CliRunner().invoke(app, ["cache"]).stdout
