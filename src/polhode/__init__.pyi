@@ -3,14 +3,29 @@
 Importing polhode switches JAX to 64-bit floating point.
 """
 
+from . import audit as audit
+from . import checks as checks
+from . import driver as driver
+from . import execution as execution
 from . import forces as forces
+from . import functions as functions
+from . import importers as importers
 from . import integrators as integrators
 from . import joints as joints
+from . import linalg as linalg
+from . import model as model
+from . import particles as particles
 from . import problems as problems
+from . import reproduction as reproduction
+from . import results as results
 from . import rods as rods
+from . import runs as runs
+from . import solution as solution
 from . import spaces as spaces
+from . import statics as statics
 from . import studies as studies
 from . import systems as systems
+from . import viewing as viewing
 from .driver.control import StepControl as StepControl
 from .driver.resuming import resume as resume
 from .driver.running import SimulationError as SimulationError

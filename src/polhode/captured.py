@@ -523,11 +523,40 @@ class _Walk:
 
 
 class _LastingWalk(_Walk):
-    """A pass whose key is the same in every process. `local`: whether anything is known to this process alone."""
+    """A pass whose key is the same in every process: equal parts count as one, whether or not they are one object.
+
+    `local`: whether anything is known to this process alone.
+    """
 
     def __init__(self, left_out: tuple[int, ...]) -> None:
         super().__init__(left_out, renewing=False)
         self.local = False
+        self._done: dict[int, bytes] = {}
+
+    def key(self, function: Any) -> tuple[bytes, tuple[Any, ...]]:
+        above: dict[int, int] = {}
+        pending = [(id(function), self._digest, self._parts(function, self._left_out))]
+        while pending and not self.local:
+            try:
+                value = next(pending[-1][2])
+            except StopIteration:
+                me, outer, _ = pending.pop()
+                self._done[me] = self._digest.digest()
+                above.pop(me, None)
+                if pending:
+                    self._digest = outer
+                    self._note("part", self._done[me])
+                continue
+            me = id(value)
+            if me in self._done and not isinstance(value, _SCALARS):
+                self._note("part", self._done[me])
+            elif me in above:
+                self._note("above", len(pending) - above[me])
+            else:
+                above[me] = len(pending)
+                pending.append((me, self._digest, self._parts(value, ())))
+                self._digest = hashlib.blake2b(digest_size=16)
+        return self._digest.digest(), ()
 
     def _same(self, value: Any) -> None:
         value = value.__wrapped__ if isinstance(value, _JITTED) else value
@@ -538,8 +567,8 @@ class _LastingWalk(_Walk):
         self._note("named", module, name)
 
     def _parts(self, value: Any, left_out: tuple[int, ...]) -> Iterator[Any]:
-        if self.local:
-            return
+        # What is told by its identity here must live as long.
+        self._alive.append(value)
         if value is ... or value is NotImplemented:
             self._note(value)
         elif isinstance(value, types.ModuleType):

@@ -70,3 +70,22 @@ def interpreted(function: Callable[P, T]) -> Callable[P, T]:
         return jax.tree.unflatten(structure, [place(x) for x in outs])
 
     return call
+
+
+def shapes(function: Callable[..., Any], *args: Any) -> Any:
+    """What `function`, one of this library that captures nothing, returns: shapes and types, as `jax.eval_shape` does.
+
+    Found again like programs.
+    """
+    return found(_shapes, function, *args, keeping=_SHAPES)[0]
+
+
+def _shapes(inputs: Any, rest: Any) -> Any:
+    def run(leaves: Any) -> Any:
+        function, *args = eqx.combine(leaves, rest)
+        return function(*args)
+
+    return jax.eval_shape(run, inputs)
+
+
+_SHAPES: Keeping[Any] = Keeping(dump=lambda made: made, load=lambda state, _: state)

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode._ambient import inside_transformation
+from polhode.execution.once import shapes
 from polhode.linalg.blocks import Blocks, Matrix, accumulate
 from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT
@@ -401,10 +402,7 @@ class LivensMultibody(AbstractMovingBodies):
 
     def choose_solver(self) -> AbstractKKT:
         """The solver that suits the places of the blocks."""
-        one, flat = jnp.ones(()), jnp.zeros(self.n)
-        state = LivensState(flat, flat, flat)
-        shapes = jax.eval_shape(lambda: self.matrices(one, one, state, jnp.zeros(self.d), jnp.zeros(self.m))[:2])
-        A, P = jax.tree.map(lambda block: jnp.zeros(block.shape), shapes)
+        A, P = jax.tree.map(lambda block: np.zeros(block.shape), shapes(_matrices, self))
         return kkt_solver(A, P, self.d, self.m, compliant=self.base.loops)
 
     # --- parts of a step --------------------------------------------------------------------------------------------
@@ -626,3 +624,11 @@ def _width(group: BodyGroup) -> int:
 
 def _size(x: Array) -> Float[Array, ""]:
     return jnp.sqrt(jnp.sum(x * x))
+
+
+def _matrices(system: LivensMultibody) -> tuple[Matrix, Matrix]:
+    """Those of a step, to be factored."""
+    one, flat = jnp.ones(()), jnp.zeros(system.n)
+    state = LivensState(flat, flat, flat)
+    A, P, _ = system.matrices(one, one, state, jnp.zeros(system.d), jnp.zeros(system.m))
+    return A, P

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode._scalar.rows import each
+from polhode.execution.once import shapes
 from polhode.linalg.blocks import Blocks, Matrix, Places, accumulate
 from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT
@@ -295,12 +296,7 @@ class MultibodySystem(AbstractMultibody):
         plain = dataclasses.replace(
             self, bodies=at_once(self.bodies), joints=at_once(self.joints), forces=at_once(self.forces)
         )
-
-        def matrices() -> tuple[Matrix, Matrix]:
-            A = plain.mass(t, q) + plain.damping(t, q, v)
-            return (A + plain.stiffness(t, q, v) if self.holonomic_velocities else A), plain.jacobian(t, q)
-
-        A, P = jax.tree.map(lambda block: jnp.zeros(block.shape), jax.eval_shape(matrices))
+        A, P = jax.tree.map(lambda block: np.zeros(block.shape), shapes(_matrices, plain, t, q, v))
         return kkt_solver(A, P, self.n, self.m, compliant=self.loops)
 
     def _find(self, body: Body | str) -> tuple[int, int]:
@@ -313,3 +309,9 @@ class MultibodySystem(AbstractMultibody):
 
 def _stack(*parts: Any) -> Any:
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
+
+
+def _matrices(system: MultibodySystem, t: Array, q: Point, v: Vector) -> tuple[Matrix, Matrix]:
+    """What multiplies changes of velocities, and the Jacobian of the constraints."""
+    A = system.mass(t, q) + system.damping(t, q, v)
+    return (A + system.stiffness(t, q, v) if system.holonomic_velocities else A), system.jacobian(t, q)

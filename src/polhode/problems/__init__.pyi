@@ -1,5 +1,8 @@
 """Named initial-value problems of the literature, each complete with outputs, invariants and reference values."""
 
+from . import base as base
+from . import named as named
+from . import registry as registry
 from .base import Problem as Problem
 from .named.andrews import andrews as andrews
 from .named.bend_45 import bend_45 as bend_45
