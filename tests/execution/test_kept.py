@@ -55,7 +55,9 @@ def recalled(run: dict) -> int:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("name", "other"), [("slider-crank", {"gravity": 3.0}), ("roll-up", {"bending_stiffness": 400.0})])
+@pytest.mark.parametrize(
+    ("name", "other"), [("slider-crank", {"gravity": 3.0}), ("roll-up", {"bending_stiffness": 400.0})]
+)
 def test_the_next_process_finds_everything_and_computes_the_same_bytes(name, other, tmp_path):
     first, again = in_a_process(tmp_path, name), in_a_process(tmp_path, name)
     assert recalled(first) == 0

@@ -193,13 +193,13 @@ def _advance(args: Any, p: Progress, c: Control) -> tuple[Progress, Array, Any]:
 
 def _native(inputs: Any, rest: Any) -> tuple[Marching | None]:
     """Steps in machine code, if they can be."""
-    others = rest[0]
+    (args, progress), others = inputs, rest[0]
 
     def with_all(function: Callable) -> Callable:
         return lambda given, p, control: function(eqx.combine(given, others), p, control)
 
     try:
-        return (Marching.of(with_all(_more), with_all(_advance), *inputs, _frame(inputs[1])),)
+        return (Marching.of(with_all(_more), with_all(_advance), args, progress, _frame(progress)),)
     except NotNative:
         return (None,)
 
@@ -216,7 +216,7 @@ def _watch(found: tuple[Marching | None], write: Callable[[], None]) -> None:
 
 _KEEPING: Keeping[tuple[Marching | None]] = Keeping(
     dump=lambda found: None if found[0] is None else found[0].code,
-    load=lambda code, inputs: (Marching(code, *inputs, _frame(inputs[1])),),
+    load=lambda code, inputs: (Marching(code, inputs[0], inputs[1], _frame(inputs[1])),),
     watch=_watch,
 )
 

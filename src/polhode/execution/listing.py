@@ -87,7 +87,8 @@ class Listing:
             return places.setdefault(v, len(places))
 
         def read(atom: Any) -> int | np.ndarray:
-            return np.asarray(atom.val, atom.aval.dtype) if isinstance(atom, core.Literal) else places[atom]
+            like: Any = atom.aval
+            return np.asarray(atom.val, like.dtype) if isinstance(atom, core.Literal) else places[atom]
 
         self.consts = [np.asarray(c) for c in consts]
         for v in (*jaxpr.constvars, *jaxpr.invars):
