@@ -567,8 +567,9 @@ class _LastingWalk(_Walk):
         self._note("named", module, name)
 
     def _parts(self, value: Any, left_out: tuple[int, ...]) -> Iterator[Any]:
-        # What is told by its identity here must live as long.
+        # What is told by its identity here must live as long; how often it was met says nothing.
         self._alive.append(value)
+        self._numbers.pop(id(value), None)
         if value is ... or value is NotImplemented:
             self._note(value)
         elif isinstance(value, types.ModuleType):
