@@ -20,7 +20,9 @@ def resident():
         return int(file.read().split()[1]) * resource.getpagesize() / 2**20
 
 def largest():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    # That of `resource` begins with what the process had that started this one.
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) / 1024 for line in file if line.startswith("VmHWM"))
 """
 
 REBUILT = """
