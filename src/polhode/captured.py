@@ -50,7 +50,7 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
         others = _others((args, options))
         inputs, rest = eqx.partition(settled((args, options)), eqx.is_array)
         leaves, structure = jax.tree.flatten(rest)
-        program = _PROGRAMS.find((function, others, tuple(leaves), structure), lambda: _program(function, rest))
+        program = _PROGRAMS.find((function, others, _exact(leaves), structure), lambda: _program(function, rest))
         return program(inputs)
 
     return call
@@ -63,16 +63,26 @@ def found(make: Callable[[Any, Any], T], *args: Any, keeping: kept.Keeping[T] | 
     how it is kept between processes, unless there is something of the user's in it.
     """
     others = _others(args)
-    inputs, rest = eqx.partition(settled(args), eqx.is_array)
+    whole = settled(args)
+    inputs, rest = eqx.partition(whole, eqx.is_array)
     leaves, structure = jax.tree.flatten(rest)
-    shapes = tuple((x.shape, x.dtype.name) for x in jax.tree.leaves(inputs))
+    # Where an array is, and where there is nothing, can't be seen from the rest.
+    shapes = tuple(
+        (x.shape, str(x.dtype), bool(getattr(x, "weak_type", False))) if eqx.is_array(x) else x is None
+        for x in jax.tree.leaves(whole, is_leaf=lambda x: x is None)
+    )
 
     def made() -> T:
         if keeping is None:
             return make(inputs, rest)
         return kept.recalled(lasting(make, rest, shapes), lambda: make(inputs, rest), keeping, inputs)
 
-    return _PROGRAMS.find((make, others, tuple(leaves), structure, shapes), made), inputs
+    return _PROGRAMS.find((make, others, _exact(leaves), structure, shapes), made), inputs
+
+
+def _exact(leaves: list[Any]) -> tuple[Any, ...]:
+    """Leaves that equal each other only if they are the same: 1 is not True, and 0.0 not -0.0."""
+    return tuple((type(x), repr(x) if isinstance(x, float | complex) else x) for x in leaves)
 
 
 def _program(function: Callable[..., Any], rest: Any) -> Callable[[Any], Any]:
@@ -377,6 +387,9 @@ class _Walk:
         elif isinstance(value, type):
             yield from self._class(value)
         elif isinstance(value, np.ndarray | jax.Array | array.array):
+            if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
+                self._note(type(value).__qualname__)
+                yield np.ma.getmaskarray(value)
             yield from self._array(_as_array(value))
         elif isinstance(value, types.FunctionType):
             yield from self._function(value, left_out)
@@ -407,14 +420,14 @@ class _Walk:
 
     def _array(self, value: np.ndarray) -> Iterator[Any]:
         value = self._rounded(value)
-        self._note("array", value.dtype.str, value.shape)
+        self._note("array", value.dtype.str if value.dtype.kind in "biufcSU" else repr(value.dtype), value.shape)
         if value.dtype.hasobject:
             yield from value.flat
         else:
             self._note(np.ascontiguousarray(value).tobytes())
 
     def _collection(self, value: Any) -> Iterator[Any]:
-        self._note(type(value).__name__, len(value))
+        self._note(type(value).__name__, len(value), getattr(value, "maxlen", None))
         if isinstance(value, set | frozenset):
             # Their order differs from process to process, not within one.
             yield from self._items(sorted(value, key=signature if self._lasting else repr))
@@ -472,6 +485,7 @@ class _Walk:
         """What a function does, wherever it is written, also in those that are defined in it."""
         self._note("code", code.co_code, code.co_names, code.co_flags & _FLAGS, code.co_exceptiontable)
         self._note(code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)
+        self._note(code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount])
         yield code.co_consts
 
     def _globals(self, f: types.FunctionType, modules: list[types.ModuleType]) -> Iterator[Any]:
@@ -560,23 +574,34 @@ class _LastingWalk(_Walk):
 
     def _same(self, value: Any) -> None:
         value = value.__wrapped__ if isinstance(value, _JITTED) else value
-        module = "numpy" if isinstance(value, np.ufunc) else getattr(value, "__module__", None)
-        name = getattr(value, "__qualname__", getattr(value, "__name__", None))
-        if isinstance(value, Tracer) or not (isinstance(value, _NAMED) and _is_built_on(module)):
-            self.local = self.local or not _is_all_seen(value)
+        module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+        if isinstance(value, np.ufunc):
+            module, name = "numpy", value.__name__
+            known = getattr(np, name, None) is value
+        elif isinstance(value, _NAMED):
+            known = _is_built_on(module or "builtins")
+        else:
+            module, name = type(value).__module__, type(value).__qualname__
+            known = not isinstance(value, Tracer) and _is_all_seen(value)
+        self.local = self.local or not known
         self._note("named", module, name)
 
     def _parts(self, value: Any, left_out: tuple[int, ...]) -> Iterator[Any]:
         # What is told by its identity here must live as long; how often it was met says nothing.
         self._alive.append(value)
         self._numbers.pop(id(value), None)
-        if value is ... or value is NotImplemented:
+        if isinstance(value, _SCALARS) and not _is_built_on(type(value).__module__):
+            self.local = True
+        elif value is ... or value is NotImplemented:
             self._note(value)
         elif isinstance(value, types.ModuleType):
             self.local = self.local or not _is_built_on(value.__name__)
             self._note("module", value.__name__)
         elif isinstance(value, Identity):
+            self._note("without", value.places)
             yield from self._parts(value.function, value.places)
+        elif isinstance(value, types.FunctionType) and "<locals>" in value.__qualname__:
+            yield from self._function(value, left_out)
         elif isinstance(value, jax.tree_util.PyTreeDef):
             self._note("tree", value.num_nodes)
             yield value.node_data()
@@ -585,7 +610,8 @@ class _LastingWalk(_Walk):
             yield from super()._parts(value, left_out)
 
     def _function(self, f: types.FunctionType, left_out: tuple[int, ...]) -> Iterator[Any]:
-        self.local = self.local or not _is_built_on(f.__module__)
+        # Decorators give functions the module of another.
+        self.local = self.local or not (_is_built_on(f.__module__) and _of_library(f.__code__.co_filename))
         self._note(f.__module__, f.__qualname__)
         yield f.__code__
         yield from super()._function(f, left_out)
@@ -599,12 +625,16 @@ class _LastingWalk(_Walk):
 def _is_built_on(module: str | None) -> bool:
     """Whether a module belongs to a library whose version is part of what is kept on disk."""
     top = str(module).partition(".")[0]
-    return top in ("polhode", *kept.LIBRARIES) or top in sys.stdlib_module_names
+    if top not in ("polhode", *kept.LIBRARIES) and top not in sys.stdlib_module_names:
+        return False
+    # A file of the user may have the name of a module of Python.
+    found = sys.modules.get(top)
+    return found is not None and not _is_own_module(found)
 
 
 def _is_all_seen(value: Any) -> bool:
     """Whether an object without attributes is told by its class: of libraries that are all Python."""
-    return type(value).__module__.partition(".")[0] in ("polhode", "equinox")
+    return str(type(value).__module__).partition(".")[0] in ("polhode", "equinox")
 
 
 _FLAGS = 0x3FF
@@ -637,7 +667,8 @@ def _renew(jitted: Any, owner: Any, parts: dict[str, Any]) -> None:
 def _as_array(value: Any) -> np.ndarray:
     """The numbers of an array; those of a key for random numbers are what it is made from."""
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.extended):
-        value = jax.random.key_data(value)
+        named = np.array(list(str(value.dtype).encode()), np.uint32)
+        value = np.concatenate((named, np.asarray(jax.random.key_data(value)).reshape(-1)))
     return np.asarray(value)
 
 
@@ -661,7 +692,9 @@ _SLOTS: weakref.WeakKeyDictionary[type, tuple[str, ...]] = weakref.WeakKeyDictio
 def _slots(kind: type) -> tuple[str, ...]:
     found = _SLOTS.get(kind)
     if found is None:
-        found = tuple(name for name, value in vars(kind).items() if isinstance(value, types.MemberDescriptorType))
+        # Offsets in memory are the same in all objects.
+        members = ((name, value) for name, value in vars(kind).items() if not name.endswith("offset__"))
+        found = tuple(name for name, value in members if isinstance(value, types.MemberDescriptorType))
         _SLOTS[kind] = found
     return found
 

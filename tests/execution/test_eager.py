@@ -33,6 +33,7 @@ OPERATIONS = {
     "compiled function": jax.jit(by_jax),
     "custom derivative": lambda x: jax.grad(lambda v: jax.nn.relu(v).sum())(x),
     "whole numbers": lambda x: jnp.arange(3, dtype=jnp.int32).sum() // 2 + jnp.argmax(x),
+    "applied in places": lambda x: x.at[1:].apply(jnp.cos),
     "call back": lambda x: jax.pure_callback(lambda v: 2 * np.asarray(v), jax.ShapeDtypeStruct((3,), x.dtype), x),
 }
 
@@ -107,3 +108,29 @@ def test_derivatives_pass_through_the_numbers_of_a_model():
         inside = jax.grad(energy)(0.5)
     difference = (energy(0.5 + 1e-6) - energy(0.5 - 1e-6)) / 2e-6
     np.testing.assert_allclose([slope, inside], difference, rtol=1e-8)
+
+
+def test_types_that_give_way_do_so():
+    def product():
+        return jnp.asarray(2.0) * jnp.ones(2, jnp.float32), jnp.add(1, 2) * jnp.ones(2, jnp.int8), jnp.sin(2.0)
+
+    wanted = product()
+    with uncompiled():
+        found = product()
+    assert [(x.dtype, x.weak_type) for x in found] == [(x.dtype, x.weak_type) for x in wanted]
+
+
+def test_random_numbers_are_those_of_jax():
+    wanted = jax.random.normal(jax.random.key(3), (4,))
+    with uncompiled():
+        keys = jax.random.split(jax.random.key(3))
+        np.testing.assert_array_equal(jax.random.normal(jax.random.key(3), (4,)), wanted)
+        assert jax.random.randint(keys[0], (), 0, 10) == jax.random.randint(keys[0], (), 0, 10)
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int32", "uint32", "int64", "uint64"])
+def test_what_is_no_whole_number_becomes_one_as_in_jax(kind):
+    values = np.array([np.nan, np.inf, -np.inf, 1e30, -1e30, -1.0, 300.7, 3.7, -3.7])
+    wanted = jax.jit(lambda x: x.astype(kind))(values)
+    with uncompiled():
+        np.testing.assert_array_equal(jnp.asarray(values).astype(kind), wanted)

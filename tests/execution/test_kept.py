@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 import os
 import subprocess
 import sys
@@ -92,9 +94,84 @@ class Loaded(eqx.Module):
     function: object = eqx.field(static=True, default=None)
 
 
+@pytest.mark.long
+def test_problems_that_need_jax_for_a_part_run_again(tmp_path):
+    first, again = (in_a_process(tmp_path, "grain-pile") for _ in range(2))
+    assert recalled(again) > 0
+    assert again["bytes"] == first["bytes"]
+
+
+OTHERS = """
+import equinox as eqx
+
+class Field(eqx.Module):
+    gain: float
+
+    def __call__(self, t, q):
+        return {factor} * self.gain + 0 * q
+"""
+
+
+def test_modules_of_other_packages_are_the_users_own(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(captured.site, "getsitepackages", lambda: [str(tmp_path)])
+    captured._of_library.cache_clear()
+    (tmp_path / "a_package_of_others.py").write_text(OTHERS.format(factor=1))
+    import a_package_of_others
+
+    assert captured.lasting(a_package_of_others.Field(1.0)) is None
+    assert captured.lasting(a_package_of_others.Field) is None
+    captured._of_library.cache_clear()
+
+
+class Either(eqx.Module):
+    gain: object = None
+    drift: object = None
+
+    def __call__(self, t, q):
+        return q * (0.0 if self.gain is None else self.gain) + (0.0 if self.drift is None else self.drift)
+
+
+def test_which_of_two_arrays_is_there_counts():
+    def end(field):
+        return ph.simulate(ph.VectorField(ph.spaces.Rn(2), field), "rk4", state0=np.ones(2), t1=1.0, h=0.1).state[-1]
+
+    ones = jnp.ones(2)
+    np.testing.assert_allclose(end(Either(gain=ones)), np.e, rtol=1e-5)
+    np.testing.assert_allclose(end(Either(drift=ones)), 2.0, rtol=1e-12)
+
+
+def test_getters_of_items_are_told_apart():
+    def end(get):
+        field = ph.VectorField(ph.spaces.Rn(2), lambda t, q: get((1.0, 2.0)) + 0 * q)
+        return ph.simulate(field, "rk4", state0=np.zeros(2), t1=1.0, h=0.1).state[-1]
+
+    np.testing.assert_allclose(end(operator.itemgetter(0)), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(end(operator.itemgetter(1)), 2.0, rtol=1e-12)
+
+
 def test_what_belongs_to_the_user_has_no_lasting_key():
     assert captured.lasting("a", 1.5, np.arange(3), jnp.sin, ph.spaces.SO3(), ph.integrators.get("rkmk4")) is not None
-    for mine in (lambda x: x, in_a_process, Loaded, Loaded(1.0), object(), kept.Keeping(len, lambda x: x), pytest):
+
+    @functools.wraps(ph.functions.breakpoints_of)
+    def disguised(x):
+        return x
+
+    class Number(float):
+        def __mul__(self, other):
+            return 7.0
+
+    hidden = disguised, Number(1.0), np.frompyfunc(lambda x: x, 1, 1), np.random.default_rng(0)
+    for mine in (
+        *hidden,
+        lambda x: x,
+        in_a_process,
+        Loaded,
+        Loaded(1.0),
+        object(),
+        kept.Keeping(len, lambda x: x),
+        pytest,
+    ):
         assert captured.lasting(mine) is None
         assert captured.lasting((1, {"a": [mine]})) is None
     assert captured.lasting(ph.PiecewiseLinear([0.0, 1.0], [0.0, 2.0])) is not None
@@ -118,6 +195,7 @@ def test_what_belongs_to_the_user_has_no_lasting_key():
         (ph.integrators.get("rkmk4"), ph.integrators.get("rkmk5")),
         (ph.integrators.get("generalized-alpha", rho_inf=0.8), ph.integrators.get("generalized-alpha", rho_inf=0.9)),
         (None, False),
+        (np.ma.array([1.0, 2.0], mask=[0, 1]), np.array([1.0, 2.0])),
         (..., None),
     ],
 )

@@ -68,7 +68,7 @@ def _gather(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
 def _scatter_values(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
     """Known indices: scatter the positions instead of the values."""
     x, indices, updates = inputs
-    if not all(is_known(i) for i in indices.flat):
+    if eqn.params.get("update_jaxpr") is not None or not all(is_known(i) for i in indices.flat):
         return None
     places = targets(eqn, x.shape, indices)
     out, inside = x.reshape(-1).copy(), places != indexing.OUTSIDE

@@ -28,7 +28,9 @@ class _ByNumpy(EvaluatingTrace):
     __slots__ = ()
 
     def stage_value(self, value: Any) -> Any:
-        return value if isinstance(value, jax.Array) else place(_unchanging(value))
+        if isinstance(value, jax.Array):
+            return value
+        return place(_unchanging(value), bool(getattr(jax.typeof(value), "weak_type", False)))
 
     def process_primitive(self, primitive: Any, args: Any, params: Any, /) -> Any:
         found = _evaluated(primitive, args, params)
@@ -62,13 +64,15 @@ def _evaluated(primitive: Any, args: Any, params: Any) -> list[jax.Array] | None
         return None
     with np.errstate(all="ignore"):
         outs = program([_unchanging(x) for x in args])
-    return [place(out) for out in outs]
+    return [place(out, weak) for out, weak in zip(outs, program.weak, strict=True)]
 
 
 def _is_here(x: Any) -> bool:
     """Whether a value is on the host, in one piece."""
     if isinstance(x, jax.Array):
-        return not isinstance(x, Tracer) and len(x.sharding.device_set) == 1
+        if isinstance(x, Tracer) or jax.dtypes.issubdtype(x.dtype, jax.dtypes.extended):
+            return False
+        return len(x.sharding.device_set) == 1
     return isinstance(x, np.ndarray | np.generic | int | float)
 
 

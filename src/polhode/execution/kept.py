@@ -8,7 +8,6 @@ those that it builds on is kept; functions of users are traced in every process.
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import importlib.metadata
 import os
@@ -78,7 +77,10 @@ def folder() -> Path:
 
 def is_on() -> bool:
     """Whether programs are kept."""
-    return not _switch().exists()
+    try:
+        return not _switch().exists()
+    except OSError:
+        return False
 
 
 def switch(on: bool) -> None:
@@ -114,10 +116,9 @@ def discard(key: bytes) -> None:
 
 
 def _path(key: bytes) -> Path:
-    return folder() / hashlib.blake2b(_made_with() + key, digest_size=16).hexdigest()
+    return folder() / hashlib.blake2b(_MADE_WITH + key, digest_size=16).hexdigest()
 
 
-@functools.cache
 def _made_with() -> bytes:
     """Versions, processor and the sources of this library: a program is only for these."""
     digest = hashlib.blake2b(digest_size=16)
@@ -141,6 +142,10 @@ def _processor() -> tuple[str, ...]:
     except (ImportError, OSError):
         return (platform.machine(),)
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+_MADE_WITH = _made_with()
+"""As it was when this process began: what it makes is of no use to a library that has been changed since."""
 
 
 def _read(path: Path) -> Any:

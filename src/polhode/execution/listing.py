@@ -10,7 +10,7 @@ import numpy as np
 from jax.extend import core
 
 from polhode._scalar.primitives import SUBCALLS, opened
-from polhode.execution.numpy_rules import NUMPY, RULES
+from polhode.execution.numpy_rules import NUMPY, RULES, left_to_jax
 
 
 class NeedsJax(Exception):
@@ -30,10 +30,19 @@ class Equation:
     def __init__(self, origin: Any, inputs: list[int | np.ndarray], outputs: list[int]) -> None:
         self.name = origin.primitive.name
         self.params = {key: _listed(value) for key, value in origin.params.items()}
-        if self.name not in RULES and self.name not in SUBCALLS and any(map(_has_program, self.params.values())):
+        if self.name not in RULES and self.name not in SUBCALLS and any(map(_programs, self.params.values())):
             raise NeedsJax(self.name)
         self.inputs, self.outputs, self.origin = inputs, outputs, origin
         self.outs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in origin.outvars]
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it is carried out without JAX in any case."""
+        if self.name in NUMPY:
+            return True
+        if self.name not in (*SUBCALLS, *RULES) or left_to_jax(self):
+            return False
+        return all(listing.lasts for value in self.params.values() for listing in _programs(value))
 
     def __getstate__(self) -> tuple[Any, ...]:
         params = {key: value for key, value in self.params.items() if key in _LASTING}
@@ -50,8 +59,7 @@ class Equation:
         if self.name in SUBCALLS:
             return self.params[SUBCALLS[self.name]](x)
         rule = RULES.get(self.name)
-        found = rule(self, x) if rule is not None else None
-        return self._by_jax(x) if found is None else found
+        return self._by_jax(x) if rule is None or left_to_jax(self) else rule(self, x)
 
     def _by_jax(self, x: list[np.ndarray]) -> Sequence[Any]:
         if self.origin is None:
@@ -90,12 +98,21 @@ class Listing:
             like: Any = atom.aval
             return np.asarray(atom.val, like.dtype) if isinstance(atom, core.Literal) else places[atom]
 
+        everything = (*jaxpr.constvars, *jaxpr.invars, *(v for e in jaxpr.eqns for v in e.outvars))
+        if any(jax.dtypes.issubdtype(getattr(v.aval, "dtype", None), jax.dtypes.extended) for v in everything):
+            raise NeedsJax("keys of random numbers")
         self.consts = [np.asarray(c) for c in consts]
         for v in (*jaxpr.constvars, *jaxpr.invars):
             place(v)
         self.equations = [Equation(e, list(map(read, e.invars)), list(map(place, e.outvars))) for e in jaxpr.eqns]
         self.results = [read(v) for v in jaxpr.outvars]
+        self.weak = [bool(getattr(v.aval, "weak_type", False)) for v in jaxpr.outvars]
         self.size = len(places)
+
+    @property
+    def lasts(self) -> bool:
+        """Whether another process can carry it out."""
+        return all(equation.lasts for equation in self.equations)
 
     def __call__(self, args: Sequence[np.ndarray]) -> list[np.ndarray]:
         values: list[Any] = [*self.consts, *args, *[None] * (self.size - len(self.consts) - len(args))]
@@ -125,5 +142,7 @@ def _listed(value: Any) -> Any:
     return value
 
 
-def _has_program(value: Any) -> bool:
-    return isinstance(value, Listing) or (isinstance(value, tuple) and any(map(_has_program, value)))
+def _programs(value: Any) -> list[Listing]:
+    if isinstance(value, tuple):
+        return [listing for item in value for listing in _programs(item)]
+    return [value] if isinstance(value, Listing) else []

@@ -68,8 +68,8 @@ class Code:
         call, workspace, began = self._call, np.empty(self._workspace, np.int64), time.perf_counter()
         result = call(*(x.ctypes.data for x in (*arrays, workspace)))
         self._worth -= time.perf_counter() - began
-        if self._worth < 0 and self._again is not None:
-            text, self._again = self._again, None
+        text, self._again = (self._again, None) if self._worth < 0 else (None, self._again)
+        if text is not None:
             threading.Thread(target=self._improve, args=(text,)).start()
         return result
 

@@ -23,7 +23,7 @@ class Equation(Protocol):
         ...
 
 
-Rule = Callable[[Any, list[np.ndarray]], Sequence[Any] | None]
+Rule = Callable[[Any, list[np.ndarray]], Sequence[Any]]
 
 
 def _reduced(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
@@ -155,6 +155,19 @@ def _dynamic_update(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     return [out]
 
 
+def _converted(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
+    values, kind = x[0], np.dtype(eqn.outs[0].dtype)
+    if values.dtype.kind != "f" or kind.kind not in "iu":
+        return [values.astype(kind)]
+    # As XLA: what is too large becomes the largest, and what is no number 0.
+    low, high = np.iinfo(kind).min, np.iinfo(kind).max
+    out = np.zeros(values.shape, kind)
+    out[values <= low], out[values >= float(high)] = low, high
+    inside = (values > low) & (values < float(high))
+    out[inside] = values[inside].astype(kind)
+    return [out]
+
+
 def _select(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     which, *cases = x
     return [np.where(which, cases[1], cases[0]) if len(cases) == 2 else np.choose(which, cases)]
@@ -164,10 +177,8 @@ def _split(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     return np.split(x[0], np.cumsum(eqn.params["sizes"])[:-1], axis=eqn.params["axis"])
 
 
-def _pad(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any] | None:
+def _pad(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     config = eqn.params["padding_config"]
-    if any(low < 0 or high < 0 for low, high, _ in config):
-        return None
     out = np.full(eqn.outs[0].shape, x[1], x[0].dtype)
     inside = (
         slice(low, low + (n - 1) * (step + 1) + 1 if n else low, step + 1)
@@ -201,7 +212,8 @@ def _position(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
 
 def _dot(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     (contract_a, contract_b), (batch_a, batch_b) = eqn.params["dimension_numbers"]
-    a, b = x
+    # Sums are of the type of the result, which may be wider.
+    a, b = (v.astype(eqn.outs[0].dtype, copy=False) for v in x)
     free_a = [d for d in range(a.ndim) if d not in (*contract_a, *batch_a)]
     free_b = [d for d in range(b.ndim) if d not in (*contract_b, *batch_b)]
     n_batch, n_a, n_b = len(batch_a), len(free_a), len(free_b)
@@ -252,10 +264,8 @@ def _linear_solve(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     return programs.solve([*x[before : before + lengths.solve], *x[sum(lengths) :]])
 
 
-def _triangular(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any] | None:
+def _triangular(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     p, (a, b) = eqn.params, x
-    if not p["left_side"] or p["conjugate_a"]:
-        return None
     options = {"lower": p["lower"], "trans": int(p["transpose_a"]), "unit_diagonal": p["unit_diagonal"]}
     many = zip(a.reshape(-1, *a.shape[-2:]), b.reshape(-1, *b.shape[-2:]), strict=True)
     return [np.array([_substituted(one, rhs, options) for one, rhs in many]).reshape(b.shape)]
@@ -359,7 +369,7 @@ RULES: dict[str, Rule] = {
     "stack": lambda eqn, x: [np.stack(x, eqn.params["axis"])],
     "unstack": lambda eqn, x: list(np.moveaxis(x[0], eqn.params["axis"], 0)),
     "rev": lambda eqn, x: [np.flip(x[0], eqn.params["dimensions"])],
-    "convert_element_type": lambda eqn, x: [x[0].astype(eqn.params["new_dtype"])],
+    "convert_element_type": _converted,
     "optimization_barrier": lambda eqn, x: x,
     "select_n": _select,
     "slice": _sliced,
@@ -382,4 +392,14 @@ RULES: dict[str, Rule] = {
     "lu_pivots_to_permutation": _permutation,
     "platform_index": _platform,
 }
-"""Everything else. A rule that returns None leaves an equation to JAX."""
+"""Everything else."""
+
+
+def left_to_jax(eqn: Equation) -> bool:
+    """Whether an operation is one of the few cases that the rule of its primitive doesn't know."""
+    p = eqn.params
+    if eqn.name == "scatter":
+        return p.get("update_jaxpr") is not None
+    if eqn.name == "triangular_solve":
+        return not p["left_side"] or p["conjugate_a"]
+    return eqn.name == "pad" and any(low < 0 or high < 0 for low, high, _ in p["padding_config"])

@@ -49,7 +49,11 @@ def interpreted(function: Callable[P, T]) -> Callable[P, T]:
 
     def dumped(made: tuple[Listing | None, Any]) -> Any:
         program, structure = made
-        return None if program is None else (program, jax.tree.unflatten(structure, range(structure.num_leaves)))
+        return (
+            None
+            if program is None or not program.lasts
+            else (program, jax.tree.unflatten(structure, range(structure.num_leaves)))
+        )
 
     def loaded(state: Any, inputs: Any) -> tuple[Listing | None, Any]:
         return state[0], jax.tree.structure(state[1])
@@ -67,7 +71,7 @@ def interpreted(function: Callable[P, T]) -> Callable[P, T]:
             return elsewhere(*args, **options)
         with np.errstate(all="ignore"):
             outs = program([np.asarray(x) for x in jax.tree.leaves(inputs)])
-        return jax.tree.unflatten(structure, [place(x) for x in outs])
+        return jax.tree.unflatten(structure, list(map(place, outs, program.weak)))
 
     return call
 

@@ -20,10 +20,14 @@ def on_host(tree: Any) -> bool:
     return all(len(x.sharding.device_set) == 1 for x in jax.tree.leaves(tree) if isinstance(x, jax.Array))
 
 
-def place(x: np.ndarray) -> jax.Array:
-    """An array of JAX on the first device with the values of `x`, which must not change from now on."""
+def place(x: np.ndarray, weak: bool = False) -> jax.Array:
+    """An array of JAX on the first device with the values of `x`, which must not change from now on.
+
+    `weak`: whether its type gives way to others, as that of Python's numbers.
+    """
     if _put is None:
         return jax.device_put(x)
     # What `jax.device_put` comes to after 25 µs of asking what is to be done.
     device = jax.devices()[0]
-    return _put(jax.typeof(x), jax.sharding.SingleDeviceSharding(device), [x], [device])
+    like: Any = jax.typeof(x)
+    return _put(like.update(weak_type=True) if weak else like, jax.sharding.SingleDeviceSharding(device), [x], [device])

@@ -22,7 +22,12 @@ def register(name: str) -> Callable[[Callable[..., Problem]], Callable[..., Prob
     """Decorator that lists a builder, whose keyword arguments are the problem's parameters."""
 
     def add(builder: Callable[..., Problem]) -> Callable[..., Problem]:
-        _BUILDERS[name] = built = uncompiled()(builder)
+        built = uncompiled()(builder)
+        if builder.__module__.startswith(f"{named.__name__}."):
+            # One of the library is loaded when it is asked for, and that may be after a user's of the same name.
+            _BUILDERS.setdefault(name, built)
+        else:
+            _BUILDERS[name] = built
         return built
 
     return add
