@@ -60,7 +60,7 @@ def test_accelerations_of_an_arm_are_those_of_mujoco(formulation):
         assert largest_difference(loaded(path, model, data).problem(formulation), model, data) < 1e-10
 
 
-@pytest.mark.exhaustive
+@LONG
 def test_several_joints_in_a_body_springs_servos_and_armature_are_those_of_mujoco(tmp_path):
     path = tmp_path / "stacks.xml"
     path.write_text(STACKS)

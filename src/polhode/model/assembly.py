@@ -185,10 +185,12 @@ def _has_loops(model: Model) -> bool:
         return name
 
     for part in (part for _, part in model.parts if isinstance(part, AbstractJoint)):
-        ends = [root(body.name) for body in part.bodies]
-        if len({*ends}) == 1:
+        names = {body.name for body in part.bodies}
+        first, *others = {root(name) for name in names}
+        # Of several bodies, some may be connected already.
+        if len(others) + 1 < len(names):
             return True
-        parent.update(dict.fromkeys(ends[1:], ends[0]))
+        parent.update(dict.fromkeys(others, first))
     return False
 
 
