@@ -603,9 +603,10 @@ class _LastingWalk(_Walk):
         elif isinstance(value, types.FunctionType) and "<locals>" in value.__qualname__:
             yield from self._function(value, left_out)
         elif isinstance(value, jax.tree_util.PyTreeDef):
-            self._note("tree", value.num_nodes)
-            yield value.node_data()
-            yield value.children()
+            tree: Any = value
+            self._note("tree", tree.num_nodes)
+            yield tree.node_data()
+            yield tree.children()
         else:
             yield from super()._parts(value, left_out)
 

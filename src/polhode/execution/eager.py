@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jax.extend import core
@@ -70,7 +71,7 @@ def _evaluated(primitive: Any, args: Any, params: Any) -> list[jax.Array] | None
 def _is_here(x: Any) -> bool:
     """Whether a value is on the host, in one piece."""
     if isinstance(x, jax.Array):
-        if isinstance(x, Tracer) or jax.dtypes.issubdtype(x.dtype, jax.dtypes.extended):
+        if isinstance(x, Tracer) or jnp.issubdtype(x.dtype, jax.dtypes.extended):
             return False
         return len(x.sharding.device_set) == 1
     return isinstance(x, np.ndarray | np.generic | int | float)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
@@ -99,7 +100,7 @@ class Listing:
             return np.asarray(atom.val, like.dtype) if isinstance(atom, core.Literal) else places[atom]
 
         everything = (*jaxpr.constvars, *jaxpr.invars, *(v for e in jaxpr.eqns for v in e.outvars))
-        if any(jax.dtypes.issubdtype(getattr(v.aval, "dtype", None), jax.dtypes.extended) for v in everything):
+        if any(jnp.issubdtype(getattr(v.aval, "dtype", float), jax.dtypes.extended) for v in everything):
             raise NeedsJax("keys of random numbers")
         self.consts = [np.asarray(c) for c in consts]
         for v in (*jaxpr.constvars, *jaxpr.invars):
