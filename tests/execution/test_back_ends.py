@@ -42,10 +42,10 @@ def test_machine_code_computes_what_xla_computes(name):
 
     if name in WITHOUT_RULES:
         with pytest.raises(NotNative):
-            RowMap(row, A, V)
+            RowMap.of(row, A, V)
         return
     stacked = np.stack([-np.asarray(V), np.asarray(V)])
-    same(jax.tree.map(lambda x: x[1], RowMap(row, A, V)(A, stacked)), name)
+    same(jax.tree.map(lambda x: x[1], RowMap.of(row, A, V)(A, stacked)), name)
 
 
 EDGES = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.5, 1e-320, 1e300, -1e300, np.inf, -np.inf, np.nan])
@@ -91,7 +91,7 @@ def by_numpy(function, *x):
 
 @pytest.mark.parametrize("name", UNARY)
 def test_functions_of_one_number_at_their_edges(name):
-    function = RowMap(lambda _, x: UNARY[name](x), (), jnp.float64(0.0))
+    function = RowMap.of(lambda _, x: UNARY[name](x), (), jnp.float64(0.0))
     for x, y in zip(jax.tree.leaves(function((), EDGES)), by_numpy(UNARY[name], EDGES), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-14, atol=1e-300)
 
@@ -99,7 +99,7 @@ def test_functions_of_one_number_at_their_edges(name):
 @pytest.mark.parametrize("name", BINARY)
 def test_functions_of_two_numbers_at_their_edges(name):
     x, y = (z.ravel() for z in np.meshgrid(EDGES, EDGES))
-    function = RowMap(lambda _, row: BINARY[name](*row), (), (jnp.float64(0.0), jnp.float64(0.0)))
+    function = RowMap.of(lambda _, row: BINARY[name](*row), (), (jnp.float64(0.0), jnp.float64(0.0)))
     for found, wanted in zip(jax.tree.leaves(function((), (x, y))), by_numpy(BINARY[name], x, y), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-14, atol=1e-300)
 
@@ -110,13 +110,13 @@ def test_whole_numbers_and_division_by_zero():
         return a // b, a % b, jax.lax.div(a, b), jax.lax.rem(a, b), jnp.maximum(a, b), abs(a), jnp.sign(a), -a, a * b
 
     a, b = (z.ravel() for z in np.meshgrid(np.array([-7, -1, 0, 3, 10]), np.array([-3, -1, 0, 2, 5])))
-    native = RowMap(lambda _, row: function(row), (), (jnp.int64(0), jnp.int64(0)))
+    native = RowMap.of(lambda _, row: function(row), (), (jnp.int64(0), jnp.int64(0)))
     for x, y in zip(native((), (a, b)), jax.jit(function)((a, b)), strict=True):
         np.testing.assert_array_equal(x, y)
 
 
 def test_a_product_in_a_sum_is_rounded_once():
-    function = RowMap(lambda _, x: x * x - 1.0, (), jnp.float64(0.0))
+    function = RowMap.of(lambda _, x: x * x - 1.0, (), jnp.float64(0.0))
     x = 1 + 2.0**-30
     # Exactly 2^-29 + 2^-60; rounded after the product, the last term would be lost.
     assert function((), np.array([x]))[0] == 2.0**-29 + 2.0**-60
@@ -132,7 +132,7 @@ def test_loops_over_rows_carry_and_return_rows():
         start = jnp.zeros(3), jnp.zeros((), jnp.int64)
         return jax.lax.scan(body, start, rows), jax.lax.scan(body, start, rows, reverse=True)
 
-    found = RowMap(program, A, V)(A, V[None])
+    found = RowMap.of(program, A, V)(A, V[None])
     for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(jax.jit(program)(A, V)), strict=True):
         np.testing.assert_allclose(x[0], y, rtol=1e-14)
 
@@ -150,7 +150,7 @@ def test_what_a_user_prints_is_printed(capfd):
 
 def test_scans_of_no_rows_leave_the_program_to_xla():
     with pytest.raises(NotNative, match="scan"):
-        RowMap(lambda _, v: jax.lax.scan(lambda c, x: (c + x, c), v, jnp.zeros((0, 3))), (), V)
+        RowMap.of(lambda _, v: jax.lax.scan(lambda c, x: (c + x, c), v, jnp.zeros((0, 3))), (), V)
 
 
 def test_interpreted_functions_are_those_that_xla_compiles_inside_transformations():
