@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
@@ -16,6 +15,13 @@ from polhode.execution.numpy_rules import NUMPY, RULES, left_to_jax
 
 class NeedsJax(Exception):
     """A program has what can't be done here: programs for several devices, or what only JAX knows."""
+
+
+class Shaped(NamedTuple):
+    """An array's shape and type. JAX has such a class, which takes more time to make than an operation to carry out."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
 
 
 class Equation:
@@ -34,7 +40,7 @@ class Equation:
         if self.name not in RULES and self.name not in SUBCALLS and any(map(_programs, self.params.values())):
             raise NeedsJax(self.name)
         self.inputs, self.outputs, self.origin = inputs, outputs, origin
-        self.outs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in origin.outvars]
+        self.outs = [Shaped(v.aval.shape, v.aval.dtype) for v in origin.outvars]
 
     @property
     def lasts(self) -> bool:
@@ -51,7 +57,7 @@ class Equation:
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.name, self.params, self.inputs, self.outputs, outs = state
-        self.outs, self.origin = [jax.ShapeDtypeStruct(shape, np.dtype(dtype)) for shape, dtype in outs], None
+        self.outs, self.origin = [Shaped(shape, np.dtype(dtype)) for shape, dtype in outs], None
 
     def __call__(self, x: list[np.ndarray]) -> Sequence[Any]:
         """The results."""
@@ -100,7 +106,7 @@ class Listing:
             return np.asarray(atom.val, like.dtype) if isinstance(atom, core.Literal) else places[atom]
 
         everything = (*jaxpr.constvars, *jaxpr.invars, *(v for e in jaxpr.eqns for v in e.outvars))
-        if any(jnp.issubdtype(getattr(v.aval, "dtype", float), jax.dtypes.extended) for v in everything):
+        if not all(isinstance(getattr(v.aval, "dtype", None), np.dtype | None) for v in everything):
             raise NeedsJax("keys of random numbers")
         self.consts = [np.asarray(c) for c in consts]
         for v in (*jaxpr.constvars, *jaxpr.invars):

@@ -1,16 +1,15 @@
 """Programs on scalars as text of LLVM's intermediate representation.
 
 Every operation of a recorded program is one instruction or one call of the C library; loops and branches become basic
-blocks. A product that only one sum uses is written with it as one fused operation: here, and not left to the compiler,
-so that every effort of compiling gives the same bytes.
+blocks. Products and sums stay two operations: fused ones (`llvm.fma`) were 0 to 4 % faster, but least effort took up to
+twenty times as long to compile them, and results would depend on the processor.
 """
 
 from __future__ import annotations
 
 import struct
-from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from jax.extend import core
@@ -46,14 +45,6 @@ _ONE, _INFINITY = "0x3FF0000000000000", "0x7FF0000000000000"
 
 class NotNative(Exception):
     """A program holds an operation or a type that has no rule here."""
-
-
-class Product(NamedTuple):
-    """A product inside a sum: what is multiplied, and whether it is the sum's first operand."""
-
-    variable: Any
-    factors: Any
-    first: bool
 
 
 def type_of(aval: Any) -> str:
@@ -150,28 +141,9 @@ class Writer:
             aval: Any = atom.aval
             return constant(atom.val, aval.dtype) if isinstance(atom, core.Literal) else env[atom]
 
-        products = _products(jaxpr)
-        fused = {product.variable for product in products.values()}
         for eqn in jaxpr.eqns:
-            out = eqn.outvars[0] if eqn.outvars else None
-            if out in fused:
-                # Written with the sum that it belongs to.
-                continue
-            if out in products:
-                env[out] = self._multiply_add(eqn, products[out], read)
-            else:
-                env.update(zip(eqn.outvars, self._apply(eqn, [read(v) for v in eqn.invars]), strict=True))
+            env.update(zip(eqn.outvars, self._apply(eqn, [read(v) for v in eqn.invars]), strict=True))
         return [read(v) for v in jaxpr.outvars]
-
-    def _multiply_add(self, eqn: Any, product: Product, read: Callable[[Any], str]) -> str:
-        a, b = (read(v) for v in product.factors)
-        other = read(eqn.invars[1 if product.first else 0])
-        if eqn.primitive.name == "sub" and product.first:
-            other = self.value(f"fneg double {other}")
-        elif eqn.primitive.name == "sub":
-            a = self.value(f"fneg double {a}")
-        self.operations += 1
-        return self.call("llvm.fma.f64", "double", ("double", a), ("double", b), ("double", other))
 
     def _apply(self, eqn: Any, x: list[str]) -> list[str]:
         name, params = eqn.primitive.name, eqn.params
@@ -328,25 +300,6 @@ class Writer:
             self.value(f"phi {type_of(v.aval)} " + ", ".join(f"[ {outs[k]}, %{block} ]" for outs, block in ends))
             for k, v in enumerate(eqn.outvars)
         ]
-
-
-def _products(jaxpr: Any) -> dict[Any, Product]:
-    """For sums, by their results: the product that only they use."""
-    uses = Counter(v for eqn in jaxpr.eqns for v in eqn.invars if not isinstance(v, core.Literal))
-    uses.update(v for v in jaxpr.outvars if not isinstance(v, core.Literal))
-    factors = {
-        eqn.outvars[0]: eqn.invars
-        for eqn in jaxpr.eqns
-        if eqn.primitive.name == "mul" and str(eqn.outvars[0].aval.dtype) == "float64"
-    }
-    found = {}
-    for eqn in jaxpr.eqns:
-        if eqn.primitive.name in ("add", "add_any", "sub"):
-            for place, v in enumerate(eqn.invars):
-                if not isinstance(v, core.Literal) and v in factors and uses[v] == 1:
-                    found[eqn.outvars[0]] = Product(v, factors[v], place == 0)
-                    break
-    return found
 
 
 def _power(w: Writer, base: str, exponent: int) -> str:

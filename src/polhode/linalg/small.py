@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 
+@jax.jit
 def factor(a: Float[Array, "s s g"]) -> Float[Array, "s s g"]:
     """Triangular factors without pivoting in one array.
 
@@ -29,6 +30,7 @@ def factor(a: Float[Array, "s s g"]) -> Float[Array, "s s g"]:
     return _once(jnp.stack([jnp.concatenate(parts) for parts in zip(lower, rows, strict=True)]))
 
 
+@jax.jit
 def solve(lu: Float[Array, "s s g"], b: Float[Array, "s d g"]) -> Float[Array, "s d g"]:
     """Solutions of factored systems, d right-hand sides each."""
     s = lu.shape[0]
@@ -45,6 +47,7 @@ def solve(lu: Float[Array, "s s g"], b: Float[Array, "s d g"]) -> Float[Array, "
     return _once(jnp.stack(x))
 
 
+@jax.jit
 def product(a: Float[Array, "r s g"], b: Float[Array, "s d g"]) -> Float[Array, "r d g"]:
     """Matrix products."""
     terms = [a[:, k, None] * b[k] for k in range(a.shape[1])]

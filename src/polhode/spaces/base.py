@@ -166,12 +166,14 @@ class AbstractGroup(AbstractSpace):
         return self.Ad_dual(self.inverse(q), mu)
 
 
+@jax.jit
 def norm(v: Array) -> Float[Array, ""]:
     """Euclidean norm whose derivative at the zero vector is 0 instead of NaN."""
     s = jnp.sum(v * v)
     return jnp.where(s > 0, jnp.sqrt(jnp.where(s > 0, s, 1.0)), 0.0)
 
 
+@jax.jit
 def cross(a: Float[Array, "3"], b: Float[Array, "3"]) -> Float[Array, "3"]:
     """Cross product of two 3-vectors.
 
@@ -184,6 +186,7 @@ def _shift(a: Float[Array, "3"]) -> Float[Array, "3"]:
     return jnp.concatenate((a[1:], a[:1]))
 
 
+@jax.jit
 def hat(a: Float[Array, "3"]) -> Float[Array, "3 3"]:
     """Skew matrix of a 3-vector: hat(a) b = a × b."""
     zero = jnp.zeros_like(a[0])

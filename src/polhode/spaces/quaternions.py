@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -12,6 +13,7 @@ Quaternion = Float[Array, "4"]
 Vector3 = Float[Array, "3"]
 
 
+@jax.jit
 def multiply(p: Quaternion, q: Quaternion) -> Quaternion:
     """Hamilton product p∘q; the rotation q is applied first."""
     (w, u), (x, v) = (p[0], p[1:]), (q[0], q[1:])
@@ -23,12 +25,14 @@ def conjugate(p: Quaternion) -> Quaternion:
     return _pair(p[0], -p[1:])
 
 
+@jax.jit
 def rotate(p: Quaternion, v: Vector3) -> Vector3:
     """R(p) v for a unit quaternion."""
     twice = 2 * cross(p[1:], v)
     return v + p[0] * twice + cross(p[1:], twice)
 
 
+@jax.jit
 def to_matrix(p: Quaternion) -> Float[Array, "3 3"]:
     """Rotation matrix of a unit quaternion, body to inertial."""
     w, x, y, z = p[0], p[1], p[2], p[3]
@@ -41,6 +45,7 @@ def to_matrix(p: Quaternion) -> Float[Array, "3 3"]:
     )
 
 
+@jax.jit
 def from_matrix(R: Float[Array, "3 3"]) -> Quaternion:
     """Unit quaternion of a rotation matrix, with w ≥ 0; accurate for every angle.
 
@@ -51,6 +56,7 @@ def from_matrix(R: Float[Array, "3 3"]) -> Quaternion:
     return jnp.where(p[0] < 0, -p, p)
 
 
+@jax.jit
 def _multiple_from_matrix(R: Float[Array, "3 3"]) -> Quaternion:
     x, y, z = R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]
     xy, xz, yz = R[0, 1] + R[1, 0], R[0, 2] + R[2, 0], R[1, 2] + R[2, 1]
@@ -63,11 +69,13 @@ def _multiple_from_matrix(R: Float[Array, "3 3"]) -> Quaternion:
     return jnp.where(jnp.maximum(ww, xx) >= jnp.maximum(yy, zz), upper, lower)
 
 
+@jax.jit
 def vector_from_matrix(R: Float[Array, "3 3"]) -> Vector3:
     """Rotation vector θ of R = exp(θ), |θ| ≤ π."""
     return to_vector(_multiple_from_matrix(R))
 
 
+@jax.jit
 def to_vector(p: Quaternion) -> Vector3:
     """Rotation vector of ±p, the sign chosen so that its norm is at most π; p need not be normalised."""
     p = jnp.where(p[0] < 0, -p, p)
@@ -75,12 +83,14 @@ def to_vector(p: Quaternion) -> Vector3:
     return 2 * small_angle.angle_over_sine(p[0], v @ v) * v
 
 
+@jax.jit
 def from_vector(theta: Vector3) -> Quaternion:
     """Unit quaternion (cos(|θ|/2), sin(|θ|/2) θ/|θ|) of a rotation vector of any length."""
     c, a = small_angle.half_angle_any(theta @ theta)
     return _pair(c, a * theta)
 
 
+@jax.jit
 def from_increment(theta: Vector3) -> Quaternion:
     """`from_vector` by polynomials only; NaN for |θ| > 6π."""
     c, a = small_angle.half_angle(theta @ theta)
@@ -91,6 +101,7 @@ def _pair(c: Float[Array, ""], v: Vector3) -> Quaternion:
     return jnp.concatenate((c[None], v))
 
 
+@jax.jit
 def between(a: Vector3, b: Vector3) -> Vector3:
     """The smallest rotation vector that turns the direction of a into that of b; zero if either vector is zero.
 

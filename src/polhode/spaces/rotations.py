@@ -233,6 +233,7 @@ def _random_quaternion(key: Array) -> Quaternion:
     return q / jnp.sqrt(q @ q)
 
 
+@jax.jit
 def _rodrigues(theta: Vector3, A: Float[Array, ""], B: Float[Array, ""]) -> Matrix:
     """1 + A hat(θ) + B hat(θ)²."""
     x, y, z = theta[0], theta[1], theta[2]

@@ -32,6 +32,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -101,6 +102,7 @@ class _Chain(NamedTuple):
     E: Scalar
 
 
+@jax.jit
 def _chain(s: Scalar) -> _Chain:
     t = jnp.where(s <= LARGEST_S, s, jnp.nan) * (1 / 64)
     G, E = polynomial(_G, t), polynomial(_E, t)
@@ -134,18 +136,21 @@ def _half_m(chain: _Chain) -> Scalar:
     return M
 
 
+@jax.jit
 def half_angle(s: Scalar) -> tuple[Scalar, Scalar]:
     """(cos(w/2), sin(w/2)/w): the unit quaternion of a rotation vector θ is (first, second·θ)."""
     h = _chain(s).half
     return h.c, 0.5 * h.A
 
 
+@jax.jit
 def a_b(s: Scalar) -> tuple[Scalar, Scalar]:
     """(A, B), the coefficients of the exponential of SO(3)."""
     h = _chain(s).half
     return h.A * h.c, 0.5 * (h.A * h.A)
 
 
+@jax.jit
 def b_c(s: Scalar) -> tuple[Scalar, Scalar]:
     """(B, C), the coefficients of dexp of SO(3)."""
     chain = _chain(s)
@@ -153,6 +158,7 @@ def b_c(s: Scalar) -> tuple[Scalar, Scalar]:
     return 0.5 * (h.A * h.A), 0.25 * (C + h.A * (C + h.K))
 
 
+@jax.jit
 def b_c_d_e(s: Scalar) -> tuple[Scalar, Scalar, Scalar, Scalar]:
     """(B, C, D, E), the coefficients of dexp of SE(3)."""
     chain = _chain(s)
@@ -163,12 +169,14 @@ def b_c_d_e(s: Scalar) -> tuple[Scalar, Scalar, Scalar, Scalar]:
     return 0.5 * (h.A * h.A), 0.25 * (C + h.A * (C + h.K)), 0.25 * (h.A * h.K), E
 
 
+@jax.jit
 def f(s: Scalar) -> Scalar:
     """(1 - (w/2) cot(w/2))/w² = K/(4A) at the half angle: the coefficient of dexpinv of SO(3)."""
     h = _chain(s).half
     return 0.25 * h.K / h.A
 
 
+@jax.jit
 def f_g(s: Scalar) -> tuple[Scalar, Scalar]:
     """(f, f'(w)/w), the coefficients of dexpinv of SE(3)."""
     chain = _chain(s)
@@ -177,6 +185,7 @@ def f_g(s: Scalar) -> tuple[Scalar, Scalar]:
     return 0.25 * f, 0.0625 * (chain.half.K * f - _half_m(chain)) * r
 
 
+@jax.jit
 def half_angle_any(s: Scalar) -> tuple[Scalar, Scalar]:
     """`half_angle` for every angle: trigonometric functions beyond the range of the polynomials."""
     inside, near, w = _split(s)
@@ -184,6 +193,7 @@ def half_angle_any(s: Scalar) -> tuple[Scalar, Scalar]:
     return jnp.where(inside, c, jnp.cos(0.5 * w)), jnp.where(inside, a, jnp.sin(0.5 * w) / w)
 
 
+@jax.jit
 def a_b_any(s: Scalar) -> tuple[Scalar, Scalar]:
     """`a_b` for every angle."""
     inside, near, w = _split(s)
@@ -191,6 +201,7 @@ def a_b_any(s: Scalar) -> tuple[Scalar, Scalar]:
     return jnp.where(inside, A, jnp.sin(w) / w), jnp.where(inside, B, 2 * (jnp.sin(0.5 * w) / w) ** 2)
 
 
+@jax.jit
 def b_c_any(s: Scalar) -> tuple[Scalar, Scalar]:
     """`b_c` for every angle."""
     inside, near, w = _split(s)
@@ -205,6 +216,7 @@ def _split(s: Scalar) -> tuple[Array, Scalar, Scalar]:
     return inside, jnp.where(inside, s, 0.0), jnp.sqrt(jnp.where(inside, LARGEST_S, s))
 
 
+@jax.jit
 def angle_over_sine(c: Scalar, n2: Scalar) -> Scalar:
     """atan2(n, c)/n for c ≥ 0, where n2 = n²; homogeneous of degree -1, so (c, n) need not be normalised.
 
