@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from programs import PROGRAMS, A, V
 
-from polhode._scalar import Program, cost, graph, scalarise, split
+from polhode._scalar import Program, cost, on_jax, scalarise, split
 
 
 @pytest.mark.parametrize("one_kernel", [False, True])
@@ -27,8 +27,8 @@ def test_cuts_change_nothing(monkeypatch):
         return v
 
     expected = jax.jit(fun)(A, V)
-    monkeypatch.setattr(graph, "_SMALL", 0)
-    monkeypatch.setattr(graph, "_CUT_ABOVE", 4)
+    monkeypatch.setattr(on_jax, "_SMALL", 0)
+    monkeypatch.setattr(on_jax, "_CUT_ABOVE", 4)
     program = jax.jit(scalarise(fun, 1e9))
     assert "div" in program.lower(1.0, A, V).as_text()
     np.testing.assert_allclose(program(1.0, A, V), expected, rtol=1e-13)

@@ -10,7 +10,7 @@ import numpy as np
 from jax.extend import core
 
 from polhode._scalar.moves import MOVES
-from polhode._scalar.primitives import ELEMENTWISE, REDUCTIONS, ROWS, SCATTERS, SUBCALLS, opened
+from polhode._scalar.primitives import ELEMENTWISE, REDUCTIONS, SCATTERS, SUBCALLS, opened
 from polhode._scalar.rewriting import REWRITTEN, rewritten
 
 PLAIN = frozenset((*ELEMENTWISE, *MOVES, *REDUCTIONS, *SCATTERS, *REWRITTEN, "dot_general"))
@@ -42,7 +42,7 @@ def cost(jaxpr: Any, known: Sequence[bool] = (), scans: bool = False) -> float:
             total += sum(cost(part.jaxpr, scans=scans) for part in parts)
         elif name == "cond":
             total += sum(cost(b.jaxpr, scans=scans) for b in eqn.params["branches"])
-        elif name in ("scan", ROWS):
+        elif name == "scan":
             if not scans:
                 return math.inf
             total += cost(eqn.params["jaxpr"].jaxpr, scans=scans)

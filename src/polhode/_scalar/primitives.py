@@ -120,22 +120,3 @@ SCATTERS = {
 
 def opened(jaxpr: Any) -> tuple[core.Jaxpr, Sequence[Any]]:
     return (jaxpr.jaxpr, jaxpr.consts) if isinstance(jaxpr, core.ClosedJaxpr) else (jaxpr, ())
-
-
-ROWS = "rows"
-"""The name of `rows_p`."""
-
-rows_p = core.Primitive(ROWS)
-"""A loop over rows of scalars, see `Replay`. For programs in machine code only.
-
-Operands are what all rows share, what is carried from row to row, and all elements of all rows; results what is carried
-and all elements of the rows that come out. `jaxpr` is the program of one row, in that order.
-"""
-
-rows_p.multiple_results = True
-
-
-@rows_p.def_abstract_eval
-def _rows_shapes(*operands: Any, jaxpr: core.ClosedJaxpr, shared: int, carried: int, length: int, reverse: bool) -> Any:
-    avals = jaxpr.out_avals
-    return [*avals[:carried], *(list(avals[carried:]) * length)]

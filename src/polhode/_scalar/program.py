@@ -14,7 +14,9 @@ from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend import core
 
 from polhode._scalar.cost import ONE_FUNCTION, PLAIN, calls_out, cost, operations
+from polhode._scalar.emission import AbstractEmission
 from polhode._scalar.graph import leaves
+from polhode._scalar.on_jax import OnJax
 from polhode._scalar.packing import join, split
 from polhode._scalar.replay import Replay
 
@@ -41,7 +43,6 @@ class Program:
     def __init__(self, fun: Callable, *examples: Any, scans: bool = False) -> None:
         self.closed, self.out_shape = jax.make_jaxpr(fun, return_shape=True)(*examples)
         self.cost = cost(self.closed.jaxpr, scans=scans)
-        self._scans = scans
 
     def on_arrays(self, *args: Any) -> Any:
         """What the function returns, from its trace as it is."""
@@ -58,7 +59,7 @@ class Program:
         Raises NeedsArrays for what can't be a few operations on scalars.
         """
         slots = [_Slot(v.aval.dtype) for v in self.closed.jaxpr.invars for _ in range(math.prod(v.aval.shape))]
-        replay = Replay(None, scalars_only=True)
+        replay = Replay(OnJax(None), scalars_only=True)
         inputs = replay.restore(slots, [v.aval for v in self.closed.jaxpr.invars])
         consts = [replay.unpack(c) for c in self.closed.consts]
         outs = replay.evaluate(self.closed.jaxpr, consts, inputs)
@@ -68,10 +69,16 @@ class Program:
     def __call__(self, flat: Sequence[Any], one: Any = None, constants: Sequence[Any] | None = None) -> list[jax.Array]:
         """From the flat list of all argument elements to that of all result elements.
 
-        `one` is a scalar that equals 1 when the program runs but that XLA does not know: see `Graph.emit`.
+        `one` is a scalar that equals 1 when the program runs but that XLA does not know: see `OnJax`.
         `constants` stand in for `constants()`.
         """
-        replay = Replay(one, scans=self._scans)
+        return self.carried_out(OnJax(one), flat, constants)
+
+    def carried_out(
+        self, emission: AbstractEmission, flat: Sequence[Any], constants: Sequence[Any] | None = None
+    ) -> list[Any]:
+        """The same as operations of a program under construction."""
+        replay = Replay(emission)
         jaxpr = self.closed.jaxpr
         inputs = replay.restore(flat, [v.aval for v in jaxpr.invars])
         given = iter(self.constants() if constants is None else constants)

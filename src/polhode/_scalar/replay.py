@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jax.extend import core
 
+from polhode._scalar.emission import AbstractEmission, Kind, NeedsArrays
 from polhode._scalar.graph import Elements, Graph, is_known
 from polhode._scalar.moves import MOVES, targets
-from polhode._scalar.packing import stack
-from polhode._scalar.primitives import ELEMENTWISE, OF_NOTHING, REDUCTIONS, SCATTERS, SUBCALLS, opened, rows_p
+from polhode._scalar.primitives import ELEMENTWISE, OF_NOTHING, REDUCTIONS, SCATTERS, SUBCALLS, opened
 from polhode._scalar.rewriting import REWRITTEN, rewritten
 from polhode.execution import indexing
-
-
-class NeedsArrays(Exception):
-    """A trace holds what can't be done element by element: a lookup at an index that the data give, a library call."""
 
 
 class Replay:
@@ -29,14 +23,13 @@ class Replay:
 
     **Arguments:**
 
-    - `one`: see `Program`.
-    - `scans`: whether scans become `rows_p`.
+    - `emission`: the program under construction.
     - `scalars_only`: whether to raise `NeedsArrays` where an operation needs arrays, instead of putting them together.
     """
 
-    def __init__(self, one: Any, scalars_only: bool = False, scans: bool = False) -> None:
-        self.graph = Graph(one)
-        self._scans = scans
+    def __init__(self, emission: AbstractEmission, scalars_only: bool = False) -> None:
+        self.graph = Graph(emission)
+        self._emission = emission
         self._scalars_only = scalars_only
 
     def evaluate(self, jaxpr: Any, consts: Sequence[Elements], args: Sequence[Elements]) -> list[Elements]:
@@ -67,7 +60,7 @@ class Replay:
         return out
 
     def restore(self, flat: Sequence[Any], avals: Sequence[Any]) -> list[Elements]:
-        """Elements of the given shapes from one flat list of JAX scalars."""
+        """Elements of the given shapes from one flat list of scalars of the program."""
         out, at = [], 0
         for aval in avals:
             size = math.prod(aval.shape)
@@ -78,11 +71,11 @@ class Replay:
             at += size
         return out
 
-    def flatten(self, values: Sequence[Elements], avals: Sequence[Any]) -> list[jax.Array]:
-        """All elements as one flat list of JAX scalars."""
+    def flatten(self, values: Sequence[Elements], avals: Sequence[Any]) -> list[Any]:
+        """All elements as one flat list of scalars of the program."""
         wanted = [e for v in values for e in v.flat]
         dtypes = [a.dtype for v, a in zip(values, avals, strict=True) for _ in v.flat]
-        return [jnp.asarray(e, dtype=d) for e, d in zip(self.graph.emit(wanted), dtypes, strict=True)]
+        return list(map(self._emission.scalar, self.graph.emit(wanted), dtypes))
 
     def _apply(self, eqn: Any, inputs: list[Elements]) -> Sequence[Elements]:
         name, params = eqn.primitive.name, eqn.params
@@ -114,17 +107,13 @@ class Replay:
             return self._while(eqn, inputs)
         elif name == "cond":
             return self._cond(eqn, inputs)
-        elif name == "scan" and self._scans and eqn.params["length"]:
+        elif name == "scan" and self._emission.has_rows and eqn.params["length"]:
             return self._scan(eqn, inputs)
         return self._foreign(eqn, inputs)
 
     def _foreign(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
-        if self._scans and not (eqn.outvars and all(v.aval.size == 0 for v in eqn.outvars)):
-            # Also what returns nothing: it is called for what it does, such as printing.
-            raise NeedsArrays(eqn.primitive.name)
-        packed = [stack(self.flatten([x], [v.aval]), v.aval) for x, v in zip(inputs, eqn.invars, strict=True)]
-        outs = eqn.primitive.bind(*packed, **eqn.params)
-        return [self.unpack(o) for o in (outs if eqn.primitive.multiple_results else [outs])]
+        flat = [self.flatten([x], [v.aval]) for x, v in zip(inputs, eqn.invars, strict=True)]
+        return [self.unpack(out) for out in self._emission.foreign(eqn, flat)]
 
     def _elementwise(self, eqn: Any, inputs: list[Elements]) -> Elements:
         shape, dtype = eqn.outvars[0].aval.shape, eqn.outvars[0].aval.dtype
@@ -140,8 +129,9 @@ class Replay:
             for index in np.ndindex(shape):
                 out[index] = add("add", *(x[index] for x in inputs))
             return out
+        kind, operation = Kind(eqn.primitive, params), self.graph.operation
         for index in np.ndindex(shape):
-            out[index] = self.graph.operation(eqn.primitive, params, dtype, [x[index] for x in inputs])
+            out[index] = operation(kind, dtype, [x[index] for x in inputs])
         return out
 
     def _reduce(self, name: str, axes: Sequence[int], x: Elements) -> Elements:
@@ -192,21 +182,20 @@ class Replay:
         avals = [v.aval for v in eqn.outvars]
         captured = self._captured(consts)
 
-        def run(closed: Any, which: slice, flat: list[Any]) -> tuple[Replay, list[Elements]]:
-            inner = self._inside()
-            fixed = inner.adopt(captured[which])
-            carried = inner.restore(flat, avals)
-            return inner, inner.evaluate(closed.jaxpr, [inner.unpack(c) for c in closed.consts], [*fixed, *carried])
+        def run(inside: AbstractEmission, closed: Any, which: slice, flat: list[Any]) -> tuple[Replay, list[Elements]]:
+            inner = Replay(inside)
+            given = [*inner.adopt(captured[which]), *inner.restore(flat, avals)]
+            return inner, inner.evaluate(closed.jaxpr, [inner.unpack(c) for c in closed.consts], given)
 
-        def cond(flat: list[Any]) -> jax.Array:
-            inner, outs = run(p["cond_jaxpr"], slice(0, nc), flat)
-            return inner.graph.emit([outs[0][()]])[0]
+        def cond(inside: AbstractEmission, flat: list[Any]) -> Any:
+            inner, (out,) = run(inside, p["cond_jaxpr"], slice(0, nc), flat)
+            return inner.flatten([out], p["cond_jaxpr"].out_avals)[0]
 
-        def body(flat: list[Any]) -> list[jax.Array]:
-            inner, outs = run(p["body_jaxpr"], slice(nc, None), flat)
+        def body(inside: AbstractEmission, flat: list[Any]) -> list[Any]:
+            inner, outs = run(inside, p["body_jaxpr"], slice(nc, None), flat)
             return inner.flatten(outs, avals)
 
-        return self.restore(jax.lax.while_loop(cond, body, self.flatten(start, avals)), avals)
+        return self.restore(self._emission.loop(cond, body, self.flatten(start, avals)), avals)
 
     def _cond(self, eqn: Any, inputs: list[Elements]) -> Sequence[Elements]:
         index, *operands = inputs
@@ -217,84 +206,59 @@ class Replay:
         avals = [v.aval for v in eqn.outvars]
         captured = self._captured(operands)
 
-        def run(branch: Any) -> list[jax.Array]:
-            inner = self._inside()
+        def run(inside: AbstractEmission, branch: Any) -> list[Any]:
+            inner = Replay(inside)
             outs = inner.evaluate(branch.jaxpr, [inner.unpack(c) for c in branch.consts], inner.adopt(captured))
             return inner.flatten(outs, avals)
 
         (which,) = self.graph.emit([index[()]])
-        flat = jax.lax.switch(jnp.asarray(which, jnp.int32), [lambda b=b: run(b) for b in branches])
-        return self.restore(flat, avals)
+        return self.restore(self._emission.branch(which, [lambda e, b=b: run(e, b) for b in branches]), avals)
 
     def _scan(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
         """A loop over rows. What is known and equal in all of them is part of the program, or no part of it at all."""
-        p = eqn.params
+        p, closed = eqn.params, eqn.params["jaxpr"]
         n_consts, n_carry, length = p["num_consts"], p["num_carry"], p["length"]
         consts, carry = inputs[:n_consts], inputs[n_consts : n_consts + n_carry]
         tables = [x.reshape(length, -1) for x in inputs[n_consts + n_carry :]]
-        avals = p["jaxpr"].in_avals
+        of_carry, of_rows = closed.in_avals[n_consts : n_consts + n_carry], closed.in_avals[n_consts + n_carry :]
         columns = [table[:, k] for table in tables for k in range(table.shape[1])]
-        common = [column[0] if _is_common(column) else None for column in columns]
-        fixed = [e for x in consts for e in x.flat] + [e for e in common if e is not None]
-        shared = [e for e in dict.fromkeys(fixed) if not is_known(e)] if fixed else []
+        fixed = self._captured(consts)
+        common = [self._captured([column[:1]])[0][0] if _is_common(column) else None for column in columns]
         varying = [column for column, same in zip(columns, common, strict=True) if same is None]
-        place = {id(e): k for k, e in enumerate(shared)}
-        start = self.flatten(carry, avals[n_consts : n_consts + n_carry])
         known: list[Any] = []
 
-        def row(*flat: Any) -> list[Any]:
-            inner, given = self._inside(), iter(flat[len(shared) :])
-            of = lambda e: e if is_known(e) else inner.graph.leaf(flat[place[id(e)]])  # noqa: E731
-            args = [_mapped(of, x) for x in consts]
-            args += [_mapped(lambda _: inner.graph.leaf(next(given)), x) for x in carry]
-            at = iter(inner.graph.leaf(next(given)) if same is None else of(same) for same in list(common))
-            args += [_mapped(lambda _: next(at), np.empty(a.shape, dtype=object)) for a in avals[n_consts + n_carry :]]
-            closed = p["jaxpr"]
+        def row(inside: AbstractEmission, carried: list[Any], given: list[Any]) -> tuple[list[Any], list[Any]]:
+            inner, here = Replay(inside), iter(given)
+            at = iter(inner.element(next(here) if same is None else same) for same in common)
+            shaped = [_filled(a.shape, at) for a in of_rows]
+            args = [*inner.adopt(fixed), *inner.restore(carried, of_carry), *shaped]
             outs = inner.evaluate(closed.jaxpr, [inner.unpack(c) for c in closed.consts], args)
+            moved = inner.flatten(outs[:n_carry], closed.out_avals[:n_carry])
             known[:] = [e if is_known(e) else None for x in outs[n_carry:] for e in x.flat]
-            out_avals = closed.out_avals
-            moved = inner.flatten(outs[:n_carry], out_avals[:n_carry])
-            return moved + [
-                value
-                for value, fixed in zip(inner.flatten(outs[n_carry:], out_avals[n_carry:]), known, strict=True)
-                if fixed is None
-            ]
+            kept = inner.flatten(outs[n_carry:], closed.out_avals[n_carry:])
+            return moved, [value for value, same in zip(kept, known, strict=True) if same is None]
 
-        elements = [e for k in range(length) for column in varying for e in [column[k]]]
-        operands = [*shared, *elements]
-        scalars = self.graph.emit(operands)
-        dtypes = [e.dtype for e in operands]
-        scalars = [jnp.asarray(x, dtype=d) for x, d in zip(scalars, dtypes, strict=True)]
-        of_row = [column[0].dtype for column in varying]
-        kinds = [*dtypes[: len(shared)], *(x.dtype for x in start), *of_row]
-        body = jax.make_jaxpr(row)(*(jax.ShapeDtypeStruct((), d) for d in kinds))
-        outs = rows_p.bind(
-            *scalars[: len(shared)],
-            *start,
-            *scalars[len(shared) :],
-            jaxpr=body,
-            shared=len(shared),
-            carried=len(start),
-            length=length,
-            reverse=p["reverse"],
-        )
-        found = iter(outs[len(start) :])
-        rows = np.empty((length, len(known)), dtype=object)
-        for k, column in np.ndindex(rows.shape):
-            rows[k, column] = self.graph.leaf(next(found)) if known[column] is None else known[column]
+        flat = [self.flatten([column], [_Typed(column[0].dtype)]) for column in varying]
+        rows = [[column[k] for column in flat] for k in range(length)]
+        carried, found = self._emission.rows(row, self.flatten(carry, of_carry), rows, p["reverse"])
+        out = np.empty((length, len(known)), dtype=object)
+        for k in range(length):
+            made = iter(found[k])
+            for column, same in enumerate(known):
+                out[k, column] = self.graph.leaf(next(made)) if same is None else same
         stacked, at = [], 0
         for v in eqn.outvars[n_carry:]:
             width = math.prod(v.aval.shape[1:])
-            stacked.append(rows[:, at : at + width].reshape(v.aval.shape))
+            stacked.append(out[:, at : at + width].reshape(v.aval.shape))
             at += width
-        return [*self.restore(outs[: len(start)], [v.aval for v in eqn.outvars[:n_carry]]), *stacked]
+        return [*self.restore(carried, of_carry), *stacked]
 
-    def _inside(self) -> Replay:
-        """A replay of what is inside a loop or a branch."""
-        return Replay(self.graph.one, scans=self._scans)
+    def element(self, value: Any) -> Any:
+        """An element of this graph from a known scalar or one of the program."""
+        return value if is_known(value) else self.graph.leaf(value)
 
     def _captured(self, values: Sequence[Elements]) -> list[Elements]:
-        """The same elements as known scalars and JAX scalars, ready to be used in another graph."""
+        """The same elements as known scalars and those of the program, ready to be used in another graph."""
         out = []
         for value in values:
             copy = np.empty(value.shape, dtype=object)
@@ -309,16 +273,22 @@ class Replay:
         for value in values:
             copy = np.empty(value.shape, dtype=object)
             for index in np.ndindex(value.shape):
-                copy[index] = value[index] if is_known(value[index]) else self.graph.leaf(value[index])
+                copy[index] = self.element(value[index])
             out.append(copy)
         return out
 
 
-def _mapped(function: Callable[[Any], Any], x: Elements) -> Elements:
-    """Elements from those of an array, one after the other."""
-    out = np.empty(x.shape, dtype=object)
-    for index in np.ndindex(x.shape):
-        out[index] = function(x[index])
+class _Typed(NamedTuple):
+    """In the place of an array's shape and type, where all that matters is the type."""
+
+    dtype: Any
+
+
+def _filled(shape: tuple[int, ...], elements: Iterator[Any]) -> Elements:
+    """Elements in this shape, taken one after the other."""
+    out = np.empty(shape, dtype=object)
+    for index in np.ndindex(shape):
+        out[index] = next(elements)
     return out
 
 

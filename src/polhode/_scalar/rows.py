@@ -18,9 +18,9 @@ from jaxtyping import Array
 
 from polhode._ambient import inside_transformation
 from polhode._scalar.cost import PLAIN, calls_out, iterates
+from polhode._scalar.emission import NeedsArrays
 from polhode._scalar.packing import join, split
 from polhode._scalar.program import Program
-from polhode._scalar.replay import NeedsArrays
 
 _LARGEST_BODY = 200_000
 """Operations of one row above which compile time would grow too much."""
@@ -151,7 +151,7 @@ def _sweep(body: Body, reverse: bool, shared: Tree, carry: Tree, stacked: Tree) 
 
         return jax.lax.fori_loop(0, rows, step, (start, results))
 
-    # A one that XLA can't see: see `Graph.emit`.
+    # A one that XLA can't see: see `OnJax`.
     one = jax.lax.optimization_barrier(jnp.ones(()))
     start = flat[first - n_carry : first]
     carried, out = _as_one_function(loop, one, [flat[k] for k in passed], start, tables)

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from polhode._scalar.regions import Region
 from polhode.execution.machine import Code
 from polhode.execution.recording import recorded
 from polhode.execution.slots import Layout
@@ -40,7 +41,7 @@ class RowMap:
         return self.out.unpack(out)
 
 
-def _compiled(program: Any, shared: Layout, row: Layout, out: Layout) -> Code:
+def _compiled(program: Region, shared: Layout, row: Layout, out: Layout) -> Code:
     w = Writer()
     given = [w.load("%shared", k, type_of(s)) for k, s in enumerate(shared.scalars)]
     count = w.load("%count", 0, "i64")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from jax.extend import core
 
+from polhode._scalar.regions import Region
 from polhode.execution.machine import Code
 from polhode.execution.recording import recorded
 from polhode.execution.slots import Layout
@@ -86,7 +86,7 @@ class Marching:
         return self._progress.unpack(slots), count, self._row.unpack(rows[:count])
 
 
-def _compiled(check: core.ClosedJaxpr, steps: core.ClosedJaxpr, args: Layout, progress: Layout, row: Layout) -> Code:
+def _compiled(check: Region, steps: Region, args: Layout, progress: Layout, row: Layout) -> Code:
     """The function of a block: a loop over frames."""
     w = Writer()
     given = [w.load("%args", k, type_of(s)) for k, s in enumerate(args.scalars)]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jax
-from jax.extend import core
+from jax.core import Tracer
 
-from polhode._scalar.cost import cost
+from polhode._scalar.emission import NeedsArrays
 from polhode._scalar.program import Program
-from polhode._scalar.replay import NeedsArrays
+from polhode._scalar.regions import Recording, Region
 from polhode._scalar.rows import in_scans
 from polhode.execution.machine import missing
 from polhode.execution.slots import Layout
@@ -23,7 +22,7 @@ _WORTH_TRYING = 8
 """How far the count before simplification may exceed the limit: that of multibody systems falls to a quarter."""
 
 
-def recorded(function: Callable[..., Any], *examples: Any) -> tuple[core.ClosedJaxpr, Any]:
+def recorded(function: Callable[..., Any], *examples: Any) -> tuple[Region, Any]:
     """A function as a program of all elements of its arguments, and the shapes of what it returns.
 
     Raises `NotNative` if it is too large or closes over what JAX traces.
@@ -34,11 +33,13 @@ def recorded(function: Callable[..., Any], *examples: Any) -> tuple[core.ClosedJ
         program = Program(function, *examples, scans=True)
     if program.cost > _WORTH_TRYING * LIMIT:
         raise NotNative(f"{program.cost:.0f} operations")
+    if any(isinstance(c, Tracer) for c in program.closed.consts):
+        raise NotNative("what JAX traces")
+    region = Region([s.dtype for s in Layout(examples).scalars])
     try:
-        closed = jax.make_jaxpr(lambda *flat: program(flat))(*Layout(examples).scalars)
+        region.outputs = program.carried_out(Recording(region), region.inputs)
     except NeedsArrays as needed:
         raise NotNative(str(needed)) from None
-    left = cost(closed.jaxpr, scans=True)
-    if left > LIMIT:
-        raise NotNative(f"{left:.0f} operations")
-    return closed, program.out_shape
+    if region.size > LIMIT:
+        raise NotNative(f"{region.size} operations")
+    return region, program.out_shape

@@ -12,11 +12,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from jax.extend import core
 
-from polhode._scalar.primitives import ROWS, SUBCALLS, opened
+from polhode._scalar.regions import Operation, Region, Variable
 
-_TYPES = {"float64": "double", "int64": "i64", "int32": "i32", "bool": "i1"}
+_TYPES = {
+    np.dtype(np.float64): "double",
+    np.dtype(np.int64): "i64",
+    np.dtype(np.int32): "i32",
+    np.dtype(np.bool_): "i1",
+}
 
 _COMPARISONS = {
     "lt": ("olt", "slt"),
@@ -38,7 +42,6 @@ _LIBRARY = (
 _INTRINSICS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil"}
 
 _SAME = frozenset(["copy", "copy_p", "stop_gradient", "optimization_barrier", "real"])
-_RESHAPES = frozenset(["broadcast_in_dim", "reshape", "squeeze", "expand_dims"])
 
 _ONE, _INFINITY = "0x3FF0000000000000", "0x7FF0000000000000"
 
@@ -47,19 +50,17 @@ class NotNative(Exception):
     """A program holds an operation or a type that has no rule here."""
 
 
-def type_of(aval: Any) -> str:
-    """LLVM's type of a scalar. Raises NotNative for arrays and other types."""
-    name = _TYPES.get(str(aval.dtype))
-    if name is None or aval.size != 1:
-        raise NotNative(f"{aval.dtype}{list(aval.shape)}")
+def type_of(scalar: Any) -> str:
+    """LLVM's type of a scalar. Raises NotNative for types without one."""
+    name = _TYPES.get(scalar.dtype)
+    if name is None:
+        raise NotNative(str(scalar.dtype))
     return name
 
 
-def constant(value: Any, dtype: Any) -> str:
+def constant(value: np.generic) -> str:
     """A literal of the text."""
-    kind = _TYPES.get(str(np.dtype(dtype)))
-    if kind is None:
-        raise NotNative(str(dtype))
+    kind = type_of(value)
     if kind == "double":
         return f"0x{struct.unpack('<Q', struct.pack('<d', float(value)))[0]:016X}"
     if kind == "i1":
@@ -74,8 +75,8 @@ class Writer:
         self.lines: list[str] = []
         self.workspace = 0
         self.declared: set[str] = set()
-        self.operations = 0
         self.block = "entry"
+        self._names: dict[Variable, str] = {}
         self._values = 0
         self._labels = 0
 
@@ -126,53 +127,32 @@ class Writer:
         head = [*sorted(self.declared), f"define i64 @run({arguments}) {{", "entry:"]
         return "\n".join((*head, *self.lines, f"ret i64 {returned}", "}", ""))
 
-    def program(self, closed: core.ClosedJaxpr, arguments: Sequence[str]) -> list[str]:
+    def program(self, region: Region, arguments: Sequence[str]) -> list[str]:
         """The results of a program on scalars."""
-        return self._evaluate(closed.jaxpr, closed.consts, arguments)
+        self._names.update(zip(region.inputs, arguments, strict=True))
+        for operation in region.operations:
+            results = self._apply(operation, [self._read(x) for x in operation.operands])
+            self._names.update(zip(operation.results, results, strict=True))
+        return [self._read(x) for x in region.outputs]
 
-    def _evaluate(self, jaxpr: Any, consts: Sequence[Any], arguments: Sequence[str]) -> list[str]:
-        env: dict[Any, str] = {}
-        for variable, const in zip(jaxpr.constvars, consts, strict=True):
-            known = np.asarray(const)
-            env[variable] = constant(known.reshape(-1)[0], known.dtype)
-        env.update(zip(jaxpr.invars, arguments, strict=True))
+    def _read(self, x: Any) -> str:
+        return self._names[x] if isinstance(x, Variable) else constant(x)
 
-        def read(atom: Any) -> str:
-            aval: Any = atom.aval
-            return constant(atom.val, aval.dtype) if isinstance(atom, core.Literal) else env[atom]
-
-        for eqn in jaxpr.eqns:
-            env.update(zip(eqn.outvars, self._apply(eqn, [read(v) for v in eqn.invars]), strict=True))
-        return [read(v) for v in jaxpr.outvars]
-
-    def _apply(self, eqn: Any, x: list[str]) -> list[str]:
-        name, params = eqn.primitive.name, eqn.params
-        if name in SUBCALLS:
-            inner, consts = opened(params[SUBCALLS[name]])
-            return self._evaluate(inner, consts, x)
-        if name == "while":
-            return self._while(eqn, x)
-        if name == "cond":
-            return self._cond(eqn, x)
-        if name == ROWS:
-            return self._rows(eqn, x)
+    def _apply(self, operation: Operation, x: list[str]) -> list[str]:
+        name, params = operation.name, operation.params
+        if name in _BLOCKS:
+            return _BLOCKS[name](self, operation, x)
         if name in _SAME:
             return x
-        if eqn.outvars and all(v.aval.size == 0 for v in eqn.outvars):
-            return ["empty"] * len(eqn.outvars)
-        self.operations += 1
-        if name in _RESHAPES:
-            type_of(eqn.outvars[0].aval)
-            return x
-        kind = type_of(eqn.invars[0].aval)
+        kind = type_of(operation.operands[0])
         if kind == "double" and name in FLOATS:
             return [FLOATS[name](self, x, params)]
         if name in _COMPARISONS:
             return [self._compare(_COMPARISONS[name], kind, *x)]
         if name == "select_n":
-            return [self._select(eqn, kind, x)]
+            return [self._select(operation, kind, x)]
         if name == "convert_element_type":
-            return [self._convert(kind, type_of(eqn.outvars[0].aval), x[0])]
+            return [self._convert(kind, type_of(operation.results[0]), x[0])]
         if kind != "double" and name in INTEGERS:
             return [INTEGERS[name](self, kind, x)]
         raise NotNative(name)
@@ -182,9 +162,9 @@ class Writer:
             return self.value(f"fcmp {words[0]} double {a}, {b}")
         return self.value(f"icmp {words[1].replace('s', 'u') if kind == 'i1' else words[1]} {kind} {a}, {b}")
 
-    def _select(self, eqn: Any, kind: str, x: list[str]) -> str:
+    def _select(self, operation: Operation, kind: str, x: list[str]) -> str:
         which, *cases = x
-        result = type_of(eqn.outvars[0].aval)
+        result = type_of(operation.results[0])
         if kind == "i1":
             return self.value(f"select i1 {which}, {result} {cases[1]}, {result} {cases[0]}")
         chosen = cases[0]
@@ -211,10 +191,8 @@ class Writer:
             return self.value(f"icmp ne {kind} {x}, 0")
         return self.value(f"{'sext' if kind == 'i32' else 'trunc'} {kind} {x} to {to}")
 
-    def _while(self, eqn: Any, x: list[str]) -> list[str]:
-        p = eqn.params
-        n_cond, n_body = p["cond_nconsts"], p["body_nconsts"]
-        of_cond, of_body, start = x[:n_cond], x[n_cond : n_cond + n_body], x[n_cond + n_body :]
+    def _while(self, operation: Operation, start: list[str]) -> list[str]:
+        test, again = operation.params["cond"], operation.params["body"]
         before, head, body, behind = (self.label() for _ in range(4))
         self.jump(before)
         self.open(before)
@@ -222,26 +200,24 @@ class Writer:
         self.open(head)
         at = len(self.lines)
         carried = [self.value("") for _ in start]
-        (again,) = self.program(p["cond_jaxpr"], [*of_cond, *carried])
-        self.branch(again, body, behind)
+        (goes_on,) = self.program(test, carried)
+        self.branch(goes_on, body, behind)
         self.open(body)
-        following = self.program(p["body_jaxpr"], [*of_body, *carried])
+        following = self.program(again, carried)
         last = self.block
         self.jump(head)
-        for k, (name, v) in enumerate(zip(carried, eqn.outvars, strict=True)):
-            self.lines[at + k] = (
-                f"{name} = phi {type_of(v.aval)} [ {start[k]}, %{before} ], [ {following[k]}, %{last} ]"
-            )
+        for k, (name, v) in enumerate(zip(carried, operation.results, strict=True)):
+            self.lines[at + k] = f"{name} = phi {type_of(v)} [ {start[k]}, %{before} ], [ {following[k]}, %{last} ]"
         self.open(behind)
         return carried
 
-    def _rows(self, eqn: Any, x: list[str]) -> list[str]:
+    def _rows(self, operation: Operation, x: list[str]) -> list[str]:
         """A loop over rows, in tables of slots."""
-        p = eqn.params
-        n_shared, n_carry, length, body = p["shared"], p["carried"], p["length"], p["jaxpr"]
-        kinds = [type_of(a) for a in body.in_avals[n_shared + n_carry :]]
-        out_kinds = [type_of(a) for a in body.out_avals[n_carry:]]
-        shared, start, elements = x[:n_shared], x[n_shared : n_shared + n_carry], x[n_shared + n_carry :]
+        p = operation.params
+        n_carry, length, region = p["carried"], p["length"], p["body"]
+        kinds = [type_of(v) for v in region.inputs[n_carry:]]
+        out_kinds = [type_of(v) for v in region.outputs[n_carry:]]
+        start, elements = x[:n_carry], x[n_carry:]
         given, made = self._table(len(elements)), self._table(length * len(out_kinds))
         for slot, element in enumerate(elements):
             self.store(given, slot, kinds[slot % len(kinds)], element)
@@ -258,7 +234,7 @@ class Writer:
         i = self.value(f"sub i64 {length - 1}, {n}") if p["reverse"] else n
         source = self.row(given, i, len(kinds))
         row = [self.load(source, k, kind) for k, kind in enumerate(kinds)]
-        results = self.program(body, [*shared, *carried, *row])
+        results = self.program(region, [*carried, *row])
         target = self.row(made, i, len(out_kinds))
         for k, kind in enumerate(out_kinds):
             self.store(target, k, kind, results[n_carry + k])
@@ -267,7 +243,7 @@ class Writer:
         self.jump(head)
         self.lines[at] = f"{n} = phi i64 [ 0, %{before} ], [ {following}, %{last} ]"
         for k, (name, first, then) in enumerate(zip(carried, start, results[:n_carry], strict=True), 1):
-            kind = type_of(body.in_avals[n_shared + k - 1])
+            kind = type_of(region.inputs[k - 1])
             self.lines[at + k] = f"{name} = phi {kind} [ {first}, %{before} ], [ {then}, %{last} ]"
         self.open(behind)
         return [*carried, *(self.load(made, k, out_kinds[k % len(out_kinds)]) for k in range(length * len(out_kinds)))]
@@ -281,9 +257,9 @@ class Writer:
         """Where row i of a table of slots begins."""
         return self.value(f"getelementptr i64, ptr {table}, i64 {self.value(f'mul i64 {i}, {width}')}")
 
-    def _cond(self, eqn: Any, x: list[str]) -> list[str]:
-        branches, which, operands = eqn.params["branches"], x[0], x[1:]
-        kind = type_of(eqn.invars[0].aval)
+    def _cond(self, operation: Operation, x: list[str]) -> list[str]:
+        branches, (which,) = operation.params["branches"], x
+        kind = type_of(operation.operands[0])
         labels, behind = [self.label() for _ in branches], self.label()
         if kind == "i1":
             self.branch(which, labels[1], labels[0])
@@ -293,13 +269,17 @@ class Writer:
         ends = []
         for label, branch in zip(labels, branches, strict=True):
             self.open(label)
-            ends.append((self.program(branch, operands), self.block))
+            ends.append((self.program(branch, []), self.block))
             self.jump(behind)
         self.open(behind)
         return [
-            self.value(f"phi {type_of(v.aval)} " + ", ".join(f"[ {outs[k]}, %{block} ]" for outs, block in ends))
-            for k, v in enumerate(eqn.outvars)
+            self.value(f"phi {type_of(v)} " + ", ".join(f"[ {outs[k]}, %{block} ]" for outs, block in ends))
+            for k, v in enumerate(operation.results)
         ]
+
+
+_BLOCKS = {"while": Writer._while, "cond": Writer._cond, "rows": Writer._rows}
+"""What becomes basic blocks of its own."""
 
 
 def _power(w: Writer, base: str, exponent: int) -> str:
@@ -318,7 +298,7 @@ def _power(w: Writer, base: str, exponent: int) -> str:
 def _sign(w: Writer, x: str) -> str:
     positive = w.value(f"fcmp ogt double {x}, 0.0")
     negative = w.value(f"fcmp olt double {x}, 0.0")
-    other = w.value(f"select i1 {negative}, double {constant(-1.0, np.float64)}, double {x}")
+    other = w.value(f"select i1 {negative}, double {constant(np.float64(-1.0))}, double {x}")
     return w.value(f"select i1 {positive}, double {_ONE}, double {other}")
 
 

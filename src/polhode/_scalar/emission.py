@@ -1,0 +1,69 @@
+"""Where the operations of a graph of scalars go: programs for XLA, or recorded ones for machine code."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+
+class NeedsArrays(Exception):
+    """A trace holds what can't be done element by element: a lookup at an index that the data give, a library call."""
+
+
+class Kind:
+    """What an operation does: a primitive and its parameters. `key` is equal where these are."""
+
+    __slots__ = ("key", "name", "params", "primitive")
+
+    def __init__(self, primitive: Any, params: dict[str, Any]) -> None:
+        self.primitive, self.name, self.params = primitive, primitive.name, params
+        self.key = (primitive, *((k, str(v)) for k, v in params.items()))
+
+
+Values = list[Any]
+"""Scalars of a program under construction, or known ones."""
+
+
+class AbstractEmission(abc.ABC):
+    """A program under construction.
+
+    `has_rows` tells whether loops over rows can be part of it.
+    """
+
+    has_rows: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def carry_out(self, nodes: Sequence[Any], wanted: Sequence[Any]) -> None:
+        """Give each node, in this order, its value; `wanted` are those that are asked for."""
+
+    @abc.abstractmethod
+    def scalar(self, value: Any, dtype: Any) -> Any:
+        """A value, or a known scalar, as one of this type."""
+
+    @abc.abstractmethod
+    def loop(
+        self,
+        cond: Callable[[AbstractEmission, Values], Any],
+        body: Callable[[AbstractEmission, Values], Values],
+        start: Values,
+    ) -> Values:
+        """What is carried at the end of a loop that goes on while `cond` holds; both get the program inside."""
+
+    @abc.abstractmethod
+    def branch(self, which: Any, branches: Sequence[Callable[[AbstractEmission], Values]]) -> Values:
+        """The results of the branch of this number; all have the same types."""
+
+    @abc.abstractmethod
+    def rows(
+        self,
+        body: Callable[[AbstractEmission, Values, Values], tuple[Values, Values]],
+        start: Values,
+        rows: Sequence[Values],
+        reverse: bool,
+    ) -> tuple[Values, list[Values]]:
+        """What is carried after a loop over rows, and the rows that come out, from what a row makes of both."""
+
+    @abc.abstractmethod
+    def foreign(self, eqn: Any, inputs: Sequence[Values]) -> Sequence[Any]:
+        """The results, as arrays, of an equation on arrays of which these are the elements. Raises `NeedsArrays`."""
