@@ -41,7 +41,7 @@ long: $(VENV)/.installed-tests
 
 # What takes too long for every change: other coordinates, steps and rods, and whole experiments.
 verify: $(VENV)/.installed-tests
-	$(BIN)/pytest -n auto --maxprocesses 4 -m exhaustive
+	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile -m exhaustive
 
 docs: $(VENV)/.installed-tests
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

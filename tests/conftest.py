@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import atexit
 import collections
+import ctypes
 import faulthandler
 import gc
 import os
-import resource
 import shutil
+import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ import numpy as np
 import pytest
 
 import polhode as ph
+from polhode import captured
 from polhode.solution import Frames, Solution
 
 if "PYTEST_XDIST_WORKER" not in os.environ:
@@ -127,17 +129,21 @@ _LONGEST_S = 3600
 def _bounded_memory() -> Iterator[None]:
     """Compiled programs are kept between tests; workers that hold too many of them start afresh."""
     yield
-    if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > _MEMORY and _resident() > _MEMORY:
+    if _resident() > _MEMORY:
         jax.clear_caches()
+        captured.forget()
         gc.collect()
+        if sys.platform == "linux":
+            # The C library keeps freed memory otherwise.
+            ctypes.CDLL(None).malloc_trim(0)
 
 
-_MEMORY = 3_000_000
+_MEMORY = 800_000
 """Kilobytes."""
 
 
 def _resident() -> int:
-    """Memory of this process now, in kilobytes; its peak where the system doesn't say."""
+    """Memory of this process now, in kilobytes; more than enough where the system doesn't say."""
     status = Path("/proc/self/status")
     if not status.exists():
         return _MEMORY + 1

@@ -132,11 +132,20 @@ class _Programs:
                 self._found.popitem(last=False)
         return program
 
+    def clear(self) -> None:
+        with self._lock:
+            self._found.clear()
+
 
 KEPT = 128
 """Programs in memory; each takes some megabytes."""
 
 _PROGRAMS = _Programs(KEPT)
+
+
+def forget() -> None:
+    """Drop all programs from memory; they are made or loaded again when they are needed."""
+    _PROGRAMS.clear()
 
 
 def settled(tree: Any) -> Any:

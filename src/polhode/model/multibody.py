@@ -25,6 +25,7 @@ from polhode.model.formulations.lie_groups import DirectProduct, SemidirectProdu
 from polhode.model.formulations.linear import MassPoint
 from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Motion, Slot, members
 from polhode.model.observed import AbstractMultibody
+from polhode.model.outlines import OutlinedForce, OutlinedJoint
 from polhode.model.reactions import at_stress, reaction_of, stress_of, stressed
 from polhode.model.waves import stiffest
 from polhode.spaces.base import AbstractSpace, Point, Vector
@@ -292,12 +293,20 @@ class MultibodySystem(AbstractMultibody):
         """The solver that suits the places of the blocks; takes a moment, so `assemble` keeps it in `solver`."""
         q = self.configuration.origin()
         t, v = jnp.zeros(()), jnp.zeros(self.n)
-        at_once = lambda groups: tuple(dataclasses.replace(g, looped=False) for g in groups)  # noqa: E731
-        plain = dataclasses.replace(
-            self, bodies=at_once(self.bodies), joints=at_once(self.joints), forces=at_once(self.forces)
-        )
-        A, P = jax.tree.map(lambda block: np.zeros(block.shape), shapes(_matrices, plain, t, q, v))
+        A, P = jax.tree.map(lambda block: np.zeros(block.shape), shapes(_matrices, self.outlined(), t, q, v))
         return kkt_solver(A, P, self.n, self.m, compliant=self.loops)
+
+    def outlined(self) -> MultibodySystem:
+        """The system with elements that compute nothing: its matrices have the same blocks."""
+        return dataclasses.replace(
+            self,
+            bodies=tuple(dataclasses.replace(g, looped=False) for g in self.bodies),
+            joints=tuple(dataclasses.replace(g, elements=OutlinedJoint(g.elements), looped=False) for g in self.joints),
+            forces=tuple(
+                dataclasses.replace(g, elements=OutlinedForce(g.elements, len(g.slots)), looped=False)
+                for g in self.forces
+            ),
+        )
 
     def _find(self, body: Body | str) -> tuple[int, int]:
         name = body if isinstance(body, str) else body.name
