@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
-import scipy
 
 from polhode.execution import indexing
 
@@ -50,8 +49,29 @@ def _clamp(low: np.ndarray, x: np.ndarray, high: np.ndarray) -> np.ndarray:
     return np.minimum(np.maximum(x, low), high)
 
 
+_FEW = 200
+"""Rows up to which elimination is done here: SciPy takes half a second to load."""
+
+
 def _same(x: np.ndarray) -> np.ndarray:
     return x
+
+
+def _special(name: str) -> Callable[[np.ndarray], np.ndarray]:
+    """A function of SciPy's, which is loaded only when it is needed."""
+
+    def evaluate(x: np.ndarray) -> np.ndarray:
+        from scipy import special
+
+        return getattr(special, name)(x)
+
+    return evaluate
+
+
+def _linalg() -> Any:
+    from scipy import linalg
+
+    return linalg
 
 
 NUMPY: dict[str, Callable[..., Any]] = {
@@ -68,10 +88,10 @@ NUMPY: dict[str, Callable[..., Any]] = {
     "rsqrt": lambda a: 1 / np.sqrt(a),
     "real": np.real,
     "imag": np.imag,
-    "erf": lambda a: scipy.special.erf(a),
-    "erfc": lambda a: scipy.special.erfc(a),
-    "lgamma": lambda a: scipy.special.gammaln(a),
-    "logistic": lambda a: scipy.special.expit(a),
+    "erf": _special("erf"),
+    "erfc": _special("erfc"),
+    "lgamma": _special("gammaln"),
+    "logistic": _special("expit"),
     "copy": _same,
     "copy_p": _same,
     "stop_gradient": _same,
@@ -273,9 +293,18 @@ def _triangular(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
 
 def _substituted(a: np.ndarray, b: np.ndarray, options: Any) -> np.ndarray:
     """Not a number, or infinite, where LAPACK would say so; SciPy raises."""
-    if a.size and (options["unit_diagonal"] or np.diagonal(a).all()):
-        return scipy.linalg.solve_triangular(a, b, check_finite=False, **options)
-    return np.full(b.shape, np.nan)
+    if not (a.size and (options["unit_diagonal"] or np.diagonal(a).all())):
+        return np.full(b.shape, np.nan)
+    if len(a) > _FEW:
+        return _linalg().solve_triangular(a, b, check_finite=False, **options)
+    a, lower = (a.T, not options["lower"]) if options["trans"] else (a, options["lower"])
+    x = np.array(b)
+    for k in range(len(a)) if lower else reversed(range(len(a))):
+        known = slice(None, k) if lower else slice(k + 1, None)
+        x[k] -= a[k, known] @ x[known]
+        if not options["unit_diagonal"]:
+            x[k] /= a[k, k]
+    return x
 
 
 def _lu(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
@@ -306,8 +335,18 @@ def _permutation(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
 
 
 def _factors(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    (factorise,) = scipy.linalg.get_lapack_funcs(("getrf",), (a,))
-    return factorise(a)[:2]
+    """Both triangles in one array, and the rows that were exchanged."""
+    if len(a) > _FEW:
+        (factorise,) = _linalg().get_lapack_funcs(("getrf",), (a,))
+        return factorise(a)[:2]
+    a, pivots = np.array(a), np.zeros(min(a.shape), np.int32)
+    for k in range(len(pivots)):
+        pivots[k] = k + np.argmax(np.abs(a[k:, k]))
+        a[[k, pivots[k]]] = a[[pivots[k], k]]
+        if a[k, k] != 0:
+            a[k + 1 :, k] /= a[k, k]
+        a[k + 1 :, k + 1 :] -= np.outer(a[k + 1 :, k], a[k, k + 1 :])
+    return a, pivots
 
 
 def _platform(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:

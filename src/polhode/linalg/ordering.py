@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy
 
 from polhode.linalg.blocks import Places
 
@@ -61,7 +60,14 @@ def elimination_rounds(A: Pattern, P: Pattern, n: int, m: int) -> list[list[Part
     return rounds
 
 
-def _couplings(A: Pattern, P: Pattern, n: int, m: int) -> scipy.sparse.csr_array:
+class Couplings(NamedTuple):
+    """Which unknowns occur together: those of unknown k are `indices[indptr[k] : indptr[k + 1]]`, sorted."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+
+
+def _couplings(A: Pattern, P: Pattern, n: int, m: int) -> Couplings:
     """The symmetrised pattern of the whole matrix, with the diagonal of A."""
     rows, cols = [np.arange(n)], [np.arange(n)]
     for pattern, shift in ((A, 0), (P, n)):
@@ -71,12 +77,11 @@ def _couplings(A: Pattern, P: Pattern, n: int, m: int) -> scipy.sparse.csr_array
             rows += [i, j]
             cols += [j, i]
     i, j = np.concatenate(rows), np.concatenate(cols)
-    found = scipy.sparse.coo_array((np.ones(i.size, bool), (i, j)), shape=(n + m, n + m)).tocsr()
-    found.sort_indices()
-    return found
+    places = np.unique(i.astype(np.int64) * (n + m) + j)
+    return Couplings(np.searchsorted(places, np.arange(n + m + 1) * (n + m)), places % (n + m))
 
 
-def _parts(coupled: scipy.sparse.csr_array, n: int) -> list[np.ndarray]:
+def _parts(coupled: Couplings, n: int) -> list[np.ndarray]:
     """Unknowns of one kind with equal couplings, in the order of their first members."""
     classes: dict[tuple[bool, bytes], list[int]] = {}
     for k in range(coupled.indptr.size - 1):
@@ -98,5 +103,5 @@ def _independent(candidates: list[int], near: list[set[int]], sizes: list[int]) 
     return chosen
 
 
-def _coupled_to(k: int, coupled: scipy.sparse.csr_array) -> np.ndarray:
+def _coupled_to(k: int, coupled: Couplings) -> np.ndarray:
     return coupled.indices[coupled.indptr[k] : coupled.indptr[k + 1]]

@@ -13,6 +13,9 @@ RANK_TOLERANCE = 1e-9
 
 Assembled positions satisfy their constraints to about 1e-12, so directions are known that well."""
 
+_FEW = 60
+"""Rows up to which NumPy does what LAPACK does for more: SciPy takes half a second to load."""
+
 _ROUNDOFF = 64 * np.finfo(float).eps
 
 
@@ -73,14 +76,31 @@ def _scaled(B: np.ndarray) -> np.ndarray:
 
 
 def _new_directions(rows: np.ndarray, basis: np.ndarray, tolerance: float) -> tuple[np.ndarray, list[int]]:
-    """An orthonormal basis of what the rows add to `basis`, and the rows that it is made of."""
-    rest = rows.T
-    # Twice is enough: once leaves what round-off has mixed in.
+    """An orthonormal basis of what the rows add to `basis`, and the rows that it is made of: the longest first."""
+    rest = _without(rows.T, basis)
+    if rest.shape[1] > _FEW:
+        q, r, pivots = cast(tuple[np.ndarray, ...], scipy.linalg.qr(rest, mode="economic", pivoting=True))
+        rank = int(np.sum(np.abs(np.diag(r)) > tolerance))
+        return q[:, :rank], sorted(int(k) for k in pivots[:rank])
+    new, chosen = rest[:, :0], []
+    while len(chosen) < rest.shape[1]:
+        lengths = np.linalg.norm(rest, axis=0)
+        longest = int(np.argmax(lengths))
+        if not lengths[longest] > tolerance:
+            break
+        direction = _without(rest[:, [longest]] / lengths[longest], np.hstack((basis, new)))
+        direction = direction / np.linalg.norm(direction)
+        new, chosen = np.hstack((new, direction)), [*chosen, longest]
+        rest = rest - direction @ (direction.T @ rest)
+        rest[:, chosen] = 0.0
+    return new, sorted(chosen)
+
+
+def _without(columns: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """What is orthogonal to a basis. Twice is enough: once leaves what round-off has mixed in."""
     for _ in range(2):
-        rest = rest - basis @ (basis.T @ rest)
-    q, r, pivots = cast(tuple[np.ndarray, ...], scipy.linalg.qr(rest, mode="economic", pivoting=True))
-    rank = int(np.sum(np.abs(np.diag(r)) > tolerance))
-    return q[:, :rank], sorted(int(k) for k in pivots[:rank])
+        columns = columns - basis @ (basis.T @ columns)
+    return columns
 
 
 def _sources(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
@@ -152,7 +152,7 @@ def weakest(system: AbstractMechanical, labels: Sequence[str], t: float, state: 
     """The joints whose constraints come closest to depending on each other, if they come close; else nothing."""
     if not 0 < system.m <= DENSE:
         return ""
-    B = metric(system, jnp.asarray(t), state[0])[1].toarray()
+    B = dense(metric(system, jnp.asarray(t), state[0])[1])
     left, sizes, _ = np.linalg.svd(B / np.linalg.norm(B, axis=1, keepdims=True), full_matrices=False)
     if sizes[-1] > _NEARLY:
         return ""
@@ -176,36 +176,53 @@ def _nearest(M: Any, B: Any, gap: np.ndarray) -> np.ndarray:
     m, n = B.shape
     # In units in which masses and rows of B are of size 1: they may be many powers of ten apart.
     masses = M.diagonal()
-    unit = scipy.sparse.diags_array(1 / np.sqrt(np.where(masses > 0, masses, 1.0)))
-    M, B = unit @ M @ unit, B @ unit
+    unit = 1 / np.sqrt(np.where(masses > 0, masses, 1.0))
+    M, B = M * unit[:, None] * unit, B * unit
     sizes = np.sqrt(np.asarray((B * B).sum(axis=1)).reshape(-1))
     rows = 1 / np.where(sizes > 0, sizes, 1.0)
-    B = scipy.sparse.diags_array(rows) @ B
+    B = B * rows[:, None]
     right = np.concatenate((np.zeros(n), rows * gap))
     if m <= DENSE:
-        kkt = np.block([[M.toarray(), B.T.toarray()], [B.toarray(), np.zeros((m, m))]])
-        return unit @ np.linalg.lstsq(kkt, right, rcond=1e-12)[0][:n]
+        M, B = dense(M), dense(B)
+        kkt = np.block([[M, B.T], [B, np.zeros((m, m))]])
+        return unit * np.linalg.lstsq(kkt, right, rcond=1e-12)[0][:n]
     # A little compliance in place of dependent rows; Newton's method takes care of what it spoils.
     soft = scipy.sparse.block_array([[M, B.T], [B, -1e-12 * scipy.sparse.eye_array(m)]])
-    return unit @ scipy.sparse.linalg.splu(scipy.sparse.csc_matrix(soft)).solve(right)[:n]
+    return unit * scipy.sparse.linalg.splu(scipy.sparse.csc_matrix(soft)).solve(right)[:n]
 
 
 def metric(system: AbstractMechanical, t: Array, q: Point) -> tuple[Any, Any]:
-    """M and B as SciPy matrices."""
+    """M and B: arrays of small systems, SciPy matrices of others."""
     M, B = _matrices(system, t, q)
-    return to_sparse(M, (system.n, system.n)), to_sparse(B, (system.m, system.n))
+    convert = to_array if max(system.n, system.m) <= DENSE else to_sparse
+    return convert(M, (system.n, system.n)), convert(B, (system.m, system.n))
+
+
+def dense(matrix: Any) -> np.ndarray:
+    """The array of a matrix that may be SciPy's."""
+    return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+
+
+def to_array(matrix: Matrix, shape: tuple[int, int]) -> np.ndarray:
+    """A sum of blocks as an array. Small systems do without SciPy, which takes half a second to load."""
+    out = np.zeros(shape)
+    for rows, cols, values in _entries(matrix):
+        np.add.at(out, (rows, cols), values)
+    return out
 
 
 def to_sparse(matrix: Matrix, shape: tuple[int, int]) -> Any:
     """A sum of blocks as a SciPy matrix."""
-    rows, cols, values = [np.zeros(0, int)], [np.zeros(0, int)], [np.zeros(0)]
+    nothing = np.zeros(0, int), np.zeros(0, int), np.zeros(0)
+    rows, cols, values = (np.concatenate(parts) for parts in zip(nothing, *_entries(matrix), strict=True))
+    return scipy.sparse.csc_array(scipy.sparse.coo_array((values, (rows, cols)), shape=shape))
+
+
+def _entries(matrix: Matrix) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Row numbers, column numbers and values of each sum of blocks."""
     for g in matrix:
-        r, c = np.broadcast_arrays(g.rows.numbers[:, :, None], g.cols.numbers[:, None, :])
-        rows.append(r.reshape(-1))
-        cols.append(c.reshape(-1))
-        values.append(np.asarray(g.values).reshape(-1))
-    entries = np.concatenate(values), (np.concatenate(rows), np.concatenate(cols))
-    return scipy.sparse.csc_array(scipy.sparse.coo_array(entries, shape=shape))
+        rows, cols = np.broadcast_arrays(g.rows.numbers[:, :, None], g.cols.numbers[:, None, :])
+        yield rows.reshape(-1), cols.reshape(-1), np.asarray(g.values).reshape(-1)
 
 
 @interpreted

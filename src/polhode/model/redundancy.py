@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 
 from polhode.linalg.rank import redundancy
-from polhode.model.consistency import DENSE, NAMED, closed, flow, metric
+from polhode.model.consistency import DENSE, NAMED, closed, dense, flow, metric
 from polhode.spaces.base import Point
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
@@ -53,7 +53,7 @@ def dependence(system: AbstractMechanical, labels: Sequence[str], t: float, stat
         rows = _dependent_sparse(M, B)
         return Dependence(rows, "; ".join(_share(labels, rows, name) for name in _names(labels, rows)))
     groups = {name: np.flatnonzero(np.array(labels) == name).tolist() for name in dict.fromkeys(labels)}
-    found = redundancy(B.toarray(), groups)
+    found = redundancy(dense(B), groups)
     explained = (_follows(labels, found.dependent, name, others) for name, others in found.groups.items())
     return Dependence(found.dependent, "; ".join(explained))
 
@@ -78,7 +78,7 @@ def lasting_dependence(system: AbstractMultibody, labels: Sequence[str], t: floa
         # What is kept so far comes first, so that only what it lacks is added.
         kept = np.setdiff1d(np.arange(system.m), found.rows)
         groups = {"kept": kept.tolist(), **_by_name(labels, found.rows)}
-        still = redundancy(metric(system, jnp.asarray(time), q)[1].toarray(), groups, _AWAY).dependent
+        still = redundancy(dense(metric(system, jnp.asarray(time), q)[1]), groups, _AWAY).dependent
         rows = np.intersect1d(still, found.rows)
         if len(rows) < len(found.rows):
             found = _explained(system, labels, time, q, rows)
@@ -123,7 +123,7 @@ def _free_directions(M: Any, B: Any) -> np.ndarray:
     """Velocities that keep the constraints, one a column, orthogonal in units in which masses are of size 1."""
     masses = M.diagonal()
     unit = 1 / np.sqrt(np.where(masses > 0, masses, 1.0))
-    B = B.toarray() * unit
+    B = dense(B) * unit
     _, sizes, right = np.linalg.svd(B, full_matrices=True)
     rank = int(np.sum(sizes > _RANK_TOLERANCE * max(sizes[:1].max(initial=0.0), np.finfo(float).tiny)))
     return unit[:, None] * right[rank:].T
@@ -150,7 +150,7 @@ def _explained(system: AbstractMultibody, labels: Sequence[str], t: float, q: Po
         return Dependence(rows, "")
     kept = np.setdiff1d(np.arange(system.m), rows)
     groups = {**_by_name(labels, kept), **{f"more {key}": value for key, value in _by_name(labels, rows).items()}}
-    found = redundancy(metric(system, jnp.asarray(t), q)[1].toarray(), groups)
+    found = redundancy(dense(metric(system, jnp.asarray(t), q)[1]), groups)
     sources = {key.removeprefix("more rows of "): value for key, value in found.groups.items()}
     said = (
         _follows(labels, rows, name, [other.removeprefix("more ").removeprefix("rows of ") for other in others])

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-import scipy
 from jaxtyping import Array
 
 from polhode._scalar.rows import in_loops
 from polhode.execution.once import interpreted
 from polhode.linalg.blocks import Matrix
-from polhode.model.consistency import to_sparse
+from polhode.model.consistency import dense, metric
 from polhode.model.groups import ForceGroup
 from polhode.model.tangents import load_blocks
 from polhode.spaces.base import Point, Vector
@@ -56,11 +55,11 @@ def stiffest(system: MultibodySystem, t: float, state: State) -> Stiffest:
     for columns, _, _ in elements:
         for column in {int(c) for c in columns}:
             shares[column] = shares.get(column, 0) + 1
-    mass, rows = _matrices(system, t, state)
+    mass, rows = metric(system, jnp.asarray(t), state[0])
     found = Stiffest(0.0, 0.0, ())
     for columns, K, D in elements:
         weight = 1 / np.sqrt([shares[int(c)] for c in columns])
-        M = mass[np.ix_(columns, columns)].toarray() * weight[:, None] * weight
+        M = dense(mass[np.ix_(columns, columns)]) * weight[:, None] * weight
         Z = _allowed(rows, columns)
         frequency = float(np.sqrt(_largest(Z, K, M)))
         rate = 0.0 if D is None else _largest(Z, D, M)
@@ -105,29 +104,26 @@ def _square(blocks: Matrix) -> np.ndarray | None:
     return 0.5 * (whole + whole.swapaxes(1, 2))
 
 
-def _matrices(system: MultibodySystem, t: float, state: State) -> tuple[scipy.sparse.csr_array, scipy.sparse.csr_array]:
-    M, B = _mass_and_jacobian(system, jnp.asarray(t), state[0])
-    return to_sparse(M, (system.n, system.n)).tocsr(), to_sparse(B, (system.m, system.n)).tocsr()
-
-
-@interpreted
-def _mass_and_jacobian(system: MultibodySystem, t: Array, q: Point) -> tuple[Matrix, Matrix]:
-    return system.mass(t, q), system.jacobian(t, q)
-
-
-def _allowed(rows: scipy.sparse.csr_array, columns: np.ndarray) -> np.ndarray:
+def _allowed(rows: Any, columns: np.ndarray) -> np.ndarray:
     """Motions of the bodies of an element that the constraints among these bodies allow, as columns."""
     inside = rows[:, columns]
-    own = np.flatnonzero(np.diff(inside.indptr) > 0)
-    own = own[np.diff(rows.indptr)[own] == np.diff(inside.indptr)[own]]
+    own = np.flatnonzero((_entries(inside) > 0) & (_entries(inside) == _entries(rows)))
     if not own.size:
         return np.eye(columns.size)
-    return scipy.linalg.null_space(inside[own].toarray())
+    _, sizes, right = np.linalg.svd(dense(inside[own]))
+    rank = int(np.sum(sizes > np.finfo(float).eps * max(own.size, columns.size) * sizes[0]))
+    return right[rank:].T
+
+
+def _entries(rows: Any) -> np.ndarray:
+    """Numbers of entries that differ from zero, of each row."""
+    return np.asarray((rows != 0).sum(axis=1)).reshape(-1)
 
 
 def _largest(Z: np.ndarray, K: np.ndarray, M: np.ndarray) -> float:
     """The largest eigenvalue of K against M on the columns of Z, 0 if there is no positive one."""
     if not Z.shape[1]:
         return 0.0
-    values = scipy.linalg.eigh(Z.T @ K @ Z, Z.T @ M @ Z, eigvals_only=True)
-    return float(max(values[-1], 0.0))
+    L = np.linalg.cholesky(Z.T @ M @ Z)
+    half = np.linalg.solve(L, Z.T @ K @ Z)
+    return float(max(np.linalg.eigvalsh(np.linalg.solve(L, half.T))[-1], 0.0))

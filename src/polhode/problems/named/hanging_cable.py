@@ -9,7 +9,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.optimize import brentq
 
 from polhode import checks
 from polhode.checks import shown
@@ -131,5 +130,8 @@ def _reference(p: Mapping[str, Any]) -> dict[str, Reference]:
 
 def _sag(span: float) -> float:
     """Depth of a catenary of length 1: with c = span/(2a), sinh(c)/c = 1/span and the depth is tanh(c/2)/2."""
-    c: Any = brentq(lambda c: np.sinh(c) * span - c, 1e-6, 50.0, xtol=1e-14)
-    return 0.5 * float(np.tanh(0.5 * c))
+    low, high = 1e-6, 50.0
+    for _ in range(60):
+        c = 0.5 * (low + high)
+        low, high = (low, c) if math.sinh(c) * span > c else (c, high)
+    return 0.5 * math.tanh(0.25 * (low + high))
