@@ -26,7 +26,7 @@ def load(path: str, settings: dict[str, Any]) -> tuple[ImportedModel, Problem]:
     import polhode as ph
 
     settings = dict(settings)
-    formulation = str(settings.pop("formulation", "minimal"))
+    formulation = settings.pop("formulation", None)
     options = {key: settings.pop(key) for key in _OPTIONS if key in settings}
     for key in ("floating", "check_inertia"):
         if not isinstance(options.get(key, True), bool):
@@ -40,7 +40,7 @@ def load(path: str, settings: dict[str, Any]) -> tuple[ImportedModel, Problem]:
         imported = ph.load_model(path, positions=positions, velocities=velocities, **options)
     except ImportError as error:
         fail(str(error), WRONG_USAGE)
-    return imported, imported.problem(formulation)
+    return imported, imported.problem(None if formulation is None else str(formulation))
 
 
 def chosen(name: str, settings: list[str] | None) -> tuple[Problem, ImportedModel | None]:

@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 
 from jax.core import Tracer
 
+from polhode.problems.choice import ASKED, Choice
 from polhode.systems.base import AbstractSystem, Observable, State
 
 
@@ -36,6 +37,7 @@ class Problem:
     - `scene`: how to draw it (see `polhode.viewing`), or None.
     - `build`: makes the problem anew from parameters; traceable in the numeric ones.
     - `origin`: "file" if `polhode.load_model` made it from what `parameters` say.
+    - `choice`: why it has these coordinates and this method, where the library has chosen them.
     - `build_time`: seconds that it took to make, 0 where nobody has looked.
     """
 
@@ -53,13 +55,14 @@ class Problem:
     scene: Any = None
     build: Callable[..., Problem] | None = None
     origin: str | None = None
+    choice: Choice = ASKED
     build_time: float = 0.0
 
     def __repr__(self) -> str:
         start, end, h = ("traced" if isinstance(x, Tracer) else f"{x:g}" for x in (*self.t_span, self.h))
         return (
             f"Problem({self.name!r}, {type(self.system).__name__}, t = {start} … {end}, {self.integrator} with h = "
-            f"{h}, outputs: {', '.join(self.outputs)})"
+            f"{h}, outputs: {', '.join(self.outputs)}{f'; {self.choice}' if str(self.choice) else ''})"
         )
 
     def replace(self, **parameters: Any) -> Problem:
