@@ -64,6 +64,13 @@ def announce(imported: ImportedModel) -> None:
         say(f"  not carried over{'' if item.changes_motion else ', without effect on this run'}: {item}")
 
 
+def explain(problem: Problem, method: bool) -> None:
+    """Why it has its coordinates and, if its method is taken, why it has this, on standard error."""
+    for reason in (problem.choice.coordinates, problem.choice.method if method else ""):
+        if reason:
+            say(f"  {reason}")
+
+
 def summary(imported: ImportedModel) -> dict[str, Any]:
     """What `--json` adds for a model file."""
     return {

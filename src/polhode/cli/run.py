@@ -77,6 +77,7 @@ def run(
             models.announce(imported)
         if talk:
             _announce(chosen, _called(integrator or (chosen.integrator if options else None), options), step, rtol, t1)
+            models.explain(chosen, method=integrator is None and rtol is None)
         replaces = out is not None and is_run(out)
         try:
             solution = ph.simulate(
@@ -164,6 +165,7 @@ def _summary(solution: Solution) -> dict[str, Any]:
         "problem": meta["problem"],
         "parameters": meta["parameters"],
         "integrator": meta["integrator"]["name"],
+        **({"choice": meta["choice"]} if "choice" in meta else {}),
         **{key: meta[key] for key in ("h", "rtol", "atol") if key in meta},
         "t0": meta["t0"],
         "t1": meta["t1"],

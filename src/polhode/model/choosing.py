@@ -84,7 +84,8 @@ def assembled(
             against.append(f"`{formulation}` can't be taken: {_first_sentence(error)}")
             failure = error
             continue
-        made = Made(system, state, formulation, f"`{formulation}`: {'; '.join([*against, why or _left(system)])}")
+        reasons = [*against, _left(system) if isinstance(system, TreeSystem) else why]
+        made = Made(system, state, formulation, f"`{formulation}`: {'; '.join(reasons)}")
         if method is None or _takes(method, system, t0, state):
             return made
         against.append(f"`{integrator}` doesn't take `{formulation}`")
@@ -183,7 +184,7 @@ def _takes(method: AbstractIntegrator, system: Assembled, t0: float, state: Stat
     return False
 
 
-def _left(system: Assembled) -> str:
+def _left(system: TreeSystem) -> str:
     """What joint coordinates leave to constraints."""
     left = "no constraint is" if not system.m else "1 constraint is" if system.m == 1 else f"{system.m} constraints are"
     return f"the joints carry the bodies, and {left} left"
