@@ -391,7 +391,7 @@ class Model:
 
         **Arguments:**
 
-        - `formulation`: as for `assemble`; by default [what suits](../choose.md#what-is-chosen): joint coordinates
+        - `formulation`: as for `assemble`; by default what suits (see "Choose" in the documentation): joint coordinates
           where joints carry the bodies, absolute ones for rods, particles, free bodies and large trees, and always
           such as `integrator` takes. `problem.choice` says which, and why.
         - `repair`, `redundant`, `t0`, `joints`, `hold`: as for `assemble`.
