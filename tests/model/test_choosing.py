@@ -76,7 +76,7 @@ def test_free_bodies_rods_and_particles_get_absolute_coordinates():
     assert picked(free.problem(t1=1.0)) == ("SO3xR3", "rkmk4")
     rod = ph.Model()
     rod.add_rod(points=((0, 0, 0), (1, 0, 0), (2, 0, 0)), section=SECTION, clamped="first")
-    assert picked(rod.problem(t1=1.0)) == ("S3|xR3", "generalized-alpha")
+    assert picked(rod.problem(t1=1.0)) == ("SO3xR3", "generalized-alpha")
     grains = chain(1)
     grains.add_particles(((0, 0, 1), (0, 0, 2)), masses=1.0, inertias=0.1, diameters=0.5, pairs=[(0, 1)],
                          material=pt.BondMaterial(1.0, 1.0, 1.0))  # fmt: skip
@@ -140,7 +140,7 @@ def test_the_fastest_motion_decides_on_explicit_steps():
     slow, fast = 2.0 * 400.0**2, 2.0 * 4000.0**2
     system, state = sprung(slow).assemble("minimal")
     # A mass on a spring: ω² = k/m.
-    assert choosing.fastest(system, 0.0, state) == pytest.approx(400.0, rel=1e-9)
+    assert choosing.fastest(system, 0.0, state) == pytest.approx(400.0, rel=1e-6)
     assert sprung(slow).problem(t1=1.0).integrator == "rkmk4"
     stiff = sprung(fast).problem(t1=0.5)
     assert stiff.integrator == "generalized-alpha"
