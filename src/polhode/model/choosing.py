@@ -119,23 +119,27 @@ def method_for(system: Assembled, state: State, t0: float, h: float) -> tuple[st
 def fastest(system: MultibodySystem | TreeSystem, t0: float, state: State) -> float:
     """The fastest oscillation or decay of the linearised motion at a state without constraints, as a rate.
 
-    0 where loads don't depend on the motion, or numbers are traced, or there are too many.
+    0 where there are no loads but gravity, or numbers are traced, or there are too many, or it can't be found.
     """
     known = isinstance(system, TreeSystem) and system.controls
     if not (system.forces or known) or system.n > _DENSE or not checks.is_concrete(system, state):
         return 0.0
-    M, slopes = (np.asarray(x) for x in _linearised(system, jnp.asarray(t0), *state))
     n = system.n
-    # As a system of first order in small changes of positions and of velocities.
-    rates = np.vstack((np.eye(n, 2 * n, n), np.linalg.solve(M, slopes.T)))
-    return float(np.max(np.abs(np.linalg.eigvals(rates))))
+    try:
+        M, slopes = (np.asarray(x) for x in _linearised(system, jnp.asarray(t0), *state))
+        # As a system of first order in small changes of positions and of velocities.
+        rates = np.vstack((np.eye(n, 2 * n, n), np.linalg.solve(M, slopes.T)))
+        return float(np.max(np.abs(np.linalg.eigvals(rates))))
+    except Exception:
+        # A look ahead must not refuse a model: what is wrong with its forces, a run says.
+        return 0.0
 
 
 @interpreted
 def _linearised(system: MultibodySystem | TreeSystem, t: Array, q: Point, v: Vector) -> tuple[Array, Array]:
     """The mass matrix, and what small changes of positions and velocities do to the forces, one a row.
 
-    By differences, which take a quarter of the time that tracing derivatives does.
+    By differences, which are traced sooner than derivatives.
     """
     n = system.n
 
