@@ -5,7 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from polhode.cli import app
+import polhode as ph
+from polhode.cli import app, models
 
 PENDULUM = """<mujoco model="pendulum"><worldbody><body name="bob"><joint name="pivot" axis="0 1 0" limited="true"
 range="-90 90"/><geom type="capsule" fromto="0 0 0 0 0 -1" size="0.02"/></body></worldbody></mujoco>"""
@@ -29,6 +30,9 @@ def test_a_model_file_runs_with_joints_set(pendulum):
     assert (found["problem"], found["integrator"], found["steps"]) == ("pendulum", "rkmk4", 50)
     assert (found["joints"], found["bodies"]) == (["pivot"], ["bob"])
     assert found["parameters"]["positions"] == {"pivot": 0.5}
+    assert found["parameters"]["formulation"] == "minimal"
+    assert found["choice"]["coordinates"].startswith("`minimal`: ")
+    assert found["choice"]["method"].startswith("`rkmk4`: ")
     assert found["invariants"]["energy"] < 1e-8
     assert {"joint limits", "shapes"} <= {item["what"] for item in found["not_carried"]}
     # θ ≈ 0.5 - t - (3g/4l) sin(0.5) t² to second order in the time.
@@ -59,3 +63,16 @@ def test_orders_on_a_model_file(pendulum):
     assert found["options"] == {"coordinates": "cayley"}
     assert found["reference"]["lie-midpoint"].startswith("rkmk6")
     assert found["orders"]["lie-midpoint"]["joint_positions"] == pytest.approx(2, abs=0.2)
+
+
+def test_reasons_are_told_where_something_was_chosen(capsys):
+    model = ph.Model()
+    model.add_body(mass=1.0, inertia=(1.0, 1.0, 1.0))
+    models.explain(model.problem(t1=1.0), method=True)
+    assert capsys.readouterr().err == "  `SO3xR3`: no joint carries a body\n  `rkmk4`: " + (
+        "explicit and of order 4: no constraints, and nothing too fast for steps of 0.001\n"
+    )
+    models.explain(model.problem(t1=1.0), method=False)
+    assert "rkmk4" not in capsys.readouterr().err
+    models.explain(model.problem("SE3", t1=1.0, integrator="rkmk4"), method=True)
+    assert capsys.readouterr().err == ""

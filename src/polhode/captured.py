@@ -56,11 +56,14 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
-def found(make: Callable[[Any, Any], T], *args: Any, keeping: kept.Keeping[T] | None = None) -> tuple[T, Any]:
+def found(
+    make: Callable[..., T], *args: Any, keeping: kept.Keeping[T] | None = None, beside: tuple[Any, ...] = ()
+) -> tuple[T, Any]:
     """What `make(inputs, rest)` returned for arguments like these, and the inputs: their arrays, which may differ.
 
     `eqx.combine(inputs, rest)` are the arguments. As `compiled` it sees what users' functions capture. `keeping` says
-    how it is kept between processes, unless there is something of the user's in it.
+    how it is kept between processes, unless there is something of the user's in it. `make` gets what is `beside` too,
+    which tells nothing apart: it must not matter for what is made.
     """
     others = _others(args)
     whole = settled(args)
@@ -74,8 +77,8 @@ def found(make: Callable[[Any, Any], T], *args: Any, keeping: kept.Keeping[T] | 
 
     def made() -> T:
         if keeping is None:
-            return make(inputs, rest)
-        return kept.recalled(lasting(make, rest, shapes), lambda: make(inputs, rest), keeping, inputs)
+            return make(inputs, rest, *beside)
+        return kept.recalled(lasting(make, rest, shapes), lambda: make(inputs, rest, *beside), keeping, inputs)
 
     return _PROGRAMS.find((make, others, _exact(leaves), structure, shapes), made), inputs
 

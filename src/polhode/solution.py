@@ -46,7 +46,10 @@ class Solution(eqx.Module):
     - `frames` and its parts `t`, `state`, `outputs`, `invariants`, `residuals`, `multipliers`. Of a run with a store
       they are read from there when they are looked at, so that a run may be larger than memory.
     - `stats`: steps, rejected, evaluations (of the right-hand side, or of the residual of implicit methods),
-      newton_iterations (mean over all attempted steps), result (a `Result`), t_reached, wall_time_s, compile_time_s.
+      newton_iterations (mean over all attempted steps), result (a `Result`), t_reached. Of runs on the host also three
+      times: build_time_s (making the problem, where known, checking it, finding a consistent start), compile_time_s and
+      wall_time_s (the steps); and compiled: operations, by ("quick" or "optimised" machine code, or "xla"), kept
+      (whether the machine code was of an earlier run).
     - `meta`: problem, parameters, integrator, h or tolerances, version, and what the method promises to keep
       (plain values that survive a round trip through JSON).
     - `saved`: the frames, or the store that has them. - `checkpoint`: what `simulate(…, initial=…)` goes on from.

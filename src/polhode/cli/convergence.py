@@ -43,6 +43,7 @@ def convergence(
         chosen, imported = models.chosen(problem, settings)
         if imported is not None and not (quiet or as_json):
             models.announce(imported)
+            models.explain(chosen, method=False)
         for name, method in methods.items():
             if not quiet and sys.stderr.isatty():
                 say(f"{name} …")

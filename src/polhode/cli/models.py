@@ -26,7 +26,7 @@ def load(path: str, settings: dict[str, Any]) -> tuple[ImportedModel, Problem]:
     import polhode as ph
 
     settings = dict(settings)
-    formulation = str(settings.pop("formulation", "minimal"))
+    formulation = settings.pop("formulation", None)
     options = {key: settings.pop(key) for key in _OPTIONS if key in settings}
     for key in ("floating", "check_inertia"):
         if not isinstance(options.get(key, True), bool):
@@ -40,7 +40,7 @@ def load(path: str, settings: dict[str, Any]) -> tuple[ImportedModel, Problem]:
         imported = ph.load_model(path, positions=positions, velocities=velocities, **options)
     except ImportError as error:
         fail(str(error), WRONG_USAGE)
-    return imported, imported.problem(formulation)
+    return imported, imported.problem(None if formulation is None else str(formulation))
 
 
 def chosen(name: str, settings: list[str] | None) -> tuple[Problem, ImportedModel | None]:
@@ -62,6 +62,13 @@ def announce(imported: ImportedModel) -> None:
     )
     for item in imported.not_carried:
         say(f"  not carried over{'' if item.changes_motion else ', without effect on this run'}: {item}")
+
+
+def explain(problem: Problem, method: bool) -> None:
+    """Why it has its coordinates and, if its method is taken, why it has this, on standard error."""
+    for reason in (problem.choice.coordinates, problem.choice.method if method else ""):
+        if reason:
+            say(f"  {reason}")
 
 
 def summary(imported: ImportedModel) -> dict[str, Any]:

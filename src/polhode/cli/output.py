@@ -41,6 +41,18 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+@contextlib.contextmanager
+def waiting(text: str, wanted: bool) -> Iterator[None]:
+    """A line that says what is being done, on standard error and only where that is a terminal."""
+    if not wanted or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(text):
+        yield
+
+
 def fail(message: str, status: int) -> NoReturn:
     """Ends the command with a message on standard error."""
     say(f"polhode: {message}")

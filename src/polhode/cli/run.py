@@ -22,6 +22,7 @@ from polhode.cli.output import (
     parse_settings,
     say,
     usage_errors,
+    waiting,
 )
 
 if TYPE_CHECKING:
@@ -69,12 +70,14 @@ def run(
     message = ""
     with usage_errors():
         options = parse_settings(option, "--option")
-        chosen, imported = models.chosen(problem, settings)
+        with waiting(f"building {problem}", not quiet):
+            chosen, imported = models.chosen(problem, settings)
         method = ph.integrators.get(integrator or chosen.integrator, **options) if options else integrator
         if talk and imported is not None:
             models.announce(imported)
         if talk:
             _announce(chosen, _called(integrator or (chosen.integrator if options else None), options), step, rtol, t1)
+            models.explain(chosen, method=integrator is None and rtol is None)
         replaces = out is not None and is_run(out)
         try:
             solution = ph.simulate(
@@ -162,10 +165,11 @@ def _summary(solution: Solution) -> dict[str, Any]:
         "problem": meta["problem"],
         "parameters": meta["parameters"],
         "integrator": meta["integrator"]["name"],
+        **({"choice": meta["choice"]} if "choice" in meta else {}),
         **{key: meta[key] for key in ("h", "rtol", "atol") if key in meta},
         "t0": meta["t0"],
         "t1": meta["t1"],
-        **{key: stats.get(key) for key in ("steps", "wall_time_s", "compile_time_s")},
+        **{key: stats.get(key) for key in ("steps", "build_time_s", "compile_time_s", "wall_time_s")},
         "us_per_step": _time_of_a_step(stats),
         "final": jax.tree.map(lambda x: np.asarray(x)[-1], dict(solution[-1].outputs)),
         "invariants": of("invariants"),
@@ -189,6 +193,7 @@ def _show(solution: Solution, summary: dict[str, Any], out: Path | None) -> None
     from rich.console import Console
     from rich.table import Table
 
+    from polhode.driver.showing import preparation
     from polhode.results import Result
     from polhode.runs.plain import to_plain
 
@@ -208,7 +213,7 @@ def _show(solution: Solution, summary: dict[str, Any], out: Path | None) -> None
     each = f" ({timed:.3g} µs a step, saving included)" if timed is not None else ""
     console.print(
         f"{summary['result'].replace('_', ' ')}: {stats['steps']} steps{rejected} in {stats['wall_time_s']:.3g} s"
-        f"{each}, compiled in {stats['compile_time_s']:.3g} s",
+        f"{each}; {preparation(stats)}",
         highlight=False,
     )
     if out is not None and solution.stats["result"] == Result.successful:

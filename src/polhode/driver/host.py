@@ -19,12 +19,14 @@ from polhode._scalar.rows import in_loops
 from polhode.captured import compiled, found
 from polhode.driver.legs import Leg
 from polhode.driver.observing import Observer
+from polhode.driver.showing import Show
 from polhode.driver.stepping import AbstractStepper, ConstantSteps, ControlledSteps, Progress, between, march
 from polhode.execution.eager import uncompiled
 from polhode.execution.kept import Keeping
 from polhode.execution.marching import Control, Marching
 from polhode.execution.once import interpreted
 from polhode.execution.placement import on_host
+from polhode.execution.reports import Compiled
 from polhode.execution.writer import NotNative
 from polhode.integrators.base import AbstractIntegrator
 from polhode.results import Result
@@ -57,14 +59,18 @@ class Outcome(NamedTuple):
     """What a run on the host returns.
 
     - `frames`: all that no sink has taken. - `checkpoint`: what it can go on from.
+    - `start_time`, `compile_time`, `wall_time`: seconds of making the start, of compiling, of running.
+    - `compiled`: how the steps were executed at the end.
     - `error`: what broke it off unforeseen, if anything did.
     """
 
     frames: Frames
     progress: Progress
     checkpoint: Checkpoint
-    wall_time: float
+    start_time: float
     compile_time: float
+    wall_time: float
+    compiled: Compiled
     error: BaseException | None
 
 
@@ -191,15 +197,15 @@ def _advance(args: Any, p: Progress, c: Control) -> tuple[Progress, Array, Any]:
     return p, save, (c.target, between(stepper, system, integrator, p, c.target), p.carry.multipliers)
 
 
-def _native(inputs: Any, rest: Any) -> tuple[Marching | None]:
-    """Steps in machine code, if they can be."""
+def _native(inputs: Any, rest: Any, tell: Callable[[Compiled], None]) -> tuple[Marching | None]:
+    """Steps in machine code, if they can be; `tell` is told what is compiled."""
     (args, progress), others = inputs, rest[0]
 
     def with_all(function: Callable) -> Callable:
         return lambda given, p, control: function(eqx.combine(given, others), p, control)
 
     try:
-        return (Marching.of(with_all(_more), with_all(_advance), args, progress, _frame(progress)),)
+        return (Marching.of(with_all(_more), with_all(_advance), args, progress, _frame(progress), tell),)
     except NotNative:
         return (None,)
 
@@ -221,7 +227,10 @@ _KEEPING: Keeping[tuple[Marching | None]] = Keeping(
 )
 
 
-def _on_devices(inputs: Any, rest: Any) -> tuple[None]:
+_BY_XLA = Compiled(None, "xla", kept=False)
+
+
+def _on_devices(inputs: Any, rest: Any, tell: Callable[[Compiled], None]) -> tuple[None]:
     """No machine code for what JAX does elsewhere."""
     return (None,)
 
@@ -247,7 +256,7 @@ def run(
     observer: Observer,
     saving: Saving,
     sink: Sink | None,
-    on_progress: Callable[[float, float], None],
+    show: Show,
     interrupted: threading.Event,
 ) -> Outcome:
     """The whole run.
@@ -255,7 +264,9 @@ def run(
     `sink` receives each block of frames and may stop the run with a code; without one frames stay in memory. The run
     stops after the block in which `interrupted` is set.
     """
-    return _Run(legs, system, integrator, start, observer, saving, sink, interrupted).all(on_progress)
+    began = time.perf_counter()
+    made = _Run(legs, system, integrator, start, observer, saving, sink, show, interrupted)
+    return made.all(time.perf_counter() - began)
 
 
 class _Run:
@@ -271,10 +282,12 @@ class _Run:
         observer: Observer,
         saving: Saving,
         sink: Sink | None,
+        show: Show,
         interrupted: threading.Event,
     ) -> None:
-        self.interrupted = interrupted
+        self.interrupted, self.show = interrupted, show
         self.native: Any = None
+        self.made_anew = False
         self.legs, self.system, self.integrator, self.observer, self.sink = legs, system, integrator, observer, sink
         self.every = jnp.asarray(saving.every or np.iinfo(np.int64).max)
         end = float(legs[-1].stepper.t1)
@@ -298,8 +311,9 @@ class _Run:
     def stepper(self) -> AbstractStepper:
         return self.legs[self.leg].stepper
 
-    def all(self, on_progress: Callable[[float, float], None]) -> Outcome:
+    def all(self, start_time: float) -> Outcome:
         began = time.perf_counter()
+        self.show.stage("recording a step")
         jax.block_until_ready(self.block(0))
         if self.targets is None and not self.goes_on:
             self.keep(*_row(self.p))
@@ -309,7 +323,7 @@ class _Run:
         compile_time, began = time.perf_counter() - began, time.perf_counter()
         error: BaseException | None = None
         try:
-            self._steps(on_progress)
+            self._steps()
         except KeyboardInterrupt as pressed:
             error, self.stop = pressed, Result.interrupted
         except Exception as unforeseen:
@@ -319,18 +333,31 @@ class _Run:
         none = self.observer.empty(self.p.carry.state, self.rows, self.p.carry.multipliers)
         frames = jax.tree.map(lambda *parts: np.concatenate(parts), *self.kept) if self.kept else none
         p = self.p._replace(result=np.int32(code))
-        return Outcome(frames, p, self.checkpoint, time.perf_counter() - began, compile_time, error)
+        wall_time = time.perf_counter() - began
+        return Outcome(frames, p, self.checkpoint, start_time, compile_time, wall_time, self.compiled, error)
 
     @property
     def checkpoint(self) -> Checkpoint:
         return Checkpoint(self.p._replace(result=np.int32(0)), self.leg, self.done)
 
+    @property
+    def compiled(self) -> Compiled:
+        """How steps are executed."""
+        marching = None if self.native is None else self.native[0]
+        return _BY_XLA if marching is None else marching.code.form._replace(kept=not self.made_anew)
+
+    def _tell(self, form: Compiled) -> None:
+        self.made_anew = True
+        self.show.stage(form.making)
+
     def block(self, steps: int) -> tuple[Progress, _Buffer]:
         if self.native is None:
             make = _native if on_host((self.system, self.p)) else _on_devices
             given = self.stepper, self.system, self.integrator
-            (marching,), (args, _) = found(make, given, self.p, keeping=_KEEPING)
+            (marching,), (args, _) = found(make, given, self.p, keeping=_KEEPING, beside=(self._tell,))
             self.native = marching, None if marching is None else marching.arguments(args)
+            if marching is None:
+                self._tell(_BY_XLA)
         marching, arguments = self.native
         if marching is not None:
             p, count, (t, state, multipliers) = marching(
@@ -359,8 +386,8 @@ class _Run:
             self.limit,
         )
 
-    def _steps(self, on_progress: Callable[[float, float], None]) -> None:
-        began, steps, saved = time.perf_counter(), _FIRST_BLOCK, float(self.p.t)
+    def _steps(self) -> None:
+        steps, saved = _FIRST_BLOCK, float(self.p.t)
         while self.stop == Result.successful and not self.is_over():
             if self.interrupted.is_set():
                 self.stop = Result.interrupted
@@ -377,7 +404,7 @@ class _Run:
                 saved = float(buffer.t[count - 1])
             else:
                 self.look()
-            on_progress(float(self.p.t), time.perf_counter() - began)
+            self.show.reached(float(self.p.t))
             wanted = _BLOCK_SECONDS if self.sink is None else _STORED_BLOCK_SECONDS
             steps = _next_block(int(self.p.n) - before, elapsed, wanted)
         failed = int(self.p.result) not in (Result.successful, Result.max_steps_reached)

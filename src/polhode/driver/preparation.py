@@ -21,6 +21,7 @@ from polhode.driver.recorded import recorded
 from polhode.execution.eager import uncompiled
 from polhode.integrators.base import AbstractIntegrator
 from polhode.problems.base import Problem
+from polhode.problems.choice import ASKED
 from polhode.spaces.checks import check_point
 from polhode.systems.base import AbstractSystem, State
 from polhode.systems.mechanical import AbstractMechanical
@@ -99,6 +100,7 @@ class Task(eqx.Module):
             "problem": self.problem.name if self.problem else None,
             **({"origin": self.problem.origin} if self.problem and self.problem.origin else {}),
             "parameters": _plain(dict(self.problem.parameters)) if self.problem else {},
+            **self._choice(),
             "integrator": {
                 "name": self.integrator_name,
                 "class": type(self.integrator).__name__,
@@ -116,6 +118,14 @@ class Task(eqx.Module):
             "version": __version__,
             **self._scene(),
         }
+
+    def _choice(self) -> dict[str, Any]:
+        """Why it has these coordinates, and this method if it is the recommended one."""
+        choice = self.problem.choice if self.problem else ASKED
+        recommended = self.problem is not None and self.integrator_name == self.problem.integrator
+        reasons = {"coordinates": choice.coordinates, "method": choice.method if recommended else ""}
+        found = {key: reason for key, reason in reasons.items() if reason}
+        return {"choice": found} if found else {}
 
     def _scene(self) -> dict[str, Any]:
         """How to draw the run, where plain values say it all."""

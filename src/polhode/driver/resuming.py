@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -18,7 +19,7 @@ from polhode.driver.legs import described
 from polhode.driver.observing import Observer
 from polhode.driver.preparation import Plan, Steps, Task
 from polhode.driver.recorded import recorded, restored
-from polhode.driver.running import Run, carry_out
+from polhode.driver.running import Run, build_time, carry_out
 from polhode.driver.sinks import StoreSink, check_when_full
 from polhode.integrators.base import AbstractIntegrator
 from polhode.problems.base import Problem
@@ -68,6 +69,7 @@ def resume(
     **Raises** `StoreError` where there is nothing to go on with or another process writes there; ValueError if the
     problem or the method are not those of the run; `SimulationError` as `polhode.simulate` does.
     """
+    began = time.perf_counter()
     check_environment()
     place = _place(path)
     check_when_full(when_full)
@@ -86,7 +88,7 @@ def resume(
     method = integrator if integrator is not None else _method(facts)
     memory = continuing.Memory(found.meta["t0"], _state(problem, path), method, preparation.Steps(), None)
     task = Task.prepare(problem, method, None, found.meta["t1"] if t1 is None else t1, None, memory=memory)
-    return resumed(path, task, wanted, when_full, progress, throw)
+    return resumed(path, task, wanted, when_full, progress, throw, began)
 
 
 class Wanted(NamedTuple):
@@ -104,9 +106,9 @@ class Wanted(NamedTuple):
 
 
 def resumed(
-    path: str | Path, task: Task, given: Wanted, when_full: str | Path, progress: bool, throw: bool
+    path: str | Path, task: Task, given: Wanted, when_full: str | Path, progress: bool, throw: bool, began: float
 ) -> Solution:
-    """The run in the store, gone on with as that task."""
+    """The run in the store, gone on with as that task; `began` is when making it did."""
     saving, t1, max_steps = given.saving, given.t1, given.max_steps
     limit = None if max_steps is None else preparation.limit(max_steps, 1)
     store, found = RunStore.reopen(_place(path))
@@ -142,7 +144,7 @@ def resumed(
         store.meta = {**found.meta, **grids, "t1": wanted, "asked": asked}
         observer = Observer(task.system, task.outputs, task.invariants)
         plan = Plan(legs, {}, start)
-        run = Run(task, plan, saved, observer, store.meta, progress, throw)
+        run = Run(task, plan, saved, observer, store.meta, progress, throw, build_time(task, began))
         return carry_out(run, StoreSink(store, when_full))
     finally:
         store.release()

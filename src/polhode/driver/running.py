@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Callable, Iterator
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -15,6 +14,7 @@ from polhode.driver.continuing import Kept
 from polhode.driver.interruption import interrupts
 from polhode.driver.observing import Observer
 from polhode.driver.preparation import Plan, Task
+from polhode.driver.showing import showing
 from polhode.driver.stepping import ConstantSteps, Progress
 from polhode.execution.eager import uncompiled
 from polhode.integrators.base import AbstractIntegrator
@@ -40,7 +40,10 @@ class SimulationError(RuntimeError):
 
 
 class Run(NamedTuple):
-    """All that a run on the host consists of."""
+    """All that a run on the host consists of.
+
+    - `build_time`: seconds that making and checking all this has taken, and making the problem where that is known.
+    """
 
     task: Task
     plan: Plan
@@ -49,6 +52,7 @@ class Run(NamedTuple):
     meta: dict[str, Any]
     progress: bool
     throw: bool
+    build_time: float
 
 
 def carry_out(run: Run, sink: StoreSink | None) -> Solution:
@@ -66,10 +70,11 @@ def carry_out(run: Run, sink: StoreSink | None) -> Solution:
 def _carried_out(run: Run, sink: StoreSink | None, interrupted: threading.Event) -> Solution:
     task, plan = run.task, run.plan
     method, system = task.integrator, task.system
-    with _bar(run.progress, task) as show:
+    with showing(run.progress, task.problem.name if task.problem else "run", task.t0, task.t1) as show:
+        show.stage("finding a consistent start")
         outcome = host.run(plan.legs, system, method, plan.start, run.observer, run.saving, sink, show, interrupted)
-    times = {"wall_time_s": outcome.wall_time, "compile_time_s": outcome.compile_time}
-    stats = statistics(outcome.progress, method, Result(int(outcome.progress.result)), times)
+        stats = statistics(outcome.progress, method, Result(int(outcome.progress.result)), _times(run, outcome))
+        show.ended(stats)
     explanation = _explanation(system, stats, outcome)
     if stats["result"] in _UNSTABLE and not method.implicit:
         explanation += too_large(task, plan, stats, share=0.5)
@@ -130,7 +135,22 @@ _EXPLAINED = (
 )
 
 
-def statistics(p: Progress, method: AbstractIntegrator, result: Any, times: dict[str, float]) -> dict[str, Any]:
+def build_time(task: Task, began: float) -> float:
+    """Seconds since `began`, in which the run was made and checked, and those of making its problem."""
+    return time.perf_counter() - began + (task.problem.build_time if task.problem else 0.0)
+
+
+def _times(run: Run, outcome: host.Outcome) -> dict[str, Any]:
+    """How long each part of a run took, and how its steps were executed."""
+    return {
+        "build_time_s": run.build_time + outcome.start_time,
+        "compile_time_s": outcome.compile_time,
+        "wall_time_s": outcome.wall_time,
+        "compiled": outcome.compiled._asdict(),
+    }
+
+
+def statistics(p: Progress, method: AbstractIntegrator, result: Any, times: dict[str, Any]) -> dict[str, Any]:
     """Counts of a run, and its result."""
     steps, rejected, newton = p.n, p.rejected, p.newton
     if isinstance(result, Result):
@@ -145,25 +165,3 @@ def statistics(p: Progress, method: AbstractIntegrator, result: Any, times: dict
         "t_reached": float(p.t) if isinstance(result, Result) else p.t,
         **times,
     }
-
-
-@contextlib.contextmanager
-def _bar(wanted: bool, task: Task) -> Iterator[Callable[[float, float], None]]:
-    if not wanted:
-        yield lambda t, elapsed: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("t = {task.fields[t]:.4g}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Bar(*columns, console=Console(stderr=True)) as bar:
-        name = task.problem.name if task.problem else "run"
-        job = bar.add_task(name, total=abs(task.t1 - task.t0), t=task.t0)
-        yield lambda t, elapsed: bar.update(job, completed=abs(t - task.t0), t=t)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +18,7 @@ from polhode.driver.estimating import estimated
 from polhode.driver.observing import Observer
 from polhode.driver.preparation import Plan, Task
 from polhode.driver.resuming import Wanted, resumed
-from polhode.driver.running import Run, carry_out, statistics, too_large
+from polhode.driver.running import Run, build_time, carry_out, statistics, too_large
 from polhode.driver.stepping import ConstantSteps, ControlledSteps
 from polhode.integrators.base import AbstractIntegrator
 from polhode.problems.base import Problem
@@ -93,7 +94,7 @@ def simulate(
       the run, and the decimal digits that it leaves of the largest value of the output. Right for motions that are
       smooth between breakpoints; a pulse that both runs step over is not seen. Of a bare system without outputs it is
       the state that is compared.
-    - `progress`: show a progress bar on standard error.
+    - `progress`: show on standard error what is compiled, then a progress bar, and how long each part took.
     - `throw`: raise `SimulationError` if the run fails; otherwise only `solution.stats["result"]` tells, with
       `stats["diagnosis"]` or, after an unforeseen error, `stats["error"]`.
     - `control`: details of step size control.
@@ -109,6 +110,7 @@ def simulate(
     **Raises** ValueError for bad input, before anything is compiled; `StoreError` for a store that can't be made or
     gone on with; `SimulationError` (see `throw`).
     """
+    began = time.perf_counter()
     check_environment()
     if control is not None and not isinstance(control, StepControl):
         raise ValueError(f"`control` must be a polhode.StepControl, got {type(control).__name__}.")
@@ -132,9 +134,10 @@ def simulate(
     if resume and store is not None and is_run(store):
         given = steps._replace(breakpoints=preparation.times_of(breakpoints))
         wanted = Wanted(given, t1, max_steps, saving, starts=True)
-        return resumed(store, task, wanted, when_full, progress, throw)
-    run = Run(task, plan, saving, observer, meta, progress, throw)
+        return resumed(store, task, wanted, when_full, progress, throw, began)
+    run = Run(task, plan, saving, observer, meta, progress, throw, 0.0)
     _warn_of_waves(run)
+    run = run._replace(build_time=build_time(task, began))
     with sinks.opened(store, meta, overwrite, when_full, host.expected(plan.legs, saving)) as sink:
         solution = carry_out(run, sink)
     if estimate_error and solution.stats["result"] == Result.successful:

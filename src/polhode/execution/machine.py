@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from polhode._ambient import warn
+from polhode.execution.reports import Compiled
 from polhode.execution.writer import Writer
 
 try:
@@ -41,27 +42,42 @@ class Code:
     - `writer`: with the text of the function, and what it needs.
     - `pointers`: names of the arrays that it takes.
     - `returned`: the whole number that it returns.
+    - `tell`: is told what is going to be compiled.
     """
 
-    def __init__(self, writer: Writer, pointers: Sequence[str], returned: str) -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        pointers: Sequence[str],
+        returned: str,
+        tell: Callable[[Compiled], None] | None = None,
+    ) -> None:
         self._count, self._workspace = len(pointers) + 1, writer.workspace
         small = len(writer.lines) <= _AT_ONCE
         text = writer.function(pointers, returned)
         self._objects: list[bytes] = []
-        self._engine, self._call = self._compiled(text, _SOME if small else _LEAST)
+        self._operations, self._effort = len(writer.lines), _SOME if small else _LEAST
+        if tell is not None:
+            tell(self.form)
+        self._engine, self._call = self._compiled(text, self._effort)
         self._again = None if small else text
         self._worth = len(writer.lines) * _SECONDS_EACH
         self.when_improved: Callable[[], None] = _nothing
 
     def __getstate__(self) -> tuple[Any, ...]:
         text = None if self._again is None else zlib.compress(self._again.encode())
-        return self._count, self._workspace, self._objects[-1], text, self._worth
+        return self._count, self._workspace, self._objects[-1], text, self._worth, self._operations, self._effort
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self._count, self._workspace, data, text, self._worth = state
+        self._count, self._workspace, data, text, self._worth, self._operations, self._effort = state
         self._objects, self._again = [data], None if text is None else zlib.decompress(text).decode()
         self._engine, self._call = self._loaded(data)
         self.when_improved = _nothing
+
+    @property
+    def form(self) -> Compiled:
+        """What it is at this time."""
+        return Compiled(self._operations, "quick" if self._effort == _LEAST else "optimised", kept=False)
 
     def __call__(self, *arrays: np.ndarray) -> int:
         """Run it on contiguous arrays of slots of eight bytes; other threads go on meanwhile."""
@@ -75,6 +91,7 @@ class Code:
 
     def _improve(self, text: str) -> None:
         engine, self._call = self._compiled(text, _SOME)
+        self._effort = _SOME
         # The code before may still be running in another thread.
         self._engine = self._engine, engine
         self.when_improved()

@@ -10,6 +10,7 @@ import numpy as np
 from polhode._scalar.regions import Region
 from polhode.execution.machine import Code
 from polhode.execution.recording import recorded
+from polhode.execution.reports import Compiled
 from polhode.execution.slots import Layout
 from polhode.execution.writer import Writer, type_of
 
@@ -43,11 +44,20 @@ class Marching:
         self.code, self._args, self._progress, self._row = code, Layout(args), Layout(progress), Layout(row)
 
     @classmethod
-    def of(cls, more: Callable, advance: Callable, args: Any, progress: Any, row: Any) -> Marching:
+    def of(
+        cls,
+        more: Callable,
+        advance: Callable,
+        args: Any,
+        progress: Any,
+        row: Any,
+        tell: Callable[[Compiled], None] | None = None,
+    ) -> Marching:
         """Functions as machine code.
 
         - `more`: whether a block goes on, from the arguments, the progress and a `Control`.
         - `advance`: from these the progress at the next frame or at the end, whether that is a frame, and its contents.
+        - `tell`: is told what is going to be compiled.
 
         Raises `NotNative` for what can't be done on scalars, or takes too many.
         """
@@ -56,7 +66,8 @@ class Marching:
         steps, (_, _, found) = recorded(advance, args, progress, control)
         if Layout(found) != Layout(row):
             raise ValueError(f"Frames consist of {Layout(found).structure}, expected was {Layout(row).structure}.")
-        return cls(_compiled(check, steps, Layout(args), Layout(progress), Layout(row)), args, progress, row)
+        code = _compiled(check, steps, (Layout(args), Layout(progress), Layout(row)), tell)
+        return cls(code, args, progress, row)
 
     def arguments(self, args: Any) -> np.ndarray:
         """The arguments of `more` and `advance`, ready for `__call__`."""
@@ -86,9 +97,14 @@ class Marching:
         return self._progress.unpack(slots), count, self._row.unpack(rows[:count])
 
 
-def _compiled(check: Region, steps: Region, args: Layout, progress: Layout, row: Layout) -> Code:
-    """The function of a block: a loop over frames."""
-    w = Writer()
+def _compiled(
+    check: Region,
+    steps: Region,
+    layouts: tuple[Layout, Layout, Layout],
+    tell: Callable[[Compiled], None] | None,
+) -> Code:
+    """The function of a block: a loop over frames. `layouts` are of arguments, progress and the contents of a frame."""
+    w, (args, progress, row) = Writer(), layouts
     given = [w.load("%args", k, type_of(s)) for k, s in enumerate(args.scalars)]
     n_limit, every = w.load("%control", 0, "i64"), w.load("%control", 1, "i64")
     last = w.load("%control", 2, "i1")
@@ -126,4 +142,4 @@ def _compiled(check: Region, steps: Region, args: Layout, progress: Layout, row:
     w.jump(head)
     w.lines[at] = f"{count} = phi i64 [ 0, %entry ], [ {new}, %{following} ]"
     w.open(end)
-    return Code(w, ("args", "progress", "control", "targets", "rows"), count)
+    return Code(w, ("args", "progress", "control", "targets", "rows"), count, tell)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -44,6 +45,7 @@ class ImportedModel:
     - `parameters`: what the file was read with.
     - `timestep`: step size named in the file, otherwise MuJoCo's 0.002.
     - `held`: joints with positions or velocities that the user has given, which closing loops leaves as they are.
+    - `load_time`: seconds that reading it has taken.
     """
 
     name: str
@@ -54,8 +56,9 @@ class ImportedModel:
     parameters: Mapping[str, Any]
     timestep: float
     held: Sequence[Held] = ()
+    load_time: float = 0.0
 
-    def problem(self, formulation: str = "minimal", t1: float = 2.0) -> Problem:
+    def problem(self, formulation: str | None = None, t1: float = 2.0) -> Problem:
         """A complete problem: consistent initial state, outputs, recommended integrator and step.
 
         Loops that the initial joint positions leave open are closed by moving the bodies to the nearest positions
@@ -63,7 +66,8 @@ class ImportedModel:
         otherwise a `StartWarning` names them. Constraints that follow from others are left out, with the least
         multipliers.
 
-        `formulation`: joint coordinates by default; bodies behind joints that can't carry a tree are constrained.
+        `formulation`: by default what suits, as for `Model.problem`: joint coordinates unless the model is large, with
+        bodies behind joints that can't carry a tree constrained.
         Outputs: `joint_positions` and `joint_velocities` of all joints with a scalar coordinate, in the order of the
         file, angles in (-π, π]; `positions` (n, 3) of the centres of mass and `quaternions` (n, 4) of the bodies in
         the order of `model.bodies`.
@@ -80,11 +84,12 @@ class ImportedModel:
         rigid = [body.name for body in self.model.bodies if body.kind == "rigid"]
         return dataclasses.replace(
             problem,
-            parameters={**self.parameters, "formulation": formulation},
+            parameters={**self.parameters, "formulation": problem.parameters["formulation"]},
             origin="file",
             doc=f"Read from {self.parameters['path']}.",
             outputs=_outputs(cast(AbstractMultibody, problem.system), self, rigid),
             scene=model_scene.drawn(model_scene.described(self.model, rigid)),
+            build_time=problem.build_time + self.load_time,
         )
 
 
@@ -98,6 +103,7 @@ def load(
     check_inertia: bool,
 ) -> ImportedModel:
     """See `polhode.load_model`."""
+    began = time.perf_counter()
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"`path` must be that of a model file, got {shown(path)}.")
     for name, given in (("positions", positions), ("velocities", velocities)):
@@ -135,6 +141,7 @@ def load(
         parameters=given,
         timestep=float(compiled.opt.timestep),
         held=_held(records, positions or {}, velocities or {}),
+        load_time=time.perf_counter() - began,
     )
 
 

@@ -61,7 +61,7 @@ class TreeLayout:
         self.controls: list[JointControl] = []
         self._carried: dict[int, int] = {}
         self._numbers: dict[str, int] = {"ground": -1}
-        for hung in _spanning(model):
+        for hung in spanning(model):
             self._place(*hung)
 
     def _place(self, body: Body, name: str, joint: Any, allowed: AbstractJointMotion | None) -> None:
@@ -199,7 +199,7 @@ class TreeLayout:
         return v
 
 
-class _Hung(NamedTuple):
+class Hung(NamedTuple):
     """A body with the joint that carries it and the motion that this allows; its own name and None if none does."""
 
     body: Body
@@ -208,14 +208,14 @@ class _Hung(NamedTuple):
     motion: AbstractJointMotion | None
 
 
-def _spanning(model: Model) -> list[_Hung]:
+def spanning(model: Model) -> list[Hung]:
     """Bodies in the order of a tree."""
     candidates = [(name, part) for name, part in model.parts if isinstance(part, AbstractJoint)]
-    order: list[_Hung] = []
+    order: list[Hung] = []
     reached = {model.ground.name}
     for root in (model.ground, *model.bodies):
         if root.name not in reached:
-            order.append(_Hung(root, root.name, None, None))
+            order.append(Hung(root, root.name, None, None))
             reached.add(root.name)
         found = True
         while found:
@@ -227,7 +227,7 @@ def _spanning(model: Model) -> list[_Hung]:
                 candidates.remove((name, joint))
                 motion = _carried(joint, outside[0])
                 if motion is not None:
-                    order.append(_Hung(outside[0], name, joint, motion))
+                    order.append(Hung(outside[0], name, joint, motion))
                     reached.add(outside[0].name)
                     found = True
     return order

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -19,10 +20,8 @@ from polhode.model.bodies import Body
 from polhode.model.elements import AbstractComposite, AbstractForce, AbstractJoint, AbstractPart, Pose
 from polhode.model.formulations import FORMULATIONS
 from polhode.model.holding import Held
-from polhode.model.livens import LivensMultibody
 from polhode.model.minimal import TreeSystem
 from polhode.model.multibody import MultibodySystem
-from polhode.model.separable import SeparableMultibody
 from polhode.systems.base import Observable, State
 
 if TYPE_CHECKING:
@@ -375,7 +374,7 @@ class Model:
     @uncompiled()
     def problem(
         self,
-        formulation: str = "SE3",
+        formulation: str | None = None,
         *,
         t1: float,
         h: float = 1e-3,
@@ -392,12 +391,16 @@ class Model:
 
         **Arguments:**
 
-        - `formulation`, `repair`, `redundant`, `t0`, `joints`, `hold`: as for `assemble`.
+        - `formulation`: as for `assemble`; by default what suits (see "Choose" in the documentation): joint coordinates
+          where joints carry the bodies, absolute ones for rods, particles, free bodies and large trees, and always
+          such as `integrator` takes. `problem.choice` says which, and why.
+        - `repair`, `redundant`, `t0`, `joints`, `hold`: as for `assemble`.
         - `t1`, `h`: end of the run and its step, unless `simulate` is told otherwise.
         - `name`: of the problem, in results.
-        - `integrator`: "generalized-alpha" by default; "rkmk4" for bodies without constraints, "herk4" for coordinates
-          whose rates are not the velocities, which implicit methods don't take, "eml" for "livens", "rigid-verlet" or
-          "rodrigues" for "separable".
+        - `integrator`: by default "generalized-alpha" with constraints, waves in elastic elements or, at the start,
+          motions too fast for explicit steps of `h`; "rkmk4" otherwise; "herk4" for coordinates whose rates are not the
+          velocities, which implicit methods don't take; "eml" for "livens", "rigid-verlet" or "rodrigues" for
+          "separable".
         - `outputs`: function of the assembled system (for "livens" and "separable" of its `base`, with states (q, v))
           that returns name → (t, state) → array, besides its own outputs.
 
@@ -405,8 +408,12 @@ class Model:
         have the name of another.
         """
         from polhode import integrators
+        from polhode.model import choosing
         from polhode.problems.base import Problem
+        from polhode.problems.choice import Choice
         from polhode.viewing import model_scene
+
+        started = time.perf_counter()
 
         if integrator is not None:
             checks.choice("integrator", integrator, integrators.names())
@@ -417,7 +424,15 @@ class Model:
         if end == begin:
             raise ValueError(f"`t1` must differ from t0 = {begin:g}; the span is empty.")
         checks.word("name", name, "of the problem")
-        system, state0 = self.assemble(formulation, repair=repair, redundant=redundant, t0=t0, joints=joints, hold=hold)
+
+        def assembled(form: str) -> tuple[Assembled, State]:
+            return self.assemble(form, repair=repair, redundant=redundant, t0=t0, joints=joints, hold=hold)
+
+        if formulation is None:
+            system, state0, formulation, because = choosing.assembled(self, assembled, integrator, begin)
+        else:
+            (system, state0), because = assembled(formulation), ""
+        method, why = (integrator, "") if integrator else choosing.method_for(system, state0, begin, step)
         seen = _in_coordinates(system)
         known = checks.is_concrete(self.gravity, [(b.mass, b.inertia, b.x, b.R) for b in self.bodies], state0)
         return Problem(
@@ -430,9 +445,11 @@ class Model:
             outputs=_outputs(system, outputs),
             invariants=system.invariants(),
             reference={},
-            integrator=integrator or _suiting(system),
+            integrator=method,
             h=step,
             scene=model_scene.drawn(model_scene.described(self, seen.shown)) if known else None,
+            choice=Choice(because, why and f"`{method}`: {why}"),
+            build_time=time.perf_counter() - started,
         )
 
     def _take(self, body: Body) -> Body:
@@ -463,19 +480,6 @@ class Model:
 def _in_coordinates(system: Assembled) -> MultibodySystem | TreeSystem:
     """The system whose states are (q, v)."""
     return system if isinstance(system, MultibodySystem | TreeSystem) else system.base
-
-
-def _suiting(system: Assembled) -> str:
-    """The integrator for a system, as long as nothing else is known of it."""
-    if isinstance(system, LivensMultibody):
-        return "eml"
-    if isinstance(system, SeparableMultibody):
-        return "rodrigues" if system.spherical else "rigid-verlet"
-    if not system.m and not system.has_waves:
-        return "rkmk4"
-    if system.holonomic_velocities:
-        return "generalized-alpha"
-    return "herk4" if system.m else "rkmk4"
 
 
 def _outputs(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypedDict
 
 from jax.core import Tracer
 
+from polhode.problems.choice import ASKED, Choice
 from polhode.systems.base import AbstractSystem, Observable, State
 
 
@@ -35,6 +37,8 @@ class Problem:
     - `scene`: how to draw it (see `polhode.viewing`), or None.
     - `build`: makes the problem anew from parameters; traceable in the numeric ones.
     - `origin`: "file" if `polhode.load_model` made it from what `parameters` say.
+    - `choice`: why it has these coordinates and this method, where the library has chosen them.
+    - `build_time`: seconds that it took to make, 0 where nobody has looked.
     """
 
     name: str
@@ -51,12 +55,14 @@ class Problem:
     scene: Any = None
     build: Callable[..., Problem] | None = None
     origin: str | None = None
+    choice: Choice = ASKED
+    build_time: float = 0.0
 
     def __repr__(self) -> str:
         start, end, h = ("traced" if isinstance(x, Tracer) else f"{x:g}" for x in (*self.t_span, self.h))
         return (
             f"Problem({self.name!r}, {type(self.system).__name__}, t = {start} … {end}, {self.integrator} with h = "
-            f"{h}, outputs: {', '.join(self.outputs)})"
+            f"{h}, outputs: {', '.join(self.outputs)}{f'; {self.choice}' if str(self.choice) else ''})"
         )
 
     def replace(self, **parameters: Any) -> Problem:
@@ -69,4 +75,11 @@ class Problem:
                 f"Problem `{self.name}` has no parameter {', '.join(map(repr, unknown))}; "
                 f"it has {', '.join(sorted(self.parameters))}."
             )
-        return self.build(**{**self.parameters, **parameters})
+        return timed(self.build, **{**self.parameters, **parameters})
+
+
+def timed(make: Callable[..., Problem], **parameters: Any) -> Problem:
+    """What `make` makes, with the time that it took."""
+    began = time.perf_counter()
+    problem = make(**parameters)
+    return dataclasses.replace(problem, build_time=time.perf_counter() - began)

@@ -13,7 +13,7 @@ from polhode import checks
 from polhode._ambient import check_environment
 from polhode.execution.eager import uncompiled
 from polhode.problems import named
-from polhode.problems.base import Problem
+from polhode.problems.base import Problem, timed
 
 _BUILDERS: dict[str, Callable[..., Problem]] = {}
 
@@ -57,7 +57,7 @@ def get(name: str, **parameters: Any) -> Problem:
         if key not in known:
             near = checks.nearest(key, known)
             raise ValueError(f"Problem `{name}` has no parameter `{key}`.{near} It has {', '.join(known)}.")
-    return builder(**parameters)
+    return timed(builder, **parameters)
 
 
 def builder_of(name: str) -> Callable[..., Problem]:

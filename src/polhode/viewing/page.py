@@ -21,6 +21,7 @@ from polhode.viewing.style import COLOURS
 
 _SCRIPTS = ("maths.js", "meshes.js", "shaders.js", "view.js", "charts.js", "page.js")
 _BUCKETS = 1200
+_TIMES = ("build_time_s", "compile_time_s", "wall_time_s")
 
 
 class _Floats:
@@ -92,7 +93,7 @@ def _how(meta: Mapping[str, Any]) -> list[str]:
 
 
 def _facts(meta: Mapping[str, Any], stats: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    wanted = ("steps", "rejected", "evaluations", "newton_iterations", "t_reached", "wall_time_s", "compile_time_s")
+    wanted = ("steps", "rejected", "evaluations", "newton_iterations", "t_reached", *_TIMES)
     facts = [(key.removesuffix("_s").replace("_", " "), stats[key]) for key in wanted if stats.get(key)]
     return facts + [(str(key), value) for key, value in meta.get("parameters", {}).items() if value is not None]
 

@@ -1,0 +1,37 @@
+"""What a run is executed by, told to who waits for it."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+By = Literal["quick", "optimised", "xla"]
+
+_CALLED: dict[By, str] = {
+    "quick": "quickly compiled machine code",
+    "optimised": "optimised machine code",
+    "xla": "XLA",
+}
+
+
+class Compiled(NamedTuple):
+    """How the steps of a run are executed.
+
+    - `operations`: of the machine code, those in loops counted once; None where XLA compiles.
+    - `by`: "quick" or "optimised" machine code, or "xla".
+    - `kept`: whether machine code of an earlier run was found.
+    """
+
+    operations: int | None
+    by: By
+    kept: bool
+
+    @property
+    def making(self) -> str:
+        """What is done while it is made."""
+        if self.operations is None:
+            return f"compiling with {self}"
+        return f"compiling {self.operations:,} operations to {_CALLED[self.by]}"
+
+    def __str__(self) -> str:
+        count = "" if self.operations is None else f"{self.operations:,} operations, "
+        return f"{count}{_CALLED[self.by]}{', kept from an earlier run' if self.kept else ''}"

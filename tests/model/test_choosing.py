@@ -1,0 +1,150 @@
+"""Coordinates and methods of models whose users name none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import polhode as ph
+from polhode import particles as pt
+from polhode.model import choosing
+
+SECTION = ph.rods.Section(stiffness=(1.0, 1.0, 1.0, 1e3, 1e3, 1e3), mass=1.0, inertia=(0.1, 0.1, 0.2))
+
+
+def chain(count=2, **given):
+    """Bars on hinges, one behind the other."""
+    model = ph.Model(gravity=(0, 0, -9.81))
+    before = model.ground
+    for k in range(count):
+        bar = model.add_body(mass=1.0, inertia=(0.01, 0.1, 0.1), position=(k + 0.5, 0, 0), **given)
+        model.add(ph.joints.Revolute(before, bar, point=(k, 0, 0), axis=(0, 1, 0), name=f"hinge-{k}"))
+        before = bar
+    return model
+
+
+def sprung(stiffness):
+    """A mass on a slide and a spring along it."""
+    model = ph.Model()
+    body = model.add_body(mass=2.0, inertia=(1.0, 1.0, 1.0), position=(1.0, 0, 0))
+    model.add(ph.joints.Prismatic(model.ground, body, axis=(1, 0, 0)))
+    model.add(ph.forces.SpringDamper(model.ground, body, (0, 0, 0), (1.0, 0, 0), stiffness=stiffness, damping=0.0))
+    return model
+
+
+def door():
+    """Two hinges on one axis: the second follows from the first."""
+    model = ph.Model(gravity=(0, 0, -9.81))
+    leaf = model.add_body(mass=20.0, inertia=(1.0, 5.0, 6.0), position=(0.45, 0, 1))
+    for height in (0.2, 1.8):
+        model.add(ph.joints.Revolute(model.ground, leaf, point=(0, 0, height), axis=(0, 0, 1), name=f"at-{height}"))
+    return model
+
+
+def picked(problem):
+    return problem.parameters["formulation"], problem.integrator
+
+
+def test_joints_that_carry_bodies_give_joint_coordinates():
+    problem = chain().problem(t1=0.02, h=1e-2)
+    assert picked(problem) == ("minimal", "rkmk4")
+    assert "no constraint is left" in problem.choice.coordinates
+    assert str(problem.choice) in repr(problem)
+    meta = ph.simulate(problem).meta
+    assert meta["choice"] == {"coordinates": problem.choice.coordinates, "method": problem.choice.method}
+
+
+def test_a_reason_for_a_method_is_not_told_of_another_one():
+    meta = ph.simulate(chain().problem(t1=0.02, h=1e-2), "rkmk3").meta
+    assert list(meta["choice"]) == ["coordinates"]
+
+
+def test_a_closed_loop_keeps_the_constraints_that_close_it():
+    problem = door().problem(t1=1.0, redundant="minimum-norm")
+    assert (problem.parameters["formulation"], problem.system.m) == ("minimal", 0)
+    model = chain(3)
+    last = model.bodies[-1]
+    model.add(ph.joints.Spherical(model.ground, last, point=(3, 0, 0)))
+    closed = model.problem(t1=1.0, redundant="minimum-norm")
+    assert picked(closed) == ("minimal", "generalized-alpha")
+    assert f"{closed.system.m} constraints are left" in closed.choice.coordinates
+
+
+def test_free_bodies_rods_and_particles_get_absolute_coordinates():
+    free = ph.Model()
+    free.add_body(mass=1.0, inertia=(1.0, 1.0, 1.0))
+    assert picked(free.problem(t1=1.0)) == ("SO3xR3", "rkmk4")
+    rod = ph.Model()
+    rod.add_rod(points=((0, 0, 0), (1, 0, 0), (2, 0, 0)), section=SECTION, clamped="first")
+    assert picked(rod.problem(t1=1.0)) == ("SO3xR3", "generalized-alpha")
+    grains = chain(1)
+    grains.add_particles(((0, 0, 1), (0, 0, 2)), masses=1.0, inertias=0.1, diameters=0.5, pairs=[(0, 1)],
+                         material=pt.BondMaterial(1.0, 1.0, 1.0))  # fmt: skip
+    problem = grains.problem(t1=1.0)
+    assert picked(problem) == ("SO3xR3", "generalized-alpha")
+    assert "particles" in problem.choice.coordinates
+
+
+def test_large_trees_get_absolute_coordinates(monkeypatch):
+    monkeypatch.setattr(choosing, "LARGEST_TREE", 2)
+    assert chain(2).problem(t1=1.0).parameters["formulation"] == "minimal"
+    large = chain(3).problem(t1=1.0)
+    assert large.parameters["formulation"] == "SO3xR3"
+    assert "3 bodies" in large.choice.coordinates
+
+
+def test_what_is_asked_for_is_never_changed():
+    problem = chain().problem("SE3", t1=1.0, integrator="herk4")
+    assert picked(problem) == ("SE3", "herk4")
+    assert str(problem.choice) == ""
+    free = ph.Model()
+    free.add_body(mass=1.0, inertia=(1.0, 1.0, 1.0))
+    assert "choice" not in ph.simulate(free.problem("S3xR3", t1=0.1, integrator="rkmk4")).meta
+    # Of one body too.
+    mixed = chain(2, formulation="S3xR3").problem(t1=1.0)
+    assert mixed.parameters["formulation"] == "SO3xR3"
+    assert isinstance(mixed.system.bodies[0].formulation.rotations, ph.spaces.S3)
+    assert "of their own" in mixed.choice.coordinates
+
+
+@pytest.mark.parametrize(("method", "formulation"), [("eml", "livens"), ("herk3", "minimal"), ("rkmk6", "minimal")])
+def test_coordinates_are_such_as_the_method_takes(method, formulation):
+    problem = chain(1).problem(t1=1.0, integrator=method)
+    assert picked(problem) == (formulation, method)
+    assert not problem.choice.method
+
+
+def test_methods_without_joints_are_refused_for_models_with_some():
+    free = ph.Model()
+    free.add_body(mass=1.0, inertia=(1.0, 1.0, 1.0))
+    assert picked(free.problem(t1=1.0, integrator="rigid-verlet")) == ("separable", "rigid-verlet")
+    with pytest.raises(ValueError, match="the model has joints"):
+        chain(1).problem(t1=1.0, integrator="rigid-verlet")
+
+
+def test_the_next_coordinates_are_taken_where_the_first_cant_be():
+    """Constraints that are known to be redundant in absolute coordinates, which joint coordinates don't have."""
+    system, _ = door().assemble("SO3xR3", redundant={"at-0.2": (0, 1, 2, 3, 4)})
+    problem = door().problem(t1=1.0, redundant=system.dropped)
+    assert problem.parameters["formulation"] == "SO3xR3"
+    assert problem.system.dropped == system.dropped
+    assert "`minimal` can't be taken: `redundant` names 'at-0.2'" in problem.choice.coordinates
+
+
+def test_starts_that_fit_no_coordinates_are_refused():
+    with pytest.raises(ValueError, match="repair=True"):
+        chain(1, velocity=(0, 3.0, 0)).problem(t1=1.0)
+
+
+def test_the_fastest_motion_decides_on_explicit_steps():
+    slow, fast = 2.0 * 400.0**2, 2.0 * 4000.0**2
+    system, state = sprung(slow).assemble("minimal")
+    # A mass on a spring: ω² = k/m.
+    assert choosing.fastest(system, 0.0, state) == pytest.approx(400.0, rel=1e-6)
+    assert sprung(slow).problem(t1=1.0).integrator == "rkmk4"
+    stiff = sprung(fast).problem(t1=0.5)
+    assert stiff.integrator == "generalized-alpha"
+    assert "4e+03 per time" in stiff.choice.method
+    assert sprung(fast).problem(t1=1.0, h=1e-4).integrator == "rkmk4"
+    run = ph.simulate(stiff, state0=(stiff.state0[0], np.array([1e-3])))
+    assert np.max(np.abs(run.outputs["velocities"])) < 1.01e-3
