@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode.captured import compiled, found
-from polhode.execution.mapping import KEEPING, RowMap
+from polhode.execution.kept import Keeping
+from polhode.execution.mapping import RowMap
 from polhode.execution.placement import on_host
 from polhode.execution.writer import NotNative
 from polhode.problems.base import Observable
@@ -67,7 +68,7 @@ def _all_seen(observer: Observer, stacked: Any, rows: int) -> Seen:
     """What is reported about each of several states, `rows` at a time where XLA does it."""
     if on_host(observer):
         examples = observer, jax.tree.map(lambda x: x[0], stacked)
-        (mapping,), (inputs, _) = found(_native, *examples, keeping=KEEPING)
+        (mapping,), (inputs, _) = found(_native, *examples, keeping=_KEEPING)
         if mapping is not None:
             return mapping(inputs, stacked)
     count = len(stacked[0])
@@ -87,6 +88,18 @@ def _native(inputs: Any, rest: Any) -> tuple[RowMap | None]:
         return (RowMap.of(see, *inputs),)
     except NotNative:
         return (None,)
+
+
+def _watch(found: tuple[RowMap | None], write: Callable[[], None]) -> None:
+    if found[0] is not None:
+        found[0].code.when_improved = write
+
+
+_KEEPING: Keeping[tuple[RowMap | None]] = Keeping(
+    dump=lambda found: None if found[0] is None else (found[0].code, found[0].out),
+    load=lambda made, inputs: (RowMap(*made, *inputs),),
+    watch=_watch,
+)
 
 
 @compiled

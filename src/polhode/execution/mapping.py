@@ -8,7 +8,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from polhode.execution.kept import Keeping
 from polhode.execution.machine import Code
 from polhode.execution.recording import recorded
 from polhode.execution.slots import Layout
@@ -47,19 +46,6 @@ class RowMap:
         out = np.empty((count, self.out.size), np.int64)
         self.code(arguments, self._row.pack_rows(stacked), out, np.array([count]))
         return self.out.unpack(out)
-
-
-def _watch(found: tuple[RowMap | None], write: Callable[[], None]) -> None:
-    if found[0] is not None:
-        found[0].code.when_improved = write
-
-
-KEEPING: Keeping[tuple[RowMap | None]] = Keeping(
-    dump=lambda found: None if found[0] is None else (found[0].code, found[0].out),
-    load=lambda made, inputs: (RowMap(*made, *inputs),),
-    watch=_watch,
-)
-"""How the map that was made of inputs `(shared, row)` is kept between processes, where there is one."""
 
 
 def _compiled(program: Any, shared: Layout, row: Layout, out: Layout) -> Code:
