@@ -98,6 +98,17 @@ def test_models_are_built_without_compiling(compiled):
     assert compiled() == []
 
 
+def test_rest_positions_and_vibrations_are_found_without_compiling(compiled):
+    model = ph.Model(gravity=(0, 0, -9.81))
+    body = model.add_body(mass=2.0, inertia=(0.1, 0.2, 0.15), position=(0.7, 0, 0))
+    model.add(ph.joints.Revolute(model.ground, body, point=(0, 0, 0), axis=(0, 1, 0)))
+    model.add(ph.forces.TorsionalSpringDamper(model.ground, body, axis=(0, 1, 0), stiffness=20.0, damping=0.1))
+    problem = model.problem("SE3", t1=1.0)
+    rest = ph.equilibrium(problem)
+    ph.modes(problem, rest.state).displacements()
+    assert compiled() == []
+
+
 def test_derivatives_pass_through_the_numbers_of_a_model():
     def energy(length):
         problem = pendulum(length)

@@ -49,7 +49,12 @@ class Equation:
             return True
         if self.name not in (*SUBCALLS, *RULES) or left_to_jax(self):
             return False
-        return all(listing.lasts for value in self.params.values() for listing in _programs(value))
+        return all(listing.lasts for listing in self.programs)
+
+    @property
+    def programs(self) -> list[Listing]:
+        """Those among its parameters."""
+        return [listing for value in self.params.values() for listing in _programs(value)]
 
     def __getstate__(self) -> tuple[Any, ...]:
         params = {key: value for key, value in self.params.items() if key in _LASTING}

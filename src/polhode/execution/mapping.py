@@ -35,9 +35,17 @@ class RowMap:
 
     def __call__(self, shared: Any, stacked: Any) -> Any:
         """The results, stacked as the rows are."""
+        return self.rows(self.arguments(shared), stacked)
+
+    def arguments(self, shared: Any) -> np.ndarray:
+        """What all rows share, ready for `rows`."""
+        return self._shared.pack(shared)
+
+    def rows(self, arguments: np.ndarray, stacked: Any) -> Any:
+        """As `__call__`, for calls that share the same."""
         count = len(jax.tree.leaves(stacked)[0])
         out = np.empty((count, self.out.size), np.int64)
-        self.code(self._shared.pack(shared), self._row.pack_rows(stacked), out, np.array([count]))
+        self.code(arguments, self._row.pack_rows(stacked), out, np.array([count]))
         return self.out.unpack(out)
 
 

@@ -278,6 +278,12 @@ def _scan(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     return [*carry, *stacked]
 
 
+def _mapped(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
+    """A scan that carries nothing, whose rows are machine code."""
+    count = eqn.params["num_consts"]
+    return eqn.params["jaxpr"](x[:count], x[count:])
+
+
 def _linear_solve(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     lengths, programs = eqn.params["const_lengths"], eqn.params["jaxprs"]
     before = lengths.matvec + lengths.vecmat
@@ -425,6 +431,7 @@ RULES: dict[str, Rule] = {
     "while": _while,
     "cond": _cond,
     "scan": _scan,
+    "mapped": _mapped,
     "custom_linear_solve": _linear_solve,
     "triangular_solve": _triangular,
     "lu": _lu,

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import shown
+from polhode.execution.once import interpreted
 from polhode.model.bodies import Body
 from polhode.model.elements import Pose, Poses, Twist, Twists
 from polhode.rods.edge import Edge, EdgeConstraint, EdgeShape
@@ -288,6 +289,7 @@ def _constrained(value: Constrained) -> tuple[int, ...]:
     return tuple(sorted({STRAINS.index(name) for name in names}))
 
 
+@interpreted
 def _increments(strain: AbstractStrain, x: Points, R: Frames, closed: bool) -> Float[Array, "N 6"]:
     """d of the edges at the start."""
     first = Pose(x, R) if closed else Pose(x[:-1], R[:-1])

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.execution.once import interpreted
 from polhode.spaces import quaternions
 
 Points = Float[Array, "nodes 3"]
@@ -60,24 +61,43 @@ def frames_along(points: Points, normal: Any, closed: bool) -> Frames:
     they continue the circle of the first and of the last edge, so that arcs of circles have constant curvature. From
     node to node the frame makes the smallest rotation between the tangents.
     """
+    cosines, tangents = _tangents(points, closed)
+    if checks.is_concrete(points):
+        _check_turns(np.asarray(cosines), closed)
+    return _carried(None if normal is None else _first_frame(tangents[0], normal), tangents)
+
+
+@interpreted
+def _tangents(points: Points, closed: bool) -> tuple[Array, Points]:
+    """Cosines between neighbouring edges, and the tangents at the nodes."""
     edges = jnp.diff(points, axis=0, append=points[:1]) if closed else jnp.diff(points, axis=0)
     e = edges / jnp.linalg.norm(edges, axis=1, keepdims=True)
     before, after = (jnp.roll(e, 1, axis=0), e) if closed else (e[:-1], e[1:])
-    if checks.is_concrete(points):
-        _check_turns(np.sum(np.asarray(before) * np.asarray(after), axis=1), closed)
     inner = before + after
     tangents = inner / jnp.linalg.norm(inner, axis=1, keepdims=True)
     if not closed:
         ends = (e[0], e[0]) if len(e) == 1 else (_mirrored(tangents[0], e[0]), _mirrored(tangents[-1], e[-1]))
         tangents = jnp.concatenate((ends[0][None], tangents, ends[1][None]))
-    first = _first_frame(tangents[0], normal)
+    return jnp.sum(before * after, axis=1), tangents
+
+
+@interpreted
+def _carried(first: Float[Array, "3 3"] | None, tangents: Points) -> Frames:
+    """The frames of all nodes from the first, by default the smallest rotation that takes the third axis there."""
+    if first is None:
+        first = _turn(jnp.asarray(_E3), tangents[0])
 
     def onward(R: Array, tangent: Array) -> tuple[Array, Array]:
-        turned = quaternions.to_matrix(quaternions.from_vector(quaternions.between(R[:, 2], tangent))) @ R
+        turned = _turn(R[:, 2], tangent) @ R
         return turned, turned
 
     rest = jax.lax.scan(onward, first, tangents[1:])[1]
     return jnp.concatenate((first[None], rest))
+
+
+def _turn(a: Array, b: Array) -> Float[Array, "3 3"]:
+    """The smallest rotation from one unit vector to another."""
+    return quaternions.to_matrix(quaternions.from_vector(quaternions.between(a, b)))
 
 
 def _mirrored(tangent: Array, e: Array) -> Array:
@@ -94,9 +114,7 @@ def _check_turns(cosines: np.ndarray, closed: bool) -> None:
 
 
 def _first_frame(tangent: Array, normal: Any) -> Float[Array, "3 3"]:
-    """The smallest rotation that takes the third axis to the tangent, or the frame with a given first axis."""
-    if normal is None:
-        return quaternions.to_matrix(quaternions.from_vector(quaternions.between(jnp.asarray(_E3), tangent)))
+    """The frame with a given first axis."""
     n = checks.array("normal", normal, (3,), "first axis of the section at the first node")
     across = n - (n @ tangent) * tangent
     if checks.is_concrete(across) and not float(jnp.linalg.norm(across)) > 1e-6 * float(jnp.linalg.norm(n)):

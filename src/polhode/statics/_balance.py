@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -12,13 +11,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode._ambient import inside_transformation
-from polhode.captured import compiled
+from polhode.execution.once import interpreted
 from polhode.linalg.blocks import Blocks, Matrix, apply, apply_transposed, dense_block, pattern, scaled
 from polhode.linalg.dense import LapackKKT
 from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.ordering import Pattern
 from polhode.linalg.sparse import Analysis, SparseKKT
-from polhode.model.groups import BodyGroup, ForceGroup, JointGroup
 from polhode.spaces.base import Point, Vector
 from polhode.statics._host_lu import HostKKT
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
@@ -108,7 +106,7 @@ class _Start(NamedTuple):
     gap: Multipliers
 
 
-@compiled
+@interpreted
 def _start(system: AbstractMechanical, t: Array, q: Point) -> _Start:
     force = system.force(t, q, jnp.zeros(system.n))
     if system.m == 0:
@@ -137,16 +135,6 @@ def solver_of(system: AbstractMechanical, t: Array, q: Point) -> AbstractKKT:
 def _sparse(A: Pattern, P: Pattern, n: int, m: int) -> AbstractKKT:
     entries = sum(r.numbers.size * c.numbers.shape[1] * copies for g, copies in ((A, 1), (P, 2)) for r, c in g)
     return SparseKKT(n, m, Analysis(A, P, n, m)) if entries < _SPARSE * (n + m) ** 2 else LapackKKT(n, m)
-
-
-def all_at_once(system: AbstractMechanical) -> AbstractMechanical:
-    """The system with its elements evaluated together, for compiled loops: XLA aborts on loops over rows in these."""
-    groups = (BodyGroup, JointGroup, ForceGroup)
-
-    def together(x: Any) -> Any:
-        return dataclasses.replace(x, looped=False) if isinstance(x, groups) else x
-
-    return jax.tree.map(together, system, is_leaf=lambda x: isinstance(x, groups))
 
 
 def largest(q: Point) -> Float[Array, ""]:

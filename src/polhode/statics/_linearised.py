@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 from jaxtyping import Array, Complex, Float
 
-from polhode.captured import compiled
+from polhode.execution.once import interpreted
 from polhode.linalg.blocks import Matrix
 from polhode.model.consistency import to_sparse
 from polhode.spaces.base import Point, Vector
@@ -69,7 +69,7 @@ def about(system: AbstractMechanical, t: float, q: Point, multipliers: Any) -> L
     return Linearised(M, C, K, B, f - B.T @ np.asarray(k) if m else f)
 
 
-@compiled
+@interpreted
 def _balance(system: AbstractMechanical, t: Array, q: Point) -> tuple[Matrix, Matrix, Vector, Array | None]:
     rest = jnp.zeros(system.n)
     B = system.jacobian(t, q) if system.m else ()
@@ -77,7 +77,7 @@ def _balance(system: AbstractMechanical, t: Array, q: Point) -> tuple[Matrix, Ma
     return system.mass(t, q), B, system.force(t, q, rest), H
 
 
-@compiled
+@interpreted
 def _tangent(system: AbstractMechanical, t: Array, q: Point, multipliers: Multipliers) -> tuple[Matrix, Matrix]:
     rest = jnp.zeros(system.n)
     K = system.stiffness(t, q, rest)
@@ -107,7 +107,7 @@ def about_motion(system: AbstractMechanical, t: float, state: State) -> Relative
     return Relative(F, null_space(A), acceleration)
 
 
-@compiled
+@interpreted
 def _variations(
     system: AbstractMechanical, t: Array, q: Point, v: Vector
 ) -> tuple[Float[Array, "2n 2n"], Float[Array, "2m 2n"], Vector]:

@@ -8,14 +8,17 @@ from typing import Any, NamedTuple, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
-from polhode.captured import compiled
+from polhode._ambient import inside_transformation
+from polhode.execution.once import shapes
+from polhode.execution.repeated import repeated
 from polhode.linalg.blocks import Matrix
 from polhode.linalg.kkt import AbstractKKT
 from polhode.spaces.base import Point, Vector
 from polhode.statics._balance import Balance, Load, Tangent, largest
-from polhode.systems.mechanical import Multipliers
+from polhode.systems.mechanical import AbstractMechanical, Multipliers
 
 Tree = TypeVar("Tree")
 
@@ -71,8 +74,20 @@ class _Way(NamedTuple):
     length: Float[Array, ""]
 
 
+class Programs:
+    """What Newton's method evaluates again and again.
+
+    - `equations`, `moved`: as below, for these equations and limits.
+    """
+
+    def __init__(self, balance: Balance, limits: Limits) -> None:
+        self.balance = balance
+        self.equations = repeated(equations, balance)
+        self.moved = repeated(_moved, balance, limits)
+
+
 def advance(
-    balance: Balance,
+    programs: Programs,
     solver: AbstractKKT,
     limits: Limits,
     q: Point,
@@ -90,21 +105,19 @@ def advance(
 
     def body(way: _Way) -> _Way:
         done, load = _next(way, legs)
-        return _after(way, _newton(balance, solver, limits, way.reached, load, loop), done)
+        return _after(way, _newton(programs, solver, limits, way.reached, load, loop), done)
 
     unknown = jnp.full(limits.max_iterations, jnp.nan, float)
     first = Reached(q, multipliers, jnp.zeros(()), jnp.zeros((), jnp.int32), unknown)
     return loop(more, body, _Way(first, jnp.ones(()))).reached
 
 
-@jax.jit
 def _next(way: _Way, legs: tuple[Load, Load]) -> tuple[Array, Load]:
     done = jnp.minimum(way.reached.done + way.length, 1.0)
     # The end itself, not to round-off.
     return done, Load(*(jnp.where(done < 1, a + done * (b - a), b) for a, b in zip(*legs, strict=True)))
 
 
-@jax.jit
 def _after(way: _Way, tried: Attempt, done: Array) -> _Way:
     reached, good = way.reached, tried.converged
     iterations = reached.iterations + tried.iterations
@@ -143,29 +156,35 @@ def on_host(more: Callable[[Any], Array], body: Callable[[Any], Any], start: Any
 
 
 def _newton(
-    balance: Balance, solver: AbstractKKT, limits: Limits, reached: Reached, load: Load, loop: Callable[..., Any]
+    programs: Programs, solver: AbstractKKT, limits: Limits, reached: Reached, load: Load, loop: Callable[..., Any]
 ) -> Attempt:
     def more(a: Attempt) -> Array:
         return ~a.converged & ~a.failed
 
     def body(a: Attempt) -> Attempt:
-        found = equations(balance, load, a.q, a.multipliers, a.excess)
+        found = programs.equations(load, a.q, a.multipliers, a.excess)
         K, B, along = found.tangent
         factors = solver.factor((*K, *found.excess), B, along)
-        return _moved(balance, limits, load, a, found, *solver.solve(factors, -found.r, -found.gap))
+        low = found.r, found.gap, found.noise
+        return programs.moved(load, a, low, *solver.solve(factors, -found.r, -found.gap))
 
     false = jnp.zeros((), bool)
     nothing = jnp.full(limits.max_iterations, jnp.nan, float)
     zero, far = jnp.zeros((), jnp.int32), jnp.full((), jnp.inf, float)
-    excess = no_excess(balance, load, reached.q)
+    excess = no_excess(programs.balance, load, reached.q)
     start = Attempt(reached.q, reached.multipliers, excess, zero, nothing, far, false, false)
     return loop(more, body, start)
 
 
-@compiled
 def no_excess(balance: Balance, load: Load, q: Point) -> Any:
     """Stresses as promised: zeros."""
-    return jax.tree.map(jnp.zeros_like, balance.system.stresses(load.t, q))
+    if inside_transformation():
+        return jax.tree.map(jnp.zeros_like, balance.system.stresses(load.t, q))
+    return jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes(_stresses, balance.system, load.t, q))
+
+
+def _stresses(system: AbstractMechanical, t: Array, q: Point) -> Any:
+    return system.stresses(t, q)
 
 
 class Equations(NamedTuple):
@@ -178,7 +197,6 @@ class Equations(NamedTuple):
     excess: Matrix
 
 
-@compiled
 def equations(balance: Balance, load: Load, q: Point, multipliers: Multipliers, excess: Any) -> Equations:
     """What one correction needs to know of a place."""
     r, gap = balance.residual(load, q, multipliers)
@@ -187,12 +205,12 @@ def equations(balance: Balance, load: Load, q: Point, multipliers: Multipliers, 
     return Equations(r, gap, noise, tangent, balance.system.stress_stiffness(load.t, q, excess))
 
 
-@compiled
 def _moved(
-    balance: Balance, limits: Limits, load: Load, a: Attempt, found: Equations, theta: Vector, change: Multipliers
+    balance: Balance, limits: Limits, load: Load, a: Attempt, left: Any, theta: Vector, change: Multipliers
 ) -> Attempt:
+    """Where a correction leads; `left`: residuals and what round-off leaves of them."""
     system, step = balance.system, jnp.max(jnp.abs(theta), initial=0.0)
-    low = [jnp.all(jnp.abs(x) <= y) for x, y in zip((found.r, found.gap), found.noise, strict=True)]
+    low = [jnp.all(jnp.abs(x) <= y) for x, y in zip(left[:2], left[2], strict=True)]
     # Corrections that no longer shrink come from round-off if the residual they answer to does.
     stagnant = low[0] & low[1] & (step > 0.25 * a.before)
     curve = lambda s: system.stresses(load.t, system.configuration.move(a.q, s * theta))  # noqa: E731
@@ -202,6 +220,6 @@ def _moved(
     iterations = a.iterations + 1
     converged = (step <= limits.rtol * largest(a.q) + limits.atol) | stagnant
     failed = ~jnp.isfinite(step + jnp.sum(change)) | (iterations >= limits.max_iterations)
-    corrections = a.corrections.at[a.iterations].set(step)
+    corrections = jnp.where(jnp.arange(limits.max_iterations) == a.iterations, step, a.corrections)
     multipliers = a.multipliers + change
     return Attempt(q, multipliers, excess, iterations, corrections, step, converged, failed)

@@ -13,9 +13,10 @@ from jaxtyping import Array, Float, Int
 
 from polhode import checks
 from polhode._ambient import check_environment, inside_transformation
-from polhode._scalar.rows import in_loops
+from polhode._scalar.rows import all_at_once
 from polhode.checks import shown
 from polhode.driver.observing import Observer
+from polhode.execution.eager import uncompiled
 from polhode.linalg.kkt import AbstractKKT
 from polhode.problems.base import Observable, Problem
 from polhode.results import Result
@@ -23,15 +24,15 @@ from polhode.solution import Frames
 from polhode.spaces.base import Point
 from polhode.spaces.checks import check_point
 from polhode.statics import _explaining
-from polhode.statics._balance import Balance, Load, Tangent, all_at_once, at_start, solver_of
+from polhode.statics._balance import Balance, Load, Tangent, at_start, solver_of
 from polhode.statics._host_lu import saddle
 from polhode.statics._newton import (
     Equations,
     Limits,
+    Programs,
     Reached,
     advance,
     corrected,
-    equations,
     no_excess,
     on_host,
     stopped,
@@ -87,7 +88,8 @@ class _Task(NamedTuple):
     limits: Limits
 
 
-@in_loops()
+@all_at_once()
+@uncompiled()
 def equilibrium(
     problem: Problem | AbstractMechanical,
     state0: State = None,
@@ -131,19 +133,20 @@ def equilibrium(
     balance, multipliers = at_start(task.system, solver, task.legs.t[0], task.q)
     if inside_transformation():
         return _traced(task, solver, balance, multipliers)
+    programs = Programs(balance, task.limits)
     found: list[Reached] = []
     q, reason = task.q, ""
     for k in range(len(task.legs.t) - 1):
-        reached = advance(balance, solver, task.limits, q, multipliers, _leg(task.legs, k), on_host)
+        reached = advance(programs, solver, task.limits, q, multipliers, _leg(task.legs, k), on_host)
         q, multipliers = reached.q, reached.multipliers
         if not reached.done >= 1:
-            reason = _failure(task, balance, reached, k)
+            reason = _failure(task, programs, reached, k)
             found += [reached] if not found or reached.done > 0 else []
             break
         found.append(reached)
-    result = _collected(task, balance, found, not reason)
+    result, last = _collected(task, programs, found, not reason)
     if not reason:
-        loose = _loose(task.system, _at(balance, _load(task.legs, -1), q, multipliers).tangent, q)
+        loose = _loose(task.system, last.tangent, q)
         reason = f"The equilibrium is not isolated: {loose}" if loose else _opened(task.system, result)
     if reason:
         raise EquilibriumError(reason, result)
@@ -153,8 +156,6 @@ def equilibrium(
 def _prepare(problem: Any, state0: State, t: Any, steps: Any, times: Any, limits: Limits) -> _Task:
     known = problem if isinstance(problem, Problem) else None
     system, outputs = mechanical(problem)
-    if inside_transformation():
-        system = all_at_once(system)
     if state0 is None and known is None:
         raise ValueError("A bare system needs `state0`, the pair (q, v) to start from; a Problem brings its own.")
     state = known.state0 if state0 is None and known is not None else state0
@@ -197,8 +198,8 @@ def mechanical(problem: Any) -> tuple[AbstractMechanical, dict[str, Observable]]
     return system, dict(problem.outputs) if isinstance(problem, Problem) else system.outputs()
 
 
-def _at(balance: Balance, load: Load, q: Point, multipliers: Multipliers) -> Equations:
-    return equations(balance, load, q, multipliers, no_excess(balance, load, q))
+def _at(programs: Programs, load: Load, q: Point, multipliers: Multipliers) -> Equations:
+    return programs.equations(load, q, multipliers, no_excess(programs.balance, load, q))
 
 
 def _load(legs: Load, k: int) -> Load:
@@ -211,12 +212,13 @@ def _leg(legs: Load, k: int) -> tuple[Load, Load]:
 
 def _traced(task: _Task, solver: AbstractKKT, balance: Balance, multipliers: Multipliers) -> Equilibrium:
     """All steps as one traced expression; where a step fails, it and all that follow are NaN."""
-    still, limits, legs = stopped(balance), task.limits, stopped(task.legs)
+    limits, legs = task.limits, stopped(task.legs)
+    programs = Programs(stopped(balance), limits)
     pairs = tuple(jax.tree.map(lambda a: a[:-1], legs)), tuple(jax.tree.map(lambda a: a[1:], legs))
 
     def step(carry: Any, leg: Any) -> tuple[Any, Reached]:
         q, k = carry
-        reached = advance(still, solver, limits, q, k, (Load(*leg[0]), Load(*leg[1])))
+        reached = advance(programs, solver, limits, q, k, (Load(*leg[0]), Load(*leg[1])))
         hold = jnp.where(reached.done >= 1, 0.0, jnp.nan)
         reached = reached._replace(
             q=jax.tree.map(lambda a: a + hold, reached.q), multipliers=reached.multipliers + hold
@@ -235,16 +237,18 @@ def _traced(task: _Task, solver: AbstractKKT, balance: Balance, multipliers: Mul
     return _result(task, found, ends, outputs, (r, gap), jnp.all(found.done >= 1))
 
 
-def _collected(task: _Task, balance: Balance, found: Sequence[Reached], converged: bool) -> Equilibrium:
-    """What was found, stacked."""
+def _collected(
+    task: _Task, programs: Programs, found: Sequence[Reached], converged: bool
+) -> tuple[Equilibrium, Equations]:
+    """What was found, stacked, and the equations at the last place."""
     stacked = jax.tree.map(lambda *x: jnp.stack(x), *found)
     ends, starts = (jax.tree.map(lambda a, s=s: a[s][: len(found)], task.legs) for s in (slice(1, None), slice(-1)))
     ends = jax.tree.map(lambda a, b: jnp.where(stacked.done < 1, a + stacked.done * (b - a), b), starts, ends)
     states = (stacked.q, jnp.zeros((len(found), task.system.n)))
     frames = task.observer.frames(np.asarray(ends.t), jax.tree.map(np.asarray, states), None, 1)
-    rest = [_at(balance, *_row((ends, stacked.q, stacked.multipliers), k)) for k in range(len(found))]
+    rest = [_at(programs, *_row((ends, stacked.q, stacked.multipliers), k)) for k in range(len(found))]
     r, gap = jnp.stack([x.r for x in rest]), jnp.stack([x.gap for x in rest])
-    return _result(task, stacked, ends, frames.outputs, (r, gap), jnp.asarray(converged))
+    return _result(task, stacked, ends, frames.outputs, (r, gap), jnp.asarray(converged)), rest[-1]
 
 
 def _result(
@@ -275,7 +279,7 @@ def _rows(values: Float[Array, "steps k"]) -> Float[Array, " steps"]:
     return jnp.max(jnp.abs(values), axis=1, initial=0.0)
 
 
-def _failure(task: _Task, balance: Balance, reached: Reached, k: int) -> str:
+def _failure(task: _Task, programs: Programs, reached: Reached, k: int) -> str:
     """Why a step could not be made, and what to do."""
     start, end = _leg(task.legs, k)
     load = Load(*(a + reached.done * (b - a) for a, b in zip(start, end, strict=True)))
@@ -283,10 +287,10 @@ def _failure(task: _Task, balance: Balance, reached: Reached, k: int) -> str:
     where = f"{100 * (1 - float(load.held)):.4g} % of the load" if held else f"t = {float(load.t):.6g}"
     count = len(task.legs.t) - 1
     said = f"Newton's method found no equilibrium beyond {where} (step {k + 1} of {count}, halved ten times)"
-    loose = _loose(task.system, _at(balance, load, reached.q, reached.multipliers).tangent, reached.q)
+    loose = _loose(task.system, _at(programs, load, reached.q, reached.multipliers).tangent, reached.q)
     if loose:
         return f"{said}: there {loose}"
-    left = _at(balance, end, reached.q, reached.multipliers)
+    left = _at(programs, end, reached.q, reached.multipliers)
     remedy = (
         "Give more `steps`" if held else "Give more `times`"
     ) + ", start from a state closer to the equilibrium, or check whether the loads have one at all."

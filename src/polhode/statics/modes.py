@@ -8,12 +8,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Complex, Float
+from jaxtyping import Array, Complex, Float
 
 from polhode import checks
 from polhode._ambient import check_environment, inside_transformation
-from polhode._scalar.rows import in_loops
-from polhode.captured import compiled
+from polhode.execution.eager import uncompiled
+from polhode.execution.once import interpreted
+from polhode.linalg.blocks import Matrix
 from polhode.model.consistency import to_sparse
 from polhode.model.elements import Twist
 from polhode.model.observed import AbstractMultibody
@@ -76,6 +77,7 @@ class Modes:
         """Whether no mode grows by more than 1e-9 of the largest |s| reported."""
         return bool(np.all(np.real(self.eigenvalues) <= 1e-9 * np.max(np.abs(self.eigenvalues), initial=0.0)))
 
+    @uncompiled()
     def displacements(self) -> Twist:
         """Displacements of the bodies in each mode, in the order of `system.names`: rotations in the frames of the
         bodies and translations in the inertial frame, shapes (k, bodies, 3). For models only.
@@ -84,21 +86,20 @@ class Modes:
         if not isinstance(system, AbstractMultibody):
             raise ValueError(f"{type(system).__name__} has no bodies; its shapes are in `shapes`.")
 
-        @compiled
-        def twists(shapes: Any) -> Any:
-            return jax.vmap(lambda v: system.motion(q, v).twists)(shapes)
-
-        parts = [twists(np.ascontiguousarray(part)) for part in (np.real(self.shapes), np.imag(self.shapes))]
+        parts = [
+            _twists(system, q, np.ascontiguousarray(part)) for part in (np.real(self.shapes), np.imag(self.shapes))
+        ]
         real, imaginary = (Twist(part.omega[:, :-1], part.u[:, :-1]) for part in parts)
         return jax.tree.map(lambda a, b: np.asarray(a + 1j * b if b.any() else a), real, imaginary)
 
+    @uncompiled()
     def moved(self, number: int, amplitude: float, phase: float = 0.0) -> Point:
         """The configuration displaced by amplitude · Re(φ e^{i phase}) of mode `number`; for drawings."""
         shape = jnp.asarray((amplitude * np.exp(1j * phase) * self.shapes[number]).real)
         return self.system.configuration.move(self.q, self.system.kinematics(self.q, shape))
 
 
-@in_loops()
+@uncompiled()
 def modes(
     problem: Problem | AbstractMechanical,
     state: State = None,
@@ -144,17 +145,17 @@ def modes(
     if multipliers is not None:
         multipliers = checks.array("multipliers", multipliers, (system.m,), "one for each constraint")
     if float(np.max(np.abs(v), initial=0.0)) > 0:
-        spectrum = _about_motion(system, time, (q, v), anyway)
+        spectrum, M = _about_motion(system, time, (q, v), anyway), _mass(system, time, q)
     else:
         linear = _linearised.about(system, time, q, multipliers)
         unknowns = system.n + system.m
         wanted = number or (None if unknowns <= _DENSE else _SPARSE_NUMBER)
         by_lanczos = unknowns > _DENSE and wanted is not None and 2 * wanted + 4 < system.n
         found = _spectra.lowest(linear, wanted) if by_lanczos and wanted else _spectra.dense(linear)
-        spectrum, off = found
+        (spectrum, off), M = found, linear.M
         if not anyway and not np.max(np.abs(off), initial=0.0) <= _OFF * float(largest(q)):
             raise ValueError(_no_equilibrium(system, q, linear.r))
-    shapes = _normalised(spectrum.shapes.T, _mass(system, time, q))
+    shapes = _normalised(spectrum.shapes.T, M)
     return Modes(spectrum.eigenvalues[:number], shapes[:number], system, q)
 
 
@@ -180,7 +181,17 @@ def _no_equilibrium(system: AbstractMechanical, q: Point, r: np.ndarray) -> str:
 
 
 def _mass(system: AbstractMechanical, t: float, q: Point) -> Any:
-    return to_sparse(system.mass(jnp.asarray(t), q), (system.n, system.n))
+    return to_sparse(_masses(system, jnp.asarray(t), q), (system.n, system.n))
+
+
+@interpreted
+def _masses(system: AbstractMechanical, t: Array, q: Point) -> Matrix:
+    return system.mass(t, q)
+
+
+@interpreted
+def _twists(system: AbstractMultibody, q: Point, velocities: Float[Array, "k n"]) -> Any:
+    return jax.vmap(lambda v: system.motion(q, v).twists)(velocities)
 
 
 def _normalised(shapes: np.ndarray, M: Any) -> np.ndarray:

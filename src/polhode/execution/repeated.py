@@ -1,0 +1,167 @@
+"""Functions that are called again and again, with other numbers: machine code where it can be."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import numpy as np
+from jax.extend import core
+
+from polhode._ambient import inside_transformation
+from polhode._scalar.primitives import SUBCALLS
+from polhode._scalar.rows import in_scans
+from polhode.captured import compiled, found
+from polhode.execution.kept import Keeping
+from polhode.execution.listing import Equation, Listing, NeedsJax, listed
+from polhode.execution.machine import Code
+from polhode.execution.mapping import RowMap
+from polhode.execution.once import interpreted
+from polhode.execution.placement import on_host
+from polhode.execution.writer import NotNative
+
+T = TypeVar("T")
+
+_SMALL = 2_000
+"""Numbers that go into a program up to which it becomes machine code as a whole; each takes an operation or more."""
+
+
+def repeated(function: Callable[..., T], *fixed: Any) -> Callable[..., T]:
+    """`function(*fixed, *others)`, one of this library that captures nothing, as a function of the others.
+
+    These must be alike in all calls, up to their numbers: the program is looked up at the first one, which takes longer
+    than all the rest. On the host that is machine code, which returns NumPy arrays: all of it, or, of large programs,
+    the loops over rows of equal elements, between which NumPy does the rest. Where that can't be, NumPy does all. It is
+    kept like other programs. Inside JAX's transformations the function is called as it is.
+    """
+    if inside_transformation():
+        return functools.partial(function, *fixed)
+    ready: Callable[..., T] | None = None
+
+    def call(*others: Any) -> T:
+        nonlocal ready
+        if ready is None:
+            ready = _ready(function, fixed, others)
+        return ready(*others)
+
+    return call
+
+
+def _ready(function: Callable[..., T], fixed: tuple[Any, ...], others: tuple[Any, ...]) -> Callable[..., T]:
+    if not on_host((fixed, others)):
+        return functools.partial(_compiled(function), *fixed)
+    (program, structure), (shared, _) = found(_native, (function, fixed), others, keeping=_KEEPING)
+    if program is None:
+        return functools.partial(_interpreted(function), *fixed)
+    run = _whole(program, shared) if isinstance(program, RowMap) else _by_rows(program, structure, shared)
+    return lambda *others: run(eqx.filter(others, eqx.is_array))
+
+
+def _whole(program: RowMap, shared: Any) -> Callable[[Any], Any]:
+    """As a map over a single row."""
+    arguments = program.arguments(shared)
+
+    def run(others: Any) -> Any:
+        row = jax.tree.map(lambda x: np.asarray(x)[None], others)
+        return jax.tree.map(lambda x: x[0], program.rows(arguments, row))
+
+    return run
+
+
+def _by_rows(program: Listing, structure: Any, shared: Any) -> Callable[[Any], Any]:
+    known = list(map(np.asarray, jax.tree.leaves(shared)))
+
+    def run(others: Any) -> Any:
+        with np.errstate(all="ignore"):
+            outs = program([*known, *map(np.asarray, jax.tree.leaves(others))])
+        return jax.tree.unflatten(structure, outs)
+
+    return run
+
+
+_compiled = functools.cache(compiled)
+_interpreted = functools.cache(interpreted)
+
+
+def _native(inputs: Any, rest: Any) -> tuple[RowMap | Listing | None, Any]:
+    """The program, and the structure of what it returns if that is a list."""
+
+    def run(shared: Any, row: Any) -> Any:
+        (function, fixed), others = eqx.combine((shared, row), rest)
+        return function(*fixed, *others)
+
+    try:
+        if sum(map(np.size, jax.tree.leaves(inputs))) <= _SMALL:
+            return RowMap.of(run, *inputs), None
+        with in_scans():
+            closed, shape = jax.make_jaxpr(run, return_shape=True)(*inputs)
+        program = listed(closed)
+        _compile_rows(program, [None] * len(jax.tree.leaves(inputs)))
+        return program, jax.tree.structure(shape)
+    except (NotNative, NeedsJax):
+        return None, None
+
+
+def _compile_rows(program: Listing, given: Sequence[np.ndarray | None]) -> None:
+    """Makes machine code of all loops over rows; `given` are the arguments of the program, as far as they are known."""
+    known = [*program.consts, *given]
+    for equation in program.equations:
+        inputs = [(known[x] if x < len(known) else None) if isinstance(x, int) else x for x in equation.inputs]
+        if equation.name == "scan" and not equation.params["num_carry"]:
+            equation.name, equation.params["jaxpr"] = "mapped", _rows_of(equation, inputs)
+        elif equation.name in SUBCALLS:
+            _compile_rows(equation.params[SUBCALLS[equation.name]], inputs)
+
+
+def _rows_of(scan: Equation, inputs: Sequence[np.ndarray | None]) -> RowMap:
+    """The body of a scan, with what is known of its inputs as constants: places to read from can't be unknown."""
+    params = scan.origin.params
+    body, count = core.jaxpr_as_fun(params["jaxpr"]), params["num_consts"]
+    examples = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in params["jaxpr"].in_avals]
+
+    def run(shared: Any, row: Any) -> Any:
+        consts = [given if known is None else known for given, known in zip(shared, inputs, strict=False)]
+        return body(*consts, *row)
+
+    return RowMap.of(run, examples[:count], examples[count:])
+
+
+def _dumped(made: tuple[RowMap | Listing | None, Any]) -> Any:
+    program, structure = made
+    if isinstance(program, RowMap):
+        return program.code, program.out
+    if program is None or not program.lasts:
+        return None
+    return program, jax.tree.unflatten(structure, range(structure.num_leaves))
+
+
+def _loaded(state: Any, inputs: Any) -> tuple[RowMap | Listing, Any]:
+    first, second = state
+    return (RowMap(first, second, *inputs), None) if isinstance(first, Code) else (first, jax.tree.structure(second))
+
+
+def _codes(program: RowMap | Listing | None) -> Iterator[Code]:
+    """All machine code in a program."""
+    if isinstance(program, RowMap):
+        yield program.code
+    elif program is not None:
+        for equation in program.equations:
+            if equation.name == "mapped":
+                yield equation.params["jaxpr"].code
+            for inner in equation.programs:
+                yield from _codes(inner)
+
+
+def _watch(made: tuple[RowMap | Listing | None, Any], write: Callable[[], None]) -> None:
+    for code in _codes(made[0]):
+        code.when_improved = write
+
+
+_KEEPING: Keeping[tuple[RowMap | Listing | None, Any]] = Keeping(
+    dump=_dumped,
+    load=_loaded,
+    watch=_watch,
+)
