@@ -1,0 +1,95 @@
+"""The table of methods: every method of the registry on a tumbling body, with every back end.
+
+Orders of attitude, velocity and multipliers, promises, derivatives, batches, and equality of machine code, XLA and
+NumPy. A new name in the registry is in the table at once, and fails until some form of the body suits it. Each cell is
+shown to fail where it must. `docs/methods.md` has the figures; `write_methods_page.py` makes it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import cells
+import jax
+import numpy as np
+import pytest
+from cells import Perturbed, Row
+
+from polhode import integrators
+from polhode.execution import machine
+from polhode.systems.base import AbstractSystem
+
+PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
+
+
+@pytest.fixture(scope="module", params=integrators.names())
+def row(request):
+    """All cells of a row follow each other, and share the programs of its method."""
+    yield Row.of(request.param)
+    cells.forget()
+
+
+def test_order(row):
+    found = cells.orders(row)
+    assert cells.keeps_order(row, found), found
+    if not machine.missing():
+        assert cells.is_machine_code() == (row.name not in cells.BY_XLA)
+
+
+def test_promises(row):
+    for quantity, (promise, verdict) in cells.promises(row).items():
+        assert verdict == "kept", (quantity, promise)
+    # The control: what not even the exact motion keeps.
+    assert cells.wrongly_promised(row)["sideways_momentum"] == "broken"
+
+
+@pytest.mark.sampled(8)
+def test_perturbed_methods_lose_their_order_and_their_promises(row):
+    slower = dataclasses.replace(row, method=Perturbed(row.method, 1.0, row.method.order))
+    found = cells.orders(slower)
+    assert not cells.keeps_order(slower, found)
+    assert max(found["attitude"], found["velocity"]) < row.method.order - 0.5
+    spoilt = dataclasses.replace(row, method=Perturbed(row.method, 1e-4, 0))
+    assert {verdict for _, verdict in cells.promises(spoilt).values()} <= {"broken"}
+
+
+@pytest.mark.sampled(8)
+def test_numpy_computes_what_runs_compute(row):
+    found = cells.by_numpy(row)
+    assert cells.difference(cells.on_host(row), found) < cells.EQUAL
+    # The control: a start that is off by a little more than what is allowed.
+    values = cells.VALUES * [1 + 1e-9, 1, 1]
+    assert cells.difference(cells.on_host(row, values=values), found) > cells.EQUAL
+
+
+@pytest.mark.sampled(14)
+def test_xla_computes_the_same_in_batches_and_its_derivatives_are_those_of_differences(row):
+    found = cells.transformed(row)
+    assert cells.gap_of_batch(row, found) < cells.EQUAL
+    exact = cells.differences_of_values(row, cells.BATCH[0])
+    errors = cells.errors_of_gradients(found, exact)
+    assert max(errors.values()) < cells.DERIVATIVES, errors
+    # The control: derivatives, and members of the batch, in each other's place.
+    turned = jax.tree.map(lambda x: x[::-1], found)
+    assert min(cells.errors_of_gradients(turned, exact).values()) > cells.DERIVATIVES
+    assert cells.gap_of_batch(row, turned) > cells.EQUAL
+
+
+class Elsewhere(AbstractSystem):
+    """A kind of system of which the table knows nothing."""
+
+
+@pytest.mark.parametrize("kinds", [(), (Elsewhere,)])
+def test_methods_of_other_kinds_are_not_in_the_table(kinds, monkeypatch):
+    method = integrators.get("rkmk4")
+    monkeypatch.setattr(type(method), "kinds", kinds)
+    with pytest.raises(LookupError, match="add one to `FORMS`"):
+        Row.of("rkmk4")
+
+
+def test_the_page_has_a_line_for_each_method():
+    lines = re.findall(r"^\| `([^`]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert lines == integrators.names()
+    assert np.all([re.search(rf"`{re.escape(name)}`", (PAGE.parent / "choose.md").read_text()) for name in lines])
