@@ -40,7 +40,7 @@ DERIVATIVES = 1e-6
 """Largest error of derivatives, relative to the gradient; what differences leave is 1e-8."""
 
 
-BY_XLA = {"implicit-midpoint": "its equations need pivots, which it leaves to LAPACK, and machine code has no libraries"}
+BY_XLA = {"implicit-midpoint": "its equations need pivots, so LAPACK solves them, and machine code has no libraries"}
 """Methods whose steps are not machine code, and why: they run by XLA on the host, too."""
 
 

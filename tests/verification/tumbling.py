@@ -30,6 +30,7 @@ CENTRAL = np.array([0.25, 0.15, 0.3])
 ABOUT = np.array([1.0, 0.0, 1.0])
 SPIN = np.array([1.0, 3.0, -1.5])
 STIFFNESS = 20.0
+MOVING = "sideways_momentum"
 VALUES = np.array([1.2, 0.5, 1.0])
 """Mass, distance of the centre of mass from the fixed point along e₂ of the body, and a factor of the spin `SPIN`."""
 
@@ -64,8 +65,8 @@ class Form:
 
     - `make`: masses, lengths and speeds as in `VALUES` → system, start and further invariants.
     - `seen`: state and values → attitude and velocity. - `rates`: acceleration of attitude and velocity, for DOP853.
-    - `multipliers`: motion → λ; None if there are none. `averaged`: of so many last steps their mean is to be looked at,
-      and it belongs to the time `behind` times h before the end.
+    - `multipliers`: motion → λ; None if there are none. `averaged`: of so many last steps their mean is to be looked
+      at, and it belongs to the time `behind` times h before the end.
     - `takes`: the class of methods that the form is for.
     """
 
@@ -90,7 +91,7 @@ class Form:
         return True
 
     def problem(self) -> ph.problems.Problem:
-        """The body with all invariants, and with two quantities that no method keeps."""
+        """The body with all invariants, and with a quantity that not even the exact motion keeps."""
         system, state, known = self.make(VALUES)
 
         def sideways(t: Any, state: Any) -> Any:
@@ -105,7 +106,7 @@ class Form:
             parameters={},
             doc="",
             outputs={},
-            invariants={**system.invariants(), **known, "sideways_momentum": sideways},
+            invariants={**system.invariants(), **known, MOVING: sideways},
             reference={},
             integrator="",
             h=1e-2,
@@ -200,6 +201,9 @@ def _quaternion(values: Any) -> Any:
         return body.total_energy(state)
 
     return body, body.turning(S3().origin(), values[2] * SPIN), {"energy_at_nodes": at_nodes}
+
+
+# Multipliers of single steps scatter by O(h), up and down in turns: see the two forms in quaternions.
 
 
 def _of_livens(motion: Motion) -> np.ndarray:
@@ -320,7 +324,8 @@ FORMS = (
         lambda state, values: (S3().to_matrix(state.q), _quaternion(values)[0].angular_velocity(state.q, state.v)),
         TURNING,
         _of_hamilton,
-        behind=0.5,
+        averaged=2,
+        behind=1.0,
         takes=HamiltonianQuaternions,
     ),
     Form(
@@ -329,7 +334,6 @@ FORMS = (
         lambda state, values: (S3().to_matrix(state.q), _quaternion(values)[0].angular_velocity(state.q, state.v)),
         TURNING,
         _of_livens,
-        # Those of single steps scatter by O(h), up and down in turns.
         averaged=2,
         behind=1.0,
     ),
