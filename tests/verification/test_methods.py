@@ -35,8 +35,7 @@ def row(request):
 def test_order(row):
     found = cells.orders(row)
     assert cells.keeps_order(row, found), found
-    if machine.llvm is not None:
-        assert cells.is_machine_code() == (row.name not in cells.BY_XLA)
+    assert cells.is_machine_code() or machine.llvm is None
 
 
 def test_promises(row):
@@ -59,21 +58,23 @@ def test_perturbed_methods_lose_their_order_and_their_promises(row):
 @pytest.mark.sampled(8)
 def test_numpy_computes_what_runs_compute(row):
     found = cells.by_numpy(row)
-    assert cells.difference(cells.on_host(row), found) < cells.EQUAL
+    assert cells.difference(cells.on_host(row, cells.FEW), found) < cells.EQUAL
     # The control: a start that is off by a little more than what is allowed.
     values = cells.VALUES * [1 + 1e-9, 1, 1]
-    assert cells.difference(cells.on_host(row, values=values), found) > cells.EQUAL
+    assert cells.difference(cells.on_host(row, cells.FEW, values), found) > cells.EQUAL
 
 
 @pytest.mark.sampled(14)
 def test_xla_computes_the_same_in_batches_and_its_derivatives_are_those_of_differences(row):
+    row = row.light
     found = cells.transformed(row)
     assert cells.gap_of_batch(row, found) < cells.EQUAL
     exact = cells.differences_of_values(row, cells.BATCH[0])
     errors = cells.errors_of_gradients(found, exact)
     assert max(errors.values()) < cells.DERIVATIVES, errors
     # The control: derivatives, and members of the batch, in each other's place.
-    turned = jax.tree.map(lambda x: x[::-1], found)
+    ends, reverse = jax.tree.map(lambda x: x[::-1], (found.ends, found.reverse))
+    turned = cells.Transformed(ends, reverse, -found.forward)
     assert min(cells.errors_of_gradients(turned, exact).values()) > cells.DERIVATIVES
     assert cells.gap_of_batch(row, turned) > cells.EQUAL
 

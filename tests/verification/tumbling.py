@@ -67,7 +67,8 @@ class Form:
     - `seen`: state and values → attitude and velocity. - `rates`: acceleration of attitude and velocity, for DOP853.
     - `multipliers`: motion → λ; None if there are none. `averaged`: of so many last steps their mean is to be looked
       at, and it belongs to the time `behind` times h before the end.
-    - `takes`: the class of methods that the form is for.
+    - `takes`: the class of methods that the form is for. - `lighter`: the same in fewer operations, for what XLA has to
+      compile; None if this is the lightest.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Form:
     averaged: int = 1
     behind: float = 0.0
     takes: type[AbstractIntegrator] = AbstractIntegrator
+    lighter: Form | None = None
 
     def fits(self, method: AbstractIntegrator) -> bool:
         """Whether the method takes this form, by its kinds and by what it says itself."""
@@ -304,6 +306,12 @@ FORMS = (
         _of_problem("heavy-top", formulation="lie-poisson"),
         lambda state, values: (state[1], state[0][:3] / moments(values)),
         TURNING,
+        lighter=Form(
+            "quaternion and angular velocity",
+            _of_problem("heavy-top", formulation="S3"),
+            lambda state, values: (S3().to_matrix(state[0]), state[1]),
+            TURNING,
+        ),
     ),
     Form(
         "free body with a joint",
