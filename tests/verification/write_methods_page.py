@@ -1,4 +1,4 @@
-"""Writes `docs/methods.md` from the cells of the table of methods: PYTHONPATH=tests python THIS [--figures FILE]."""
+"""Writes `docs/methods.md` from the cells of the table of methods: `PYTHONPATH=tests python THIS [--figures FILE]`."""
 
 from __future__ import annotations
 
