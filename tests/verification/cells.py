@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import gc
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -214,71 +214,74 @@ def difference(a: Carry, b: Carry) -> float:
 # --- transformations --------------------------------------------------------------------------------------------------
 
 BATCH = VALUES * np.array([[1.0, 1.0, 1.0], [1.1, 0.9, 1.05]])
-
-
-@dataclasses.dataclass(frozen=True)
-class Transformed:
-    """Of 200 steps by XLA, of a batch over masses, lengths and speeds: see `transformed`.
-
-    - `ends`: states and multipliers. - `reverse`: gradients of what `_seen_at_end` makes of them.
-    - `forward`: of the first, along `DIRECTION`.
-    """
-
-    ends: Carry
-    reverse: np.ndarray
-    forward: np.ndarray
-
-
 DIRECTION = np.array([0.3, -0.5, 0.8])
 
 
-def transformed(row: Row) -> Transformed:
-    """Compiling is what takes time: so runs, their batch and reverse derivatives are one program, forward another."""
+def batched(row: Row) -> Carry:
+    """States and multipliers after 200 steps by XLA, of two members under `vmap`."""
 
-    def end(values: Any) -> tuple[Any, Any]:
+    def end(values: Any) -> Carry:
         run = row.run(H, STEPS * H, values, save_every=None)
-        last = Carry(*jax.tree.map(lambda x: x[-1], (run.state, None, run.multipliers)))
-        return _seen_at_end(row, last, values), last
+        return Carry(*jax.tree.map(lambda x: x[-1], (run.state, None, run.multipliers)))
 
-    reverse, ends = quick(jax.vmap(jax.grad(end, has_aux=True)), jnp.asarray(BATCH))
-    forward = quick(lambda v, d: jax.jvp(lambda v: end(v)[0], (v,), (d,))[1], *map(jnp.asarray, (BATCH[0], DIRECTION)))
-    return Transformed(*jax.tree.map(np.asarray, (ends, reverse, forward)))
+    return jax.tree.map(np.asarray, quick(jax.vmap(end), jnp.asarray(BATCH)))
 
 
-def _seen_at_end(row: Row, last: Carry, values: Any) -> Any:
-    """A number that depends on attitude, velocity and multipliers."""
-    attitude, velocity = row.form.seen(last.state, values)
+def gap_of_batch(row: Row, found: Carry) -> float:
+    """Largest difference of a member of the batch from a run of its own in machine code."""
+    members = [jax.tree.map(lambda x, k=k: x[k], found) for k in range(len(BATCH))]
+    return max(difference(m, on_host(row, values=v)) for m, v in zip(members, BATCH, strict=True))
+
+
+class Derivatives(NamedTuple):
+    """Of a number made of attitude, velocity and multipliers after 200 steps: its gradient, and along `DIRECTION`."""
+
+    reverse: np.ndarray
+    forward: float
+
+
+def derivatives(row: Row) -> Derivatives:
+    """By mass, length and speed, as users take them."""
+
+    def value(values: Any) -> Any:
+        run = row.run(H, STEPS * H, values, save_every=None)
+        return _seen_at_end(row, *jax.tree.map(lambda x: x[-1], (run.state, run.multipliers)), values)
+
+    values = jnp.asarray(VALUES)
+    reverse = quick(jax.grad(value), values)
+    forward = quick(lambda v, d: jax.jvp(value, (v,), (d,))[1], values, jnp.asarray(DIRECTION))
+    return Derivatives(np.asarray(reverse), float(forward))
+
+
+def _seen_at_end(row: Row, state: Any, multipliers: Any, values: Any) -> Any:
+    attitude, velocity = row.form.seen(state, values)
     parts = [jnp.ravel(attitude), jnp.ravel(velocity)]
-    parts += [] if last.multipliers is None else [0.1 * last.multipliers]
+    parts += [] if multipliers is None else [0.1 * multipliers]
     flat = jnp.concatenate(parts)
     return flat @ jnp.cos(jnp.arange(flat.size))
 
 
-def differences_of_values(row: Row, values: np.ndarray) -> np.ndarray:
-    """Central differences of runs in machine code, extrapolated once: independent of XLA and of its derivatives."""
+def by_differences(row: Row) -> Derivatives:
+    """From central differences of runs in machine code, extrapolated once: independent of JAX's derivatives."""
 
-    def value(v: np.ndarray) -> float:
-        return float(_seen_at_end(row, on_host(row, values=v), v))
+    def value(values: np.ndarray) -> float:
+        end = on_host(row, values=values)
+        return float(_seen_at_end(row, end.state, end.multipliers, values))
 
     def slopes(e: float) -> np.ndarray:
-        return np.array([(value(values + e * d) - value(values - e * d)) / (2 * e) for d in np.eye(3)])
+        return np.array([(value(VALUES + e * d) - value(VALUES - e * d)) / (2 * e) for d in np.eye(3)])
 
-    return (4 * slopes(1e-3) - slopes(2e-3)) / 3
+    gradient = (4 * slopes(1e-3) - slopes(2e-3)) / 3
+    return Derivatives(gradient, float(gradient @ DIRECTION))
 
 
-def errors_of_gradients(found: Transformed, exact: np.ndarray) -> dict[str, float]:
-    """Of reverse and forward derivatives of the first of the batch, relative to the size of the gradient."""
-    size = np.linalg.norm(exact)
+def errors_of_derivatives(found: Derivatives, exact: Derivatives) -> dict[str, float]:
+    """Relative to the size of the gradient."""
+    size = np.linalg.norm(exact.reverse)
     return {
-        "reverse": float(np.linalg.norm(found.reverse[0] - exact) / size),
-        "forward": float(abs(found.forward - exact @ DIRECTION) / size),
+        "reverse": float(np.linalg.norm(found.reverse - exact.reverse) / size),
+        "forward": abs(found.forward - exact.forward) / size,
     }
-
-
-def gap_of_batch(row: Row, found: Transformed) -> float:
-    """Largest difference of a member of the batch from a run of its own in machine code."""
-    members = [jax.tree.map(lambda x, k=k: x[k], found.ends) for k in range(len(BATCH))]
-    return max(difference(m, on_host(row, values=v)) for m, v in zip(members, BATCH, strict=True))
 
 
 def forget() -> None:

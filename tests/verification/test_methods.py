@@ -44,7 +44,7 @@ def test_promises(row):
     assert cells.wrongly_promised(row)[MOVING] == "broken"
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(10)
 def test_perturbed_methods_lose_their_order_and_their_promises(row):
     slower = dataclasses.replace(row, method=Perturbed(row.method, 1.0, row.method.order))
     found = cells.orders(slower)
@@ -54,7 +54,7 @@ def test_perturbed_methods_lose_their_order_and_their_promises(row):
     assert {verdict for _, verdict in cells.promises(spoilt).values()} <= {"broken"}
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(11)
 def test_numpy_computes_what_runs_compute(row):
     found = cells.by_numpy(row)
     assert cells.difference(cells.on_host(row, cells.FEW), found) < cells.EQUAL
@@ -63,19 +63,24 @@ def test_numpy_computes_what_runs_compute(row):
     assert cells.difference(cells.on_host(row, cells.FEW, values), found) > cells.EQUAL
 
 
-@pytest.mark.sampled(14)
-def test_xla_computes_the_same_in_batches_and_its_derivatives_are_those_of_differences(row):
+@pytest.mark.sampled(17)
+def test_batches_are_loops_and_xla_computes_what_machine_code_computes(row):
     row = row.light
-    found = cells.transformed(row)
+    found = cells.batched(row)
     assert cells.gap_of_batch(row, found) < cells.EQUAL
-    exact = cells.differences_of_values(row, cells.BATCH[0])
-    errors = cells.errors_of_gradients(found, exact)
+    # The control: members in each other's place.
+    assert cells.gap_of_batch(row, jax.tree.map(lambda x: x[::-1], found)) > cells.EQUAL
+
+
+@pytest.mark.sampled(23)
+def test_derivatives_are_those_of_differences(row):
+    row = row.light
+    found, exact = cells.derivatives(row), cells.by_differences(row)
+    errors = cells.errors_of_derivatives(found, exact)
     assert max(errors.values()) < cells.DERIVATIVES, errors
-    # The control: derivatives, and members of the batch, in each other's place.
-    ends, reverse = jax.tree.map(lambda x: x[::-1], (found.ends, found.reverse))
-    turned = cells.Transformed(ends, reverse, -found.forward)
-    assert min(cells.errors_of_gradients(turned, exact).values()) > cells.DERIVATIVES
-    assert cells.gap_of_batch(row, turned) > cells.EQUAL
+    # The control: a little off.
+    off = cells.Derivatives(found.reverse * (1 + 1e-5), found.forward + 1e-5 * max(abs(exact.reverse)))
+    assert min(cells.errors_of_derivatives(off, exact).values()) > cells.DERIVATIVES
 
 
 class Elsewhere(AbstractSystem):

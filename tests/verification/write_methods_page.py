@@ -63,9 +63,8 @@ def figures(name: str) -> dict[str, Any]:
 def derived(name: str) -> dict[str, float]:
     """What takes minutes to compile for some methods."""
     row = cells.Row.of(name).light
-    found = cells.transformed(row)
-    errors = cells.errors_of_gradients(found, cells.differences_of_values(row, cells.BATCH[0]))
-    return {"batch": cells.gap_of_batch(row, found), **errors}
+    errors = cells.errors_of_derivatives(cells.derivatives(row), cells.by_differences(row))
+    return {"batch": cells.gap_of_batch(row, cells.batched(row)), **errors}
 
 
 def page(table: dict[str, dict[str, Any]]) -> str:
@@ -75,10 +74,10 @@ def page(table: dict[str, dict[str, Any]]) -> str:
         rows = [[f"`{name}`", *_cells(row)] for name, row in table.items() if row["form"] == form]
         parts += [f"## {form[0].upper()}{form[1:]}\n\n", *_lines(COLUMNS, rows)]
     known = {name: row for name, row in table.items() if "batch" in row}
-    parts.append(DERIVED.replace("{which}", "all methods" if len(known) == len(table) else "those measured so far"))
-    parts += _lines(
-        DERIVED_COLUMNS, [[f"`{n}`", *(f"{r[c]:.0e}" for c in DERIVED_COLUMNS[1:])] for n, r in known.items()]
-    )
+    if known:
+        which = "all methods" if len(known) == len(table) else "those measured so far"
+        rows = [[f"`{name}`", *(f"{row[column]:.0e}" for column in DERIVED_COLUMNS[1:])] for name, row in known.items()]
+        parts += [DERIVED.replace("{which}", which), *_lines(DERIVED_COLUMNS, rows)]
     return "".join(parts).rstrip() + "\n"
 
 
