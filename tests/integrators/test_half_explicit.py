@@ -95,7 +95,7 @@ ORDERS = [
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "method", "family"), ORDERS)
 def test_orders_on_all_groups(name, method, family):
@@ -186,8 +186,7 @@ def test_all_stages_satisfy_the_velocity_constraint_but_the_second():
     assert second > 1e-4
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["SO3xR3", "SE3", "S3xR3", "S3R3"])
 def test_stages_on_groups_satisfy_the_velocity_constraint(name):
     system, h = Top(name), 2.0**-9
