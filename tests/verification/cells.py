@@ -128,7 +128,7 @@ def orders(row: Row) -> dict[str, float]:
 
 def _errors(row: Row, count: int) -> dict[str, float]:
     form = row.form
-    run = row.run(1 / count, 1.0, save_every=count + 1 - form.averaged)
+    run = _whole(row.run(1 / count, 1.0, save_every=count + 1 - form.averaged))
     found = form.seen(jax.tree.map(lambda x: x[-1], run.state), VALUES)
     exact = form.motion(1.0)
     errors = {
@@ -140,6 +140,12 @@ def _errors(row: Row, count: int) -> dict[str, float]:
     exact_multipliers = form.multipliers(form.motion(1.0 - form.behind / count))
     found_multipliers = np.mean(run.multipliers[-form.averaged :], axis=0)
     return {**errors, "multipliers": float(np.linalg.norm(found_multipliers - exact_multipliers))}
+
+
+def _whole(run: ph.Solution) -> ph.Solution:
+    """The run, if it got to its end: a signal ends one without an error."""
+    assert run.stats["result"] is ph.Result.successful, run.stats
+    return run
 
 
 def keeps_order(row: Row, found: dict[str, float]) -> bool:
@@ -176,7 +182,7 @@ def _audited(row: Row) -> ph.Solution:
 
 def on_host(row: Row, count: int = STEPS, values: Any = VALUES) -> Carry:
     """State and multipliers after some steps in machine code."""
-    run = row.run(H, count * H, values, save_every=None)
+    run = _whole(row.run(H, count * H, values, save_every=None))
     return Carry(*jax.tree.map(lambda x: np.asarray(x)[-1], (run.state, None, run.multipliers)))
 
 

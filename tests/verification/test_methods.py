@@ -96,7 +96,7 @@ def test_methods_of_other_kinds_are_not_in_the_table(kinds, monkeypatch):
 
 
 def test_the_page_has_a_line_for_each_method():
-    page = PAGE.read_text(encoding="utf-8").partition("\n## Batches")[0]
+    page = PAGE.read_text(encoding="utf-8").partition("\n## Back ends")[0]
     lines = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
     assert sorted(lines) == sorted(integrators.names())
     choose = (PAGE.parent / "choose.md").read_text(encoding="utf-8")

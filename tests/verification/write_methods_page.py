@@ -26,29 +26,29 @@ the other columns in a sample, and all of them in `make verify`).
 - **Kept**: what the method promises and the [audit](audit.md) of 500 coarse steps calls kept. **Not kept**: what the
   exact motion keeps and the run breaks, measured as if it had been promised to round-off. What is in neither column
   was kept without a promise.
-- **NumPy**: largest difference of the state after 20 steps by NumPy, which computes starts, from that of a run in
-  machine code, relative to the larger of 1 and the state. 1e-11 is allowed.
 
 Methods in quaternions find one multiplier a step. Those of single steps scatter about the motion's by O(h), up and down
 in turns (but with `emh`); the column has the mean of the two last ones.
 
 """
-DERIVED = """## Batches and derivatives
+DERIVED = """## Back ends, batches and derivatives
 
-By XLA, {which}; vector fields are here in quaternions.
+{which}, compared with runs in machine code; by XLA vector fields are in quaternions.
 
-- **Batch**: largest difference of two states under `vmap`, with other masses, lengths and speeds, from those of
-  runs of their own in machine code, after 200 steps; 1e-11 is allowed.
+- **NumPy**: largest difference of the state after 20 steps by NumPy, which computes starts, relative to the larger of 1
+  and the state; 1e-11 is allowed.
+- **Batch**: the same of two states by XLA, under `vmap` with other masses, lengths and speeds, after 200 steps; 1e-11
+  is allowed.
 - **Reverse, forward**: relative error of derivatives by mass, length and speed through 200 steps, against central
-  differences of runs in machine code; 1e-6 is allowed, and the differences are no better than 1e-9.
+  differences; 1e-6 is allowed, and the differences are no better than 1e-9.
 
 """
-COLUMNS = ("method", "order", "attitude", "velocity", "multipliers", "kept", "not kept", "NumPy")
-DERIVED_COLUMNS = ("method", "batch", "reverse", "forward")
+COLUMNS = ("method", "order", "attitude", "velocity", "multipliers", "kept", "not kept")
+DERIVED_COLUMNS = ("method", "NumPy", "batch", "reverse", "forward")
 
 
 def figures(name: str) -> dict[str, Any]:
-    """Orders, promises, and how far back ends on the host differ."""
+    """Orders and promises."""
     row = cells.Row.of(name)
     return {
         "form": row.form.name,
@@ -56,8 +56,13 @@ def figures(name: str) -> dict[str, Any]:
         **cells.orders(row),
         "kept": [q for q, (_, verdict) in cells.promises(row).items() if verdict == "kept"],
         "not kept": [q for q, verdict in cells.wrongly_promised(row).items() if verdict == "broken" and q != MOVING],
-        "NumPy": cells.difference(cells.on_host(row, cells.FEW), cells.by_numpy(row)),
     }
+
+
+def by_numpy(name: str) -> dict[str, float]:
+    """How far back ends on the host differ."""
+    row = cells.Row.of(name)
+    return {"NumPy": cells.difference(cells.on_host(row, cells.FEW), cells.by_numpy(row))}
 
 
 def derived(name: str) -> dict[str, float]:
@@ -73,18 +78,20 @@ def page(table: dict[str, dict[str, Any]]) -> str:
     for form in dict.fromkeys(row["form"] for row in table.values()):
         rows = [[f"`{name}`", *_cells(row)] for name, row in table.items() if row["form"] == form]
         parts += [f"## {form[0].upper()}{form[1:]}\n\n", *_lines(COLUMNS, rows)]
-    known = {name: row for name, row in table.items() if "batch" in row}
-    if known:
-        which = "all methods" if len(known) == len(table) else "those measured so far"
-        rows = [[f"`{name}`", *(f"{row[column]:.0e}" for column in DERIVED_COLUMNS[1:])] for name, row in known.items()]
-        parts += [DERIVED.replace("{which}", which), *_lines(DERIVED_COLUMNS, rows)]
+    known = [column for column in DERIVED_COLUMNS[1:] if any(column in row for row in table.values())]
+    measured = {name: row for name, row in table.items() if any(column in row for column in known)}
+    if measured:
+        whole = all(column in row for row in table.values() for column in DERIVED_COLUMNS[1:])
+        parts.append(DERIVED.replace("{which}", "All methods" if whole else "What has been measured so far"))
+        rows = [[f"`{n}`", *(f"{row[c]:.0e}" if c in row else "" for c in known)] for n, row in measured.items()]
+        parts += _lines(("method", *known), rows)
     return "".join(parts).rstrip() + "\n"
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
     observed = [f"{row[part]:.2f}" if part in row else "" for part in COLUMNS[2:5]]
     kept, lost = (", ".join(map(_words, row[column])) for column in ("kept", "not kept"))
-    return [str(row["order"]), *observed, kept, lost, f"{row['NumPy']:.0e}"]
+    return [str(row["order"]), *observed, kept, lost]
 
 
 def _words(quantity: str) -> str:
@@ -102,11 +109,12 @@ def _lines(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--figures", type=Path, help="keeps figures, so that none is measured twice")
-    parser.add_argument("--quick", action="store_true", help="no more batches and derivatives than are known")
+    parser.add_argument("--quick", action="store_true", help="orders and promises, and what is known of the rest")
     given = parser.parse_args()
     file: Path | None = given.figures
     table = json.loads(file.read_text()) if file is not None and file.exists() else {}
-    for measure, column in ((figures, "order"), *(() if given.quick else ((derived, "batch"),))):
+    more = () if given.quick else ((by_numpy, "NumPy"), (derived, "batch"))
+    for measure, column in ((figures, "order"), *more):
         for name in integrators.names():
             if column not in table.setdefault(name, {}):
                 table[name].update(measure(name))
