@@ -25,7 +25,8 @@ the other columns in a sample, and all of them in `make verify`).
   two steps.
 - **Kept**: what the method promises and the [audit](audit.md) of 500 coarse steps calls kept. **Not kept**: what the
   exact motion keeps and the run breaks, measured as if it had been promised to round-off. What is in neither column
-  was kept without a promise.
+  was kept without a promise. The energy is promised to be bounded by symplectic methods (`stormer-verlet`, `rattle`,
+  `rodrigues` and `rigid-verlet` among them), everything else to round-off or to the tolerance of Newton's method.
 
 Methods in quaternions find one multiplier a step. Those of single steps scatter about the motion's by O(h), up and down
 in turns (but with `emh`); the column has the mean of the two last ones.
@@ -35,14 +36,21 @@ DERIVED = """## Back ends, batches and derivatives
 
 {which}, compared with runs in machine code; by XLA vector fields are in quaternions.
 
+"""
+SAID = {
+    "NumPy": """
 - **NumPy**: largest difference of the state after 20 steps by NumPy, which computes starts, relative to the larger of 1
   and the state; 1e-11 is allowed.
+""",
+    "batch": """
 - **Batch**: the same of two states by XLA, under `vmap` with other masses, lengths and speeds, after 200 steps; 1e-11
   is allowed.
+""",
+    "reverse": """
 - **Reverse, forward**: relative error of derivatives by mass, length and speed through 200 steps, against central
   differences; 1e-6 is allowed, and the differences are no better than 1e-9.
-
-"""
+""",
+}
 COLUMNS = ("method", "order", "attitude", "velocity", "multipliers", "kept", "not kept")
 DERIVED_COLUMNS = ("method", "NumPy", "batch", "reverse", "forward")
 
@@ -83,6 +91,7 @@ def page(table: dict[str, dict[str, Any]]) -> str:
     if measured:
         whole = all(column in row for row in table.values() for column in DERIVED_COLUMNS[1:])
         parts.append(DERIVED.replace("{which}", "All methods" if whole else "What has been measured so far"))
+        parts += [*(SAID[column].lstrip() for column in known if column in SAID), "\n"]
         rows = [[f"`{n}`", *(f"{row[c]:.0e}" if c in row else "" for c in known)] for n, row in measured.items()]
         parts += _lines(("method", *known), rows)
     return "".join(parts).rstrip() + "\n"
