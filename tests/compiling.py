@@ -1,4 +1,4 @@
-"""Programs that run once are compiled with as little effort as possible."""
+"""Programs that run once: evaluated without being compiled, or compiled with as little effort as possible."""
 
 from __future__ import annotations
 
@@ -6,15 +6,27 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
+
+from polhode.execution.listing import listed
 
 EFFORT: Any = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
 
 def compiled(function: Callable[..., Any], *arguments: Any) -> Any:
-    """`function` compiled for arguments like these."""
+    """`function` compiled by XLA for arguments like these."""
     return jax.jit(function).lower(*arguments).compile(EFFORT)
 
 
 def quick(function: Callable[..., Any], *arguments: Any) -> Any:
     """The result of `function` as one compiled program."""
     return compiled(function, *arguments)(*arguments)
+
+
+def evaluated(function: Callable[..., Any], *arguments: Any) -> Any:
+    """The result of `function` by NumPy, operation by operation: where compiling takes longer than that."""
+    closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
+    with np.errstate(all="ignore"):
+        found = listed(closed)([np.asarray(x) for x in jax.tree.leaves(arguments)])
+    return jax.tree.unflatten(jax.tree.structure(shapes), [jnp.asarray(x) for x in found])

@@ -168,7 +168,6 @@ def through_xla(monkeypatch):
 
 
 RUNS = [
-    ("heavy-top", "rkmk4", {"h": 1e-3}),
     ("heavy-top", "rkmk54", {"rtol": 1e-8, "save_at": np.linspace(0, 0.2, 23)}),
     ("heavy-top-constrained", "generalized-alpha", {"h": 1e-3, "save_every": 7}),
     *(

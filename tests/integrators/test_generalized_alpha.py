@@ -127,23 +127,6 @@ def errors(formulation: str, method: GeneralizedAlpha, counts: tuple[int, ...], 
     return np.array(found)
 
 
-def test_order_two_of_positions_velocities_and_multipliers_in_the_plane() -> None:
-    system, method = pendulum(), GeneralizedAlpha(start="perturbed")
-    field = VectorField(Rn(2), lambda t, y: jnp.stack((y[1], -9.81 * jnp.cos(y[0]))))
-    angle, rate = ph.simulate(field, "rk6", h=1e-3, t1=1.0, state0=jnp.zeros(2), save_every=None).state[-1]
-    q = jnp.stack((jnp.cos(angle), jnp.sin(angle)))
-    v = rate * jnp.stack((-q[1], q[0]))
-    exact = (q, v, quick(lambda v: system.accelerations(jnp.zeros(()), q, v)[1], v))
-
-    def error(n: int) -> list[float]:
-        end = run(system, AT_REST, method, h=1 / n)
-        ends = (end.state[0][-1], end.state[1][-1], end.multipliers[-1])
-        return [float(np.abs(a - b).max()) for a, b in zip(ends, exact, strict=True)]
-
-    found = np.array([error(n) for n in (100, 200, 400)])
-    np.testing.assert_allclose(np.log2(found[:-1] / found[1:]), 2.0, atol=0.1)
-
-
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("formulation", STAGED)
 def test_order_two_of_positions_velocities_and_multipliers_of_the_top(formulation: str) -> None:
@@ -229,12 +212,10 @@ def test_redundant_constraints_are_called_singular() -> None:
     assert end.stats["result"] == Result.singular_constraints
 
 
-_OTHER = {"newton": "modified", "constraint": "stabilized-index-2"}
+@pytest.mark.long
+def test_derivatives_are_those_of_the_solution_with_other_options() -> None:
+    options: dict[str, Any] = {"newton": "modified", "constraint": "stabilized-index-2"}
 
-
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("options", [{}, pytest.param(_OTHER, marks=pytest.mark.long)], ids=str)
-def test_derivatives_are_those_of_the_solution(options: dict[str, Any]) -> None:
     def final(p: Any) -> Any:
         weight, length, speed = p
         state = (jnp.stack((length, 0.0 * length)), jnp.stack((0.0 * speed, speed)))

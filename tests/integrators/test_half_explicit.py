@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compiling import compiled, quick
+from compiling import quick
 from half_explicit_top import ARM, GRAVITY, INERTIA, MASS, OMEGA, Top, start
 from scipy.integrate import solve_ivp
 
@@ -84,22 +84,21 @@ def slopes(rows):
     return np.log2(rows[:-1] / rows[1:])
 
 
-FAST = [
-    ("SO3xR3", "herk2", AUTHORS),
-    ("SO3xR3", "herk3", FULL),
-    ("SE3", "herk4", AUTHORS),
-]
-REST = [
+ORDERS = [
     (name, method, family)
     for name in ("SO3xR3", "SE3", "S3xR3", "S3R3")
     for method in ("herk1", "herk2", "herk3", "herk4", "herk5")
     for family in (AUTHORS, FULL)
-    # On SE(3) and S³⋉R³ the authors' multipliers of order 2 and 3 change the sign of their error in this range.
-    if (name, method, family) not in FAST and not ("x" not in name and family == AUTHORS and method < "herk4")
+    # On SE(3) and S³⋉R³ the authors' multipliers of order 2 and 3 change the sign of their error in this range; the
+    # default family on S³×R³ is in the table of methods.
+    if not ("x" not in name and family == AUTHORS and method < "herk4") and (name, family) != ("S3xR3", FULL)
 ]
 
 
-def check_orders(name, method, family):
+@pytest.mark.sampled(8)
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "method", "family"), ORDERS)
+def test_orders_on_all_groups(name, method, family):
     integrator = ph.integrators.get(method, family=family)
     rows = errors(name, method, family)
     p = integrator.order
@@ -109,18 +108,6 @@ def check_orders(name, method, family):
     expected = p if "x" not in name else integrator.tableau.multiplier_order
     assert found[2] == pytest.approx(expected, abs=0.35 if p == 5 else 0.15), rows
     assert (rows[:, 4] < 1e-12).all(), "B v = 0"
-
-
-@pytest.mark.parametrize(("name", "method", "family"), FAST)
-def test_orders(name, method, family):
-    check_orders(name, method, family)
-
-
-@pytest.mark.sampled(4)
-@pytest.mark.long
-@pytest.mark.parametrize(("name", "method", "family"), REST)
-def test_orders_on_all_groups(name, method, family):
-    check_orders(name, method, family)
 
 
 def test_positions_stay_on_semidirect_products():
@@ -199,8 +186,7 @@ def test_all_stages_satisfy_the_velocity_constraint_but_the_second():
     assert second > 1e-4
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["SO3xR3", "SE3", "S3xR3", "S3R3"])
 def test_stages_on_groups_satisfy_the_velocity_constraint(name):
     system, h = Top(name), 2.0**-9
@@ -340,10 +326,6 @@ def test_singular_constraints_have_a_code():
 # --- derivatives ------------------------------------------------------------------------------------------------------
 
 
-def central(f, x, step=1e-5):
-    return np.array([(f(x + e) - f(x - e)) / (2 * step) for e in step * np.eye(len(x))])
-
-
 def pendulum_end(method, **how):
     """A function of mass and a part of the initial velocity."""
 
@@ -353,15 +335,6 @@ def pendulum_end(method, **how):
         return run.state[0][-1] @ jnp.array([1.0, 2.0, 3.0]) + 0.01 * run.multipliers[-1, 0]
 
     return end
-
-
-def test_gradients():
-    """Both modes against central differences, through mass, initial velocity and multiplier."""
-    end = pendulum_end("herk2", h=0.05)
-    x = jnp.array([2.0, 0.7])
-    reverse = quick(jax.grad(end), x)
-    np.testing.assert_allclose(quick(jax.jacfwd(end), x), reverse, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(reverse, central(compiled(end, x), x), rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.exhaustive

@@ -70,7 +70,7 @@ def end(method, h, system, state0):
 @pytest.mark.parametrize(
     ("space", "target"),
     [
-        *((space, 2) for space in CASES),
+        ("S2", 2),
         ("R4", 4),
         pytest.param("SO3xR3", 4, marks=pytest.mark.long),
         pytest.param("R4", 6, marks=pytest.mark.long),
@@ -182,20 +182,6 @@ def test_interpolation_has_the_order_that_it_says():
     (coarse, step), (fine, _) = (measure(jnp.asarray(h)) for h in (0.1, 0.05))
     assert coarse < step
     assert np.log2(coarse / fine) > 2.8
-
-
-def test_gradients_match_differences():
-    def end(stiffness):
-        found = run(
-            "implicit-midpoint", 0.1, 2.0, VectorField(Rn(4), Swinging(jnp.stack((stiffness, 2.3 * stiffness))))
-        )
-        return found.state[-1] @ jnp.array([1.0, 2.0, 3.0, 4.0])
-
-    k, e = jnp.asarray(1.1), 1e-5
-    value = jax.jit(end)
-    difference = (value(k + e) - value(k - e)) / (2 * e)
-    np.testing.assert_allclose(jax.jit(jax.jacfwd(end))(k), difference, rtol=1e-6)
-    np.testing.assert_allclose(jax.jit(jax.grad(end))(k), difference, rtol=1e-6)
 
 
 def test_failures_have_result_codes():

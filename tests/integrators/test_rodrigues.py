@@ -179,17 +179,6 @@ def test_many_turns_keep_their_accuracy(map):
     assert 1000 * angle > 19.9 * np.pi
 
 
-@pytest.mark.exhaustive
-def test_gradients_match_differences():
-    def final(stiffness):
-        system = Separable(_MASSES, _SPHERES, _Potential(stiffness))
-        run = ph.simulate(system, "rodrigues", state0=_start(), t1=0.5, h=0.01, save_every=None)
-        return jnp.sum(run.state[1][-1] ** 3) + jnp.sum(run.state[2][-1])
-
-    found, h = float(jax.grad(final)(1.5)), 1e-5
-    assert found == pytest.approx(float((final(1.5 + h) - final(1.5 - h)) / (2 * h)), rel=1e-6)
-
-
 def test_turns_that_are_too_large_are_named():
     system = Separable(np.ones(1), np.ones(1), lambda x, R: 0.0 * R[0, 0, 0])
     start = BodyStates(jnp.zeros((1, 3)), jnp.array([[1.0, 0, 0, 0]]), jnp.zeros((1, 3)), jnp.array([[0.0, 0, 11.0]]))

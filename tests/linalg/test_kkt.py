@@ -9,10 +9,11 @@ from structures import STRUCTURES, chain, connected
 
 import polhode as ph
 from polhode._scalar import cost, scalarise
+from polhode.execution.mapping import RowMap
 from polhode.linalg import Blocks, Places, kkt_solver
 from polhode.linalg.blocks import dense_block, pattern
 from polhode.linalg.chain import ChainKKT, Layout, links
-from polhode.linalg.dense import DenseKKT, LapackKKT
+from polhode.linalg.dense import DenseKKT, LapackKKT, PivotingKKT
 from polhode.linalg.elimination import EliminationKKT
 from polhode.linalg.plan import Plan
 from polhode.linalg.sparse import Analysis, SparseKKT
@@ -48,6 +49,23 @@ def test_elimination_agrees_with_numpy(name, padded):
 
 def chained(system):
     return ChainKKT(system.n, system.m, Layout(pattern(system.A), pattern(system.P), system.n, system.m))
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 0), (2, 0), (7, 0), (5, 4)])
+def test_pivots_are_found_without_lapack(n, m):
+    """Machine code has no other way; leading minors vanish."""
+    rng = np.random.default_rng(n)
+    A, P, Q = rng.normal(size=(n, n)), rng.normal(size=(m, n)), rng.normal(size=(m, n))
+    A[: n // 2, : n // 2] = 0.0
+    solver, b = PivotingKKT(n, m), jnp.asarray(rng.normal(size=n + m))
+
+    def solved(A, P, Q, b):
+        blocks = [dense_block(x) if x.size else () for x in (A, P, Q)]
+        return jnp.concatenate(solver.solve(solver.factor(*blocks), b[:n], b[n:]))
+
+    K = np.block([[A, P.T], [Q, np.zeros((m, m))]])
+    found = RowMap.of(lambda shared, b: solved(*shared, b), (A, P, Q), b)((A, P, Q), np.asarray(b)[None])[0]
+    np.testing.assert_allclose(found, np.linalg.solve(K, b), rtol=1e-11)
 
 
 LINES = [

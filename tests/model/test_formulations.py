@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compiling import quick
+from compiling import evaluated
 from jaxtyping import Array
 
 import polhode as ph
@@ -147,7 +147,7 @@ def assembled(name: str) -> tuple[Any, Any]:
 @functools.cache
 def described(name: str) -> dict[str, Any]:
     system, (q, v) = assembled(name)
-    return jax.tree.map(np.asarray, quick(describe, system, q, v))
+    return jax.tree.map(np.asarray, evaluated(describe, system, q, v))
 
 
 @pytest.mark.sampled(4)
@@ -185,7 +185,7 @@ def test_the_solver_of_the_system_gives_the_same_accelerations(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_tangents_of_the_system_equal_automatic_differentiation(name):
     system, (q, v) = assembled(name)
-    for part, (found, expected) in quick(tangents, system, q, v).items():
+    for part, (found, expected) in evaluated(tangents, system, q, v).items():
         assert np.max(np.abs(expected)) > 0.1
         np.testing.assert_allclose(found, expected, atol=1e-11, err_msg=part)
 
@@ -213,7 +213,7 @@ def test_closed_forms_equal_those_of_the_base_class(name):
         motion = lambda s: form.pose(form.space.move(q, s * form.kinematics(q, v)))  # noqa: E731
         return found, expected, jax.jvp(motion, (jnp.zeros(()),), (jnp.ones(()),))[1]
 
-    found, expected, rate = quick(evaluate, q)
+    found, expected, rate = evaluated(evaluate, q)
     np.testing.assert_allclose(rate.x, body.u, atol=1e-13)
     np.testing.assert_allclose(rate.R, body.R @ hat(body.omega), atol=1e-13)
     for part, one, other in zip(parts, found, expected, strict=True):

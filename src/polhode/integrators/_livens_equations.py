@@ -12,7 +12,8 @@ from jaxtyping import Array, Float
 
 from polhode.integrators._newton import AbstractEquations, Residual
 from polhode.linalg.blocks import dense_block
-from polhode.linalg.dense import DenseKKT, LapackKKT
+from polhode.linalg.choose import pivoting_solver
+from polhode.linalg.dense import DenseKKT
 from polhode.linalg.kkt import AbstractKKT
 from polhode.systems.lagrangian import (
     AbstractLagrangian,
@@ -201,7 +202,7 @@ class NullSpace(AbstractLivensEquations):
     @property
     def _kkt(self) -> AbstractKKT:
         size = self.system.null_dim
-        return LapackKKT(size, 0) if self.system.pivots else DenseKKT(size, 0)
+        return (pivoting_solver if self.system.pivots else DenseKKT)(size, 0)
 
 
 def _residual(parts: tuple[Array, ...], sizes: tuple[Array, ...], noise: tuple[Array, ...]) -> Residual:
@@ -243,7 +244,7 @@ def _corrected(
 
 
 def _kkt(equations: AbstractLivensEquations, n: int) -> AbstractKKT:
-    return (LapackKKT if equations.system.pivots else DenseKKT)(n, equations.system.m)
+    return (pivoting_solver if equations.system.pivots else DenseKKT)(n, equations.system.m)
 
 
 def _size(x: Array) -> Float[Array, ""]:

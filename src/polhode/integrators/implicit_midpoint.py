@@ -14,7 +14,8 @@ from polhode.integrators._explicit import hermite_step
 from polhode.integrators._newton import AbstractEquations, Newton, Residual, solve
 from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry, StepInfo
 from polhode.linalg.blocks import dense_block
-from polhode.linalg.dense import LapackKKT
+from polhode.linalg.choose import pivoting_solver
+from polhode.linalg.kkt import AbstractKKT
 from polhode.spaces.base import Point, Vector, norm
 from polhode.systems.base import State
 from polhode.systems.vector_field import VectorField
@@ -58,9 +59,9 @@ class _Equations(AbstractEquations):
         return jnp.all(jnp.abs(self.h * correction) <= 8 * jnp.finfo(float).eps * scale)
 
     @property
-    def _kkt(self) -> LapackKKT:
+    def _kkt(self) -> AbstractKKT:
         # Of a field without structure any leading minor of 1 - h f'/2 may vanish, so it takes pivots.
-        return LapackKKT(self.system.space.dim, 0)
+        return pivoting_solver(self.system.space.dim, 0)
 
 
 class ImplicitMidpoint(AbstractSymmetricSecondOrder):

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Int
 
 from polhode.checks import shown
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
@@ -122,9 +122,15 @@ class SymmetricComposition(AbstractIntegrator):
 
 def _together(infos: StepInfo) -> StepInfo:
     """The first failure, the sum of iterations and the largest residual of the partial steps."""
-    result = infos.result
-    if result is not None:
-        result = result[jnp.argmax(result != 0)]
+    result = None if infos.result is None else _first(infos.result)
     iterations = None if infos.newton_iterations is None else jnp.sum(infos.newton_iterations).astype(jnp.int32)
     residual = None if infos.residual is None else jnp.max(infos.residual)
     return StepInfo(result=result, newton_iterations=iterations, residual=residual)
+
+
+def _first(codes: Int[Array, " parts"]) -> Int[Array, ""]:
+    """The first code that isn't 0. Not looked up by its place, which machine code can't."""
+    *others, code = codes
+    for earlier in reversed(others):
+        code = jnp.where(earlier != 0, earlier, code)
+    return code

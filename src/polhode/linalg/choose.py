@@ -6,10 +6,11 @@ import functools
 
 import jax
 
+from polhode._scalar.rows import recording
 from polhode.linalg.blocks import Matrix, pattern
 from polhode.linalg.chain import ChainKKT, Layout, links
 from polhode.linalg.compliant import CompliantKKT
-from polhode.linalg.dense import DenseKKT, LapackKKT
+from polhode.linalg.dense import DenseKKT, LapackKKT, PivotingKKT
 from polhode.linalg.elimination import EliminationKKT
 from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.ordering import Pattern
@@ -19,6 +20,9 @@ from polhode.linalg.sparse import Analysis, SparseKKT
 FUSED_UNKNOWNS = 30
 """Up to this size a dense matrix is solved in the compiled step, above it by LAPACK. 9 unknowns take 0.6 µs fused and
 1.7 µs with LAPACK in a compiled loop; from about 30 on LAPACK is faster."""
+
+PIVOTING_UNKNOWNS = 16
+"""Up to this size machine code pivots by itself, with about n³ operations; it can't call LAPACK."""
 
 LARGEST_PART = 12
 """Parts of more unknowns than this are not worth unrolling: compile time grows with the cube."""
@@ -61,6 +65,11 @@ def kkt_solver(A: Matrix, P: Matrix, n: int, m: int, *, compliant: bool = False)
     """
     solver = _chosen(pattern(A), pattern(P), n, m, jax.default_backend() == "cpu")
     return CompliantKKT(solver) if compliant and m else solver
+
+
+def pivoting_solver(n: int, m: int) -> AbstractKKT:
+    """A solver for matrices without structure of which leading minors may vanish."""
+    return PivotingKKT(n, m) if recording() and n + m <= PIVOTING_UNKNOWNS else LapackKKT(n, m)
 
 
 @functools.lru_cache(maxsize=64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from polhode.linalg.blocks import Matrix, to_dense
 from polhode.linalg.kkt import AbstractKKT
@@ -47,17 +47,70 @@ class LapackKKT(AbstractKKT):
     m: int = eqx.field(static=True)
 
     def factor(self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None = None) -> tuple[Array, Array]:
-        n, m = self.n, self.m
-        upper = jnp.concatenate((to_dense(A, (n, n)), to_dense(P, (m, n)).T), axis=1)
-        corner = jnp.zeros((m, m)) if E is None else -jnp.diag(E)
-        lower = jnp.concatenate((to_dense(Q, (m, n)), corner), axis=1)
-        return jax.scipy.linalg.lu_factor(jnp.concatenate((upper, lower)))
+        return jax.scipy.linalg.lu_factor(whole(self, A, P, Q, E))
 
     def solve(
         self, factors: tuple[Array, Array], r: Float[Array, " n"], s: Float[Array, " m"]
     ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
         solution = jax.scipy.linalg.lu_solve(factors, jnp.concatenate((r, s)))
         return solution[: self.n], solution[self.n :]
+
+
+class PivotingKKT(AbstractKKT):
+    """Solves the whole dense matrix with pivoting, fused into the step: for few unknowns, in place of LAPACK.
+
+    Each row with a larger entry than the pivot's changes places with it, one after the other. Factors are those of the
+    rows as they end up, and which of the exchanges were made.
+    """
+
+    n: int = eqx.field(static=True)
+    m: int = eqx.field(static=True)
+
+    def factor(
+        self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None = None
+    ) -> tuple[Array, Bool[Array, " exchanges"]]:
+        rows, exchanged = list(whole(self, A, P, Q, E)), []
+        for k, i in _pairs(len(rows)):
+            larger = jnp.abs(rows[i][k]) > jnp.abs(rows[k][k])
+            rows[k], rows[i] = _exchanged(larger, rows[k], rows[i])
+            exchanged.append(larger)
+            if i == len(rows) - 1:
+                rows[k + 1 :] = [_eliminated(row, rows[k], k) for row in rows[k + 1 :]]
+        return jnp.stack(rows), jnp.stack(exchanged) if exchanged else jnp.zeros(0, bool)
+
+    def solve(
+        self, factors: tuple[Array, Bool[Array, " exchanges"]], r: Float[Array, " n"], s: Float[Array, " m"]
+    ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
+        lu, exchanged = factors
+        b = list(jnp.concatenate((r, s)))
+        for place, (k, i) in enumerate(_pairs(len(b))):
+            b[k], b[i] = _exchanged(exchanged[place], b[k], b[i])
+        solution = lu_solve(lu, jnp.stack(b))
+        return solution[: self.n], solution[self.n :]
+
+
+def whole(
+    kkt: AbstractKKT, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None
+) -> Float[Array, "n_plus_m n_plus_m"]:
+    """The matrix of a saddle-point system in one array."""
+    n, m = kkt.n, kkt.m
+    upper = jnp.concatenate((to_dense(A, (n, n)), to_dense(P, (m, n)).T), axis=1)
+    corner = jnp.zeros((m, m)) if E is None else -jnp.diag(E)
+    return jnp.concatenate((upper, jnp.concatenate((to_dense(Q, (m, n)), corner), axis=1)))
+
+
+def _pairs(n: int) -> list[tuple[int, int]]:
+    return [(k, i) for k in range(n - 1) for i in range(k + 1, n)]
+
+
+def _exchanged(condition: Array, a: Array, b: Array) -> tuple[Array, Array]:
+    return jnp.where(condition, b, a), jnp.where(condition, a, b)
+
+
+def _eliminated(row: Float[Array, " n"], pivot: Float[Array, " n"], k: int) -> Float[Array, " n"]:
+    """The row less a multiple of the pivot's, which is kept at place k."""
+    factor = row[k] / pivot[k]
+    return jnp.concatenate((row[:k], factor[None], row[k + 1 :] - factor * pivot[k + 1 :]))
 
 
 def lu_factor(a: Float[Array, "n n"]) -> Float[Array, "n n"]:

@@ -1,0 +1,103 @@
+"""The table of methods: every method of the registry on a tumbling body, with every back end.
+
+Orders of attitude, velocity and multipliers, promises, derivatives, batches, and equality of machine code, XLA and
+NumPy. A new name in the registry is in the table at once, and fails until some form of the body suits it. Each cell is
+shown to fail where it must. `docs/methods.md` has the figures; `write_methods_page.py` makes it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import cells
+import jax
+import pytest
+from cells import Perturbed, Row
+from tumbling import MOVING
+
+from polhode import integrators
+from polhode.execution import machine
+from polhode.systems.base import AbstractSystem
+
+PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
+
+
+@pytest.fixture(scope="module", params=integrators.names())
+def row(request):
+    """All cells of a row follow each other, and share the programs of its method."""
+    yield Row.of(request.param)
+    cells.forget()
+
+
+def test_order(row):
+    found = cells.orders(row)
+    assert cells.keeps_order(row, found), found
+    assert cells.is_machine_code() or machine.llvm is None
+
+
+def test_promises(row):
+    for quantity, (promise, verdict) in cells.promises(row).items():
+        assert verdict == "kept", (quantity, promise)
+    # The control: what not even the exact motion keeps.
+    assert cells.wrongly_promised(row)[MOVING] == "broken"
+
+
+@pytest.mark.sampled(10)
+def test_perturbed_methods_lose_their_order_and_their_promises(row):
+    slower = dataclasses.replace(row, method=Perturbed(row.method, 1.0, row.method.order))
+    found = cells.orders(slower)
+    assert not cells.keeps_order(slower, found)
+    assert max(found["attitude"], found["velocity"]) < row.method.order - 0.5
+    spoilt = dataclasses.replace(row, method=Perturbed(row.method, 1e-4, 0))
+    assert {verdict for _, verdict in cells.promises(spoilt).values()} <= {"broken"}
+
+
+@pytest.mark.sampled(11)
+def test_numpy_computes_what_runs_compute(row):
+    found = cells.by_numpy(row)
+    assert cells.difference(cells.on_host(row, cells.FEW), found) < cells.EQUAL
+    # The control: a start that is off by a little more than what is allowed.
+    values = cells.VALUES * [1 + 1e-9, 1, 1]
+    assert cells.difference(cells.on_host(row, cells.FEW, values), found) > cells.EQUAL
+
+
+@pytest.mark.sampled(17)
+def test_batches_are_loops_and_xla_computes_what_machine_code_computes(row):
+    row = row.light
+    found = cells.batched(row)
+    assert cells.gap_of_batch(row, found) < cells.EQUAL
+    # The control: members in each other's place.
+    assert cells.gap_of_batch(row, jax.tree.map(lambda x: x[::-1], found)) > cells.EQUAL
+
+
+@pytest.mark.sampled(23)
+def test_derivatives_are_those_of_differences(row):
+    row = row.light
+    found, exact = cells.derivatives(row), cells.by_differences(row)
+    errors = cells.errors_of_derivatives(found, exact)
+    assert max(errors.values()) < cells.DERIVATIVES, errors
+    # The control: a little off.
+    off = cells.Derivatives(found.reverse * (1 + 1e-5), found.forward + 1e-5 * max(abs(exact.reverse)))
+    assert min(cells.errors_of_derivatives(off, exact).values()) > cells.DERIVATIVES
+
+
+class Elsewhere(AbstractSystem):
+    """A kind of system of which the table knows nothing."""
+
+
+@pytest.mark.parametrize("kinds", [(), (Elsewhere,)])
+def test_methods_of_other_kinds_are_not_in_the_table(kinds, monkeypatch):
+    method = integrators.get("rkmk4")
+    monkeypatch.setattr(type(method), "kinds", kinds)
+    with pytest.raises(LookupError, match="add one to `FORMS`"):
+        Row.of("rkmk4")
+
+
+def test_the_page_has_a_line_for_each_method():
+    page = PAGE.read_text(encoding="utf-8").partition("\n## Back ends")[0]
+    lines = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
+    assert sorted(lines) == sorted(integrators.names())
+    choose = (PAGE.parent / "choose.md").read_text(encoding="utf-8")
+    assert all(f"`{name}`" in choose for name in lines)
