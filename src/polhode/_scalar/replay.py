@@ -15,7 +15,17 @@ from jax.extend import core
 from polhode._scalar.graph import Elements, Graph, is_known
 from polhode._scalar.moves import MOVES, targets
 from polhode._scalar.packing import stack
-from polhode._scalar.primitives import ELEMENTWISE, OF_NOTHING, REDUCTIONS, SCATTERS, SUBCALLS, opened, rows_p
+from polhode._scalar.primitives import (
+    ELEMENTWISE,
+    LINEAR_SOLVE,
+    OF_NOTHING,
+    REDUCTIONS,
+    SCATTERS,
+    SUBCALLS,
+    opened,
+    rows_p,
+    solved,
+)
 from polhode._scalar.rewriting import REWRITTEN, rewritten
 from polhode.execution import indexing
 
@@ -89,6 +99,10 @@ class Replay:
         if name in SUBCALLS:
             inner, consts = opened(params[SUBCALLS[name]])
             return self.evaluate(inner, [self.unpack(c) for c in consts], inputs)
+        if name == LINEAR_SOLVE and self._scans:
+            # Nobody takes derivatives of machine code, so that it can do without their rules.
+            closed, given = solved(params, inputs)
+            return self.evaluate(closed.jaxpr, [self.unpack(c) for c in closed.consts], given)
         if name in MOVES:
             moved = MOVES[name](eqn, inputs)
             if moved is not None:

@@ -103,14 +103,14 @@ class _Buffer(NamedTuple):
 
 
 @interpreted
-def _start(
+def begin(
     stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, state: Any, keep: bool
 ) -> Progress:
     return stepper.start(system, integrator, state, keep)
 
 
 @interpreted
-def _again(stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
+def again(stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
     """Behind a breakpoint, where loads may have jumped."""
     return stepper.again(system, integrator, p)
 
@@ -189,6 +189,15 @@ def _advance(args: Any, p: Progress, c: Control) -> tuple[Progress, Array, Any]:
     p = march(stepper, system, integrator, p, c.n_limit, c.target)
     save = c.waiting & stepper.passed(p, c.target) & (p.result == 0)
     return p, save, (c.target, between(stepper, system, integrator, p, c.target), p.carry.multipliers)
+
+
+def native(
+    stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress
+) -> tuple[Marching | None, Any]:
+    """Steps in machine code with its arguments, if they can be."""
+    make = _native if on_host((system, p)) else _on_devices
+    (marching,), (args, _) = found(make, (stepper, system, integrator), p, keeping=_KEEPING)
+    return marching, None if marching is None else marching.arguments(args)
 
 
 def _native(inputs: Any, rest: Any) -> tuple[Marching | None]:
@@ -286,10 +295,10 @@ class _Run:
             progress, self.leg, self.done = start.checkpoint
             self.p = _with_previous(jax.tree.map(jnp.asarray, progress), saving.at is not None)
             if not start.goes_on and legs[0].fresh:
-                self.p = _again(self.stepper, system, integrator, self.p)
+                self.p = again(self.stepper, system, integrator, self.p)
         else:
             self.leg = self.done = 0
-            self.p = _start(self.stepper, system, integrator, start.state, saving.at is not None)
+            self.p = begin(self.stepper, system, integrator, start.state, saving.at is not None)
         self.capacity = _capacity(self.p.carry.state, legs, saving)
         self.rows = min(self.capacity, _OBSERVED_ROWS)
         self.limit = SCALAR_LIMIT * (3 if _steps(legs) >= _LONG_RUN else 1)
@@ -302,7 +311,7 @@ class _Run:
         began = time.perf_counter()
         jax.block_until_ready(self.block(0))
         if self.targets is None and not self.goes_on:
-            self.keep(*_row(self.p))
+            self.keep(*row(self.p))
         else:
             # So that the program that looks at states is compiled before time is taken.
             self.observer.empty(self.p.carry.state, self.rows, self.p.carry.multipliers)
@@ -327,10 +336,7 @@ class _Run:
 
     def block(self, steps: int) -> tuple[Progress, _Buffer]:
         if self.native is None:
-            make = _native if on_host((self.system, self.p)) else _on_devices
-            given = self.stepper, self.system, self.integrator
-            (marching,), (args, _) = found(make, given, self.p, keeping=_KEEPING)
-            self.native = marching, None if marching is None else marching.arguments(args)
+            self.native = native(self.stepper, self.system, self.integrator, self.p)
         marching, arguments = self.native
         if marching is not None:
             p, count, (t, state, multipliers) = marching(
@@ -383,7 +389,7 @@ class _Run:
         failed = int(self.p.result) not in (Result.successful, Result.max_steps_reached)
         if failed and self.targets is None and float(self.p.t) != saved:
             # The last state, so that the failure can be looked at. Runs that can go on have none but their frames.
-            self.keep(*_row(self.p), further=False)
+            self.keep(*row(self.p), further=False)
 
     def is_over(self) -> bool:
         if int(self.p.result):
@@ -403,7 +409,7 @@ class _Run:
         self.leg += 1
         self.native = None
         if self.legs[self.leg].fresh:
-            self.p = _again(self.stepper, self.system, self.integrator, self.p)
+            self.p = again(self.stepper, self.system, self.integrator, self.p)
 
     def keep(self, t: Any, state: Any, multipliers: Any, further: bool = True) -> None:
         """Hand frames on."""
@@ -437,7 +443,7 @@ def _next_block(steps: int, seconds: float, wanted: float = _BLOCK_SECONDS) -> i
     return int(steps * np.clip(wanted / max(seconds, 1e-6), 0.1, 10.0)) + 1
 
 
-def _row(p: Progress) -> Any:
+def row(p: Progress) -> Any:
     """Time, state and multipliers as stacks of one frame."""
     return jax.tree.map(lambda x: np.asarray(x)[None], (p.t, p.carry.state, p.carry.multipliers))
 

@@ -13,7 +13,7 @@ from jax.dtypes import float0
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from polhode._scalar.rows import recording
+from polhode._scalar.rows import differentiated
 
 _SWEEPS = 200
 _TOLERANCE = 1e-14
@@ -38,7 +38,7 @@ def implicit(
     cost a few solutions with J, for any sparsity, in forward and (by the transposed iteration) in reverse mode. They
     are NaN where the iteration does not converge.
     """
-    if recording():
+    if not differentiated():
         return search(guess, memory)
     b = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(lambda x: equation(x)[0], guess))
     search, of_search = jax.closure_convert(search, guess, memory)
