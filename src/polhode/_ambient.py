@@ -6,10 +6,11 @@ import os
 import sys
 import types
 import warnings
+from contextlib import AbstractContextManager
 from typing import Any
 
 import jax
-from jax._src.core import Trace, eval_trace, trace_ctx, trace_state_clean
+from jax._src.core import Trace, eval_trace, set_current_trace, trace_ctx, trace_state_clean
 
 try:
     from jax._src.interpreters.ad import LinearizeTrace, LinearizeTracer
@@ -42,6 +43,11 @@ def in_reverse_mode() -> bool:
     if LinearizeTrace is None or not isinstance(trace, LinearizeTrace) or not getattr(trace, "is_vjp", False):
         return False
     return trace.parent_trace is eval_trace or isinstance(trace.parent_trace, EvaluatingTrace)
+
+
+def outside() -> AbstractContextManager[Any]:
+    """While this is open, operations are evaluated: a way out of transformations, for values that are known."""
+    return set_current_trace(eval_trace)
 
 
 def without_derivative(value: Any) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 from jax.core import Tracer
 from jax.custom_derivatives import SymbolicZero
 
-from polhode._ambient import in_reverse_mode, without_derivative
+from polhode._ambient import in_reverse_mode, outside, without_derivative
 from polhode.captured import settled
 from polhode.driver.backward import Backward
 from polhode.driver.host import Saving
@@ -54,7 +54,7 @@ def run(
     model = _Model(settled((system, state0, observer)))
     if not model.is_known or any(isinstance(x, Tracer) for x in jax.tree.leaves((integrator, list(legs)))):
         return None
-    with jax.ensure_compile_time_eval():
+    with outside():
         made = MarkedRun.of(legs, *_inserted(model.known, integrator), saving)
     if made is None:
         return None
