@@ -1,4 +1,4 @@
-"""The way back through a run: from derivatives with respect to its frames to those with respect to what it began with."""
+"""The way back through a run: from derivatives with respect to its frames to those with respect to its beginning."""
 
 from __future__ import annotations
 

@@ -106,6 +106,7 @@ class _Buffer(NamedTuple):
 def begin(
     stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, state: Any, keep: bool
 ) -> Progress:
+    """The beginning of a run; `keep`: with what interpolation needs."""
     return stepper.start(system, integrator, state, keep)
 
 
