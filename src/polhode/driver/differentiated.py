@@ -6,6 +6,7 @@ from mark to mark, and makes the steps between again. So memory is that of O(√
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -55,10 +56,11 @@ def run(
     if not model.is_known or any(isinstance(x, Tracer) for x in jax.tree.leaves((integrator, list(legs)))):
         return None
     with outside():
-        made = MarkedRun.of(legs, *_inserted(model.known, integrator), saving)
+        made = MarkedRun.of(legs, integrator, saving, *model.known)
     if made is None:
         return None
-    state, seen, multipliers = _differentiable(made, model, expression)(model.moving)
+    known = jax.tree.map(jnp.asarray, _moving(made.frames))
+    state, seen, multipliers = _differentiable(made, model, expression)(model.moving) if model.places else known
     return Frames(jnp.asarray(made.frames.t), state, *seen, multipliers), made.p
 
 
@@ -88,11 +90,6 @@ class _Model:
         return eqx.combine(jax.tree.unflatten(self._structure, leaves), self._rest)
 
 
-def _inserted(model: tuple[AbstractSystem, Any, Observer], integrator: AbstractIntegrator) -> tuple[Any, ...]:
-    system, state0, observer = model
-    return system, integrator, state0, observer
-
-
 def _moving(frames: Frames) -> tuple[Any, Seen, Any]:
     """What of frames has derivatives."""
     return frames.state, Seen(frames.outputs, frames.invariants, frames.residuals), frames.multipliers
@@ -101,43 +98,37 @@ def _moving(frames: Frames) -> tuple[Any, Seen, Any]:
 def _differentiable(made: MarkedRun, model: _Model, expression: Expression) -> Callable[[list[Any]], Any]:
     """What was made as a function of the model's arrays that JAX can differentiate in reverse mode."""
 
+    def expressed(values: list[Any]) -> Any:
+        return _moving(expression(*model.whole(values)))
+
     @jax.custom_vjp
     def through(values: list[Any]) -> Any:
-        return _moving(expression(*model.whole(values)))
+        return expressed(values)
 
     def forth(values: list[Any]) -> tuple[Any, None]:
         return jax.tree.map(jnp.asarray, _moving(made.frames)), None
 
     def back(_: None, given: Any) -> tuple[list[Any]]:
         leaves = jax.tree.leaves(given, is_leaf=lambda x: isinstance(x, SymbolicZero))
-        there = [k for k, x in enumerate(leaves) if not isinstance(x, SymbolicZero) and x.dtype == float]
-        cotangents = [leaves[k] for k in there]
-
-        def on_host(*cotangents: Any) -> list[Any]:
-            return _back(made, model, expression, dict(zip(there, cotangents, strict=True)))
-
-        if not any(isinstance(x, Tracer) for x in cotangents):
-            return (on_host(*cotangents),)
-        # Several at once, as `jax.jacrev` asks for: one after the other.
-        shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in model.values]
-        return (jax.pure_callback(on_host, shapes, *cotangents, vmap_method="sequential"),)
+        there = {k: x for k, x in enumerate(leaves) if not isinstance(x, SymbolicZero) and x.dtype == float}
+        if not any(isinstance(x, Tracer) for x in there.values()):
+            with contextlib.suppress(NotNative):
+                return (_back(made, model.places, there),)
+        # Also several at once, as `jax.jacrev` asks for.
+        outs, pull = jax.vjp(expressed, model.values)
+        outs, structure = jax.tree.flatten(outs)
+        return pull(jax.tree.unflatten(structure, [there.get(k, _zero(x)) for k, x in enumerate(outs)]))
 
     through.defvjp(forth, back, symbolic_zeros=True)
     return through
 
 
-def _back(made: MarkedRun, model: _Model, expression: Expression, cotangents: dict[int, Any]) -> list[jax.Array]:
+def _back(made: MarkedRun, places: Places, cotangents: dict[int, Any]) -> list[jax.Array]:
     """From derivatives with respect to leaves of what moves to those with respect to the model's arrays."""
     state, seen, multipliers = (len(jax.tree.leaves(part)) for part in _moving(made.frames))
     told = [cotangents.get(k) for k in range(state + seen + multipliers)]
-    try:
-        of_multipliers = told[-1] if multipliers else None
-        found = Backward(made, model.places)(told[:state], told[state : state + seen], of_multipliers)
-    except NotNative:
-        outs, pull = jax.vjp(lambda values: _moving(expression(*model.whole(values))), model.values)
-        leaves, structure = jax.tree.flatten(outs)
-        every = [_zero(x) if told[k] is None else told[k] for k, x in enumerate(leaves)]
-        (found,) = pull(jax.tree.unflatten(structure, every))
+    of_multipliers = told[-1] if multipliers else None
+    found = Backward(made, places)(told[:state], told[state : state + seen], of_multipliers)
     return [jnp.asarray(x) for x in found]
 
 

@@ -31,7 +31,7 @@ class Mark(NamedTuple):
 class MarkedRun:
     """A run in machine code, with marks at about as many of its steps as there are between two of them.
 
-    - `legs`, `system`, `integrator`, `state0`, `observer`, `saving`: what it consists of.
+    - `legs`, `integrator`, `saving`, `system`, `state0`, `observer`: what it consists of.
     - `frames`: all that is saved. - `p`: where it ended. - `marks`: where it stood, in order.
     - `before`: what legs that begin behind breakpoints began with, by their number.
     """
@@ -39,11 +39,11 @@ class MarkedRun:
     def __init__(
         self,
         legs: Sequence[Leg],
-        system: AbstractSystem,
         integrator: AbstractIntegrator,
+        saving: Saving,
+        system: AbstractSystem,
         state0: Any,
         observer: Observer,
-        saving: Saving,
     ) -> None:
         self.legs, self.system, self.integrator = legs, system, integrator
         self.state0, self.observer, self.saving = state0, observer, saving
