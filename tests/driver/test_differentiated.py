@@ -99,14 +99,14 @@ def test_second_derivatives_are_expressions(expressions):
     np.testing.assert_allclose(second, (jax.grad(end)(15.0 + e) - jax.grad(end)(15.0 - e)) / (2 * e), rtol=1e-5)
 
 
-def test_captured_values_have_their_gradient(expressions):
+def test_captured_values_have_their_gradient_as_an_expression(expressions):
     def end(torque):
         field = ph.VectorField(ph.spaces.S2(), lambda t, q: torque * q[::-1])
         start = jnp.array([0.6, 0.0, 0.8])
-        return ph.simulate(field, "rkmk4", h=0.05, t1=0.5, state0=start, save_every=None).state[-1] @ START
+        return ph.simulate(field, "lie-euler", h=0.1, t1=0.3, state0=start, save_every=None).state[-1] @ START
 
     slope = jax.grad(end)(0.7)
-    assert not expressions
+    assert expressions
     np.testing.assert_allclose(slope, (end(0.7 + 1e-5) - end(0.7 - 1e-5)) / 2e-5, rtol=1e-8)
 
 

@@ -51,7 +51,6 @@ def run(
     """
     if not in_reverse_mode():
         return None
-    # What users' functions capture becomes leaves.
     model = _Model(settled((system, state0, observer)))
     if not model.is_known or any(isinstance(x, Tracer) for x in jax.tree.leaves((integrator, list(legs)))):
         return None
@@ -68,19 +67,22 @@ class _Model:
     """System, initial state and observer, of which some arrays are differentiated.
 
     - `places`: where those are among all arrays. - `moving`: themselves, with derivatives; `values` without.
-    - `is_known`: whether nothing else about them is unknown.
+    - `is_known`: whether nothing else about them is unknown, and functions capture none of what is differentiated.
     """
 
     def __init__(self, given: Any) -> None:
         arrays, self._rest = eqx.partition(given, eqx.is_array)
         leaves, self._structure = jax.tree.flatten(arrays)
-        self._leaves = [without_derivative(x) for x in leaves]
+        # Derivatives can also be with respect to plain numbers, which would be no arrays any more.
+        self._leaves = [x if eqx.is_array(x) else np.asarray(x) for x in map(without_derivative, leaves)]
         self.places: Places = tuple(k for k, x in enumerate(leaves) if isinstance(x, Tracer))
         self.moving, self.values = ([x[k] for k in self.places] for x in (leaves, self._leaves))
         self.known = self.whole(self.values)
         only_floats = len(jax.tree.leaves(floats(self.known[1]))) == len(jax.tree.leaves(self.known[1]))
         right = all(not isinstance(x, Tracer) for x in self._leaves) and all(x.dtype == float for x in self.values)
-        self.is_known = right and only_floats
+        # What functions capture is a constant of programs once its value is known.
+        captured = len(jax.tree.leaves(eqx.filter(settled(self.known), eqx.is_array))) != len(leaves)
+        self.is_known = right and only_floats and not captured
 
     def whole(self, values: Sequence[Any]) -> tuple[AbstractSystem, Any, Observer]:
         """All with other values at the places."""
