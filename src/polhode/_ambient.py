@@ -6,9 +6,16 @@ import os
 import sys
 import types
 import warnings
+from contextlib import AbstractContextManager
+from typing import Any
 
 import jax
-from jax._src.core import Trace, trace_ctx, trace_state_clean
+from jax._src.core import Trace, eval_trace, set_current_trace, trace_ctx, trace_state_clean
+
+try:
+    from jax._src.interpreters.ad import LinearizeTrace, LinearizeTracer
+except ImportError:
+    LinearizeTrace = LinearizeTracer = None
 
 _FORKED = False
 
@@ -25,6 +32,27 @@ def inside_transformation() -> bool:
     Values closed over by a user's function can be traced there although none of the arguments is.
     """
     return not (trace_state_clean() or isinstance(trace_ctx.trace, EvaluatingTrace))
+
+
+def in_reverse_mode() -> bool:
+    """Whether values are known here, and only their derivatives are asked for, in reverse mode.
+
+    So it is in functions under `jax.grad`, `jax.vjp` and `jax.jacrev`, as long as nothing else transforms them.
+    """
+    trace: Any = trace_ctx.trace
+    if LinearizeTrace is None or not isinstance(trace, LinearizeTrace) or not getattr(trace, "is_vjp", False):
+        return False
+    return trace.parent_trace is eval_trace or isinstance(trace.parent_trace, EvaluatingTrace)
+
+
+def outside() -> AbstractContextManager[Any]:
+    """While this is open, operations are evaluated: a way out of transformations, for values that are known."""
+    return set_current_trace(eval_trace)
+
+
+def without_derivative(value: Any) -> Any:
+    """What a value is, where its derivative is asked for as well."""
+    return value.primal if LinearizeTracer is not None and isinstance(value, LinearizeTracer) else value
 
 
 def _setting(name: str) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from jax.extend import core
 
 from polhode._scalar.moves import MOVES
-from polhode._scalar.primitives import ELEMENTWISE, REDUCTIONS, SCATTERS, SUBCALLS, opened
+from polhode._scalar.primitives import ELEMENTWISE, LINEAR_SOLVE, REDUCTIONS, SCATTERS, SUBCALLS, opened, solved
 from polhode._scalar.rewriting import REWRITTEN, rewritten
 
 PLAIN = frozenset((*ELEMENTWISE, *MOVES, *REDUCTIONS, *SCATTERS, *REWRITTEN, "dot_general"))
@@ -37,6 +37,8 @@ def cost(jaxpr: Any, known: Sequence[bool] = (), scans: bool = False) -> float:
             constants.update(eqn.outvars)
         elif name in SUBCALLS:
             total += cost(opened(eqn.params[SUBCALLS[name]])[0], fixed, scans)
+        elif name == LINEAR_SOLVE and scans:
+            total += cost(solved(eqn.params, [])[0].jaxpr, scans=scans)
         elif name == "while":
             parts = eqn.params["body_jaxpr"], eqn.params["cond_jaxpr"]
             total += sum(cost(part.jaxpr, scans=scans) for part in parts)

@@ -120,3 +120,14 @@ SCATTERS = {
 
 def opened(jaxpr: Any) -> tuple[core.Jaxpr, Sequence[Any]]:
     return (jaxpr.jaxpr, jaxpr.consts) if isinstance(jaxpr, core.ClosedJaxpr) else (jaxpr, ())
+
+
+LINEAR_SOLVE = "custom_linear_solve"
+"""The name of what holds a linear map and programs that solve with it."""
+
+
+def solved(params: Any, inputs: Sequence[Any]) -> tuple[core.ClosedJaxpr, list[Any]]:
+    """The program by which such an equation is solved, and its arguments."""
+    lengths = params["const_lengths"]
+    before = lengths.matvec + lengths.vecmat
+    return params["jaxprs"].solve, [*inputs[before : before + lengths.solve], *inputs[sum(lengths) :]]

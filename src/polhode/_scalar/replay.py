@@ -13,7 +13,16 @@ from jax.extend import core
 from polhode._scalar.emission import AbstractEmission, Kind, NeedsArrays
 from polhode._scalar.graph import Elements, Graph, is_known
 from polhode._scalar.moves import MOVES, targets
-from polhode._scalar.primitives import ELEMENTWISE, OF_NOTHING, REDUCTIONS, SCATTERS, SUBCALLS, opened
+from polhode._scalar.primitives import (
+    ELEMENTWISE,
+    LINEAR_SOLVE,
+    OF_NOTHING,
+    REDUCTIONS,
+    SCATTERS,
+    SUBCALLS,
+    opened,
+    solved,
+)
 from polhode._scalar.rewriting import REWRITTEN, rewritten
 from polhode.execution import indexing
 
@@ -82,6 +91,10 @@ class Replay:
         if name in SUBCALLS:
             inner, consts = opened(params[SUBCALLS[name]])
             return self.evaluate(inner, [self.unpack(c) for c in consts], inputs)
+        if name == LINEAR_SOLVE and self._emission.has_rows:
+            # Nobody takes derivatives of machine code, so that it can do without their rules.
+            closed, given = solved(params, inputs)
+            return self.evaluate(closed.jaxpr, [self.unpack(c) for c in closed.consts], given)
         if name in MOVES:
             moved = MOVES[name](eqn, inputs)
             if moved is not None:

@@ -33,11 +33,15 @@ Body = Callable[[Tree, Tree, Tree], tuple[Tree, Tree]]
 
 
 class _Form(enum.Enum):
-    """What rows become in programs that are traced: side by side, loops for XLA, or scans."""
+    """What rows become in programs that are traced: side by side, loops for XLA, or scans.
+
+    `DIFFERENTIATED` are scans in programs that take derivatives, which need the rules of what they pass through.
+    """
 
     SIDE_BY_SIDE = enum.auto()
     LOOPS = enum.auto()
     SCANS = enum.auto()
+    DIFFERENTIATED = enum.auto()
 
 
 _FORM: contextvars.ContextVar[_Form] = contextvars.ContextVar("form", default=_Form.SIDE_BY_SIDE)
@@ -62,15 +66,23 @@ def all_at_once() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def in_scans() -> Iterator[None]:
-    """While this is open, programs that are traced have their rows in scans, which become loops of machine code."""
-    with _rows_as(_Form.SCANS):
+def in_scans(differentiated: bool = False) -> Iterator[None]:
+    """While this is open, programs that are traced have their rows in scans, which become loops of machine code.
+
+    `differentiated`: whether they take derivatives of what they call.
+    """
+    with _rows_as(_Form.DIFFERENTIATED if differentiated else _Form.SCANS):
         yield
 
 
 def recording() -> bool:
-    """Whether what is traced becomes machine code as it is: nobody takes its derivative."""
-    return _FORM.get() is _Form.SCANS
+    """Whether what is traced becomes machine code."""
+    return _FORM.get() in (_Form.SCANS, _Form.DIFFERENTIATED)
+
+
+def differentiated() -> bool:
+    """Whether derivatives may be taken of what is traced: only machine code that takes none knows of none."""
+    return _FORM.get() is not _Form.SCANS
 
 
 @contextlib.contextmanager

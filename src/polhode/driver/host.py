@@ -109,14 +109,15 @@ class _Buffer(NamedTuple):
 
 
 @interpreted
-def _start(
+def begin(
     stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, state: Any, keep: bool
 ) -> Progress:
+    """The beginning of a run; `keep`: with what interpolation needs."""
     return stepper.start(system, integrator, state, keep)
 
 
 @interpreted
-def _again(stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
+def again(stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
     """Behind a breakpoint, where loads may have jumped."""
     return stepper.again(system, integrator, p)
 
@@ -195,6 +196,19 @@ def _advance(args: Any, p: Progress, c: Control) -> tuple[Progress, Array, Any]:
     p = march(stepper, system, integrator, p, c.n_limit, c.target)
     save = c.waiting & stepper.passed(p, c.target) & (p.result == 0)
     return p, save, (c.target, between(stepper, system, integrator, p, c.target), p.carry.multipliers)
+
+
+def native(
+    stepper: AbstractStepper,
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    p: Progress,
+    tell: Callable[[Compiled], None] = lambda _: None,
+) -> tuple[Marching | None, Any]:
+    """Steps in machine code with its arguments, if they can be; `tell` is told what is compiled."""
+    make = _native if on_host((system, p)) else _on_devices
+    (marching,), (args, _) = found(make, (stepper, system, integrator), p, keeping=_KEEPING, beside=(tell,))
+    return marching, None if marching is None else marching.arguments(args)
 
 
 def _native(inputs: Any, rest: Any, tell: Callable[[Compiled], None]) -> tuple[Marching | None]:
@@ -299,10 +313,10 @@ class _Run:
             progress, self.leg, self.done = start.checkpoint
             self.p = _with_previous(jax.tree.map(jnp.asarray, progress), saving.at is not None)
             if not start.goes_on and legs[0].fresh:
-                self.p = _again(self.stepper, system, integrator, self.p)
+                self.p = again(self.stepper, system, integrator, self.p)
         else:
             self.leg = self.done = 0
-            self.p = _start(self.stepper, system, integrator, start.state, saving.at is not None)
+            self.p = begin(self.stepper, system, integrator, start.state, saving.at is not None)
         self.capacity = _capacity(self.p.carry.state, legs, saving)
         self.rows = min(self.capacity, _OBSERVED_ROWS)
         self.limit = SCALAR_LIMIT * (3 if _steps(legs) >= _LONG_RUN else 1)
@@ -316,7 +330,7 @@ class _Run:
         self.show.stage("recording a step")
         jax.block_until_ready(self.block(0))
         if self.targets is None and not self.goes_on:
-            self.keep(*_row(self.p))
+            self.keep(*row(self.p))
         else:
             # So that the program that looks at states is compiled before time is taken.
             self.observer.empty(self.p.carry.state, self.rows, self.p.carry.multipliers)
@@ -352,11 +366,8 @@ class _Run:
 
     def block(self, steps: int) -> tuple[Progress, _Buffer]:
         if self.native is None:
-            make = _native if on_host((self.system, self.p)) else _on_devices
-            given = self.stepper, self.system, self.integrator
-            (marching,), (args, _) = found(make, given, self.p, keeping=_KEEPING, beside=(self._tell,))
-            self.native = marching, None if marching is None else marching.arguments(args)
-            if marching is None:
+            self.native = native(self.stepper, self.system, self.integrator, self.p, self._tell)
+            if self.native[0] is None:
                 self._tell(_BY_XLA)
         marching, arguments = self.native
         if marching is not None:
@@ -410,7 +421,7 @@ class _Run:
         failed = int(self.p.result) not in (Result.successful, Result.max_steps_reached)
         if failed and self.targets is None and float(self.p.t) != saved:
             # The last state, so that the failure can be looked at. Runs that can go on have none but their frames.
-            self.keep(*_row(self.p), further=False)
+            self.keep(*row(self.p), further=False)
 
     def is_over(self) -> bool:
         if int(self.p.result):
@@ -430,7 +441,7 @@ class _Run:
         self.leg += 1
         self.native = None
         if self.legs[self.leg].fresh:
-            self.p = _again(self.stepper, self.system, self.integrator, self.p)
+            self.p = again(self.stepper, self.system, self.integrator, self.p)
 
     def keep(self, t: Any, state: Any, multipliers: Any, further: bool = True) -> None:
         """Hand frames on."""
@@ -464,7 +475,7 @@ def _next_block(steps: int, seconds: float, wanted: float = _BLOCK_SECONDS) -> i
     return int(steps * np.clip(wanted / max(seconds, 1e-6), 0.1, 10.0)) + 1
 
 
-def _row(p: Progress) -> Any:
+def row(p: Progress) -> Any:
     """Time, state and multipliers as stacks of one frame."""
     return jax.tree.map(lambda x: np.asarray(x)[None], (p.t, p.carry.state, p.carry.multipliers))
 

@@ -59,7 +59,8 @@ def simulate(
     """Run a problem or a system with an integrator.
 
     Works as a program on the host, with progress, stores and Ctrl-C, and inside `jax.jit`, `jax.grad`, `jax.jvp` and
-    `jax.vmap`, where the whole run becomes one traced expression. Derivatives of error-controlled runs are those of the
+    `jax.vmap`, where the whole run becomes one traced expression; in reverse derivatives outside `jit` and `vmap` it is
+    machine code, there and back. Derivatives of error-controlled runs are those of the
     accepted step sequence held fixed.
 
     **Arguments:**
@@ -99,7 +100,7 @@ def simulate(
       `stats["diagnosis"]` or, after an unforeseen error, `stats["error"]`.
     - `control`: details of step size control.
     - `max_steps`: limit of attempted steps of a controlled run, 10 million by default; inside JAX transformations
-      4096, since that much is traced.
+      4096, since that much may be traced.
 
     **Returns** a `Solution`. After Ctrl-C, SIGTERM or SIGHUP it holds everything computed so far, with result
     `interrupted`.

@@ -14,6 +14,7 @@ from jaxtyping import Array
 
 from polhode._scalar import Program, iterates, join, split
 from polhode.captured import compiled
+from polhode.driver import differentiated
 from polhode.driver.host import SCALAR_LIMIT, Saving
 from polhode.driver.legs import Leg
 from polhode.driver.observing import Observer
@@ -58,6 +59,23 @@ def run(
     replayed, held fixed, and that is what is differentiated. Memory of reverse mode is O(√steps) states, plus what is
     saved.
     """
+
+    def expression(system: AbstractSystem, state0: Any, observer: Observer) -> tuple[Frames, Progress]:
+        return _expression(legs, system, integrator, state0, observer, saving, one)
+
+    native = differentiated.run(legs, system, integrator, state0, observer, saving, lambda *x: expression(*x)[0])
+    return expression(system, state0, observer) if native is None else native
+
+
+def _expression(
+    legs: Sequence[Leg],
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    state0: Any,
+    observer: Observer,
+    saving: Saving,
+    one: Any,
+) -> tuple[Frames, Progress]:
     steppers, fresh = zip(*legs, strict=True)
     if isinstance(steppers[0], ControlledSteps):
         counts = tuple(int(s.max_steps) for s in steppers)

@@ -28,9 +28,12 @@ class RowMap:
         self.code, self.out, self._shared, self._row = code, out, Layout(shared), Layout(row)
 
     @classmethod
-    def of(cls, function: Callable[[Any, Any], Any], shared: Any, row: Any) -> RowMap:
-        """A function as machine code. Raises `NotNative` for what can't be done on scalars, or takes too many."""
-        program, out = recorded(function, shared, row)
+    def of(cls, function: Callable[[Any, Any], Any], shared: Any, row: Any, differentiates: bool = False) -> RowMap:
+        """A function as machine code; `differentiates`: whether it takes derivatives by itself.
+
+        Raises `NotNative` for what can't be done on scalars, or takes too many.
+        """
+        program, out = recorded(function, shared, row, differentiates=differentiates)
         return cls(_compiled(program, Layout(shared), Layout(row), Layout(out)), Layout(out), shared, row)
 
     def __call__(self, shared: Any, stacked: Any) -> Any:

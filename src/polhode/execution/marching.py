@@ -89,12 +89,38 @@ class Marching:
         Ends at step number `n_limit`, when `capacity` frames are saved, at the end of the leg, or with a failure.
         `targets` are the instants to save and then the end; `done` of them lie behind.
         """
+        slots = self.pack(progress)
+        rows = self.move(arguments, slots, n_limit, every, last, targets, done, capacity)
+        return self.unpack(slots), len(rows), self.frames(rows)
+
+    def pack(self, progress: Any) -> np.ndarray:
+        """A progress in slots, which `move` changes."""
+        return self._progress.pack(progress)
+
+    def unpack(self, slots: np.ndarray) -> Any:
+        """The progress from its slots; from rows of them, all at once."""
+        return self._progress.unpack(slots)
+
+    def move(
+        self,
+        arguments: np.ndarray,
+        slots: np.ndarray,
+        n_limit: int,
+        every: int,
+        last: bool,
+        targets: Any,
+        done: int,
+        capacity: int,
+    ) -> np.ndarray:
+        """A block as by `__call__`, on a progress in slots. Returns the frames in slots."""
         places = np.zeros(1) if targets is None else np.ascontiguousarray(targets, np.float64)
         control = np.array([n_limit, every, last, done, len(places) - 1, capacity], np.int64)
-        slots = self._progress.pack(progress)
         rows = np.empty((capacity, self._row.size), np.int64)
-        count = self.code(arguments, slots, control, places, rows)
-        return self._progress.unpack(slots), count, self._row.unpack(rows[:count])
+        return rows[: self.code(arguments, slots, control, places, rows)]
+
+    def frames(self, rows: np.ndarray) -> Any:
+        """The contents of frames in slots."""
+        return self._row.unpack(rows)
 
 
 def _compiled(

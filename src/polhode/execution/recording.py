@@ -22,14 +22,15 @@ _WORTH_TRYING = 8
 """How far the count before simplification may exceed the limit: that of multibody systems falls to a quarter."""
 
 
-def recorded(function: Callable[..., Any], *examples: Any) -> tuple[Region, Any]:
+def recorded(function: Callable[..., Any], *examples: Any, differentiates: bool = False) -> tuple[Region, Any]:
     """A function as a program of all elements of its arguments, and the shapes of what it returns.
 
-    Raises `NotNative` if it is too large or closes over what JAX traces.
+    `differentiates`: whether it takes derivatives by itself. Raises `NotNative` if it is too large or closes over what
+    JAX traces.
     """
     if missing():
         raise NotNative("no compiler")
-    with in_scans():
+    with in_scans(differentiates):
         program = Program(function, *examples, scans=True)
     if program.cost > _WORTH_TRYING * LIMIT:
         raise NotNative(f"{program.cost:.0f} operations")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import equinox as eqx
 import jax
@@ -52,10 +52,10 @@ def repeated(function: Callable[..., T], *fixed: Any) -> Callable[..., T]:
 
 def _ready(function: Callable[..., T], fixed: tuple[Any, ...], others: tuple[Any, ...]) -> Callable[..., T]:
     if not on_host((fixed, others)):
-        return functools.partial(_compiled(function), *fixed)
+        return functools.partial(cast(Callable[..., T], _compiled(function)), *fixed)
     (program, structure), (shared, _) = found(_native, (function, fixed), others, keeping=_KEEPING)
     if program is None:
-        return functools.partial(_interpreted(function), *fixed)
+        return functools.partial(cast(Callable[..., T], _interpreted(function)), *fixed)
     run = _whole(program, shared) if isinstance(program, RowMap) else _by_rows(program, structure, shared)
     return lambda *others: run(eqx.filter(others, eqx.is_array))
 
@@ -118,7 +118,8 @@ def _compile_rows(program: Listing, given: Sequence[np.ndarray | None]) -> None:
 
 def _rows_of(scan: Equation, inputs: Sequence[np.ndarray | None]) -> RowMap:
     """The body of a scan, with what is known of its inputs as constants: places to read from can't be unknown."""
-    params = scan.origin.params
+    origin: Any = scan.origin
+    params = origin.params
     body, count = core.jaxpr_as_fun(params["jaxpr"]), params["num_consts"]
     examples = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in params["jaxpr"].in_avals]
 

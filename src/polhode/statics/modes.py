@@ -87,7 +87,8 @@ class Modes:
             raise ValueError(f"{type(system).__name__} has no bodies; its shapes are in `shapes`.")
 
         parts = [
-            _twists(system, q, np.ascontiguousarray(part)) for part in (np.real(self.shapes), np.imag(self.shapes))
+            _twists(system, q, jnp.asarray(np.ascontiguousarray(part)))
+            for part in (np.real(self.shapes), np.imag(self.shapes))
         ]
         real, imaginary = (Twist(part.omega[:, :-1], part.u[:, :-1]) for part in parts)
         return jax.tree.map(lambda a, b: np.asarray(a + 1j * b if b.any() else a), real, imaginary)

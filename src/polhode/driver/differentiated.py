@@ -1,0 +1,140 @@
+"""Runs under `jax.grad` and the like, where values are known: machine code there and back.
+
+The run is made like any other, and every so many steps is marked where it stands. Its transposed derivative goes back
+from mark to mark, and makes the steps between again. So memory is that of O(√steps) states.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jax.custom_derivatives import SymbolicZero
+
+from polhode._ambient import in_reverse_mode, outside, without_derivative
+from polhode.captured import settled
+from polhode.driver.backward import Backward
+from polhode.driver.host import Saving
+from polhode.driver.legs import Leg
+from polhode.driver.marked import MarkedRun
+from polhode.driver.observing import Observer, Seen
+from polhode.driver.pullbacks import Places, floats
+from polhode.driver.stepping import Progress
+from polhode.execution.eager import uncompiled
+from polhode.execution.writer import NotNative
+from polhode.integrators.base import AbstractIntegrator
+from polhode.solution import Frames
+from polhode.systems.base import AbstractSystem
+
+Expression = Callable[[AbstractSystem, Any, Observer], Frames]
+"""The frames of a run of some system from some state, as JAX differentiates it."""
+
+
+def run(
+    legs: Sequence[Leg],
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    state0: Any,
+    observer: Observer,
+    saving: Saving,
+    expression: Expression,
+) -> tuple[Frames, Progress] | None:
+    """The run, with its derivative in reverse mode; None where it has to be an expression of JAX.
+
+    So it is if values are not known, steps can't be machine code, or the run fails. If the way back can't be machine
+    code, it is that of `expression`.
+    """
+    if not in_reverse_mode():
+        return None
+    model = _Model(settled((system, state0, observer)))
+    if not model.is_known or any(isinstance(x, Tracer) for x in jax.tree.leaves((integrator, list(legs)))):
+        return None
+    with outside(), uncompiled():
+        system, state0, observer = model.known
+        made = MarkedRun.of(legs, integrator, saving, system, state0, observer)
+    if made is None:
+        return None
+    known = jax.tree.map(jnp.asarray, _moving(made.frames))
+    state, seen, multipliers = _differentiable(made, model, expression)(model.moving) if model.places else known
+    return Frames(jnp.asarray(made.frames.t), state, *seen, multipliers), made.p
+
+
+class _Model:
+    """System, initial state and observer, of which some arrays are differentiated.
+
+    - `places`: where those are among all arrays. - `moving`: themselves, with derivatives; `values` without.
+    - `is_known`: whether nothing else about them is unknown, and functions capture none of what is differentiated.
+    """
+
+    def __init__(self, given: Any) -> None:
+        arrays, self._rest = eqx.partition(given, eqx.is_array)
+        leaves, self._structure = jax.tree.flatten(arrays)
+        # Derivatives can also be with respect to plain numbers, which would be no arrays any more.
+        self._leaves = [x if eqx.is_array(x) else np.asarray(x) for x in map(without_derivative, leaves)]
+        self.places: Places = tuple(k for k, x in enumerate(leaves) if isinstance(x, Tracer))
+        self.moving, self.values = ([x[k] for k in self.places] for x in (leaves, self._leaves))
+        self.known = self.whole(self.values)
+        only_floats = len(jax.tree.leaves(floats(self.known[1]))) == len(jax.tree.leaves(self.known[1]))
+        right = all(not isinstance(x, Tracer) for x in self._leaves) and all(x.dtype == float for x in self.values)
+        # What functions capture is a constant of programs once its value is known.
+        captured = len(jax.tree.leaves(eqx.filter(settled(self.known), eqx.is_array))) != len(leaves)
+        self.is_known = right and only_floats and not captured
+
+    def whole(self, values: Sequence[Any]) -> tuple[AbstractSystem, Any, Observer]:
+        """All with other values at the places."""
+        leaves = list(self._leaves)
+        for k, value in zip(self.places, values, strict=True):
+            leaves[k] = value
+        return eqx.combine(jax.tree.unflatten(self._structure, leaves), self._rest)
+
+
+def _moving(frames: Frames) -> tuple[Any, Seen, Any]:
+    """What of frames has derivatives."""
+    return frames.state, Seen(frames.outputs, frames.invariants, frames.residuals), frames.multipliers
+
+
+def _differentiable(made: MarkedRun, model: _Model, expression: Expression) -> Callable[[list[Any]], Any]:
+    """What was made as a function of the model's arrays that JAX can differentiate in reverse mode."""
+
+    def expressed(values: list[Any]) -> Any:
+        return _moving(expression(*model.whole(values)))
+
+    @jax.custom_vjp
+    def through(values: list[Any]) -> Any:
+        return expressed(values)
+
+    def forth(values: list[Any]) -> tuple[Any, None]:
+        return jax.tree.map(jnp.asarray, _moving(made.frames)), None
+
+    def back(_: None, given: Any) -> tuple[list[Any]]:
+        leaves = jax.tree.leaves(given, is_leaf=lambda x: isinstance(x, SymbolicZero))
+        there = {k: x for k, x in enumerate(leaves) if not isinstance(x, SymbolicZero) and x.dtype == float}
+        if not any(isinstance(x, Tracer) for x in there.values()):
+            with contextlib.suppress(NotNative):
+                return (_back(made, model.places, there),)
+        # Also several at once, as `jax.jacrev` asks for.
+        outs, pull = jax.vjp(expressed, model.values)
+        outs, structure = jax.tree.flatten(outs)
+        return pull(jax.tree.unflatten(structure, [there.get(k, _zero(x)) for k, x in enumerate(outs)]))
+
+    through.defvjp(forth, back, symbolic_zeros=True)
+    return through
+
+
+def _back(made: MarkedRun, places: Places, cotangents: dict[int, Any]) -> list[jax.Array]:
+    """From derivatives with respect to leaves of what moves to those with respect to the model's arrays."""
+    state, seen, multipliers = (len(jax.tree.leaves(part)) for part in _moving(made.frames))
+    told = [cotangents.get(k) for k in range(state + seen + multipliers)]
+    of_multipliers = told[-1] if multipliers else None
+    found = Backward(made, places)(told[:state], told[state : state + seen], of_multipliers)
+    return [jnp.asarray(x) for x in found]
+
+
+def _zero(x: Any) -> Any:
+    return np.zeros(x.shape, x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else jax.dtypes.float0)

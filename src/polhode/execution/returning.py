@@ -1,0 +1,95 @@
+"""Derivatives of runs as machine code: back through steps, one after the other, from the last to the first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from polhode.execution.machine import Code
+from polhode.execution.recording import recorded
+from polhode.execution.slots import Layout
+from polhode.execution.writer import Writer, type_of
+
+
+class Returning:
+    """The transposed derivatives of steps, in machine code.
+
+    **Arguments:**
+
+    - `code`: the machine code.
+    - `args`, `row`, `carried`, `summed`: trees like those that it takes and returns; only structure, shapes and dtypes
+      matter.
+    """
+
+    def __init__(self, code: Code, args: Any, row: Any, carried: Any, summed: Any) -> None:
+        self.code = code
+        self._args, self._row, self._carried, self._summed = map(Layout, (args, row, carried, summed))
+
+    @classmethod
+    def of(cls, back: Callable[[Any, Any, Any], tuple[Any, Any]], args: Any, row: Any, carried: Any) -> Returning:
+        """A function as machine code, with the trees that it takes as examples.
+
+        - `back`: from the arguments, what is known of a step and what the derivative is with respect to its end: the
+          same with respect to its beginning, and to parameters. All of these are floats.
+
+        Raises `NotNative` for what can't be done on scalars, or takes too many.
+        """
+        program, (_, summed) = recorded(back, args, row, carried, differentiates=True)
+        code = _compiled(program, Layout(args), Layout(row), Layout(carried), Layout(summed))
+        return cls(code, args, row, carried, summed)
+
+    @property
+    def summed(self) -> Any:
+        """Shapes of the derivative with respect to parameters."""
+        return jax.tree.unflatten(self._summed.structure, self._summed.leaves)
+
+    def __call__(self, args: Any, rows: Any, carried: Any, added: Any) -> tuple[Any, Any]:
+        """What the derivative is with respect to the beginning of the first of these steps, and to parameters.
+
+        `carried` is that with respect to the end of the last one; `added` has what is to be added at the end of each.
+        """
+        slots = self._row.pack_rows(rows)
+        now = self._carried.pack(carried)
+        total = np.zeros(self._summed.size)
+        sums = total.view(np.int64)
+        count = np.array([len(slots)])
+        self.code(self._args.pack(args), slots, now, self._carried.pack_rows(added), sums, count)
+        return self._carried.unpack(now), self._summed.unpack(sums)
+
+
+def _compiled(program: Any, args: Layout, row: Layout, carried: Layout, summed: Layout) -> Code:
+    """The function of a block: a loop over steps, the last one first."""
+    w = Writer()
+    given = [w.load("%args", k, type_of(s)) for k, s in enumerate(args.scalars)]
+    count = w.load("%count", 0, "i64")
+    head, body, end = (w.label() for _ in range(3))
+    w.jump(head)
+    w.open(head)
+    at = len(w.lines)
+    n = w.value("")
+    w.branch(w.value(f"icmp sgt i64 {n}, 0"), body, end)
+    w.open(body)
+    here = w.value(f"sub i64 {n}, 1")
+    source = w.row("%rows", here, row.size)
+    values = [w.load(source, k, type_of(s)) for k, s in enumerate(row.scalars)]
+    extra = w.row("%added", here, carried.size)
+    now = [_sum(w, "%carried", extra, k) for k in range(carried.size)]
+    results = w.program(program, [*given, *values, *now])
+    for k in range(carried.size):
+        w.store("%carried", k, "double", results[k])
+    for k in range(summed.size):
+        before = w.load("%summed", k, "double")
+        w.store("%summed", k, "double", w.value(f"fadd double {before}, {results[carried.size + k]}"))
+    last = w.block
+    w.jump(head)
+    w.lines[at] = f"{n} = phi i64 [ {count}, %entry ], [ {here}, %{last} ]"
+    w.open(end)
+    return Code(w, ("args", "rows", "carried", "added", "summed", "count"), count)
+
+
+def _sum(w: Writer, first: str, second: str, slot: int) -> str:
+    a, b = (w.load(table, slot, "double") for table in (first, second))
+    return w.value(f"fadd double {a}, {b}")
