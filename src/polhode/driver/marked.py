@@ -16,7 +16,6 @@ from polhode.driver.stepping import AbstractStepper, Progress
 from polhode.execution.eager import uncompiled
 from polhode.execution.marching import Marching
 from polhode.integrators.base import AbstractIntegrator
-from polhode.solution import Frames
 from polhode.systems.base import AbstractSystem
 
 
@@ -70,7 +69,7 @@ class MarkedRun:
             if not run._leg(number, leg.stepper):
                 return None
         t, state, multipliers = jax.tree.map(lambda *x: np.concatenate(x), *run._rows)
-        run.frames: Frames = run.observer.frames(t, state, multipliers, len(t))
+        run.frames = run.observer.frames(t, state, multipliers, len(t))
         return run
 
     def chunks(self) -> Iterator[tuple[Mark, Progress]]:
