@@ -62,7 +62,8 @@ def run(
         return None
     known = jax.tree.map(jnp.asarray, _moving(made.frames))
     state, seen, multipliers = _differentiable(made, model, expression)(model.moving) if model.places else known
-    return Frames(jnp.asarray(made.frames.t), state, *seen, multipliers), made.p
+    t, (outputs, invariants, residuals) = jnp.asarray(made.frames.t), seen
+    return Frames(t, state, outputs, invariants, residuals, multipliers), made.p
 
 
 class _Model:

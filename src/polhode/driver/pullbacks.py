@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from polhode.captured import found
@@ -64,7 +65,6 @@ def put(tree: Tree, places: Places, values: Sequence[Array]) -> Tree:
     return eqx.combine(jax.tree.unflatten(structure, leaves), rest)
 
 
-@interpreted
 def start_back(
     stepper: AbstractStepper,
     system: AbstractSystem,
@@ -72,15 +72,25 @@ def start_back(
     state: Any,
     places: Places,
     cotangent: Tree,
-) -> tuple[list[Array], Tree]:
-    """From what a run begins with to parameters and the initial state."""
-    moving, fixed = _divided(state)
+) -> tuple[list[Any], Tree]:
+    """From what a run begins with to parameters and the initial state. Raises `NotNative` as the others do."""
+    given, row = (stepper, system, integrator), (state, cotangent)
+    (mapping,), inputs = found(_start_back, given, row, places, keeping=_MAPPING)
+    return jax.tree.map(lambda x: x[0], mapping(inputs[0], jax.tree.map(lambda x: np.asarray(x)[None], row)))
 
-    def start(values: list[Array], moving: Tree) -> Tree:
-        begun = stepper.start(put(system, places, values), integrator, eqx.combine(moving, fixed), False)
-        return floats(begun.carry)
 
-    return jax.vjp(start, picked(system, places), moving)[1](cotangent)
+def _start_back(inputs: Any, rest: Any) -> tuple[RowMap]:
+    (given, row, _), (others, _, places) = inputs, rest
+
+    def back(args: Any, row: tuple[Any, Tree]) -> tuple[list[Array], Tree]:
+        (stepper, system, integrator), (state, cotangent) = eqx.combine(args, others), row
+
+        def start(values: list[Array], state: Any) -> Tree:
+            return floats(stepper.start(put(system, places, values), integrator, state, False).carry)
+
+        return jax.vjp(start, picked(system, places), state)[1](cotangent)
+
+    return (RowMap.of(back, given, row, differentiates=True),)
 
 
 @interpreted
