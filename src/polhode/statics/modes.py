@@ -77,7 +77,6 @@ class Modes:
         """Whether no mode grows by more than 1e-9 of the largest |s| reported."""
         return bool(np.all(np.real(self.eigenvalues) <= 1e-9 * np.max(np.abs(self.eigenvalues), initial=0.0)))
 
-    @uncompiled()
     def displacements(self) -> Twist:
         """Displacements of the bodies in each mode, in the order of `system.names`: rotations in the frames of the
         bodies and translations in the inertial frame, shapes (k, bodies, 3). For models only.
@@ -89,8 +88,9 @@ class Modes:
         parts = [
             _twists(system, q, np.ascontiguousarray(part)) for part in (np.real(self.shapes), np.imag(self.shapes))
         ]
-        real, imaginary = (Twist(part.omega[:, :-1], part.u[:, :-1]) for part in parts)
-        return jax.tree.map(lambda a, b: np.asarray(a + 1j * b if b.any() else a), real, imaginary)
+        # But for the ground, which comes last.
+        real, imaginary = (Twist(np.asarray(part.omega)[:, :-1], np.asarray(part.u)[:, :-1]) for part in parts)
+        return jax.tree.map(lambda a, b: a + 1j * b if b.any() else a, real, imaginary)
 
     @uncompiled()
     def moved(self, number: int, amplitude: float, phase: float = 0.0) -> Point:
