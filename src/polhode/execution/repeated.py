@@ -82,8 +82,8 @@ def _by_rows(program: Listing, structure: Any, shared: Any) -> Callable[[Any], A
     return run
 
 
-_compiled = functools.cache(compiled)
-_interpreted = functools.cache(interpreted)
+_compiled: Any = functools.cache(compiled)
+_interpreted: Any = functools.cache(interpreted)
 
 
 def _native(inputs: Any, rest: Any) -> tuple[RowMap | Listing | None, Any]:
@@ -118,7 +118,8 @@ def _compile_rows(program: Listing, given: Sequence[np.ndarray | None]) -> None:
 
 def _rows_of(scan: Equation, inputs: Sequence[np.ndarray | None]) -> RowMap:
     """The body of a scan, with what is known of its inputs as constants: places to read from can't be unknown."""
-    params = scan.origin.params
+    origin: Any = scan.origin
+    params = origin.params
     body, count = core.jaxpr_as_fun(params["jaxpr"]), params["num_consts"]
     examples = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in params["jaxpr"].in_avals]
 

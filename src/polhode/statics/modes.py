@@ -89,7 +89,7 @@ class Modes:
             _twists(system, q, np.ascontiguousarray(part)) for part in (np.real(self.shapes), np.imag(self.shapes))
         ]
         # But for the ground, which comes last.
-        real, imaginary = (Twist(np.asarray(part.omega)[:, :-1], np.asarray(part.u)[:, :-1]) for part in parts)
+        real, imaginary = (jax.tree.map(lambda x: np.asarray(x)[:, :-1], part) for part in parts)
         return jax.tree.map(lambda a, b: a + 1j * b if b.any() else a, real, imaginary)
 
     @uncompiled()
@@ -190,7 +190,7 @@ def _masses(system: AbstractMechanical, t: Array, q: Point) -> Matrix:
 
 
 @interpreted
-def _twists(system: AbstractMultibody, q: Point, velocities: Float[Array, "k n"]) -> Any:
+def _twists(system: AbstractMultibody, q: Point, velocities: Any) -> Any:
     return jax.vmap(lambda v: system.motion(q, v).twists)(velocities)
 
 
