@@ -82,8 +82,8 @@ def _by_rows(program: Listing, structure: Any, shared: Any) -> Callable[[Any], A
     return run
 
 
-_compiled = functools.cache(compiled)
-_interpreted = functools.cache(interpreted)
+_compiled: Any = functools.cache(compiled)
+_interpreted: Any = functools.cache(interpreted)
 
 
 def _native(inputs: Any, rest: Any) -> tuple[RowMap | Listing | None, Any]:

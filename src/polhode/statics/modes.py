@@ -77,7 +77,6 @@ class Modes:
         """Whether no mode grows by more than 1e-9 of the largest |s| reported."""
         return bool(np.all(np.real(self.eigenvalues) <= 1e-9 * np.max(np.abs(self.eigenvalues), initial=0.0)))
 
-    @uncompiled()
     def displacements(self) -> Twist:
         """Displacements of the bodies in each mode, in the order of `system.names`: rotations in the frames of the
         bodies and translations in the inertial frame, shapes (k, bodies, 3). For models only.
@@ -90,8 +89,9 @@ class Modes:
             _twists(system, q, jnp.asarray(np.ascontiguousarray(part)))
             for part in (np.real(self.shapes), np.imag(self.shapes))
         ]
-        real, imaginary = (Twist(part.omega[:, :-1], part.u[:, :-1]) for part in parts)
-        return jax.tree.map(lambda a, b: np.asarray(a + 1j * b if b.any() else a), real, imaginary)
+        # But for the ground, which comes last.
+        real, imaginary = (jax.tree.map(lambda x: np.asarray(x)[:, :-1], part) for part in parts)
+        return jax.tree.map(lambda a, b: a + 1j * b if b.any() else a, real, imaginary)
 
     @uncompiled()
     def moved(self, number: int, amplitude: float, phase: float = 0.0) -> Point:
@@ -191,7 +191,7 @@ def _masses(system: AbstractMechanical, t: Array, q: Point) -> Matrix:
 
 
 @interpreted
-def _twists(system: AbstractMultibody, q: Point, velocities: Float[Array, "k n"]) -> Any:
+def _twists(system: AbstractMultibody, q: Point, velocities: Any) -> Any:
     return jax.vmap(lambda v: system.motion(q, v).twists)(velocities)
 
 
