@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ from polhode.model import choosing
 SECTION = ph.rods.Section(stiffness=(1.0, 1.0, 1.0, 1e3, 1e3, 1e3), mass=1.0, inertia=(0.1, 0.1, 0.2))
 
 
-def chain(count=2, **given):
+def chain(count=2, **given) -> Any:
     """Bars on hinges, one behind the other."""
     model = ph.Model(gravity=(0, 0, -9.81))
     before = model.ground
@@ -23,7 +25,7 @@ def chain(count=2, **given):
     return model
 
 
-def sprung(stiffness):
+def sprung(stiffness) -> Any:
     """A mass on a slide and a spring along it."""
     model = ph.Model()
     body = model.add_body(mass=2.0, inertia=(1.0, 1.0, 1.0), position=(1.0, 0, 0))
@@ -32,7 +34,7 @@ def sprung(stiffness):
     return model
 
 
-def door():
+def door() -> Any:
     """Two hinges on one axis: the second follows from the first."""
     model = ph.Model(gravity=(0, 0, -9.81))
     leaf = model.add_body(mass=20.0, inertia=(1.0, 5.0, 6.0), position=(0.45, 0, 1))
