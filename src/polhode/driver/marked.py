@@ -15,6 +15,7 @@ from polhode.driver.observing import Observer
 from polhode.driver.stepping import AbstractStepper, Progress
 from polhode.execution.marching import Marching
 from polhode.integrators.base import AbstractIntegrator
+from polhode.solution import Frames
 from polhode.systems.base import AbstractSystem
 
 
