@@ -72,7 +72,7 @@ def test_batches_are_loops_and_xla_computes_what_machine_code_computes(row):
     assert cells.gap_of_batch(row, jax.tree.map(lambda x: x[::-1], found)) > cells.EQUAL
 
 
-@pytest.mark.sampled(19)
+@pytest.mark.exhaustive
 def test_derivatives_are_those_of_differences(row):
     row = row.light
     found, exact = cells.derivatives(row), cells.by_differences(row)
