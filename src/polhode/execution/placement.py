@@ -30,4 +30,6 @@ def place(x: np.ndarray, weak: bool = False) -> jax.Array:
     # What `jax.device_put` comes to after 25 µs of asking what is to be done.
     device = jax.devices()[0]
     like: Any = jax.typeof(x)
-    return _put(like.update(weak_type=True) if weak else like, jax.sharding.SingleDeviceSharding(device), [x], [device])
+    like = like.update(weak_type=True) if weak else like
+    # Not bound to the device: computing with arrays of other devices moves it there, as what JAX makes by itself.
+    return _put(like, jax.sharding.SingleDeviceSharding(device), [x], [device], committed=False)
