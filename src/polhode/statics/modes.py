@@ -85,10 +85,8 @@ class Modes:
         if not isinstance(system, AbstractMultibody):
             raise ValueError(f"{type(system).__name__} has no bodies; its shapes are in `shapes`.")
 
-        parts = [
-            _twists(system, q, jnp.asarray(np.ascontiguousarray(part)))
-            for part in (np.real(self.shapes), np.imag(self.shapes))
-        ]
+        shapes: tuple[Any, ...] = tuple(map(np.ascontiguousarray, (np.real(self.shapes), np.imag(self.shapes))))
+        parts = [_twists(system, q, part) for part in shapes]
         # But for the ground, which comes last.
         real, imaginary = (jax.tree.map(lambda x: np.asarray(x)[:, :-1], part) for part in parts)
         return jax.tree.map(lambda a, b: a + 1j * b if b.any() else a, real, imaginary)
