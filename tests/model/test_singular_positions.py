@@ -361,10 +361,21 @@ def test_a_loop_that_starts_stretched_out_stays_closed_in_all_coordinates(formul
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["four-bars", "bricard", "door"])
 @pytest.mark.parametrize(
-    ("formulation", "method"), [("SE3", "generalized-alpha"), ("S3xR3", "herk4"), ("livens", "eml")]
+    ("formulation", "method"),
+    [
+        *((name, "generalized-alpha") for name in IMPLICIT if name != "minimal"),
+        ("euler-angles-kinematic", "herk4"),
+        ("S3xR3", "herk4"),
+        ("livens", "eml"),
+    ],
 )
 def test_redundant_loops_stay_closed_in_absolute_coordinates(name, formulation, method):
     model = MODELS[name]()
+    if formulation.startswith("euler-angles") and name != "door":
+        # Links that stand upright at the start have no such angles, which is said.
+        with pytest.raises(ValueError, match="gimbal lock"):
+            run(model, formulation, method, h=1e-3)
+        return
     system, solution = run(model, formulation, method, h=1e-3)
     assert system.dropped
     check_closed(model, system, solution)

@@ -47,7 +47,7 @@ class Instant(NamedTuple):
 
 def floats(tree: Tree) -> Tree:
     """All that has a derivative; None in the place of everything else."""
-    return eqx.filter(tree, lambda x: eqx.is_array(x) and jnp.issubdtype(x.dtype, jnp.floating))
+    return _divided(tree)[0]
 
 
 def picked(tree: Tree, places: Places) -> list[Array]:

@@ -111,19 +111,23 @@ def method_for(system: Assembled, state: State, t0: float, h: float) -> tuple[st
     if system.has_waves:
         return "generalized-alpha", "it steps over waves in elastic elements, which bound explicit steps"
     rate = fastest(system, t0, state)
+    if rate is None:
+        return "rkmk4", "explicit and of order 4: no constraints; how fast it is at the start was not found"
     if rate * h > _RESOLVED:
         return "generalized-alpha", f"the fastest motion at the start, {rate:.2g} per time, would bound explicit steps"
     return "rkmk4", f"explicit and of order 4: no constraints, and nothing too fast for steps of {h:g}"
 
 
-def fastest(system: MultibodySystem | TreeSystem, t0: float, state: State) -> float:
+def fastest(system: MultibodySystem | TreeSystem, t0: float, state: State) -> float | None:
     """The fastest oscillation or decay of the linearised motion at a state without constraints, as a rate.
 
-    0 where there are no loads but gravity, or numbers are traced, or there are too many, or it can't be found.
+    0 where there are no loads but gravity; None where numbers are traced, or there are too many, or it can't be found.
     """
-    known = isinstance(system, TreeSystem) and system.controls
-    if not (system.forces or known) or system.n > _DENSE or not checks.is_concrete(system, state):
+    controlled = isinstance(system, TreeSystem) and system.controls
+    if not (system.forces or controlled):
         return 0.0
+    if system.n > _DENSE or not checks.is_concrete(system, state):
+        return None
     n = system.n
     try:
         M, slopes = (np.asarray(x) for x in _linearised(system, jnp.asarray(t0), *state))
@@ -131,8 +135,8 @@ def fastest(system: MultibodySystem | TreeSystem, t0: float, state: State) -> fl
         rates = np.vstack((np.eye(n, 2 * n, n), np.linalg.solve(M, slopes.T)))
         return float(np.max(np.abs(np.linalg.eigvals(rates))))
     except Exception:
-        # A look ahead must not refuse a model: what is wrong with its forces, a run says.
-        return 0.0
+        # A look ahead must not refuse a model, whatever a user's force does: what is wrong with it, a run says.
+        return None
 
 
 @interpreted
