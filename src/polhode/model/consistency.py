@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ import scipy
 from jaxtyping import Array
 
 from polhode.execution.once import interpreted
-from polhode.linalg.blocks import Matrix, to_dense
+from polhode.linalg.blocks import Matrix
 from polhode.model.elements import Unfolded
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
@@ -193,12 +193,9 @@ def _nearest(M: Any, B: Any, gap: np.ndarray) -> np.ndarray:
 
 def metric(system: AbstractMechanical, t: Array, q: Point) -> tuple[Any, Any]:
     """M and B: arrays of small systems, SciPy matrices of others."""
-    if max(system.n, system.m) <= DENSE:
-        # SciPy takes half a second to load.
-        M, B = _arrays(system, t, q)
-        return np.asarray(M), np.asarray(B)
     M, B = _matrices(system, t, q)
-    return to_sparse(M, (system.n, system.n)), to_sparse(B, (system.m, system.n))
+    convert = to_array if max(system.n, system.m) <= DENSE else to_sparse
+    return convert(M, (system.n, system.n)), convert(B, (system.m, system.n))
 
 
 def dense(matrix: Any) -> np.ndarray:
@@ -206,22 +203,29 @@ def dense(matrix: Any) -> np.ndarray:
     return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
 
 
+def to_array(matrix: Matrix, shape: tuple[int, int]) -> np.ndarray:
+    """A sum of blocks as an array. Small systems do without SciPy, which takes half a second to load.
+
+    Not `to_dense` of `linalg.blocks` in an interpreted program: its scatters took the slider–crank a second to start.
+    """
+    out = np.zeros(shape)
+    for rows, cols, values in _entries(matrix):
+        np.add.at(out, (rows, cols), values)
+    return out
+
+
 def to_sparse(matrix: Matrix, shape: tuple[int, int]) -> Any:
     """A sum of blocks as a SciPy matrix."""
-    rows, cols, values = [np.zeros(0, int)], [np.zeros(0, int)], [np.zeros(0)]
+    nothing = np.zeros(0, int), np.zeros(0, int), np.zeros(0)
+    rows, cols, values = (np.concatenate(parts) for parts in zip(nothing, *_entries(matrix), strict=True))
+    return scipy.sparse.csc_array(scipy.sparse.coo_array((values, (rows, cols)), shape=shape))
+
+
+def _entries(matrix: Matrix) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Row numbers, column numbers and values of each sum of blocks."""
     for g in matrix:
-        r, c = np.broadcast_arrays(g.rows.numbers[:, :, None], g.cols.numbers[:, None, :])
-        rows.append(r.reshape(-1))
-        cols.append(c.reshape(-1))
-        values.append(np.asarray(g.values).reshape(-1))
-    entries = np.concatenate(values), (np.concatenate(rows), np.concatenate(cols))
-    return scipy.sparse.csc_array(scipy.sparse.coo_array(entries, shape=shape))
-
-
-@interpreted
-def _arrays(system: AbstractMechanical, t: Array, q: Point) -> tuple[Array, Array]:
-    M, B = system.mass(t, q), system.jacobian(t, q)
-    return to_dense(M, (system.n, system.n)), to_dense(B, (system.m, system.n))
+        rows, cols = np.broadcast_arrays(g.rows.numbers[:, :, None], g.cols.numbers[:, None, :])
+        yield rows.reshape(-1), cols.reshape(-1), np.asarray(g.values).reshape(-1)
 
 
 @interpreted
