@@ -1,14 +1,17 @@
-"""What a store costs a run: time with a store over time without, and how far the disk lags behind.
+"""What a store costs a run: wall time, and time of all processors, with a store over those without.
 
-`python benchmarks/stores.py` prints one line a run. Both runs of a pair are made in turn, and the median of the ratios
-counts; compiling is not part of it.
+`python benchmarks/stores.py [FOLDER]` prints one line a run, with stores in FOLDER. Both runs of a pair are made in
+turn, and the medians count; compiling is not part of it.
 """
 
 from __future__ import annotations
 
 import shutil
 import statistics
+import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 
 import polhode as ph
@@ -30,23 +33,35 @@ RUNS = {
 }
 
 
-def seconds(problem: ph.Problem, how: dict, store: Path | None) -> float:
-    """Wall time of a run, without compiling."""
+def seconds(problem: ph.Problem, how: dict, store: Path | None) -> tuple[float, float]:
+    """Wall time of a run, and time of processors, without compiling."""
+    began = time.process_time()
     run = ph.simulate(problem, **how, store=store)
+    used = time.process_time() - began
     if store is not None:
         shutil.rmtree(store)
-    return run.stats["wall_time_s"]
+    return run.stats["wall_time_s"], used
+
+
+def compiled() -> None:
+    """Wait until no program is being compiled beside the runs."""
+    for thread in threading.enumerate():
+        if thread.name == "polhode-compiler":
+            thread.join()
 
 
 def main() -> None:
     for name, (make, how) in RUNS.items():
         problem = make()
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as folder:
             path = Path(folder) / "run.zarr"
-            seconds(problem, how, path)
-            pairs = [(seconds(problem, how, None), seconds(problem, how, path)) for _ in range(7)]
-        ratio = statistics.median(b / a for a, b in pairs)
-        print(f"{name}: {statistics.median(a for a, _ in pairs):.2f} s without, ratio {ratio:.3f}", flush=True)
+            for _ in range(3):
+                seconds(problem, how, path)
+                compiled()
+            pairs = [(seconds(problem, how, None), seconds(problem, how, path)) for _ in range(9)]
+        wall, used = (statistics.median(b[k] / a[k] for a, b in pairs) for k in (0, 1))
+        alone = statistics.median(a[0] for a, _ in pairs)
+        print(f"{name}: {alone:.2f} s without, ratio {wall:.3f}, of processors {used:.3f}", flush=True)
 
 
 if __name__ == "__main__":

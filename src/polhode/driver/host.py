@@ -18,7 +18,7 @@ from polhode._scalar import scalarise
 from polhode._scalar.rows import in_loops
 from polhode.captured import compiled, found
 from polhode.driver.legs import Leg
-from polhode.driver.observing import Observer
+from polhode.driver.observing import Observer, Watch
 from polhode.driver.showing import Show
 from polhode.driver.stepping import AbstractStepper, ConstantSteps, ControlledSteps, Progress, between, march
 from polhode.execution.eager import uncompiled
@@ -302,7 +302,7 @@ class _Run:
         self.interrupted, self.show = interrupted, show
         self.native: Any = None
         self.made_anew = False
-        self.legs, self.system, self.integrator, self.observer, self.sink = legs, system, integrator, observer, sink
+        self.legs, self.system, self.integrator, self.sink = legs, system, integrator, sink
         self.every = jnp.asarray(saving.every or np.iinfo(np.int64).max)
         end = float(legs[-1].stepper.t1)
         self.targets = None if saving.at is None else jnp.asarray(np.append(saving.at, end))
@@ -318,7 +318,7 @@ class _Run:
             self.leg = self.done = 0
             self.p = begin(self.stepper, system, integrator, start.state, saving.at is not None)
         self.capacity = _capacity(self.p.carry.state, legs, saving)
-        self.rows = min(self.capacity, _OBSERVED_ROWS)
+        self.watch = Watch(observer, min(self.capacity, _OBSERVED_ROWS))
         self.limit = SCALAR_LIMIT * (3 if _steps(legs) >= _LONG_RUN else 1)
 
     @property
@@ -333,7 +333,7 @@ class _Run:
             self.keep(*row(self.p))
         else:
             # So that the program that looks at states is compiled before time is taken.
-            self.observer.empty(self.p.carry.state, self.rows, self.p.carry.multipliers)
+            self.watch.empty(self.p.carry.state, self.p.carry.multipliers)
         compile_time, began = time.perf_counter() - began, time.perf_counter()
         error: BaseException | None = None
         try:
@@ -344,7 +344,7 @@ class _Run:
             # Whatever it was, hours of frames must not go with it.
             error, self.stop = unforeseen, Result.unexpected_error
         code = Result(int(self.p.result)) if int(self.p.result) else self.stop
-        none = self.observer.empty(self.p.carry.state, self.rows, self.p.carry.multipliers)
+        none = self.watch.empty(self.p.carry.state, self.p.carry.multipliers)
         frames = jax.tree.map(lambda *parts: np.concatenate(parts), *self.kept) if self.kept else none
         p = self.p._replace(result=np.int32(code))
         wall_time = time.perf_counter() - began
@@ -445,7 +445,7 @@ class _Run:
 
     def keep(self, t: Any, state: Any, multipliers: Any, further: bool = True) -> None:
         """Hand frames on."""
-        frames = self.observer.frames(t, state, multipliers, self.rows)
+        frames = self.watch.frames(t, state, multipliers)
         if self.sink is None:
             self.kept.append(frames)
             return
@@ -456,7 +456,7 @@ class _Run:
     def look(self) -> None:
         """Let the sink know where the run stands after a block without frames."""
         if self.sink is not None:
-            empty = self.observer.empty(self.p.carry.state, self.rows, self.p.carry.multipliers)
+            empty = self.watch.empty(self.p.carry.state, self.p.carry.multipliers)
             self.stop = self.sink.append(empty, self.checkpoint, self.interrupted.is_set)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from polhode.driver import host
 from polhode.driver.host import Saving
 from polhode.driver.legs import Leg
-from polhode.driver.observing import Observer
+from polhode.driver.observing import Observer, Watch
 from polhode.driver.stepping import AbstractStepper, Progress
 from polhode.execution.marching import Marching
 from polhode.integrators.base import AbstractIntegrator
@@ -68,7 +68,7 @@ class MarkedRun:
             if not run._leg(number, leg.stepper):
                 return None
         t, state, multipliers = jax.tree.map(lambda *x: np.concatenate(x), *run._rows)
-        run.frames = run.observer.frames(t, state, multipliers, len(t))
+        run.frames = Watch(run.observer, len(t)).frames(t, state, multipliers)
         return run
 
     def chunks(self) -> Iterator[tuple[Mark, Progress]]:

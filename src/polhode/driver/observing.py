@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -50,35 +51,52 @@ class Observer(eqx.Module):
             invariants.setdefault(name, value)
         return Seen(outputs, invariants, self.system.residuals(t, state))
 
-    def frames(self, t: Any, state: State, multipliers: Any, rows: int) -> Frames:
-        """Frames of stacked states, as NumPy arrays.
 
-        Evaluated `rows` at a time, so that only one size is compiled.
-        """
-        seen = _all_seen(self, (np.asarray(t), jax.tree.map(np.asarray, state)), rows)
+class Watch:
+    """Looks at the states of one run, with what users' functions have captured when it first looks.
+
+    At most `rows` at a time where XLA does it, so that only one size is compiled.
+    """
+
+    def __init__(self, observer: Observer, rows: int) -> None:
+        self._observer, self._rows = observer, rows
+        self._look: Callable[[Any], Seen] | None = None
+
+    def frames(self, t: Any, state: State, multipliers: Any) -> Frames:
+        """Frames of stacked states, as NumPy arrays."""
+        stacked = np.asarray(t), jax.tree.map(np.asarray, state)
+        if self._look is None:
+            self._look = _native(self._observer, stacked) or self._by_xla
+        seen = self._look(stacked)
         return Frames(t, state, seen.outputs, seen.invariants, seen.residuals, multipliers)
 
-    def empty(self, state: State, rows: int, multipliers: Any) -> Frames:
+    def empty(self, state: State, multipliers: Any) -> Frames:
         """Frames of no instants at all."""
         states, forces = jax.tree.map(lambda x: np.asarray(x)[None], (state, multipliers))
-        return jax.tree.map(lambda x: x[:0], self.frames(np.zeros(1), states, forces, rows))
+        return jax.tree.map(lambda x: x[:0], self.frames(np.zeros(1), states, forces))
+
+    def _by_xla(self, stacked: Any) -> Seen:
+        count = len(stacked[0])
+        rows = self._rows
+        whole = -(-count // rows) * rows
+        padded = jax.tree.map(lambda x: np.concatenate([x, np.repeat(x[-1:], whole - count, axis=0)]), stacked)
+        parts = [
+            _observe(self._observer, *jax.tree.map(lambda x, k=k: x[k : k + rows], padded))
+            for k in range(0, whole, rows)
+        ]
+        return jax.tree.map(lambda *x: np.concatenate(x)[:count], *parts)
 
 
-def _all_seen(observer: Observer, stacked: Any, rows: int) -> Seen:
-    """What is reported about each of several states, `rows` at a time where XLA does it."""
-    if on_host(observer):
-        examples = observer, jax.tree.map(lambda x: x[0], stacked)
-        (mapping,), (inputs, _) = found(_native, *examples, keeping=_KEEPING)
-        if mapping is not None:
-            return mapping(inputs, stacked)
-    count = len(stacked[0])
-    whole = -(-count // rows) * rows
-    padded = jax.tree.map(lambda x: np.concatenate([x, np.repeat(x[-1:], whole - count, axis=0)]), stacked)
-    parts = [_observe(observer, *jax.tree.map(lambda x, k=k: x[k : k + rows], padded)) for k in range(0, whole, rows)]
-    return jax.tree.map(lambda *x: np.concatenate(x)[:count], *parts)
+def _native(observer: Observer, stacked: Any) -> Callable[[Any], Seen] | None:
+    """What looks at states stacked like these in machine code, if that can be."""
+    if not on_host(observer):
+        return None
+    examples = observer, jax.tree.map(lambda x: x[0], stacked)
+    (mapping,), (inputs, _) = found(_compiled, *examples, keeping=_KEEPING)
+    return None if mapping is None else functools.partial(mapping.rows, mapping.arguments(inputs))
 
 
-def _native(inputs: Any, rest: Any) -> tuple[RowMap | None]:
+def _compiled(inputs: Any, rest: Any) -> tuple[RowMap | None]:
     """The observer in machine code, if it can be."""
 
     def see(given: Any, row: Any) -> Seen:

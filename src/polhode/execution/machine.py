@@ -86,7 +86,7 @@ class Code:
         self._worth -= time.perf_counter() - began
         text, self._again = (self._again, None) if self._worth < 0 else (None, self._again)
         if text is not None:
-            threading.Thread(target=self._improve, args=(text,)).start()
+            threading.Thread(target=self._improve, args=(text,), name="polhode-compiler").start()
         return result
 
     def _improve(self, text: str) -> None:

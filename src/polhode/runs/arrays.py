@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import os
 import urllib.parse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,8 +20,10 @@ import numpy as np
 
 from polhode.checks import shown
 
-_CHUNK_BYTES = 256 * 1024
-_CHUNK_ROWS = 16384
+_CHUNK_BYTES = 16 * 1024, 128 * 1024, 1024 * 1024
+"""At least, without knowing how many rows will come, and at most."""
+_CHUNKS = 8
+"""Of an array, if they are neither too small nor too large: the last one is written anew by each publication."""
 CHECKSUM_BYTES = 4
 _LONGEST_NAME = 200
 _UNSAFE = '/\\:*?"<>|%'
@@ -52,8 +55,8 @@ class ArrayFiles(NamedTuple):
     ) -> ArrayFiles:
         """Files for rows like those of `values`, of which `expected` will come, as far as that is known."""
         size = max(values.dtype.itemsize * math.prod(values.shape[1:]), 1)
-        rows = int(np.clip(_CHUNK_BYTES // size, 1, _CHUNK_ROWS))
-        rows = rows if expected is None else max(1, min(rows, expected))
+        least, usual, most = (max(n // size, 1) for n in _CHUNK_BYTES)
+        rows = usual if expected is None else max(1, min(expected, int(np.clip(expected // _CHUNKS, least, most))))
         return cls(folder, values.dtype.newbyteorder("<"), values.shape[1:], rows, dimensions)
 
     @classmethod
@@ -117,10 +120,10 @@ class ArrayFiles(NamedTuple):
             part = np.ascontiguousarray(values[at : at + self.rows], self.dtype)
             missing = self.rows - len(part)
             filled = np.full((missing, *self.shape), np.nan if self.dtype.kind in "fc" else 0, self.dtype)
-            data, rest = part.tobytes(), filled.tobytes()
+            data, rest = _view(part), _view(filled)
             checksum = google_crc32c.value(data)
             whole = _bytes(google_crc32c.extend(checksum, rest))
-            replace(self.chunk_path((first + at) // self.rows), data + rest + whole, token)
+            replace(self.chunk_path((first + at) // self.rows), (data, rest, whole), token)
             checksums += _bytes(checksum)
         return checksums
 
@@ -154,23 +157,30 @@ class ArrayFiles(NamedTuple):
         wanted = self.rows * self.row_bytes + CHECKSUM_BYTES
         if len(data) != wanted:
             raise DamageError(f"the chunk {inside} has {len(data)} bytes instead of {wanted}")
-        body, own = memoryview(data)[:-CHECKSUM_BYTES], data[-CHECKSUM_BYTES:]
+        body, own = np.frombuffer(data, np.uint8)[:-CHECKSUM_BYTES], data[-CHECKSUM_BYTES:]
         # A writer may have added rows since, so only those that were published are bound to their place.
         rows = self.rows if self.checksums is None else min(self.rows, self.count - number * self.rows)
-        checksum = google_crc32c.value(bytes(body[: rows * self.row_bytes]))
-        if _bytes(google_crc32c.extend(checksum, bytes(body[rows * self.row_bytes :]))) != own:
+        checksum = google_crc32c.value(body[: rows * self.row_bytes])
+        if _bytes(google_crc32c.extend(checksum, body[rows * self.row_bytes :])) != own:
             raise DamageError(f"the chunk {inside} does not have the bytes that were written")
         at = number * CHECKSUM_BYTES
         if self.checksums is not None and self.checksums[at : at + CHECKSUM_BYTES] != _bytes(checksum):
             raise DamageError(f"the chunk {inside} is another one than was written there")
-        return np.frombuffer(body, self.dtype).reshape(self.rows, *self.shape)
+        return body.view(self.dtype).reshape(self.rows, *self.shape)
+
+
+def _view(values: np.ndarray) -> np.ndarray:
+    """The bytes of a contiguous array, not copied, and read-only, as checksums want them."""
+    view = values.reshape(-1).view(np.uint8)
+    view.flags.writeable = False
+    return view
 
 
 def _bytes(checksum: int) -> bytes:
     return checksum.to_bytes(CHECKSUM_BYTES, "little")
 
 
-def replace(path: Path, data: bytes, token: str) -> None:
+def replace(path: Path, parts: Sequence[bytes | np.ndarray], token: str) -> None:
     """Put a file in place at once; `token` keeps files of other writers apart. Makes its folder."""
     aside = path.with_name(f".{path.name}.{token}")
     try:
@@ -180,7 +190,7 @@ def replace(path: Path, data: bytes, token: str) -> None:
         file = aside.open("wb")
     try:
         with file:
-            file.write(data)
+            file.writelines(parts)
         os.replace(aside, path)
     except BaseException:
         aside.unlink(missing_ok=True)

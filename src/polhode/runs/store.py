@@ -34,8 +34,11 @@ _SHARE = 0.08
 _LONGEST_WAIT_S = 0.2
 """Between two publications there is no longer pause, whatever they cost: what is pending is lost with the process."""
 
-_PENDING_BYTES = 16 * 1024 * 1024
+_PENDING_BYTES = 8 * 1024 * 1024
 """Frames that wait in memory; more than that is written at once."""
+
+_LONGEST_QUEUE = 6
+"""Times as many wait, with those being written, at most: then a run waits for its disk."""
 
 
 class Checkpoint(NamedTuple):
@@ -174,10 +177,13 @@ class RunStore:
             self._pending_bytes += sum(leaf.nbytes for leaf in leaves.values())
         if checkpoint is not None:
             self._checkpoint = checkpoint
-        if not self._begun or self._pending_bytes > _PENDING_BYTES:
+        if not self._begun:
             self.flush()
-        elif time.perf_counter() >= self._next and (self._job is None or self._job.done()):
+            return
+        if self._pending_bytes > _LONGEST_QUEUE * _PENDING_BYTES or (self._job is not None and self._job.done()):
             self._settle()
+        due = self._pending_bytes > _PENDING_BYTES or time.perf_counter() >= self._next
+        if self._job is None and due:
             self._job = self._writer.submit(self._write, self.path, self._batch())
             self._next = time.perf_counter() + _INTERVAL_S
 
@@ -339,7 +345,7 @@ class RunStore:
         """A file for the root to refer to, beside the one that it refers to until now."""
         first, second = (f"{root.HIDDEN}/{names.format(k)}" for k in (0, 1))
         name = second if former is not None and former.file == first else first
-        replace(folder / name, data, self._run[:12])
+        replace(folder / name, [data], self._run[:12])
         return root.Kept(name, root.digest(data))
 
     def _publish(self, folder: Path, count: int, published: _Published, stats: dict[str, Any] | None) -> None:
@@ -349,14 +355,14 @@ class RunStore:
         if not self._begun or stats is not None:
             # Those of each array have the number of rows at the beginning, or at the end.
             for name, metadata in described.items():
-                replace(folder / name / "zarr.json", root.compact(metadata), token)
+                replace(folder / name / "zarr.json", [root.compact(metadata)], token)
         known = attributes(self.meta, stats or {"result": None})
         kept = {name: None if file is None else file._asdict() for name, file in published._asdict().items()}
         own = {"run": self._run, "structure": json.dumps(self._structure), "frames": count, **kept}
         data = root.document({**known, **own}, described)
         # A copy, from which frames can be had should the file at the root be damaged.
-        replace(folder / root.COPY, data, token)
-        replace(folder / root.FILE, data, token)
+        replace(folder / root.COPY, [data], token)
+        replace(folder / root.FILE, [data], token)
 
 
 def _packed(checkpoint: Checkpoint) -> bytes:

@@ -15,7 +15,7 @@ from polhode import checks
 from polhode._ambient import check_environment, inside_transformation
 from polhode._scalar.rows import all_at_once
 from polhode.checks import shown
-from polhode.driver.observing import Observer
+from polhode.driver.observing import Observer, Watch
 from polhode.execution.eager import uncompiled
 from polhode.linalg.kkt import AbstractKKT
 from polhode.problems.base import Observable, Problem
@@ -245,7 +245,7 @@ def _collected(
     ends, starts = (jax.tree.map(lambda a, s=s: a[s][: len(found)], task.legs) for s in (slice(1, None), slice(-1)))
     ends = jax.tree.map(lambda a, b: jnp.where(stacked.done < 1, a + stacked.done * (b - a), b), starts, ends)
     states = (stacked.q, jnp.zeros((len(found), task.system.n)))
-    frames = task.observer.frames(np.asarray(ends.t), jax.tree.map(np.asarray, states), None, 1)
+    frames = Watch(task.observer, 1).frames(np.asarray(ends.t), jax.tree.map(np.asarray, states), None)
     rest = [_at(programs, *_row((ends, stacked.q, stacked.multipliers), k)) for k in range(len(found))]
     r, gap = jnp.stack([x.r for x in rest]), jnp.stack([x.gap for x in rest])
     return _result(task, stacked, ends, frames.outputs, (r, gap), jnp.asarray(converged)), rest[-1]
