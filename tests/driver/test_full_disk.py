@@ -6,6 +6,7 @@ import errno
 import os
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import jax
@@ -16,7 +17,7 @@ import polhode as ph
 from polhode.runs import arrays, store
 
 TOP = ph.problems.get("heavy-top")
-GIVEN = {"integrator": "rkmk4", "h": 1e-4, "t1": 0.2}
+GIVEN = {"integrator": "rkmk4", "h": 2e-5, "t1": 0.2}
 
 
 class Disk:
@@ -26,12 +27,13 @@ class Disk:
         self.folder, self.room = folder, room
         self._plain = arrays.replace
 
-    def replace(self, path: Path, data: bytes, token: str) -> None:
+    def replace(self, path: Path, parts: Sequence[bytes | np.ndarray], token: str) -> None:
         if path.is_relative_to(self.folder):
-            if len(data) > self.room:
+            size = sum(map(len, parts))
+            if size > self.room:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-            self.room -= len(data)
-        self._plain(path, data, token)
+            self.room -= size
+        self._plain(path, parts, token)
 
 
 @pytest.fixture
