@@ -27,7 +27,7 @@ class Disk:
         self.folder, self.room = folder, room
         self._plain = arrays.replace
 
-    def replace(self, path: Path, parts: Sequence[bytes | np.ndarray], token: str) -> None:
+    def replace(self, path: Path, parts: Sequence[bytes | memoryview], token: str) -> None:
         if path.is_relative_to(self.folder):
             size = sum(map(len, parts))
             if size > self.room:

@@ -123,7 +123,7 @@ class ArrayFiles(NamedTuple):
             data, rest = _view(part), _view(filled)
             checksum = google_crc32c.value(data)
             whole = _bytes(google_crc32c.extend(checksum, rest))
-            replace(self.chunk_path((first + at) // self.rows), (data, rest, whole), token)
+            replace(self.chunk_path((first + at) // self.rows), (data.data, rest.data, whole), token)
             checksums += _bytes(checksum)
         return checksums
 
@@ -180,7 +180,7 @@ def _bytes(checksum: int) -> bytes:
     return checksum.to_bytes(CHECKSUM_BYTES, "little")
 
 
-def replace(path: Path, parts: Sequence[bytes | np.ndarray], token: str) -> None:
+def replace(path: Path, parts: Sequence[bytes | memoryview], token: str) -> None:
     """Put a file in place at once; `token` keeps files of other writers apart. Makes its folder."""
     aside = path.with_name(f".{path.name}.{token}")
     try:
@@ -190,7 +190,8 @@ def replace(path: Path, parts: Sequence[bytes | np.ndarray], token: str) -> None
         file = aside.open("wb")
     try:
         with file:
-            file.writelines(parts)
+            for part in parts:
+                file.write(part)
         os.replace(aside, path)
     except BaseException:
         aside.unlink(missing_ok=True)

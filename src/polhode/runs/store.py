@@ -26,13 +26,13 @@ from polhode.runs.locking import Lock, LockedError
 from polhode.solution import Frames, Solution
 
 _INTERVAL_S = 0.1
-"""Between two publications; blocks of steps take about as long, so that less than half a second is ever lost."""
+"""From one publication to the next; blocks of steps take about as long, so that less than half a second is ever lost."""
 
 _SHARE = 0.08
 """Writing takes at most this part of a processor's time, unless single publications take long."""
 
 _LONGEST_WAIT_S = 0.2
-"""Between two publications there is no longer pause, whatever they cost: what is pending is lost with the process."""
+"""From one publication to the next, whatever they cost: what is pending is lost with the process."""
 
 _PENDING_BYTES = 8 * 1024 * 1024
 """Frames that wait in memory; more than that is written at once."""
@@ -113,7 +113,7 @@ class RunStore:
         self._published = _Published()
         self._writer = ThreadPoolExecutor(1, "polhode-store")
         self._job: Future[_Written] | None = None
-        self._next = 0.0
+        self._submitted = self._next = 0.0
         self._begun = False
 
     @classmethod
@@ -184,8 +184,8 @@ class RunStore:
             self._settle()
         due = self._pending_bytes > _PENDING_BYTES or time.perf_counter() >= self._next
         if self._job is None and due:
+            self._submitted = time.perf_counter()
             self._job = self._writer.submit(self._write, self.path, self._batch())
-            self._next = time.perf_counter() + _INTERVAL_S
 
     @property
     def begun(self) -> bool:
@@ -253,7 +253,7 @@ class RunStore:
         self._pending_bytes = sum(leaf.nbytes for block in self._pending for leaf in block.values())
         if self._checkpoint is batch.asked:
             self._checkpoint = None
-        self._next = max(self._next, time.perf_counter() + min(seconds / _SHARE - seconds, _LONGEST_WAIT_S))
+        self._next = self._submitted + min(max(_INTERVAL_S, seconds / _SHARE), _LONGEST_WAIT_S)
 
     def release(self) -> None:
         """Lets go of the store as it is, once what is being written is."""
