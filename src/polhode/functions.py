@@ -59,7 +59,7 @@ class PiecewiseLinear(eqx.Module):
     def __call__(self, t: Array) -> Array:
         times = np.array(self.times)
         # The last point at or before t; of two at one time the second.
-        k = jnp.clip(jnp.searchsorted(times, t, side="right") - 1, 0, len(times) - 2)
+        k = jnp.clip(jnp.searchsorted(times, t, side="right", method="compare_all") - 1, 0, len(times) - 2)
         begin, span = jnp.asarray(times)[k], jnp.asarray(np.diff(times))[k]
         s = jnp.where(span > 0, jnp.clip((t - begin) / jnp.where(span > 0, span, 1.0), 0.0, 1.0), 1.0)
         s = jnp.where(t < times[0], 0.0, s)

@@ -339,14 +339,8 @@ def test_runs_killed_at_random_moments_leave_what_goes_on_to_the_same_bytes(kind
     assert_fresh(kills)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("kind", "way"),
-    [("unconstrained", "SIGKILL"), ("controlled", "SIGTERM"), ("herk5", "SIGINT"), ("particles", "full disk")],
-)
-def test_some_of_them(kind, way, tried, place, rng):
-    kills = broken_off(tried(kind), way, place, rng)
-    assert_fresh(kills)
+def test_a_run_of_them(tried, place, rng):
+    assert_fresh(broken_off(tried("unconstrained"), "SIGKILL", place, rng))
 
 
 def test_the_check_sees_a_byte_and_a_frame(tmp_path):
@@ -412,7 +406,6 @@ FIRST = FILES + 11
 """In the first one the metadata of the arrays besides."""
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("publishing_often")
 def test_any_file_that_a_resumed_run_writes_may_be_its_last(tmp_path, monkeypatch):
     top, begun = ph.problems.get("heavy-top"), tmp_path / "begun.zarr"
@@ -435,7 +428,6 @@ def test_any_file_that_a_resumed_run_writes_may_be_its_last(tmp_path, monkeypatc
     assert lost == []
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("publishing_often")
 def test_a_run_that_waited_for_space_and_was_killed_goes_on(tmp_path, monkeypatch):
     top, path, lost = ph.problems.get("heavy-top"), tmp_path / "run.zarr", []

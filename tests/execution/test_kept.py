@@ -56,9 +56,12 @@ def recalled(run: dict) -> int:
     return sum(was_there for _, was_there in run["found"])
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
-    ("name", "other"), [("slider-crank", {"gravity": 3.0}), ("roll-up", {"bending_stiffness": 400.0})]
+    ("name", "other"),
+    [
+        ("slider-crank", {"gravity": 3.0}),
+        pytest.param("roll-up", {"bending_stiffness": 400.0}, marks=pytest.mark.exhaustive),
+    ],
 )
 def test_the_next_process_finds_everything_and_computes_the_same_bytes(name, other, tmp_path):
     first, again = in_a_process(tmp_path, name), in_a_process(tmp_path, name)
@@ -72,7 +75,6 @@ def test_the_next_process_finds_everything_and_computes_the_same_bytes(name, oth
     assert with_others["bytes"] == in_a_process(tmp_path / "empty", name, **other)["bytes"]
 
 
-@pytest.mark.long
 def test_damaged_files_count_as_missing(tmp_path, monkeypatch):
     first = in_a_process(tmp_path, "heavy-top-constrained")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -94,7 +96,7 @@ class Loaded(eqx.Module):
     function: object = eqx.field(static=True, default=None)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_problems_that_need_jax_for_a_part_run_again(tmp_path):
     first, again = (in_a_process(tmp_path, "grain-pile") for _ in range(2))
     assert recalled(again) > 0

@@ -25,8 +25,8 @@ def pulled(stiffness, x, rest):
 
 
 def looked_up(stiffness, x, rest):
-    """What only the data give."""
-    return stiffness * x[jnp.argmax(x)] + rest
+    """In a table that is too long for machine code, where only the data give."""
+    return stiffness * jnp.arange(5000.0)[jnp.argmax(x)] + rest
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from polhode.model.elements import Twist
 from polhode.systems.mechanical import AbstractMechanical
 
 # Programs of all forces take long to compile.
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.exhaustive
 
 FORMULATIONS = ("SO3xR3", "SE3")
 

@@ -113,7 +113,7 @@ DAMPED = ("spring-damper", "torsional spring-damper", "damped bushing", "PD on a
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
-    "name", [name if name in DAMPED else pytest.param(name, marks=pytest.mark.long) for name in PAIRS]
+    "name", [name if name in DAMPED else pytest.param(name, marks=pytest.mark.exhaustive) for name in PAIRS]
 )
 def test_touching_frames_and_tiny_motions_have_finite_derivatives(name: str) -> None:
     element = elements()[name]
@@ -186,7 +186,7 @@ RAMP = (lambda joint: F.PID(joint, 50.0, 60.0, 15.0, target=lambda t: 7.0 * t), 
 STEP = (lambda joint: F.PID(joint, 50.0, 60.0, 15.0, target=step, name="stepping"), 1.0, 0.0)
 
 
-@pytest.mark.parametrize("controllers", [(PD, RAMP, STEP), pytest.param((PID,), marks=pytest.mark.long)], ids=len)
+@pytest.mark.parametrize("controllers", [(PD, RAMP, STEP), pytest.param((PID,), marks=pytest.mark.exhaustive)], ids=len)
 def test_controllers_hold_their_target(controllers: Any) -> None:
     """Free bodies with controllers of their angles about z, and a constant torque against each."""
     model, joints = ph.Model(), []

@@ -13,7 +13,7 @@ import polhode as ph
 
 FOUR_BAR = EXAMPLES / "four_bar.xml"
 ORDER = ("crank", "coupler", "rocker")
-BOTH = ("minimal", pytest.param("SE3", marks=pytest.mark.long))
+BOTH = ("minimal", pytest.param("SE3", marks=pytest.mark.exhaustive))
 
 HANGING = """<mujoco><default><geom type="box" size="0.05 0.1 0.3" contype="0" conaffinity="0"/></default><worldbody>
 <body name="one"><joint name="ball" type="ball"/><geom pos="0 0 -0.3"/></body>
@@ -110,7 +110,6 @@ def hung(tmp_path, **given):
     return system, state
 
 
-@pytest.mark.long
 def test_attitudes_and_poses_are_held_too(tmp_path):
     half = Rotation.from_rotvec((0.4, 0, 0))
     quaternion, spin = half.as_quat(scalar_first=True), (0.1, 0.2, 0.3)

@@ -60,8 +60,8 @@ def exact_accelerations(model, data, slope):
 @pytest.mark.parametrize(
     ("text", "name", "follows", "slope"),
     [
-        pytest.param(GEARED.format(GEAR), "gear.xml", (1, 0), 1.5, marks=pytest.mark.long),
-        pytest.param(GEARED.format(RACK), "rack.xml", (2, 1), 0.25, marks=pytest.mark.long),
+        pytest.param(GEARED.format(GEAR), "gear.xml", (1, 0), 1.5, marks=pytest.mark.exhaustive),
+        pytest.param(GEARED.format(RACK), "rack.xml", (2, 1), 0.25, marks=pytest.mark.exhaustive),
         (MIMIC, "mimic.urdf", (1, 0), -2.0),
     ],
 )

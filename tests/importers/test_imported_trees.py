@@ -47,11 +47,8 @@ PLANAR = f"""<robot name="puck"><link name="table"/><link name="puck">{INERTIA.f
 <axis xyz="0 1 0"/></joint></robot>"""
 
 
-LONG = pytest.mark.long
-
-
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("formulation", ["minimal", pytest.param("SE3", marks=LONG)])
+@pytest.mark.parametrize("formulation", ["minimal", pytest.param("SE3", marks=pytest.mark.exhaustive)])
 def test_accelerations_of_an_arm_are_those_of_mujoco(formulation):
     path = EXAMPLES / "arm.urdf"
     model = read(path)
@@ -60,7 +57,6 @@ def test_accelerations_of_an_arm_are_those_of_mujoco(formulation):
         assert largest_difference(loaded(path, model, data).problem(formulation), model, data) < 1e-10
 
 
-@LONG
 def test_several_joints_in_a_body_springs_servos_and_armature_are_those_of_mujoco(tmp_path):
     path = tmp_path / "stacks.xml"
     path.write_text(STACKS)
@@ -73,7 +69,7 @@ def test_several_joints_in_a_body_springs_servos_and_armature_are_those_of_mujoc
     np.testing.assert_allclose(joints[1](0.0, problem.state0), data.qvel, atol=1e-13)
 
 
-@pytest.mark.parametrize("formulation", [pytest.param("minimal", marks=LONG), "SO3xR3"])
+@pytest.mark.parametrize("formulation", [pytest.param("minimal", marks=pytest.mark.exhaustive), "SO3xR3"])
 def test_free_and_ball_joints_with_dampers_are_those_of_mujoco(tmp_path, formulation):
     path = tmp_path / "free.xml"
     path.write_text(FREE_AND_BALL)
@@ -91,7 +87,6 @@ def test_planar_joints_of_urdf_are_those_of_mujoco(tmp_path):
     assert largest_difference(loaded(path, model, data).problem("SO3xR3"), model, data) < 1e-10
 
 
-@LONG
 def test_a_floating_base_is_that_of_mujoco(tmp_path):
     path = tmp_path / "puck.urdf"
     path.write_text(PLANAR.replace('<link name="table"/>', f'<link name="table">{INERTIA.format("0 0 0.1")}</link>'))
@@ -136,7 +131,6 @@ def motion(path, joints, t1, steps):
 
 
 @pytest.mark.exhaustive
-@LONG
 def test_an_arm_moves_as_in_mujoco_to_the_errors_of_integration():
     path, t1 = EXAMPLES / "arm.urdf", 0.4
     joints = {"turn": (0.2, 3.0), "shoulder": (0.3, 1.0), "elbow": (-0.4, 2.0), "hand": (0.1, 4.0)}

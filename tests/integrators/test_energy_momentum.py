@@ -164,7 +164,7 @@ def test_a_step_back_undoes_a_step(method):
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("potential", ["printed", pytest.param("code", marks=pytest.mark.long)])
+@pytest.mark.parametrize("potential", ["printed", "code"])
 def test_singular_mass_matrix(potential):
     problem = ph.problems.get("mass-spring", potential=potential)
     found = ph.simulate(problem, "eml")
@@ -262,7 +262,7 @@ def test_steps_that_are_too_large_end_the_run_with_what_there_is():
     assert found.stats["t_reached"] < 20
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_derivatives_by_masses_of_a_system_with_singular_mass_matrix():
     problem = ph.problems.get("mass-spring")
 

@@ -95,8 +95,7 @@ ORDERS = [
 ]
 
 
-@pytest.mark.sampled(8)
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("name", "method", "family"), ORDERS)
 def test_orders_on_all_groups(name, method, family):
     integrator = ph.integrators.get(method, family=family)
@@ -118,7 +117,7 @@ def test_positions_stay_on_semidirect_products():
     assert max(position, velocity) < 1e-12
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_positions_drift_on_direct_products():
     """Linearly with B = [X~, Rᵀ] of the literature; with the exact gradient not beyond the first second."""
     frozen, exact = (march("S3xR3", "herk3", AUTHORS, frozen) for frozen in (True, False))

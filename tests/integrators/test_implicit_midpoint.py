@@ -72,8 +72,8 @@ def end(method, h, system, state0):
     [
         ("S2", 2),
         ("R4", 4),
-        pytest.param("SO3xR3", 4, marks=pytest.mark.long),
-        pytest.param("R4", 6, marks=pytest.mark.long),
+        ("SO3xR3", 4),
+        ("R4", 6),
     ],
 )
 def test_orders(space, target):

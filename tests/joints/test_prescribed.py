@@ -96,7 +96,8 @@ def driven(formulation, offset, repair):
     [
         ("SO3xR3", 2.0),
         ("minimal", np.pi),
-        *(pytest.param(f, o, marks=pytest.mark.long) for f, o in (("SO3xR3", np.pi), ("minimal", 2.0))),
+        ("SO3xR3", np.pi),
+        ("minimal", 2.0),
     ],
 )
 def test_repair_turns_a_crank_to_its_angle_and_not_half_a_turn_further(formulation: str, offset: float) -> None:

@@ -68,7 +68,7 @@ def test_redundant_joints_are_named():
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
-    "formulation", ["SE3", *(pytest.param(f, marks=pytest.mark.long) for f in ("SO3xR3", "S3|xR3"))]
+    "formulation", ["SE3", *(pytest.param(f, marks=pytest.mark.exhaustive) for f in ("SO3xR3", "S3|xR3"))]
 )
 def test_redundant_components_are_left_out_and_multipliers_spread(formulation):
     system, (q, v) = pendulum(twice=True).assemble(formulation, redundant="minimum-norm")

@@ -22,7 +22,7 @@ from polhode.spaces.base import hat
 from polhode.systems.mechanical import AbstractMechanical
 
 FEW = ("SO3xR3", "SE3", "euler-angles", "euler-parameters")
-NAMES = tuple(n if n in FEW else pytest.param(n, marks=pytest.mark.long) for n in formulations.FORMULATIONS)
+NAMES = tuple(n if n in FEW else pytest.param(n, marks=pytest.mark.exhaustive) for n in formulations.FORMULATIONS)
 BODIES = ("upper", "lower", "free")
 INERTIA = np.array([[0.3, 0.02, -0.03], [0.02, 0.5, 0.04], [-0.03, 0.04, 0.6]])
 
@@ -181,7 +181,6 @@ def test_the_solver_of_the_system_gives_the_same_accelerations(name):
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_tangents_of_the_system_equal_automatic_differentiation(name):
     system, (q, v) = assembled(name)
@@ -221,7 +220,7 @@ def test_closed_forms_equal_those_of_the_base_class(name):
         np.testing.assert_allclose(none if one is None else one, other, atol=1e-12, err_msg=part)
 
 
-@pytest.mark.parametrize("name", [pytest.param("herk3", marks=pytest.mark.long), "herk4"])
+@pytest.mark.parametrize("name", ["herk3", "herk4"])
 def test_half_explicit_methods_take_euler_parameters(name):
     """The free body of the rotation group, which every method of the family has to follow at its order."""
 
@@ -238,7 +237,7 @@ def test_half_explicit_methods_take_euler_parameters(name):
     assert abs(np.log2(errors[0] / errors[1]) - order) < 0.5
 
 
-@pytest.mark.parametrize("name", ["euler-angles", pytest.param("euler-angles-kinematic", marks=pytest.mark.long)])
+@pytest.mark.parametrize("name", ["euler-angles", "euler-angles-kinematic"])
 def test_an_unconstrained_body_in_angles_converges_to_the_motion_on_the_group(name):
     def end(name, h):
         model = ph.Model(gravity=(0, 0, -9.81))

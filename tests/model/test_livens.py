@@ -234,7 +234,7 @@ def test_where_no_impulses_keep_the_rates_a_step_is_made_without_them():
 @pytest.mark.parametrize(
     ("name", "h", "steps"),
     [
-        pytest.param("heavy-top-constrained", 1e-3, 100, marks=pytest.mark.long),
+        ("heavy-top-constrained", 1e-3, 100),
         pytest.param("bennett", 5e-3, 50, marks=pytest.mark.exhaustive),
         pytest.param("slender-ring", 5e-3, 20, marks=pytest.mark.exhaustive),
     ],

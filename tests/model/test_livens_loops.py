@@ -63,8 +63,8 @@ def drift(values) -> float:
     ("kinds", "seed"),
     [
         ("SSSS", 0),
-        pytest.param("PPPPP", 1, marks=pytest.mark.long),
-        pytest.param("RRRRRRRR", 2, marks=pytest.mark.long),
+        ("PPPPP", 1),
+        pytest.param("RRRRRRRR", 2, marks=pytest.mark.exhaustive),
         pytest.param("RSURSU", 3, marks=pytest.mark.exhaustive),
         pytest.param("UUUUU", 4, marks=pytest.mark.exhaustive),
         pytest.param("SURRSPR", 5, marks=pytest.mark.exhaustive),

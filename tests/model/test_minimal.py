@@ -94,7 +94,7 @@ def describe(assembled: Any, names: tuple[str, ...]) -> Any:
     return jax.tree.map(np.asarray, quick(evaluate, system, q, v))
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_every_joint_moves_its_body_as_the_constraint_does():
     model = tree()
     names = tuple(body.name for body in model.bodies)
@@ -141,7 +141,6 @@ def controlled() -> ph.Model:
     return make.model
 
 
-@pytest.mark.long
 def test_forces_of_elements_reach_the_joints(controlled):
     names = tuple(body.name for body in controlled.bodies)
     known, _ = describe(controlled.assemble("SO3xR3"), names)

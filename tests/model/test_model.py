@@ -84,7 +84,7 @@ def _rebuilt(model):
     return new
 
 
-OTHERS = [pytest.param(name, marks=pytest.mark.long) for name in LIE_GROUPS if name != "SE3"]
+OTHERS = [pytest.param(name, marks=pytest.mark.exhaustive) for name in LIE_GROUPS if name != "SE3"]
 
 
 @pytest.mark.sampled(3)

@@ -276,7 +276,7 @@ def test_a_choice_for_the_start_is_refused():
     assert model.assemble("minimal", redundant=right)[0].dropped == right
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("formulation", ["minimal", "SE3"])
 def test_what_is_left_out_does_not_depend_on_the_start(formulation):
     starts = [(angle, 1.0) for angle in (0.0, 1e-12, 1e-9, 1e-6, 1e-3, 1.0, np.pi)]
@@ -285,7 +285,7 @@ def test_what_is_left_out_does_not_depend_on_the_start(formulation):
         assert number(system.dropped) == 3, (angle, size)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_what_is_left_out_for_the_start_alone_opens_and_ends_the_run():
     """The control: the measure of the other tests sees it open, and the run is not called successful."""
     with start_alone_decides():
@@ -302,7 +302,6 @@ def test_what_is_left_out_for_the_start_alone_opens_and_ends_the_run():
     assert np.max(np.abs(imposed)) < 1e-12
 
 
-@pytest.mark.long
 def test_a_loop_that_starts_stretched_out_stays_closed():
     # At rest first, which takes it down on the side of the parallelogram.
     system, solution = run(model := parallelogram(), t1=1.2)
@@ -316,7 +315,7 @@ def test_a_loop_that_starts_stretched_out_stays_closed():
     assert np.max(turned(solution)) > 0.1
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_bricards_linkage_stays_closed():
     system, solution = run(model := bricard())
     assert number(system.dropped) == 1
@@ -324,7 +323,7 @@ def test_bricards_linkage_stays_closed():
     assert np.max(np.ptp(solution.outputs["positions"], axis=0)) > 1
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_four_bars_get_through_their_singular_positions():
     system, solution = run(model := four_bars(), t1=4.0)
     assert number(system.dropped) == 9

@@ -27,7 +27,7 @@ def test_fast_experiments_reproduce_the_paper(name, tmp_path):
 @pytest.mark.parametrize(
     "name",
     [
-        *(pytest.param(name, marks=pytest.mark.long) for name in ("002-4", "002-5", "002-7")),
+        *("002-4", "002-5", "002-7"),
         *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("002-8", "002-9")),
     ],
 )

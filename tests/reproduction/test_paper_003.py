@@ -11,7 +11,7 @@ def test_the_experiments_are_listed():
 @pytest.mark.parametrize(
     ("name", "checks", "figures"),
     [
-        pytest.param("003-1", 28, 3, marks=pytest.mark.long),
+        ("003-1", 28, 3),
         pytest.param("003-2", 9, 1, marks=pytest.mark.exhaustive),
         pytest.param("003-3", 7, 1, marks=pytest.mark.exhaustive),
         pytest.param("003-4", 10, 1, marks=pytest.mark.exhaustive),

@@ -17,7 +17,7 @@ def test_the_experiments_are_listed():
     "name",
     [
         pytest.param("000-3", marks=pytest.mark.exhaustive),
-        pytest.param("001-1", marks=pytest.mark.long),
+        "001-1",
         *(pytest.param(f"000-{k}", marks=pytest.mark.exhaustive) for k in (9, 10, 11)),
     ],
 )

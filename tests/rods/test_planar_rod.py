@@ -13,7 +13,7 @@ def _late(*values: object) -> object:
     return pytest.param(*values, marks=pytest.mark.exhaustive)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_the_stress_of_the_constrained_shear_shows() -> None:
     with_stress, without = (planar_rod.roll_up(2, 128, sheared, 0.5)[0] for sheared in (True, False))
     assert np.max(np.abs(with_stress - without)) > 1e-6

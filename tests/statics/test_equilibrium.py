@@ -132,7 +132,7 @@ def test_derivatives_are_those_of_the_solution() -> None:
         np.testing.assert_allclose(np.array(found), rows, rtol=1e-6)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_derivatives_with_respect_to_a_stiffness_of_a_model() -> None:
     @jax.jit
     @jax.value_and_grad

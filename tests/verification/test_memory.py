@@ -99,7 +99,6 @@ def test_ten_million_frames_with_a_store_need_less_than_500_mb(tmp_path):
     assert read < 500
 
 
-@pytest.mark.long
 def test_frames_in_a_store_do_not_stay_in_memory(tmp_path):
     few = printed(FRAMES.format(n=100_000), str(tmp_path / "few.zarr"))[0]
     many = printed(FRAMES.format(n=1_500_000), str(tmp_path / "many.zarr"))[0]

@@ -101,7 +101,9 @@ class Graph:
             if name == "integer_pow":
                 return dtype.type(operands[0] ** kind.params["y"])
             if name in _NUMPY and not (name == "div" and dtype.kind in "iu"):
-                return dtype.type(_NUMPY[name](*operands))
+                # As compiled: infinite or NaN, without a word; it may be what nobody selects.
+                with np.errstate(all="ignore"):
+                    return dtype.type(_NUMPY[name](*operands))
         if dtype.kind == "f":
             short = self._shortcut(name, *operands) if name in ("add", "sub", "mul", "div") else None
             if short is not None:

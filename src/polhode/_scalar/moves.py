@@ -40,20 +40,22 @@ def _split(eqn: Any, inputs: list[Elements]) -> list[Elements]:
     return list(np.split(inputs[0], ends, axis=eqn.params["axis"]))
 
 
-def _pad(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
+def _pad(eqn: Any, inputs: list[Elements]) -> list[Elements]:
     x, fill = inputs
     config = eqn.params["padding_config"]
-    if any(low < 0 or high < 0 for low, high, _ in config):
-        return None
-    out = np.empty(eqn.outvars[0].aval.shape, dtype=object)
+    # Negative edges are cut off behind, when the space in between is there.
+    cut = [(max(-low, 0), max(-high, 0)) for low, high, _ in config]
+    wide = [n + a + b for n, (a, b) in zip(eqn.outvars[0].aval.shape, cut, strict=True)]
+    out = np.empty(wide, dtype=object)
     out[...] = fill[()]
+    begins = [max(low, 0) for low, _, _ in config]
     out[
         tuple(
             slice(low, low + (n - 1) * (inner + 1) + 1 if n else low, inner + 1)
-            for (low, _, inner), n in zip(config, x.shape, strict=True)
+            for low, (_, _, inner), n in zip(begins, config, x.shape, strict=True)
         )
     ] = x
-    return [out]
+    return [out[tuple(slice(a, n - b) for (a, b), n in zip(cut, wide, strict=True))]]
 
 
 def _gather(eqn: Any, inputs: list[Elements]) -> list[Elements] | None:
@@ -105,6 +107,9 @@ MOVES: dict[str, Callable[[Any, list[Elements]], list[Elements] | None]] = {
     "iota": lambda e, x: [
         _constants(np.broadcast_to(_iota(e), e.outvars[0].aval.shape).astype(e.outvars[0].aval.dtype))
     ],
+    # What a scan writes its rows into.
+    "empty": lambda e, _: [_nothing(e)],
+    "empty2": lambda e, _: [_nothing(e)],
     "slice": _slice,
     "dynamic_slice": _dynamic_slice,
     "split": _split,
@@ -120,6 +125,11 @@ MOVES: dict[str, Callable[[Any, list[Elements]], list[Elements] | None]] = {
 def _iota(eqn: Any) -> np.ndarray:
     shape, dimension = eqn.params["shape"], eqn.params["dimension"]
     return np.arange(shape[dimension]).reshape([-1 if d == dimension else 1 for d in range(len(shape))])
+
+
+def _nothing(eqn: Any) -> Elements:
+    aval = eqn.outvars[0].aval
+    return _constants(np.zeros(aval.shape, aval.dtype))
 
 
 def _constants(x: np.ndarray) -> Elements:

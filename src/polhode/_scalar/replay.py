@@ -10,6 +10,7 @@ import numpy as np
 from jax.core import Tracer
 from jax.extend import core
 
+from polhode._scalar.choices import by_choice
 from polhode._scalar.emission import AbstractEmission, Kind, NeedsArrays
 from polhode._scalar.graph import Elements, Graph, is_known
 from polhode._scalar.moves import MOVES, targets
@@ -111,9 +112,13 @@ class Replay:
             if scattered is not None:
                 return [scattered]
         elif name in REWRITTEN:
-            return self.evaluate(rewritten(eqn).jaxpr, [], inputs)
+            closed = rewritten(eqn)
+            return self.evaluate(closed.jaxpr, [self.unpack(c) for c in closed.consts], inputs)
         elif name == "dot_general":
             return [self._dot_general(eqn, *inputs)]
+        chosen = by_choice(eqn, inputs) if self._emission.has_rows else None
+        if chosen is not None:
+            return self.evaluate(chosen.jaxpr, [self.unpack(c) for c in chosen.consts], inputs)
         if self._scalars_only and not (name == "cond" and is_known(inputs[0][()])):
             raise NeedsArrays(name)
         if name == "while":

@@ -13,9 +13,9 @@ from jax.extend import core
 
 def rewritten(eqn: Any) -> core.ClosedJaxpr:
     """The equation in terms of primitives that have rules."""
-    (x,) = (v.aval for v in eqn.invars)
     function = REWRITTEN[eqn.primitive.name]
-    return jax.make_jaxpr(lambda x: function(x, **eqn.params))(jax.ShapeDtypeStruct(x.shape, x.dtype))
+    given = (jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars)
+    return jax.make_jaxpr(lambda *x: function(*x, **eqn.params))(*given)
 
 
 def _cumulative(combine: Callable) -> Callable:
@@ -42,11 +42,26 @@ def _position_of(first: Callable) -> Callable:
     return run
 
 
+def _in_total_order(equal: bool) -> Callable:
+    """Comparison as sorting does it: NaN is largest, and -0 comes before 0."""
+
+    def run(x: jax.Array, y: jax.Array) -> jax.Array:
+        if not jnp.issubdtype(x.dtype, jnp.inexact):
+            return x <= y if equal else x < y
+        zeros = (x == 0) & (y == 0)
+        less = (x < y) | ((x == x) & (y != y)) | (zeros & (1 / x < 1 / y))
+        return less | (zeros & (1 / x == 1 / y)) | ((x == y) & ~zeros) | ((x != x) & (y != y)) if equal else less
+
+    return run
+
+
 REWRITTEN: dict[str, Callable] = {
     "cumsum": _cumulative(jax.lax.add),
     "cumprod": _cumulative(jax.lax.mul),
     "cummax": _cumulative(jax.lax.max),
     "cummin": _cumulative(jax.lax.min),
+    "lt_to": _in_total_order(equal=False),
+    "le_to": _in_total_order(equal=True),
     "argmax": _position_of(jax.lax.gt),
     "argmin": _position_of(jax.lax.lt),
 }

@@ -19,8 +19,10 @@ _TYPES = {
     np.dtype(np.float64): "double",
     np.dtype(np.int64): "i64",
     np.dtype(np.int32): "i32",
+    np.dtype(np.uint32): "i64",
     np.dtype(np.bool_): "i1",
 }
+"""LLVM's numbers have no sign of their own; unsigned ones are kept in larger ones, where they are never negative."""
 
 _COMPARISONS = {
     "lt": ("olt", "slt"),
@@ -42,6 +44,8 @@ _LIBRARY = (
 _INTRINSICS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil"}
 
 _SAME = frozenset(["copy", "copy_p", "stop_gradient", "optimization_barrier", "real"])
+
+_LARGEST_OF_32 = 2**32 - 1
 
 _ONE, _INFINITY = "0x3FF0000000000000", "0x7FF0000000000000"
 
@@ -151,11 +155,14 @@ class Writer:
             return [self._compare(_COMPARISONS[name], kind, *x)]
         if name == "select_n":
             return [self._select(operation, kind, x)]
-        if name == "convert_element_type":
-            return [self._convert(kind, type_of(operation.results[0]), x[0])]
-        if kind != "double" and name in INTEGERS:
-            return [INTEGERS[name](self, kind, x)]
-        raise NotNative(name)
+        unsigned = operation.results[0].dtype == np.uint32
+        if name == "convert_element_type" and not (unsigned and kind == "double"):
+            result = self._convert(kind, type_of(operation.results[0]), x[0])
+        elif kind != "double" and name in INTEGERS:
+            result = INTEGERS[name](self, kind, x)
+        else:
+            raise NotNative(name)
+        return [self.value(f"and i64 {result}, {_LARGEST_OF_32}") if unsigned else result]
 
     def _compare(self, words: tuple[str, str], kind: str, a: str, b: str) -> str:
         if kind == "double":

@@ -26,7 +26,7 @@ from polhode.runs.locking import Lock, LockedError
 from polhode.solution import Frames, Solution
 
 _INTERVAL_S = 0.1
-"""From one publication to the next; blocks of steps take about as long, so that less than half a second is ever lost."""
+"""From one publication to the next; blocks of steps take about as long, so that half a second is never lost."""
 
 _SHARE = 0.08
 """Writing takes at most this part of a processor's time, unless single publications take long."""
