@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.5
 
-.PHONY: demo test lint types fast long verify docs clean
+.PHONY: demo test lint types fast verify docs clean
 .NOTPARALLEL:
 
 demo: $(VENV)/.installed
@@ -21,7 +21,7 @@ demo: $(VENV)/.installed
 	@echo "A figure   $(CURDIR)/demo/heavy-top.png"
 	@echo "The motion $(CURDIR)/demo/heavy-top.html   (open it in a browser; works offline)"
 
-test: lint types fast long docs
+test: lint types fast docs
 
 lint: $(VENV)/.installed-tests
 	$(BIN)/ruff check .
@@ -30,14 +30,12 @@ lint: $(VENV)/.installed-tests
 types: $(VENV)/.installed-tests
 	$(BIN)/pyright
 
-# Compiled by XLA with little effort, which most of the time of these goes into; the long ones compile as users' runs do.
+# Compiled by XLA with little effort, which most of the time of these goes into; `verify` compiles as users' runs do.
 # One process runs all tests of a file, which share fixtures and programs.
-fast: $(VENV)/.installed-tests
-	XLA_FLAGS="--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true" $(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile
+QUICK := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false
 
-# Exit status 5 of pytest: no test is marked `long`.
-long: $(VENV)/.installed-tests
-	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile -m "long and not exhaustive" || [ $$? -eq 5 ]
+fast: $(VENV)/.installed-tests
+	XLA_FLAGS="$(QUICK)" $(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile
 
 # What takes too long for every change: other coordinates, steps and rods, and whole experiments.
 verify: $(VENV)/.installed-tests
