@@ -10,9 +10,10 @@ import shutil
 import statistics
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
+
+from waiting import until_compiled
 
 import polhode as ph
 
@@ -43,13 +44,6 @@ def seconds(problem: ph.Problem, how: dict, store: Path | None) -> tuple[float, 
     return run.stats["wall_time_s"], used
 
 
-def compiled() -> None:
-    """Wait until no program is being compiled beside the runs."""
-    for thread in threading.enumerate():
-        if thread.name == "polhode-compiler":
-            thread.join()
-
-
 def main() -> None:
     for name, (make, how) in RUNS.items():
         problem = make()
@@ -57,7 +51,7 @@ def main() -> None:
             path = Path(folder) / "run.zarr"
             for _ in range(3):
                 seconds(problem, how, path)
-                compiled()
+                until_compiled()
             pairs = [(seconds(problem, how, None), seconds(problem, how, path)) for _ in range(9)]
         wall, used = (statistics.median(b[k] / a[k] for a, b in pairs) for k in (0, 1))
         alone = statistics.median(a[0] for a, _ in pairs)

@@ -14,7 +14,7 @@ import pytest
 
 import polhode as ph
 from polhode.driver import host
-from polhode.driver.observing import Observer
+from polhode.driver.observing import Watch
 from polhode.execution import machine
 from polhode.runs.store import RunStore
 
@@ -244,7 +244,7 @@ def test_blocks_follow_the_steps_that_were_made():
 
 @pytest.mark.parametrize("store", [False, True])
 def test_an_unforeseen_error_loses_no_frames(monkeypatch, tmp_path, store):
-    frames = Observer.frames
+    frames = Watch.frames
 
     def broken(self, t, *others):
         if t[0] > 0.5:
@@ -252,7 +252,7 @@ def test_an_unforeseen_error_loses_no_frames(monkeypatch, tmp_path, store):
         return frames(self, t, *others)
 
     monkeypatch.setattr(host, "_BUFFER_SIZES", (1, 4))
-    monkeypatch.setattr(Observer, "frames", broken)
+    monkeypatch.setattr(Watch, "frames", broken)
     path = tmp_path / "run.zarr" if store else None
     arguments = {"state0": jnp.ones(2), "t1": 1.0, "h": 0.01, "store": path, "overwrite": True}
     with pytest.raises(ph.SimulationError, match=r"unexpected_error.*ZeroDivisionError: a bar of length") as caught:
