@@ -531,10 +531,13 @@ class _Walk:
         """Anything else: its class, and its attributes if it has any that can be seen."""
         yield type(value)
         found = _attributes(value)
-        if "_identity" in found and not _is_own(type(value)):
-            # Made from this alone, by which it is also compared.
-            yield found["_identity"]
-            return
+        if not _is_own(type(value)):
+            if "_identity" in found:
+                # Made from this alone, by which it is also compared.
+                yield found["_identity"]
+                return
+            # What a library's object has worked out follows from the rest, and may not have been asked for yet.
+            found = {name: x for name, x in found.items() if not _is_worked_out(type(value), name)}
         jitted = value if isinstance(value, _JITTED) else found.get("_cached")
         if isinstance(jitted, _JITTED):
             # By `jax.jit`, or by `eqx.filter_jit`, which shares what it has compiled.
@@ -697,6 +700,10 @@ def _attributes(value: Any) -> dict[str, Any]:
     with contextlib.suppress(AttributeError):
         found.update(object.__getattribute__(value, "__dict__"))
     return found
+
+
+def _is_worked_out(kind: type, name: str) -> bool:
+    return isinstance(getattr(kind, name, None), functools.cached_property)
 
 
 _SLOTS: weakref.WeakKeyDictionary[type, tuple[str, ...]] = weakref.WeakKeyDictionary()

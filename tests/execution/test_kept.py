@@ -206,6 +206,13 @@ def test_lasting_keys_tell_values_apart(one, other):
     assert captured.lasting(one) != captured.lasting(other)
 
 
+def test_what_has_been_worked_out_changes_no_key():
+    method = ph.integrators.get("herk5")
+    before = captured.lasting(method)
+    assert method.tableau.A.shape == (method.tableau.all_stages + 1, method.tableau.all_stages)
+    assert captured.lasting(method) == before is not None
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

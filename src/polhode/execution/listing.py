@@ -11,6 +11,7 @@ from jax.extend import core
 
 from polhode._scalar.primitives import SUBCALLS, opened
 from polhode.execution.numpy_rules import NUMPY, RULES, left_to_jax
+from polhode.execution.simplifying import Simplification, Value
 
 
 class NeedsJax(Exception):
@@ -34,7 +35,7 @@ class Equation:
 
     __slots__ = ("inputs", "name", "origin", "outputs", "outs", "params")
 
-    def __init__(self, origin: Any, inputs: list[int | np.ndarray], outputs: list[int]) -> None:
+    def __init__(self, origin: Any, inputs: list[Value], outputs: list[int]) -> None:
         self.name = origin.primitive.name
         self.params = {key: _listed(value) for key, value in origin.params.items()}
         if self.name not in RULES and self.name not in SUBCALLS and any(map(_programs, self.params.values())):
@@ -47,9 +48,14 @@ class Equation:
         """Whether it is carried out without JAX in any case."""
         if self.name in NUMPY:
             return True
-        if self.name not in (*SUBCALLS, *RULES) or left_to_jax(self):
+        if self.name not in RULES or left_to_jax(self):
             return False
         return all(listing.lasts for listing in self.programs)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its results are known as soon as its operands are: what repeats operations may take long."""
+        return self.lasts and not self.programs
 
     @property
     def programs(self) -> list[Listing]:
@@ -68,8 +74,6 @@ class Equation:
         """The results."""
         if self.name in NUMPY:
             return [NUMPY[self.name](*x)]
-        if self.name in SUBCALLS:
-            return self.params[SUBCALLS[self.name]](x)
         rule = RULES.get(self.name)
         return self._by_jax(x) if rule is None or left_to_jax(self) else rule(self, x)
 
@@ -101,25 +105,14 @@ class Listing:
     """
 
     def __init__(self, jaxpr: core.Jaxpr, consts: Sequence[Any]) -> None:
-        places: dict[Any, int] = {}
-
-        def place(v: Any) -> int:
-            return places.setdefault(v, len(places))
-
-        def read(atom: Any) -> int | np.ndarray:
-            like: Any = atom.aval
-            return np.asarray(atom.val, like.dtype) if isinstance(atom, core.Literal) else places[atom]
-
         everything = (*jaxpr.constvars, *jaxpr.invars, *(v for e in jaxpr.eqns for v in e.outvars))
         if not all(isinstance(getattr(v.aval, "dtype", None), np.dtype | None) for v in everything):
             raise NeedsJax("keys of random numbers")
-        self.consts = [np.asarray(c) for c in consts]
-        for v in (*jaxpr.constvars, *jaxpr.invars):
-            place(v)
-        self.equations = [Equation(e, list(map(read, e.invars)), list(map(place, e.outvars))) for e in jaxpr.eqns]
-        self.results = [read(v) for v in jaxpr.outvars]
+        made = Simplification(len(jaxpr.invars), Equation)
+        known = [made.known(np.asarray(c)) for c in consts]
+        self.results = made.results(jaxpr, known, range(len(jaxpr.invars)))
+        self.equations, self.size = made.needed(self.results), made.size
         self.weak = [bool(getattr(v.aval, "weak_type", False)) for v in jaxpr.outvars]
-        self.size = len(places)
 
     @property
     def lasts(self) -> bool:
@@ -127,9 +120,9 @@ class Listing:
         return all(equation.lasts for equation in self.equations)
 
     def __call__(self, args: Sequence[np.ndarray]) -> list[np.ndarray]:
-        values: list[Any] = [*self.consts, *args, *[None] * (self.size - len(self.consts) - len(args))]
+        values: list[Any] = [*args, *[None] * (self.size - len(args))]
 
-        def read(place: int | np.ndarray) -> np.ndarray:
+        def read(place: Value) -> np.ndarray:
             return values[place] if isinstance(place, int) else place
 
         for equation in self.equations:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
 import equinox as eqx
@@ -12,7 +12,6 @@ import numpy as np
 from jax.extend import core
 
 from polhode._ambient import inside_transformation
-from polhode._scalar.primitives import SUBCALLS
 from polhode._scalar.rows import in_scans
 from polhode.captured import compiled, found
 from polhode.execution.kept import Keeping
@@ -99,24 +98,20 @@ def _native(inputs: Any, rest: Any) -> tuple[RowMap | Listing | None, Any]:
         with in_scans():
             closed, shape = jax.make_jaxpr(run, return_shape=True)(*inputs)
         program = listed(closed)
-        _compile_rows(program, [None] * len(jax.tree.leaves(inputs)))
+        _compile_rows(program)
         return program, jax.tree.structure(shape)
     except (NotNative, NeedsJax):
         return None, None
 
 
-def _compile_rows(program: Listing, given: Sequence[np.ndarray | None]) -> None:
-    """Makes machine code of all loops over rows; `given` are the arguments of the program, as far as they are known."""
-    known = [*program.consts, *given]
+def _compile_rows(program: Listing) -> None:
+    """Makes machine code of all loops over rows."""
     for equation in program.equations:
-        inputs = [(known[x] if x < len(known) else None) if isinstance(x, int) else x for x in equation.inputs]
         if equation.name == "scan" and not equation.params["num_carry"]:
-            equation.name, equation.params["jaxpr"] = "mapped", _rows_of(equation, inputs)
-        elif equation.name in SUBCALLS:
-            _compile_rows(equation.params[SUBCALLS[equation.name]], inputs)
+            equation.name, equation.params["jaxpr"] = "mapped", _rows_of(equation)
 
 
-def _rows_of(scan: Equation, inputs: Sequence[np.ndarray | None]) -> RowMap:
+def _rows_of(scan: Equation) -> RowMap:
     """The body of a scan, with what is known of its inputs as constants: places to read from can't be unknown."""
     origin: Any = scan.origin
     params = origin.params
@@ -124,7 +119,7 @@ def _rows_of(scan: Equation, inputs: Sequence[np.ndarray | None]) -> RowMap:
     examples = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in params["jaxpr"].in_avals]
 
     def run(shared: Any, row: Any) -> Any:
-        consts = [given if known is None else known for given, known in zip(shared, inputs, strict=False)]
+        consts = [x if isinstance(known, int) else known for x, known in zip(shared, scan.inputs, strict=False)]
         return body(*consts, *row)
 
     return RowMap.of(run, examples[:count], examples[count:])
