@@ -66,7 +66,7 @@ class Backward:
         wanted = tuple(k for k, d in enumerate(seen) if d is not None)
         if not wanted:
             return total
-        rows = frames.t, frames.state, [np.asarray(seen[k]) for k in wanted]
+        rows = (frames.t, frames.state), [np.asarray(seen[k]) for k in wanted]
         pull = pullbacks.seen_back(run.observer, self._of_observer, wanted, jax.tree.map(lambda x: x[0], rows))
         to_observer, to_states = pull(rows)
         for total_of, each in zip(self._to_observer, to_observer, strict=True):

@@ -6,7 +6,7 @@ the arrays of a system, told by their `places` among its leaves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -20,7 +20,6 @@ from polhode.driver.observing import Observer
 from polhode.driver.stepping import AbstractStepper, Progress
 from polhode.execution.kept import Keeping
 from polhode.execution.mapping import RowMap
-from polhode.execution.once import interpreted
 from polhode.execution.returning import Returning
 from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.systems.base import AbstractSystem
@@ -47,22 +46,13 @@ class Instant(NamedTuple):
 
 def floats(tree: Tree) -> Tree:
     """All that has a derivative; None in the place of everything else."""
-    return _divided(tree)[0]
+    return eqx.filter(tree, _moving(tree))
 
 
-def picked(tree: Tree, places: Places) -> list[Array]:
+def picked(tree: Tree, places: Places) -> list[Any]:
     """The arrays at some places."""
     leaves = jax.tree.leaves(eqx.filter(tree, eqx.is_array))
-    return [jnp.asarray(leaves[k]) for k in places]
-
-
-def put(tree: Tree, places: Places, values: Sequence[Array]) -> Tree:
-    """The tree with other arrays at these places."""
-    arrays, rest = eqx.partition(tree, eqx.is_array)
-    leaves, structure = jax.tree.flatten(arrays)
-    for k, value in zip(places, values, strict=True):
-        leaves[k] = value
-    return eqx.combine(jax.tree.unflatten(structure, leaves), rest)
+    return [leaves[k] for k in places]
 
 
 def start_back(
@@ -80,20 +70,18 @@ def start_back(
 
 
 def _start_back(inputs: Any, rest: Any) -> tuple[RowMap]:
-    (given, row, _), (others, _, places) = inputs, rest
+    (given, (state, cotangent), _), (others, _, places) = inputs, rest
 
-    def back(args: Any, row: tuple[Any, Tree]) -> tuple[list[Array], Tree]:
-        (stepper, system, integrator), (state, cotangent) = eqx.combine(args, others), row
+    def start(args: Any, state: Any) -> Tree:
+        stepper, system, integrator = eqx.combine(args, others)
+        return floats(stepper.start(system, integrator, state, False).carry)
 
-        def start(values: list[Array], state: Any) -> Tree:
-            return floats(stepper.start(put(system, places, values), integrator, state, False).carry)
+    def of(args: Any, state: Any) -> tuple[list[Any], Tree]:
+        return _numbered(args[1], places), state
 
-        return jax.vjp(start, picked(system, places), state)[1](cotangent)
-
-    return (RowMap.of(back, given, row, differentiates=True),)
+    return (RowMap.back(start, of, given, state, cotangent),)
 
 
-@interpreted
 def again_back(
     stepper: AbstractStepper,
     system: AbstractSystem,
@@ -101,15 +89,25 @@ def again_back(
     p: Progress,
     places: Places,
     cotangent: Tree,
-) -> tuple[list[Array], Tree]:
+) -> tuple[list[Any], Tree]:
     """From what a leg begins with to parameters and to what the one before ended with."""
-    moving, fixed = _divided(p.carry)
+    given, row = (stepper, system, integrator), (p, cotangent)
+    (mapping,), inputs = found(_again_back, given, row, places, keeping=_MAPPING)
+    return jax.tree.map(lambda x: x[0], mapping(inputs[0], jax.tree.map(lambda x: np.asarray(x)[None], row)))
 
-    def again(values: list[Array], moving: Tree) -> Tree:
-        before = p._replace(carry=eqx.combine(moving, fixed))
-        return floats(stepper.again(put(system, places, values), integrator, before).carry)
 
-    return jax.vjp(again, picked(system, places), moving)[1](cotangent)
+def _again_back(inputs: Any, rest: Any) -> tuple[RowMap]:
+    (given, (p, cotangent), _), (others, _, places) = inputs, rest
+    wanted = _moving(p.carry)
+
+    def again(args: Any, p: Progress) -> Tree:
+        stepper, system, integrator = eqx.combine(args, others)
+        return floats(stepper.again(system, integrator, p).carry)
+
+    def of(args: Any, p: Progress) -> tuple[list[Any], Tree]:
+        return _numbered(args[1], places), eqx.filter(p.carry, wanted)
+
+    return (RowMap.back(again, of, given, p, cotangent),)
 
 
 def steps_back(
@@ -122,19 +120,16 @@ def steps_back(
 
 def _steps_back(inputs: Any, rest: Any) -> Returning:
     (given, step, _), (others, _, places) = inputs, rest
+    wanted = _moving(step.carry)
 
-    def back(args: Any, step: Step, cotangent: Tree) -> tuple[Tree, list[Array]]:
+    def advance(args: Any, step: Step) -> Tree:
         system, integrator = eqx.combine(args, others)
-        moving, fixed = _divided(step.carry)
+        return floats(integrator.step(system, *step)[0])
 
-        def advance(values: list[Array], moving: Tree) -> Tree:
-            begin = eqx.combine(moving, fixed)
-            return floats(integrator.step(put(system, places, values), step.t, step.h, begin)[0])
+    def of(args: Any, step: Step) -> tuple[Tree, list[Any]]:
+        return eqx.filter(step.carry, wanted), _numbered(args[0], places)
 
-        to_parameters, to_carry = jax.vjp(advance, picked(system, places), moving)[1](cotangent)
-        return to_carry, to_parameters
-
-    return Returning.of(back, given, step, floats(step.carry))
+    return Returning.of(advance, of, given, step)
 
 
 def instants_back(
@@ -151,26 +146,23 @@ def instants_back(
 
 
 def _instants_back(inputs: Any, rest: Any) -> tuple[RowMap]:
-    (given, row, _), (others, _, places) = inputs, rest
+    (given, (instant, cotangent), _), (others, _, places) = inputs, rest
+    wanted = _moving((instant.step.carry, instant.end))
 
-    def back(args: Any, row: tuple[Instant, Tree]) -> Any:
-        (system, integrator), (instant, cotangent) = eqx.combine(args, others), row
-        (t, h, begin), s, end = instant
-        (first, fixed_first), (last, fixed_last) = _divided(begin), _divided(end)
+    def inside(args: Any, instant: Instant) -> Tree:
+        (system, integrator), ((t, h, begin), s, end) = eqx.combine(args, others), instant
+        return floats(integrator.interpolate(system, t, h, begin, end, s))
 
-        def inside(values: list[Array], first: Tree, last: Tree) -> Tree:
-            ends = eqx.combine(first, fixed_first), eqx.combine(last, fixed_last)
-            return floats(integrator.interpolate(put(system, places, values), t, h, *ends, s))
+    def of(args: Any, instant: Instant) -> Any:
+        return _numbered(args[0], places), *eqx.filter((instant.step.carry, instant.end), wanted)
 
-        return jax.vjp(inside, picked(system, places), first, last)[1](cotangent)
-
-    return (RowMap.of(back, given, row, differentiates=True),)
+    return (RowMap.back(inside, of, given, instant, cotangent),)
 
 
 def seen_back(
-    observer: Observer, places: Places, wanted: tuple[int, ...], row: tuple[Any, Any, list[Any]]
-) -> Callable[[tuple[Any, Any, list[Any]]], tuple[list[Array], Tree]]:
-    """A function of stacked times, states, and derivatives with respect to some of what is seen of them, like `row`.
+    observer: Observer, places: Places, wanted: tuple[int, ...], row: tuple[tuple[Any, Any], list[Any]]
+) -> Callable[[tuple[tuple[Any, Any], list[Any]]], tuple[list[Array], Tree]]:
+    """A function of stacked times and states, and of derivatives with respect to some of what is seen, like `row`.
 
     From there to parameters and states. `wanted` says which leaves of `Seen` those are. Raises `NotNative` if it can't
     be machine code.
@@ -180,24 +172,28 @@ def seen_back(
 
 
 def _seen_back(inputs: Any, rest: Any) -> tuple[RowMap]:
-    (given, row, _), (others, _, (places, wanted)) = inputs, rest
+    (given, ((t, state), cotangents), _), (others, _, (places, wanted)) = inputs, rest
+    of_state = _moving(state)
 
-    def back(args: Any, row: Any) -> Any:
-        observer, (t, state, cotangents) = eqx.combine(args, others), row
-        moving, fixed = _divided(state)
+    def see(args: Any, row: Any) -> list[Array]:
+        leaves = jax.tree.leaves(eqx.combine(args, others)(*row))
+        return [leaves[k] for k in wanted]
 
-        def see(values: list[Array], moving: Tree) -> list[Array]:
-            leaves = jax.tree.leaves(put(observer, places, values)(t, eqx.combine(moving, fixed)))
-            return [leaves[k] for k in wanted]
+    def of(args: Any, row: Any) -> Any:
+        return _numbered(args, places), eqx.filter(row[1], of_state)
 
-        return jax.vjp(see, picked(observer, places), moving)[1](cotangents)
-
-    return (RowMap.of(back, given, row, differentiates=True),)
+    return (RowMap.back(see, of, given, (t, state), cotangents),)
 
 
-def _divided(tree: Tree) -> tuple[Tree, Tree]:
-    """What has a derivative, and everything else."""
-    return eqx.partition(tree, lambda x: eqx.is_array(x) and jnp.issubdtype(x.dtype, jnp.floating))
+def _moving(tree: Tree) -> Tree:
+    """What of a tree has a derivative, as truth values."""
+    return jax.tree.map(lambda x: eqx.is_array(x) and jnp.issubdtype(x.dtype, jnp.floating), tree)
+
+
+def _numbered(numbers: Tree, places: Places) -> list[int]:
+    """Those at some places among the numbers of a tree's arrays."""
+    leaves = jax.tree.leaves(numbers)
+    return [leaves[k] for k in places]
 
 
 def _watch_steps(made: Returning, write: Callable[[], None]) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
+import jax
 from jax.core import Tracer
 
+from polhode._scalar.adjoint import adjoint
 from polhode._scalar.emission import NeedsArrays
 from polhode._scalar.program import Program
 from polhode._scalar.regions import Recording, Region
@@ -22,25 +25,50 @@ _WORTH_TRYING = 8
 """How far the count before simplification may exceed the limit: that of multibody systems falls to a quarter."""
 
 
-def recorded(function: Callable[..., Any], *examples: Any, differentiates: bool = False) -> tuple[Region, Any]:
+def recorded(function: Callable[..., Any], *examples: Any, derived: bool = False) -> tuple[Region, Any]:
     """A function as a program of all elements of its arguments, and the shapes of what it returns.
 
-    `differentiates`: whether it takes derivatives by itself. Raises `NotNative` if it is too large or closes over what
-    JAX traces.
+    `derived`: whether derivatives are going to be taken of it. Raises `NotNative` if it is too large or closes over
+    what JAX traces.
     """
     if missing():
         raise NotNative("no compiler")
-    with in_scans(differentiates):
+    with in_scans(derived):
         program = Program(function, *examples, scans=True)
-    if program.cost > _WORTH_TRYING * LIMIT:
-        raise NotNative(f"{program.cost:.0f} operations")
-    if any(isinstance(c, Tracer) for c in program.closed.consts):
-        raise NotNative("what JAX traces")
-    region = Region([s.dtype for s in Layout(examples).scalars])
+        if program.cost > _WORTH_TRYING * LIMIT:
+            raise NotNative(f"{program.cost:.0f} operations")
+        if any(isinstance(c, Tracer) for c in program.closed.consts):
+            raise NotNative("what JAX traces")
+        region = Region([s.dtype for s in Layout(examples).scalars])
+        try:
+            region.outputs = program.carried_out(Recording(region, derived), region.inputs)
+        except NeedsArrays as needed:
+            raise NotNative(str(needed)) from None
+    return _small(region), program.out_shape
+
+
+def transposed(
+    function: Callable[..., Any], of: Callable[..., Any], *examples: Any
+) -> tuple[Region, Any]:
+    """The transposed derivative of a function that returns floats, as a program, and the shapes of what it returns.
+
+    It takes the elements of the arguments and then those of the derivative with respect to the function's result.
+    `of` picks from a tree like each of the arguments what the derivative is wanted with respect to, all floats.
+    """
+    region, _ = recorded(function, *examples, derived=True)
+    leaves, structure = jax.tree.flatten(examples)
+    wanted = of(*jax.tree.unflatten(structure, range(len(leaves))))
+    layout = Layout(examples)
+    ends = list(itertools.accumulate(layout.sizes))
+    numbers = [n for k in jax.tree.leaves(wanted) for n in range(ends[k] - layout.sizes[k], ends[k])]
     try:
-        region.outputs = program.carried_out(Recording(region), region.inputs)
+        back = adjoint(region, numbers)
     except NeedsArrays as needed:
         raise NotNative(str(needed)) from None
+    return _small(back), jax.tree.map(lambda k: layout.leaves[k], wanted)
+
+
+def _small(region: Region) -> Region:
     if region.size > LIMIT:
         raise NotNative(f"{region.size} operations")
-    return region, program.out_shape
+    return region
