@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from polhode._ambient import uncollected
 from polhode.driver import pullbacks
 from polhode.driver.marked import MarkedRun
 from polhode.driver.pullbacks import Instant, Places, Step, Tree
@@ -32,6 +33,7 @@ class Backward:
         self._to_observer = [np.zeros(x.shape) for x in pullbacks.picked(run.observer, self._of_observer)]
         self._left = np.ones(0 if run.saving.at is None else len(run.saving.at), bool)
 
+    @uncollected()
     @uncompiled()
     def __call__(self, states: list[Any], seen: list[Any], multipliers: Any) -> list[Any]:
         """From derivatives with respect to the frames' leaves, None where there is none, to those wanted, in order.

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 import jax
 import numpy as np
 
+from polhode._ambient import uncollected
 from polhode.driver import host
 from polhode.driver.host import Saving
 from polhode.driver.legs import Leg
@@ -58,6 +59,7 @@ class MarkedRun:
         self.frames: Frames = cast(Any, None)
 
     @classmethod
+    @uncollected()
     def of(cls, *parts: Any) -> MarkedRun | None:
         """The run, if it can be machine code and goes well; otherwise None."""
         run = cls(*parts)
