@@ -27,6 +27,7 @@ from polhode.driver.observing import Observer, Seen
 from polhode.driver.pullbacks import Places, floats
 from polhode.driver.stepping import Progress
 from polhode.execution.eager import uncompiled
+from polhode.execution.placement import place
 from polhode.execution.writer import NotNative
 from polhode.integrators.base import AbstractIntegrator
 from polhode.solution import Frames
@@ -60,9 +61,9 @@ def run(
         made = MarkedRun.of(legs, integrator, saving, system, state0, observer)
     if made is None:
         return None
-    known = jax.tree.map(jnp.asarray, _moving(made.frames))
+    known = _placed(_moving(made.frames))
     state, seen, multipliers = _differentiable(made, model, expression)(model.moving) if model.places else known
-    t, (outputs, invariants, residuals) = jnp.asarray(made.frames.t), seen
+    t, (outputs, invariants, residuals) = _placed(made.frames.t), seen
     return Frames(t, state, outputs, invariants, residuals, multipliers), made.p
 
 
@@ -111,7 +112,7 @@ def _differentiable(made: MarkedRun, model: _Model, expression: Expression) -> C
         return expressed(values)
 
     def forth(values: list[Any]) -> tuple[Any, None]:
-        return jax.tree.map(jnp.asarray, _moving(made.frames)), None
+        return _placed(_moving(made.frames)), None
 
     def back(_: None, given: Any) -> tuple[list[Any]]:
         leaves = jax.tree.leaves(given, is_leaf=lambda x: isinstance(x, SymbolicZero))
@@ -134,7 +135,12 @@ def _back(made: MarkedRun, places: Places, cotangents: dict[int, Any]) -> list[j
     told = [cotangents.get(k) for k in range(state + seen + multipliers)]
     of_multipliers = told[-1] if multipliers else None
     found = Backward(made, places)(told[:state], told[state : state + seen], of_multipliers)
-    return [jnp.asarray(x) for x in found]
+    return _placed(found)
+
+
+def _placed(tree: Any) -> Any:
+    """Arrays of JAX."""
+    return jax.tree.map(lambda x: place(np.asarray(x)), tree)
 
 
 def _zero(x: Any) -> Any:
