@@ -43,7 +43,6 @@ class Region:
         passed = sum(len(o.operands) + len(o.results) for o in self.operations if o.name == "rows")
         return len(self.operations) + passed + sum(region.size for region in inner)
 
-
     @property
     def captured(self) -> dict[Variable, None]:
         """Variables of what is around that are used here, in order."""

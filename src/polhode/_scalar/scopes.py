@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from polhode._scalar.emission import AbstractEmission, Kind, Values
 from polhode._scalar.graph import Graph, is_known
 from polhode._scalar.partials import WITHOUT
-from polhode._scalar.regions import Operation, Recording, Region, Variable, inside
+from polhode._scalar.regions import Operation, Recording, Region, Variable
 
 FLOAT = np.dtype(np.float64)
 

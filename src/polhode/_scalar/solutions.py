@@ -44,7 +44,9 @@ def marked(
     return jax.tree.unflatten(structure, outs)
 
 
-def taken_apart(params: Any, inputs: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any], Sequence[Any]]:
+def taken_apart(
+    params: Any, inputs: Sequence[Any]
+) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any], Sequence[Any]]:
     """Of such an equation: what `equation` and `precondition` close over, the unknowns, and their place."""
     first, second = params["counts"]
     x = first + second

@@ -47,9 +47,7 @@ def recorded(function: Callable[..., Any], *examples: Any, derived: bool = False
     return _small(region), program.out_shape
 
 
-def transposed(
-    function: Callable[..., Any], of: Callable[..., Any], *examples: Any
-) -> tuple[Region, Any]:
+def transposed(function: Callable[..., Any], of: Callable[..., Any], *examples: Any) -> tuple[Region, Any]:
     """The transposed derivative of a function that returns floats, as a program, and the shapes of what it returns.
 
     It takes the elements of the arguments and then those of the derivative with respect to the function's result.
