@@ -8,7 +8,7 @@ import os
 import sys
 import types
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -19,6 +19,11 @@ try:
     from jax._src.interpreters.ad import LinearizeTrace, LinearizeTracer
 except ImportError:
     LinearizeTrace = LinearizeTracer = None
+
+try:
+    from jax._src.interpreters.batching import BatchTrace, BatchTracer
+except ImportError:
+    BatchTrace = BatchTracer = None
 
 _FORKED = False
 
@@ -51,6 +56,12 @@ def in_reverse_mode() -> bool:
 def outside() -> AbstractContextManager[Any]:
     """While this is open, operations are evaluated: a way out of transformations, for values that are known."""
     return set_current_trace(eval_trace)
+
+
+def are_known(values: Iterable[Any]) -> bool:
+    """Whether values are known: numbers and arrays, or batches of such under one `jax.vmap`."""
+    plain = (x.val if BatchTracer is not None and isinstance(x, BatchTracer) else x for x in values)
+    return not any(isinstance(x, jax.core.Tracer) for x in plain)
 
 
 def without_derivative(value: Any) -> Any:

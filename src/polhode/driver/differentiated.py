@@ -17,10 +17,11 @@ import numpy as np
 from jax.core import Tracer
 from jax.custom_derivatives import SymbolicZero
 
-from polhode._ambient import in_reverse_mode, outside, without_derivative
+from polhode._ambient import are_known, in_reverse_mode, outside, without_derivative
 from polhode.captured import settled
 from polhode.driver.backward import Backward
 from polhode.driver.host import Saving
+from polhode.driver.known import called
 from polhode.driver.legs import Leg
 from polhode.driver.marked import MarkedRun
 from polhode.driver.observing import Observer, Seen
@@ -117,10 +118,9 @@ def _differentiable(made: MarkedRun, model: _Model, expression: Expression) -> C
     def back(_: None, given: Any) -> tuple[list[Any]]:
         leaves = jax.tree.leaves(given, is_leaf=lambda x: isinstance(x, SymbolicZero))
         there = {k: x for k, x in enumerate(leaves) if not isinstance(x, SymbolicZero) and x.dtype == float}
-        if not any(isinstance(x, Tracer) for x in there.values()):
+        if are_known(there.values()):
             with contextlib.suppress(NotNative):
-                return (_back(made, model.places, there),)
-        # Also several at once, as `jax.jacrev` asks for.
+                return (called(lambda values: _back(made, model.places, dict(zip(there, values))), [*there.values()]),)
         outs, pull = jax.vjp(expressed, model.values)
         outs, structure = jax.tree.flatten(outs)
         return pull(jax.tree.unflatten(structure, [there.get(k, _zero(x)) for k, x in enumerate(outs)]))
@@ -129,13 +129,13 @@ def _differentiable(made: MarkedRun, model: _Model, expression: Expression) -> C
     return through
 
 
-def _back(made: MarkedRun, places: Places, cotangents: dict[int, Any]) -> list[jax.Array]:
+def _back(made: MarkedRun, places: Places, cotangents: dict[int, Any]) -> list[Any]:
     """From derivatives with respect to leaves of what moves to those with respect to the model's arrays."""
     state, seen, multipliers = (len(jax.tree.leaves(part)) for part in _moving(made.frames))
     told = [cotangents.get(k) for k in range(state + seen + multipliers)]
     of_multipliers = told[-1] if multipliers else None
     found = Backward(made, places)(told[:state], told[state : state + seen], of_multipliers)
-    return _placed(found)
+    return [np.asarray(x) for x in found]
 
 
 def _placed(tree: Any) -> Any:
