@@ -12,7 +12,7 @@ from polhode._scalar.graph import is_zero
 from polhode._scalar.partials import Terms, partials
 from polhode._scalar.refining import refined
 from polhode._scalar.regions import Operation, Recording, Region, Variable
-from polhode._scalar.scopes import FLOAT, Elements, Scope, spread
+from polhode._scalar.scopes import FLOAT, Elements, Scope, filled, spread
 
 
 def adjoint(region: Region, inputs: Sequence[int]) -> Region:
@@ -184,17 +184,12 @@ def _transposed(
 
     def matvec(inner: Scope, y: Elements) -> Elements:
         none = [None] * (len(equation.outputs) - len(y))
-        return _Sweep(_beside(inner, exact), along).through(equation, [*y, *none], unknowns)
+        return _Sweep(exact.inside(inner), along).through(equation, [*y, *none], unknowns)
 
     def inverse(inner: Scope, r: Elements) -> Elements:
-        return _Sweep(_beside(inner, approximate), linear).through(precondition, r, parts)
+        return _Sweep(approximate.inside(inner), linear).through(precondition, r, parts)
 
-    return lambda b: refined(scope, matvec, inverse, [np.float64(0.0) if c is None else c for c in b])
-
-
-def _beside(inner: Scope, known: Scope) -> Scope:
-    """A scope in the program of `inner` for what has been carried out in another one around it."""
-    return Scope(inner.emission, known, inner.graph)
+    return lambda b: refined(scope, matvec, inverse, filled(b))
 
 
 def _brought(scope: Scope, source: Scope, elements: Elements) -> Elements:

@@ -8,7 +8,7 @@ import numpy as np
 
 from polhode._scalar.emission import AbstractEmission, Values
 from polhode._scalar.partials import Terms
-from polhode._scalar.scopes import Elements, Scope
+from polhode._scalar.scopes import Elements, Scope, filled
 
 SWEEPS = 200
 TOLERANCE = 1e-14
@@ -36,9 +36,9 @@ def refined(scope: Scope, matvec: Map, inverse: Map, b: Elements) -> Elements:
         inner = scope.within(inside)
         here = inner.adopt(carried)
         f = Terms(inner.graph)
-        change = _filled(inverse(inner, here[n : 2 * n]))
+        change = filled(inverse(inner, here[n : 2 * n]))
         y = [f("add", a, d) for a, d in zip(here[:n], change, strict=True)]
-        image = _filled(matvec(inner, y))
+        image = filled(matvec(inner, y))
         left = [f("sub", c, i) for c, i in zip(inner.adopt(constant), image, strict=True)]
         return inner.floats([*y, *left, _size(f, change), f("add", here[2 * n + 1], 1.0)])
 
@@ -47,10 +47,6 @@ def refined(scope: Scope, matvec: Map, inverse: Map, b: Elements) -> Elements:
     f = Terms(scope.graph)
     good = f.test("le", end[2 * n], f("mul", CLOSE, _size(f, end[:n])))
     return [f.where(good, y, np.nan) for y in end[:n]]
-
-
-def _filled(elements: Elements) -> Elements:
-    return [np.float64(0.0) if x is None else x for x in elements]
 
 
 def _size(f: Terms, x: Elements) -> object:

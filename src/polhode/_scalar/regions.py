@@ -165,7 +165,8 @@ class Recording(AbstractEmission):
 
     def ruled(self, outs: Values, of: Values, tangents: Callable[[AbstractEmission, Values], Values]) -> Values:
         region = Region([x.dtype for x in of])
-        region.outputs = tangents(self._into(region), list(region.inputs))
+        # Linear, so that what is inside needs no rules; some have rules that use themselves without end.
+        region.outputs = tangents(Recording(region), list(region.inputs))
         return self._add("ruled", {"tangents": region}, [*outs, *of], [x.dtype for x in outs])
 
     def foreign(self, eqn: Any, inputs: Sequence[Values]) -> Sequence[Any]:

@@ -37,6 +37,10 @@ class Scope:
         """A scope for other programs that are carried out here."""
         return Scope(self.emission, self, self.graph)
 
+    def inside(self, loop: Scope) -> Scope:
+        """A scope in the program of a loop for what has been carried out here, around it."""
+        return Scope(loop.emission, self, loop.graph)
+
     def within(self, emission: AbstractEmission) -> Scope:
         """A scope for a loop or a branch."""
         assert isinstance(emission, Recording)
@@ -72,7 +76,7 @@ class Scope:
 
     def floats(self, elements: Iterable[Any]) -> Values:
         """The same as floats; zeros for None."""
-        return [self.emission.scalar(x, FLOAT) for x in self.values(_ZERO if x is None else x for x in elements)]
+        return [self.emission.scalar(x, FLOAT) for x in self.values(filled(elements))]
 
     def typed(self, elements: Iterable[Any], like: Sequence[Any]) -> Values:
         """The same with the types of these variables."""
@@ -153,6 +157,11 @@ class Scope:
 
 
 _ZERO = np.float64(0.0)
+
+
+def filled(elements: Iterable[Any]) -> Elements:
+    """Elements with zeros for None."""
+    return [_ZERO if x is None else x for x in elements]
 
 
 def spread(region: Region, seeds: Iterable[Variable]) -> frozenset[Variable]:

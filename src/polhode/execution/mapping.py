@@ -10,7 +10,7 @@ import numpy as np
 
 from polhode._scalar.regions import Region
 from polhode.execution.machine import Code
-from polhode.execution.recording import recorded, transposed
+from polhode.execution.recording import pushed, recorded, transposed
 from polhode.execution.slots import Layout
 from polhode.execution.writer import Writer, type_of
 
@@ -46,6 +46,13 @@ class RowMap:
         """
         program, out = transposed(function, of, shared, row)
         both = row, told
+        return cls(_compiled(program, Layout(shared), Layout(both), Layout(out)), Layout(out), shared, both)
+
+    @classmethod
+    def along(cls, function: Callable[[Any, Any], Any], of: Callable[[Any, Any], Any], shared: Any, row: Any) -> RowMap:
+        """The derivative of such a function along directions; rows are pairs of its and these, as `of` picks them."""
+        program, directions, out = pushed(function, of, shared, row)
+        both = row, directions
         return cls(_compiled(program, Layout(shared), Layout(both), Layout(out)), Layout(out), shared, both)
 
     def __call__(self, shared: Any, stacked: Any) -> Any:

@@ -14,6 +14,7 @@ from polhode._scalar.emission import NeedsArrays
 from polhode._scalar.program import Program
 from polhode._scalar.regions import Recording, Region
 from polhode._scalar.rows import in_scans
+from polhode._scalar.tangent import tangent
 from polhode.execution.machine import missing
 from polhode.execution.slots import Layout
 from polhode.execution.writer import NotNative
@@ -53,17 +54,34 @@ def transposed(function: Callable[..., Any], of: Callable[..., Any], *examples: 
     It takes the elements of the arguments and then those of the derivative with respect to the function's result.
     `of` picks from a tree like each of the arguments what the derivative is wanted with respect to, all floats.
     """
-    region, _ = recorded(function, *examples, derived=True)
-    leaves, structure = jax.tree.flatten(examples)
-    wanted = of(*jax.tree.unflatten(structure, range(len(leaves))))
+    region, _, wanted, numbers = _to_derive(function, of, examples)
+    return _derived(adjoint, region, numbers), wanted
+
+
+def pushed(function: Callable[..., Any], of: Callable[..., Any], *examples: Any) -> tuple[Region, Any, Any]:
+    """The derivative of such a function along directions, as a program, and the shapes of these and of what it returns.
+
+    It takes the elements of the arguments and then those of the directions.
+    """
+    region, shape, wanted, numbers = _to_derive(function, of, examples)
+    return _derived(tangent, region, numbers), wanted, shape
+
+
+def _to_derive(function: Callable[..., Any], of: Callable[..., Any], examples: Any) -> tuple[Region, Any, Any, Any]:
+    """The program, shapes of its result and of what is picked, and which of the program's inputs that is."""
+    region, shape = recorded(function, *examples, derived=True)
     layout = Layout(examples)
+    picked = of(*jax.tree.unflatten(layout.structure, range(len(layout.leaves))))
     ends = list(itertools.accumulate(layout.sizes))
-    numbers = [n for k in jax.tree.leaves(wanted) for n in range(ends[k] - layout.sizes[k], ends[k])]
+    numbers = [n for k in jax.tree.leaves(picked) for n in range(ends[k] - layout.sizes[k], ends[k])]
+    return region, shape, jax.tree.map(lambda k: layout.leaves[k], picked), numbers
+
+
+def _derived(derive: Callable[[Region, list[int]], Region], region: Region, numbers: list[int]) -> Region:
     try:
-        back = adjoint(region, numbers)
+        return _small(derive(region, numbers))
     except NeedsArrays as needed:
         raise NotNative(str(needed)) from None
-    return _small(back), jax.tree.map(lambda k: layout.leaves[k], wanted)
 
 
 def _small(region: Region) -> Region:
