@@ -16,9 +16,9 @@ import jax
 from jax._src.core import Trace, eval_trace, set_current_trace, trace_ctx, trace_state_clean
 
 try:
-    from jax._src.interpreters.ad import LinearizeTrace, LinearizeTracer
+    from jax._src.interpreters.ad import JVPTrace, JVPTracer, LinearizeTrace, LinearizeTracer
 except ImportError:
-    LinearizeTrace = LinearizeTracer = None
+    JVPTrace = JVPTracer = LinearizeTrace = LinearizeTracer = None
 
 try:
     from jax._src.interpreters.batching import BatchTrace, BatchTracer
@@ -50,7 +50,20 @@ def in_reverse_mode() -> bool:
     trace: Any = trace_ctx.trace
     if LinearizeTrace is None or not isinstance(trace, LinearizeTrace) or not getattr(trace, "is_vjp", False):
         return False
-    return trace.parent_trace is eval_trace or isinstance(trace.parent_trace, EvaluatingTrace)
+    return _evaluates(trace.parent_trace)
+
+
+def in_forward_mode() -> bool:
+    """The same in forward mode, along one direction or several at once: under `jax.jvp` and `jax.jacfwd`."""
+    trace: Any = trace_ctx.trace
+    if JVPTrace is None or BatchTrace is None or not isinstance(trace, JVPTrace):
+        return False
+    parent: Any = trace.parent_trace
+    return _evaluates(parent.parent_trace if isinstance(parent, BatchTrace) else parent)
+
+
+def _evaluates(trace: Any) -> bool:
+    return trace is eval_trace or isinstance(trace, EvaluatingTrace)
 
 
 def outside() -> AbstractContextManager[Any]:
@@ -66,7 +79,8 @@ def are_known(values: Iterable[Any]) -> bool:
 
 def without_derivative(value: Any) -> Any:
     """What a value is, where its derivative is asked for as well."""
-    return value.primal if LinearizeTracer is not None and isinstance(value, LinearizeTracer) else value
+    kinds = tuple(kind for kind in (LinearizeTracer, JVPTracer) if kind is not None)
+    return value.primal if isinstance(value, kinds) else value
 
 
 @contextlib.contextmanager

@@ -135,7 +135,9 @@ class _Push:
         n, length, width, made = p["carried"], p["length"], len(body.inputs), len(body.outputs)
         going = [k for k in range(n) if body.inputs[k] in self._active]
         given = [k for k in range(n, width) if body.inputs[k] in self._active]
-        wanted = [k for k in range(n, made) if isinstance(body.outputs[k], Variable) and body.outputs[k] in self._active]
+        wanted = [
+            k for k in range(n, made) if isinstance(body.outputs[k], Variable) and body.outputs[k] in self._active
+        ]
         moving = [body.inputs[k] for k in (*given, *going)]
         carried_dots = scope.floats(self._dot(operation.operands[k]) for k in going)
         start = scope.typed(map(scope.read, operation.operands[:n]), body.inputs[:n])

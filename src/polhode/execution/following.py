@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 
 from polhode.execution.machine import Code
@@ -42,9 +43,9 @@ class Following:
         return cls(code, args, row, carried, fixed)
 
     @property
-    def fixed(self) -> Layout:
-        """How the directions of parameters lie."""
-        return self._fixed
+    def fixed(self) -> Any:
+        """Shapes of the directions of parameters."""
+        return jax.tree.unflatten(self._fixed.structure, self._fixed.leaves)
 
     def __call__(self, args: Any, rows: Any, carried: Any, fixed: Any) -> Any:
         """The derivatives of the ends of these steps, stacked.
