@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import sys
 import types
 import warnings
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -13,9 +16,14 @@ import jax
 from jax._src.core import Trace, eval_trace, set_current_trace, trace_ctx, trace_state_clean
 
 try:
-    from jax._src.interpreters.ad import LinearizeTrace, LinearizeTracer
+    from jax._src.interpreters.ad import JVPTrace, JVPTracer, LinearizeTrace, LinearizeTracer
 except ImportError:
-    LinearizeTrace = LinearizeTracer = None
+    JVPTrace = JVPTracer = LinearizeTrace = LinearizeTracer = None
+
+try:
+    from jax._src.interpreters.batching import BatchTrace, BatchTracer
+except ImportError:
+    BatchTrace = BatchTracer = None
 
 _FORKED = False
 
@@ -42,7 +50,20 @@ def in_reverse_mode() -> bool:
     trace: Any = trace_ctx.trace
     if LinearizeTrace is None or not isinstance(trace, LinearizeTrace) or not getattr(trace, "is_vjp", False):
         return False
-    return trace.parent_trace is eval_trace or isinstance(trace.parent_trace, EvaluatingTrace)
+    return _evaluates(trace.parent_trace)
+
+
+def in_forward_mode() -> bool:
+    """The same in forward mode, along one direction or several at once: under `jax.jvp` and `jax.jacfwd`."""
+    trace: Any = trace_ctx.trace
+    if JVPTrace is None or BatchTrace is None or not isinstance(trace, JVPTrace):
+        return False
+    parent: Any = trace.parent_trace
+    return _evaluates(parent.parent_trace if isinstance(parent, BatchTrace) else parent)
+
+
+def _evaluates(trace: Any) -> bool:
+    return trace is eval_trace or isinstance(trace, EvaluatingTrace)
 
 
 def outside() -> AbstractContextManager[Any]:
@@ -50,9 +71,33 @@ def outside() -> AbstractContextManager[Any]:
     return set_current_trace(eval_trace)
 
 
+def are_known(values: Iterable[Any]) -> bool:
+    """Whether values are known: numbers and arrays, or batches of such under one `jax.vmap`."""
+    plain = (x.val if BatchTracer is not None and isinstance(x, BatchTracer) else x for x in values)
+    return not any(isinstance(x, jax.core.Tracer) for x in plain)
+
+
 def without_derivative(value: Any) -> Any:
     """What a value is, where its derivative is asked for as well."""
-    return value.primal if LinearizeTracer is not None and isinstance(value, LinearizeTracer) else value
+    kinds = tuple(kind for kind in (LinearizeTracer, JVPTracer) if kind is not None)
+    return value.primal if isinstance(value, kinds) else value
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """While this is open, Python looks for no garbage in cycles.
+
+    A program under construction is up to a million small objects, none of which is garbage: looking at them again and
+    again takes a quarter of the time.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _setting(name: str) -> bool:

@@ -30,6 +30,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from polhode._ambient import uncollected
 from polhode.execution import kept
 
 P = ParamSpec("P")
@@ -75,6 +76,7 @@ def found(
         for x in jax.tree.leaves(whole, is_leaf=lambda x: x is None)
     )
 
+    @uncollected()
     def made() -> T:
         if keeping is None:
             return make(inputs, rest, *beside)

@@ -12,6 +12,7 @@ from jax.extend import core
 from polhode._scalar.moves import MOVES
 from polhode._scalar.primitives import ELEMENTWISE, LINEAR_SOLVE, REDUCTIONS, SCATTERS, SUBCALLS, opened, solved
 from polhode._scalar.rewriting import REWRITTEN, rewritten
+from polhode._scalar.solutions import SOLUTION
 
 PLAIN = frozenset((*ELEMENTWISE, *MOVES, *REDUCTIONS, *SCATTERS, *REWRITTEN, "dot_general"))
 """Primitives that need no library."""
@@ -37,6 +38,8 @@ def cost(jaxpr: Any, known: Sequence[bool] = (), scans: bool = False) -> float:
             constants.update(eqn.outvars)
         elif name in SUBCALLS:
             total += cost(opened(eqn.params[SUBCALLS[name]])[0], fixed, scans)
+        elif name == SOLUTION:
+            total += sum(cost(eqn.params[part], scans=scans) for part in ("equation", "precondition"))
         elif name == LINEAR_SOLVE and scans:
             total += cost(solved(eqn.params, [])[0].jaxpr, scans=scans)
         elif name == "while":

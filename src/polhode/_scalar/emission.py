@@ -12,13 +12,16 @@ class NeedsArrays(Exception):
 
 
 class Kind:
-    """What an operation does: a primitive and its parameters. `key` is equal where these are."""
+    """What an operation does: the name of a primitive and its parameters. `key` is equal where these are.
+
+    `primitive` is the primitive itself, which only programs for XLA need.
+    """
 
     __slots__ = ("key", "name", "params", "primitive")
 
-    def __init__(self, primitive: Any, params: dict[str, Any]) -> None:
-        self.primitive, self.name, self.params = primitive, primitive.name, params
-        self.key = (primitive, *((k, str(v)) for k, v in params.items()))
+    def __init__(self, name: str, params: dict[str, Any], primitive: Any = None) -> None:
+        self.name, self.params, self.primitive = name, params, primitive
+        self.key = (name, *((k, str(v)) for k, v in params.items())) if params else (name,)
 
 
 Values = list[Any]
@@ -28,10 +31,12 @@ Values = list[Any]
 class AbstractEmission(abc.ABC):
     """A program under construction.
 
-    `has_rows` tells whether loops over rows can be part of it.
+    `has_rows` tells whether loops over rows can be part of it, `keeps_rules` whether what has a derivative of its own
+    is marked with it.
     """
 
     has_rows: ClassVar[bool] = False
+    keeps_rules: bool = False
 
     @abc.abstractmethod
     def carry_out(self, nodes: Sequence[Any], wanted: Sequence[Any]) -> None:
@@ -63,6 +68,20 @@ class AbstractEmission(abc.ABC):
         reverse: bool,
     ) -> tuple[Values, list[Values]]:
         """What is carried after a loop over rows, and the rows that come out, from what a row makes of both."""
+
+    @abc.abstractmethod
+    def solution(
+        self,
+        x: Values,
+        place: Values,
+        equation: Callable[[AbstractEmission, Values], Values],
+        precondition: Callable[[AbstractEmission, Values, Values], Values],
+    ) -> Values:
+        """`x` and `place` as they are, but with derivatives of a solution, see `_scalar.solutions`."""
+
+    @abc.abstractmethod
+    def ruled(self, outs: Values, of: Values, tangents: Callable[[AbstractEmission, Values], Values]) -> Values:
+        """`outs` as they are, but with the derivatives that `tangents` makes of those of `of`."""
 
     @abc.abstractmethod
     def foreign(self, eqn: Any, inputs: Sequence[Values]) -> Sequence[Any]:

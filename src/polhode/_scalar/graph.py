@@ -42,7 +42,7 @@ _NUMPY: dict[str, Callable] = {
 def _kind(function: Callable, *examples: Any) -> Kind:
     """The primitive behind a function of `jax.lax`, with its parameters."""
     (eqn,) = jax.make_jaxpr(function)(*examples).eqns
-    return Kind(eqn.primitive, eqn.params)
+    return Kind(eqn.primitive.name, eqn.params, eqn.primitive)
 
 
 _BINARY = {name: _kind(getattr(jax.lax, name), 1.0, 1.0) for name in ("add", "sub", "mul", "max", "min")}
@@ -54,6 +54,11 @@ _NEGATION = _kind(jax.lax.neg, 1.0)
 def is_known(element: Any) -> bool:
     """Whether the value of an element is known while tracing."""
     return isinstance(element, np.generic)
+
+
+def is_zero(element: Any) -> bool:
+    """Whether an element is known to be zero."""
+    return _equals(element, 0)
 
 
 def _equals(element: Any, number: float) -> bool:

@@ -59,6 +59,12 @@ class OnJax(AbstractEmission):
     def rows(self, body: Any, start: Values, rows: Sequence[Values], reverse: bool) -> tuple[Values, list[Values]]:
         raise NeedsArrays("rows")
 
+    def solution(self, x: Values, place: Values, equation: Any, precondition: Any) -> Values:
+        raise NeedsArrays("solution")
+
+    def ruled(self, outs: Values, of: Values, tangents: Any) -> Values:
+        raise NeedsArrays("ruled")
+
     def foreign(self, eqn: Any, inputs: Sequence[Values]) -> Sequence[Any]:
         packed = [stack(x, v.aval) for x, v in zip(inputs, eqn.invars, strict=True)]
         outs = eqn.primitive.bind(*packed, **eqn.params)

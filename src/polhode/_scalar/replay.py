@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from jax.core import Tracer
 from jax.extend import core
@@ -25,6 +26,7 @@ from polhode._scalar.primitives import (
     solved,
 )
 from polhode._scalar.rewriting import REWRITTEN, rewritten
+from polhode._scalar.solutions import SOLUTION, taken_apart
 from polhode.execution import indexing
 
 
@@ -89,6 +91,8 @@ class Replay:
 
     def _apply(self, eqn: Any, inputs: list[Elements]) -> Sequence[Elements]:
         name, params = eqn.primitive.name, eqn.params
+        if name in _WITH_RULES and self._emission.keeps_rules:
+            return self._ruled(eqn, inputs)
         if name in SUBCALLS:
             inner, consts = opened(params[SUBCALLS[name]])
             return self.evaluate(inner, [self.unpack(c) for c in consts], inputs)
@@ -127,6 +131,8 @@ class Replay:
             return self._cond(eqn, inputs)
         elif name == "scan" and self._emission.has_rows and eqn.params["length"]:
             return self._scan(eqn, inputs)
+        elif name == SOLUTION:
+            return self._solution(eqn, inputs)
         return self._foreign(eqn, inputs)
 
     def _foreign(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
@@ -147,7 +153,7 @@ class Replay:
             for index in np.ndindex(shape):
                 out[index] = add("add", *(x[index] for x in inputs))
             return out
-        kind, operation = Kind(eqn.primitive, params), self.graph.operation
+        kind, operation = Kind(eqn.primitive.name, params, eqn.primitive), self.graph.operation
         for index in np.ndindex(shape):
             out[index] = operation(kind, dtype, [x[index] for x in inputs])
         return out
@@ -271,6 +277,47 @@ class Replay:
             at += width
         return [*self.restore(carried, of_carry), *stacked]
 
+    def _solution(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
+        p, avals = eqn.params, [v.aval for v in eqn.outvars]
+        *captured, x, place = taken_apart(p, inputs)
+        of_equation, of_precondition = map(self._captured, captured)
+        of_x, of_place = avals[: len(x)], avals[len(x) :]
+
+        def run(inside: AbstractEmission, jaxpr: Any, closed_over: list[Elements], *flat: list[Any]) -> list[Any]:
+            inner = Replay(inside)
+            given = inner.restore([value for part in flat for value in part], [v.aval for v in jaxpr.invars])
+            outs = inner.evaluate(jaxpr, inner.adopt(closed_over), given)
+            return inner.flatten(outs, [v.aval for v in jaxpr.outvars])
+
+        outs = self._emission.solution(
+            self.flatten(x, of_x),
+            self.flatten(place, of_place),
+            lambda inside, x: run(inside, p["equation"], of_equation, x),
+            lambda inside, x, b: run(inside, p["precondition"], of_precondition, x, b),
+        )
+        return self.restore(outs, avals)
+
+    def _ruled(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
+        """What has a derivative of its own, which is that of JAX's `custom_jvp`."""
+        inner, consts = opened(eqn.params[SUBCALLS[eqn.primitive.name]])
+        outs = self.evaluate(inner, [self.unpack(c) for c in consts], inputs)
+        avals = [v.aval for v in eqn.invars]
+        moving, floats = ([k for k, v in enumerate(of) if v.aval.dtype == float] for of in (eqn.invars, eqn.outvars))
+        captured = self._captured(inputs)
+
+        def tangents(inside: AbstractEmission, flat: list[Any]) -> list[Any]:
+            replay, closed = Replay(inside), _rule(eqn, avals, moving, floats)
+            given = [*replay.adopt(captured), *replay.restore(flat, [avals[k] for k in moving])]
+            made = replay.evaluate(closed.jaxpr, [replay.unpack(c) for c in closed.consts], given)
+            return replay.flatten(made, closed.out_avals)
+
+        of_outs = [eqn.outvars[k].aval for k in floats]
+        of = self.flatten([inputs[k] for k in moving], [avals[k] for k in moving])
+        ruled = self._emission.ruled(self.flatten([outs[k] for k in floats], of_outs), of, tangents)
+        for k, out in zip(floats, self.restore(ruled, of_outs), strict=True):
+            outs[k] = out
+        return outs
+
     def element(self, value: Any) -> Any:
         """An element of this graph from a known scalar or one of the program."""
         return value if is_known(value) else self.graph.leaf(value)
@@ -294,6 +341,25 @@ class Replay:
                 copy[index] = self.element(value[index])
             out.append(copy)
         return out
+
+
+_WITH_RULES = ("custom_jvp_call",)
+
+
+def _rule(eqn: Any, avals: Sequence[Any], moving: Sequence[int], floats: Sequence[int]) -> core.ClosedJaxpr:
+    """From all operands and the tangents of those that move to the tangents of those results that are floats."""
+    names = [core.Var(aval) for aval in avals]
+    alone = core.ClosedJaxpr(core.Jaxpr([], names, eqn.outvars, [eqn.replace(invars=names)]), [])
+
+    def tangents(given: list[Any], dots: list[Any]) -> list[Any]:
+        def outs(values: list[Any]) -> list[Any]:
+            known = dict(zip(moving, values, strict=True))
+            made = core.jaxpr_as_fun(alone)(*(known.get(k, x) for k, x in enumerate(given)))
+            return [made[k] for k in floats]
+
+        return jax.jvp(outs, ([given[k] for k in moving],), (dots,))[1]
+
+    return jax.make_jaxpr(tangents)(list(avals), [avals[k] for k in moving])
 
 
 class _Typed(NamedTuple):

@@ -35,13 +35,13 @@ Body = Callable[[Tree, Tree, Tree], tuple[Tree, Tree]]
 class _Form(enum.Enum):
     """What rows become in programs that are traced: side by side, loops for XLA, or scans.
 
-    `DIFFERENTIATED` are scans in programs that take derivatives, which need the rules of what they pass through.
+    `DERIVED` are scans in programs of which derivatives are taken once they are recorded, which needs their rules.
     """
 
     SIDE_BY_SIDE = enum.auto()
     LOOPS = enum.auto()
     SCANS = enum.auto()
-    DIFFERENTIATED = enum.auto()
+    DERIVED = enum.auto()
 
 
 _FORM: contextvars.ContextVar[_Form] = contextvars.ContextVar("form", default=_Form.SIDE_BY_SIDE)
@@ -66,23 +66,23 @@ def all_at_once() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def in_scans(differentiated: bool = False) -> Iterator[None]:
+def in_scans(derived: bool = False) -> Iterator[None]:
     """While this is open, programs that are traced have their rows in scans, which become loops of machine code.
 
-    `differentiated`: whether they take derivatives of what they call.
+    `derived`: whether derivatives are taken of what is recorded.
     """
-    with _rows_as(_Form.DIFFERENTIATED if differentiated else _Form.SCANS):
+    with _rows_as(_Form.DERIVED if derived else _Form.SCANS):
         yield
 
 
 def recording() -> bool:
     """Whether what is traced becomes machine code."""
-    return _FORM.get() in (_Form.SCANS, _Form.DIFFERENTIATED)
+    return _FORM.get() in (_Form.SCANS, _Form.DERIVED)
 
 
-def differentiated() -> bool:
-    """Whether derivatives may be taken of what is traced: only machine code that takes none knows of none."""
-    return _FORM.get() is not _Form.SCANS
+def derived() -> bool:
+    """Whether derivatives are taken of what is traced, once it is recorded: not by JAX."""
+    return _FORM.get() is _Form.DERIVED
 
 
 @contextlib.contextmanager
@@ -105,11 +105,16 @@ def each(function: Callable[..., Tree], shared: Tree, *stacked: Tree, loop: bool
     form = _FORM.get()
     if not loop or form is _Form.SIDE_BY_SIDE or (form is _Form.LOOPS and jax.default_backend() != "cpu"):
         return jax.vmap(lambda *row: function(shared, *row))(*stacked)
-    return _each(function, shared, stacked)
+    # Where derivatives are taken of what is recorded, rules of JAX would only be in the way.
+    return _all(function, shared, stacked) if form is _Form.DERIVED else _each(function, shared, stacked)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _each(function: Callable[..., Tree], shared: Tree, stacked: Tree) -> Tree:
+    return _all(function, shared, stacked)
+
+
+def _all(function: Callable[..., Tree], shared: Tree, stacked: Tree) -> Tree:
     return sweep(lambda s, carry, row: ((), function(s, *row)), shared, (), stacked)[1]
 
 
@@ -123,6 +128,8 @@ def sweep(body: Body, shared: Tree, carry: Tree, stacked: Tree, reverse: bool = 
 
     Differentiable in both modes, as the scan. The body must not close over traced values.
     """
+    if derived():
+        return _scan(body, reverse, shared, carry, stacked)
     return _sweep(body, reverse, shared, carry, stacked)
 
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 
-from polhode.driver import pullbacks
+from polhode._ambient import uncollected
+from polhode.driver import passages, pullbacks
 from polhode.driver.marked import MarkedRun
-from polhode.driver.pullbacks import Instant, Places, Step, Tree
+from polhode.driver.passages import Instant, Places, Step, Tree
 from polhode.driver.stepping import Progress
 from polhode.execution.eager import uncompiled
-
-_ON_STEP = 1e-9
-"""Part of a step within which an instant is the end of it."""
 
 
 class Backward:
@@ -23,15 +20,14 @@ class Backward:
 
     def __init__(self, run: MarkedRun, places: Places) -> None:
         self._run = run
-        counts = [len(jax.tree.leaves(eqx.filter(x, eqx.is_array))) for x in (run.system, run.state0)]
-        first, second = counts[0], sum(counts)
-        self._of_system = tuple(k for k in places if k < first)
-        self._of_state = tuple(k - first for k in places if first <= k < second)
-        self._of_observer = tuple(k - second for k in places if k >= second)
-        self._to_system = [np.zeros(x.shape) for x in pullbacks.picked(run.system, self._of_system)]
-        self._to_observer = [np.zeros(x.shape) for x in pullbacks.picked(run.observer, self._of_observer)]
+        self._of_system, self._of_state, self._of_observer = passages.divided(
+            places, run.system, run.state0, run.observer
+        )
+        self._to_system = [np.zeros(x.shape) for x in passages.picked(run.system, self._of_system)]
+        self._to_observer = [np.zeros(x.shape) for x in passages.picked(run.observer, self._of_observer)]
         self._left = np.ones(0 if run.saving.at is None else len(run.saving.at), bool)
 
+    @uncollected()
     @uncompiled()
     def __call__(self, states: list[Any], seen: list[Any], multipliers: Any) -> list[Any]:
         """From derivatives with respect to the frames' leaves, None where there is none, to those wanted, in order.
@@ -41,7 +37,7 @@ class Backward:
         run = self._run
         self._states = self._of_frames(states, seen)
         self._multipliers = multipliers
-        carried = jax.tree.map(np.zeros_like, pullbacks.floats(run.p.carry))
+        carried = jax.tree.map(np.zeros_like, passages.floats(run.p.carry))
         leg = len(run.legs) - 1
         for mark, p in run.chunks():
             while leg > mark.leg:
@@ -55,18 +51,18 @@ class Backward:
         given = run.legs[0].stepper, run.system, run.integrator, run.state0, self._of_system, carried
         to_system, to_state = pullbacks.start_back(*given)
         self._add(to_system)
-        return [*self._to_system, *pullbacks.picked(to_state, self._of_state), *self._to_observer]
+        return [*self._to_system, *passages.picked(to_state, self._of_state), *self._to_observer]
 
     def _of_frames(self, states: list[Any], seen: list[Any]) -> Tree:
         """Derivatives with respect to the states of frames, also through what is seen of them."""
         run, frames = self._run, self._run.frames
         leaves, structure = jax.tree.flatten(frames.state)
         found = [np.zeros(x.shape) if d is None else np.array(d) for x, d in zip(leaves, states, strict=True)]
-        total = pullbacks.floats(jax.tree.unflatten(structure, found))
+        total = passages.floats(jax.tree.unflatten(structure, found))
         wanted = tuple(k for k, d in enumerate(seen) if d is not None)
         if not wanted:
             return total
-        rows = frames.t, frames.state, [np.asarray(seen[k]) for k in wanted]
+        rows = (frames.t, frames.state), [np.asarray(seen[k]) for k in wanted]
         pull = pullbacks.seen_back(run.observer, self._of_observer, wanted, jax.tree.map(lambda x: x[0], rows))
         to_observer, to_states = pull(rows)
         for total_of, each in zip(self._to_observer, to_observer, strict=True):
@@ -80,12 +76,12 @@ class Backward:
         t, h = stepper.last_step(ends._replace(t_before=begins.t))
         count = len(begins.n)
         steps = Step(np.asarray(t), np.broadcast_to(h, count), begins.carry)
-        added = jax.tree.map(np.zeros_like, pullbacks.floats(ends.carry))
+        added = jax.tree.map(np.zeros_like, passages.floats(ends.carry))
         first = jax.tree.map(lambda x: np.zeros_like(x[:1]), added)
         if run.saving.at is None:
-            steps_saved = _saved(run.saving.every, int(run.p.n))
-            here = np.flatnonzero((steps_saved > begins.n[0]) & (steps_saved <= ends.n[-1]))
-            self._add_frames(added, steps_saved[here] - begins.n[0] - 1, here)
+            saved = run.saved_steps
+            here = np.flatnonzero((saved > begins.n[0]) & (saved <= ends.n[-1]))
+            self._add_frames(added, saved[here] - begins.n[0] - 1, here)
         else:
             self._add_instants(steps, ends, begins.n[0] == 0, added, first)
         example = jax.tree.map(lambda x: x[0], steps)
@@ -103,16 +99,12 @@ class Backward:
     def _add_instants(self, steps: Step, ends: Progress, is_first: bool, added: Tree, first: Tree) -> None:
         """The same for frames between steps: derivatives go to both ends of the step that each lies in."""
         times = np.asarray(self._run.saving.at)
-        sign, near = np.sign(steps.h[0]), _ON_STEP * np.abs(steps.h)
         begin = ends.t[0] - steps.h[0]
-        mine = np.flatnonzero(self._left & (((times - begin) * sign > near[0]) | is_first))
+        mine = np.flatnonzero(self._left & (passages.behind(times, begin, steps.h[0]) | is_first))
         self._left[mine] = False
         if not len(mine):
             return
-        behind = (times[mine, None] - ends.t) * sign > near
-        at = np.minimum(behind.sum(1), len(ends.t) - 1)
-        s = np.clip((times[mine] - steps.t[at]) / steps.h[at], 0.0, 1.0)
-        exact = np.abs(s - 1) < _ON_STEP
+        at, s, exact = passages.located(times[mine], steps, ends)
         _add_rows(added.state, at[exact], jax.tree.map(lambda x: x[mine[exact]], self._states))
         if self._multipliers is not None and added.multipliers is not None:
             _add_rows(added.multipliers, at, np.asarray(self._multipliers)[mine])
@@ -143,11 +135,6 @@ class Backward:
     def _add(self, to_system: list[Any]) -> None:
         for total, one in zip(self._to_system, to_system, strict=True):
             total += np.asarray(one)
-
-
-def _saved(every: int | None, count: int) -> np.ndarray:
-    """The numbers of the steps whose ends are saved, the start included."""
-    return np.unique(np.append(np.arange(0, count + 1, every or count), count))
 
 
 def _add_rows(stacked: Tree, at: np.ndarray, rows: Tree) -> None:

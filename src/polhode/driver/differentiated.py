@@ -17,16 +17,19 @@ import numpy as np
 from jax.core import Tracer
 from jax.custom_derivatives import SymbolicZero
 
-from polhode._ambient import in_reverse_mode, outside, without_derivative
+from polhode._ambient import are_known, in_forward_mode, in_reverse_mode, outside, without_derivative
 from polhode.captured import settled
 from polhode.driver.backward import Backward
+from polhode.driver.forward import Forward
 from polhode.driver.host import Saving
+from polhode.driver.known import called
 from polhode.driver.legs import Leg
 from polhode.driver.marked import MarkedRun
 from polhode.driver.observing import Observer, Seen
-from polhode.driver.pullbacks import Places, floats
+from polhode.driver.passages import Places, floats
 from polhode.driver.stepping import Progress
 from polhode.execution.eager import uncompiled
+from polhode.execution.placement import place
 from polhode.execution.writer import NotNative
 from polhode.integrators.base import AbstractIntegrator
 from polhode.solution import Frames
@@ -45,12 +48,13 @@ def run(
     saving: Saving,
     expression: Expression,
 ) -> tuple[Frames, Progress] | None:
-    """The run, with its derivative in reverse mode; None where it has to be an expression of JAX.
+    """The run, with its derivative; None where it has to be an expression of JAX.
 
-    So it is if values are not known, steps can't be machine code, or the run fails. If the way back can't be machine
+    So it is if values are not known, steps can't be machine code, or the run fails. If the derivative can't be machine
     code, it is that of `expression`.
     """
-    if not in_reverse_mode():
+    reverse = in_reverse_mode()
+    if not reverse and not in_forward_mode():
         return None
     model = _Model(settled((system, state0, observer)))
     if not model.is_known or any(isinstance(x, Tracer) for x in jax.tree.leaves((integrator, list(legs)))):
@@ -60,9 +64,10 @@ def run(
         made = MarkedRun.of(legs, integrator, saving, system, state0, observer)
     if made is None:
         return None
-    known = jax.tree.map(jnp.asarray, _moving(made.frames))
-    state, seen, multipliers = _differentiable(made, model, expression)(model.moving) if model.places else known
-    t, (outputs, invariants, residuals) = jnp.asarray(made.frames.t), seen
+    known = _placed(_moving(made.frames))
+    derive = _in_reverse if reverse else _along
+    state, seen, multipliers = derive(made, model, expression)(model.moving) if model.places else known
+    t, (outputs, invariants, residuals) = _placed(made.frames.t), seen
     return Frames(t, state, outputs, invariants, residuals, multipliers), made.p
 
 
@@ -100,7 +105,7 @@ def _moving(frames: Frames) -> tuple[Any, Seen, Any]:
     return frames.state, Seen(frames.outputs, frames.invariants, frames.residuals), frames.multipliers
 
 
-def _differentiable(made: MarkedRun, model: _Model, expression: Expression) -> Callable[[list[Any]], Any]:
+def _in_reverse(made: MarkedRun, model: _Model, expression: Expression) -> Callable[[list[Any]], Any]:
     """What was made as a function of the model's arrays that JAX can differentiate in reverse mode."""
 
     def expressed(values: list[Any]) -> Any:
@@ -111,15 +116,14 @@ def _differentiable(made: MarkedRun, model: _Model, expression: Expression) -> C
         return expressed(values)
 
     def forth(values: list[Any]) -> tuple[Any, None]:
-        return jax.tree.map(jnp.asarray, _moving(made.frames)), None
+        return _placed(_moving(made.frames)), None
 
     def back(_: None, given: Any) -> tuple[list[Any]]:
         leaves = jax.tree.leaves(given, is_leaf=lambda x: isinstance(x, SymbolicZero))
         there = {k: x for k, x in enumerate(leaves) if not isinstance(x, SymbolicZero) and x.dtype == float}
-        if not any(isinstance(x, Tracer) for x in there.values()):
+        if are_known(there.values()):
             with contextlib.suppress(NotNative):
-                return (_back(made, model.places, there),)
-        # Also several at once, as `jax.jacrev` asks for.
+                return (called(lambda values: _back(made, model.places, dict(zip(there, values))), [*there.values()]),)
         outs, pull = jax.vjp(expressed, model.values)
         outs, structure = jax.tree.flatten(outs)
         return pull(jax.tree.unflatten(structure, [there.get(k, _zero(x)) for k, x in enumerate(outs)]))
@@ -128,13 +132,49 @@ def _differentiable(made: MarkedRun, model: _Model, expression: Expression) -> C
     return through
 
 
-def _back(made: MarkedRun, places: Places, cotangents: dict[int, Any]) -> list[jax.Array]:
+def _along(made: MarkedRun, model: _Model, expression: Expression) -> Callable[[list[Any]], Any]:
+    """The same in forward mode."""
+    known = _placed(_moving(made.frames))
+
+    @jax.custom_jvp
+    def through(values: list[Any]) -> Any:
+        return known
+
+    @through.defjvp
+    def push(primals: tuple[list[Any]], tangents: tuple[list[Any]]) -> tuple[Any, Any]:
+        (directions,) = tangents
+        leaves, structure = jax.tree.flatten(known)
+        floating = [x.dtype == float for x in leaves]
+        if are_known(directions):
+            with contextlib.suppress(NotNative):
+                found = iter(called(lambda values: _forth(made, model.places, values), directions))
+                dots = [next(found) if moves else _zero(x) for x, moves in zip(leaves, floating, strict=True)]
+                return known, jax.tree.unflatten(structure, dots)
+        return jax.jvp(lambda values: _moving(expression(*model.whole(values))), primals, tangents)
+
+    return through
+
+
+def _forth(made: MarkedRun, places: Places, directions: list[Any]) -> list[Any]:
+    """From directions to derivatives of all leaves of what moves that are floats."""
+    states, seen, multipliers = Forward(made, places)(directions)
+    leaves = [*jax.tree.leaves(states), *seen, *jax.tree.leaves(multipliers)]
+    like = jax.tree.leaves(_moving(made.frames))
+    return [x for x, frame in zip(leaves, like, strict=True) if frame.dtype == float]
+
+
+def _back(made: MarkedRun, places: Places, cotangents: dict[int, Any]) -> list[Any]:
     """From derivatives with respect to leaves of what moves to those with respect to the model's arrays."""
     state, seen, multipliers = (len(jax.tree.leaves(part)) for part in _moving(made.frames))
     told = [cotangents.get(k) for k in range(state + seen + multipliers)]
     of_multipliers = told[-1] if multipliers else None
     found = Backward(made, places)(told[:state], told[state : state + seen], of_multipliers)
-    return [jnp.asarray(x) for x in found]
+    return [np.asarray(x) for x in found]
+
+
+def _placed(tree: Any) -> Any:
+    """Arrays of JAX."""
+    return jax.tree.map(lambda x: place(np.asarray(x)), tree)
 
 
 def _zero(x: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 import jax
 import numpy as np
 
+from polhode._ambient import uncollected
 from polhode.driver import host
 from polhode.driver.host import Saving
 from polhode.driver.legs import Leg
@@ -58,6 +59,7 @@ class MarkedRun:
         self.frames: Frames = cast(Any, None)
 
     @classmethod
+    @uncollected()
     def of(cls, *parts: Any) -> MarkedRun | None:
         """The run, if it can be machine code and goes well; otherwise None."""
         run = cls(*parts)
@@ -71,10 +73,16 @@ class MarkedRun:
         run.frames = Watch(run.observer, len(t)).frames(t, state, multipliers)
         return run
 
-    def chunks(self) -> Iterator[tuple[Mark, Progress]]:
-        """From the last mark to the first: the mark, and all progress from there to the next, stacked."""
+    @property
+    def saved_steps(self) -> np.ndarray:
+        """The numbers of the steps whose ends are saved, the start included, where these are no given times."""
+        count = int(self.p.n)
+        return np.unique(np.append(np.arange(0, count + 1, self.saving.every or count), count))
+
+    def chunks(self, back: bool = True) -> Iterator[tuple[Mark, Progress]]:
+        """From the last mark to the first, or forth: the mark, and all progress from there to the next, stacked."""
         ends = [*(mark.n for mark in self.marks[1:]), int(self.p.n)]
-        for mark, end in reversed(list(zip(self.marks, ends, strict=True))):
+        for mark, end in list(zip(self.marks, ends, strict=True))[:: -1 if back else 1]:
             marching, arguments = self._machines[mark.leg]
             slots, rows = mark.slots.copy(), [mark.slots]
             for n in range(mark.n, end):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from polhode.driver import host
 from polhode.driver.continuing import Kept
@@ -156,11 +157,13 @@ def statistics(p: Progress, method: AbstractIntegrator, result: Any, times: dict
     if isinstance(result, Result):
         steps, rejected, newton = int(steps), int(rejected), int(newton)
     attempts = steps + rejected
+    # Of known numbers NumPy makes what JAX would compile a program for.
+    larger = np.maximum if isinstance(attempts, np.generic | np.ndarray) else jnp.maximum
     return {
         "steps": steps,
         "rejected": rejected,
         "evaluations": attempts * method.evaluations + newton,
-        "newton_iterations": newton / (max(attempts, 1) if isinstance(attempts, int) else jnp.maximum(attempts, 1)),
+        "newton_iterations": newton / (max(attempts, 1) if isinstance(attempts, int) else larger(attempts, 1)),
         "result": result,
         "t_reached": float(p.t) if isinstance(result, Result) else p.t,
         **times,

@@ -10,7 +10,7 @@ import numpy as np
 
 from polhode._scalar.regions import Region
 from polhode.execution.machine import Code
-from polhode.execution.recording import recorded
+from polhode.execution.recording import pushed, recorded, transposed
 from polhode.execution.slots import Layout
 from polhode.execution.writer import Writer, type_of
 
@@ -28,13 +28,32 @@ class RowMap:
         self.code, self.out, self._shared, self._row = code, out, Layout(shared), Layout(row)
 
     @classmethod
-    def of(cls, function: Callable[[Any, Any], Any], shared: Any, row: Any, differentiates: bool = False) -> RowMap:
-        """A function as machine code; `differentiates`: whether it takes derivatives by itself.
+    def of(cls, function: Callable[[Any, Any], Any], shared: Any, row: Any) -> RowMap:
+        """A function as machine code.
 
         Raises `NotNative` for what can't be done on scalars, or takes too many.
         """
-        program, out = recorded(function, shared, row, differentiates=differentiates)
+        program, out = recorded(function, shared, row)
         return cls(_compiled(program, Layout(shared), Layout(row), Layout(out)), Layout(out), shared, row)
+
+    @classmethod
+    def back(
+        cls, function: Callable[[Any, Any], Any], of: Callable[[Any, Any], Any], shared: Any, row: Any, told: Any
+    ) -> RowMap:
+        """The transposed derivative of a function that returns floats like `told`; rows are pairs of its and these.
+
+        `of` picks what it is wanted with respect to, see `recording.transposed`. Raises `NotNative` as `of` does.
+        """
+        program, out = transposed(function, of, shared, row)
+        both = row, told
+        return cls(_compiled(program, Layout(shared), Layout(both), Layout(out)), Layout(out), shared, both)
+
+    @classmethod
+    def along(cls, function: Callable[[Any, Any], Any], of: Callable[[Any, Any], Any], shared: Any, row: Any) -> RowMap:
+        """The derivative of such a function along directions; rows are pairs of its and these, as `of` picks them."""
+        program, directions, out = pushed(function, of, shared, row)
+        both = row, directions
+        return cls(_compiled(program, Layout(shared), Layout(both), Layout(out)), Layout(out), shared, both)
 
     def __call__(self, shared: Any, stacked: Any) -> Any:
         """The results, stacked as the rows are."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
+import jax
 from jax.core import Tracer
 
+from polhode._scalar.adjoint import adjoint
 from polhode._scalar.emission import NeedsArrays
 from polhode._scalar.program import Program
 from polhode._scalar.regions import Recording, Region
 from polhode._scalar.rows import in_scans
+from polhode._scalar.tangent import tangent
 from polhode.execution.machine import missing
 from polhode.execution.slots import Layout
 from polhode.execution.writer import NotNative
@@ -22,25 +26,65 @@ _WORTH_TRYING = 8
 """How far the count before simplification may exceed the limit: that of multibody systems falls to a quarter."""
 
 
-def recorded(function: Callable[..., Any], *examples: Any, differentiates: bool = False) -> tuple[Region, Any]:
+def recorded(function: Callable[..., Any], *examples: Any, derived: bool = False) -> tuple[Region, Any]:
     """A function as a program of all elements of its arguments, and the shapes of what it returns.
 
-    `differentiates`: whether it takes derivatives by itself. Raises `NotNative` if it is too large or closes over what
-    JAX traces.
+    `derived`: whether derivatives are going to be taken of it. Raises `NotNative` if it is too large or closes over
+    what JAX traces.
     """
     if missing():
         raise NotNative("no compiler")
-    with in_scans(differentiates):
+    with in_scans(derived):
         program = Program(function, *examples, scans=True)
-    if program.cost > _WORTH_TRYING * LIMIT:
-        raise NotNative(f"{program.cost:.0f} operations")
-    if any(isinstance(c, Tracer) for c in program.closed.consts):
-        raise NotNative("what JAX traces")
-    region = Region([s.dtype for s in Layout(examples).scalars])
+        if program.cost > _WORTH_TRYING * LIMIT:
+            raise NotNative(f"{program.cost:.0f} operations")
+        if any(isinstance(c, Tracer) for c in program.closed.consts):
+            raise NotNative("what JAX traces")
+        region = Region([s.dtype for s in Layout(examples).scalars])
+        try:
+            region.outputs = program.carried_out(Recording(region, derived), region.inputs)
+        except NeedsArrays as needed:
+            raise NotNative(str(needed)) from None
+    return _small(region), program.out_shape
+
+
+def transposed(function: Callable[..., Any], of: Callable[..., Any], *examples: Any) -> tuple[Region, Any]:
+    """The transposed derivative of a function that returns floats, as a program, and the shapes of what it returns.
+
+    It takes the elements of the arguments and then those of the derivative with respect to the function's result.
+    `of` picks from a tree like each of the arguments what the derivative is wanted with respect to, all floats.
+    """
+    region, _, wanted, numbers = _to_derive(function, of, examples)
+    return _derived(adjoint, region, numbers), wanted
+
+
+def pushed(function: Callable[..., Any], of: Callable[..., Any], *examples: Any) -> tuple[Region, Any, Any]:
+    """The derivative of such a function along directions, as a program, and the shapes of these and of what it returns.
+
+    It takes the elements of the arguments and then those of the directions.
+    """
+    region, shape, wanted, numbers = _to_derive(function, of, examples)
+    return _derived(tangent, region, numbers), wanted, shape
+
+
+def _to_derive(function: Callable[..., Any], of: Callable[..., Any], examples: Any) -> tuple[Region, Any, Any, Any]:
+    """The program, shapes of its result and of what is picked, and which of the program's inputs that is."""
+    region, shape = recorded(function, *examples, derived=True)
+    layout = Layout(examples)
+    picked = of(*jax.tree.unflatten(layout.structure, range(len(layout.leaves))))
+    ends = list(itertools.accumulate(layout.sizes))
+    numbers = [n for k in jax.tree.leaves(picked) for n in range(ends[k] - layout.sizes[k], ends[k])]
+    return region, shape, jax.tree.map(lambda k: layout.leaves[k], picked), numbers
+
+
+def _derived(derive: Callable[[Region, list[int]], Region], region: Region, numbers: list[int]) -> Region:
     try:
-        region.outputs = program.carried_out(Recording(region), region.inputs)
+        return _small(derive(region, numbers))
     except NeedsArrays as needed:
         raise NotNative(str(needed)) from None
+
+
+def _small(region: Region) -> Region:
     if region.size > LIMIT:
         raise NotNative(f"{region.size} operations")
-    return region, program.out_shape
+    return region

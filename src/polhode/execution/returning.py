@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from polhode.execution.machine import Code
-from polhode.execution.recording import recorded
+from polhode.execution.recording import transposed
 from polhode.execution.slots import Layout
 from polhode.execution.writer import Writer, type_of
 
@@ -29,15 +29,17 @@ class Returning:
         self._args, self._row, self._carried, self._summed = map(Layout, (args, row, carried, summed))
 
     @classmethod
-    def of(cls, back: Callable[[Any, Any, Any], tuple[Any, Any]], args: Any, row: Any, carried: Any) -> Returning:
-        """A function as machine code, with the trees that it takes as examples.
+    def of(
+        cls, advance: Callable[[Any, Any], Any], of: Callable[[Any, Any], tuple[Any, Any]], args: Any, row: Any
+    ) -> Returning:
+        """The way back through a step, with the trees that it takes as examples.
 
-        - `back`: from the arguments, what is known of a step and what the derivative is with respect to its end: the
-          same with respect to its beginning, and to parameters. All of these are floats.
+        - `advance`: from the arguments and what is known of a step to its end, floats only. - `of`: picks from such
+          trees the same at its beginning, and parameters.
 
         Raises `NotNative` for what can't be done on scalars, or takes too many.
         """
-        program, (_, summed) = recorded(back, args, row, carried, differentiates=True)
+        program, (carried, summed) = transposed(advance, of, args, row)
         code = _compiled(program, Layout(args), Layout(row), Layout(carried), Layout(summed))
         return cls(code, args, row, carried, summed)
 

@@ -13,7 +13,8 @@ from jax.dtypes import float0
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from polhode._scalar.rows import differentiated, recording
+from polhode._scalar.rows import derived, recording
+from polhode._scalar.solutions import marked
 
 _SWEEPS = 200
 _TOLERANCE = 1e-14
@@ -38,15 +39,16 @@ def implicit(
     cost a few solutions with J, for any sparsity, in forward and (by the transposed iteration) in reverse mode. They
     are NaN where the iteration does not converge.
     """
-    if not differentiated():
-        return search(guess, memory)
+    if recording():
+        solved = search(guess, memory)
+        if not derived():
+            return solved
+        x, place = marked(equation, precondition, solved.x, solved.place)
+        return jax.lax.stop_gradient(solved)._replace(x=x, place=place)
     b = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(lambda x: equation(x)[0], guess))
     search, of_search = jax.closure_convert(search, guess, memory)
     equation, of_equation = jax.closure_convert(equation, guess)
     precondition, of_precondition = jax.closure_convert(precondition, guess, b)
-    if recording():
-        # So that JAX looks at each, and at its derivative, once only.
-        search, equation, precondition = map(jax.jit, (search, equation, precondition))
     return _implicit(search, equation, precondition, guess, memory, (of_search, of_equation, of_precondition))
 
 

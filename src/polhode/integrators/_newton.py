@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode._scalar.rows import recording
 from polhode.checks import shown
 from polhode.integrators._implicit import implicit
 from polhode.integrators.base import plain_number
@@ -61,6 +62,41 @@ class AbstractEquations(eqx.Module):
     @abc.abstractmethod
     def negligible(self, place: Place, correction: Unknowns) -> Array:
         """Whether a correction moves positions by no more than their round-off."""
+
+
+@final
+class _TracedOnce(AbstractEquations):
+    """Equations of which every part is traced once, wherever it is used: tracing takes longest before the first step.
+
+    - `arrays`: of the equations. - `parts`: functions of these and what each part takes.
+    """
+
+    arrays: Any
+    parts: Any = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, equations: AbstractEquations) -> _TracedOnce:
+        arrays, rest = eqx.partition(equations, eqx.is_array)
+
+        def part(name: str) -> Any:
+            return jax.jit(lambda arrays, *given: getattr(eqx.combine(arrays, rest), name)(*given))
+
+        return cls(arrays, {name: part(name) for name in ("place", "residual", "factor", "correct", "negligible")})
+
+    def place(self, x: Unknowns) -> Place:
+        return self.parts["place"](self.arrays, x)
+
+    def residual(self, place: Place, x: Unknowns) -> Residual:
+        return self.parts["residual"](self.arrays, place, x)
+
+    def factor(self, place: Place, x: Unknowns) -> Factors:
+        return self.parts["factor"](self.arrays, place, x)
+
+    def correct(self, factors: Factors, parts: tuple[Array, ...]) -> Unknowns:
+        return self.parts["correct"](self.arrays, factors, parts)
+
+    def negligible(self, place: Place, correction: Unknowns) -> Array:
+        return self.parts["negligible"](self.arrays, place, correction)
 
 
 class Newton(eqx.Module):
@@ -140,6 +176,9 @@ def solve(equations: AbstractEquations, guess: Unknowns, factors: Factors, newto
     `factors` are those of an earlier solution if `newton` keeps them, otherwise None. The derivative is that of the
     solution, by the implicit function theorem, whatever way led there.
     """
+
+    if recording():
+        equations = _TracedOnce.of(equations)
 
     def equation(x: Unknowns) -> tuple[tuple[Array, ...], Place]:
         place = equations.place(x)

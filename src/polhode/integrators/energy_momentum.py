@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode._scalar.rows import derived
 from polhode.integrators._bodies_equations import BodiesEquations, BodiesUnknowns, RatesEquations
 from polhode.integrators._livens_equations import AbstractLivensEquations, AllUnknowns, NullSpace, Reduced
 from polhode.integrators._newton import Newton, Solved, solve
@@ -93,7 +94,7 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
     ) -> tuple[Carry, StepInfo]:
         if isinstance(system, AbstractMovingBodies):
             if system.keeps_rates:
-                return _with_rates(self, system, t, h, carry)
+                return (_all_attempts if derived() else _with_rates)(self, system, t, h, carry)
             return self.attempt(system, t, h, carry, jnp.zeros(()))
         begin = jnp.zeros(0) if carry.multipliers is None else carry.multipliers
         equations = UNKNOWNS[self.unknowns](system, t, h, carry.state, self.discrete)
@@ -203,17 +204,17 @@ def _with_rates(
 
 @_with_rates.def_jvp
 def _with_rates_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
-    """By a loop of known length, which can be differentiated in reverse."""
+    return eqx.filter_jvp(_all_attempts, primals, tangents)
 
-    def attempts(
-        method: AbstractLivensMethod, system: AbstractMovingBodies, t: Array, h: Array, first: Carry
-    ) -> tuple[Carry, StepInfo]:
-        tried = _try_next(method, system, t, h, first)
-        idle = lambda so_far: so_far  # noqa: E731
-        one_more = lambda so_far, _: (jax.lax.cond(so_far.over, idle, tried, so_far), None)  # noqa: E731
-        return _reached(jax.lax.scan(one_more, _none_tried(first), None, length=_PARTS + 2)[0])
 
-    return eqx.filter_jvp(attempts, primals, tangents)
+def _all_attempts(
+    method: AbstractLivensMethod, system: AbstractMovingBodies, t: Array, h: Array, first: Carry
+) -> tuple[Carry, StepInfo]:
+    """The same by a loop of known length, which can be differentiated in reverse."""
+    tried = _try_next(method, system, t, h, first)
+    idle = lambda so_far: so_far  # noqa: E731
+    one_more = lambda so_far, _: (jax.lax.cond(so_far.over, idle, tried, so_far), None)  # noqa: E731
+    return _reached(jax.lax.scan(one_more, _none_tried(first), None, length=_PARTS + 2)[0])
 
 
 def _equations(system: AbstractMovingBodies, t: Array, h: Array, start: LivensState, keep: Array) -> BodiesEquations:

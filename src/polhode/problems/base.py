@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 
 from jax.core import Tracer
 
+from polhode._ambient import uncollected
 from polhode.problems.choice import ASKED, Choice
 from polhode.systems.base import AbstractSystem, Observable, State
 
@@ -81,5 +82,6 @@ class Problem:
 def timed(make: Callable[..., Problem], **parameters: Any) -> Problem:
     """What `make` makes, with the time that it took."""
     began = time.perf_counter()
-    problem = make(**parameters)
+    with uncollected():
+        problem = make(**parameters)
     return dataclasses.replace(problem, build_time=time.perf_counter() - began)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array
 
 from polhode import checks
 from polhode.execution.once import interpreted
+from polhode.execution.placement import place
 from polhode.spaces.base import AbstractSpace, Point
 
 TOLERANCE = 1e-6
@@ -30,7 +30,8 @@ def check_point(space: AbstractSpace, q: Any, name: str = "q") -> Point:
     Raises `ValueError` for a wrong structure or shape, numbers that are not finite, or a point farther than 1e-6 from
     the space.
     """
-    expected = space.origin()
+    # Its shapes are all that is asked for.
+    expected = jax.eval_shape(space.origin)
     leaves = _leaves(expected, q, name)
     labels = [name + jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(expected)]
     arrays = []
@@ -42,7 +43,7 @@ def check_point(space: AbstractSpace, q: Any, name: str = "q") -> Point:
                 f"`{label}` must have shape {model.shape}, got {leaf.shape}. Methods act on one point; batch with "
                 "`jax.vmap`."
             )
-        arrays.append(jnp.asarray(leaf, dtype=float))
+        arrays.append(leaf.astype(float) if isinstance(leaf, Tracer) else place(np.array(leaf, float)))
     point = jax.tree.unflatten(jax.tree.structure(expected), arrays)
     if not any(isinstance(array, Tracer) for array in arrays):
         distance = float(_distance(space, point))

@@ -1,0 +1,56 @@
+"""Linear equations solved by an approximate inverse, in programs under construction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from polhode._scalar.emission import AbstractEmission, Values
+from polhode._scalar.partials import Terms
+from polhode._scalar.scopes import Elements, Scope, filled
+
+SWEEPS = 200
+TOLERANCE = 1e-14
+CLOSE = 1e-8
+"""Corrections at most, the relative size of the last one, and the one up to which a solution counts as such."""
+
+Map = Callable[[Scope, Elements], Elements]
+"""A linear map of elements, carried out in the scope of a loop."""
+
+
+def refined(scope: Scope, matvec: Map, inverse: Map, b: Elements) -> Elements:
+    """The solution y of `matvec(y)` = b by defect correction; NaN where that does not converge."""
+    n = len(b)
+    constant = scope.floats(b)
+
+    def cond(inside: AbstractEmission, carried: Values) -> object:
+        inner = scope.within(inside)
+        here = inner.adopt(carried)
+        f = Terms(inner.graph)
+        large = f.test("gt", here[2 * n], f("mul", TOLERANCE, _size(f, here[:n])))
+        few = f.test("lt", here[2 * n + 1], float(SWEEPS))
+        return inner.values([f.test("and", large, few)])[0]
+
+    def body(inside: AbstractEmission, carried: Values) -> Values:
+        inner = scope.within(inside)
+        here = inner.adopt(carried)
+        f = Terms(inner.graph)
+        change = filled(inverse(inner, here[n : 2 * n]))
+        y = [f("add", a, d) for a, d in zip(here[:n], change, strict=True)]
+        image = filled(matvec(inner, y))
+        left = [f("sub", c, i) for c, i in zip(inner.adopt(constant), image, strict=True)]
+        return inner.floats([*y, *left, _size(f, change), f("add", here[2 * n + 1], 1.0)])
+
+    zeros = [np.float64(0.0)] * n
+    end = scope.adopt(scope.emission.loop(cond, body, [*zeros, *constant, np.float64(np.inf), np.float64(0.0)]))
+    f = Terms(scope.graph)
+    good = f.test("le", end[2 * n], f("mul", CLOSE, _size(f, end[:n])))
+    return [f.where(good, y, np.nan) for y in end[:n]]
+
+
+def _size(f: Terms, x: Elements) -> object:
+    total = np.float64(0.0)
+    for each in x:
+        total = f("add", total, f("mul", each, each))
+    return f("sqrt", total)
