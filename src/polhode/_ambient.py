@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import jax
-from jax._src.core import Trace, eval_trace, set_current_trace, trace_ctx, trace_state_clean
+from jax._src.core import Trace, Tracer, eval_trace, set_current_trace, trace_ctx, trace_state_clean
 
 try:
     from jax._src.interpreters.ad import JVPTrace, JVPTracer, LinearizeTrace, LinearizeTracer
@@ -74,7 +74,7 @@ def outside() -> AbstractContextManager[Any]:
 def are_known(values: Iterable[Any]) -> bool:
     """Whether values are known: numbers and arrays, or batches of such under one `jax.vmap`."""
     plain = (x.val if BatchTracer is not None and isinstance(x, BatchTracer) else x for x in values)
-    return not any(isinstance(x, jax.core.Tracer) for x in plain)
+    return not any(isinstance(x, Tracer) for x in plain)
 
 
 def without_derivative(value: Any) -> Any:

@@ -135,9 +135,7 @@ class _Push:
         n, length, width, made = p["carried"], p["length"], len(body.inputs), len(body.outputs)
         going = [k for k in range(n) if body.inputs[k] in self._active]
         given = [k for k in range(n, width) if body.inputs[k] in self._active]
-        wanted = [
-            k for k in range(n, made) if isinstance(body.outputs[k], Variable) and body.outputs[k] in self._active
-        ]
+        wanted = [k for k in range(n, made) if _is_in(body.outputs[k], self._active)]
         moving = [body.inputs[k] for k in (*given, *going)]
         carried_dots = scope.floats(self._dot(operation.operands[k]) for k in going)
         start = scope.typed(map(scope.read, operation.operands[:n]), body.inputs[:n])
@@ -188,6 +186,10 @@ class _Push:
     def _ruled(self, operation: Operation) -> Elements:
         of = operation.operands[len(operation.results) :]
         return self._scope.part().carry_out(operation.params["tangents"], filled(map(self._dot, of)))
+
+
+def _is_in(x: Any, variables: frozenset[Variable]) -> bool:
+    return isinstance(x, Variable) and x in variables
 
 
 _Inner = tuple[Scope, Elements, Elements]

@@ -7,7 +7,7 @@ from mark to mark, and makes the steps between again. So memory is that of O(√
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -123,7 +123,7 @@ def _in_reverse(made: MarkedRun, model: _Model, expression: Expression) -> Calla
         there = {k: x for k, x in enumerate(leaves) if not isinstance(x, SymbolicZero) and x.dtype == float}
         if are_known(there.values()):
             with contextlib.suppress(NotNative):
-                return (called(lambda values: _back(made, model.places, dict(zip(there, values))), [*there.values()]),)
+                return (called(lambda values: _back(made, model.places, there, values), [*there.values()]),)
         outs, pull = jax.vjp(expressed, model.values)
         outs, structure = jax.tree.flatten(outs)
         return pull(jax.tree.unflatten(structure, [there.get(k, _zero(x)) for k, x in enumerate(outs)]))
@@ -163,8 +163,9 @@ def _forth(made: MarkedRun, places: Places, directions: list[Any]) -> list[Any]:
     return [x for x, frame in zip(leaves, like, strict=True) if frame.dtype == float]
 
 
-def _back(made: MarkedRun, places: Places, cotangents: dict[int, Any]) -> list[Any]:
-    """From derivatives with respect to leaves of what moves to those with respect to the model's arrays."""
+def _back(made: MarkedRun, places: Places, leaves: Iterable[int], values: list[Any]) -> list[Any]:
+    """From derivatives with respect to some leaves of what moves to those with respect to the model's arrays."""
+    cotangents = dict(zip(leaves, values, strict=True))
     state, seen, multipliers = (len(jax.tree.leaves(part)) for part in _moving(made.frames))
     told = [cotangents.get(k) for k in range(state + seen + multipliers)]
     of_multipliers = told[-1] if multipliers else None

@@ -17,7 +17,7 @@ from polhode.execution.eager import uncompiled
 
 
 class Forward:
-    """The way along for some arrays of system, initial state and observer, told by their `places` among all of these."""
+    """The way along for some arrays of system, initial state and observer, told by their `places` among all these."""
 
     def __init__(self, run: MarkedRun, places: Places) -> None:
         self._run = run

@@ -32,11 +32,12 @@ def _once(*values: Any, function: Function) -> list[Any]:
 def _of_batch(values: Sequence[Any], dims: Sequence[Any], *, function: Function) -> tuple[list[Any], list[int]]:
     """One row after the other: a run in machine code takes less time than compiling one for all."""
     with outside():
-        moved = [
-            np.asarray(x) if d is None else np.moveaxis(np.asarray(x), d, 0) for x, d in zip(values, dims, strict=True)
+        size = next(np.shape(x)[d] for x, d in zip(values, dims, strict=True) if d is not None)
+        columns = [
+            [np.asarray(x)] * size if d is None else list(np.moveaxis(np.asarray(x), d, 0))
+            for x, d in zip(values, dims, strict=True)
         ]
-        (size, *_) = (len(x) for x, d in zip(moved, dims, strict=True) if d is not None)
-        rows = [[x if d is None else x[k] for x, d in zip(moved, dims, strict=True)] for k in range(size)]
+        rows = list(map(list, zip(*columns, strict=True)))
         outs = [np.stack(parts) for parts in zip(*map(function, rows), strict=True)]
         return list(map(place, outs)), [0] * len(outs)
 
