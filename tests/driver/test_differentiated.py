@@ -68,16 +68,41 @@ def test_gradient_of_everything_saved_equals_that_of_the_expression(expressions)
 )
 def test_every_way_of_stepping_and_saving_has_the_gradient_of_the_expression(how, expressions):
     function = lambda values: weighed(top(values, **how).state)  # noqa: E731
-    native = jax.grad(function)(START)
+    native, forward = jax.grad(function)(START), jax.jacfwd(function)(START)
     assert not expressions
     np.testing.assert_allclose(native, jax.jit(jax.grad(function))(START), rtol=1e-10)
+    np.testing.assert_allclose(forward, native, rtol=1e-10)
 
 
-@pytest.mark.exhaustive
-def test_several_derivatives_at_once_are_those_one_after_the_other():
+def test_several_derivatives_at_once_are_those_one_after_the_other(expressions):
     ends = lambda values: top(values, "lie-euler", save_every=None).outputs["axis"][-1]  # noqa: E731
     rows = jnp.stack([jax.grad(lambda values, k=k: ends(values)[k])(START) for k in range(3)])
     np.testing.assert_allclose(jax.jacrev(ends)(START), rows, rtol=1e-10)
+    np.testing.assert_allclose(jax.jacfwd(ends)(START), rows, rtol=1e-10)
+    assert not expressions
+
+
+def test_derivatives_along_a_direction_are_those_of_differences(expressions):
+    """Of every state, output and invariant of a run with error control and times to save, with its steps held fixed."""
+    way = jnp.array([1.0, -2.0, 0.3])
+
+    def function(values, integrator="rkmk54", **how):
+        run = top(values, integrator, **{"save_at": [0.0, 0.0103, 0.02, 0.03], **how})
+        return weighed((run.state, run.outputs, run.invariants))
+
+    _, slope = jax.jvp(lambda values: function(values, h=None, rtol=1e-10, max_steps=64), (START,), (way,))
+    assert not expressions
+    e = 1e-4
+    ends = [function(START + sign * e * way, "rkmk6", h=2e-4) for sign in (1, -1)]
+    np.testing.assert_allclose(slope, (ends[0] - ends[1]) / (2 * e), rtol=1e-6)
+
+
+@pytest.mark.exhaustive
+def test_derivatives_in_batches_are_those_one_by_one():
+    """Values that differ from row to row are not known, so that this is an expression."""
+    slope = jax.grad(lambda values: weighed(top(values, "lie-euler", h=0.01, save_every=None).state))
+    several = jnp.stack((START, 1.1 * START))
+    np.testing.assert_allclose(jax.vmap(slope)(several), jnp.stack(list(map(slope, several))), rtol=1e-10)
 
 
 def test_gradient_of_what_does_not_depend_on_anything_is_zero(expressions):
@@ -169,6 +194,7 @@ def bar(method, options, formulation, parameters):
 def test_constrained_methods_have_the_gradient_of_the_expression(method, options, formulation, expressions):
     function = lambda x: bar(method, options, formulation, x)  # noqa: E731
     x = jnp.array([1.3, 0.8, 1.5])
-    found = jax.grad(function)(x)
+    found, forward = jax.grad(function)(x), jax.jacfwd(function)(x)
     assert not expressions
+    np.testing.assert_allclose(forward, found, rtol=1e-10)
     np.testing.assert_allclose(found, jax.jit(jax.grad(function))(x), rtol=1e-10)

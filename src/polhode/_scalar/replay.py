@@ -349,7 +349,9 @@ _WITH_RULES = ("custom_jvp_call",)
 def _rule(eqn: Any, avals: Sequence[Any], moving: Sequence[int], floats: Sequence[int]) -> core.ClosedJaxpr:
     """From all operands and the tangents of those that move to the tangents of those results that are floats."""
     names = [core.Var(aval) for aval in avals]
-    alone = core.ClosedJaxpr(core.Jaxpr([], names, eqn.outvars, [eqn.replace(invars=names)]), [])
+    inner, _ = opened(eqn.params[SUBCALLS[eqn.primitive.name]])
+    equation = eqn.replace(invars=names)
+    alone = core.ClosedJaxpr(core.Jaxpr([], names, eqn.outvars, [equation], debug_info=inner.debug_info), [])
 
     def tangents(given: list[Any], dots: list[Any]) -> list[Any]:
         def outs(values: list[Any]) -> list[Any]:
