@@ -52,7 +52,7 @@ class Simplification(Generic[E]):
 
     def __init__(self, arguments: int, make: Callable[[Any, list[Value], list[int]], E]) -> None:
         self.size, self._make = arguments, make
-        self._operations: list[E] = []
+        self._operations: list[tuple[E, bool]] = []
         self._done: dict[Hashable, list[Value]] = {}
         self._known: dict[Hashable, np.ndarray] = {}
         self._large: list[np.ndarray] = []
@@ -78,10 +78,10 @@ class Simplification(Generic[E]):
         return self._known.setdefault((value.dtype.str, value.shape, value.tobytes()), value)
 
     def needed(self, results: Sequence[Value]) -> list[E]:
-        """The operations that these results take."""
+        """The operations that these results take, and those that do something besides."""
         wanted, found = {x for x in results if isinstance(x, int)}, list[E]()
-        for operation in reversed(self._operations):
-            if not wanted.isdisjoint(operation.outputs):
+        for operation, acts in reversed(self._operations):
+            if acts or not wanted.isdisjoint(operation.outputs):
                 found.append(operation)
                 wanted.update(x for x in operation.inputs if isinstance(x, int))
         return found[::-1]
@@ -111,7 +111,7 @@ class Simplification(Generic[E]):
                 outs = operation(operands)
             # In the order in which they come back from where they are kept: sums depend on it.
             return [self.known(np.array(x, v.aval.dtype, order="C")) for x, v in zip(outs, eqn.outvars, strict=True)]
-        self._operations.append(operation)
+        self._operations.append((operation, bool(eqn.effects)))
         self.size += len(places)
         return list[Value](places)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import equinox as eqx
@@ -15,7 +15,6 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode._ambient import inside_transformation
-from polhode.execution.once import shapes
 from polhode.linalg.blocks import Blocks, Matrix, accumulate
 from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT
@@ -375,20 +374,9 @@ class LivensMultibody(AbstractMovingBodies):
         self, t: Array, h: Array, state: LivensState, x: Increments, multipliers: Multipliers
     ) -> tuple[Matrix, Matrix, Matrix]:
         middle, nodes = t + 0.5 * h, self._nodes(state)
-        A, P, Q = self._inertia_blocks(h, state, x), [], []
-        for group in self.base.forces:
-            derivative = self._each_force(group, middle, h, nodes, x, differentiate=True)
-            A += self._blocks(group.slots, -derivative)
-        for group in self.base.joints:
-            arguments = group, middle, h, nodes, x, multipliers
-            _, derivative, rows, ends = self._each_joint(*arguments, differentiate=True)
-            A += self._blocks(group.slots, derivative)
-            for k, slot in _moving(group.slots):
-                columns = self._columns(slot)
-                place = slice(6 * k, 6 * k + 6)
-                P.append(Blocks(h * rows[:, :, place][:, :, columns], group.rows, slot.columns))
-                Q.append(Blocks(ends[:, :, place][:, :, columns], group.rows, slot.columns))
-        return tuple(A), tuple(P), tuple(Q)
+        forces = [self._each_force(g, middle, h, nodes, x, differentiate=True) for g in self.base.forces]
+        joints = [self._each_joint(g, middle, h, nodes, x, multipliers, differentiate=True) for g in self.base.joints]
+        return self._matrices(h, self._inertia_blocks(h, state, x), forces, [parts[1:] for parts in joints])
 
     def impulse_matrices(
         self, t: Array, h: Array, start: LivensState, end: LivensState, share: Float[Array, ""]
@@ -402,7 +390,17 @@ class LivensMultibody(AbstractMovingBodies):
 
     def choose_solver(self) -> AbstractKKT:
         """The solver that suits the places of the blocks."""
-        A, P = jax.tree.map(lambda block: np.zeros(block.shape), shapes(_matrices, self))
+        # All that counts is where blocks lie, which is known without the derivatives of all elements.
+        inertia = [
+            Blocks(np.zeros((*g.columns.numbers.shape, g.columns.numbers.shape[1])), g.columns, g.columns)
+            for g in self.base.bodies
+        ]
+        forces = [np.zeros(_square(g.slots)) for g in self.base.forces]
+        joints = []
+        for group in self.base.joints:
+            rows = np.zeros((*group.rows.numbers.shape, 6 * len(group.slots)))
+            joints.append((np.zeros(_square(group.slots)), rows, rows))
+        A, P, _ = self._matrices(1.0, inertia, forces, joints)
         return kkt_solver(A, P, self.d, self.m, compliant=self.base.loops)
 
     # --- parts of a step --------------------------------------------------------------------------------------------
@@ -450,6 +448,22 @@ class LivensMultibody(AbstractMovingBodies):
                 values = 2 * group.moving_mass[:, None, None] / h * jnp.eye(group.formulation.n)
             found += group.blocks(values)
         return found
+
+    def _matrices(
+        self, h: Any, inertia: Sequence[Blocks], forces: Sequence[Any], joints: Sequence[tuple[Any, Any, Any]]
+    ) -> tuple[Matrix, Matrix, Matrix]:
+        """Those of `matrices`, from blocks of the inertia and the derivatives of each group of forces and joints."""
+        A, P, Q = list(inertia), [], []
+        for group, derivative in zip(self.base.forces, forces, strict=True):
+            A += self._blocks(group.slots, -derivative)
+        for group, (derivative, rows, ends) in zip(self.base.joints, joints, strict=True):
+            A += self._blocks(group.slots, derivative)
+            for k, slot in _moving(group.slots):
+                columns = self._columns(slot)
+                place = slice(6 * k, 6 * k + 6)
+                P.append(Blocks(h * rows[:, :, place][:, :, columns], group.rows, slot.columns))
+                Q.append(Blocks(ends[:, :, place][:, :, columns], group.rows, slot.columns))
+        return tuple(A), tuple(P), tuple(Q)
 
     def _weight(self, h: Array) -> Increments:
         parts = []
@@ -622,13 +636,10 @@ def _width(group: BodyGroup) -> int:
     return 7 if _rigid(group) else group.formulation.n
 
 
+def _square(slots: tuple[Slot, ...]) -> tuple[int, int, int]:
+    """The shape of the derivatives of all elements with respect to their nodes."""
+    return slots[0].nodes.numbers.size, 6 * len(slots), 6 * len(slots)
+
+
 def _size(x: Array) -> Float[Array, ""]:
     return jnp.sqrt(jnp.sum(x * x))
-
-
-def _matrices(system: LivensMultibody) -> tuple[Matrix, Matrix]:
-    """Those of a step, to be factored."""
-    one, flat = jnp.ones(()), jnp.zeros(system.n)
-    state = LivensState(flat, flat, flat)
-    A, P, _ = system.matrices(one, one, state, jnp.zeros(system.d), jnp.zeros(system.m))
-    return A, P
