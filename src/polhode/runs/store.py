@@ -34,7 +34,7 @@ _SHARE = 0.08
 _LONGEST_WAIT_S = 0.2
 """From one publication to the next, whatever they cost: what is pending is lost with the process."""
 
-_PENDING_BYTES = 8 * 1024 * 1024
+_PENDING_BYTES = 4 * 1024 * 1024
 """Frames that wait in memory; more than that is written at once."""
 
 _LONGEST_QUEUE = 6

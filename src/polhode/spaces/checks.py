@@ -10,6 +10,7 @@ from jax.core import Tracer
 from jaxtyping import Array
 
 from polhode import checks
+from polhode._ambient import outside
 from polhode.execution.once import interpreted
 from polhode.execution.placement import place
 from polhode.spaces.base import AbstractSpace, Point
@@ -45,8 +46,9 @@ def check_point(space: AbstractSpace, q: Any, name: str = "q") -> Point:
             )
         arrays.append(leaf.astype(float) if isinstance(leaf, Tracer) else place(np.array(leaf, float)))
     point = jax.tree.unflatten(jax.tree.structure(expected), arrays)
-    if not any(isinstance(array, Tracer) for array in arrays):
-        distance = float(_distance(space, point))
+    if not any(isinstance(x, Tracer) for x in jax.tree.leaves((space, arrays))):
+        with outside():
+            distance = float(_distance(space, point))
         if distance > TOLERANCE:
             raise ValueError(
                 f"`{name}` lies {distance:.3g} off {type(space).__name__}, more than {TOLERANCE:g}: {_short(point)}. "
