@@ -15,8 +15,7 @@ from polhode.execution.mapping import RowMap
 from polhode.execution.once import interpreted
 from polhode.execution.writer import NotNative
 
-WITHOUT_RULES = {"linear algebra"}
-"""Programs that call LAPACK."""
+WITHOUT_RULES: set[str] = set()
 
 
 def expected(name):

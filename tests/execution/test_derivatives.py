@@ -153,4 +153,3 @@ def test_loops_of_unknown_length_have_derivatives_along_directions_only():
     close(along(doubled, A, B))
     with pytest.raises(NotNative, match="unknown length"):
         RowMap.back(doubled, everything, A, B, A)
-

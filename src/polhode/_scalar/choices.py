@@ -171,7 +171,15 @@ _COMBINED: dict[str, Callable[[Any, Any], Any]] = {
     **{name: getattr(jax.lax, operation) for name, operation in SCATTERS.items()},
 }
 
+
+def _platform(params: Any, avals: Any, known: Known) -> Callable[..., Any] | None:
+    """Of several ways to compute something, that for the host, which is named or the default."""
+    which = next(k for k, names in enumerate(params["platforms"]) if names is None or "cpu" in names)
+    return lambda: np.int32(which)
+
+
 _RULES: dict[str, Callable[[Any, Any, Known], Callable[..., Any] | None]] = {
+    "platform_index": _platform,
     "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _dynamic_update_slice,
     "gather": _gather,

@@ -13,6 +13,7 @@ from jax.extend import core
 
 from polhode._scalar.choices import by_choice
 from polhode._scalar.emission import AbstractEmission, Kind, NeedsArrays
+from polhode._scalar.factorisations import factorised
 from polhode._scalar.graph import Elements, Graph, is_known
 from polhode._scalar.moves import MOVES, targets
 from polhode._scalar.primitives import (
@@ -120,9 +121,10 @@ class Replay:
             return self.evaluate(closed.jaxpr, [self.unpack(c) for c in closed.consts], inputs)
         elif name == "dot_general":
             return [self._dot_general(eqn, *inputs)]
-        chosen = by_choice(eqn, inputs) if self._emission.has_rows else None
-        if chosen is not None:
-            return self.evaluate(chosen.jaxpr, [self.unpack(c) for c in chosen.consts], inputs)
+        if self._emission.has_rows:
+            spelled = by_choice(eqn, inputs) or factorised(eqn)
+            if spelled is not None:
+                return self.evaluate(spelled.jaxpr, [self.unpack(c) for c in spelled.consts], inputs)
         if self._scalars_only and not (name == "cond" and is_known(inputs[0][()])):
             raise NeedsArrays(name)
         if name == "while":

@@ -1,0 +1,180 @@
+"""Factors of small matrices, triangular systems and short sorts, element by element.
+
+Arrays need a library for these, which takes longer to call than a handful of scalars to compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend import core
+
+_MOST = 8
+"""Rows and columns of a matrix, at most: operations grow with the cube."""
+
+_LONGEST = 16
+"""Of what is sorted."""
+
+
+def factorised(eqn: Any) -> core.ClosedJaxpr | None:
+    """The equation in terms of primitives that have rules; None if it is none of these, or too large."""
+    rule = _RULES.get(eqn.primitive.name)
+    if rule is None:
+        return None
+    avals = [v.aval for v in eqn.invars]
+    run = rule(eqn.params, avals)
+    if run is None:
+        return None
+    return jax.make_jaxpr(run)(*(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
+
+
+def _is_small(aval: Any) -> bool:
+    return aval.dtype == float and max(aval.shape[-2:]) <= _MOST
+
+
+def _rows(x: Any) -> list[list[Any]]:
+    return [[x[..., i, j] for j in range(x.shape[-1])] for i in range(x.shape[-2])]
+
+
+def _matrix(rows: list[list[Any]]) -> Any:
+    return jnp.stack([jnp.stack(row, axis=-1) for row in rows], axis=-2)
+
+
+def _lu(params: Any, avals: Any) -> Callable[..., Any] | None:
+    if not _is_small(avals[0]):
+        return None
+
+    def run(x: Any) -> Any:
+        rows, m, n = _rows(x), x.shape[-2], x.shape[-1]
+        batch = x.shape[:-2]
+        order = [jnp.full(batch, i, jnp.int32) for i in range(m)]
+        pivots = []
+        for k in range(min(m, n)):
+            column = jnp.stack([jnp.abs(rows[i][k]) for i in range(k, m)], axis=-1)
+            pivot = k + jnp.argmax(column, axis=-1).astype(jnp.int32)
+            pivots.append(pivot)
+            for i in range(k + 1, m):
+                chosen = pivot == i
+                rows[k], rows[i] = _exchanged(chosen, rows[k], rows[i])
+                (order[k],), (order[i],) = _exchanged(chosen, [order[k]], [order[i]])
+            for i in range(k + 1, m):
+                # As LAPACK: where nothing is left of a column, there is nothing to divide.
+                factor = jnp.where(rows[k][k] == 0, rows[i][k], rows[i][k] / rows[k][k])
+                behind = zip(rows[i][k + 1 :], rows[k][k + 1 :], strict=True)
+                rows[i] = [*rows[i][:k], factor, *(a - factor * b for a, b in behind)]
+        return _matrix(rows), jnp.stack(pivots, axis=-1), jnp.stack(order, axis=-1)
+
+    return run
+
+
+def _exchanged(where: Any, a: list[Any], b: list[Any]) -> tuple[list[Any], list[Any]]:
+    """a and b, or b and a where that is asked for."""
+    pairs = list(zip(a, b, strict=True))
+    return [jnp.where(where, y, x) for x, y in pairs], [jnp.where(where, x, y) for x, y in pairs]
+
+
+def _pivots_to_permutation(params: Any, avals: Any) -> Callable[..., Any] | None:
+    n = params["permutation_size"]
+    if n > _LONGEST:
+        return None
+
+    def run(pivots: Any) -> Any:
+        order = [jnp.full(pivots.shape[:-1], i, pivots.dtype) for i in range(n)]
+        for k in range(pivots.shape[-1]):
+            for i in range(n):
+                if i != k:
+                    (order[k],), (order[i],) = _exchanged(pivots[..., k] == i, [order[k]], [order[i]])
+        return jnp.stack(order, axis=-1)
+
+    return run
+
+
+def _triangular_solve(params: Any, avals: Any) -> Callable[..., Any] | None:
+    if not all(map(_is_small, avals)):
+        return None
+    lower, unit = params["lower"], params["unit_diagonal"]
+
+    def run(a: Any, b: Any) -> Any:
+        # Of X A = B the rows of X are the columns of the solution of Aᵀ Xᵀ = Bᵀ.
+        flipped = params["transpose_a"] == params["left_side"]
+        rows = _rows(jnp.swapaxes(a, -1, -2) if flipped else a)
+        b = b if params["left_side"] else jnp.swapaxes(b, -1, -2)
+        n = len(rows)
+        forward = lower != flipped
+        x: list[Any] = [None] * n
+        for i in range(n) if forward else reversed(range(n)):
+            value = b[..., i, :]
+            for j in range(i) if forward else range(i + 1, n):
+                value = value - rows[i][j][..., None] * x[j]
+            x[i] = value if unit else value / rows[i][i][..., None]
+        found = jnp.stack(x, axis=-2)
+        return found if params["left_side"] else jnp.swapaxes(found, -1, -2)
+
+    return run
+
+
+def _cholesky(params: Any, avals: Any) -> Callable[..., Any] | None:
+    if not _is_small(avals[0]):
+        return None
+
+    def run(x: Any) -> Any:
+        a, n = _rows(x), x.shape[-1]
+        zero = jnp.zeros_like(a[0][0])
+        out = [[zero] * n for _ in range(n)]
+        fails = jnp.zeros(zero.shape, bool)
+        for j in range(n):
+            square = a[j][j] - sum((out[j][k] * out[j][k] for k in range(j)), zero)
+            fails = fails | ~(square > 0)
+            out[j][j] = jnp.sqrt(square)
+            for i in range(j + 1, n):
+                out[i][j] = (a[i][j] - sum((out[i][k] * out[j][k] for k in range(j)), zero)) / out[j][j]
+        return jnp.where(fails[..., None, None], jnp.nan, _matrix(out))
+
+    return run
+
+
+def _sort(params: Any, avals: Any) -> Callable[..., Any] | None:
+    axis, n = params["dimension"], avals[0].shape[params["dimension"]]
+    if n > _LONGEST or params["num_keys"] != 1:
+        return None
+
+    def run(*arrays: Any) -> Any:
+        columns = [[jax.lax.index_in_dim(x, i, axis, keepdims=False) for i in range(n)] for x in arrays]
+        keys = columns[0]
+        # How many come before: smaller ones, and equal ones in front.
+        places = [
+            sum(((_is_less(b, a, equal=k < i)).astype(jnp.int32) for k, b in enumerate(keys) if k != i), 0)
+            for i, a in enumerate(keys)
+        ]
+        out = []
+        for values in columns:
+            ordered = []
+            for at in range(n):
+                found = values[-1]
+                for place, value in zip(places[:-1], values[:-1], strict=True):
+                    found = jnp.where(place == at, value, found)
+                ordered.append(found)
+            out.append(jnp.stack(ordered, axis=axis))
+        return tuple(out)
+
+    return run
+
+
+def _is_less(a: Any, b: Any, equal: bool) -> Any:
+    """Whether a comes before b: NaN last."""
+    if not jnp.issubdtype(a.dtype, jnp.inexact):
+        return a <= b if equal else a < b
+    less = (a < b) | ((a == a) & (b != b))
+    return less | (a == b) | ((a != a) & (b != b)) if equal else less
+
+
+_RULES: dict[str, Callable[[Any, Any], Callable[..., Any] | None]] = {
+    "lu": _lu,
+    "lu_pivots_to_permutation": _pivots_to_permutation,
+    "triangular_solve": _triangular_solve,
+    "cholesky": _cholesky,
+    "sort": _sort,
+}
