@@ -12,6 +12,6 @@ Primitives without a rule here are bound on packed arrays, so every program runs
 
 from polhode._scalar.cost import cost, iterates, operations
 from polhode._scalar.packing import join, split
-from polhode._scalar.program import Program, scalarise
+from polhode._scalar.program import SCALAR_LIMIT, Program, scalarise
 
-__all__ = ["Program", "cost", "iterates", "join", "operations", "scalarise", "split"]
+__all__ = ["SCALAR_LIMIT", "Program", "cost", "iterates", "join", "operations", "scalarise", "split"]

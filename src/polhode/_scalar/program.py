@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +18,9 @@ from polhode._scalar.graph import leaves
 from polhode._scalar.on_jax import OnJax
 from polhode._scalar.packing import join, split
 from polhode._scalar.replay import Replay
+
+SCALAR_LIMIT = 20_000
+"""Steps of more scalar operations than this stay on arrays in XLA, whose compile time grows with the operations."""
 
 # How far the count before simplification may exceed the limit: that of multibody systems falls to a quarter.
 _WORTH_TRYING = 8
@@ -134,11 +136,10 @@ def _one_kernel(closed: core.ClosedJaxpr, flat: list[jax.Array]) -> list[Any]:
     """Run a traced call and have XLA's CPU backend compile it, loops included, into one machine function.
 
     It does so by itself for loops that touch less than a kilobyte; a larger scalar loop would otherwise run as
-    hundreds of separately called kernels, ten to thirty times slower. Other backends ignore the attributes. Setting
-    the environment variable POLHODE_ONE_KERNEL=0 leaves the choice to XLA.
+    hundreds of separately called kernels, ten to thirty times slower. Other backends ignore the attributes.
     """
     (call,) = closed.eqns
-    if os.environ.get("POLHODE_ONE_KERNEL") == "0" or calls_out(call.params["jaxpr"].jaxpr, ONE_FUNCTION):
+    if calls_out(call.params["jaxpr"].jaxpr, ONE_FUNCTION):
         return core.jaxpr_as_fun(closed)(*flat)
     # Bound here with its body already traced: only the call may carry the attributes, not what is inside.
     with set_xla_metadata(xla_cpu_small_call="true", inlineable="false"):

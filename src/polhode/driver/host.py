@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -14,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from polhode._scalar import scalarise
+from polhode._scalar import SCALAR_LIMIT, scalarise
 from polhode._scalar.rows import in_loops
 from polhode.captured import compiled, found
 from polhode.driver.legs import Leg
@@ -32,13 +31,6 @@ from polhode.integrators.base import AbstractIntegrator
 from polhode.results import Result
 from polhode.solution import Frames
 from polhode.systems.base import AbstractSystem
-
-SCALAR_LIMIT = int(os.environ.get("POLHODE_SCALAR_LIMIT", 20_000))
-"""Steps of more scalar operations than this stay on arrays: compile time grows with the operations."""
-
-_LONG_RUN = 100_000
-"""Constant steps from which on three times the limit pays: a Puma 560 in absolute coordinates (45,000 operations)
-compiles 40 s longer and then takes 16 µs a step in place of 230 µs."""
 
 _BLOCK_SECONDS = 0.2
 _STORED_BLOCK_SECONDS = 0.1
@@ -135,7 +127,6 @@ def _run_block(
     last: Array,
     one: Any,
     capacity: int,
-    limit: int,
 ) -> tuple[Progress, _Buffer]:
     """Steps until `n_limit`, until `capacity` frames are saved, until the end of the leg or a failure.
 
@@ -146,8 +137,8 @@ def _run_block(
     def run(p: Progress, n_stop: Array, *target: Array) -> Progress:
         return march(stepper, system, integrator, p, n_stop, *(target or (None,)))
 
-    on_scalars = scalarise(run, limit, one_kernel=True)
-    interpolated = scalarise(lambda p, t: between(stepper, system, integrator, p, t), limit)
+    on_scalars = scalarise(run, SCALAR_LIMIT, one_kernel=True)
+    interpolated = scalarise(lambda p, t: between(stepper, system, integrator, p, t), SCALAR_LIMIT)
 
     def more(loop: tuple[Progress, _Buffer]) -> Array:
         p, buffer = loop
@@ -319,7 +310,6 @@ class _Run:
             self.p = begin(self.stepper, system, integrator, start.state, saving.at is not None)
         self.capacity = _capacity(self.p.carry.state, legs, saving)
         self.watch = Watch(observer, min(self.capacity, _OBSERVED_ROWS))
-        self.limit = SCALAR_LIMIT * (3 if _steps(legs) >= _LONG_RUN else 1)
 
     @property
     def stepper(self) -> AbstractStepper:
@@ -394,7 +384,6 @@ class _Run:
             jnp.asarray(self.leg == len(self.legs) - 1),
             np.ones(()),
             self.capacity,
-            self.limit,
         )
 
     def _steps(self) -> None:

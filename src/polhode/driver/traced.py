@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from polhode._scalar import Program, iterates, join, split
+from polhode._scalar import SCALAR_LIMIT, Program, iterates, join, split
 from polhode.captured import compiled
 from polhode.driver import differentiated
-from polhode.driver.host import SCALAR_LIMIT, Saving
+from polhode.driver.host import Saving
 from polhode.driver.legs import Leg
 from polhode.driver.observing import Observer
 from polhode.driver.stepping import (
