@@ -67,22 +67,24 @@ def found(
     which tells nothing apart: it must not matter for what is made.
     """
     others = _others(args)
-    whole = settled(args)
-    inputs, rest = eqx.partition(whole, eqx.is_array)
-    leaves, structure = jax.tree.flatten(rest)
+    leaves, structure = jax.tree.flatten(settled(args), is_leaf=lambda x: x is None)
+    is_array = list(map(eqx.is_array, leaves))
+    inputs = jax.tree.unflatten(structure, [x if there else None for x, there in zip(leaves, is_array, strict=True)])
+    others_than_arrays = [None if there else x for x, there in zip(leaves, is_array, strict=True)]
     # Where an array is, and where there is nothing, can't be seen from the rest.
     shapes = tuple(
-        (x.shape, str(x.dtype), bool(getattr(x, "weak_type", False))) if eqx.is_array(x) else x is None
-        for x in jax.tree.leaves(whole, is_leaf=lambda x: x is None)
+        (x.shape, str(x.dtype), bool(getattr(x, "weak_type", False))) if there else x is None
+        for x, there in zip(leaves, is_array, strict=True)
     )
 
     @uncollected()
     def made() -> T:
+        rest = jax.tree.unflatten(structure, others_than_arrays)
         if keeping is None:
             return make(inputs, rest, *beside)
         return kept.recalled(lasting(make, rest, shapes), lambda: make(inputs, rest, *beside), keeping, inputs)
 
-    return _PROGRAMS.find((make, others, _exact(leaves), structure, shapes), made), inputs
+    return _PROGRAMS.find((make, others, _exact(others_than_arrays), structure, shapes), made), inputs
 
 
 def _exact(leaves: list[Any]) -> tuple[Any, ...]:

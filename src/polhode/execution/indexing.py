@@ -5,29 +5,64 @@ The dimension numbers are those of `jax.lax.GatherDimensionNumbers` and `jax.lax
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 OUTSIDE = -1
 
+_SMALL = 1000
+"""Positions that are remembered: most programs read and write at the same places each time."""
+
 
 def read(params: Any, shape: tuple[int, ...], indices: np.ndarray) -> np.ndarray:
     """The position of each element of the result, or `OUTSIDE` where the window does not lie within the operand."""
-    dims = params["dimension_numbers"]
-    sizes = np.array(params["slice_sizes"], np.int64)
-    starts = _starts(
-        indices, len(shape), dims.start_index_map, dims.operand_batching_dims, dims.start_indices_batching_dims
-    )
-    window = [d for d in range(len(shape)) if d not in (*dims.collapsed_slice_dims, *dims.operand_batching_dims)]
-    places = _positions(shape, starts, window, sizes, _clips(params))
-    return places.transpose(_order(places.ndim, dims.offset_dims, starts.ndim - 1))
+    return _found(_read, params, shape, indices, tuple(params["slice_sizes"]))
 
 
 def written(params: Any, shape: tuple[int, ...], indices: np.ndarray, updates: tuple[int, ...]) -> np.ndarray:
     """The position that each element of the updates goes to, or `OUTSIDE` where its window is left out."""
-    dims = params["dimension_numbers"]
+    return _found(_written, params, shape, indices, updates)
+
+
+def _found(
+    find: Callable[..., np.ndarray], params: Any, shape: tuple[int, ...], indices: np.ndarray, sizes: tuple[int, ...]
+) -> np.ndarray:
+    what = find, params["dimension_numbers"], _clips(params["mode"]), shape, sizes
+    if indices.size * math.prod(sizes) > _SMALL:
+        return _positions_of(*what, indices)
+    return _remembered(*what, indices.tobytes(), indices.dtype.str, indices.shape)
+
+
+@functools.lru_cache(maxsize=4096)
+def _remembered(
+    find: Any, dims: Any, clips: bool, shape: Any, sizes: Any, content: bytes, dtype: str, form: tuple[int, ...]
+) -> np.ndarray:
+    return _positions_of(find, dims, clips, shape, sizes, np.frombuffer(content, dtype).reshape(form))
+
+
+def _positions_of(find: Any, dims: Any, clips: bool, shape: Any, sizes: Any, indices: np.ndarray) -> np.ndarray:
+    found = find(dims, clips, shape, sizes, indices)
+    found.setflags(write=False)
+    return found
+
+
+def _read(dims: Any, clips: bool, shape: tuple[int, ...], slices: tuple[int, ...], indices: np.ndarray) -> np.ndarray:
+    sizes = np.array(slices, np.int64)
+    starts = _starts(
+        indices, len(shape), dims.start_index_map, dims.operand_batching_dims, dims.start_indices_batching_dims
+    )
+    window = [d for d in range(len(shape)) if d not in (*dims.collapsed_slice_dims, *dims.operand_batching_dims)]
+    places = _positions(shape, starts, window, sizes, clips)
+    return places.transpose(_order(places.ndim, dims.offset_dims, starts.ndim - 1))
+
+
+def _written(
+    dims: Any, clips: bool, shape: tuple[int, ...], updates: tuple[int, ...], indices: np.ndarray
+) -> np.ndarray:
     window = [d for d in range(len(shape)) if d not in (*dims.inserted_window_dims, *dims.operand_batching_dims)]
     sizes = np.ones(len(shape), np.int64)
     for d, of in zip(window, dims.update_window_dims, strict=True):
@@ -39,13 +74,14 @@ def written(params: Any, shape: tuple[int, ...], indices: np.ndarray, updates: t
         dims.operand_batching_dims,
         dims.scatter_indices_batching_dims,
     )
-    places = _positions(shape, starts, window, sizes, _clips(params))
+    places = _positions(shape, starts, window, sizes, clips)
     return places.transpose(_order(places.ndim, dims.update_window_dims, starts.ndim - 1))
 
 
-def _clips(params: Any) -> bool:
+@functools.cache
+def _clips(mode: Any) -> bool:
     """Whether windows are moved inside instead of left out."""
-    return "FILL" not in str(params["mode"]).upper()
+    return "FILL" not in str(mode).upper()
 
 
 def _starts(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -231,23 +232,30 @@ def _position(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
 
 
 def _dot(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
-    (contract_a, contract_b), (batch_a, batch_b) = eqn.params["dimension_numbers"]
     # Sums are of the type of the result, which may be wider.
     a, b = (v.astype(eqn.outs[0].dtype, copy=False) for v in x)
-    free_a = [d for d in range(a.ndim) if d not in (*contract_a, *batch_a)]
-    free_b = [d for d in range(b.ndim) if d not in (*contract_b, *batch_b)]
+    of_a, of_b, of_result = _subscripts(eqn.params["dimension_numbers"], a.ndim, b.ndim)
+    return [np.einsum(a, of_a, b, of_b, of_result)]
+
+
+@functools.lru_cache(maxsize=256)
+def _subscripts(numbers: Any, dims_a: int, dims_b: int) -> tuple[list[int], list[int], list[int]]:
+    """Of a product: those of its factors and of the result, as `einsum` takes them."""
+    (contract_a, contract_b), (batch_a, batch_b) = numbers
+    free_a = [d for d in range(dims_a) if d not in (*contract_a, *batch_a)]
+    free_b = [d for d in range(dims_b) if d not in (*contract_b, *batch_b)]
     n_batch, n_a, n_b = len(batch_a), len(free_a), len(free_b)
     batch, left = list(range(n_batch)), list(range(n_batch, n_batch + n_a))
     right = list(range(n_batch + n_a, n_batch + n_a + n_b))
     summed = list(range(n_batch + n_a + n_b, n_batch + n_a + n_b + len(contract_a)))
-    of_a, of_b = [0] * a.ndim, [0] * b.ndim
+    of_a, of_b = [0] * dims_a, [0] * dims_b
     for places, of, dims in ((batch, of_a, batch_a), (left, of_a, free_a), (summed, of_a, contract_a)):
         for place, d in zip(places, dims, strict=True):
             of[d] = place
     for places, of, dims in ((batch, of_b, batch_b), (right, of_b, free_b), (summed, of_b, contract_b)):
         for place, d in zip(places, dims, strict=True):
             of[d] = place
-    return [np.einsum(a, of_a, b, of_b, [*batch, *left, *right])]
+    return of_a, of_b, [*batch, *left, *right]
 
 
 def _while(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:

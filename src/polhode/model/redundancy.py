@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 import scipy
+from jaxtyping import Array
 
+from polhode.execution.once import interpreted
 from polhode.linalg.rank import redundancy
 from polhode.model.consistency import DENSE, NAMED, closed, dense, flow, metric
-from polhode.spaces.base import Point
+from polhode.model.elements import Twist
+from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
 
@@ -131,12 +134,18 @@ def _free_directions(M: Any, B: Any) -> np.ndarray:
 
 def _size(system: AbstractMultibody, q: Point, velocity: np.ndarray) -> float:
     """The fastest turn of a body, rad, or the fastest displacement in units of the size of the mechanism."""
-    motion = system.motion(q, jnp.asarray(velocity))
-    assert motion.twists is not None
-    places = np.asarray(motion.poses.x)
-    extent = float(np.max(np.ptp(places, axis=0), initial=0.0)) or 1.0
-    turn, slide = (float(np.max(np.linalg.norm(np.asarray(w), axis=1))) for w in motion.twists)
+    places, twists = _motion(system, q, jnp.asarray(velocity))
+    extent = float(np.max(np.ptp(np.asarray(places), axis=0), initial=0.0)) or 1.0
+    turn, slide = (float(np.max(np.linalg.norm(np.asarray(w), axis=1))) for w in twists)
     return max(turn, slide / extent, np.finfo(float).tiny)
+
+
+@interpreted
+def _motion(system: AbstractMultibody, q: Point, velocity: Vector) -> tuple[Array, Twist]:
+    """Where bodies are, and how they move."""
+    motion = system.motion(q, velocity)
+    assert motion.twists is not None
+    return motion.poses.x, motion.twists
 
 
 def _by_name(labels: Sequence[str], rows: np.ndarray) -> dict[str, list[int]]:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from polhode.execution.once import interpreted
 from polhode.model.elements import Pose, Twist, axial
 
 Poses = Callable[[Array], dict[str, Pose]]
@@ -24,12 +25,17 @@ class Placement(NamedTuple):
     angular_velocity: Float[Array, "3"]
 
 
-def placed(poses: Poses, angle: Any, speed: Any) -> dict[str, Placement]:
-    """Where the bodies are at an angle and how they move when it changes at `speed`."""
-    at, along = jnp.asarray(angle, dtype=float), jnp.asarray(speed, dtype=float)
-    positions, rates = jax.jvp(poses, (at,), (along,))
-    twists = {name: _twist(positions[name], rates[name]) for name in positions}
-    return {name: Placement(pose.x, pose.R, twists[name].u, twists[name].omega) for name, pose in positions.items()}
+def placed(positions: Callable[..., Poses], data: tuple[Any, ...], angle: Any, speed: Any) -> dict[str, Placement]:
+    """Where the bodies of `positions(*data)` are at an angle and how they move when it changes at `speed`."""
+    numbers = jax.tree.map(lambda x: x if isinstance(x, str) else jnp.asarray(x, dtype=float), (data, angle, speed))
+    return _placed(positions, *numbers)
+
+
+@interpreted
+def _placed(positions: Callable[..., Poses], data: tuple[Any, ...], angle: Array, speed: Array) -> dict[str, Placement]:
+    found, rates = jax.jvp(positions(*data), (angle,), (speed,))
+    twists = {name: _twist(found[name], rates[name]) for name in found}
+    return {name: Placement(pose.x, pose.R, twists[name].u, twists[name].omega) for name, pose in found.items()}
 
 
 def _twist(pose: Pose, rate: Pose) -> Twist:

@@ -162,7 +162,7 @@ def positions(p: Mapping[str, Any]) -> Poses:
 
 def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
     n = _checked(p)
-    start = placed(positions(n), n["crank_angle"], 0.0)
+    start = placed(positions, (n,), n["crank_angle"], 0.0)
     if checks.is_concrete(start) and not all(bool(jnp.isfinite(at.position).all()) for at in start.values()):
         raise ValueError("The loops can't be closed with these lengths at this `crank_angle`; change one of them.")
     model = Model()

@@ -99,7 +99,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
     density = checks.positive("density", p["density"], (), "mass per length")
     angle = checks.array("crank_angle", p["crank_angle"], (), "θ₁ at the start")
     speed = checks.array("crank_speed", p["crank_speed"], (), "rate of θ₁ at the start")
-    start = placed(positions(a, twists), angle, speed)
+    start = placed(positions, (a, twists), angle, speed)
     lengths = (a, other_length(a, twists), a)
     model = Model(gravity=checks.array("gravity", p["gravity"], (), "towards -z") * jnp.array([0.0, 0.0, -1.0]))
     # About the hinge axis, the third of the ground, which lies in the frame of the first rod along `hinge`.

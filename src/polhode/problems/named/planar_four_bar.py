@@ -77,7 +77,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
     radius = checks.positive("radius", p["radius"], (), "of the rods")
     angle = checks.array("crank_angle", p["crank_angle"], (), "at the start")
     speed = checks.array("crank_speed", p["crank_speed"], (), "at the start")
-    start = placed(positions(lengths), angle, speed)
+    start = placed(positions, (lengths,), angle, speed)
     if checks.is_concrete(start) and not bool(jnp.isfinite(start["coupler"].position).all()):
         raise ValueError(
             f"Bars of lengths {p['lengths']} don't close at crank angle {float(angle):g}; lengthen coupler or rocker."

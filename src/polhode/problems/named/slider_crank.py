@@ -117,7 +117,7 @@ def _rod(along: Float[Array, "3"]) -> Float[Array, "3 3"]:
 
 def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
     p = {**p, **_checked(p)}
-    start = placed(positions(p), p["crank_angle"], p["crank_speed"])
+    start = placed(positions, (p,), p["crank_angle"], p["crank_speed"])
     model = Model(gravity=-p["gravity"] * jnp.array([0.0, 0.0, 1.0]))
     share = jnp.array([SHARE, 0.0, 0.0])
     inertias = (p["crank_inertia"] * (1 - share), p["rod_inertia"], p["slider_inertia"] * jnp.ones(3))
