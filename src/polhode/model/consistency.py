@@ -115,16 +115,15 @@ def sharpened(system: AbstractMultibody, labels: Sequence[str], t: float, state:
 
 def closed(system: AbstractMultibody, labels: Sequence[str], t: Array, q: Point) -> Point:
     """The nearest position at which Φ = 0. Raises ValueError, naming the joints, if there is none near."""
-    rest = jnp.zeros(system.n)
-    gaps = np.asarray(_measured(system, t, q, rest)[0])
+    gaps = np.asarray(_tried(system, t, q, jnp.zeros(system.n))[1])
     for _ in range(_ROUNDS):
         size = np.linalg.norm(gaps)
         if np.max(np.abs(gaps), initial=0.0) <= 1e-3 * POSITION_TOLERANCE:
             return q
         step = -_nearest(*metric(system, t, q), gaps)
         for shrink in 0.5 ** np.arange(8):
-            moved = flow(system, q, jnp.asarray(shrink * step))
-            tried = np.asarray(_measured(system, t, moved, rest)[0])
+            moved, left = _tried(system, t, q, jnp.asarray(shrink * step))
+            tried = np.asarray(left)
             if np.linalg.norm(tried) < size:
                 break
         else:
@@ -243,6 +242,13 @@ def _measured(system: AbstractMultibody, t: Array, q: Point, v: Vector) -> tuple
     motion = system.motion(q)
     sides = [group.sides(t, motion) for group in system.joints]
     return system.constraint(t, q), system.constraint_rate(t, q, v), sides
+
+
+@interpreted
+def _tried(system: AbstractMultibody, t: Array, q: Point, step: Vector) -> tuple[Point, Array]:
+    """The position reached by a displacement, and Φ there."""
+    moved = system.flow(q, step, 1.0)
+    return moved, system.constraint(t, moved)
 
 
 @interpreted

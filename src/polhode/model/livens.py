@@ -392,8 +392,9 @@ class LivensMultibody(AbstractMovingBodies):
         """The solver that suits the places of the blocks."""
         # All that counts is where blocks lie, which is known without the derivatives of all elements.
         inertia = [
-            Blocks(np.zeros((*g.columns.numbers.shape, g.columns.numbers.shape[1])), g.columns, g.columns)
+            block
             for g in self.base.bodies
+            for block in g.blocks(jnp.zeros((*g.columns.numbers.shape, g.columns.numbers.shape[1])))
         ]
         forces = [np.zeros(_square(g.slots)) for g in self.base.forces]
         joints = []
@@ -450,7 +451,7 @@ class LivensMultibody(AbstractMovingBodies):
         return found
 
     def _matrices(
-        self, h: Any, inertia: Sequence[Blocks], forces: Sequence[Any], joints: Sequence[tuple[Any, Any, Any]]
+        self, h: Any, inertia: Sequence[Blocks], forces: Sequence[Any], joints: Sequence[Sequence[Any]]
     ) -> tuple[Matrix, Matrix, Matrix]:
         """Those of `matrices`, from blocks of the inertia and the derivatives of each group of forces and joints."""
         A, P, Q = list(inertia), [], []
