@@ -9,8 +9,10 @@ import jax
 import numpy as np
 
 from polhode._scalar.regions import Region
+from polhode.execution.arrays.blocks import row_map
+from polhode.execution.arrays.programs import looks_up
 from polhode.execution.machine import Code
-from polhode.execution.recording import recorded
+from polhode.execution.recording import on_scalars, traced
 from polhode.execution.slots import Layout
 from polhode.execution.writer import Writer, type_of
 
@@ -33,8 +35,13 @@ class RowMap:
 
         Raises `NotNative` for what can't be done on scalars, or takes too many.
         """
-        program, out = recorded(function, shared, row, differentiates=differentiates)
-        return cls(_compiled(program, Layout(shared), Layout(row), Layout(out)), Layout(out), shared, row)
+        program = traced(function, shared, row, differentiates=differentiates)
+        layouts = Layout(shared), Layout(row), Layout(program.out_shape)
+        if looks_up(program.closed.jaxpr):
+            code = row_map(program.closed, *layouts)
+        else:
+            code = _compiled(on_scalars(program, shared, row), *layouts)
+        return cls(code, layouts[2], shared, row)
 
     def __call__(self, shared: Any, stacked: Any) -> Any:
         """The results, stacked as the rows are."""

@@ -22,20 +22,34 @@ _WORTH_TRYING = 8
 """How far the count before simplification may exceed the limit: that of multibody systems falls to a quarter."""
 
 
-def recorded(function: Callable[..., Any], *examples: Any, differentiates: bool = False) -> tuple[Region, Any]:
-    """A function as a program of all elements of its arguments, and the shapes of what it returns.
+def traced(function: Callable[..., Any], *examples: Any, differentiates: bool = False) -> Program:
+    """A function, traced to become machine code.
 
-    `differentiates`: whether it takes derivatives by itself. Raises `NotNative` if it is too large or closes over what
-    JAX traces.
+    `differentiates`: whether it takes derivatives by itself. Raises `NotNative` if there is no compiler, or if it closes
+    over what JAX traces.
     """
     if missing():
         raise NotNative("no compiler")
     with in_scans(differentiates):
         program = Program(function, *examples, scans=True)
-    if program.cost > _WORTH_TRYING * LIMIT:
-        raise NotNative(f"{program.cost:.0f} operations")
     if any(isinstance(c, Tracer) for c in program.closed.consts):
         raise NotNative("what JAX traces")
+    return program
+
+
+def recorded(function: Callable[..., Any], *examples: Any, differentiates: bool = False) -> tuple[Region, Any]:
+    """A function as a program of all elements of its arguments, and the shapes of what it returns.
+
+    As `traced`; raises `NotNative` also if the program is too large.
+    """
+    program = traced(function, *examples, differentiates=differentiates)
+    return on_scalars(program, *examples), program.out_shape
+
+
+def on_scalars(program: Program, *examples: Any) -> Region:
+    """What was traced as a program of all elements of its arguments. Raises `NotNative` if that can't be."""
+    if program.cost > _WORTH_TRYING * LIMIT:
+        raise NotNative(f"{program.cost:.0f} operations")
     region = Region([s.dtype for s in Layout(examples).scalars])
     try:
         region.outputs = program.carried_out(Recording(region), region.inputs)
@@ -43,4 +57,4 @@ def recorded(function: Callable[..., Any], *examples: Any, differentiates: bool 
         raise NotNative(str(needed)) from None
     if region.size > LIMIT:
         raise NotNative(f"{region.size} operations")
-    return region, program.out_shape
+    return region
