@@ -10,7 +10,7 @@ import numpy as np
 
 from polhode._scalar.regions import Region
 from polhode.execution.arrays.blocks import row_map
-from polhode.execution.arrays.programs import looks_up
+from polhode.execution.arrays.programs import either
 from polhode.execution.machine import Code
 from polhode.execution.recording import on_scalars, traced
 from polhode.execution.slots import Layout
@@ -37,10 +37,11 @@ class RowMap:
         """
         program = traced(function, shared, row, differentiates=differentiates)
         layouts = Layout(shared), Layout(row), Layout(program.out_shape)
-        if looks_up(program.closed.jaxpr):
-            code = row_map(program.closed, *layouts)
-        else:
-            code = _compiled(on_scalars(program, shared, row), *layouts)
+        code = either(
+            program.closed.jaxpr,
+            lambda: row_map(program.closed, *layouts),
+            lambda: _compiled(on_scalars(program, shared, row), *layouts),
+        )
         return cls(code, layouts[2], shared, row)
 
     def __call__(self, shared: Any, stacked: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from polhode._scalar.regions import Region
 from polhode.execution.arrays.blocks import block
-from polhode.execution.arrays.programs import looks_up
+from polhode.execution.arrays.programs import either
 from polhode.execution.machine import Code
 from polhode.execution.recording import on_scalars, traced
 from polhode.execution.reports import Compiled
@@ -69,10 +69,11 @@ class Marching:
         found = Layout(steps.out_shape[2])
         if found != layouts[2]:
             raise ValueError(f"Frames consist of {found.structure}, expected was {layouts[2].structure}.")
-        if looks_up(steps.closed.jaxpr):
-            code = block(check.closed, steps.closed, layouts, tell)
-        else:
-            code = _compiled(on_scalars(check, *examples), on_scalars(steps, *examples), layouts, tell)
+        code = either(
+            steps.closed.jaxpr,
+            lambda: block(check.closed, steps.closed, layouts, tell),
+            lambda: _compiled(on_scalars(check, *examples), on_scalars(steps, *examples), layouts, tell),
+        )
         return cls(code, args, progress, row)
 
     def arguments(self, args: Any) -> np.ndarray:

@@ -202,12 +202,13 @@ class _Run:
             w.lines.append(f"switch {kind} {value}, label %{labels[-1]} [ {cases} ]")
         fixed = [self._targets.get(id(v)) for v in e.outputs]
         ends: list[tuple[Arrays, str]] = []
-        for label, branch in zip(labels, branches, strict=True):
-            w.open(label)
-            with self.k.apart():
-                outs = self._settled(self.b.run(branch, operands), fixed, e.outputs)
-            ends.append((outs, w.block))
-            w.jump(behind)
+        with self.k.alternatives() as alternative:
+            for label, branch in zip(labels, branches, strict=True):
+                w.open(label)
+                with alternative():
+                    outs = self._settled(self.b.run(branch, operands), fixed, e.outputs)
+                ends.append((outs, w.block))
+                w.jump(behind)
         w.open(behind)
         return [self._either([(outs[n], block) for outs, block in ends]) for n in range(len(e.outputs))]
 
@@ -250,7 +251,7 @@ class _Run:
         w = self.b.w
         body, behind = w.label(), w.label()
         carried.begin()
-        with self.k.apart():
+        with self.k.scratch():
             (goes_on,) = self.b.run(test, [*x[:nc], *carried.now])
             w.branch(self.b.number(goes_on), body, behind)
             w.open(body)
@@ -268,7 +269,7 @@ class _Run:
         body, behind = w.label(), w.label()
         count = Register("", np.dtype(np.int64))
         carried.begin(count)
-        with k.apart():
+        with k.scratch():
             w.branch(w.value(f"icmp slt i64 {count.name}, {length}"), body, behind)
             w.open(body)
             at = w.value(f"sub i64 {length - 1}, {count.name}") if p["reverse"] else count.name

@@ -11,6 +11,7 @@ from jax.extend import core
 
 from polhode._scalar.primitives import SUBCALLS, opened
 from polhode.execution.arrays.naming import VIEWS
+from polhode.execution.arrays.simplifying import in_simpler_ones
 from polhode.execution.writer import NotNative
 
 
@@ -86,6 +87,8 @@ class _Flattening:
             if name in SUBCALLS:
                 inner, known = opened(eqn.params[SUBCALLS[name]])
                 found: Sequence[Atom] = self.evaluate(inner, [_known(c) for c in known], inputs)
+            elif (simpler := in_simpler_ones(eqn)) is not None:
+                found = self.evaluate(simpler.jaxpr, [], inputs)
             else:
                 found = self._added(eqn, inputs)
             env.update(zip(eqn.outvars, found, strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from polhode.execution.writer import Writer
@@ -25,6 +25,7 @@ class Loops:
         self._scopes: list[dict[Any, str]] = [{}]
         self._independent: str | None = None
         self._marks = 0
+        self._top = 0
 
     # --- places -------------------------------------------------------------------------------------------------------
 
@@ -75,9 +76,33 @@ class Loops:
         self.w.store(pointer, slot, kind, value, self._independent or "")
 
     def space(self, slots: int) -> str:
-        """A part of the workspace that nothing else uses."""
-        at, self.w.workspace = self.w.workspace, self.w.workspace + slots
+        """A part of the workspace that nothing else uses meanwhile."""
+        at, self._top = self._top, self._top + slots
+        self.w.workspace = max(self.w.workspace, self._top)
         return self.w.value(f"getelementptr i64, ptr %workspace, i64 {at}")
+
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[None]:
+        """What takes space inside is not needed behind; nor is anything known there that is made inside."""
+        top = self._top
+        with self.apart():
+            yield
+        self._top = top
+
+    @contextlib.contextmanager
+    def alternatives(self) -> Iterator[Callable[[], contextlib.AbstractContextManager[None]]]:
+        """Only one of several parts is run, so they may take the same space; each opens what is given here."""
+        begin, tops = self._top, [self._top]
+
+        @contextlib.contextmanager
+        def alternative() -> Iterator[None]:
+            self._top = begin
+            with self.apart():
+                yield
+            tops.append(self._top)
+
+        yield alternative
+        self._top = max(tops)
 
     # --- what is known ------------------------------------------------------------------------------------------------
 

@@ -12,3 +12,6 @@ VIEWS = frozenset(
 
 WHOLE = frozenset(("while", "scan", "cond", "sort", "scatter", *SCATTERS))
 """Operations that are done by themselves, on arrays in memory."""
+
+FOLDED = 16
+"""Elements that are reduced to one up to which there is no loop over them."""

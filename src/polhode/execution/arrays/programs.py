@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ from jax.extend import core
 
 from polhode._scalar.primitives import SCATTERS, SUBCALLS, opened
 from polhode.execution.arrays.places import Buffer, given
+from polhode.execution.machine import Code
 from polhode.execution.slots import Layout
-from polhode.execution.writer import Writer
+from polhode.execution.writer import NotNative, Writer
 
 _READING = {"gather": slice(1, None), "dynamic_slice": slice(1, None), "dynamic_update_slice": slice(2, None)}
 _WRITING = slice(1, 2)
@@ -35,6 +37,18 @@ def looks_up(jaxpr: core.Jaxpr, known: Sequence[bool] = ()) -> bool:
         if all(fixed):
             constants.update(eqn.outvars)
     return False
+
+
+def either(jaxpr: core.Jaxpr, on_arrays: Callable[[], Code], on_scalars: Callable[[], Code]) -> Code:
+    """Machine code of a program: on arrays if it looks up what only the data say, or else on scalars.
+
+    Raises `NotNative` where neither can be.
+    """
+    if looks_up(jaxpr):
+        # It may do so where it never comes.
+        with contextlib.suppress(NotNative):
+            return on_arrays()
+    return on_scalars()
 
 
 def _inside(name: str, p: Any, fixed: list[bool]) -> list[tuple[core.Jaxpr, list[bool]]]:

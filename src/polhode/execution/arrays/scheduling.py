@@ -8,13 +8,10 @@ from typing import Any
 
 from polhode._scalar.primitives import ELEMENTWISE, REDUCTIONS
 from polhode.execution.arrays.flattening import Equation, Flat, Value
-from polhode.execution.arrays.naming import VIEWS, WHOLE
+from polhode.execution.arrays.naming import FOLDED, VIEWS, WHOLE
 
 UNROLLED = 4
 """Elements of an axis up to which there is no loop over it."""
-
-FOLDED = 16
-"""Elements that are reduced to one up to which there is no loop over them."""
 
 Group = tuple[Any, ...]
 """What shares a loop: its axes, or the reduction that it is for."""
