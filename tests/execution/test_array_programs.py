@@ -74,7 +74,10 @@ PROGRAMS = {
     "added": lambda x, where: (jnp.zeros(N).at[where[0]].add(x), x.at[where[1]].max(0.5), x.at[where[2]].multiply(x)),
     "put": lambda x, where: jnp.zeros((5, N)).at[jnp.minimum(where[0], 6), jnp.arange(N)].set(x, mode="drop"),
     "one behind the other": lambda x, where: jnp.concatenate((x, jnp.zeros(1), -x))[2 * where],
-    "sorted": lambda x, where: (jnp.argsort(where[0] // 5), jnp.searchsorted(jnp.sort(where[1]), where[2], side="right")),
+    "sorted": lambda x, where: (
+        jnp.argsort(where[0] // 5),
+        jnp.searchsorted(jnp.sort(where[1]), where[2], side="right"),
+    ),
     "derivatives": lambda x, where: jax.grad(lambda y: jnp.sum((y[where[0]] - y) ** 2))(x),
     "swapped": _swapped,
     "while": _turned,
@@ -82,7 +85,12 @@ PROGRAMS = {
     "rows backwards": _rows(reverse=True),
     "branches": _branches,
     "renewed": _renewed,
-    "of nothing": lambda x, where: (x[where[0]], x[where[:0, 0]], jnp.sum(x[where[:, :0]], axis=1), jnp.zeros((0, 3)) + x[where[0, 0]]),
+    "of nothing": lambda x, where: (
+        x[where[0]],
+        x[where[:0, 0]],
+        jnp.sum(x[where[:, :0]], axis=1),
+        jnp.zeros((0, 3)) + x[where[0, 0]],
+    ),
 }
 
 
@@ -110,10 +118,11 @@ def test_the_effort_does_not_change_a_bit(monkeypatch):
 
     monkeypatch.setattr(machine, "_SECONDS_EACH", 1e9)
     mapping = RowMap.of(lambda _, row: function(row), (), (X[0], WHERE[0]))
-    texts = mapping.code._again
+    text = mapping.code._again
+    assert text is not None
     found = {}
     for effort in (machine._LEAST, machine._SOME, machine._MOST):
-        mapping.code._engine, mapping.code._call = mapping.code._compiled(texts, effort)
+        mapping.code._engine, mapping.code._call = mapping.code._compiled(text, effort)
         found[effort] = [x.tobytes() for x in jax.tree.leaves(mapping((), (X, WHERE)))]
     assert found[machine._LEAST] == found[machine._SOME] == found[machine._MOST]
 
@@ -144,4 +153,6 @@ def test_known_places_need_no_lookup():
     known = np.array([2, 0, 1])
     assert not looks_up(jax.make_jaxpr(lambda v: v.at[known].add(v[known]))(np.ones(3)).jaxpr)
     assert looks_up(jax.make_jaxpr(lambda v, k: v[k])(np.ones(3), 1).jaxpr)
-    assert not looks_up(jax.make_jaxpr(lambda v: jax.lax.fori_loop(0, 3, lambda k, s: s + v[known[1]], 0.0))(np.ones(3)).jaxpr)
+    assert not looks_up(
+        jax.make_jaxpr(lambda v: jax.lax.fori_loop(0, 3, lambda k, s: s + v[known[1]], 0.0))(np.ones(3)).jaxpr
+    )

@@ -25,8 +25,8 @@ _WORTH_TRYING = 8
 def traced(function: Callable[..., Any], *examples: Any, differentiates: bool = False) -> Program:
     """A function, traced to become machine code.
 
-    `differentiates`: whether it takes derivatives by itself. Raises `NotNative` if there is no compiler, or if it closes
-    over what JAX traces.
+    `differentiates`: whether it takes derivatives by itself. Raises `NotNative` if there is no compiler, or if the
+    function closes over what JAX traces.
     """
     if missing():
         raise NotNative("no compiler")

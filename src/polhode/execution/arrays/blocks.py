@@ -29,7 +29,9 @@ def block(check: Any, steps: Any, layouts: tuple[Layout, Layout, Layout], tell: 
     w = Writer()
     b, (args, progress, row) = Builder(w), layouts
     fixed, now = leaves(w, "%args", args), leaves(w, "%progress", progress)
-    n_limit, every, last, done, n_targets, capacity = (w.load("%control", k, "i1" if k == 2 else "i64") for k in range(6))
+    n_limit, every, last, done, n_targets, capacity = (
+        w.load("%control", k, "i1" if k == 2 else "i64") for k in range(6)
+    )
     head, body, keep, following, end = (w.label() for _ in range(5))
     w.jump(head)
     w.open(head)

@@ -13,12 +13,12 @@ from polhode.execution.arrays.computing import computed
 from polhode.execution.arrays.flattening import Equation, Flat, Value, flattened
 from polhode.execution.arrays.loops import Loops
 from polhode.execution.arrays.naming import VIEWS
-from polhode.execution.arrays.places import AbstractArray, Buffer, Computed, Known, Place, Register, View, new
+from polhode.execution.arrays.places import AbstractArray, Buffer, Known, Place, Register, View, new
 from polhode.execution.arrays.scheduling import UNROLLED, Kernel, Schedule, axes, is_long
 from polhode.execution.arrays.sorting import sorted_together
 from polhode.execution.arrays.viewing import viewed
 from polhode.execution.arrays.writing import scattered
-from polhode.execution.writer import NotNative, Writer, type_of
+from polhode.execution.writer import Writer, type_of
 
 Arrays = list[AbstractArray]
 
@@ -340,9 +340,7 @@ class _Carried:
         self._given = body.inputs[before : before + len(start)]
         self._same = [out is v for v, out in zip(self._given, body.outputs, strict=False)]
         repeated = [sum(out is other for other in body.outputs) > 1 for out in body.outputs]
-        self._in_place = [
-            not repeated[n] and schedule.in_place(v, body.outputs[n]) for n, v in enumerate(self._given)
-        ]
+        self._in_place = [not repeated[n] and schedule.in_place(v, body.outputs[n]) for n, v in enumerate(self._given)]
         self._repeated = repeated
         self._start = list(start)
         self.now: Arrays = []

@@ -176,7 +176,7 @@ def _or_filling(k: Loops, e: Equation, v: Any, found: str, begins: list[Index], 
     filling, kind = e.params["fill_value"], type_of(v)
     if filling is None:
         filling = np.nan if v.dtype.kind == "f" else np.iinfo(v.dtype).min if v.dtype.kind == "i" else True
-    other = constant(np.asarray(filling).astype(v.dtype)[()])
+    other = constant(np.asarray(filling).astype(v.dtype).reshape(-1)[0])
     for b, c in zip(begins, inside, strict=True):
         if not (isinstance(b, int) and isinstance(c, int) and b == c):
             here = k.w.value(f"icmp eq i64 {b}, {c}")

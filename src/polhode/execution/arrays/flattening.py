@@ -80,7 +80,8 @@ class _Flattening:
         env: dict[Any, Atom] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
 
         def read(atom: Any) -> Atom:
-            return _known(np.asarray(atom.val, atom.aval.dtype)) if isinstance(atom, core.Literal) else env[atom]
+            like: Any = atom.aval
+            return _known(np.asarray(atom.val, like.dtype)) if isinstance(atom, core.Literal) else env[atom]
 
         for eqn in jaxpr.eqns:
             inputs, name = [read(v) for v in eqn.invars], eqn.primitive.name

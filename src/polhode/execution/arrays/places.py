@@ -37,7 +37,8 @@ class Known(AbstractArray):
         if self.values.size and (self.values == self.values.flat[0]).all() and not _mixed_zeros(self.values):
             return constant(self.values.reshape(-1)[0])
         if all(isinstance(p, int) for p in place):
-            return constant(self.values[place])
+            at: Any = place
+            return constant(self.values[at])
         return k.load(self._table(k), _position(k, place, _row_major(self.shape)), type_of(self))
 
     def _table(self, k: Loops) -> str:

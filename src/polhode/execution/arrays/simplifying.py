@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -15,14 +16,19 @@ from polhode.execution.arrays.naming import FOLDED
 
 def in_simpler_ones(eqn: Any) -> core.ClosedJaxpr | None:
     """The program that stands for an operation, if there is one."""
-    name, (shape, *_) = eqn.primitive.name, [getattr(v.aval, "shape", ()) for v in eqn.invars] or [()]
+    name = eqn.primitive.name
     if name == "dot_general":
         (contracted, _), _ = eqn.params["dimension_numbers"]
-        return _products(eqn) if math.prod(shape[d] for d in contracted) <= FOLDED else None
+        return _products(eqn) if _few(eqn, contracted) else None
     if name in REWRITTEN:
-        (axis,) = eqn.params.get("axes") or (eqn.params["axis"],)
-        return rewritten(eqn) if shape[axis] <= FOLDED else None
+        axes = eqn.params.get("axes") or (eqn.params["axis"],)
+        return rewritten(eqn) if _few(eqn, axes) else None
     return None
+
+
+def _few(eqn: Any, axes: Sequence[int]) -> bool:
+    """Whether the first operand has few elements along these axes."""
+    return math.prod(eqn.invars[0].aval.shape[d] for d in axes) <= FOLDED
 
 
 def _products(eqn: Any) -> core.ClosedJaxpr:
@@ -33,7 +39,9 @@ def _products(eqn: Any) -> core.ClosedJaxpr:
         free_a = [d for d in range(a.ndim) if d not in (*of_a, *batch_a)]
         free_b = [d for d in range(b.ndim) if d not in (*of_b, *batch_b)]
         batch = range(len(batch_a))
-        a = jnp.expand_dims(a.transpose(*batch_a, *free_a, *of_a), [len(batch) + len(free_a) + k for k in range(len(free_b))])
+        a = jnp.expand_dims(
+            a.transpose(*batch_a, *free_a, *of_a), [len(batch) + len(free_a) + k for k in range(len(free_b))]
+        )
         b = jnp.expand_dims(b.transpose(*batch_b, *free_b, *of_b), [len(batch) + k for k in range(len(free_a))])
         return jnp.sum(a * b, axis=tuple(range(a.ndim - len(of_a), a.ndim)))
 

@@ -88,7 +88,7 @@ def _iota(e: Equation, x: list[AbstractArray]) -> Read:
     def at(k: Loops, place: Place) -> str:
         p = place[along]
         if isinstance(p, int):
-            return constant(np.asarray(p, v.dtype)[()])
+            return constant(np.full(1, p, v.dtype)[0])
         if kind == "double":
             return k.w.value(f"sitofp i64 {p} to double")
         return p if kind == "i64" else k.w.value(f"trunc i64 {p} to {kind}")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from polhode._scalar.primitives import SCATTERS
 from polhode._scalar.regions import Operation
 from polhode.execution.arrays.computing import started
 from polhode.execution.arrays.flattening import Equation
 from polhode.execution.arrays.loops import Index, Loops
 from polhode.execution.arrays.places import AbstractArray, Buffer, Place
-from polhode.execution.writer import NotNative, type_of
+from polhode.execution.writer import NotNative
 
 _OF_SCATTER = "scatter_dims_to_operand_dims", "operand_batching_dims", "scatter_indices_batching_dims"
 
@@ -60,5 +58,3 @@ def _all_equal(k: Loops, begins: list[Index], inside: list[Index]) -> str:
             here = k.w.value(f"icmp eq i64 {b}, {c}")
             found = here if found == "true" else k.w.value(f"and i1 {found}, {here}")
     return found
-
-
