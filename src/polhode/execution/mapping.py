@@ -16,6 +16,9 @@ from polhode.execution.recording import on_scalars, traced
 from polhode.execution.slots import Layout
 from polhode.execution.writer import Writer, type_of
 
+_MANY = 5_000
+"""Numbers that go in, above which loops over arrays are tried first: each takes an operation on scalars."""
+
 
 class RowMap:
     """`function(shared, row)` of all rows.
@@ -41,6 +44,7 @@ class RowMap:
             program.closed.jaxpr,
             lambda: row_map(program.closed, *layouts),
             lambda: _compiled(on_scalars(program, shared, row), *layouts),
+            _MANY,
         )
         return cls(code, layouts[2], shared, row)
 

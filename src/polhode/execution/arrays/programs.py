@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -39,12 +40,16 @@ def looks_up(jaxpr: core.Jaxpr, known: Sequence[bool] = ()) -> bool:
     return False
 
 
-def either(jaxpr: core.Jaxpr, on_arrays: Callable[[], Code], on_scalars: Callable[[], Code]) -> Code:
+def either(
+    jaxpr: core.Jaxpr, on_arrays: Callable[[], Code], on_scalars: Callable[[], Code], most: float = math.inf
+) -> Code:
     """Machine code of a program: on arrays if it looks up what only the data say, or else on scalars.
 
-    Raises `NotNative` where neither can be.
+    `most`: numbers that go in, above which it is one on arrays rather than on scalars in any case. Raises `NotNative`
+    where neither can be.
     """
-    if looks_up(jaxpr):
+    numbers = sum(math.prod(v.aval.shape) for v in jaxpr.invars)
+    if numbers > most or looks_up(jaxpr):
         # It may do so where it never comes.
         with contextlib.suppress(NotNative):
             return on_arrays()
