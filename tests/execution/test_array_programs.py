@@ -78,6 +78,10 @@ PROGRAMS = {
         jnp.argsort(where[0] // 5),
         jnp.searchsorted(jnp.sort(where[1]), where[2], side="right"),
     ),
+    "interpolated": lambda x, where: jnp.interp(x * where[0, 0], jnp.linspace(-1, 1, 9), jnp.cos(x[:9])),
+    "in total order": lambda x, where: jnp.searchsorted(
+        jnp.array([-jnp.inf, -1.0, -0.0, 0.0, jnp.nan]), jnp.array([0.0, -0.0, jnp.nan, -3.0, 2.0])[where % 5]
+    ),
     "derivatives": lambda x, where: jax.grad(lambda y: jnp.sum((y[where[0]] - y) ** 2))(x),
     "swapped": _swapped,
     "while": _turned,

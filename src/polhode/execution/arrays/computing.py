@@ -40,15 +40,25 @@ def computed(e: Equation, x: list[AbstractArray], prepare: Prepare) -> list[Abst
 
 
 def _elementwise(e: Equation, x: list[AbstractArray]) -> Element:
-    # Total orders differ from others for zeros with signs, and for what is no number.
-    name = _TOTAL.get(e.name, e.name) if x[0].dtype.kind in "iub" else e.name
-    operation = Operation(name, e.params, x, e.outputs)  # type: ignore[arg-type]
+    operation = Operation(_TOTAL.get(e.name, e.name), e.params, x, e.outputs)  # type: ignore[arg-type]
+    ranked = e.name in _TOTAL and type_of(x[0]) == "double"
 
     def element(k: Loops, place: Place) -> str:
         values = [a.at(k, _within(a, place)) for a in x]
+        if ranked:
+            a, b = (_rank(k.w, value) for value in values)
+            return k.w.value(f"icmp {'sle' if e.name == 'le_to' else 'slt'} i64 {a}, {b}")
         return k.w.apply(operation, values)[0]
 
     return element
+
+
+def _rank(w: Writer, x: str) -> str:
+    """A whole number by which all numbers are in order, zeros with signs and what is no number among them."""
+    bits = w.value(f"bitcast double {x} to i64")
+    negative = w.value(f"icmp slt i64 {bits}, 0")
+    turned = w.value(f"xor i64 {bits}, {np.iinfo(np.int64).max}")
+    return w.value(f"select i1 {negative}, i64 {turned}, i64 {bits}")
 
 
 def _within(a: AbstractArray, place: Place) -> Place:
