@@ -58,7 +58,8 @@ def recalled(run: dict) -> int:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("name", "other"), [("slider-crank", {"gravity": 3.0}), ("roll-up", {"bending_stiffness": 400.0})]
+    ("name", "other"),
+    [("slider-crank", {"gravity": 3.0}), ("roll-up", {"bending_stiffness": 400.0}), ("torus", {"contact": 9.0})],
 )
 def test_the_next_process_finds_everything_and_computes_the_same_bytes(name, other, tmp_path):
     first, again = in_a_process(tmp_path, name), in_a_process(tmp_path, name)
@@ -96,7 +97,7 @@ class Loaded(eqx.Module):
 
 @pytest.mark.long
 def test_problems_that_need_jax_for_a_part_run_again(tmp_path):
-    first, again = (in_a_process(tmp_path, "grain-pile") for _ in range(2))
+    first, again = (in_a_process(tmp_path, "grain-pile", grains=20, dtype="float32") for _ in range(2))
     assert recalled(again) > 0
     assert again["bytes"] == first["bytes"]
 

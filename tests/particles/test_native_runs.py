@@ -12,7 +12,7 @@ from polhode.driver import host
 from polhode.execution import machine
 from polhode.execution.listing import listed
 
-H, STEPS = 1e-2, 30
+H, STEPS = 1e-2, 40
 AT = jnp.zeros(()), jnp.full((), H)
 
 
@@ -27,7 +27,7 @@ def pile(**changed):
         "contact_damping": 0.5,
         "walls": (pt.Plane(), pt.Cylinder(6.0)),
         "gravity": (0, 0, -1.0),
-        "skin": 0.15,
+        "skin": 0.1,
     }
     system = pt.Particles(1.0, 0.1, np.linspace(0.9, 1.0, len(x)), x, pairs, **{**options, **changed})
     v = np.where(x[:, 2:] > 2, (0.0, 0.4, -3.0), (0.0, 0.0, 0.0))

@@ -66,12 +66,12 @@ class Builder:
         with self.k.apart(), self.k.nest(axes(shape), independent) as around:
             yield places(shape, around)
 
-    def place(self, x: AbstractArray) -> Buffer:
+    def placed(self, x: AbstractArray) -> Buffer:
         """The array in memory."""
         return x if isinstance(x, Buffer) else self.copied(x)
 
     def copied(self, x: AbstractArray) -> Buffer:
-        """The array in memory of its own."""
+        """The array in memory of its own, with short axes first."""
         to = new(self.k, x.shape, x.dtype)
         self.copy(x, to)
         return to
@@ -188,7 +188,7 @@ class _Run:
         return [to]
 
     def _sort(self, e: Equation, x: Arrays) -> Arrays:
-        return list(sorted_together(self.k, e, list(map(self.b.place, x)), self.b.copy))
+        return list(sorted_together(self.k, e, list(map(self.b.placed, x)), self.b.copy))
 
     def _cond(self, e: Equation, x: Arrays) -> Arrays:
         w, (which, *operands) = self.b.w, x
@@ -343,7 +343,8 @@ class _Carried:
         self._in_place = [not repeated[n] and schedule.in_place(v, body.outputs[n]) for n, v in enumerate(self._given)]
         self._repeated = repeated
         self._start = list(start)
-        self.now: Arrays = []
+        self._count: tuple[int, str] | None = None
+        self.now: Arrays = list(start)
         self._phis: list[tuple[int, int, str, str]] = []
         self._others: dict[int, Buffer] = {}
 
@@ -352,54 +353,50 @@ class _Carried:
         w, k = self.b.w, self.b.k
         first: dict[int, str] = {}
         pairs: dict[int, tuple[Buffer, Buffer]] = {}
-        self.now = []
         for n, (x, v) in enumerate(zip(self._start, self._given, strict=True)):
-            if self._same[n]:
-                self.now.append(x)
-            elif not v.shape:
+            if not self._same[n] and not v.shape:
                 first[n] = self.b.number(x)
-                self.now.append(Register("", v.dtype))
             elif self._in_place[n]:
-                own = new(k, v.shape, v.dtype)
-                self.b.copy(x, own)
-                self.now.append(own)
-            else:
+                self.now[n] = self.b.copied(x)
+            elif not self._same[n]:
                 pairs[n] = new(k, v.shape, v.dtype), new(k, v.shape, v.dtype)
-                fits = isinstance(x, Buffer) and x.strides == pairs[n][0].strides
-                if not fits:
-                    self.b.copy(x, pairs[n][0])
-                begin: Any = x if fits else pairs[n][0]
-                first[n] = begin.pointer
-                self.now.append(begin)
+                begin = self._begun(x, pairs[n][0])
+                self.now[n], first[n] = begin, begin.pointer
         before, self._head = w.label(), w.label()
         w.jump(before)
         w.open(before)
         w.jump(self._head)
         w.open(self._head)
-        self._count = None
         if count is not None:
             self._count = len(w.lines), before
             count.name = self._number = w.value("")
         for n, begin in first.items():
-            at, name = len(w.lines), w.value("")
-            array = self.now[n]
-            kind = "ptr" if array.shape else type_of(array)
-            self._phis.append((n, at, f"{name} = phi {kind}", f"[ {begin}, %{before} ]"))
-            self.now[n] = array.moved(name) if isinstance(array, Buffer) else Register(name, array.dtype)
+            self.now[n] = self._turned(n, begin, before)
         for n, (a, b) in pairs.items():
             now: Any = self.now[n]
             is_first = w.value(f"icmp eq ptr {now.pointer}, {a.pointer}")
-            other = w.value(f"select i1 {is_first}, ptr {b.pointer}, ptr {a.pointer}")
-            self._others[n] = a.moved(other)
+            self._others[n] = a.moved(w.value(f"select i1 {is_first}, ptr {b.pointer}, ptr {a.pointer}"))
         self.b.kept(list(self.now))
+
+    def _begun(self, x: AbstractArray, place: Buffer) -> Buffer:
+        """The start of an array with two places: where it is if it lies as in these, or else copied to one of them."""
+        if isinstance(x, Buffer) and x.strides == place.strides:
+            return x
+        self.b.copy(x, place)
+        return place
+
+    def _turned(self, n: int, begin: str, before: str) -> AbstractArray:
+        """What a pass begins with, from the start or from the pass before."""
+        w, array = self.b.w, self.now[n]
+        at, name = len(w.lines), w.value("")
+        kind = "ptr" if array.shape else type_of(array)
+        self._phis.append((n, at, f"{name} = phi {kind}", f"[ {begin}, %{before} ]"))
+        return array.moved(name) if isinstance(array, Buffer) and array.shape else Register(name, array.dtype)
 
     def targets(self) -> dict[int, Buffer]:
         """Where a pass puts what it computes."""
         places: dict[int, Buffer] = {n: x for n, x in self._others.items() if not self._repeated[n]}
-        for n, x in enumerate(self.now):
-            if self._in_place[n] and isinstance(x, Buffer) and not self._same[n]:
-                places[n] = x
-        return places
+        return {**places, **{n: x for n, x in enumerate(self.now) if self._in_place[n] and isinstance(x, Buffer)}}
 
     def end(self, outs: Sequence[AbstractArray]) -> None:
         """Closes a pass."""

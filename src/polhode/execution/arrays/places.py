@@ -32,24 +32,23 @@ class Known(AbstractArray):
 
     def __init__(self, values: np.ndarray) -> None:
         self.values, self.shape, self.dtype = values, values.shape, values.dtype
+        self._name: str | None = None
 
     def at(self, k: Loops, place: Place) -> str:
         if self.values.size and (self.values == self.values.flat[0]).all() and not _mixed_zeros(self.values):
             return constant(self.values.reshape(-1)[0])
         if all(isinstance(p, int) for p in place):
             at: Any = place
-            return constant(self.values[at])
+            return constant(np.atleast_1d(self.values[at])[0])
         return k.load(self._table(k), _position(k, place, _row_major(self.shape)), type_of(self))
 
     def _table(self, k: Loops) -> str:
-        name = f"@known{id(self)}"
-        kind = type_of(self)
-        of = "double" if kind == "double" else "i64"
-        cells = ", ".join(f"{of} {_whole(x, kind)}" for x in self.values.flat)
-        line = f"{name} = private constant [{self.values.size} x {of}] [{cells}]"
-        if line not in k.w.beside:
-            k.w.beside.append(line)
-        return name
+        if self._name is None:
+            self._name, kind = f"@known{len(k.w.beside)}", type_of(self)
+            of = "double" if kind == "double" else "i64"
+            cells = ", ".join(f"{of} {_whole(x, kind)}" for x in self.values.flat)
+            k.w.beside.append(f"{self._name} = private constant [{self.values.size} x {of}] [{cells}]")
+        return self._name
 
 
 def _whole(x: Any, kind: str) -> str:

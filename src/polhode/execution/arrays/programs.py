@@ -48,7 +48,8 @@ def either(
     `most`: numbers that go in, above which it is one on arrays rather than on scalars in any case. Raises `NotNative`
     where neither can be.
     """
-    numbers = sum(math.prod(v.aval.shape) for v in jaxpr.invars)
+    given: list[Any] = [v.aval for v in jaxpr.invars]
+    numbers = sum(math.prod(like.shape) for like in given)
     if numbers > most or looks_up(jaxpr):
         # It may do so where it never comes.
         with contextlib.suppress(NotNative):

@@ -17,10 +17,7 @@ Read = Callable[[Loops, Place], str]
 
 def viewed(e: Equation, x: list[AbstractArray]) -> list[AbstractArray]:
     """The results, as views."""
-    if e.name in ("unstack", "split"):
-        reads = _PARTS[e.name](e, x[0])
-    else:
-        reads = [_READS[e.name](e, x)]
+    reads = _PARTS[e.name](e, x[0]) if e.name in _PARTS else [_READS[e.name](e, x)]
     return [View(v.shape, v.dtype, read) for v, read in zip(e.outputs, reads, strict=True)]
 
 

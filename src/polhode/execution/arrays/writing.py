@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 from polhode._scalar.primitives import SCATTERS
 from polhode._scalar.regions import Operation
 from polhode.execution.arrays.computing import started
@@ -17,30 +20,30 @@ def scattered(k: Loops, e: Equation, to: Buffer, indices: AbstractArray, updates
     """Put the updates into `to`, one after the other; those whose windows aren't inside are left out."""
     if e.name == "scatter" and e.params.get("update_jaxpr") is not None:
         raise NotNative(e.name)
-    dims, w = e.params["dimension_numbers"], k.w
+    dims, clips = e.params["dimension_numbers"], "CLIP" in str(e.params["mode"]).upper()
     of_window = dims.update_window_dims
     window = [d for d in range(len(to.shape)) if d not in (*dims.inserted_window_dims, *dims.operand_batching_dims)]
+    sizes = dict(zip(window, (updates.shape[of] for of in of_window), strict=True))
     with k.nest(updates.shape) as place:
         batch = tuple(p for d, p in enumerate(place) if d not in of_window)
         begins = started(k, dims, _OF_SCATTER, indices, batch, len(to.shape))
-        sizes = [1] * len(to.shape)
-        for d, of in zip(window, of_window, strict=True):
-            sizes[d] = updates.shape[of]
-        clips = "CLIP" in str(e.params["mode"]).upper()
-        inside = [k.clipped(b, n - size + 1) for b, n, size in zip(begins, to.shape, sizes, strict=True)]
+        inside = [k.clipped(b, to.shape[d] - sizes.get(d, 1) + 1) for d, b in enumerate(begins)]
         value, at = updates.at(k, place), list(inside)
         for d, of in zip(window, of_window, strict=True):
             at[d] = k.plus(inside[d], place[of])
-        if clips:
+        with contextlib.nullcontext() if clips else _where(k, _all_equal(k, begins, inside)):
             _put(k, e.name, to, tuple(at), value)
-            continue_at = None
-        else:
-            put, continue_at = w.label(), w.label()
-            w.branch(_all_equal(k, begins, inside), put, continue_at)
-            w.open(put)
-            _put(k, e.name, to, tuple(at), value)
-            w.jump(continue_at)
-            w.open(continue_at)
+
+
+@contextlib.contextmanager
+def _where(k: Loops, condition: str) -> Iterator[None]:
+    """What is done only if the condition holds."""
+    inside, behind = k.w.label(), k.w.label()
+    k.w.branch(condition, inside, behind)
+    k.w.open(inside)
+    yield
+    k.w.jump(behind)
+    k.w.open(behind)
 
 
 def _put(k: Loops, name: str, to: Buffer, place: Place, value: str) -> None:
