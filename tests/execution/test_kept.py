@@ -97,7 +97,7 @@ class Loaded(eqx.Module):
 
 @pytest.mark.long
 def test_problems_that_need_jax_for_a_part_run_again(tmp_path):
-    first, again = (in_a_process(tmp_path, "grain-pile", grains=20, dtype="float32") for _ in range(2))
+    first, again = (in_a_process(tmp_path, "torus", n=12, dtype="float32") for _ in range(2))
     assert recalled(again) > 0
     assert again["bytes"] == first["bytes"]
 
