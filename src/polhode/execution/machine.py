@@ -27,6 +27,9 @@ _AT_ONCE = 3000
 _SECONDS_EACH = 5e-5
 """For an operation, about, when it is compiled with some effort: after that long it is worth it."""
 
+_LONGER = 3
+"""How many times as long it takes with most effort."""
+
 _LEAST, _SOME, _MOST = range(3)
 """Efforts; with most, LLVM transforms the text before it writes machine code, so that loops take several elements at
 once, which changes no result either."""
@@ -66,7 +69,7 @@ class Code:
         self._engine, self._call = self._compiled(text, self._effort)
         self._best = _MOST if long else _SOME
         self._again = text if self._effort < self._best else None
-        self._worth = len(writer.lines) * _SECONDS_EACH
+        self._worth = len(writer.lines) * _SECONDS_EACH * (_LONGER if long else 1)
         self.when_improved: Callable[[], None] = _nothing
 
     def __getstate__(self) -> tuple[Any, ...]:

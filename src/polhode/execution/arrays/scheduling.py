@@ -178,17 +178,19 @@ class Schedule:
             return False
         uses = self._of(given)
         if maker.name in WHOLE:
-            others = [u for u, _ in uses if u is not maker]
-            at = 0 if maker.name != "cond" else 1 + maker.outputs.index(result)
-            direct = [k for k, x in enumerate(maker.inputs) if given in self.behind(x)]
-            if maker.name == "cond":
-                at = direct[0] if len(direct) == 1 else -1
-            fits = direct == [at] and maker.inputs[at] is given and maker.name != "sort"
-            return fits and all(self._levels[id(u)] < self._levels[id(maker)] for u in others)
+            return self._is_last(given, maker)
         here = self._levels[id(maker)], self._groups[id(maker)]
         together = all(not m and (self._levels[id(u)], self._groups[id(u)]) == here for u, m in uses)
         plain = all(self._is_plain(u, given) for u, _ in uses)
         return here[1] == ("loop", axes(given.shape)) and together and plain
+
+    def _is_last(self, given: Value, maker: Equation) -> bool:
+        """Whether an operation by itself changes an operand that is not read elsewhere in it, nor afterwards."""
+        at = [k for k, x in enumerate(maker.inputs) if given in self.behind(x)]
+        changes = len(at) == 1 and (at == [0] or maker.name == "cond") and maker.name != "sort"
+        others = (u for u, _ in self._of(given) if u is not maker)
+        last = all(self._levels[id(u)] < self._levels[id(maker)] for u in others)
+        return changes and maker.inputs[at[0]] is given and last
 
     def _is_plain(self, use: Equation, given: Value) -> bool:
         """Whether an operation reads each element only for the same one of its result."""
