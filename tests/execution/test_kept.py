@@ -60,6 +60,7 @@ def recalled(run: dict) -> int:
     ("name", "other"),
     [
         ("slider-crank", {"gravity": 3.0}),
+        ("torus", {"contact": 9.0}),
         pytest.param("roll-up", {"bending_stiffness": 400.0}, marks=pytest.mark.exhaustive),
     ],
 )
@@ -98,7 +99,7 @@ class Loaded(eqx.Module):
 
 @pytest.mark.exhaustive
 def test_problems_that_need_jax_for_a_part_run_again(tmp_path):
-    first, again = (in_a_process(tmp_path, "grain-pile") for _ in range(2))
+    first, again = (in_a_process(tmp_path, "torus", n=12, dtype="float32") for _ in range(2))
     assert recalled(again) > 0
     assert again["bytes"] == first["bytes"]
 

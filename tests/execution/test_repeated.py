@@ -29,6 +29,11 @@ def looked_up(stiffness, x, rest):
     return stiffness * jnp.arange(5000.0)[jnp.argmax(x)] + rest
 
 
+def in_order(stiffness, x, rest):
+    """What neither scalars nor loops over arrays have."""
+    return stiffness * jnp.sort(x)[1] + rest
+
+
 @pytest.fixture
 def made(monkeypatch):
     """The programs that were made since the test began."""
@@ -44,7 +49,8 @@ def made(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("function", "most", "kind"), [(pulled, 1000, RowMap), (pulled, 0, Listing), (looked_up, 1000, type(None))]
+    ("function", "most", "kind"),
+    [(pulled, 1000, RowMap), (pulled, 0, Listing), (looked_up, 1000, RowMap), (in_order, 1000, type(None))],
 )
 def test_all_kinds_compute_the_same(function, most, kind, made, monkeypatch):
     monkeypatch.setattr(repeated, "_SMALL", most)

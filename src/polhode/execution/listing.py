@@ -91,7 +91,7 @@ _LASTING = frozenset(
         *("broadcast_dimensions", "length", "limit_indices", "padding_config", "shape", "sizes", "slice_sizes"),
         *("start_indices", "strides", "dtype", "fill_value", "mode", "new_dtype", "reverse", "rounding_method", "y"),
         *("body_jaxpr", "body_nconsts", "branches", "call_jaxpr", "cond_jaxpr", "cond_nconsts", "fun_jaxpr", "jaxpr"),
-        *("const_lengths", "jaxprs", "num_carry", "num_consts", "platforms"),
+        *("const_lengths", "jaxprs", "num_carry", "num_consts", "num_keys", "platforms"),
         *("conjugate_a", "left_side", "lower", "transpose_a", "unit_diagonal"),
     )
 )

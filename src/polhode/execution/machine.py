@@ -27,7 +27,12 @@ _AT_ONCE = 3000
 _SECONDS_EACH = 5e-5
 """For an operation, about, when it is compiled with some effort: after that long it is worth it."""
 
-_LEAST, _SOME = 0, 1
+_LONGER = 3
+"""How many times as long it takes with most effort."""
+
+_LEAST, _SOME, _MOST = range(3)
+"""Efforts; with most, LLVM transforms the text before it writes machine code, so that loops take several elements at
+once, which changes no result either."""
 
 
 class Code:
@@ -43,6 +48,7 @@ class Code:
     - `pointers`: names of the arrays that it takes.
     - `returned`: the whole number that it returns.
     - `tell`: is told what is going to be compiled.
+    - `long`: whether it has loops over many elements, several of which a processor may take at once.
     """
 
     def __init__(
@@ -51,6 +57,7 @@ class Code:
         pointers: Sequence[str],
         returned: str,
         tell: Callable[[Compiled], None] | None = None,
+        long: bool = False,
     ) -> None:
         self._count, self._workspace = len(pointers) + 1, writer.workspace
         small = len(writer.lines) <= _AT_ONCE
@@ -60,16 +67,19 @@ class Code:
         if tell is not None:
             tell(self.form)
         self._engine, self._call = self._compiled(text, self._effort)
-        self._again = None if small else text
-        self._worth = len(writer.lines) * _SECONDS_EACH
+        self._best = _MOST if long else _SOME
+        self._again = text if self._effort < self._best else None
+        self._worth = len(writer.lines) * _SECONDS_EACH * (_LONGER if long else 1)
         self.when_improved: Callable[[], None] = _nothing
 
     def __getstate__(self) -> tuple[Any, ...]:
         text = None if self._again is None else zlib.compress(self._again.encode())
-        return self._count, self._workspace, self._objects[-1], text, self._worth, self._operations, self._effort
+        kept = self._count, self._workspace, self._objects[-1], text, self._worth
+        return (*kept, self._operations, self._effort, self._best)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self._count, self._workspace, data, text, self._worth, self._operations, self._effort = state
+        self._count, self._workspace, data, text, self._worth, *form = state
+        self._operations, self._effort, self._best = form
         self._objects, self._again = [data], None if text is None else zlib.decompress(text).decode()
         self._engine, self._call = self._loaded(data)
         self.when_improved = _nothing
@@ -90,15 +100,21 @@ class Code:
         return result
 
     def _improve(self, text: str) -> None:
-        engine, self._call = self._compiled(text, _SOME)
-        self._effort = _SOME
+        engine, self._call = self._compiled(text, self._best)
+        self._effort = self._best
         # The code before may still be running in another thread.
         self._engine = self._engine, engine
         self.when_improved()
 
     def _compiled(self, text: str, effort: int) -> tuple[Any, Callable[..., int]]:
-        module = llvm.parse_assembly(text)
-        engine = llvm.create_mcjit_compiler(module, _target(effort))
+        module, target = llvm.parse_assembly(text), _target(effort)
+        if effort == _MOST:
+            # Unrolled as well, loops take five times as long to compile, and are no faster.
+            options = llvm.create_pipeline_tuning_options(speed_level=1)
+            options.loop_vectorization, options.loop_unrolling, options.loop_interleaving = True, False, False
+            builder = llvm.create_pass_builder(target, options)
+            builder.getModulePassManager().run(module, builder)
+        engine = llvm.create_mcjit_compiler(module, target)
         engine.set_object_cache(lambda _, data: self._objects.append(data))
         return engine, self._function(engine)
 

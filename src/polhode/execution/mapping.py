@@ -9,10 +9,15 @@ import jax
 import numpy as np
 
 from polhode._scalar.regions import Region
+from polhode.execution.arrays.blocks import row_map
+from polhode.execution.arrays.programs import either
 from polhode.execution.machine import Code
-from polhode.execution.recording import pushed, recorded, transposed
+from polhode.execution.recording import on_scalars, pushed, traced, transposed
 from polhode.execution.slots import Layout
 from polhode.execution.writer import Writer, type_of
+
+_MANY = 5_000
+"""Numbers that go in, above which loops over arrays are tried first: each takes an operation on scalars."""
 
 
 class RowMap:
@@ -33,8 +38,15 @@ class RowMap:
 
         Raises `NotNative` for what can't be done on scalars, or takes too many.
         """
-        program, out = recorded(function, shared, row)
-        return cls(_compiled(program, Layout(shared), Layout(row), Layout(out)), Layout(out), shared, row)
+        program = traced(function, shared, row)
+        layouts = Layout(shared), Layout(row), Layout(program.out_shape)
+        code = either(
+            program.closed.jaxpr,
+            lambda: row_map(program.closed, *layouts),
+            lambda: _compiled(on_scalars(program, shared, row), *layouts),
+            _MANY,
+        )
+        return cls(code, layouts[2], shared, row)
 
     @classmethod
     def back(

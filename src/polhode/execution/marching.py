@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polhode._scalar.regions import Region
+from polhode.execution.arrays.blocks import block
+from polhode.execution.arrays.programs import either
 from polhode.execution.machine import Code
-from polhode.execution.recording import recorded
+from polhode.execution.recording import on_scalars, traced
 from polhode.execution.reports import Compiled
 from polhode.execution.slots import Layout
 from polhode.execution.writer import Writer, type_of
@@ -62,11 +64,16 @@ class Marching:
         Raises `NotNative` for what can't be done on scalars, or takes too many.
         """
         control = Control(np.int64(0), np.int64(1), np.bool_(True), np.float64(0.0), np.bool_(False))
-        check, _ = recorded(more, args, progress, control)
-        steps, (_, _, found) = recorded(advance, args, progress, control)
-        if Layout(found) != Layout(row):
-            raise ValueError(f"Frames consist of {Layout(found).structure}, expected was {Layout(row).structure}.")
-        code = _compiled(check, steps, (Layout(args), Layout(progress), Layout(row)), tell)
+        examples, layouts = (args, progress, control), (Layout(args), Layout(progress), Layout(row))
+        steps, check = traced(advance, *examples), traced(more, *examples)
+        found = Layout(steps.out_shape[2])
+        if found != layouts[2]:
+            raise ValueError(f"Frames consist of {found.structure}, expected was {layouts[2].structure}.")
+        code = either(
+            steps.closed.jaxpr,
+            lambda: block(check.closed, steps.closed, layouts, tell),
+            lambda: _compiled(on_scalars(check, *examples), on_scalars(steps, *examples), layouts, tell),
+        )
         return cls(code, args, progress, row)
 
     def arguments(self, args: Any) -> np.ndarray:

@@ -389,6 +389,26 @@ def _filling(value: Any, dtype: Any) -> Any:
     return np.iinfo(dtype).max if dtype.kind == "u" else np.iinfo(dtype).min
 
 
+def _sorted(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
+    """All operands in the order of the first."""
+    along = eqn.params["dimension"]
+    order = np.argsort(x[0], axis=along, kind="stable")
+    return [np.take_along_axis(values, order, along) for values in x]
+
+
+def _compared(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
+    """In the order of all numbers, in which zeros with signs and what is no number have their places too."""
+    a, b = map(_ranks, x)
+    return [a < b if eqn.name == "lt_to" else a <= b]
+
+
+def _ranks(x: np.ndarray) -> np.ndarray:
+    if x.dtype.kind != "f":
+        return x
+    bits = x.view(f"i{x.dtype.itemsize}")
+    return np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)
+
+
 _SCATTERS = {
     "scatter": None,
     "scatter-add": np.add,
@@ -432,6 +452,8 @@ RULES: dict[str, Rule] = {
     "pad": _pad,
     "gather": _gather,
     **dict.fromkeys(_SCATTERS, _scatter),
+    "sort": _sorted,
+    **dict.fromkeys(("lt_to", "le_to"), _compared),
     "integer_pow": _power,
     "round": _rounded,
     "iota": _iota,
@@ -454,6 +476,8 @@ def left_to_jax(eqn: Equation) -> bool:
     p = eqn.params
     if eqn.name == "scatter":
         return p.get("update_jaxpr") is not None
+    if eqn.name == "sort":
+        return p["num_keys"] != 1
     if eqn.name == "triangular_solve":
         return not p["left_side"] or p["conjugate_a"]
     return eqn.name == "pad" and any(low < 0 or high < 0 for low, high, _ in p["padding_config"])

@@ -26,27 +26,43 @@ _WORTH_TRYING = 8
 """How far the count before simplification may exceed the limit: that of multibody systems falls to a quarter."""
 
 
-def recorded(function: Callable[..., Any], *examples: Any, derived: bool = False) -> tuple[Region, Any]:
-    """A function as a program of all elements of its arguments, and the shapes of what it returns.
+def traced(function: Callable[..., Any], *examples: Any, derived: bool = False) -> Program:
+    """A function, traced to become machine code.
 
-    `derived`: whether derivatives are going to be taken of it. Raises `NotNative` if it is too large or closes over
-    what JAX traces.
+    `derived`: whether derivatives are going to be taken of it. Raises `NotNative` if there is no compiler, or if the
+    function closes over what JAX traces.
     """
     if missing():
         raise NotNative("no compiler")
     with in_scans(derived):
         # A new function each time: JAX keeps traces by function, and one made for other purposes would differ.
         program = Program(lambda *args: function(*args), *examples, scans=True)
-        if program.cost > _WORTH_TRYING * LIMIT:
-            raise NotNative(f"{program.cost:.0f} operations")
-        if any(isinstance(c, Tracer) for c in program.closed.consts):
-            raise NotNative("what JAX traces")
-        region = Region([s.dtype for s in Layout(examples).scalars])
-        try:
+    if any(isinstance(c, Tracer) for c in program.closed.consts):
+        raise NotNative("what JAX traces")
+    return program
+
+
+def recorded(function: Callable[..., Any], *examples: Any, derived: bool = False) -> tuple[Region, Any]:
+    """A function as a program of all elements of its arguments, and the shapes of what it returns.
+
+    As `traced`; raises `NotNative` also if the program is too large.
+    """
+    program = traced(function, *examples, derived=derived)
+    return on_scalars(program, *examples, derived=derived), program.out_shape
+
+
+def on_scalars(program: Program, *examples: Any, derived: bool = False) -> Region:
+    """What was traced as a program of all elements of its arguments. Raises `NotNative` if that can't be."""
+    if program.cost > _WORTH_TRYING * LIMIT:
+        raise NotNative(f"{program.cost:.0f} operations")
+    region = Region([s.dtype for s in Layout(examples).scalars])
+    try:
+        # Rules of derivatives are traced on the way.
+        with in_scans(derived):
             region.outputs = program.carried_out(Recording(region, derived), region.inputs)
-        except NeedsArrays as needed:
-            raise NotNative(str(needed)) from None
-    return _small(region), program.out_shape
+    except NeedsArrays as needed:
+        raise NotNative(str(needed)) from None
+    return _small(region)
 
 
 def transposed(function: Callable[..., Any], of: Callable[..., Any], *examples: Any) -> tuple[Region, Any]:

@@ -79,6 +79,7 @@ class Writer:
         self.lines: list[str] = []
         self.workspace = 0
         self.declared: set[str] = set()
+        self.beside: list[str] = []
         self.block = "entry"
         self._names: dict[Variable, str] = {}
         self._values = 0
@@ -110,39 +111,40 @@ class Writer:
         self.declared.add(f"declare {kind} @{function}({', '.join(t for t, _ in arguments)})")
         return self.value(f"call {kind} @{function}({', '.join(f'{t} {v}' for t, v in arguments)})")
 
-    def load(self, pointer: str, slot: int | str, kind: str) -> str:
-        """The value in a slot of eight bytes."""
+    def load(self, pointer: str, slot: int | str, kind: str, marked: str = "") -> str:
+        """The value in a slot of eight bytes; `marked`: what is known of the access."""
         at = self.value(f"getelementptr i64, ptr {pointer}, i64 {slot}")
         if kind == "double":
-            return self.value(f"load double, ptr {at}, align 8")
-        whole = self.value(f"load i64, ptr {at}, align 8")
+            return self.value(f"load double, ptr {at}, align 8{marked}")
+        whole = self.value(f"load i64, ptr {at}, align 8{marked}")
         return whole if kind == "i64" else self.value(f"trunc i64 {whole} to {kind}")
 
-    def store(self, pointer: str, slot: int | str, kind: str, value: str) -> None:
+    def store(self, pointer: str, slot: int | str, kind: str, value: str, marked: str = "") -> None:
         """Put a value into a slot of eight bytes."""
         at = self.value(f"getelementptr i64, ptr {pointer}, i64 {slot}")
         if kind not in ("double", "i64"):
             value, kind = self.value(f"{'zext' if kind == 'i1' else 'sext'} {kind} {value} to i64"), "i64"
-        self.lines.append(f"store {kind} {value}, ptr {at}, align 8")
+        self.lines.append(f"store {kind} {value}, ptr {at}, align 8{marked}")
 
     def function(self, pointers: Sequence[str], returned: str) -> str:
         """The text of the function `run` of these pointers and one to the `workspace`."""
         arguments = ", ".join(f"ptr noalias %{name}" for name in (*pointers, "workspace"))
         head = [*sorted(self.declared), f"define i64 @run({arguments}) {{", "entry:"]
-        return "\n".join((*head, *self.lines, f"ret i64 {returned}", "}", ""))
+        return "\n".join((*head, *self.lines, f"ret i64 {returned}", "}", *self.beside, ""))
 
     def program(self, region: Region, arguments: Sequence[str]) -> list[str]:
         """The results of a program on scalars."""
         self._names.update(zip(region.inputs, arguments, strict=True))
         for operation in region.operations:
-            results = self._apply(operation, [self._read(x) for x in operation.operands])
+            results = self.apply(operation, [self._read(x) for x in operation.operands])
             self._names.update(zip(operation.results, results, strict=True))
         return [self._read(x) for x in region.outputs]
 
     def _read(self, x: Any) -> str:
         return self._names[x] if isinstance(x, Variable) else constant(x)
 
-    def _apply(self, operation: Operation, x: list[str]) -> list[str]:
+    def apply(self, operation: Operation, x: list[str]) -> list[str]:
+        """The results of one operation on these values."""
         name, params = operation.name, operation.params
         if name in _BLOCKS:
             return _BLOCKS[name](self, operation, x)

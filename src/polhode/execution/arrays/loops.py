@@ -1,0 +1,172 @@
+"""Loops over elements, as text of LLVM's intermediate representation."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from polhode.execution.writer import Writer
+
+Index = int | str
+"""A place along an axis: known, or a value of the text."""
+
+
+class Loops:
+    """Loops under construction, and what is known inside them.
+
+    **Arguments:**
+
+    - `writer`: to which they are appended.
+    """
+
+    def __init__(self, writer: Writer) -> None:
+        self.w = writer
+        self._scopes: list[dict[Any, str]] = [{}]
+        self._independent: str | None = None
+        self._marks = 0
+        self._top = 0
+
+    # --- places -------------------------------------------------------------------------------------------------------
+
+    def plus(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if a == 0 or b == 0:
+            return b if a == 0 else a
+        return self.w.value(f"add i64 {a}, {b}")
+
+    def times(self, a: Index, b: int) -> Index:
+        if isinstance(a, int) or b in (0, 1):
+            return a * b if isinstance(a, int) else a if b else 0
+        return self.w.value(f"mul i64 {a}, {b}")
+
+    def parts(self, place: Index, shape: tuple[int, ...]) -> tuple[Index, ...]:
+        """The place along each axis of an element, from its number."""
+        out: list[Index] = []
+        for n in reversed(shape):
+            if n == 1:
+                out.append(0)
+            elif isinstance(place, int):
+                out.append(place % n)
+                place //= n
+            else:
+                out.append(self.w.value(f"urem i64 {place}, {n}"))
+                place = self.w.value(f"udiv i64 {place}, {n}")
+        return tuple(reversed(out))
+
+    def clipped(self, place: Index, n: int) -> Index:
+        """The nearest place that there is along an axis of this length."""
+        if isinstance(place, int):
+            return min(max(place, 0), max(n - 1, 0))
+        low = self.w.call("llvm.smax.i64", "i64", ("i64", place), ("i64", "0"))
+        return self.w.call("llvm.smin.i64", "i64", ("i64", low), ("i64", str(max(n - 1, 0))))
+
+    def less(self, place: Index, n: int) -> str:
+        if isinstance(place, int):
+            return "true" if place < n else "false"
+        return self.w.value(f"icmp slt i64 {place}, {n}")
+
+    # --- memory -------------------------------------------------------------------------------------------------------
+
+    def load(self, pointer: str, slot: Index, kind: str) -> str:
+        return self.w.load(pointer, slot, kind, self._independent or "")
+
+    def store(self, pointer: str, slot: Index, kind: str, value: str) -> None:
+        self.w.store(pointer, slot, kind, value, self._independent or "")
+
+    def space(self, slots: int) -> str:
+        """A part of the workspace that nothing else uses meanwhile."""
+        at, self._top = self._top, self._top + slots
+        self.w.workspace = max(self.w.workspace, self._top)
+        return self.w.value(f"getelementptr i64, ptr %workspace, i64 {at}")
+
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[None]:
+        """What takes space inside is not needed behind; nor is anything known there that is made inside."""
+        top = self._top
+        with self.apart():
+            yield
+        self._top = top
+
+    @contextlib.contextmanager
+    def alternatives(self) -> Iterator[Callable[[], contextlib.AbstractContextManager[None]]]:
+        """Only one of several parts is run, so they may take the same space; each opens what is given here."""
+        begin, tops = self._top, [self._top]
+
+        @contextlib.contextmanager
+        def alternative() -> Iterator[None]:
+            self._top = begin
+            with self.apart():
+                yield
+            tops.append(self._top)
+
+        yield alternative
+        self._top = max(tops)
+
+    # --- what is known ------------------------------------------------------------------------------------------------
+
+    def once(self, key: Any, make: Any) -> str:
+        """A value that is made only once in a loop."""
+        for scope in reversed(self._scopes):
+            if key in scope:
+                return scope[key]
+        found = self._scopes[-1][key] = make()
+        return found
+
+    @contextlib.contextmanager
+    def apart(self) -> Iterator[None]:
+        """What is made inside is not known outside."""
+        self._scopes.append({})
+        try:
+            yield
+        finally:
+            self._scopes.pop()
+
+    # --- loops --------------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def over(self, count: int, independent: bool = False) -> Iterator[str]:
+        """A loop; inside, the place in it. `independent`: no pass reads what another writes."""
+        w, outer = self.w, self._independent
+        before, head, body, behind = (w.label() for _ in range(4))
+        w.jump(before)
+        w.open(before)
+        w.jump(head)
+        w.open(head)
+        at = len(w.lines)
+        place = w.value("")
+        w.branch(w.value(f"icmp slt i64 {place}, {count}"), body, behind)
+        w.open(body)
+        self._independent = self._mark("") if independent else None
+        mark = self._independent
+        with self.apart():
+            yield place
+        self._independent = outer
+        following = w.value(f"add i64 {place}, 1")
+        last = w.block
+        w.jump(head)
+        if mark is not None:
+            w.lines[-1] += f", !llvm.loop {self._mark(mark)}"
+        w.lines[at] = f"{place} = phi i64 [ 0, %{before} ], [ {following}, %{last} ]"
+        w.open(behind)
+
+    def _mark(self, accesses: str) -> str:
+        """A name for accesses to memory, or, of these, for a loop in which none reads what another pass writes."""
+        self._marks += 1
+        name = f"!{2 * self._marks}"
+        if not accesses:
+            self.w.beside.append(f"{name} = distinct !{{}}")
+            return f", !llvm.access.group {name}"
+        group = accesses.rpartition(" ")[2]
+        told = f"!{2 * self._marks + 1}"
+        self.w.beside.append(f'{told} = !{{!"llvm.loop.parallel_accesses", {group}}}')
+        self.w.beside.append(f"{name} = distinct !{{{name}, {told}}}")
+        return name
+
+    @contextlib.contextmanager
+    def nest(self, lengths: tuple[int, ...], independent: bool = False) -> Iterator[tuple[str, ...]]:
+        """Loops inside each other; inside, the place in each."""
+        with contextlib.ExitStack() as stack:
+            last = len(lengths) - 1
+            yield tuple(stack.enter_context(self.over(n, independent and k == last)) for k, n in enumerate(lengths))

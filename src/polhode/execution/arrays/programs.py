@@ -1,0 +1,93 @@
+"""Functions of trees of arrays as programs on arrays."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jax.extend import core
+
+from polhode._scalar.primitives import SCATTERS, SUBCALLS, opened
+from polhode.execution.arrays.places import Buffer, given
+from polhode.execution.machine import Code
+from polhode.execution.slots import Layout
+from polhode.execution.writer import NotNative, Writer
+
+_READING = {"gather": slice(1, None), "dynamic_slice": slice(1, None), "dynamic_update_slice": slice(2, None)}
+_WRITING = slice(1, 2)
+
+_FEW = 300
+"""Numbers that go in, up to which looking up is comparing with every place there is."""
+
+
+def looks_up(jaxpr: core.Jaxpr, known: Sequence[bool] = ()) -> bool:
+    """Whether a program reads or writes at places that only the data give, or sorts.
+
+    `known` says which arguments are known while it is traced; none by default.
+    """
+    constants = set(jaxpr.constvars)
+    constants.update(v for v, k in zip(jaxpr.invars, known, strict=False) if k)
+    for eqn in jaxpr.eqns:
+        name, params = eqn.primitive.name, eqn.params
+        fixed = [isinstance(v, core.Literal) or v in constants for v in eqn.invars]
+        where = _WRITING if name == "scatter" or name in SCATTERS else _READING.get(name, slice(0, 0))
+        if not all(fixed[where]) or (name == "sort" and not all(fixed)):
+            return True
+        if any(looks_up(inner, given) for inner, given in _inside(name, params, fixed)):
+            return True
+        if all(fixed):
+            constants.update(eqn.outvars)
+    return False
+
+
+def either(
+    jaxpr: core.Jaxpr, on_arrays: Callable[[], Code], on_scalars: Callable[[], Code], most: float = math.inf
+) -> Code:
+    """Machine code of a program: on scalars, or on arrays if it is large and looks up what only the data say.
+
+    `most`: numbers that go in, above which it is one on arrays rather than on scalars in any case. Raises `NotNative`
+    where neither can be.
+    """
+    like: list[Any] = [v.aval for v in jaxpr.invars]
+    numbers = sum(math.prod(aval.shape) for aval in like)
+    if numbers > most or (numbers > _FEW and looks_up(jaxpr)):
+        # It may do so where it never comes.
+        with contextlib.suppress(NotNative):
+            return on_arrays()
+        return on_scalars()
+    try:
+        return on_scalars()
+    except NotNative:
+        if not looks_up(jaxpr):
+            raise
+        return on_arrays()
+
+
+def _inside(name: str, p: Any, fixed: list[bool]) -> list[tuple[core.Jaxpr, list[bool]]]:
+    """Programs inside an operation, and which of their arguments are known."""
+    if name in SUBCALLS:
+        return [(opened(p[SUBCALLS[name]])[0], fixed)]
+    if name == "while":
+        nc, nb = p["cond_nconsts"], p["body_nconsts"]
+        return [(p["cond_jaxpr"].jaxpr, fixed[:nc]), (p["body_jaxpr"].jaxpr, fixed[nc : nc + nb])]
+    if name == "scan":
+        rows = fixed[p["num_consts"] + p["num_carry"] :]
+        # Side by side, rows that are known stay so.
+        known = [*fixed[: p["num_consts"]], *[False] * p["num_carry"], *[False for _ in rows]]
+        return [(p["jaxpr"].jaxpr, known)]
+    if name == "cond":
+        return [(branch.jaxpr, fixed[1:]) for branch in p["branches"]]
+    return []
+
+
+def leaves(w: Writer, pointer: str, layout: Layout) -> list[Buffer]:
+    """Places for the leaves of a tree in slots, one after the other."""
+    out, at = [], 0
+    for like, n in zip(layout.leaves, layout.sizes, strict=True):
+        name = w.value(f"getelementptr i64, ptr {pointer}, i64 {at}")
+        out.append(given(name, like.shape, np.dtype(like.dtype)))
+        at += n
+    return out
