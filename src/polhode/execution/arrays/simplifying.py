@@ -20,7 +20,7 @@ def in_simpler_ones(eqn: Any) -> core.ClosedJaxpr | None:
     if name == "dot_general":
         (contracted, _), _ = eqn.params["dimension_numbers"]
         return _products(eqn) if _few(eqn, contracted) else None
-    if name in REWRITTEN:
+    if name in REWRITTEN and not eqn.params.keys().isdisjoint(("axis", "axes")):
         axes = eqn.params.get("axes") or (eqn.params["axis"],)
         return rewritten(eqn) if _few(eqn, axes) else None
     return None
