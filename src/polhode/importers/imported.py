@@ -58,6 +58,7 @@ class ImportedModel:
     held: Sequence[Held] = ()
     load_time: float = 0.0
 
+    @uncompiled()
     def problem(self, formulation: str | None = None, t1: float = 2.0) -> Problem:
         """A complete problem: consistent initial state, outputs, recommended integrator and step.
 
