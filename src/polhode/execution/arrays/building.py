@@ -18,7 +18,7 @@ from polhode.execution.arrays.scheduling import UNROLLED, Kernel, Schedule, axes
 from polhode.execution.arrays.sorting import sorted_together
 from polhode.execution.arrays.viewing import viewed
 from polhode.execution.arrays.writing import scattered
-from polhode.execution.writer import Writer, type_of
+from polhode.execution.writer import NotNative, Writer, type_of
 
 Arrays = list[AbstractArray]
 
