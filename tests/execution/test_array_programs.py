@@ -61,6 +61,13 @@ PROGRAMS = {
     "sums of what was picked": lambda x, where: (jnp.sum(x[where], axis=0) + x, jnp.sum(jnp.sin(x)[where] ** 2)),
     "means": lambda x, where: x[where[0]] - jnp.mean(x),
     "extremes": lambda x, where: (jnp.max(x[where]), jnp.min(x[where], axis=1), jnp.argmax(x[where[:, :1]], axis=0)),
+    "short extremes": lambda x, where: (
+        lambda y: (
+            jnp.max(y),
+            jnp.sum(jnp.abs(y - jnp.min(y)) / (jnp.max(y) - x[where[0, 0]])),
+            jnp.sum(y * jnp.min(y)),
+        )
+    )(jnp.sin(x[where[1, :12]])),
     "truth of all and any": lambda x, where: (jnp.all(where != 3, axis=0), jnp.any(x[where] > 1), jnp.sum(where < 9)),
     "columns": lambda x, where: jnp.stack([x, jnp.cos(x), x * x], axis=1)[where[0]] @ jnp.ones((3, 2)),
     "small matrices": lambda x, where: jnp.einsum("ni,nj,nj->ni", *[jnp.stack([x, x[where[0]]], 1)] * 3),

@@ -18,7 +18,7 @@ from polhode.execution.arrays.scheduling import UNROLLED, Kernel, Schedule, axes
 from polhode.execution.arrays.sorting import sorted_together
 from polhode.execution.arrays.viewing import viewed
 from polhode.execution.arrays.writing import scattered
-from polhode.execution.writer import Writer, type_of
+from polhode.execution.writer import NotNative, Writer, type_of
 
 Arrays = list[AbstractArray]
 
@@ -124,6 +124,8 @@ class _Run:
             prepare = self._preparing(kernel) if is_long(e) else _nothing
             self._know(e, computed(e, list(map(self._read, e.inputs)), prepare))
         shape = axes(kernel.kept[0].shape) if kernel.kept else ()
+        if any(axes(v.shape) != shape for v in kernel.kept):
+            raise NotNative("results of different loops")
         targets = {id(v): self._target(v) for v in kernel.kept if v.shape}
         plain = not any(is_long(e) for e in kernel.equations)
         with self.k.apart():

@@ -106,7 +106,10 @@ class Schedule:
             own: Group = ("loop", shape)
             wishes = {self._wish(v, shape, use, memory, groups, own) for v in [first] for use, memory in self._of(v)}
             ends = e.name in WHOLE or id(first) in self._wanted or len(wishes) != 1
-            groups[id(e)] = own if ends else wishes.pop()
+            wish = own if ends else wishes.pop()
+            # What two short reductions read, which may be done at different times, has to be kept.
+            several = len({id(use) for use, _ in self._of(first)}) > 1
+            groups[id(e)] = own if several and wish[0] == "loop" else wish
         return groups
 
     def _of(self, v: Value) -> list[tuple[Equation, bool]]:
