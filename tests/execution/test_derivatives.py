@@ -153,3 +153,13 @@ def test_loops_of_unknown_length_have_derivatives_along_directions_only():
     close(along(doubled, A, B))
     with pytest.raises(NotNative, match="unknown length"):
         RowMap.back(doubled, everything, A, B, A)
+
+
+def test_rules_that_only_go_back_are_left_to_jax():
+    @jax.custom_vjp
+    def function(x):
+        return jnp.sin(x)
+
+    function.defvjp(lambda x: (jnp.sin(x), x), lambda x, c: (3 * jnp.cos(x) * c,))
+    with pytest.raises(NotNative, match="custom_vjp"):
+        RowMap.back(lambda a, b: function(a) * b[0], everything, A, B, A)

@@ -92,8 +92,10 @@ class Replay:
 
     def _apply(self, eqn: Any, inputs: list[Elements]) -> Sequence[Elements]:
         name, params = eqn.primitive.name, eqn.params
-        if name in _WITH_RULES and self._emission.keeps_rules:
+        if self._emission.keeps_rules and name in _RULED:
             return self._ruled(eqn, inputs)
+        if self._emission.keeps_rules and name in _RULED_BACK:
+            raise NeedsArrays(name)
         if name in SUBCALLS:
             inner, consts = opened(params[SUBCALLS[name]])
             return self.evaluate(inner, [self.unpack(c) for c in consts], inputs)
@@ -345,7 +347,9 @@ class Replay:
         return out
 
 
-_WITH_RULES = ("custom_jvp_call",)
+_RULED = ("custom_jvp_call",)
+_RULED_BACK = ("custom_vjp_call", "custom_vjp_call_jaxpr")
+"""What has a derivative of its own, and what has one that only JAX knows to go back through."""
 
 
 def _rule(eqn: Any, avals: Sequence[Any], moving: Sequence[int], floats: Sequence[int]) -> core.ClosedJaxpr:

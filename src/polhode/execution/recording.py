@@ -35,7 +35,8 @@ def recorded(function: Callable[..., Any], *examples: Any, derived: bool = False
     if missing():
         raise NotNative("no compiler")
     with in_scans(derived):
-        program = Program(function, *examples, scans=True)
+        # A new function each time: JAX keeps traces by function, and one made for other purposes would differ.
+        program = Program(lambda *args: function(*args), *examples, scans=True)
         if program.cost > _WORTH_TRYING * LIMIT:
             raise NotNative(f"{program.cost:.0f} operations")
         if any(isinstance(c, Tracer) for c in program.closed.consts):
