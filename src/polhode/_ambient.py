@@ -66,6 +66,18 @@ def _evaluates(trace: Any) -> bool:
     return trace is eval_trace or isinstance(trace, EvaluatingTrace)
 
 
+@contextlib.contextmanager
+def known_values_by(trace: EvaluatingTrace) -> Iterator[None]:
+    """While this is open, that trace evaluates what is known under `jax.grad` and the like: in `in_reverse_mode`."""
+    differentiating: Any = trace_ctx.trace
+    before = differentiating.parent_trace
+    differentiating.parent_trace = trace
+    try:
+        yield
+    finally:
+        differentiating.parent_trace = before
+
+
 def outside() -> AbstractContextManager[Any]:
     """While this is open, operations are evaluated: a way out of transformations, for values that are known."""
     return set_current_trace(eval_trace)

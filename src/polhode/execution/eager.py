@@ -17,7 +17,7 @@ import numpy as np
 from jax.core import Tracer
 from jax.extend import core
 
-from polhode._ambient import EvaluatingTrace, inside_transformation
+from polhode._ambient import EvaluatingTrace, in_reverse_mode, inside_transformation, known_values_by
 from polhode._scalar.rows import all_at_once
 from polhode.execution.listing import Listing, NeedsJax, listed
 from polhode.execution.placement import place
@@ -98,10 +98,12 @@ _TRACE = _ByNumpy()
 def uncompiled() -> Iterator[None]:
     """Operations on arrays are evaluated with NumPy, where JAX computes on the host and nothing is being traced.
 
-    Also a decorator. Values are those of JAX up to rounding, and arrays are arrays of JAX.
+    Also a decorator. Values are those of JAX up to rounding, and arrays are arrays of JAX. So are known values under
+    `jax.grad`, where JAX takes care of the derivatives.
     """
-    if inside_transformation() or jax.default_backend() != "cpu":
+    if jax.default_backend() != "cpu" or (inside_transformation() and not in_reverse_mode()):
         yield
         return
-    with all_at_once(), core.set_current_trace(_TRACE):
+    way = known_values_by(_TRACE) if in_reverse_mode() else core.set_current_trace(_TRACE)
+    with all_at_once(), way:
         yield
