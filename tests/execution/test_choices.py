@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from polhode.execution.mapping import RowMap
-from polhode.execution.writer import NotNative
 
 TABLE = jnp.asarray(np.random.default_rng(0).standard_normal((5, 4)))
 LINE = jnp.linspace(0.0, 1.0, 7) ** 2
@@ -78,10 +77,9 @@ def test_padding_may_cut(edges):
     np.testing.assert_array_equal(found, jax.vmap(function)(x))
 
 
-def test_long_tables_are_left_to_arrays():
-    long = jnp.arange(5000.0)
-    with pytest.raises(NotNative):
-        RowMap.of(lambda _, k: long[k], (), 1)
+def test_long_tables_take_loops_over_arrays():
+    long, k = jnp.arange(5000.0), np.array([0, 17, 4999])
+    np.testing.assert_array_equal(RowMap.of(lambda _, k: long[k], (), k[0])((), k), k)
 
 
 def test_unsigned_numbers():

@@ -29,9 +29,9 @@ def looked_up(stiffness, x, rest):
     return stiffness * jnp.arange(5000.0)[jnp.argmax(x)] + rest
 
 
-def in_order(stiffness, x, rest):
+def of_a_library(stiffness, x, rest):
     """What neither scalars nor loops over arrays have."""
-    return stiffness * jnp.sort(x)[1] + rest
+    return stiffness * jnp.linalg.eigvalsh(jnp.outer(x, x))[3] + rest
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def made(monkeypatch):
 
 @pytest.mark.parametrize(
     ("function", "most", "kind"),
-    [(pulled, 1000, RowMap), (pulled, 0, Listing), (looked_up, 1000, RowMap), (in_order, 1000, type(None))],
+    [(pulled, 1000, RowMap), (pulled, 0, Listing), (looked_up, 1000, RowMap), (of_a_library, 1000, type(None))],
 )
 def test_all_kinds_compute_the_same(function, most, kind, made, monkeypatch):
     monkeypatch.setattr(repeated, "_SMALL", most)

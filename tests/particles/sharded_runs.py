@@ -30,6 +30,8 @@ def _kept(*args, _run=host.run):
 
 
 host.run = _kept
+# On one device too, so that programs of XLA are compared with each other.
+host._native = lambda *_: (None,)
 
 
 def _spread(tree):
