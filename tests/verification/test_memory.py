@@ -100,7 +100,8 @@ def test_ten_million_frames_with_a_store_need_less_than_500_mb(tmp_path):
 
 
 def test_frames_in_a_store_do_not_stay_in_memory(tmp_path):
-    few = printed(FRAMES.format(n=100_000), str(tmp_path / "few.zarr"))[0]
-    many = printed(FRAMES.format(n=4_000_000), str(tmp_path / "many.zarr"))[0]
-    # In memory the frames would take 96 MB and, while they are put together, as much again; 24 may wait for the disk.
-    assert many - few < 48
+    # What waits for the disk is bounded, and more than that is reached by both.
+    few = printed(FRAMES.format(n=2_000_000), str(tmp_path / "few.zarr"))[0]
+    many = printed(FRAMES.format(n=6_000_000), str(tmp_path / "many.zarr"))[0]
+    # In memory the frames between would take 96 MB and, while they are put together, as much again.
+    assert many - few < 30
