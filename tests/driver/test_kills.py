@@ -85,6 +85,9 @@ class Child:
         self.process: subprocess.Popen[bytes] | None = None
 
     def order(self, **what: Any) -> None:
+        if self.process is not None and self.process.poll() is not None:
+            # A signal that came when a run had just ended took the process with it.
+            self.end()
         if self.process is None:
             with self.errors.open("ab") as errors:
                 self.process = subprocess.Popen(
