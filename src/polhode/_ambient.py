@@ -97,19 +97,21 @@ def without_derivative(value: Any) -> Any:
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-    """While this is open, Python looks for no garbage in cycles.
+    """While this is open, Python rarely looks for garbage in cycles.
 
-    A program under construction is up to a million small objects, none of which is garbage: looking at them again and
-    again takes a quarter of the time.
+    A program under construction is up to a million small objects, hardly any of which is garbage: looking at them again
+    and again takes a quarter of the time. Not to look at all would let memory grow.
     """
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
+    usual = gc.get_threshold()
+    gc.set_threshold(max(usual[0], _OBJECTS), *usual[1:])
     try:
         yield
     finally:
-        gc.enable()
+        gc.set_threshold(*usual)
+
+
+_OBJECTS = 500_000
+"""Made, less those gone again, after which garbage is looked for while derivatives are prepared."""
 
 
 def _setting(name: str) -> bool:

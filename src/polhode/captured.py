@@ -30,7 +30,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from polhode._ambient import uncollected
 from polhode.execution import kept
 
 P = ParamSpec("P")
@@ -77,7 +76,6 @@ def found(
         for x, there in zip(leaves, is_array, strict=True)
     )
 
-    @uncollected()
     def made() -> T:
         rest = jax.tree.unflatten(structure, others_than_arrays)
         if keeping is None:

@@ -9,7 +9,6 @@ from typing import Any, TypedDict
 
 from jax.core import Tracer
 
-from polhode._ambient import uncollected
 from polhode.problems.choice import ASKED, Choice
 from polhode.systems.base import AbstractSystem, Observable, State
 
@@ -82,6 +81,5 @@ class Problem:
 def timed(make: Callable[..., Problem], **parameters: Any) -> Problem:
     """What `make` makes, with the time that it took."""
     began = time.perf_counter()
-    with uncollected():
-        problem = make(**parameters)
+    problem = make(**parameters)
     return dataclasses.replace(problem, build_time=time.perf_counter() - began)
