@@ -65,24 +65,13 @@ def _compiled(program: Any, args: Layout, row: Layout, carried: Layout, fixed: L
     given = [w.load("%args", k, type_of(s)) for k, s in enumerate(args.scalars)]
     directions = [w.load("%fixed", k, "double") for k in range(fixed.size)]
     count = w.load("%count", 0, "i64")
-    head, body, end = (w.label() for _ in range(3))
-    w.jump(head)
-    w.open(head)
-    at = len(w.lines)
-    n = w.value("")
-    w.branch(w.value(f"icmp slt i64 {n}, {count}"), body, end)
-    w.open(body)
-    source = w.row("%rows", n, row.size)
-    values = [w.load(source, k, type_of(s)) for k, s in enumerate(row.scalars)]
-    now = [w.load("%carried", k, "double") for k in range(carried.size)]
-    results = w.program(program, [*given, *values, *now, *directions])
-    target = w.row("%out", n, carried.size)
-    for k, result in enumerate(results):
-        w.store("%carried", k, "double", result)
-        w.store(target, k, "double", result)
-    following = w.value(f"add i64 {n}, 1")
-    last = w.block
-    w.jump(head)
-    w.lines[at] = f"{n} = phi i64 [ 0, %entry ], [ {following}, %{last} ]"
-    w.open(end)
+    with w.each(count) as n:
+        source = w.row("%rows", n, row.size)
+        values = [w.load(source, k, type_of(s)) for k, s in enumerate(row.scalars)]
+        now = [w.load("%carried", k, "double") for k in range(carried.size)]
+        results = w.program(program, [*given, *values, *now, *directions])
+        target = w.row("%out", n, carried.size)
+        for k, result in enumerate(results):
+            w.store("%carried", k, "double", result)
+            w.store(target, k, "double", result)
     return Code(w, ("args", "rows", "carried", "fixed", "out", "count"), count)

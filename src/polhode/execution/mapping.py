@@ -87,22 +87,11 @@ def _compiled(program: Region, shared: Layout, row: Layout, out: Layout) -> Code
     w = Writer()
     given = [w.load("%shared", k, type_of(s)) for k, s in enumerate(shared.scalars)]
     count = w.load("%count", 0, "i64")
-    head, body, end = (w.label() for _ in range(3))
-    w.jump(head)
-    w.open(head)
-    at = len(w.lines)
-    n = w.value("")
-    w.branch(w.value(f"icmp slt i64 {n}, {count}"), body, end)
-    w.open(body)
-    source = w.row("%rows", n, row.size)
-    values = [w.load(source, k, type_of(s)) for k, s in enumerate(row.scalars)]
-    results = w.program(program, [*given, *values])
-    target = w.row("%out", n, out.size)
-    for k, (scalar, result) in enumerate(zip(out.scalars, results, strict=True)):
-        w.store(target, k, type_of(scalar), result)
-    following = w.value(f"add i64 {n}, 1")
-    last = w.block
-    w.jump(head)
-    w.lines[at] = f"{n} = phi i64 [ 0, %entry ], [ {following}, %{last} ]"
-    w.open(end)
+    with w.each(count) as n:
+        source = w.row("%rows", n, row.size)
+        values = [w.load(source, k, type_of(s)) for k, s in enumerate(row.scalars)]
+        results = w.program(program, [*given, *values])
+        target = w.row("%out", n, out.size)
+        for k, (scalar, result) in enumerate(zip(out.scalars, results, strict=True)):
+            w.store(target, k, type_of(scalar), result)
     return Code(w, ("shared", "rows", "out", "count"), count)

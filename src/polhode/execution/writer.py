@@ -7,8 +7,9 @@ twenty times as long to compile them, and results would depend on the processor.
 
 from __future__ import annotations
 
+import contextlib
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,24 @@ class Writer:
 
     def branch(self, condition: str, true: str, false: str) -> None:
         self.lines.append(f"br i1 {condition}, label %{true}, label %{false}")
+
+    @contextlib.contextmanager
+    def each(self, count: str) -> Iterator[str]:
+        """A loop over so many rows: what is written while this is open is done for each, by its number."""
+        head, body, end = (self.label() for _ in range(3))
+        before = self.block
+        self.jump(head)
+        self.open(head)
+        at = len(self.lines)
+        n = self.value("")
+        self.branch(self.value(f"icmp slt i64 {n}, {count}"), body, end)
+        self.open(body)
+        yield n
+        following = self.value(f"add i64 {n}, 1")
+        last = self.block
+        self.jump(head)
+        self.lines[at] = f"{n} = phi i64 [ 0, %{before} ], [ {following}, %{last} ]"
+        self.open(end)
 
     def call(self, function: str, kind: str, *arguments: tuple[str, str]) -> str:
         self.declared.add(f"declare {kind} @{function}({', '.join(t for t, _ in arguments)})")

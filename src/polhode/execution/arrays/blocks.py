@@ -95,22 +95,11 @@ def row_map(program: Any, shared: Layout, row: Layout, out: Layout) -> Code:
     w = Writer()
     b = Builder(w)
     fixed, count = leaves(w, "%shared", shared), w.load("%count", 0, "i64")
-    head, body, end = (w.label() for _ in range(3))
-    w.jump(head)
-    w.open(head)
-    at = len(w.lines)
-    n = w.value("")
-    w.branch(w.value(f"icmp slt i64 {n}, {count}"), body, end)
-    w.open(body)
-    given = leaves(w, w.row("%rows", n, row.size), row)
-    results = b.run(flattened(program), [*fixed, *given])
-    for x, to in zip(results, leaves(w, w.row("%out", n, out.size), out), strict=True):
-        b.copy(x, to)
-    following = w.value(f"add i64 {n}, 1")
-    last = w.block
-    w.jump(head)
-    w.lines[at] = f"{n} = phi i64 [ 0, %entry ], [ {following}, %{last} ]"
-    w.open(end)
+    with w.each(count) as n:
+        given = leaves(w, w.row("%rows", n, row.size), row)
+        results = b.run(flattened(program), [*fixed, *given])
+        for x, to in zip(results, leaves(w, w.row("%out", n, out.size), out), strict=True):
+            b.copy(x, to)
     return _code(w, ("shared", "rows", "out", "count"), count, None)
 
 
