@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from polhode._scalar import partials
+from polhode.execution.derivatives import partials
 from polhode.execution.mapping import RowMap
 from polhode.execution.writer import NotNative
 from polhode.integrators._implicit import implicit

@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from polhode._scalar.rows import each
 from polhode.execution import repeated
 from polhode.execution.listing import Listing
 from polhode.execution.mapping import RowMap
+from polhode.execution.rows import each
 
 TURNED = np.array([1, 0])
 

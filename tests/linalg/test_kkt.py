@@ -8,8 +8,8 @@ from compiling import quick
 from structures import STRUCTURES, chain, connected
 
 import polhode as ph
-from polhode._scalar import cost, scalarise
 from polhode.execution.mapping import RowMap
+from polhode.execution.scalars import cost, scalarise
 from polhode.linalg import Blocks, Places, kkt_solver
 from polhode.linalg.blocks import dense_block, pattern
 from polhode.linalg.chain import ChainKKT, Layout, links

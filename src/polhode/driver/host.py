@@ -13,8 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from polhode._scalar import SCALAR_LIMIT, scalarise
-from polhode._scalar.rows import in_loops
 from polhode.captured import compiled, found
 from polhode.driver.legs import Leg
 from polhode.driver.observing import Observer, Watch
@@ -26,6 +24,8 @@ from polhode.execution.marching import Control, Marching
 from polhode.execution.once import interpreted
 from polhode.execution.placement import on_host
 from polhode.execution.reports import Compiled
+from polhode.execution.rows import in_loops
+from polhode.execution.scalars import SCALAR_LIMIT, scalarise
 from polhode.execution.writer import NotNative
 from polhode.integrators.base import AbstractIntegrator
 from polhode.results import Result
@@ -131,7 +131,7 @@ def _run_block(
     """Steps until `n_limit`, until `capacity` frames are saved, until the end of the leg or a failure.
 
     `targets` are the save times followed by t1, of which `done` lie behind; without them every `every`-th step is
-    saved and, in the `last` leg, the end. `one` is 1 (see `_scalar.Program`).
+    saved and, in the `last` leg, the end. `one` is 1 (see `execution.scalars.Program`).
     """
 
     def run(p: Progress, n_stop: Array, *target: Array) -> Progress:

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from polhode._scalar import SCALAR_LIMIT, Program, iterates, join, split
 from polhode.captured import compiled
 from polhode.driver import differentiated
 from polhode.driver.host import Saving
@@ -27,6 +26,7 @@ from polhode.driver.stepping import (
     judged,
     outcome_of,
 )
+from polhode.execution.scalars import SCALAR_LIMIT, Program, iterates, join, split
 from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.solution import Frames
 from polhode.systems.base import AbstractSystem

@@ -18,9 +18,9 @@ from jax.core import Tracer
 from jax.extend import core
 
 from polhode._ambient import EvaluatingTrace, in_reverse_mode, inside_transformation, known_values_by
-from polhode._scalar.rows import all_at_once
 from polhode.execution.listing import Listing, NeedsJax, listed
 from polhode.execution.placement import place
+from polhode.execution.rows import all_at_once
 
 
 class _ByNumpy(EvaluatingTrace):

@@ -9,8 +9,8 @@ import jax
 import numpy as np
 from jax.extend import core
 
-from polhode._scalar.primitives import SUBCALLS, opened
 from polhode.execution.numpy_rules import NUMPY, RULES, left_to_jax
+from polhode.execution.scalars.primitives import SUBCALLS, opened
 from polhode.execution.simplifying import Simplification, Value
 
 

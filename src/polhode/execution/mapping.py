@@ -8,11 +8,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from polhode._scalar.regions import Region
 from polhode.execution.arrays.blocks import row_map
 from polhode.execution.arrays.programs import either
 from polhode.execution.machine import Code
 from polhode.execution.recording import on_scalars, pushed, traced, transposed
+from polhode.execution.scalars.regions import Region
 from polhode.execution.slots import Layout
 from polhode.execution.writer import Writer, type_of
 

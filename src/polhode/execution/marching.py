@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from polhode._scalar.regions import Region
 from polhode.execution.arrays.blocks import block
 from polhode.execution.arrays.programs import either
 from polhode.execution.machine import Code
 from polhode.execution.recording import on_scalars, traced
 from polhode.execution.reports import Compiled
+from polhode.execution.scalars.regions import Region
 from polhode.execution.slots import Layout
 from polhode.execution.writer import Writer, type_of
 

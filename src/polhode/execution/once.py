@@ -16,11 +16,11 @@ import jax
 import numpy as np
 
 from polhode._ambient import inside_transformation
-from polhode._scalar.rows import all_at_once
 from polhode.captured import compiled, found
 from polhode.execution.kept import Keeping
 from polhode.execution.listing import Listing, NeedsJax, listed
 from polhode.execution.placement import on_host, place
+from polhode.execution.rows import all_at_once
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -9,13 +9,13 @@ from typing import Any
 import jax
 from jax.core import Tracer
 
-from polhode._scalar.adjoint import adjoint
-from polhode._scalar.emission import NeedsArrays
-from polhode._scalar.program import Program
-from polhode._scalar.regions import Recording, Region
-from polhode._scalar.rows import in_scans
-from polhode._scalar.tangent import tangent
+from polhode.execution.derivatives.adjoint import adjoint
+from polhode.execution.derivatives.tangent import tangent
 from polhode.execution.machine import missing
+from polhode.execution.rows import in_scans
+from polhode.execution.scalars.emission import NeedsArrays
+from polhode.execution.scalars.program import Program
+from polhode.execution.scalars.regions import Recording, Region
 from polhode.execution.slots import Layout
 from polhode.execution.writer import NotNative
 

@@ -12,7 +12,6 @@ import numpy as np
 from jax.extend import core
 
 from polhode._ambient import inside_transformation
-from polhode._scalar.rows import in_scans
 from polhode.captured import compiled, found
 from polhode.execution.kept import Keeping
 from polhode.execution.listing import Equation, Listing, NeedsJax, listed
@@ -20,6 +19,7 @@ from polhode.execution.machine import Code
 from polhode.execution.mapping import RowMap
 from polhode.execution.once import interpreted
 from polhode.execution.placement import on_host
+from polhode.execution.rows import in_scans
 from polhode.execution.writer import NotNative
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from jax.extend import core
 
-from polhode._scalar.primitives import SUBCALLS, opened
+from polhode.execution.scalars.primitives import SUBCALLS, opened
 
 Value = int | np.ndarray
 """The place of a value, or the value itself where it is known."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from polhode._scalar.regions import Operation, Region, Variable
+from polhode.execution.scalars.regions import Operation, Region, Variable
 
 _TYPES = {
     np.dtype(np.float64): "double",

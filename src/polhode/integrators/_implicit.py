@@ -13,8 +13,8 @@ from jax.dtypes import float0
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from polhode._scalar.rows import derived, recording
-from polhode._scalar.solutions import marked
+from polhode.execution.derivatives.solutions import marked
+from polhode.execution.rows import derived, recording
 
 _SWEEPS = 200
 _TOLERANCE = 1e-14

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode._scalar.rows import recording
 from polhode.checks import shown
+from polhode.execution.rows import recording
 from polhode.integrators._implicit import implicit
 from polhode.integrators.base import plain_number
 from polhode.results import Result

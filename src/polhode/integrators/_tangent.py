@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode._scalar.rows import each
+from polhode.execution.rows import each
 from polhode.linalg.blocks import Blocks, Matrix
 from polhode.spaces.base import AbstractSpace, Vector
 from polhode.spaces.linear import Rn

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode._scalar.rows import derived
+from polhode.execution.rows import derived
 from polhode.integrators._bodies_equations import BodiesEquations, BodiesUnknowns, RatesEquations
 from polhode.integrators._livens_equations import AbstractLivensEquations, AllUnknowns, NullSpace, Reduced
 from polhode.integrators._newton import Newton, Solved, solve

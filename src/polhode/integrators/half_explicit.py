@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode._scalar import cost
 from polhode.checks import shown
+from polhode.execution.scalars import cost
 from polhode.integrators import half_explicit_projection as projection
 from polhode.integrators._explicit import combine, hermite, move_if, once
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo, plain_number

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode._scalar.rows import sweep
+from polhode.execution.rows import sweep
 from polhode.linalg import small
 from polhode.linalg.blocks import Matrix
 from polhode.linalg.gathering import Gathering, take

@@ -6,7 +6,7 @@ import functools
 
 import jax
 
-from polhode._scalar.rows import recording
+from polhode.execution.rows import recording
 from polhode.linalg.blocks import Matrix, pattern
 from polhode.linalg.chain import ChainKKT, Layout, links
 from polhode.linalg.compliant import CompliantKKT

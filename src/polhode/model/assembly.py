@@ -14,9 +14,9 @@ import numpy as np
 
 from polhode import checks
 from polhode._ambient import check_environment
-from polhode._scalar.rows import in_loops
 from polhode.checks import shown
 from polhode.execution.once import interpreted
+from polhode.execution.rows import in_loops
 from polhode.linalg.blocks import Places
 from polhode.model import consistency, formulations, livens, redundancy, separable
 from polhode.model.bodies import SINGLE, Body

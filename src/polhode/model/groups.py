@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode._scalar.rows import each
+from polhode.execution.rows import each
 from polhode.linalg.blocks import Blocks, Places
 from polhode.model.elements import (
     AbstractConstraintElement,
@@ -30,7 +30,7 @@ from polhode.spaces.base import Point, Vector, hat
 class BodyGroup(eqx.Module):
     """Bodies with the same coordinates.
 
-    Here and below `looped` groups are evaluated row by row (`polhode._scalar.rows`), others all at once.
+    Here and below `looped` groups are evaluated row by row (`polhode.execution.rows`), others all at once.
 
     - `mass`, `inertia`: shapes (count,) and (count, 3, 3).
     - `columns`: numbers of their velocities in v, shape (count, n).

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode._scalar.rows import each
 from polhode.execution.once import shapes
+from polhode.execution.rows import each
 from polhode.linalg.blocks import Blocks, Matrix, Places, accumulate
 from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT

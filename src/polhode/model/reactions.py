@@ -9,7 +9,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode._scalar.rows import each
+from polhode.execution.rows import each
 from polhode.model.elements import (
     AbstractConstraintElement,
     AbstractForceElement,

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode._scalar.rows import each
+from polhode.execution.rows import each
 from polhode.linalg.blocks import Blocks
 from polhode.model.elements import ORIGIN, RESTING, Pose, Twist
 from polhode.model.formulations.base import AbstractFormulation

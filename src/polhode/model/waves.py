@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from polhode._scalar.rows import in_loops
 from polhode.execution.once import interpreted
+from polhode.execution.rows import in_loops
 from polhode.linalg.blocks import Matrix
 from polhode.model.consistency import dense, metric
 from polhode.model.groups import ForceGroup

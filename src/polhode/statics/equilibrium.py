@@ -13,10 +13,10 @@ from jaxtyping import Array, Float, Int
 
 from polhode import checks
 from polhode._ambient import check_environment, inside_transformation
-from polhode._scalar.rows import all_at_once
 from polhode.checks import shown
 from polhode.driver.observing import Observer, Watch
 from polhode.execution.eager import uncompiled
+from polhode.execution.rows import all_at_once
 from polhode.linalg.kkt import AbstractKKT
 from polhode.problems.base import Observable, Problem
 from polhode.results import Result

@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode._ambient import inside_transformation
-from polhode._scalar.rows import recording
 from polhode.execution.once import interpreted
+from polhode.execution.rows import recording
 from polhode.functions import breakpoints_of
 from polhode.linalg.blocks import Matrix, apply, apply_transposed, dense_block
 from polhode.linalg.choose import kkt_solver

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from polhode._scalar.primitives import ELEMENTWISE, REDUCTIONS
-from polhode._scalar.regions import Operation
 from polhode.execution.arrays.flattening import Equation
 from polhode.execution.arrays.loops import Index, Loops
 from polhode.execution.arrays.places import AbstractArray, Computed, Place, new
 from polhode.execution.arrays.scheduling import UNROLLED, is_long
+from polhode.execution.scalars.primitives import ELEMENTWISE, REDUCTIONS
+from polhode.execution.scalars.regions import Operation
 from polhode.execution.writer import NotNative, Writer, constant, type_of
 
 LANES = 16

@@ -9,9 +9,9 @@ import numpy as np
 from jax.core import Tracer
 from jax.extend import core
 
-from polhode._scalar.primitives import SUBCALLS, opened
 from polhode.execution.arrays.naming import VIEWS
 from polhode.execution.arrays.simplifying import in_simpler_ones
+from polhode.execution.scalars.primitives import SUBCALLS, opened
 from polhode.execution.writer import NotNative
 
 

@@ -1,6 +1,6 @@
 """What kinds of operations there are, by the names of their primitives."""
 
-from polhode._scalar.primitives import SCATTERS
+from polhode.execution.scalars.primitives import SCATTERS
 
 VIEWS = frozenset(
     (

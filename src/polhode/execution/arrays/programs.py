@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
-from polhode._scalar.primitives import SCATTERS, SUBCALLS, opened
 from polhode.execution.arrays.places import Buffer, given
 from polhode.execution.machine import Code
+from polhode.execution.scalars.primitives import SCATTERS, SUBCALLS, opened
 from polhode.execution.slots import Layout
 from polhode.execution.writer import NotNative, Writer
 

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from polhode._scalar.primitives import ELEMENTWISE, REDUCTIONS
 from polhode.execution.arrays.flattening import Equation, Flat, Value
 from polhode.execution.arrays.naming import FOLDED, VIEWS, WHOLE
+from polhode.execution.scalars.primitives import ELEMENTWISE, REDUCTIONS
 
 UNROLLED = 4
 """Elements of an axis up to which there is no loop over it."""

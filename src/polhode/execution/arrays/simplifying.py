@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 from jax.extend import core
 
-from polhode._scalar.rewriting import REWRITTEN, rewritten
 from polhode.execution.arrays.naming import FOLDED
+from polhode.execution.scalars.rewriting import REWRITTEN, rewritten
 
 
 def in_simpler_ones(eqn: Any) -> core.ClosedJaxpr | None:

@@ -8,8 +8,8 @@ from typing import Any, final
 import jax
 import jax.numpy as jnp
 
-from polhode._scalar.emission import AbstractEmission, NeedsArrays, Values
-from polhode._scalar.packing import stack
+from polhode.execution.scalars.emission import AbstractEmission, NeedsArrays, Values
+from polhode.execution.scalars.packing import stack
 
 _SMALL = 10_000
 """Copies of operations that XLA may make before cuts pay; LLVM removes that many by itself."""

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from polhode._scalar.emission import AbstractEmission, NeedsArrays, Values
-from polhode._scalar.graph import is_zero
-from polhode._scalar.partials import Terms, partials
-from polhode._scalar.refining import refined
-from polhode._scalar.regions import Operation, Recording, Region, Variable
-from polhode._scalar.scopes import FLOAT, Elements, Scope, filled, spread
+from polhode.execution.derivatives.partials import Terms, partials
+from polhode.execution.derivatives.scopes import FLOAT, Elements, Scope, filled, spread
+from polhode.execution.scalars.emission import AbstractEmission, NeedsArrays, Values
+from polhode.execution.scalars.graph import is_zero
+from polhode.execution.scalars.refining import refined
+from polhode.execution.scalars.regions import Operation, Recording, Region, Variable
 
 
 def adjoint(region: Region, inputs: Sequence[int]) -> Region:

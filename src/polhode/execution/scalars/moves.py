@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from polhode._scalar.graph import Elements, is_known
 from polhode.execution import indexing
+from polhode.execution.scalars.graph import Elements, is_known
 
 
 def _broadcast_in_dim(eqn: Any, inputs: list[Elements]) -> list[Elements]:

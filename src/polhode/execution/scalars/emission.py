@@ -77,7 +77,7 @@ class AbstractEmission(abc.ABC):
         equation: Callable[[AbstractEmission, Values], Values],
         precondition: Callable[[AbstractEmission, Values, Values], Values],
     ) -> Values:
-        """`x` and `place` as they are, but with derivatives of a solution, see `_scalar.solutions`."""
+        """`x` and `place` as they are, but with derivatives of a solution, see `derivatives.solutions`."""
 
     @abc.abstractmethod
     def ruled(self, outs: Values, of: Values, tangents: Callable[[AbstractEmission, Values], Values]) -> Values:

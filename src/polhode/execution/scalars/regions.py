@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from polhode._scalar.emission import AbstractEmission, NeedsArrays, Values
+from polhode.execution.scalars.emission import AbstractEmission, NeedsArrays, Values
 
 
 class Variable:

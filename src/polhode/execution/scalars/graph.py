@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from polhode._scalar.emission import AbstractEmission, Kind
+from polhode.execution.scalars.emission import AbstractEmission, Kind
 
 Elements = np.ndarray
 """A NumPy object array with the shape of the value it stands for. Each element is a NumPy scalar, known while tracing,

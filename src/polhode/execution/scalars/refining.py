@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from polhode._scalar.emission import AbstractEmission, Values
-from polhode._scalar.partials import Terms
-from polhode._scalar.scopes import Elements, Scope, filled
+from polhode.execution.derivatives.partials import Terms
+from polhode.execution.derivatives.scopes import Elements, Scope, filled
+from polhode.execution.scalars.emission import AbstractEmission, Values
 
 SWEEPS = 200
 TOLERANCE = 1e-14

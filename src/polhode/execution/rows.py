@@ -17,10 +17,10 @@ from jax.experimental.xla_metadata import set_xla_metadata
 from jaxtyping import Array
 
 from polhode._ambient import inside_transformation
-from polhode._scalar.cost import PLAIN, calls_out, iterates
-from polhode._scalar.emission import NeedsArrays
-from polhode._scalar.packing import join, split
-from polhode._scalar.program import Program
+from polhode.execution.scalars.cost import PLAIN, calls_out, iterates
+from polhode.execution.scalars.emission import NeedsArrays
+from polhode.execution.scalars.packing import join, split
+from polhode.execution.scalars.program import Program
 
 _LARGEST_BODY = 200_000
 """Operations of one row above which compile time would grow too much."""

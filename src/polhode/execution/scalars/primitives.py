@@ -119,6 +119,7 @@ SCATTERS = {
 
 
 def opened(jaxpr: Any) -> tuple[core.Jaxpr, Sequence[Any]]:
+    """A program and its constants, closed or not."""
     return (jaxpr.jaxpr, jaxpr.consts) if isinstance(jaxpr, core.ClosedJaxpr) else (jaxpr, ())
 
 

@@ -9,10 +9,18 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
-from polhode._scalar.moves import MOVES
-from polhode._scalar.primitives import ELEMENTWISE, LINEAR_SOLVE, REDUCTIONS, SCATTERS, SUBCALLS, opened, solved
-from polhode._scalar.rewriting import REWRITTEN, rewritten
-from polhode._scalar.solutions import SOLUTION
+from polhode.execution.derivatives.solutions import SOLUTION
+from polhode.execution.scalars.moves import MOVES
+from polhode.execution.scalars.primitives import (
+    ELEMENTWISE,
+    LINEAR_SOLVE,
+    REDUCTIONS,
+    SCATTERS,
+    SUBCALLS,
+    opened,
+    solved,
+)
+from polhode.execution.scalars.rewriting import REWRITTEN, rewritten
 
 PLAIN = frozenset((*ELEMENTWISE, *MOVES, *REDUCTIONS, *SCATTERS, *REWRITTEN, "dot_general"))
 """Primitives that need no library."""

@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
-from polhode._scalar.graph import Elements, is_known
-from polhode._scalar.primitives import SCATTERS
 from polhode.execution import indexing
+from polhode.execution.scalars.graph import Elements, is_known
+from polhode.execution.scalars.primitives import SCATTERS
 
 _MOST = 4096
 """Selections that one read or write may become."""

@@ -11,12 +11,14 @@ import numpy as np
 from jax.core import Tracer
 from jax.extend import core
 
-from polhode._scalar.choices import by_choice
-from polhode._scalar.emission import AbstractEmission, Kind, NeedsArrays
-from polhode._scalar.factorisations import factorised
-from polhode._scalar.graph import Elements, Graph, is_known
-from polhode._scalar.moves import MOVES, targets
-from polhode._scalar.primitives import (
+from polhode.execution import indexing
+from polhode.execution.derivatives.solutions import SOLUTION, taken_apart
+from polhode.execution.scalars.choices import by_choice
+from polhode.execution.scalars.emission import AbstractEmission, Kind, NeedsArrays
+from polhode.execution.scalars.factorisations import factorised
+from polhode.execution.scalars.graph import Elements, Graph, is_known
+from polhode.execution.scalars.moves import MOVES, targets
+from polhode.execution.scalars.primitives import (
     ELEMENTWISE,
     LINEAR_SOLVE,
     OF_NOTHING,
@@ -26,9 +28,7 @@ from polhode._scalar.primitives import (
     opened,
     solved,
 )
-from polhode._scalar.rewriting import REWRITTEN, rewritten
-from polhode._scalar.solutions import SOLUTION, taken_apart
-from polhode.execution import indexing
+from polhode.execution.scalars.rewriting import REWRITTEN, rewritten
 
 
 class Replay:

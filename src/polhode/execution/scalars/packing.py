@@ -29,6 +29,7 @@ def join(flat: Sequence[Any], like: Any) -> Any:
 
 
 def stack(scalars: Sequence[Any], aval: Any) -> jax.Array:
+    """The array of a shape and dtype with these elements."""
     if aval.shape == ():
         return jnp.asarray(scalars[0], dtype=aval.dtype)
     if len(scalars) == 0:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from programs import PROGRAMS, A, V
 
-from polhode._scalar import Program, cost, on_jax, scalarise, split
+from polhode.execution.scalars import Program, cost, on_jax, scalarise, split
 
 
 @pytest.mark.parametrize("one_kernel", [False, True])

@@ -12,12 +12,12 @@ from jax.core import Tracer
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend import core
 
-from polhode._scalar.cost import ONE_FUNCTION, PLAIN, calls_out, cost, operations
-from polhode._scalar.emission import AbstractEmission
-from polhode._scalar.graph import leaves
-from polhode._scalar.on_jax import OnJax
-from polhode._scalar.packing import join, split
-from polhode._scalar.replay import Replay
+from polhode.execution.scalars.cost import ONE_FUNCTION, PLAIN, calls_out, cost, operations
+from polhode.execution.scalars.emission import AbstractEmission
+from polhode.execution.scalars.graph import leaves
+from polhode.execution.scalars.on_jax import OnJax
+from polhode.execution.scalars.packing import join, split
+from polhode.execution.scalars.replay import Replay
 
 SCALAR_LIMIT = 20_000
 """Steps of more scalar operations than this stay on arrays in XLA, whose compile time grows with the operations."""

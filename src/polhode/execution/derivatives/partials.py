@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from polhode._scalar.emission import Kind, NeedsArrays
-from polhode._scalar.graph import Graph
+from polhode.execution.scalars.emission import Kind, NeedsArrays
+from polhode.execution.scalars.graph import Graph
 
 _FLOAT = np.dtype(np.float64)
 

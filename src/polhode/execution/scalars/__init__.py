@@ -10,8 +10,8 @@ unrolled, equal expressions are shared. The graph is then emitted as JAX scalar 
 Primitives without a rule here are bound on packed arrays, so every program runs; it is only not faster then.
 """
 
-from polhode._scalar.cost import cost, iterates, operations
-from polhode._scalar.packing import join, split
-from polhode._scalar.program import SCALAR_LIMIT, Program, scalarise
+from polhode.execution.scalars.cost import cost, iterates, operations
+from polhode.execution.scalars.packing import join, split
+from polhode.execution.scalars.program import SCALAR_LIMIT, Program, scalarise
 
 __all__ = ["SCALAR_LIMIT", "Program", "cost", "iterates", "join", "operations", "scalarise", "split"]

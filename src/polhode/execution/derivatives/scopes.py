@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from polhode._scalar.emission import AbstractEmission, Kind, Values
-from polhode._scalar.graph import Graph, is_known
-from polhode._scalar.partials import WITHOUT
-from polhode._scalar.regions import Operation, Recording, Region, Variable
+from polhode.execution.derivatives.partials import WITHOUT
+from polhode.execution.scalars.emission import AbstractEmission, Kind, Values
+from polhode.execution.scalars.graph import Graph, is_known
+from polhode.execution.scalars.regions import Operation, Recording, Region, Variable
 
 FLOAT = np.dtype(np.float64)
 

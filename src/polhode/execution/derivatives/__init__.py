@@ -1,0 +1,1 @@
+"""Derivatives of recorded programs of scalars, forward and backward."""
