@@ -292,6 +292,13 @@ def _mapped(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     return eqn.params["jaxpr"](x[:count], x[count:])
 
 
+def _swept(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
+    """A scan whose rows are machine code."""
+    p = eqn.params
+    n, m = p["num_consts"], p["num_consts"] + p["num_carry"]
+    return p["jaxpr"](x[:n], x[n:m], x[m:], p["length"], p["reverse"])
+
+
 def _linear_solve(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     lengths, programs = eqn.params["const_lengths"], eqn.params["jaxprs"]
     before = lengths.matvec + lengths.vecmat
@@ -462,6 +469,7 @@ RULES: dict[str, Rule] = {
     "cond": _cond,
     "scan": _scan,
     "mapped": _mapped,
+    "swept": _swept,
     "custom_linear_solve": _linear_solve,
     "triangular_solve": _triangular,
     "lu": _lu,

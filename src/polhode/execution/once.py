@@ -21,6 +21,7 @@ from polhode.execution.kept import Keeping
 from polhode.execution.listing import Listing, NeedsJax, listed
 from polhode.execution.placement import on_host, place
 from polhode.execution.rows import all_at_once
+from polhode.execution.sweeping import codes, compile_sweeps
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -43,9 +44,11 @@ def interpreted(function: Callable[P, T]) -> Callable[P, T]:
         with all_at_once():
             closed, shape = jax.make_jaxpr(run, return_shape=True)(*jax.tree.leaves(inputs))
         try:
-            return listed(closed), jax.tree.structure(shape)
+            program = listed(closed)
         except NeedsJax:
             return None, None
+        compile_sweeps(program)
+        return program, jax.tree.structure(shape)
 
     def dumped(made: tuple[Listing | None, Any]) -> Any:
         program, structure = made
@@ -58,7 +61,11 @@ def interpreted(function: Callable[P, T]) -> Callable[P, T]:
     def loaded(state: Any, inputs: Any) -> tuple[Listing | None, Any]:
         return state[0], jax.tree.structure(state[1])
 
-    keeping: Keeping[tuple[Listing | None, Any]] = Keeping(dumped, loaded)
+    def watch(made: tuple[Listing | None, Any], write: Callable[[], None]) -> None:
+        for code in [] if made[0] is None else codes(made[0]):
+            code.when_improved = write
+
+    keeping: Keeping[tuple[Listing | None, Any]] = Keeping(dumped, loaded, watch)
 
     @functools.wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> T:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import equinox as eqx
@@ -20,6 +20,7 @@ from polhode.execution.mapping import RowMap
 from polhode.execution.once import interpreted
 from polhode.execution.placement import on_host
 from polhode.execution.rows import in_scans
+from polhode.execution.sweeping import codes
 from polhode.execution.writer import NotNative
 
 T = TypeVar("T")
@@ -139,20 +140,9 @@ def _loaded(state: Any, inputs: Any) -> tuple[RowMap | Listing, Any]:
     return (RowMap(first, second, *inputs), None) if isinstance(first, Code) else (first, jax.tree.structure(second))
 
 
-def _codes(program: RowMap | Listing | None) -> Iterator[Code]:
-    """All machine code in a program."""
-    if isinstance(program, RowMap):
-        yield program.code
-    elif program is not None:
-        for equation in program.equations:
-            if equation.name == "mapped":
-                yield equation.params["jaxpr"].code
-            for inner in equation.programs:
-                yield from _codes(inner)
-
-
 def _watch(made: tuple[RowMap | Listing | None, Any], write: Callable[[], None]) -> None:
-    for code in _codes(made[0]):
+    program = made[0]
+    for code in [] if program is None else [program.code] if isinstance(program, RowMap) else codes(program):
         code.when_improved = write
 
 
