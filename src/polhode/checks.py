@@ -13,6 +13,8 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array
 
+from polhode.execution.eager import array_of
+
 _LONGEST = 120
 """Characters of a value in a message."""
 
@@ -63,8 +65,19 @@ def shape(name: str, value: Any, meaning: str) -> tuple[int, ...]:
     return numbers(name, value, meaning).shape if is_concrete(value) else np.shape(value)
 
 
+def readable(values: Any) -> Any:
+    """A tree with NumPy arrays, which are computed with much faster one by one, unless its values are traced."""
+    return jax.tree.map(np.asarray, values) if is_concrete(values) else values
+
+
 def array(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Array:
     """`value` as a finite float64 array of exactly `shape`; `meaning` is said in the error."""
+    result = values(name, value, shape, meaning)
+    return array_of(result) if isinstance(result, np.ndarray) else result
+
+
+def values(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Any:
+    """As `array`; an array of NumPy's unless `value` is traced."""
     if is_concrete(value):
         # NumPy keeps concrete values readable even while a surrounding function is being traced.
         result: Any = numbers(name, value, meaning)
@@ -80,7 +93,7 @@ def array(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Array:
         )
     if isinstance(result, np.ndarray) and not np.all(np.isfinite(result)):
         raise ValueError(f"`{name}` must be finite ({meaning}), got {shown(value)}.")
-    return jnp.asarray(result)
+    return result
 
 
 def number(name: str, value: Any, meaning: str) -> float:

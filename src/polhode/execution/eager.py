@@ -17,7 +17,7 @@ import numpy as np
 from jax.core import Tracer
 from jax.extend import core
 
-from polhode._ambient import EvaluatingTrace, in_reverse_mode, inside_transformation, known_values_by
+from polhode._ambient import EvaluatingTrace, in_reverse_mode, inside_transformation, known_values_by, trace_ctx
 from polhode.execution.listing import Listing, NeedsJax, listed
 from polhode.execution.placement import place
 from polhode.execution.rows import all_at_once
@@ -66,6 +66,11 @@ def _evaluated(primitive: Any, args: Any, params: Any) -> list[jax.Array] | None
     with np.errstate(all="ignore"):
         outs = program([_unchanging(x) for x in args])
     return [place(out, weak) for out, weak in zip(outs, program.weak, strict=True)]
+
+
+def array_of(x: np.ndarray) -> jax.Array:
+    """`jnp.asarray(x)` of values that won't change, without asking JAX where `uncompiled` is open."""
+    return place(x) if trace_ctx.trace is _TRACE else jnp.asarray(x)
 
 
 def _is_here(x: Any) -> bool:

@@ -33,7 +33,7 @@ def start(body: Body) -> Pose:
 
 def point_on(body: Body, pose: Pose, value: Any, name: str = "point") -> Float[Array, "3"]:
     """A point given in the inertial frame, in the frame of a body; on a mass point it can only be the point itself."""
-    s = local(pose, checks.array(name, value, (3,), "in the inertial frame at the initial time"))
+    s = local(pose, checks.values(name, value, (3,), "in the inertial frame at the initial time"))
     if body.kind in SINGLE:
         raise ValueError(f"{shown(body)} is a single coordinate, not a place; `{name}` can't lie on it.")
     if body.kind == "point" and checks.is_concrete(s) and np.max(np.abs(np.asarray(s))) > 1e-9:
@@ -73,8 +73,11 @@ def has_rotation(body: Body, what: str) -> None:
 
 
 def axis(name: str, value: Any) -> Float[Array, "3"]:
-    """A direction of the inertial frame, divided by its length. Raises ValueError if it has none."""
-    direction = checks.array(name, value, (3,), "direction in the inertial frame at the initial time")
+    """A direction of the inertial frame, divided by its length. Raises ValueError if it has none.
+
+    Here and in `frame` results are NumPy's where nothing is traced: models may have thousands of joints.
+    """
+    direction = checks.values(name, value, (3,), "direction in the inertial frame at the initial time")
     if checks.is_concrete(value):
         # NumPy keeps numbers readable even while a surrounding function is being traced.
         largest = np.max(np.abs(np.asarray(value, dtype=float)))
@@ -83,17 +86,25 @@ def axis(name: str, value: Any) -> Float[Array, "3"]:
     if checks.is_concrete(largest) and not largest > 0:
         raise ValueError(f"`{name}` must be a direction, got the zero vector; its length doesn't matter.")
     # Squares of long and short vectors may be out of range.
-    direction = direction / largest
-    return direction / jnp.linalg.norm(direction)
+    return _unit(direction / largest)
 
 
 def frame(third: Float[Array, "3"]) -> Float[Array, "3 3"]:
     """A right-handed frame, one axis a row, of which the last is given."""
     # The coordinate axis least aligned with it, as a constant: the choice is not differentiated.
-    least = jax.nn.one_hot(jnp.argmin(jnp.abs(third)), 3, dtype=third.dtype)
-    first = least - third * (third @ least)
-    first = first / jnp.linalg.norm(first)
-    return jnp.stack((first, cross(third, first), third))
+    xp = _library(third)
+    least = (xp.arange(3) == xp.argmin(xp.abs(third))).astype(third.dtype)
+    first = _unit(least - third * (third @ least))
+    return xp.stack((first, xp.cross(third, first) if xp is np else cross(third, first), third))
+
+
+def _unit(v: Float[Array, "3"]) -> Float[Array, "3"]:
+    xp = _library(v)
+    return v / xp.sqrt(xp.sum(v * v))
+
+
+def _library(v: Any) -> Any:
+    return np if isinstance(v, np.ndarray) else jnp
 
 
 def axes(value: Any) -> Float[Array, "3 3"]:

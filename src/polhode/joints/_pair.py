@@ -124,14 +124,14 @@ def angle_about(axis: Array, poses: Poses) -> Angle:
     """The angle about an axis of the inertial frame at the initial time."""
     e1, e2, _ = frame(axis)
     first, second = poses
-    return Angle(first.R.T @ e1, first.R.T @ e2, second.R.T @ e1)
+    return Angle(*map(jnp.asarray, (first.R.T @ e1, first.R.T @ e2, second.R.T @ e1)))
 
 
 def displacement_along(axis: Array, poses: Poses, point: Any) -> Displacement:
     """The displacement along an axis of a point that both bodies share at the initial time."""
     first, second = poses
     place = checks.array("point", point, (3,), "in the inertial frame at the initial time")
-    return Displacement(first.R.T @ axis, local(first, place), local(second, place))
+    return Displacement(jnp.asarray(first.R.T @ axis), local(first, place), local(second, place))
 
 
 def join(
@@ -152,16 +152,21 @@ def join(
     - `along`: directions, fixed in the first body, along which they don't slide.
     - `perpendicular`: axes of the first and of the second body that stay perpendicular, pair by pair.
     """
-    directions, a, b = (jnp.asarray(rows) if len(rows) else NO_AXES for rows in (along, *perpendicular))
+    poses = checks.readable(poses)
+    directions, a, b = (_rows(axes) if len(axes) else NO_AXES for axes in (along, *perpendicular))
     what = type(joint).__name__
     if len(a):
         has_rotation(joint.second, what)
     if len(a) or len(directions):
         has_rotation(joint.first, what)
-    s0, s1 = jnp.zeros(3), jnp.zeros(3)
+    s0, s1 = np.zeros(3), np.zeros(3)
     if pinned or len(directions):
         s0, s1 = point_on(joint.first, poses[0], point), point_on(joint.second, poses[1], point)
     return FrameConstraint(s0, s1, directions @ poses[0].R, a @ poses[0].R, b @ poses[1].R, pinned)
+
+
+def _rows(axes: Axes) -> Any:
+    return np.stack(axes) if all(isinstance(axis, np.ndarray) for axis in axes) else jnp.asarray(axes)
 
 
 def locked(x: Array, y: Array, z: Array) -> tuple[list[Array], list[Array]]:
@@ -188,4 +193,4 @@ def link_frame(joint: AbstractPairJoint, carried: Body, point: Any, z: Array) ->
     """
     sign = 1.0 if joint.second is carried else -1.0
     origin = carried.x if point is None else jnp.asarray(point, dtype=float)
-    return Pose(origin, frame(sign * z).T)
+    return Pose(origin, jnp.asarray(frame(sign * z).T))

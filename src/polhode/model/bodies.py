@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import shown
+from polhode.execution.eager import array_of
 from polhode.spaces import quaternions
 
 Kind = Literal["ground", "rigid", "point", "coordinate", "integral"]
@@ -64,8 +65,9 @@ def inertia_matrix(value: Any, check: bool = True) -> Float[Array, "3 3"]:
     With `check` also moments that no distribution of mass has raise ValueError.
     """
     given = _numbers("inertia", value, "three principal moments or a 3×3 matrix about the centre of mass")
+    xp = np if isinstance(given, np.ndarray) else jnp
     if given.shape == (3,):
-        matrix = jnp.diag(given)
+        matrix = xp.diag(given)
     elif given.shape == (3, 3):
         matrix = given
     else:
@@ -75,7 +77,8 @@ def inertia_matrix(value: Any, check: bool = True) -> Float[Array, "3 3"]:
         )
     if checks.is_concrete(matrix):
         _check_inertia(np.asarray(matrix), check)
-    return 0.5 * (matrix + matrix.T)
+    symmetric = 0.5 * (matrix + matrix.T)
+    return array_of(symmetric) if isinstance(symmetric, np.ndarray) else symmetric
 
 
 def _check_inertia(matrix: np.ndarray, triangle: bool) -> None:
@@ -104,6 +107,7 @@ def rotation_matrix(value: Any) -> Float[Array, "3 3"]:
     if given.shape == (4,):
         if checks.is_concrete(given) and not abs(np.linalg.norm(np.asarray(given)) - 1) <= ROUNDED:
             raise ValueError(f"`rotation` as a quaternion (w, x, y, z) must have length 1, got {given.tolist()}.")
+        given = jnp.asarray(given)
         return quaternions.to_matrix(given / jnp.linalg.norm(given))
     if given.shape != (3, 3):
         raise ValueError(f"`rotation` must be {meaning}, got shape {given.shape}.")
@@ -115,7 +119,7 @@ def rotation_matrix(value: Any) -> Float[Array, "3 3"]:
         raise ValueError(
             f"`rotation` is not a rotation matrix: |RᵀR - 1| = {defect:.2g}, determinant {np.linalg.det(R):.3g}."
         )
-    return jnp.asarray(orthogonalised(R))
+    return array_of(orthogonalised(R))
 
 
 def orthogonality_defect(R: np.ndarray) -> float:
@@ -130,14 +134,14 @@ def orthogonalised(R: np.ndarray) -> np.ndarray:
     return R
 
 
-def _numbers(name: str, value: Any, meaning: str) -> Array:
-    """Finite real numbers of any shape."""
+def _numbers(name: str, value: Any, meaning: str) -> Any:
+    """Finite real numbers of any shape, NumPy's unless they are traced."""
     if not checks.is_concrete(value):
         return jnp.asarray(value, dtype=float)
     numbers = checks.numbers(name, value, meaning)
     if not np.isfinite(numbers).all():
         raise ValueError(f"`{name}` must be {meaning}, of finite real numbers, got {shown(value)}.")
-    return jnp.asarray(numbers)
+    return numbers
 
 
 def rotation_vector(theta: Any) -> Float[Array, "3 3"]:

@@ -53,6 +53,7 @@ def _all_or_nothing(method: Callable[Concatenate[Model, P], T]) -> Callable[Conc
             del self.bodies[before[0] :], self.parts[before[1] :]
             while len(self._names) > before[2]:
                 self._names.popitem()
+            self._numbered.clear()
             raise
 
     return wrapped
@@ -82,7 +83,8 @@ class Model:
         self.gravity = checks.array("gravity", gravity, (3,), "acceleration in the inertial frame")
         self.ground = _bodies.ground()
         self.bodies: list[Body] = []
-        self._names = {"ground": None}
+        self._names: dict[str, Body | None] = {"ground": None}
+        self._numbered: dict[str, int] = {}
         self.parts: list[tuple[str, AbstractPart]] = []
 
     @_all_or_nothing
@@ -325,7 +327,7 @@ class Model:
         if not isinstance(part, AbstractPart):
             raise ValueError(f"`add` takes joints and forces, got {type(part).__name__}; bodies come by `add_body`.")
         for body in part.bodies:
-            if body is not self.ground and not any(body is known for known in self.bodies):
+            if body is not self.ground and self._names.get(body.name) is not body:
                 raise ValueError(f"{type(part).__name__} refers to {shown(body)}, which is not a body of this model.")
         movable = [body for body in part.bodies if body is not self.ground]
         if isinstance(part, AbstractJoint | AbstractForce) and part.bodies and not movable:
@@ -454,11 +456,15 @@ class Model:
 
     def _take(self, body: Body) -> Body:
         self.bodies.append(body)
+        self._names[body.name] = body
         return body
 
     def _name(self, given: str | None, kind: str) -> str:
         if given is None:
-            given = next(name for name in (f"{kind}-{n}" for n in itertools.count(1)) if name not in self._names)
+            # Those with smaller numbers are taken already.
+            numbers = itertools.count(self._numbered.get(kind, 0) + 1)
+            self._numbered[kind] = next(n for n in numbers if f"{kind}-{n}" not in self._names)
+            given = f"{kind}-{self._numbered[kind]}"
         if not isinstance(given, str) or not given:
             raise ValueError(f"`name` must be a word, or None for a name by number, got {shown(given)}.")
         if given in self._names:
@@ -468,9 +474,9 @@ class Model:
 
     def body(self, name: str) -> Body:
         """The body of that name. Raises ValueError, with the nearest and all names, if there is none."""
-        for body in self.bodies:
-            if body.name == name:
-                return body
+        body = self._names.get(name) if isinstance(name, str) else None
+        if body is not None:
+            return body
         names = [body.name for body in self.bodies]
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         listed = ", ".join(names[:_LISTED]) or "none"

@@ -217,7 +217,7 @@ def build(
     ends = _clamped(clamped, closed)
     which = _constrained(constrained)
     # NumPy's arrays are taken apart and put together much faster.
-    x, R = _readable((x, R))
+    x, R = checks.readable((x, R))
     start = _increments(measure, x, R, closed)
     ds, rest = _rest(reference, lengths, start, N)
     sections = _sections(section, N)
@@ -321,7 +321,7 @@ def _rest(reference: Any, lengths: Any, start: Float[Array, "N 6"], N: int) -> t
         w0 = jnp.broadcast_to(given, (N, 6))
         if lengths is None:
             ds = ds / jnp.linalg.norm(w0[:, 3:], axis=1)
-    ds, w0 = _readable((ds, w0))
+    ds, w0 = checks.readable((ds, w0))
     return ds, ds[:, None] * w0
 
 
@@ -339,7 +339,7 @@ def _lumps(sections: Sequence[Section], ds: Any, closed: bool) -> tuple[Any, Any
     """Masses and inertias of the nodes: half of the edges beside them (trapezoidal rule)."""
     mass = _stacked([s.mass for s in sections]) * ds
     inertia = _stacked([s.inertia for s in sections]) * jnp.asarray(ds)[:, None, None]
-    return _readable((_halves(mass, closed), _halves(inertia, closed)))
+    return checks.readable((_halves(mass, closed), _halves(inertia, closed)))
 
 
 def _halves(values: Array, closed: bool) -> Array:
@@ -352,19 +352,14 @@ def _halves(values: Array, closed: bool) -> Array:
 
 def _nodal(name: str, value: Any, count: int, meaning: str) -> Any:
     shape = (3,) if len(checks.shape(name, value, meaning)) == 1 else (count, 3)
-    return _readable(jnp.broadcast_to(checks.array(name, value, shape, meaning), (count, 3)))
+    return checks.readable(jnp.broadcast_to(checks.array(name, value, shape, meaning), (count, 3)))
 
 
 def _masked(matrix: Any, free: np.ndarray) -> Any:
-    return _readable(matrix) * (free[:, None] * free)
+    return checks.readable(matrix) * (free[:, None] * free)
 
 
 def _stacked(values: Sequence[Any]) -> Array:
     if checks.is_concrete(values):
         return jnp.asarray(np.stack([np.asarray(value) for value in values]))
     return jnp.stack([jnp.asarray(value) for value in values])
-
-
-def _readable(values: Any) -> Any:
-    """The values as NumPy arrays, unless they are traced."""
-    return jax.tree.map(np.asarray, values) if checks.is_concrete(values) else values
