@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -68,6 +68,13 @@ def shape(name: str, value: Any, meaning: str) -> tuple[int, ...]:
 def readable(values: Any) -> Any:
     """A tree with NumPy arrays, which are computed with much faster one by one, unless its values are traced."""
     return jax.tree.map(np.asarray, values) if is_concrete(values) else values
+
+
+def stacked(values: Sequence[Any]) -> Array:
+    """Arrays of one shape, stacked."""
+    if is_concrete(values):
+        return array_of(np.stack([np.asarray(value) for value in values]))
+    return jnp.stack([jnp.asarray(value) for value in values])
 
 
 def array(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Array:

@@ -70,11 +70,12 @@ def _rows(P: Pattern) -> list[tuple[np.ndarray, np.ndarray]]:
 
 def _couplings(A: Pattern, body: np.ndarray) -> set[tuple[int, int]]:
     """Pairs of bodies that blocks of A couple."""
-    found: set[tuple[int, int]] = set()
+    found, count = set[tuple[int, int]](), int(body.max()) + 1
     for rows, cols in A:
-        i, j = body[rows.numbers], body[cols.numbers]
-        pairs = np.stack(np.broadcast_arrays(i[:, :, None], j[:, None, :]), axis=-1).reshape(-1, 2)
-        found.update(map(tuple, np.unique(pairs, axis=0).tolist()))
+        # As one number each, which are sorted much faster than rows.
+        pairs = body[rows.numbers][:, :, None] * count + body[cols.numbers][:, None, :]
+        i, j = np.divmod(np.unique(pairs), count)
+        found.update(zip(i.tolist(), j.tolist(), strict=True))
     return found
 
 

@@ -285,8 +285,8 @@ class _Layout:
             groups.append(
                 BodyGroup(
                     form,
-                    _stacked([b.mass for b in members]),
-                    _stacked([b.inertia for b in members]),
+                    checks.stacked([b.mass for b in members]),
+                    checks.stacked([b.inertia for b in members]),
                     Places(columns),
                 )
             )
@@ -408,11 +408,4 @@ def _kind(element: eqx.Module) -> Hashable:
 
 
 def _stack(trees: Sequence[Any]) -> Any:
-    return jax.tree.map(lambda *leaves: _stacked(leaves), *trees)
-
-
-def _stacked(leaves: Sequence[Any]) -> Any:
-    # NumPy is much faster for many small arrays.
-    if checks.is_concrete(leaves):
-        return jnp.asarray(np.stack([np.asarray(leaf) for leaf in leaves]))
-    return jnp.stack([jnp.asarray(leaf) for leaf in leaves])
+    return jax.tree.map(lambda *leaves: checks.stacked(leaves), *trees)

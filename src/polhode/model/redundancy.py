@@ -28,6 +28,9 @@ _AWAY = 1e-3
 True neighbours of a singular position lie far beyond; what round-off in closing the joints leaves of a double root,
 1e-5, lies below."""
 
+_BLOCK = 30
+"""Unknowns of the largest blocks of a matrix of masses that are inverted one by one."""
+
 _DIRECTIONS = 4
 """Directions along which positions are tried, forwards and backwards: in a change point a random one leads to either
 branch."""
@@ -181,10 +184,34 @@ def _share(labels: Sequence[str], rows: np.ndarray, name: str) -> str:
     return f"{sum(labels[i] == name for i in rows)} of the constraints of `{name}`"
 
 
+def _solved(M: Any, rhs: Any) -> Any:
+    """M⁻¹ times a sparse matrix, block by block where M consists of small ones; SciPy goes through all columns."""
+    count, block = scipy.sparse.csgraph.connected_components(M, directed=False)
+    sizes = np.bincount(block, minlength=count)
+    if sizes.max() > _BLOCK:
+        return scipy.sparse.linalg.spsolve(scipy.sparse.csc_matrix(M), scipy.sparse.csc_matrix(rhs))
+    order = np.argsort(block, kind="stable")
+    local = np.empty(len(block), np.int64)
+    local[order] = np.arange(len(block)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    # Smaller blocks are filled up with the identity.
+    blocks = np.tile(np.eye(sizes.max()), (count, 1, 1))
+    entries = scipy.sparse.coo_array(M)
+    entries.sum_duplicates()
+    i, j = entries.coords
+    blocks[block, local, local] = 0.0
+    blocks[block[i], local[i], local[j]] = entries.data
+    unknowns = np.full((count, sizes.max()), len(block))
+    unknowns[block, local] = np.arange(len(block))
+    rows, columns = np.broadcast_arrays(unknowns[:, :, None], unknowns[:, None, :])
+    known = (rows < len(block)) & (columns < len(block))
+    found = np.linalg.inv(blocks)[known], (rows[known], columns[known])
+    return scipy.sparse.csc_array(found, shape=M.shape) @ rhs
+
+
 def _dependent_sparse(M: Any, B: Any) -> np.ndarray:
     """Rows whose pivot vanishes when B M⁻¹ Bᵀ, scaled to a unit diagonal, is eliminated symmetrically."""
     regular = M + 1e-6 * M.trace() / M.shape[0] * scipy.sparse.eye_array(M.shape[0], format="csc")
-    S = B @ scipy.sparse.linalg.spsolve(scipy.sparse.csc_matrix(regular), scipy.sparse.csc_matrix(B.T))
+    S = B @ _solved(regular, B.T)
     scale = scipy.sparse.diags_array(1 / np.sqrt(S.diagonal()))
     # Compliance far below the tolerance keeps vanishing pivots from ending the elimination.
     scaled = scale @ S @ scale + 0.01 * _RANK_TOLERANCE * scipy.sparse.eye_array(S.shape[0])

@@ -8,6 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from polhode import checks
 from polhode.model.bodies import Body
 from polhode.problems._assembled import Assembled
 from polhode.problems.base import Observable
@@ -63,8 +64,8 @@ def rod_scene(outputs: Mapping[str, Observable], trail: str = "tip") -> tuple[sc
 
 def linear_momentum(system: Assembled, bodies: Sequence[Body]) -> Observable:
     """Σ m u of all bodies of a model, shape (3,), inertial frame."""
-    known = {body.name: jnp.asarray(body.mass) for body in bodies}
-    masses = jnp.stack([known[name] for name in system.names])
+    known = {body.name: body.mass for body in bodies}
+    masses = checks.stacked([known[name] for name in system.names])
 
     def momentum(t: Array, state: State) -> Float[Array, "3"]:
         del t

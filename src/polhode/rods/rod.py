@@ -134,8 +134,8 @@ class Rod:
         """
         rows, clamped, clamps = self._rows(system)
         ends, strain = self._ends(), self._strain
-        rest, C = (_stacked(x) for x in ([e.shape.rest for e in self.edges], [e.stiffness for e in self.edges]))
-        D = _stacked([jnp.zeros((6, 6)) if e.damping is None else e.damping for e in self.edges])
+        rest, C = (checks.stacked(x) for x in ([e.shape.rest for e in self.edges], [e.stiffness for e in self.edges]))
+        D = checks.stacked([jnp.zeros((6, 6)) if e.damping is None else e.damping for e in self.edges])
 
         def one(poses: Poses, twists: Twists, rest: Array, length: Array, C: Array, D: Array) -> Array:
             d = strain.increment(poses)
@@ -337,8 +337,8 @@ def _sections(section: Section | Sequence[Section], N: int) -> tuple[Section, ..
 
 def _lumps(sections: Sequence[Section], ds: Any, closed: bool) -> tuple[Any, Any]:
     """Masses and inertias of the nodes: half of the edges beside them (trapezoidal rule)."""
-    mass = _stacked([s.mass for s in sections]) * ds
-    inertia = _stacked([s.inertia for s in sections]) * jnp.asarray(ds)[:, None, None]
+    mass = checks.stacked([s.mass for s in sections]) * ds
+    inertia = checks.stacked([s.inertia for s in sections]) * jnp.asarray(ds)[:, None, None]
     return checks.readable((_halves(mass, closed), _halves(inertia, closed)))
 
 
@@ -357,9 +357,3 @@ def _nodal(name: str, value: Any, count: int, meaning: str) -> Any:
 
 def _masked(matrix: Any, free: np.ndarray) -> Any:
     return checks.readable(matrix) * (free[:, None] * free)
-
-
-def _stacked(values: Sequence[Any]) -> Array:
-    if checks.is_concrete(values):
-        return jnp.asarray(np.stack([np.asarray(value) for value in values]))
-    return jnp.stack([jnp.asarray(value) for value in values])

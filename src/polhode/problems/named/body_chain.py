@@ -7,10 +7,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.execution.once import interpreted
 from polhode.joints import Revolute
 from polhode.model.elements import Pose
 from polhode.model.model import Model
@@ -99,12 +99,18 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
 def _start(n: int, length: Array, bend: Float[Array, "2"]) -> tuple[Float[Array, "n+1 3"], Pose]:
     """Hinge points with the free end, and poses of the rods; as NumPy arrays where nothing is traced."""
 
+    rotations = _rotations(n, bend)
+    steps = length * rotations[:, :, 0]
+    ends = jnp.concatenate((jnp.zeros((1, 3)), jnp.cumsum(steps, axis=0)))
+    return checks.readable((ends, Pose(0.5 * (ends[1:] + ends[:-1]), rotations)))
+
+
+@interpreted
+def _rotations(n: int, bend: Float[Array, "2"]) -> Float[Array, "n 3 3"]:
+    """Of the rods at the start."""
+
     def turn(R: Float[Array, "3 3"], i: Array) -> tuple[Array, Array]:
         after = R @ jnp.where(i % 2 == 0, about(2, bend[0]), about(1, bend[1]))
         return after, after
 
-    rotations = jax.lax.scan(turn, jnp.eye(3), jnp.arange(n))[1]
-    steps = length * rotations[:, :, 0]
-    ends = jnp.concatenate((jnp.zeros((1, 3)), jnp.cumsum(steps, axis=0)))
-    found = ends, Pose(0.5 * (ends[1:] + ends[:-1]), rotations)
-    return jax.tree.map(np.asarray, found) if checks.is_concrete(found) else found
+    return jax.lax.scan(turn, jnp.eye(3), jnp.arange(n))[1]
