@@ -31,6 +31,7 @@ import numpy as np
 from jax.core import Tracer
 
 from polhode.execution import kept
+from polhode.unchanging import Contents
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -333,6 +334,9 @@ def _is_written_by_user(kind: type) -> bool:
     return module is None or _is_own_module(module)
 
 
+_CONTENTS = Contents(_is_own)
+
+
 class _Same:
     """An object told by its identity, and kept alive as long as something is told by it."""
 
@@ -421,6 +425,8 @@ class _Walk:
             yield from (value.func, value.args, value.keywords)
         elif isinstance(value, _COLLECTIONS):
             yield from self._collection(value)
+        elif not self._lasting and (content := _CONTENTS.digest(value)) is not None:
+            self._note("content", content)
         else:
             yield from self._object(value)
 

@@ -11,9 +11,10 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from polhode.captured import compiled, found
+from polhode.captured import found, settled
 from polhode.execution.kept import Keeping
 from polhode.execution.mapping import RowMap
+from polhode.execution.once import interpreted
 from polhode.execution.placement import on_host
 from polhode.execution.writer import NotNative
 from polhode.problems.base import Observable
@@ -55,7 +56,7 @@ class Observer(eqx.Module):
 class Watch:
     """Looks at the states of one run, with what users' functions have captured when it first looks.
 
-    At most `rows` at a time where XLA does it, so that only one size is compiled.
+    What is no machine code NumPy does, one or `rows` at a time, so that only two programs are traced.
     """
 
     def __init__(self, observer: Observer, rows: int) -> None:
@@ -66,7 +67,9 @@ class Watch:
         """Frames of stacked states, as NumPy arrays."""
         stacked = np.asarray(t), jax.tree.map(np.asarray, state)
         if self._look is None:
-            self._look = _native(self._observer, stacked) or self._by_xla
+            # What is captured is looked through once, not for each block.
+            self._observer = settled(self._observer)
+            self._look = _native(self._observer, stacked) or self._by_numpy
         seen = self._look(stacked)
         return Frames(t, state, seen.outputs, seen.invariants, seen.residuals, multipliers)
 
@@ -75,9 +78,9 @@ class Watch:
         states, forces = jax.tree.map(lambda x: np.asarray(x)[None], (state, multipliers))
         return jax.tree.map(lambda x: x[:0], self.frames(np.zeros(1), states, forces))
 
-    def _by_xla(self, stacked: Any) -> Seen:
+    def _by_numpy(self, stacked: Any) -> Seen:
         count = len(stacked[0])
-        rows = self._rows
+        rows = self._rows if count > 1 else 1
         whole = -(-count // rows) * rows
         padded = jax.tree.map(lambda x: np.concatenate([x, np.repeat(x[-1:], whole - count, axis=0)]), stacked)
         parts = [
@@ -120,6 +123,7 @@ _KEEPING: Keeping[tuple[RowMap | None]] = Keeping(
 )
 
 
-@compiled
+@interpreted
 def _observe(observer: Observer, t: Array, state: State) -> Seen:
-    return jax.vmap(observer)(t, state)
+    # A module itself JAX would write out in full, for messages.
+    return jax.vmap(lambda *row: observer(*row))(t, state)

@@ -12,9 +12,10 @@ from polhode.execution.arrays.blocks import row_map
 from polhode.execution.arrays.programs import either
 from polhode.execution.machine import Code
 from polhode.execution.recording import on_scalars, pushed, traced, transposed
+from polhode.execution.scalars.program import Program
 from polhode.execution.scalars.regions import Region
 from polhode.execution.slots import Layout
-from polhode.execution.writer import Writer, type_of
+from polhode.execution.writer import NotNative, Writer, type_of
 
 _MANY = 5_000
 """Numbers that go in, above which loops over arrays are tried first: each takes an operation on scalars."""
@@ -43,7 +44,7 @@ class RowMap:
         code = either(
             program.closed.jaxpr,
             lambda: row_map(program.closed, *layouts),
-            lambda: _compiled(on_scalars(program, shared, row), *layouts),
+            lambda: _compiled(_few(program, shared, row), *layouts),
             _MANY,
         )
         return cls(code, layouts[2], shared, row)
@@ -81,6 +82,14 @@ class RowMap:
         out = np.empty((count, self.out.size), np.int64)
         self.code(arguments, self._row.pack_rows(stacked), out, np.array([count]))
         return self.out.unpack(out)
+
+
+def _few(program: Program, shared: Any, row: Any) -> Region:
+    """A program on scalars, unless so many numbers go in that recording it would take long, for less than it saves."""
+    size = Layout((shared, row)).size
+    if size > _MANY:
+        raise NotNative(f"{size} numbers")
+    return on_scalars(program, shared, row)
 
 
 def _compiled(program: Region, shared: Layout, row: Layout, out: Layout) -> Code:

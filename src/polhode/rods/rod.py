@@ -356,4 +356,7 @@ def _nodal(name: str, value: Any, count: int, meaning: str) -> Any:
 
 
 def _masked(matrix: Any, free: np.ndarray) -> Any:
-    return checks.readable(matrix) * (free[:, None] * free)
+    masked = checks.readable(matrix) * (free[:, None] * free)
+    if isinstance(masked, np.ndarray):
+        masked.setflags(write=False)
+    return masked
