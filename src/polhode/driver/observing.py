@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from polhode.captured import found, settled
+from polhode.captured import compiled, found
 from polhode.execution.kept import Keeping
 from polhode.execution.mapping import RowMap
 from polhode.execution.once import interpreted
@@ -20,6 +20,9 @@ from polhode.execution.writer import NotNative
 from polhode.problems.base import Observable
 from polhode.solution import Frames
 from polhode.systems.base import AbstractSystem, State
+
+_LARGE = 5_000
+"""Numbers of a state above which NumPy does what is no machine code."""
 
 
 class Seen(NamedTuple):
@@ -56,7 +59,8 @@ class Observer(eqx.Module):
 class Watch:
     """Looks at the states of one run, with what users' functions have captured when it first looks.
 
-    What is no machine code NumPy does, one or `rows` at a time, so that only two programs are traced.
+    What is no machine code is done for `rows` at a time, so that only one size is compiled: by XLA, or by NumPy where
+    states are large, since the time to compile grows with them.
     """
 
     def __init__(self, observer: Observer, rows: int) -> None:
@@ -67,9 +71,7 @@ class Watch:
         """Frames of stacked states, as NumPy arrays."""
         stacked = np.asarray(t), jax.tree.map(np.asarray, state)
         if self._look is None:
-            # What is captured is looked through once, not for each block.
-            self._observer = settled(self._observer)
-            self._look = _native(self._observer, stacked) or self._by_numpy
+            self._look = _native(self._observer, stacked) or self._by_rows(stacked)
         seen = self._look(stacked)
         return Frames(t, state, seen.outputs, seen.invariants, seen.residuals, multipliers)
 
@@ -78,13 +80,17 @@ class Watch:
         states, forces = jax.tree.map(lambda x: np.asarray(x)[None], (state, multipliers))
         return jax.tree.map(lambda x: x[:0], self.frames(np.zeros(1), states, forces))
 
-    def _by_numpy(self, stacked: Any) -> Seen:
+    def _by_rows(self, stacked: Any) -> Callable[[Any], Seen]:
+        if sum(x[0].size for x in jax.tree.leaves(stacked)) > _LARGE and on_host(self._observer):
+            return lambda states: self._in_parts(_observed, states, self._rows if len(states[0]) > 1 else 1)
+        return lambda states: self._in_parts(_observe, states, self._rows)
+
+    def _in_parts(self, observe: Callable[..., Seen], stacked: Any, rows: int) -> Seen:
         count = len(stacked[0])
-        rows = self._rows if count > 1 else 1
         whole = -(-count // rows) * rows
         padded = jax.tree.map(lambda x: np.concatenate([x, np.repeat(x[-1:], whole - count, axis=0)]), stacked)
         parts = [
-            _observe(self._observer, *jax.tree.map(lambda x, k=k: x[k : k + rows], padded))
+            observe(self._observer, *jax.tree.map(lambda x, k=k: x[k : k + rows], padded))
             for k in range(0, whole, rows)
         ]
         return jax.tree.map(lambda *x: np.concatenate(x)[:count], *parts)
@@ -117,13 +123,16 @@ def _watch(found: tuple[RowMap | None], write: Callable[[], None]) -> None:
 
 
 _KEEPING: Keeping[tuple[RowMap | None]] = Keeping(
-    dump=lambda found: None if found[0] is None else (found[0].code, found[0].out),
-    load=lambda made, inputs: (RowMap(*made, *inputs),),
+    dump=lambda found: () if found[0] is None else (found[0].code, found[0].out),
+    load=lambda made, inputs: (RowMap(*made, *inputs) if made else None,),
     watch=_watch,
 )
 
 
-@interpreted
-def _observe(observer: Observer, t: Array, state: State) -> Seen:
+def _all(observer: Observer, t: Array, state: State) -> Seen:
     # A module itself JAX would write out in full, for messages.
     return jax.vmap(lambda *row: observer(*row))(t, state)
+
+
+_observe = compiled(_all)
+_observed = interpreted(_all)

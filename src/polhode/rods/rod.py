@@ -321,8 +321,7 @@ def _rest(reference: Any, lengths: Any, start: Float[Array, "N 6"], N: int) -> t
         w0 = jnp.broadcast_to(given, (N, 6))
         if lengths is None:
             ds = ds / jnp.linalg.norm(w0[:, 3:], axis=1)
-    ds, w0 = checks.readable((ds, w0))
-    return ds, ds[:, None] * w0
+    return checks.readable((ds, ds[:, None] * w0))
 
 
 def _sections(section: Section | Sequence[Section], N: int) -> tuple[Section, ...]:
@@ -358,5 +357,6 @@ def _nodal(name: str, value: Any, count: int, meaning: str) -> Any:
 def _masked(matrix: Any, free: np.ndarray) -> Any:
     masked = checks.readable(matrix) * (free[:, None] * free)
     if isinstance(masked, np.ndarray):
+        # So that it is known not to change, see `polhode.unchanging`.
         masked.setflags(write=False)
     return masked
