@@ -334,7 +334,11 @@ def _is_written_by_user(kind: type) -> bool:
     return module is None or _is_own_module(module)
 
 
-_CONTENTS = Contents(_is_own)
+def _is_of_libraries(kind: type) -> bool:
+    return _is_built_on(kind.__module__) and not _is_own(kind)
+
+
+_CONTENTS = Contents(_is_of_libraries)
 
 
 class _Same:

@@ -28,11 +28,13 @@ class Contents:
 
     **Arguments:**
 
-    - `is_own`: whether a class is a user's own, of whose objects nothing is taken for granted.
+    - `is_known`: whether a class is of this library or one that it builds on; of objects of others nothing is taken for
+      granted.
     """
 
-    def __init__(self, is_own: Callable[[type], bool]) -> None:
-        self._is_own = is_own
+    def __init__(self, is_known: Callable[[type], bool]) -> None:
+        self._is_known = is_known
+        self._frozen: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
         self._known: dict[int, tuple[weakref.ref[Any], bytes | None]] = {}
 
     def digest(self, value: Any) -> bytes | None:
@@ -52,9 +54,11 @@ class Contents:
             del self._known[me]
 
     def _is_frozen(self, kind: type) -> bool:
-        if not dataclasses.is_dataclass(kind) or self._is_own(kind):
-            return False
-        return issubclass(kind, eqx.Module) or getattr(kind, "__dataclass_params__").frozen  # noqa: B009
+        found = self._frozen.get(kind)
+        if found is None:
+            frozen = issubclass(kind, eqx.Module) or getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)
+            found = self._frozen[kind] = frozen and self._is_known(kind)
+        return found
 
     def _new(self, value: Any) -> bytes | None:
         names = [field.name for field in dataclasses.fields(value)]
@@ -75,9 +79,9 @@ class Contents:
     def _note(self, made: Any, value: Any) -> None:
         if isinstance(value, _SCALARS):
             made.update(f"{type(value).__name__} {value!r}\0".encode())
-        elif isinstance(value, type) and not self._is_own(value):
+        elif isinstance(value, type) and self._is_known(value):
             made.update(f"class {value.__module__} {value.__qualname__}\0".encode())
-        elif isinstance(value, tuple) and not self._is_own(type(value)):
+        elif isinstance(value, tuple) and self._is_known(type(value)):
             made.update(f"{type(value).__qualname__} {len(value)}\0".encode())
             for item in value:
                 self._note(made, item)

@@ -46,7 +46,8 @@ class Sweep:
 
         What is known of its inputs becomes constants: places to read from can't be unknown.
         """
-        params = scan.origin.params
+        origin: Any = scan.origin
+        params = origin.params
         body, n, m = params["jaxpr"], params["num_consts"], params["num_carry"]
         examples = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in body.in_avals]
         known = [not isinstance(x, int) for x in scan.inputs[:n]]

@@ -159,14 +159,16 @@ def join(
         has_rotation(joint.second, what)
     if len(a) or len(directions):
         has_rotation(joint.first, what)
-    s0, s1 = np.zeros(3), np.zeros(3)
+    s0: Any = np.zeros(3)
+    s1: Any = np.zeros(3)
     if pinned or len(directions):
         s0, s1 = point_on(joint.first, poses[0], point), point_on(joint.second, poses[1], point)
     return FrameConstraint(s0, s1, directions @ poses[0].R, a @ poses[0].R, b @ poses[1].R, pinned)
 
 
 def _rows(axes: Axes) -> Any:
-    return np.stack(axes) if all(isinstance(axis, np.ndarray) for axis in axes) else jnp.asarray(axes)
+    known: Any = axes
+    return np.stack(known) if all(isinstance(axis, np.ndarray) for axis in axes) else jnp.asarray(axes)
 
 
 def locked(x: Array, y: Array, z: Array) -> tuple[list[Array], list[Array]]:
