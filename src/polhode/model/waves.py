@@ -12,7 +12,7 @@ from jaxtyping import Array
 from polhode.execution.once import interpreted
 from polhode.execution.rows import in_loops
 from polhode.linalg.blocks import Matrix
-from polhode.model.consistency import dense, metric
+from polhode.model.consistency import metric
 from polhode.model.groups import ForceGroup
 from polhode.model.tangents import load_blocks
 from polhode.spaces.base import Point, Vector
@@ -51,22 +51,27 @@ def stiffest(system: MultibodySystem, t: float, state: State) -> Stiffest:
     of quadratic forms lies below the largest of its parts. Constraints can only lower it.
     """
     elements = [*_elements(system, t, state)]
-    shares: dict[int, int] = {}
-    for columns, _, _ in elements:
-        for column in {int(c) for c in columns}:
-            shares[column] = shares.get(column, 0) + 1
-    mass, rows = metric(system, jnp.asarray(t), state[0])
-    found = Stiffest(0.0, 0.0, ())
-    for columns, K, D in elements:
-        weight = 1 / np.sqrt([shares[int(c)] for c in columns])
-        M = dense(mass[np.ix_(columns, columns)]) * weight[:, None] * weight
+    if not elements:
+        return Stiffest(0.0, 0.0, ())
+    shares = np.bincount(np.concatenate([np.unique(columns) for columns, _, _ in elements]))
+    mass, rows = map(_Columns, metric(system, jnp.asarray(t), state[0]))
+    parts, alike = [], dict[tuple[int, ...], list[int]]()
+    for number, (columns, K, D) in enumerate(elements):
+        weight = 1 / np.sqrt(shares[columns])
         Z = _allowed(rows, columns)
-        frequency = float(np.sqrt(_largest(Z, K, M)))
-        rate = 0.0 if D is None else _largest(Z, D, M)
-        if max(frequency / _OSCILLATION, rate / _DECAY) > max(found.frequency / _OSCILLATION, found.rate / _DECAY):
-            names = tuple(name for name in system.names if set(system.columns(name)) & set(columns.tolist()))
-            found = Stiffest(frequency, rate, names)
-    return found
+        parts.append((Z, mass.square(columns) * weight[:, None] * weight, K, D))
+        alike.setdefault(Z.shape, []).append(number)
+    sizes = np.zeros((len(elements), 2))
+    for numbers in alike.values():
+        Z, M, K, D = (np.stack([parts[n][k] for n in numbers]) for k in range(4))
+        sizes[numbers] = np.stack((np.sqrt(_largest(Z, K, M)), _largest(Z, D, M)), axis=1)
+    sharpest = np.max(sizes / (_OSCILLATION, _DECAY), axis=1)
+    worst = int(np.argmax(np.where(sharpest > 0, sharpest, 0.0)))
+    if not sharpest[worst] > 0:
+        return Stiffest(0.0, 0.0, ())
+    connected = [np.isin(group.columns.numbers, elements[worst][0]).any(axis=1) for group in system.bodies]
+    names = tuple(name for name, group, member in system.places if connected[group][member])
+    return Stiffest(*map(float, sizes[worst]), names)
 
 
 def _elements(system: MultibodySystem, t: float, state: State) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]:
@@ -104,26 +109,55 @@ def _square(blocks: Matrix) -> np.ndarray | None:
     return 0.5 * (whole + whole.swapaxes(1, 2))
 
 
-def _allowed(rows: Any, columns: np.ndarray) -> np.ndarray:
+class _Columns:
+    """A matrix of which a few columns are looked at, many times: an array, or SciPy's.
+
+    - `entries`: numbers of entries that differ from zero, of each row.
+    """
+
+    def __init__(self, matrix: Any) -> None:
+        rows, columns = matrix.nonzero()
+        order = np.lexsort((rows, columns))
+        self._rows, columns = rows[order], columns[order]
+        self._values = np.asarray(matrix[self._rows, columns]).reshape(-1)
+        self._ends = np.concatenate(([0], np.cumsum(np.bincount(columns, minlength=matrix.shape[1]))))
+        self.entries = np.bincount(rows, minlength=matrix.shape[0])
+
+    def part(self, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of the rows that differ from zero there, and these rows."""
+        begin, end = self._ends[columns], self._ends[columns + 1]
+        within = np.concatenate([np.arange(*ends) for ends in zip(begin, end, strict=True)])
+        rows, place = np.unique(self._rows[within], return_inverse=True)
+        values = np.zeros((rows.size, columns.size))
+        values[place, np.repeat(np.arange(columns.size), end - begin)] = self._values[within]
+        return rows, values
+
+    def square(self, columns: np.ndarray) -> np.ndarray:
+        """The rows of the same numbers, in their order."""
+        rows, values = self.part(columns)
+        found = np.zeros((columns.size, columns.size))
+        place = np.searchsorted(rows, columns)
+        there = rows[np.minimum(place, rows.size - 1)] == columns
+        found[there] = values[place[there]]
+        return found
+
+
+def _allowed(constraints: _Columns, columns: np.ndarray) -> np.ndarray:
     """Motions of the bodies of an element that the constraints among these bodies allow, as columns."""
-    inside = rows[:, columns]
-    own = np.flatnonzero((_entries(inside) > 0) & (_entries(inside) == _entries(rows)))
-    if not own.size:
+    rows, values = constraints.part(columns)
+    own = values[np.count_nonzero(values, axis=1) == constraints.entries[rows]]
+    if not len(own):
         return np.eye(columns.size)
-    _, sizes, right = np.linalg.svd(dense(inside[own]))
-    rank = int(np.sum(sizes > np.finfo(float).eps * max(own.size, columns.size) * sizes[0]))
+    _, sizes, right = np.linalg.svd(own)
+    rank = int(np.sum(sizes > np.finfo(float).eps * max(len(own), columns.size) * sizes[0]))
     return right[rank:].T
 
 
-def _entries(rows: Any) -> np.ndarray:
-    """Numbers of entries that differ from zero, of each row."""
-    return np.asarray((rows != 0).sum(axis=1)).reshape(-1)
-
-
-def _largest(Z: np.ndarray, K: np.ndarray, M: np.ndarray) -> float:
-    """The largest eigenvalue of K against M on the columns of Z, 0 if there is no positive one."""
-    if not Z.shape[1]:
-        return 0.0
-    L = np.linalg.cholesky(Z.T @ M @ Z)
-    half = np.linalg.solve(L, Z.T @ K @ Z)
-    return float(max(np.linalg.eigvalsh(np.linalg.solve(L, half.T))[-1], 0.0))
+def _largest(Z: np.ndarray, K: np.ndarray, M: np.ndarray) -> np.ndarray:
+    """Of each of several, the largest eigenvalue of K against M on the columns of Z, 0 if there is no positive one."""
+    if not Z.shape[2]:
+        return np.zeros(len(Z))
+    across = Z.swapaxes(1, 2)
+    L = np.linalg.cholesky(across @ M @ Z)
+    half = np.linalg.solve(L, across @ K @ Z)
+    return np.maximum(np.linalg.eigvalsh(np.linalg.solve(L, half.swapaxes(1, 2)))[:, -1], 0.0)
