@@ -1,0 +1,99 @@
+"""What is done for large models side by side agrees with the plain way for each of its parts."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy
+
+import polhode as ph
+from polhode.driver.observing import Observer, Watch
+from polhode.joints._frames import axis, frame
+from polhode.model.redundancy import _solved
+from polhode.model.waves import _Columns, _largest
+
+
+@pytest.mark.parametrize("sizes", [(6,) * 40, (1, 6, 3, 6, 2), (40, 6)])
+def test_matrices_in_blocks_are_solved_as_a_whole(sizes):
+    rng = np.random.default_rng(1)
+    n = sum(sizes)
+    order = rng.permutation(n)
+    blocks = [(lambda a: a @ a.T + np.eye(len(a)))(rng.standard_normal((s, s))) for s in sizes]
+    M = scipy.sparse.csc_array(scipy.sparse.block_diag(blocks, format="csc")[order][:, order])
+    rhs = scipy.sparse.random_array((n, 17), density=0.2, rng=rng, format="csc")
+    np.testing.assert_allclose(_solved(M, rhs).toarray(), np.linalg.solve(M.toarray(), rhs.toarray()), atol=1e-12)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, scipy.sparse.csc_array])
+def test_parts_of_matrices(convert):
+    rng = np.random.default_rng(2)
+    whole = np.where(rng.random((12, 12)) < 0.3, rng.standard_normal((12, 12)), 0.0)
+    looked, columns = _Columns(convert(whole)), np.array([7, 2, 9])
+    rows, values = looked.part(columns)
+    np.testing.assert_array_equal(rows, np.flatnonzero((whole[:, columns] != 0).any(axis=1)))
+    np.testing.assert_array_equal(values, whole[rows][:, columns])
+    np.testing.assert_array_equal(looked.square(columns), whole[np.ix_(columns, columns)])
+    np.testing.assert_array_equal(looked.entries, (whole != 0).sum(axis=1))
+
+
+def test_largest_eigenvalues_of_several():
+    rng = np.random.default_rng(3)
+    Z, K, M = rng.standard_normal((5, 6, 4)), rng.standard_normal((5, 6, 6)), rng.standard_normal((5, 6, 6))
+    K, M = K + K.swapaxes(1, 2), M @ M.swapaxes(1, 2) + np.eye(6)
+    K[4] = -np.eye(6)
+    wanted = [
+        max(scipy.linalg.eigh(z.T @ k @ z, z.T @ m @ z, eigvals_only=True)[-1], 0)
+        for z, k, m in zip(Z, K, M, strict=True)
+    ]
+    np.testing.assert_allclose(_largest(Z, K, M), wanted, rtol=1e-10)
+    assert wanted[4] == 0
+
+
+@pytest.mark.parametrize("direction", [(0.0, 0.0, 2.0), (1.0, -2.0, 0.5), (1e-200, 3e-200, 0.0)])
+def test_frames_are_the_same_traced_and_not(direction):
+    known = frame(axis("axis", direction))
+    assert isinstance(known, np.ndarray)
+    traced = jax.jit(lambda d: frame(axis("axis", d)))(jnp.array(direction))
+    np.testing.assert_allclose(known, traced, atol=1e-15)
+    np.testing.assert_allclose(known @ known.T, np.eye(3), atol=1e-15)
+    np.testing.assert_allclose(np.linalg.det(known), 1.0, atol=1e-15)
+
+
+def test_names_by_number_skip_those_that_are_taken():
+    model = ph.Model()
+    model.add_point(mass=1.0, position=(0, 0, 0), name="point-2")
+    assert [model.add_point(mass=1.0, position=(k, 0, 0)).name for k in range(3)] == ["point-1", "point-3", "point-4"]
+    with pytest.raises(ValueError, match="greater than zero"):
+        model.add_point(mass=-1.0, position=(0, 0, 0))
+    assert model.add_point(mass=1.0, position=(4, 0, 0)).name == "point-5"
+    assert model.body("point-3") is model.bodies[2]
+
+
+def test_bodies_of_other_models_are_refused_whatever_their_name():
+    model, other = ph.Model(), ph.Model()
+    for each in (model, other):
+        each.add_point(mass=1.0, position=(0, 0, 0), name="same")
+    with pytest.raises(ValueError, match="not a body of this model"):
+        model.add(ph.joints.Distance(model.ground, other.body("same"), first_point=(0, 0, 1), second_point=(0, 0, 0)))
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_outputs_of_large_systems_are_those_of_each_state(count):
+    problem = ph.problems.get("body-chain", n=420)
+    rng = np.random.default_rng(4)
+    t = np.linspace(0.0, 1.0, count)
+    state = jax.tree.map(lambda x: np.stack([np.asarray(x)] * count), problem.state0)
+    state = state[0], rng.standard_normal(state[1].shape)
+    watch = Watch(Observer(problem.system, problem.outputs, problem.invariants), 4)
+    seen = watch.frames(t, state, None)
+    points = seen.outputs["hinges"]
+    assert points.shape == (count, 421, 3)
+    np.testing.assert_allclose(np.linalg.norm(np.diff(points, axis=1), axis=2), 0.5, rtol=1e-12)
+    centres = 0.5 * (points[:, 1:, 2] + points[:, :-1, 2])
+    moving = state[1].reshape(count, 420, 6)
+    inertia = np.diagonal(np.asarray(problem.system.bodies[0].inertia), axis1=1, axis2=2)
+    # Angular velocities come first, in the axes of the rods, in which the inertia is diagonal; masses are 1.
+    kinetic = 0.5 * (inertia * moving[:, :, :3] ** 2 + moving[:, :, 3:] ** 2).sum(axis=(1, 2))
+    np.testing.assert_allclose(seen.invariants["energy"], kinetic + 9.81 * centres.sum(axis=1), rtol=1e-12)
