@@ -56,7 +56,8 @@ class Contents:
     def _is_frozen(self, kind: type) -> bool:
         found = self._frozen.get(kind)
         if found is None:
-            frozen = issubclass(kind, eqx.Module) or getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)
+            params = getattr(kind, "__dataclass_params__", None)
+            frozen = issubclass(kind, eqx.Module) or (params is not None and params.frozen)
             found = self._frozen[kind] = frozen and self._is_known(kind)
         return found
 

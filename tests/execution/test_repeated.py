@@ -64,7 +64,7 @@ def test_all_kinds_compute_the_same(function, most, kind, made, monkeypatch):
     assert [type(program) for program in made] == [kind]
     if kind is Listing:
         assert made[0].lasts
-        assert len(list(repeated._codes(made[0]))) == 1
+        assert len(list(repeated.codes(made[0]))) == 1
 
 
 def test_inside_transformations_functions_are_called_as_they_are(made):

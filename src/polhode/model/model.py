@@ -83,7 +83,8 @@ class Model:
         self.gravity = checks.array("gravity", gravity, (3,), "acceleration in the inertial frame")
         self.ground = _bodies.ground()
         self.bodies: list[Body] = []
-        self._names: dict[str, Body | None] = {"ground": None}
+        # With the places of bodies in the list, where searching would take long.
+        self._names: dict[str, int | None] = {"ground": None}
         self._numbered: dict[str, int] = {}
         self.parts: list[tuple[str, AbstractPart]] = []
 
@@ -327,7 +328,7 @@ class Model:
         if not isinstance(part, AbstractPart):
             raise ValueError(f"`add` takes joints and forces, got {type(part).__name__}; bodies come by `add_body`.")
         for body in part.bodies:
-            if body is not self.ground and self._names.get(body.name) is not body:
+            if body is not self.ground and not self._has(body):
                 raise ValueError(f"{type(part).__name__} refers to {shown(body)}, which is not a body of this model.")
         movable = [body for body in part.bodies if body is not self.ground]
         if isinstance(part, AbstractJoint | AbstractForce) and part.bodies and not movable:
@@ -455,9 +456,15 @@ class Model:
         )
 
     def _take(self, body: Body) -> Body:
+        self._names[body.name] = len(self.bodies)
         self.bodies.append(body)
-        self._names[body.name] = body
         return body
+
+    def _has(self, body: Body) -> bool:
+        place = self._names.get(body.name)
+        if place is not None and place < len(self.bodies) and self.bodies[place] is body:
+            return True
+        return any(body is known for known in self.bodies)
 
     def _name(self, given: str | None, kind: str) -> str:
         if given is None:
@@ -474,9 +481,9 @@ class Model:
 
     def body(self, name: str) -> Body:
         """The body of that name. Raises ValueError, with the nearest and all names, if there is none."""
-        body = self._names.get(name) if isinstance(name, str) else None
-        if body is not None:
-            return body
+        for body in self.bodies:
+            if body.name == name:
+                return body
         names = [body.name for body in self.bodies]
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         listed = ", ".join(names[:_LISTED]) or "none"
