@@ -20,6 +20,9 @@ from polhode.execution.writer import NotNative, Writer, type_of
 _MANY = 5_000
 """Numbers that go in, above which loops over arrays are tried first: each takes an operation on scalars."""
 
+LONGEST = 2_000
+"""Numbers of a row above which there is no program on scalars: its operations grow with them."""
+
 
 class RowMap:
     """`function(shared, row)` of all rows.
@@ -85,9 +88,9 @@ class RowMap:
 
 
 def _few(program: Program, shared: Any, row: Any) -> Region:
-    """A program on scalars, unless so many numbers go in that recording it would take long, for less than it saves."""
-    size = Layout((shared, row)).size
-    if size > _MANY:
+    """A program on scalars, unless rows are so long that recording it would take longer than it saves."""
+    size = Layout(row).size
+    if size > LONGEST:
         raise NotNative(f"{size} numbers")
     return on_scalars(program, shared, row)
 

@@ -69,9 +69,10 @@ def stiffest(system: MultibodySystem, t: float, state: State) -> Stiffest:
     worst = int(np.argmax(np.where(sharpest > 0, sharpest, 0.0)))
     if not sharpest[worst] > 0:
         return Stiffest(0.0, 0.0, ())
-    connected = [np.isin(group.columns.numbers, elements[worst][0]).any(axis=1) for group in system.bodies]
+    touched = [np.isin(group.columns.numbers, elements[worst][0]) for group in system.bodies]
+    connected: list[np.ndarray] = [np.asarray(velocities.any(axis=1)) for velocities in touched]
     names = tuple(name for name, group, member in system.places if connected[group][member])
-    return Stiffest(*map(float, sizes[worst]), names)
+    return Stiffest(float(sizes[worst, 0]), float(sizes[worst, 1]), names)
 
 
 def _elements(system: MultibodySystem, t: float, state: State) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]:
