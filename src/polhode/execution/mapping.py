@@ -16,9 +16,6 @@ from polhode.execution.scalars.regions import Region
 from polhode.execution.slots import Layout
 from polhode.execution.writer import Writer, type_of
 
-_MANY = 5_000
-"""Numbers that go in, above which loops over arrays are tried first: each takes an operation on scalars."""
-
 
 class RowMap:
     """`function(shared, row)` of all rows.
@@ -44,7 +41,6 @@ class RowMap:
             program.closed.jaxpr,
             lambda: row_map(program.closed, *layouts),
             lambda: _compiled(on_scalars(program, shared, row), *layouts),
-            _MANY,
         )
         return cls(code, layouts[2], shared, row)
 

@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from polhode.execution.writer import Writer
 
 Index = int | str
@@ -26,6 +28,7 @@ class Loops:
         self._independent: str | None = None
         self._marks = 0
         self._top = 0
+        self._tables: dict[int, int] = {}
 
     # --- places -------------------------------------------------------------------------------------------------------
 
@@ -44,9 +47,11 @@ class Loops:
     def parts(self, place: Index, shape: tuple[int, ...]) -> tuple[Index, ...]:
         """The place along each axis of an element, from its number."""
         out: list[Index] = []
-        for n in reversed(shape):
+        for d, n in reversed(list(enumerate(shape))):
             if n == 1:
                 out.append(0)
+            elif not any(m > 1 for m in shape[:d]):
+                out.append(place)
             elif isinstance(place, int):
                 out.append(place % n)
                 place //= n
@@ -74,6 +79,14 @@ class Loops:
 
     def store(self, pointer: str, slot: Index, kind: str, value: str) -> None:
         self.w.store(pointer, slot, kind, value, self._independent or "")
+
+    def known(self, values: np.ndarray, position: Index, kind: str) -> str:
+        """A known number by its place in an array, which has to live as long as this."""
+        if id(values) not in self._tables:
+            slots = np.ascontiguousarray(values).reshape(-1)
+            whole = slots.view(np.int64) if slots.dtype == np.float64 else slots.astype(np.int64)
+            self._tables[id(values)] = self.w.table(whole)
+        return self.load("%tables", self.plus(position, self._tables[id(values)]), kind)
 
     def space(self, slots: int) -> str:
         """A part of the workspace that nothing else uses meanwhile."""
