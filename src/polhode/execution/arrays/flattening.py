@@ -107,7 +107,7 @@ class _Flattening:
 
     def _added(self, eqn: Any, inputs: list[Atom]) -> list[Value]:
         name = eqn.primitive.name
-        if not eqn.outvars:
+        if eqn.effects and not eqn.outvars:
             # It is called for what it does, such as printing.
             raise NotNative(name)
         if name == "gather" and self._is_better_placed(inputs[0], eqn.outvars[0].aval.size):
