@@ -68,7 +68,9 @@ def on_scalars(p: Any, given: Sequence[AbstractArray]) -> Body | None:
     avals = (*closed.in_avals, *closed.out_avals)
     if sum(a.size for a in closed.in_avals) > _MOST or any(a.dtype == np.uint32 for a in avals):
         return None
-    if looks_up(closed.jaxpr) or cost(closed.jaxpr, scans=True) > _LARGEST:
+    # Rows have different places, even where these are known.
+    known = [isinstance(x, Known) and k < n_consts for k, x in enumerate(given)]
+    if looks_up(closed.jaxpr, known) or cost(closed.jaxpr, scans=True) > _LARGEST:
         return None
     try:
         return Body(closed, n_consts, p["num_carry"], given)
