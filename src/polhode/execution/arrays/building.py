@@ -24,7 +24,7 @@ from polhode.execution.arrays.places import (
     new,
     strides_of,
 )
-from polhode.execution.arrays.rows import on_scalars, scanned
+from polhode.execution.arrays.rows import Partly, on_scalars, scanned
 from polhode.execution.arrays.scheduling import Kernel, Schedule, axes, is_long
 from polhode.execution.arrays.sorting import sorted_together
 from polhode.execution.arrays.viewing import viewed
@@ -55,6 +55,8 @@ class _Run:
         self._found: dict[int, AbstractArray] = dict(zip(map(id, flat.inputs), inputs, strict=True))
         self._views = {id(v): e for e in flat.equations if e.name in VIEWS for v in e.outputs}
         self._targets = {id(flat.outputs[n]): to for n, to in targets.items()}
+        # Memory that is taken here, by the numbers of what is there.
+        self._own: dict[int, str] = {}
         builder.kept((schedule, list(inputs)))
 
     def results(self) -> Arrays:
@@ -63,6 +65,9 @@ class _Run:
                 self._kernel(stage)
             else:
                 self._whole(stage)
+            for v in self.schedule.last_used(stage):
+                if id(v) in self._own:
+                    self.k.release(self._own.pop(id(v)))
         return [self._read(x) for x in self.schedule.flat.outputs]
 
     def _read(self, x: Any) -> AbstractArray:
@@ -135,7 +140,13 @@ class _Run:
         return prepare
 
     def _target(self, v: Value) -> Buffer:
-        return self._targets.get(id(v)) or new(self.k, v.shape, v.dtype)
+        if id(v) in self._targets:
+            return self._targets[id(v)]
+        return self._owned(v, new(self.k, v.shape, v.dtype))
+
+    def _owned(self, v: Value, memory: Buffer) -> Buffer:
+        self._own[id(v)] = memory.pointer
+        return memory
 
     # --- operations by themselves -------------------------------------------------------------------------------------
 
@@ -152,7 +163,7 @@ class _Run:
 
     def _place(self, e: Equation, x: Arrays) -> Arrays:
         (v,) = e.outputs
-        to = given(self.k.space(v.size), v.shape, v.dtype)
+        to = self._owned(v, given(self.k.space(v.size), v.shape, v.dtype))
         self._fill(e.inputs[0], to)
         return [to]
 
@@ -244,7 +255,12 @@ class _Run:
 
     def _scan(self, e: Equation, x: Arrays) -> Arrays:
         body = on_scalars(e.params, x)
-        return self._scan_of_arrays(e, x) if body is None else scanned(self.k, e, x, body)
+        if body is None:
+            return self._scan_of_arrays(e, x)
+        made = scanned(self.k, e, x, body)
+        for v, array in zip(e.outputs, made, strict=True):
+            self._owned(v, array.memory if isinstance(array, Partly) else array)
+        return list(made)
 
     def _scan_of_arrays(self, e: Equation, x: Arrays) -> Arrays:
         p, w, k = e.params, self.b.w, self.k

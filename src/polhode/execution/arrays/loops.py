@@ -29,6 +29,8 @@ class Loops:
         self._marks = 0
         self._top = 0
         self._tables: dict[int, int] = {}
+        self._taken: dict[str, tuple[int, int]] = {}
+        self._free: list[tuple[int, int]] = []
 
     # --- places -------------------------------------------------------------------------------------------------------
 
@@ -89,33 +91,51 @@ class Loops:
         return self.load("%tables", self.plus(position, self._tables[id(values)]), kind)
 
     def space(self, slots: int) -> str:
-        """A part of the workspace that nothing else uses meanwhile."""
-        at, self._top = self._top, self._top + slots
-        self.w.workspace = max(self.w.workspace, self._top)
-        return self.w.value(f"getelementptr i64, ptr %workspace, i64 {at}")
+        """A part of the workspace that nothing else uses meanwhile: what is written and read again stays in caches."""
+        fitting = [part for part in self._free if part[1] >= slots]
+        if fitting and slots:
+            at, size = min(fitting, key=lambda part: part[1])
+            self._free.remove((at, size))
+            if size > slots:
+                self._free.append((at + slots, size - slots))
+        else:
+            at, self._top = self._top, self._top + slots
+            self.w.workspace = max(self.w.workspace, self._top)
+        pointer = self.w.value(f"getelementptr i64, ptr %workspace, i64 {at}")
+        self._taken[pointer] = at, slots
+        return pointer
+
+    def release(self, pointer: str) -> None:
+        """A part of the workspace may be used for something else: nothing reads what is there any more."""
+        at, slots = self._taken.pop(pointer)
+        for part in list(self._free):
+            if part[0] + part[1] == at or at + slots == part[0]:
+                self._free.remove(part)
+                at, slots = min(at, part[0]), slots + part[1]
+        self._free.append((at, slots))
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[None]:
         """What takes space inside is not needed behind; nor is anything known there that is made inside."""
-        top = self._top
+        top, free = self._top, list(self._free)
         with self.apart():
             yield
-        self._top = top
+        self._top, self._free = top, free
 
     @contextlib.contextmanager
     def alternatives(self) -> Iterator[Callable[[], contextlib.AbstractContextManager[None]]]:
         """Only one of several parts is run, so they may take the same space; each opens what is given here."""
-        begin, tops = self._top, [self._top]
+        begin, tops, free = self._top, [self._top], self._free
 
         @contextlib.contextmanager
         def alternative() -> Iterator[None]:
-            self._top = begin
+            self._top, self._free = begin, []
             with self.apart():
                 yield
             tops.append(self._top)
 
         yield alternative
-        self._top = max(tops)
+        self._top, self._free = max(tops), free
 
     # --- what is known ------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import math
 from collections.abc import Callable
 from typing import Any, final
 
@@ -108,22 +107,39 @@ def given(pointer: str, shape: tuple[int, ...], dtype: Any) -> Buffer:
 
 def new(k: Loops, shape: tuple[int, ...], dtype: Any) -> Buffer:
     """Memory for an array. Short axes come first, so that loops go along neighbouring elements."""
-    return Buffer(k.space(math.prod(shape)), shape, dtype, strides_of(shape))
+    return Buffer(k.space(slots_of(shape)), shape, dtype, strides_of(shape))
 
 
 def in_rows(k: Loops, shape: tuple[int, ...], dtype: Any) -> Buffer:
     """Memory for an array, one row after the other."""
-    size = math.prod(shape[1:])
+    size = slots_of(shape[1:])
     return Buffer(k.space(size * shape[0]), shape, dtype, (size, *strides_of(shape[1:])))
 
 
 def strides_of(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The strides that memory for such an array has."""
-    order = sorted(range(len(shape)), key=lambda d: shape[d] in axes(shape))
+    return _arranged(shape)[0]
+
+
+def slots_of(shape: tuple[int, ...]) -> int:
+    """How many slots of memory such an array takes."""
+    return _arranged(shape)[1]
+
+
+_LINE = 8
+"""Slots that a processor's cache loads at once."""
+
+
+def _arranged(shape: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+    long = axes(shape)
+    order = sorted(range(len(shape)), key=lambda d: shape[d] in long)
     strides, at = [0] * len(shape), 1
     for d in reversed(order):
         strides[d], at = at, at * shape[d]
-    return tuple(strides)
+        if at > _LINE**2 and shape[d] in long and len(long) < len(shape):
+            # An odd number of lines: a cache has few places for lines that are a power of two apart.
+            at = _LINE * (-(-at // _LINE) | 1)
+    return tuple(strides), at
 
 
 @final

@@ -172,7 +172,7 @@ def _shaped(elements: list[Any], shape: tuple[int, ...]) -> Elements:
     return out.reshape(shape)
 
 
-def scanned(k: Loops, e: Equation, x: Sequence[AbstractArray], body: Body) -> list[AbstractArray]:
+def scanned(k: Loops, e: Equation, x: Sequence[AbstractArray], body: Body) -> list[Buffer | Partly]:
     """The results of a scan."""
     p, w = e.params, k.w
     n_consts, n_carry, length = p["num_consts"], p["num_carry"], p["length"]
