@@ -41,6 +41,31 @@ def _rows(reverse):
     return lambda x, where: jax.lax.scan(row, (x, 2 * x, 0), where, reverse=reverse)
 
 
+def _rows_of_numbers(reverse):
+    """Rows of few numbers: some are known and equal in all rows, some known but different, some not used."""
+
+    def row(carry, given):
+        y, block, zero, number, _unused = given
+        total, last = carry
+        moved = jnp.array([[1.0, 0.0], [zero[0], 2.0]]) @ (block + number) + last
+        return (total + moved[0, 0] * y, moved @ moved.T), (moved, zero + 1, total > 0)
+
+    def function(x, where):
+        blocks = jnp.stack([x, jnp.cos(x[where[0]]), x * x, -x], axis=1).reshape(N, 2, 2)
+        rows = (x, blocks, jnp.zeros((N, 3)), np.arange(N) / N, blocks)
+        return jax.lax.scan(row, (x[0], 1e-3 * jnp.eye(2)), rows, reverse=reverse)
+
+    return function
+
+
+def _put_together(x, where):
+    """Read at known places from parts of different shapes that follow each other."""
+    table = jnp.stack([x, jnp.sin(x[where[0]])], axis=1)
+    flat = jnp.concatenate([table.reshape(-1), jnp.zeros(2), (x[:, None, None] * jnp.ones((3, 2))).reshape(-1), -x])
+    chosen = np.arange(4 * N).reshape(N, 4)[::-1] * 2
+    return flat.at[chosen].get(mode="promise_in_bounds") + table[np.arange(N) // 2, 1][:, None]
+
+
 def _branches(x, where):
     kept = jax.lax.cond(x[where[0, 0]] > 0, lambda a: a, lambda a: a[where[0]] + 1, x)
     return kept, jax.lax.switch(where[0, 1] % 3, [lambda a: (a, 1), lambda a: (-a, 2), lambda a: (a[where[1]], 3)], x)
@@ -94,6 +119,10 @@ PROGRAMS = {
     "while": _turned,
     "rows": _rows(reverse=False),
     "rows backwards": _rows(reverse=True),
+    "rows of numbers": _rows_of_numbers(reverse=False),
+    "rows of numbers backwards": _rows_of_numbers(reverse=True),
+    "put together": _put_together,
+    "long products": lambda x, where: (x[where[0]] @ jnp.cos(x), jnp.outer(x, x[where[1]]) @ x, x @ np.eye(N)[:, ::2]),
     "branches": _branches,
     "renewed": _renewed,
     "of nothing": lambda x, where: (
@@ -127,7 +156,7 @@ def test_the_effort_does_not_change_a_bit(monkeypatch):
     def function(row):
         return [PROGRAMS[name](*row) for name in ("sums of what was picked", "rows", "while", "renewed", "columns")]
 
-    monkeypatch.setattr(machine, "_SECONDS_EACH", 1e9)
+    monkeypatch.setattr(machine, "_SECONDS_EACH", dict.fromkeys(range(3), 1e9))
     mapping = RowMap.of(lambda _, row: function(row), (), (X[0], WHERE[0]))
     text = mapping.code._again
     assert text is not None

@@ -147,9 +147,11 @@ def test_what_a_user_prints_is_printed(capfd):
     assert all(f"at {t}" in printed for t in (0.25, 0.5, 0.75))
 
 
-def test_scans_of_no_rows_leave_the_program_to_xla():
-    with pytest.raises(NotNative, match="scan"):
-        RowMap.of(lambda _, v: jax.lax.scan(lambda c, x: (c + x, c), v, jnp.zeros((0, 3))), (), V)
+def test_scans_of_no_rows_leave_what_they_begin_with():
+    mapping = RowMap.of(lambda _, v: jax.lax.scan(lambda c, x: (c + x, c), v, jnp.zeros((0, 3))), (), V)
+    end, rows = mapping((), np.asarray(V)[None])
+    np.testing.assert_array_equal(end[0], V)
+    assert rows.shape == (1, 0, 3)
 
 
 def test_interpreted_functions_are_those_that_xla_compiles_inside_transformations():
@@ -183,14 +185,20 @@ RUNS = [
             ("hanging-cable", "generalized-alpha", {"h": 1e-3}),
             ("puma", "generalized-alpha", {"h": 1e-3}),
             ("andrews", "herk54", {"rtol": 1e-7, "save_at": np.linspace(0, 0.01, 5)}),
+            ("body-chain n=40", "generalized-alpha", {"h": 1e-3}),
+            ("body-chain n=200", "herk4", {"h": 1e-4}),
+            ("flying-spaghetti n=40", "generalized-alpha", {"h": 1e-4}),
+            ("flying-spaghetti n=120", "herk5", {"h": 1e-5}),
         ]
     ),
 ]
+"""Systems of many bodies are loops over arrays, the others programs on scalars."""
 
 
 @pytest.mark.parametrize(("name", "method", "how"), RUNS)
 def test_runs_in_machine_code_are_those_of_xla(name, method, how, monkeypatch):
-    problem = ph.problems.get(name)
+    name, _, n = name.partition(" n=")
+    problem = ph.problems.get(name, **({"n": int(n)} if n else {}))
     t1 = problem.t_span[0] + (200 * how["h"] if "h" in how else how["save_at"][-1])
     native = ph.simulate(problem, method, t1=t1, **how)
     through_xla(monkeypatch)
@@ -200,12 +208,17 @@ def test_runs_in_machine_code_are_those_of_xla(name, method, how, monkeypatch):
     assert native.stats["newton_iterations"] == pytest.approx(other.stats["newton_iterations"], rel=0.05)
     np.testing.assert_array_equal(native.t, other.t)
     for x, y in zip(jax.tree.leaves(native.state), jax.tree.leaves(other.state), strict=True):
-        np.testing.assert_allclose(x, y, rtol=0, atol=1e-11 * max(1.0, np.abs(y).max()))
+        # Implicit steps divide increments by h, so that round-off of positions grows in velocities.
+        divided = 1e-13 / how["h"] if method == "generalized-alpha" and y.ndim == 2 else 0.0
+        np.testing.assert_allclose(x, y, rtol=0, atol=max(divided, 1e-11 * max(1.0, np.abs(y).max())))
     for key, value in other.outputs.items():
         np.testing.assert_allclose(native.outputs[key], value, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("setting", [("_AT_ONCE", np.inf), ("_AT_ONCE", 0), ("_SECONDS_EACH", 0.0)])
+AT_ONCE = dict.fromkeys(range(3), 0.0)
+
+
+@pytest.mark.parametrize("setting", [("_AT_ONCE", np.inf), ("_AT_ONCE", 0), ("_SECONDS_EACH", AT_ONCE)])
 def test_the_effort_of_compiling_does_not_change_a_bit(setting, monkeypatch):
     problem = ph.problems.get("heavy-top-constrained")
     run = ph.simulate(problem, "generalized-alpha", h=1e-3, t1=0.3)

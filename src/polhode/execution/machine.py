@@ -24,23 +24,20 @@ except (ImportError, OSError):
 _AT_ONCE = 3000
 """Operations up to which code is compiled with some effort before it first runs."""
 
-_SECONDS_EACH = 5e-5
-"""For an operation, about, when it is compiled with some effort: after that long it is worth it."""
-
-_LONGER = 3
-"""How many times as long it takes with most effort."""
-
 _LEAST, _SOME, _MOST = range(3)
 """Efforts; with most, LLVM transforms the text before it writes machine code, so that loops take several elements at
 once, which changes no result either."""
+
+_SECONDS_EACH = {_LEAST: 1e-5, _SOME: 5e-5, _MOST: 1.2e-4}
+"""For an operation, about: after it has run for that long with less effort, it is compiled with this one."""
 
 
 class Code:
     """A function in machine code, which lives as long as this object.
 
-    Large functions are compiled with least effort first, and with more in another thread once they have run for as long
-    as that takes. What they compute is the same to the last bit: every operation is one of IEEE 754, in the order of
-    the text.
+    Large functions are compiled with least effort first, and with the next one in another thread once they have run for
+    as long as that takes. What they compute is the same to the last bit: every operation is one of IEEE 754, in the
+    order of the text.
 
     **Arguments:**
 
@@ -59,7 +56,7 @@ class Code:
         tell: Callable[[Compiled], None] | None = None,
         long: bool = False,
     ) -> None:
-        self._count, self._workspace = len(pointers) + 1, writer.workspace
+        self._count, self._workspace, self._tables = len(pointers) + 2, writer.workspace, writer.tables
         small = len(writer.lines) <= _AT_ONCE
         text = writer.function(pointers, returned)
         self._objects: list[bytes] = []
@@ -69,16 +66,16 @@ class Code:
         self._engine, self._call = self._compiled(text, self._effort)
         self._best = _MOST if long else _SOME
         self._again = text if self._effort < self._best else None
-        self._worth = len(writer.lines) * _SECONDS_EACH * (_LONGER if long else 1)
+        self._worth = self._next_seconds()
         self.when_improved: Callable[[], None] = _nothing
 
     def __getstate__(self) -> tuple[Any, ...]:
         text = None if self._again is None else zlib.compress(self._again.encode())
-        kept = self._count, self._workspace, self._objects[-1], text, self._worth
+        kept = self._count, self._workspace, self._tables, self._objects[-1], text, self._worth
         return (*kept, self._operations, self._effort, self._best)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self._count, self._workspace, data, text, self._worth, *form = state
+        self._count, self._workspace, self._tables, data, text, self._worth, *form = state
         self._operations, self._effort, self._best = form
         self._objects, self._again = [data], None if text is None else zlib.decompress(text).decode()
         self._engine, self._call = self._loaded(data)
@@ -92,7 +89,7 @@ class Code:
     def __call__(self, *arrays: np.ndarray) -> int:
         """Run it on contiguous arrays of slots of eight bytes; other threads go on meanwhile."""
         call, workspace, began = self._call, np.empty(self._workspace, np.int64), time.perf_counter()
-        result = call(*(x.ctypes.data for x in (*arrays, workspace)))
+        result = call(*(x.ctypes.data for x in (*arrays, workspace, self._tables)))
         self._worth -= time.perf_counter() - began
         text, self._again = (self._again, None) if self._worth < 0 else (None, self._again)
         if text is not None:
@@ -100,11 +97,17 @@ class Code:
         return result
 
     def _improve(self, text: str) -> None:
-        engine, self._call = self._compiled(text, self._best)
-        self._effort = self._best
+        engine, self._call = self._compiled(text, self._effort + 1)
+        self._effort += 1
         # The code before may still be running in another thread.
         self._engine = self._engine, engine
+        if self._effort < self._best:
+            self._worth, self._again = self._next_seconds(), text
         self.when_improved()
+
+    def _next_seconds(self) -> float:
+        """What compiling with the next effort takes, about."""
+        return self._operations * _SECONDS_EACH[min(self._effort + 1, self._best)]
 
     def _compiled(self, text: str, effort: int) -> tuple[Any, Callable[..., int]]:
         module, target = llvm.parse_assembly(text), _target(effort)

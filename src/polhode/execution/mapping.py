@@ -17,9 +17,6 @@ from polhode.execution.scalars.regions import Region
 from polhode.execution.slots import Layout
 from polhode.execution.writer import NotNative, Writer, type_of
 
-_MANY = 5_000
-"""Numbers that go in, above which loops over arrays are tried first: each takes an operation on scalars."""
-
 LONGEST = 2_000
 """Numbers of a row above which there is no program on scalars: its operations grow with them."""
 
@@ -48,7 +45,6 @@ class RowMap:
             program.closed.jaxpr,
             lambda: row_map(program.closed, *layouts),
             lambda: _compiled(_few(program, shared, row), *layouts),
-            _MANY,
         )
         return cls(code, layouts[2], shared, row)
 

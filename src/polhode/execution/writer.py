@@ -81,10 +81,21 @@ class Writer:
         self.workspace = 0
         self.declared: set[str] = set()
         self.beside: list[str] = []
+        self._tables: list[np.ndarray] = []
         self.block = "entry"
         self._names: dict[Variable, str] = {}
         self._values = 0
         self._labels = 0
+
+    @property
+    def tables(self) -> np.ndarray:
+        """Numbers that the program reads, in slots."""
+        return np.concatenate([np.zeros(0, np.int64), *self._tables])
+
+    def table(self, slots: np.ndarray) -> int:
+        """Where among the `tables` known numbers begin: beside the text, which they would make long."""
+        self._tables.append(slots)
+        return sum(x.size for x in self._tables[:-1])
 
     def value(self, text: str) -> str:
         """A new value, by its name."""
@@ -146,10 +157,14 @@ class Writer:
         self.lines.append(f"store {kind} {value}, ptr {at}, align 8{marked}")
 
     def function(self, pointers: Sequence[str], returned: str) -> str:
-        """The text of the function `run` of these pointers and one to the `workspace`."""
-        arguments = ", ".join(f"ptr noalias %{name}" for name in (*pointers, "workspace"))
+        """The text of the function `run` of these pointers and those to the `workspace` and the `tables`."""
+        arguments = ", ".join(f"ptr noalias %{name}" for name in (*pointers, "workspace", "tables"))
         head = [*sorted(self.declared), f"define i64 @run({arguments}) {{", "entry:"]
         return "\n".join((*head, *self.lines, f"ret i64 {returned}", "}", *self.beside, ""))
+
+    def name(self, variable: Variable, value: str) -> None:
+        """The value of a variable that programs read without taking it as an argument."""
+        self._names[variable] = value
 
     def program(self, region: Region, arguments: Sequence[str]) -> list[str]:
         """The results of a program on scalars."""

@@ -266,7 +266,7 @@ def _modified_iteration(equations: AbstractEquations, newton: Newton, start: _Lo
         result=jnp.where(new.iterations >= newton.max_iterations, new.result, 0).astype(jnp.int32),
     )
     new = new._replace(age=age + 1, renew=slow | (age + 1 >= newton.lifetime) | hopeless)
-    return jax.tree.map(lambda a, b: jnp.where(grew, a, b), again, new)
+    return jax.tree.map(lambda a, b: a if a is b else jnp.where(grew, a, b), again, new)
 
 
 def _update(equations: AbstractEquations, newton: Newton, loop: _Loop, factors: Factors, fresh: Array) -> _Loop:

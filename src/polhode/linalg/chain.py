@@ -203,7 +203,8 @@ class ChainKKT(AbstractKKT):
         layout = self.layout
         d, left, right = layout.masks
         values = [g.values for g in (*A, *P, *Q)] + ([] if E is None else [-E])
-        entries = layout.reading(A, P, Q, E is not None)(values).reshape(layout.count, -1)
+        filled = layout.reading(A, P, Q, E is not None)(values) + layout.filling.reshape(-1)
+        entries = filled.reshape(layout.count, -1)
         s, (a, b) = layout.size, layout.coupled
 
         def eliminate(_: None, before: Array, row: Array) -> tuple[Array, ChainFactors]:
@@ -213,7 +214,7 @@ class ChainKKT(AbstractKKT):
             X = small.solve(lu, U[..., None])[..., 0]
             return X, ChainFactors(lu[..., 0], L, X)
 
-        return sweep(eliminate, None, jnp.zeros((s, b.size)), entries + layout.filling)[1]
+        return sweep(eliminate, None, jnp.zeros((s, b.size)), entries)[1]
 
     def solve(
         self, factors: ChainFactors, r: Float[Array, " n"], s: Float[Array, " m"]

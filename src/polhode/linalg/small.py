@@ -41,7 +41,8 @@ def solve(lu: Float[Array, "s s g"], b: Float[Array, "s d g"]) -> Float[Array, "
             known = known - lu[i, j] * x[j]
         x.append(_once(known))
     for i in reversed(range(s)):
-        for j in range(i + 1, s):
+        # What was found last comes last: nothing else has to wait for it.
+        for j in reversed(range(i + 1, s)):
             x[i] = x[i] - lu[i, j] * x[j]
         x[i] = _once(x[i] * lu[i, i])
     return _once(jnp.stack(x))

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from polhode.execution.arrays.building import Arrays, Builder
+from polhode.execution.arrays.builder import Builder
+from polhode.execution.arrays.building import Arrays, run
 from polhode.execution.arrays.flattening import flattened
 from polhode.execution.arrays.places import Buffer, Register
 from polhode.execution.arrays.programs import leaves
@@ -49,12 +50,12 @@ def block(check: Any, steps: Any, layouts: tuple[Layout, Layout, Layout], tell: 
         )
     ]
     told = [*fixed, *now, *control]
-    (again,) = b.run(flattened(check), told)
+    (again,) = run(b, flattened(check), told)
     goes_on = b.number(again)
     room = w.value(f"icmp slt i64 {count}, {capacity}")
     w.branch(w.value(f"and i1 {goes_on}, {room}"), body, end)
     w.open(body)
-    results = b.run(flattened(steps), told)
+    results = run(b, flattened(steps), told)
     saved = b.number(results.pop(len(now)))
     settled = _settled(b, results, told, now)
     for x, to in zip(settled, now, strict=False):
@@ -97,7 +98,7 @@ def row_map(program: Any, shared: Layout, row: Layout, out: Layout) -> Code:
     fixed, count = leaves(w, "%shared", shared), w.load("%count", 0, "i64")
     with w.each(count) as n:
         given = leaves(w, w.row("%rows", n, row.size), row)
-        results = b.run(flattened(program), [*fixed, *given])
+        results = run(b, flattened(program), [*fixed, *given])
         for x, to in zip(results, leaves(w, w.row("%out", n, out.size), out), strict=True):
             b.copy(x, to)
     return _code(w, ("shared", "rows", "out", "count"), count, None)

@@ -2,85 +2,46 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from polhode.execution.arrays.builder import Builder, places
+from polhode.execution.arrays.carrying import Carried
 from polhode.execution.arrays.computing import computed
 from polhode.execution.arrays.flattening import Equation, Flat, Value, flattened
-from polhode.execution.arrays.loops import Loops
 from polhode.execution.arrays.naming import VIEWS
-from polhode.execution.arrays.places import AbstractArray, Buffer, Known, Place, Register, View, new
-from polhode.execution.arrays.scheduling import UNROLLED, Kernel, Schedule, axes, is_long
+from polhode.execution.arrays.places import (
+    AbstractArray,
+    Buffer,
+    Known,
+    Place,
+    Register,
+    View,
+    given,
+    in_rows,
+    new,
+    strides_of,
+)
+from polhode.execution.arrays.rows import Partly, on_scalars, scanned
+from polhode.execution.arrays.scheduling import Kernel, Schedule, axes, is_long
 from polhode.execution.arrays.sorting import sorted_together
 from polhode.execution.arrays.viewing import viewed
 from polhode.execution.arrays.writing import scattered
-from polhode.execution.writer import NotNative, Writer, type_of
+from polhode.execution.writer import NotNative, type_of
 
 Arrays = list[AbstractArray]
 
 
-class Builder:
-    """Appends programs to a text.
+def run(
+    b: Builder, flat: Flat, inputs: Sequence[AbstractArray], targets: dict[int, Buffer] | None = None
+) -> list[AbstractArray]:
+    """The results of a program: numbers, or arrays in memory.
 
-    **Arguments:**
-
-    - `writer`: to which they are appended.
+    `targets`: where results are put, by their numbers, if they are computed here.
     """
-
-    def __init__(self, writer: Writer) -> None:
-        self.w, self.k = writer, Loops(writer)
-        # Elements are told apart by the arrays that they are of, as long as these live.
-        self._alive: list[Any] = []
-
-    def run(self, flat: Flat, inputs: Sequence[AbstractArray], targets: dict[int, Buffer] | None = None) -> Arrays:
-        """The results: numbers, or arrays in memory. `targets`: where results are put, by their numbers, if they are
-        computed here.
-        """
-        return _Run(self, Schedule(flat), inputs, targets or {}).results()
-
-    def kept(self, thing: Any) -> Any:
-        self._alive.append(thing)
-        return thing
-
-    def number(self, x: AbstractArray) -> str:
-        """The value of a number."""
-        with self.k.apart():
-            return x.at(self.k, ())
-
-    def copy(self, x: AbstractArray, to: Buffer) -> None:
-        """Put all elements of `x` into `to`."""
-        if isinstance(x, Buffer) and (x.pointer, x.strides) == (to.pointer, to.strides):
-            return
-        with self.elements(x.shape) as places:
-            values = [x.at(self.k, place) for place in places]
-            for place, value in zip(places, values, strict=True):
-                to.put(self.k, place, value)
-
-    @contextlib.contextmanager
-    def elements(self, shape: tuple[int, ...], independent: bool = True) -> Iterator[list[Place]]:
-        """A loop over an array; inside, the places of the elements of one pass."""
-        with self.k.apart(), self.k.nest(axes(shape), independent) as around:
-            yield places(shape, around)
-
-    def placed(self, x: AbstractArray) -> Buffer:
-        """The array in memory."""
-        return x if isinstance(x, Buffer) else self.copied(x)
-
-    def copied(self, x: AbstractArray) -> Buffer:
-        """The array in memory of its own, with short axes first."""
-        to = new(self.k, x.shape, x.dtype)
-        self.copy(x, to)
-        return to
-
-
-def places(shape: tuple[int, ...], around: Sequence[Any]) -> list[Place]:
-    """The places of all elements of an array that one pass of the loops around it is for."""
-    left = iter(around)
-    return list(itertools.product(*([next(left)] if n > UNROLLED else range(n) for n in shape)))
+    return _Run(b, Schedule(flat), inputs, targets or {}).results()
 
 
 class _Run:
@@ -94,6 +55,8 @@ class _Run:
         self._found: dict[int, AbstractArray] = dict(zip(map(id, flat.inputs), inputs, strict=True))
         self._views = {id(v): e for e in flat.equations if e.name in VIEWS for v in e.outputs}
         self._targets = {id(flat.outputs[n]): to for n, to in targets.items()}
+        # Memory that is taken here, by the numbers of what is there.
+        self._own: dict[int, str] = {}
         builder.kept((schedule, list(inputs)))
 
     def results(self) -> Arrays:
@@ -102,6 +65,9 @@ class _Run:
                 self._kernel(stage)
             else:
                 self._whole(stage)
+            for v in self.schedule.last_used(stage):
+                if id(v) in self._own:
+                    self.k.release(self._own.pop(id(v)))
         return [self._read(x) for x in self.schedule.flat.outputs]
 
     def _read(self, x: Any) -> AbstractArray:
@@ -174,7 +140,13 @@ class _Run:
         return prepare
 
     def _target(self, v: Value) -> Buffer:
-        return self._targets.get(id(v)) or new(self.k, v.shape, v.dtype)
+        if id(v) in self._targets:
+            return self._targets[id(v)]
+        return self._owned(v, new(self.k, v.shape, v.dtype))
+
+    def _owned(self, v: Value, memory: Buffer) -> Buffer:
+        self._own[id(v)] = memory.pointer
+        return memory
 
     # --- operations by themselves -------------------------------------------------------------------------------------
 
@@ -188,6 +160,25 @@ class _Run:
         with self.k.apart():
             scattered(self.k, e, to, x[1], x[2])
         return [to]
+
+    def _place(self, e: Equation, x: Arrays) -> Arrays:
+        (v,) = e.outputs
+        to = self._owned(v, given(self.k.space(v.size), v.shape, v.dtype))
+        self._fill(e.inputs[0], to)
+        return [to]
+
+    def _fill(self, x: Any, to: Buffer) -> None:
+        """Put an array into memory; one that is made of several, part by part, each in its own shape."""
+        maker = self._views.get(id(x))
+        if maker is not None and maker.name == "concatenate":
+            axis, at = maker.params["dimension"], 0
+            for part in maker.inputs:
+                self._fill(part, to.part(self.k, axis, at, part.shape[axis]))
+                at += part.shape[axis]
+        elif maker is not None and maker.name == "reshape" and to.is_dense:
+            self._fill(maker.inputs[0], given(to.pointer, maker.inputs[0].shape, to.dtype))
+        elif x.size:
+            self.b.copy(self._read(x), to)
 
     def _sort(self, e: Equation, x: Arrays) -> Arrays:
         return list(sorted_together(self.k, e, list(map(self.b.placed, x)), self.b.copy))
@@ -208,7 +199,7 @@ class _Run:
             for label, branch in zip(labels, branches, strict=True):
                 w.open(label)
                 with alternative():
-                    outs = self._settled(self.b.run(branch, operands), fixed, e.outputs)
+                    outs = self._settled(run(self.b, branch, operands), fixed, e.outputs)
                 ends.append((outs, w.block))
                 w.jump(behind)
         w.open(behind)
@@ -223,7 +214,7 @@ class _Run:
             elif to is not None and isinstance(x, Buffer) and x.pointer == to.pointer:
                 found.append(x)
             else:
-                like = _strides_of(v)
+                like = strides_of(v.shape)
                 ready = to is None and isinstance(x, Buffer) and x.strides == like
                 # Copied, so that nothing that is put into its place is read after that.
                 found.append(x if ready else self.b.copied(x))
@@ -249,25 +240,34 @@ class _Run:
         nc, nb = p["cond_nconsts"], p["body_nconsts"]
         test, again = flattened(p["cond_jaxpr"]), flattened(p["body_jaxpr"])
         consts = x[nc : nc + nb]
-        carried = _Carried(self.b, again, nb, x[nc + nb :])
+        carried = Carried(self.b, again, nb, x[nc + nb :])
         w = self.b.w
         body, behind = w.label(), w.label()
         carried.begin()
         with self.k.scratch():
-            (goes_on,) = self.b.run(test, [*x[:nc], *carried.now])
+            (goes_on,) = run(self.b, test, [*x[:nc], *carried.now])
             w.branch(self.b.number(goes_on), body, behind)
             w.open(body)
-            outs = self.b.run(again, [*consts, *carried.now], carried.targets())
+            outs = run(self.b, again, [*consts, *carried.now], carried.targets())
             carried.end(outs)
         w.open(behind)
         return carried.now
 
     def _scan(self, e: Equation, x: Arrays) -> Arrays:
+        body = on_scalars(e.params, x)
+        if body is None:
+            return self._scan_of_arrays(e, x)
+        made = scanned(self.k, e, x, body)
+        for v, array in zip(e.outputs, made, strict=True):
+            self._owned(v, array.memory if isinstance(array, Partly) else array)
+        return list(made)
+
+    def _scan_of_arrays(self, e: Equation, x: Arrays) -> Arrays:
         p, w, k = e.params, self.b.w, self.k
         n_consts, n_carry, length = p["num_consts"], p["num_carry"], p["length"]
         again = flattened(p["jaxpr"])
-        rows = [_by_rows(k, v) for v in e.outputs[n_carry:]]
-        carried = _Carried(self.b, again, n_consts, x[n_consts : n_consts + n_carry])
+        rows = [in_rows(k, v.shape, v.dtype) for v in e.outputs[n_carry:]]
+        carried = Carried(self.b, again, n_consts, x[n_consts : n_consts + n_carry])
         body, behind = w.label(), w.label()
         count = Register("", np.dtype(np.int64))
         carried.begin(count)
@@ -278,7 +278,7 @@ class _Run:
             given = [_row(a, at) for a in x[n_consts + n_carry :]]
             into = [row.row(k, at) for row in rows]
             targets = {n_carry + n: to for n, to in enumerate(into) if to.shape}
-            outs = self.b.run(again, [*x[:n_consts], *carried.now, *given], {**targets, **carried.targets()})
+            outs = run(self.b, again, [*x[:n_consts], *carried.now, *given], {**targets, **carried.targets()})
             for out, to in zip(outs[n_carry:], into, strict=True):
                 self.b.copy(out, to)
             carried.end(outs[:n_carry])
@@ -288,32 +288,6 @@ class _Run:
 
 def _nothing(shape: tuple[int, ...], place: Place) -> None:
     pass
-
-
-def _strides_of(v: Value) -> tuple[int, ...]:
-    """The strides that memory for such an array has."""
-    return _Unplaced.buffer(v).strides
-
-
-class _Unplaced(Loops):
-    """Where no memory is taken."""
-
-    def __init__(self) -> None:
-        pass
-
-    def space(self, slots: int) -> str:
-        return ""
-
-    @classmethod
-    def buffer(cls, v: Value) -> Buffer:
-        return new(cls(), v.shape, v.dtype)
-
-
-def _by_rows(k: Loops, v: Value) -> Buffer:
-    """Memory for an array, one row after the other."""
-    row = _Unplaced.buffer(Value(v.shape[1:], v.dtype))
-    size = int(np.prod(v.shape[1:]))
-    return Buffer(k.space(size * v.shape[0]), v.shape, v.dtype, (size, *row.strides))
 
 
 def _row(table: AbstractArray, at: str) -> AbstractArray:
@@ -326,99 +300,5 @@ _WHOLE: dict[str, Callable[[_Run, Equation, Arrays], Arrays]] = {
     "scan": _Run._scan,
     "cond": _Run._cond,
     "sort": _Run._sort,
+    "placed": _Run._place,
 }
-
-
-class _Carried:
-    """What one pass of a loop leaves to the next.
-
-    Numbers are values of the text. Arrays that nothing changes stay where they are. Others are changed in place where
-    nothing reads them any more by then, or else have two places, which they take in turn.
-    """
-
-    def __init__(self, builder: Builder, body: Flat, before: int, start: Sequence[AbstractArray]) -> None:
-        self.b = builder
-        schedule = Schedule(body)
-        self._given = body.inputs[before : before + len(start)]
-        self._same = [out is v for v, out in zip(self._given, body.outputs, strict=False)]
-        repeated = [sum(out is other for other in body.outputs) > 1 for out in body.outputs]
-        self._in_place = [not repeated[n] and schedule.in_place(v, body.outputs[n]) for n, v in enumerate(self._given)]
-        self._repeated = repeated
-        self._start = list(start)
-        self._count: tuple[int, str] | None = None
-        self.now: Arrays = list(start)
-        self._phis: list[tuple[int, int, str, str]] = []
-        self._others: dict[int, Buffer] = {}
-
-    def begin(self, count: Register | None = None) -> None:
-        """Opens the block at which every pass begins. `count` becomes the number of passes before."""
-        w, k = self.b.w, self.b.k
-        first: dict[int, str] = {}
-        pairs: dict[int, tuple[Buffer, Buffer]] = {}
-        for n, (x, v) in enumerate(zip(self._start, self._given, strict=True)):
-            if not self._same[n] and not v.shape:
-                first[n] = self.b.number(x)
-            elif self._in_place[n]:
-                self.now[n] = self.b.copied(x)
-            elif not self._same[n]:
-                pairs[n] = new(k, v.shape, v.dtype), new(k, v.shape, v.dtype)
-                begin = self._begun(x, pairs[n][0])
-                self.now[n], first[n] = begin, begin.pointer
-        before, self._head = w.label(), w.label()
-        w.jump(before)
-        w.open(before)
-        w.jump(self._head)
-        w.open(self._head)
-        if count is not None:
-            self._count = len(w.lines), before
-            count.name = self._number = w.value("")
-        for n, begin in first.items():
-            self.now[n] = self._turned(n, begin, before)
-        for n, (a, b) in pairs.items():
-            now: Any = self.now[n]
-            is_first = w.value(f"icmp eq ptr {now.pointer}, {a.pointer}")
-            self._others[n] = a.moved(w.value(f"select i1 {is_first}, ptr {b.pointer}, ptr {a.pointer}"))
-        self.b.kept(list(self.now))
-
-    def _begun(self, x: AbstractArray, place: Buffer) -> Buffer:
-        """The start of an array with two places: where it is if it lies as in these, or else copied to one of them."""
-        if isinstance(x, Buffer) and x.strides == place.strides:
-            return x
-        self.b.copy(x, place)
-        return place
-
-    def _turned(self, n: int, begin: str, before: str) -> AbstractArray:
-        """What a pass begins with, from the start or from the pass before."""
-        w, array = self.b.w, self.now[n]
-        at, name = len(w.lines), w.value("")
-        kind = "ptr" if array.shape else type_of(array)
-        self._phis.append((n, at, f"{name} = phi {kind}", f"[ {begin}, %{before} ]"))
-        return array.moved(name) if isinstance(array, Buffer) and array.shape else Register(name, array.dtype)
-
-    def targets(self) -> dict[int, Buffer]:
-        """Where a pass puts what it computes."""
-        places: dict[int, Buffer] = {n: x for n, x in self._others.items() if not self._repeated[n]}
-        return {**places, **{n: x for n, x in enumerate(self.now) if self._in_place[n] and isinstance(x, Buffer)}}
-
-    def end(self, outs: Sequence[AbstractArray]) -> None:
-        """Closes a pass."""
-        w = self.b.w
-        then: dict[int, str] = {}
-        for n, out in enumerate(outs):
-            if self._same[n]:
-                continue
-            if not out.shape:
-                then[n] = self.b.number(out)
-            elif n in self._others:
-                self.b.copy(out, self._others[n])
-                then[n] = self._others[n].pointer
-            else:
-                self.b.copy(out, self.now[n])  # type: ignore[arg-type]
-        following = "" if self._count is None else w.value(f"add i64 {self._number}, 1")
-        last = w.block
-        w.jump(self._head)
-        for n, at, phi, first in self._phis:
-            w.lines[at] = f"{phi} {first}, [ {then[n]}, %{last} ]"
-        if self._count is not None:
-            at, before = self._count
-            w.lines[at] = f"{self._number} = phi i64 [ 0, %{before} ], [ {following}, %{last} ]"

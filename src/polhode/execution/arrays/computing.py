@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from polhode.execution.arrays.flattening import Equation
 from polhode.execution.arrays.loops import Index, Loops
-from polhode.execution.arrays.places import AbstractArray, Computed, Place, new
+from polhode.execution.arrays.places import AbstractArray, Computed, Known, Place, new
 from polhode.execution.arrays.scheduling import UNROLLED, is_long
 from polhode.execution.scalars.primitives import ELEMENTWISE, REDUCTIONS
 from polhode.execution.scalars.regions import Operation
@@ -167,18 +167,29 @@ def _gather(e: Equation, x: list[AbstractArray]) -> Element:
     dims, sizes = e.params["dimension_numbers"], e.params["slice_sizes"]
     window = [d for d in range(len(a.shape)) if d not in (*dims.collapsed_slice_dims, *dims.operand_batching_dims)]
     filled, (v,) = "FILL" in str(e.params["mode"]).upper(), e.outputs
+    within = _are_within(indices, [a.shape[d] - sizes[d] for d in dims.start_index_map])
 
     def element(k: Loops, place: Place) -> str:
         batch = tuple(p for d, p in enumerate(place) if d not in dims.offset_dims)
         begins = started(k, dims, _OF_GATHER, indices, batch, len(a.shape))
-        inside = [k.clipped(b, n - size + 1) for b, n, size in zip(begins, a.shape, sizes, strict=True)]
+        inside = begins
+        if not within:
+            inside = [k.clipped(b, n - size + 1) for b, n, size in zip(begins, a.shape, sizes, strict=True)]
         at = list(inside)
         for d, of in zip(window, dims.offset_dims, strict=True):
             at[d] = k.plus(inside[d], place[of])
         found = a.at(k, tuple(at))
-        return _or_filling(k, e, v, found, begins, inside) if filled else found
+        return _or_filling(k, e, v, found, begins, inside) if filled and not within else found
 
     return element
+
+
+def _are_within(indices: AbstractArray, last: Sequence[int]) -> bool:
+    """Whether all places are known to be those of elements, so that nobody has to look."""
+    if not isinstance(indices, Known):
+        return False
+    rows = indices.values.reshape(-1, len(last))
+    return bool(((rows >= 0) & (rows <= np.array(last, np.int64))).all())
 
 
 def _or_filling(k: Loops, e: Equation, v: Any, found: str, begins: list[Index], inside: list[Index]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from jax.core import Tracer
 from jax.extend import core
 
+from polhode.execution.arrays.folding import folded
 from polhode.execution.arrays.naming import VIEWS
 from polhode.execution.arrays.simplifying import in_simpler_ones
 from polhode.execution.scalars.primitives import SUBCALLS, opened
@@ -22,6 +24,11 @@ class Value:
 
     def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
         self.shape, self.dtype = shape, dtype
+
+    @property
+    def size(self) -> int:
+        """How many elements it has."""
+        return math.prod(self.shape)
 
 
 Atom = Value | np.ndarray
@@ -75,6 +82,7 @@ class _Flattening:
         self.equations: list[Equation] = []
         self._same: dict[Any, list[Value]] = {}
         self._alive: list[Any] = []
+        self._makers: dict[int, Equation] = {}
 
     def evaluate(self, jaxpr: core.Jaxpr, consts: Sequence[Atom], args: Sequence[Atom]) -> list[Atom]:
         env: dict[Any, Atom] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
@@ -86,8 +94,10 @@ class _Flattening:
         for eqn in jaxpr.eqns:
             inputs, name = [read(v) for v in eqn.invars], eqn.primitive.name
             if name in SUBCALLS:
-                inner, known = opened(eqn.params[SUBCALLS[name]])
-                found: Sequence[Atom] = self.evaluate(inner, [_known(c) for c in known], inputs)
+                inner, consts_inside = opened(eqn.params[SUBCALLS[name]])
+                found: Sequence[Atom] = self.evaluate(inner, [_known(c) for c in consts_inside], inputs)
+            elif (known := folded(eqn, inputs)) is not None:
+                found = known
             elif (simpler := in_simpler_ones(eqn)) is not None:
                 found = self.evaluate(simpler.jaxpr, [], inputs)
             else:
@@ -97,6 +107,11 @@ class _Flattening:
 
     def _added(self, eqn: Any, inputs: list[Atom]) -> list[Value]:
         name = eqn.primitive.name
+        if eqn.effects and not eqn.outvars:
+            # It is called for what it does, such as printing.
+            raise NotNative(name)
+        if name == "gather" and self._is_better_placed(inputs[0], eqn.outvars[0].aval.size):
+            inputs = [self._placed(inputs[0]), *inputs[1:]]
         types = [(v.aval.shape, _held(v.aval.dtype)) for v in eqn.outvars]
         key = None
         if name not in _ONCE:
@@ -105,6 +120,7 @@ class _Flattening:
                 return self._same[key]
         made = Equation(name, eqn.params, inputs, [Value(*kind) for kind in types])
         self.equations.append(made)
+        self._makers.update((id(v), made) for v in made.outputs)
         if any(v.aval.dtype == _UNSIGNED for v in eqn.outvars) and name not in _WITHIN:
             made = self._wrapped(made)
         # Identities are told apart as long as what they belong to lives.
@@ -112,6 +128,21 @@ class _Flattening:
         if key is not None:
             self._same[key] = made.outputs
         return made.outputs
+
+    def _is_better_placed(self, x: Atom, reads: int) -> bool:
+        """Whether finding an element takes more than its place: which part it is in, and where there."""
+        maker = self._makers.get(id(x))
+        parted = maker is not None and maker.name in ("concatenate", "stack", "reshape")
+        return parted and (("placed", id(x)) in self._same or reads >= x.size // 4)
+
+    def _placed(self, x: Any) -> Value:
+        """The same array, its elements one after the other in memory."""
+        key = "placed", id(x)
+        if key not in self._same:
+            made = Equation("placed", {}, [x], [Value(x.shape, x.dtype)])
+            self.equations.append(made)
+            self._same[key] = made.outputs
+        return self._same[key][0]
 
     def _wrapped(self, made: Equation) -> Equation:
         """The result without what lies beyond 32 bits."""

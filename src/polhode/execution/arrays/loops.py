@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from polhode.execution.writer import Writer
 
 Index = int | str
@@ -26,6 +28,9 @@ class Loops:
         self._independent: str | None = None
         self._marks = 0
         self._top = 0
+        self._tables: dict[int, int] = {}
+        self._taken: dict[str, tuple[int, int]] = {}
+        self._free: list[tuple[int, int]] = []
 
     # --- places -------------------------------------------------------------------------------------------------------
 
@@ -44,9 +49,11 @@ class Loops:
     def parts(self, place: Index, shape: tuple[int, ...]) -> tuple[Index, ...]:
         """The place along each axis of an element, from its number."""
         out: list[Index] = []
-        for n in reversed(shape):
+        for d, n in reversed(list(enumerate(shape))):
             if n == 1:
                 out.append(0)
+            elif not any(m > 1 for m in shape[:d]):
+                out.append(place)
             elif isinstance(place, int):
                 out.append(place % n)
                 place //= n
@@ -75,34 +82,60 @@ class Loops:
     def store(self, pointer: str, slot: Index, kind: str, value: str) -> None:
         self.w.store(pointer, slot, kind, value, self._independent or "")
 
+    def known(self, values: np.ndarray, position: Index, kind: str) -> str:
+        """A known number by its place in an array, which has to live as long as this."""
+        if id(values) not in self._tables:
+            slots = np.ascontiguousarray(values).reshape(-1)
+            whole = slots.view(np.int64) if slots.dtype == np.float64 else slots.astype(np.int64)
+            self._tables[id(values)] = self.w.table(whole)
+        return self.load("%tables", self.plus(position, self._tables[id(values)]), kind)
+
     def space(self, slots: int) -> str:
-        """A part of the workspace that nothing else uses meanwhile."""
-        at, self._top = self._top, self._top + slots
-        self.w.workspace = max(self.w.workspace, self._top)
-        return self.w.value(f"getelementptr i64, ptr %workspace, i64 {at}")
+        """A part of the workspace that nothing else uses meanwhile: what is written and read again stays in caches."""
+        fitting = [part for part in self._free if part[1] >= slots]
+        if fitting and slots:
+            at, size = min(fitting, key=lambda part: part[1])
+            self._free.remove((at, size))
+            if size > slots:
+                self._free.append((at + slots, size - slots))
+        else:
+            at, self._top = self._top, self._top + slots
+            self.w.workspace = max(self.w.workspace, self._top)
+        pointer = self.w.value(f"getelementptr i64, ptr %workspace, i64 {at}")
+        self._taken[pointer] = at, slots
+        return pointer
+
+    def release(self, pointer: str) -> None:
+        """A part of the workspace may be used for something else: nothing reads what is there any more."""
+        at, slots = self._taken.pop(pointer)
+        for part in list(self._free):
+            if part[0] + part[1] == at or at + slots == part[0]:
+                self._free.remove(part)
+                at, slots = min(at, part[0]), slots + part[1]
+        self._free.append((at, slots))
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[None]:
         """What takes space inside is not needed behind; nor is anything known there that is made inside."""
-        top = self._top
+        top, free = self._top, list(self._free)
         with self.apart():
             yield
-        self._top = top
+        self._top, self._free = top, free
 
     @contextlib.contextmanager
     def alternatives(self) -> Iterator[Callable[[], contextlib.AbstractContextManager[None]]]:
         """Only one of several parts is run, so they may take the same space; each opens what is given here."""
-        begin, tops = self._top, [self._top]
+        begin, tops, free = self._top, [self._top], self._free
 
         @contextlib.contextmanager
         def alternative() -> Iterator[None]:
-            self._top = begin
+            self._top, self._free = begin, []
             with self.apart():
                 yield
             tops.append(self._top)
 
         yield alternative
-        self._top = max(tops)
+        self._top, self._free = max(tops), free
 
     # --- what is known ------------------------------------------------------------------------------------------------
 

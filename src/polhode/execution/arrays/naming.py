@@ -10,7 +10,7 @@ VIEWS = frozenset(
 )
 """Operations that only say where elements are."""
 
-WHOLE = frozenset(("while", "scan", "cond", "sort", "scatter", *SCATTERS))
+WHOLE = frozenset(("while", "scan", "cond", "sort", "placed", "scatter", *SCATTERS))
 """Operations that are done by themselves, on arrays in memory."""
 
 FOLDED = 16

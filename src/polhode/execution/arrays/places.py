@@ -32,7 +32,6 @@ class Known(AbstractArray):
 
     def __init__(self, values: np.ndarray) -> None:
         self.values, self.shape, self.dtype = values, values.shape, values.dtype
-        self._name: str | None = None
 
     def at(self, k: Loops, place: Place) -> str:
         if self.values.size and (self.values == self.values.flat[0]).all() and not _mixed_zeros(self.values):
@@ -40,19 +39,7 @@ class Known(AbstractArray):
         if all(isinstance(p, int) for p in place):
             at: Any = place
             return constant(np.atleast_1d(self.values[at])[0])
-        return k.load(self._table(k), _position(k, place, _row_major(self.shape)), type_of(self))
-
-    def _table(self, k: Loops) -> str:
-        if self._name is None:
-            self._name, kind = f"@known{len(k.w.beside)}", type_of(self)
-            of = "double" if kind == "double" else "i64"
-            cells = ", ".join(f"{of} {_whole(x, kind)}" for x in self.values.flat)
-            k.w.beside.append(f"{self._name} = private constant [{self.values.size} x {of}] [{cells}]")
-        return self._name
-
-
-def _whole(x: Any, kind: str) -> str:
-    return constant(x) if kind == "double" else str(int(x))
+        return k.known(self.values, _position(k, place, _row_major(self.shape)), type_of(self))
 
 
 def _mixed_zeros(values: np.ndarray) -> bool:
@@ -95,6 +82,18 @@ class Buffer(AbstractArray):
         """The same at another place of the memory."""
         return Buffer(pointer, self.shape, self.dtype, self.strides)
 
+    @property
+    def is_dense(self) -> bool:
+        """Whether elements lie one after the other, in their order."""
+        found = zip(self.strides, _row_major(self.shape), self.shape, strict=True)
+        return all(stride == dense or n == 1 for stride, dense, n in found)
+
+    def part(self, k: Loops, axis: int, begin: int, count: int) -> Buffer:
+        """A part of it, along an axis."""
+        at = k.w.value(f"getelementptr i64, ptr {self.pointer}, i64 {begin * self.strides[axis]}")
+        shape = (*self.shape[:axis], count, *self.shape[axis + 1 :])
+        return Buffer(at, shape, self.dtype, self.strides)
+
     def row(self, k: Loops, place: Index) -> Buffer:
         """A part of it, along the first axis."""
         at = k.w.value(f"getelementptr i64, ptr {self.pointer}, i64 {k.times(place, self.strides[0])}")
@@ -108,11 +107,39 @@ def given(pointer: str, shape: tuple[int, ...], dtype: Any) -> Buffer:
 
 def new(k: Loops, shape: tuple[int, ...], dtype: Any) -> Buffer:
     """Memory for an array. Short axes come first, so that loops go along neighbouring elements."""
-    order = sorted(range(len(shape)), key=lambda d: shape[d] in axes(shape))
+    return Buffer(k.space(slots_of(shape)), shape, dtype, strides_of(shape))
+
+
+def in_rows(k: Loops, shape: tuple[int, ...], dtype: Any) -> Buffer:
+    """Memory for an array, one row after the other."""
+    size = slots_of(shape[1:])
+    return Buffer(k.space(size * shape[0]), shape, dtype, (size, *strides_of(shape[1:])))
+
+
+def strides_of(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides that memory for such an array has."""
+    return _arranged(shape)[0]
+
+
+def slots_of(shape: tuple[int, ...]) -> int:
+    """How many slots of memory such an array takes."""
+    return _arranged(shape)[1]
+
+
+_LINE = 8
+"""Slots that a processor's cache loads at once."""
+
+
+def _arranged(shape: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+    long = axes(shape)
+    order = sorted(range(len(shape)), key=lambda d: shape[d] in long)
     strides, at = [0] * len(shape), 1
     for d in reversed(order):
         strides[d], at = at, at * shape[d]
-    return Buffer(k.space(at), shape, dtype, tuple(strides))
+        if at > _LINE**2 and shape[d] in long and len(long) < len(shape):
+            # An odd number of lines: a cache has few places for lines that are a power of two apart.
+            at = _LINE * (-(-at // _LINE) | 1)
+    return tuple(strides), at
 
 
 @final

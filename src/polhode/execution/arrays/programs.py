@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,6 +20,11 @@ _WRITING = slice(1, 2)
 
 _FEW = 300
 """Numbers that go in, up to which looking up is comparing with every place there is."""
+
+_MANY = 1500
+"""Numbers that go in, above which there are loops over elements. A step of a chain of 20 bodies takes 1,400: on scalars
+it is compiled in 2.6 s and takes 56 µs in the end, on arrays in 1.4 s and 80 µs. From 30 bodies on both are better
+there, as with rods of 8 edges in generalized-α, which takes 2,500."""
 
 
 def looks_up(jaxpr: core.Jaxpr, known: Sequence[bool] = ()) -> bool:
@@ -43,27 +47,20 @@ def looks_up(jaxpr: core.Jaxpr, known: Sequence[bool] = ()) -> bool:
     return False
 
 
-def either(
-    jaxpr: core.Jaxpr, on_arrays: Callable[[], Code], on_scalars: Callable[[], Code], most: float = math.inf
-) -> Code:
-    """Machine code of a program: on scalars, or on arrays if it is large and looks up what only the data say.
+def either(jaxpr: core.Jaxpr, on_arrays: Callable[[], Code], on_scalars: Callable[[], Code]) -> Code:
+    """Machine code of a program: on scalars, or on arrays if it is large, or looks up what only the data say.
 
-    `most`: numbers that go in, above which it is one on arrays rather than on scalars in any case. Raises `NotNative`
-    where neither can be.
+    Raises `NotNative` where neither can be.
     """
     like: list[Any] = [v.aval for v in jaxpr.invars]
     numbers = sum(math.prod(aval.shape) for aval in like)
-    if numbers > most or (numbers > _FEW and looks_up(jaxpr)):
-        # It may do so where it never comes.
-        with contextlib.suppress(NotNative):
-            return on_arrays()
-        return on_scalars()
+    first, second = on_scalars, on_arrays
+    if numbers > _MANY or (numbers > _FEW and looks_up(jaxpr)):
+        first, second = on_arrays, on_scalars
     try:
-        return on_scalars()
+        return first()
     except NotNative:
-        if not looks_up(jaxpr):
-            raise
-        return on_arrays()
+        return second()
 
 
 def _inside(name: str, p: Any, fixed: list[bool]) -> list[tuple[core.Jaxpr, list[bool]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from polhode.execution.arrays.flattening import Equation, Flat, Value
 from polhode.execution.arrays.naming import FOLDED, VIEWS, WHOLE
@@ -61,6 +61,10 @@ class Kernel:
         return self.group[0] == "reduction"
 
 
+def _returns(stage: Equation | Kernel) -> TypeGuard[Equation]:
+    return not isinstance(stage, Kernel) and stage.name in ("while", "scan", "cond", "sort")
+
+
 class Schedule:
     """The order of a program.
 
@@ -82,6 +86,7 @@ class Schedule:
         self._groups = self._grouped(computing)
         self._levels = self._leveled(computing)
         self.stages = list(self._staged(computing))
+        self._lasts = self._ends()
 
     def behind(self, x: Any) -> list[Value]:
         """The values that an operand is a view of."""
@@ -94,6 +99,25 @@ class Schedule:
             found = [v for y in maker.inputs for v in self.behind(y)] if maker is not None and is_view else [x]
             self._behind[id(x)] = found
         return found
+
+    def last_used(self, stage: Equation | Kernel) -> list[Value]:
+        """Values that nothing reads after a stage."""
+        return self._lasts[id(stage)]
+
+    def _ends(self) -> dict[int, list[Value]]:
+        """For each stage, the values that are read there for the last time."""
+        left: dict[int, list[Value]] = {id(stage): [] for stage in self.stages}
+        # What a loop or a branch returns may be where an operand is, so these are kept.
+        returned = (v for stage in self.stages if _returns(stage) for v, _ in self._operands(stage))
+        read = {*self._wanted, *map(id, returned)}
+        for stage in reversed(self.stages):
+            equations = stage.equations if isinstance(stage, Kernel) else [stage]
+            for e in equations:
+                for v in (*(v for v, _ in self._operands(e)), *e.outputs):
+                    if id(v) not in read:
+                        read.add(id(v))
+                        left[id(stage)].append(v)
+        return left
 
     def _grouped(self, computing: Sequence[Equation]) -> dict[int, Group]:
         """The group of each operation; those that only one reduction needs belong to it."""

@@ -18,8 +18,7 @@ def in_simpler_ones(eqn: Any) -> core.ClosedJaxpr | None:
     """The program that stands for an operation, if there is one."""
     name = eqn.primitive.name
     if name == "dot_general":
-        (contracted, _), _ = eqn.params["dimension_numbers"]
-        return _products(eqn) if _few(eqn, contracted) else None
+        return _products(eqn)
     if name in REWRITTEN and not eqn.params.keys().isdisjoint(("axis", "axes")):
         axes = eqn.params.get("axes") or (eqn.params["axis"],)
         return rewritten(eqn) if _few(eqn, axes) else None

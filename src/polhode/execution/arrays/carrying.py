@@ -1,0 +1,107 @@
+"""What one pass of a loop over arrays leaves to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from polhode.execution.arrays.builder import Builder
+from polhode.execution.arrays.flattening import Flat
+from polhode.execution.arrays.places import AbstractArray, Buffer, Register, new
+from polhode.execution.arrays.scheduling import Schedule
+from polhode.execution.writer import type_of
+
+
+class Carried:
+    """What one pass of a loop leaves to the next.
+
+    Numbers are values of the text. Arrays that nothing changes stay where they are. Others are changed in place where
+    nothing reads them any more by then, or else have two places, which they take in turn.
+    """
+
+    def __init__(self, builder: Builder, body: Flat, before: int, start: Sequence[AbstractArray]) -> None:
+        self.b = builder
+        schedule = Schedule(body)
+        self._given = body.inputs[before : before + len(start)]
+        self._same = [out is v for v, out in zip(self._given, body.outputs, strict=False)]
+        repeated = [sum(out is other for other in body.outputs) > 1 for out in body.outputs]
+        self._in_place = [not repeated[n] and schedule.in_place(v, body.outputs[n]) for n, v in enumerate(self._given)]
+        self._repeated = repeated
+        self._start = list(start)
+        self._count: tuple[int, str] | None = None
+        self.now: list[AbstractArray] = list(start)
+        self._phis: list[tuple[int, int, str, str]] = []
+        self._others: dict[int, Buffer] = {}
+
+    def begin(self, count: Register | None = None) -> None:
+        """Opens the block at which every pass begins. `count` becomes the number of passes before."""
+        w, k = self.b.w, self.b.k
+        first: dict[int, str] = {}
+        pairs: dict[int, tuple[Buffer, Buffer]] = {}
+        for n, (x, v) in enumerate(zip(self._start, self._given, strict=True)):
+            if not self._same[n] and not v.shape:
+                first[n] = self.b.number(x)
+            elif self._in_place[n]:
+                self.now[n] = self.b.copied(x)
+            elif not self._same[n]:
+                pairs[n] = new(k, v.shape, v.dtype), new(k, v.shape, v.dtype)
+                begin = self._begun(x, pairs[n][0])
+                self.now[n], first[n] = begin, begin.pointer
+        before, self._head = w.label(), w.label()
+        w.jump(before)
+        w.open(before)
+        w.jump(self._head)
+        w.open(self._head)
+        if count is not None:
+            self._count = len(w.lines), before
+            count.name = self._number = w.value("")
+        for n, begin in first.items():
+            self.now[n] = self._turned(n, begin, before)
+        for n, (a, b) in pairs.items():
+            now: Any = self.now[n]
+            is_first = w.value(f"icmp eq ptr {now.pointer}, {a.pointer}")
+            self._others[n] = a.moved(w.value(f"select i1 {is_first}, ptr {b.pointer}, ptr {a.pointer}"))
+        self.b.kept(list(self.now))
+
+    def _begun(self, x: AbstractArray, place: Buffer) -> Buffer:
+        """The start of an array with two places: where it is if it lies as in these, or else copied to one of them."""
+        if isinstance(x, Buffer) and x.strides == place.strides:
+            return x
+        self.b.copy(x, place)
+        return place
+
+    def _turned(self, n: int, begin: str, before: str) -> AbstractArray:
+        """What a pass begins with, from the start or from the pass before."""
+        w, array = self.b.w, self.now[n]
+        at, name = len(w.lines), w.value("")
+        kind = "ptr" if array.shape else type_of(array)
+        self._phis.append((n, at, f"{name} = phi {kind}", f"[ {begin}, %{before} ]"))
+        return array.moved(name) if isinstance(array, Buffer) and array.shape else Register(name, array.dtype)
+
+    def targets(self) -> dict[int, Buffer]:
+        """Where a pass puts what it computes."""
+        places: dict[int, Buffer] = {n: x for n, x in self._others.items() if not self._repeated[n]}
+        return {**places, **{n: x for n, x in enumerate(self.now) if self._in_place[n] and isinstance(x, Buffer)}}
+
+    def end(self, outs: Sequence[AbstractArray]) -> None:
+        """Closes a pass."""
+        w = self.b.w
+        then: dict[int, str] = {}
+        for n, out in enumerate(outs):
+            if self._same[n]:
+                continue
+            if not out.shape:
+                then[n] = self.b.number(out)
+            elif n in self._others:
+                self.b.copy(out, self._others[n])
+                then[n] = self._others[n].pointer
+            else:
+                self.b.copy(out, self.now[n])  # type: ignore[arg-type]
+        following = "" if self._count is None else w.value(f"add i64 {self._number}, 1")
+        last = w.block
+        w.jump(self._head)
+        for n, at, phi, first in self._phis:
+            w.lines[at] = f"{phi} {first}, [ {then[n]}, %{last} ]"
+        if self._count is not None:
+            at, before = self._count
+            w.lines[at] = f"{self._number} = phi i64 [ 0, %{before} ], [ {following}, %{last} ]"
