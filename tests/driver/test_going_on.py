@@ -127,6 +127,31 @@ def test_named_problems_are_made_anew_from_the_store(tmp_path, monkeypatch):
     assert on.meta["parameters"]["mass"] == 7.0
 
 
+QUICK = {
+    "falling-block": {"edge": 2},
+    "free-rigid-body": {},
+    "heavy-top-constrained": {},
+    "mass-spring": {},
+    "pendulum-chain": {},
+    "planar-four-bar": {},
+    "spring-pendulum": {},
+}
+"""Problems whose runs begin soon, and parameters for which they do."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.exhaustive) for n in ph.problems.names()]
+)
+def test_every_problem_goes_on_from_what_its_store_says(name, tmp_path):
+    problem = ph.problems.get(name, **QUICK.get(name, {}))
+    start, h = problem.t_span[0], problem.h
+    ph.simulate(problem, t1=start + 2 * h, store=tmp_path / "run.zarr")
+    on = ph.resume(tmp_path / "run.zarr", t1=start + 4 * h)
+    whole = ph.simulate(problem, t1=start + 4 * h)
+    assert on.meta["parameters"] == whole.meta["parameters"]
+    assert_same_bytes(on.frames, whole.frames)
+
+
 def test_a_finished_run_is_extended(tmp_path):
     top = ph.problems.get("heavy-top")
     long = ph.simulate(top, "rkmk4", h=1e-3, t1=0.2)
@@ -151,9 +176,10 @@ def test_what_can_not_go_on_says_why(tmp_path):
     ph.simulate(top, "rkmk4", h=1e-3, t1=0.1, store=path)
     assert len(ph.resume(path).t) == 101
     for arguments, said in [
-        ((ph.problems.get("heavy-top", mass=8.0), "rkmk4"), "of another problem"),
-        ((top, "rkmk3"), "of another method"),
-        ((top, "cf4"), "of another method"),
+        ((ph.problems.get("heavy-top", mass=8.0), "rkmk4"), r"of another problem and set of outputs: `mass` is 15\.0 there and 8\.0 here"),
+        ((top, "rkmk3"), "of another method: "),
+        ((top, "cf4"), "of another method: the method is 'RKMK' there and 'CommutatorFree' here"),
+        ((top, ph.integrators.get("rkmk4", coordinates="cayley")), "of another method: `coordinates` is"),
     ]:
         with pytest.raises(ValueError, match=said):
             ph.simulate(*arguments, h=1e-3, t1=0.1, store=path, resume=True)
