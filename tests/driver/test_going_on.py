@@ -16,6 +16,7 @@ import pytest
 import polhode as ph
 from polhode.driver import host
 from polhode.driver.preparation import suits
+from polhode.execution import kept, machine
 from polhode.problems.base import Problem
 from polhode.runs import RunStore
 from polhode.spaces import Rn
@@ -255,6 +256,42 @@ def test_a_stored_run_is_gone_on_from_in_memory(tmp_path):
     on = ph.simulate(problem, initial=ph.load(tmp_path / "run.zarr"), t1=0.8)
     whole = ph.simulate(problem, method, **{**how, "t1": 0.8})
     assert_same_bytes(on.outputs["positions"], whole.outputs["positions"][400:])
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """Programs of XLA and of LLVM that are compiled from now on, while nothing is kept between processes."""
+    found = []
+
+    def note(event, seconds, **_):
+        del seconds
+        if event == "/jax/core/compile/backend_compile_duration":
+            found.append("XLA")
+
+    def code(self, *args, **options):
+        found.append("LLVM")
+        init(self, *args, **options)
+
+    init = machine.Code.__init__
+    monkeypatch.setattr(machine.Code, "__init__", code)
+    monkeypatch.setattr(kept, "is_on", lambda: False)
+    jax.monitoring.register_event_duration_secs_listener(note)
+    yield found
+    jax.monitoring.unregister_event_duration_listener(note)
+
+
+def test_runs_that_go_on_compile_nothing(made, tmp_path):
+    problem, path = ph.problems.get("heavy-top", gravity=9.7), tmp_path / "run.zarr"
+    # A number of frames that no other test has, so that single operations on them are not compiled yet.
+    how = {"h": 1e-3, "integrator": ph.integrators.get("rkmk4", coordinates="cayley")}
+    first = ph.simulate(problem, **how, t1=0.023, store=path)
+    assert "LLVM" in made
+    made.clear()
+    ph.simulate(problem, **how, initial=ph.simulate(problem, **how, t1=0.023), t1=0.04)
+    ph.simulate(problem, initial=first[10], t1=0.04)
+    ph.resume(path, t1=0.03)
+    ph.simulate(problem, initial=ph.load(path)[5], t1=0.0405)
+    assert made == []
 
 
 def test_nonsense_in_the_place_of_a_run_is_refused():

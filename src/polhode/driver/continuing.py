@@ -208,6 +208,7 @@ def legs_from_array(rows: np.ndarray, control: StepControl | None) -> list[Leg]:
     return found
 
 
+@uncompiled()
 def progress_from_arrays(found: dict[str, Any], task: Task, leg: Leg, at_times: bool) -> Progress:
     """What a method remembered. Raises ValueError where it does not fit the method as it is now."""
     start = eqx.filter_eval_shape(leg.stepper.start, task.system, task.integrator, task.state0, at_times)
