@@ -177,7 +177,10 @@ def test_what_can_not_go_on_says_why(tmp_path):
     ph.simulate(top, "rkmk4", h=1e-3, t1=0.1, store=path)
     assert len(ph.resume(path).t) == 101
     for arguments, said in [
-        ((ph.problems.get("heavy-top", mass=8.0), "rkmk4"), r"of another problem and set of outputs: `mass` is 15\.0 there and 8\.0 here"),
+        (
+            (ph.problems.get("heavy-top", mass=8.0), "rkmk4"),
+            r"of another problem and set of outputs: `mass` is 15\.0 there and 8\.0 here",
+        ),
         ((top, "rkmk3"), "of another method: "),
         ((top, "cf4"), "of another method: the method is 'RKMK' there and 'CommutatorFree' here"),
         ((top, ph.integrators.get("rkmk4", coordinates="cayley")), "of another method: `coordinates` is"),

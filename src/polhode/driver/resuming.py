@@ -20,7 +20,7 @@ from polhode.driver.legs import described
 from polhode.driver.observing import Observer
 from polhode.driver.preparation import Plan, Steps, Task
 from polhode.driver.recorded import recorded, restored
-from polhode.driver.running import Run, build_time, carry_out
+from polhode.driver.running import Run, carry_out
 from polhode.driver.sinks import StoreSink, check_when_full
 from polhode.integrators.base import AbstractIntegrator
 from polhode.problems.base import Problem
@@ -81,6 +81,8 @@ def resume(
         facts = found.remembered()["facts"]
     if problem is None:
         problem = rebuilt(found.meta)
+        # It has a time of its own.
+        began += 0.0 if problem is None else problem.build_time
     if problem is None:
         raise ValueError(
             f"The store `{path}` can't tell what was run: a system or model of your own. Give it: polhode.resume(path, "
@@ -145,7 +147,7 @@ def resumed(
         store.meta = {**found.meta, **grids, "t1": wanted, "asked": asked}
         observer = Observer(task.system, task.outputs, task.invariants)
         plan = Plan(legs, {}, start)
-        run = Run(task, plan, saved, observer, store.meta, progress, throw, build_time(task, began))
+        run = Run(task, plan, saved, observer, store.meta, progress, throw, time.perf_counter() - began)
         return carry_out(run, StoreSink(store, when_full))
     finally:
         store.release()
