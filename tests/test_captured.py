@@ -617,6 +617,16 @@ for text in {texts!r}:
         assert run.stdout.split() == here
 
 
+@pytest.mark.parametrize("name", [captured.signature, captured.lasting])
+def test_what_lasts_does_not_tell_one_object_from_two_equal_ones(name):
+    def pair(other):
+        body = (np.arange(3.0), ph.spaces.Rn(3))
+        return [body, other(body)]
+
+    assert name(pair(lambda body: body)) == name(pair(lambda _: (np.arange(3.0), ph.spaces.Rn(3))))
+    assert name(pair(lambda body: body)) != name(pair(lambda _: (np.arange(3.0), ph.spaces.Rn(4))))
+
+
 def test_keys_for_random_numbers_can_be_captured():
     first, second = (captured.signature([jax.random.key(n)]) for n in (0, 1))
     assert first != second

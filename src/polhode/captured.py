@@ -9,6 +9,7 @@ functions share a program, and a captured number that has changed since makes a 
 
 from __future__ import annotations
 
+import abc
 import array
 import collections
 import contextlib
@@ -105,7 +106,7 @@ def _program(function: Callable[..., Any], rest: Any) -> Callable[[Any], Any]:
 
 def signature(value: Any) -> str:
     """A name for what a value is made of, the same in every process: arrays to nine digits, functions by their code."""
-    return _Walk((), lasting=True).key(value)[0].hex()
+    return _SignatureWalk(()).key(value)[0].hex()
 
 
 def lasting(*values: Any) -> bytes | None:
@@ -357,12 +358,11 @@ class _Same:
 class _Walk:
     """One pass through everything behind a value.
 
-    `lasting`: what only one process knows, such as identities and last digits, counts for nothing. `renewing`: helpers
-    that a user has compiled are traced anew where what they capture has changed.
+    `renewing`: helpers that a user has compiled are traced anew where what they capture has changed.
     """
 
-    def __init__(self, left_out: tuple[int, ...], lasting: bool = False, renewing: bool = True) -> None:
-        self._left_out, self._lasting, self._renewing = left_out, lasting, renewing and not lasting
+    def __init__(self, left_out: tuple[int, ...], renewing: bool = True) -> None:
+        self._left_out, self._renewing = left_out, renewing
         self._digest = hashlib.blake2b(digest_size=16)
         self._objects: list[Any] = []
         self._numbers: dict[int, int] = {}
@@ -387,10 +387,6 @@ class _Walk:
             self._digest.update(b"\0")
 
     def _same(self, value: Any) -> None:
-        if self._lasting:
-            kind = value if isinstance(value, type) else type(value)
-            self._note(kind.__module__, kind.__qualname__, value.__name__ if isinstance(value, _NAMED) else "")
-            return
         self._note("object", len(self._objects))
         self._objects.append(_Same(value))
 
@@ -429,21 +425,12 @@ class _Walk:
             yield from (value.func, value.args, value.keywords)
         elif isinstance(value, _COLLECTIONS):
             yield from self._collection(value)
-        elif not self._lasting and (content := _CONTENTS.digest(value)) is not None:
+        elif (content := self._content(value)) is not None:
             self._note("content", content)
         else:
             yield from self._object(value)
 
-    def _rounded(self, value: np.ndarray) -> np.ndarray:
-        """Whole numbers in place of digits that other processors may find otherwise, where a key is to last."""
-        if not self._lasting or value.dtype.kind != "f" or not value.size or not np.isfinite(value).all():
-            return value
-        largest = float(np.max(np.abs(value)))
-        self._note(f"{largest:.8e}")
-        return np.round(value / (largest * 1e-9)) if largest > 0 else value
-
     def _array(self, value: np.ndarray) -> Iterator[Any]:
-        value = self._rounded(value)
         self._note("array", value.dtype.str if value.dtype.kind in "biufcSU" else repr(value.dtype), value.shape)
         if value.dtype.hasobject:
             yield from value.flat
@@ -454,7 +441,7 @@ class _Walk:
         self._note(type(value).__name__, len(value), getattr(value, "maxlen", None))
         if isinstance(value, set | frozenset):
             # Their order differs from process to process, not within one.
-            yield from self._items(sorted(value, key=signature if self._lasting else repr))
+            yield from self._items(self._ordered(value))
         elif isinstance(value, dict | types.MappingProxyType):
             yield from self._items(list(value))
             yield from self._items(list(value.values()))
@@ -463,6 +450,13 @@ class _Walk:
         if type(value) not in _COLLECTIONS:
             yield type(value)
             yield _attributes(value)
+
+    def _ordered(self, values: Any) -> list[Any]:
+        return sorted(values, key=repr)
+
+    def _content(self, value: Any) -> bytes | None:
+        """A digest of an object of the library that doesn't change, made once."""
+        return _CONTENTS.digest(value)
 
     def _items(self, values: Any) -> Iterator[Any]:
         """Plain values count as one, since there may be many."""
@@ -489,11 +483,7 @@ class _Walk:
 
     def _function(self, f: types.FunctionType, left_out: tuple[int, ...]) -> Iterator[Any]:
         self._note("function")
-        if self._lasting:
-            self._note(f.__qualname__)
-            yield f.__code__
-        else:
-            self._objects.append(f.__code__)
+        yield from self._text(f)
         yield f.__defaults__
         yield f.__kwdefaults__
         yield vars(f)
@@ -504,6 +494,11 @@ class _Walk:
                 yield from self._unless_module(_content(cell), modules)
         if own:
             yield from self._globals(f, modules)
+
+    def _text(self, f: types.FunctionType) -> Iterator[Any]:
+        """What tells the code of a function."""
+        self._objects.append(f.__code__)
+        yield from ()
 
     def _code(self, code: types.CodeType) -> Iterator[Any]:
         """What a function does, wherever it is written, also in those that are defined in it."""
@@ -563,21 +558,21 @@ class _Walk:
             self._same(value)
 
 
-class _LastingWalk(_Walk):
-    """A pass whose key is the same in every process: equal parts count as one, whether or not they are one object.
+class _AbstractLastingWalk(_Walk):
+    """A pass whose key is the same in every process, and tells nothing of which parts are one object.
 
-    `local`: whether anything is known to this process alone.
+    Each part has a digest of its own, so equal parts count as one. What a program that was found has in common with
+    the system that it was made for first is equal to that of another system, but another object.
     """
 
     def __init__(self, left_out: tuple[int, ...]) -> None:
         super().__init__(left_out, renewing=False)
-        self.local = False
         self._done: dict[int, bytes] = {}
 
     def key(self, function: Any) -> tuple[bytes, tuple[Any, ...]]:
         above: dict[int, int] = {}
         pending = [(id(function), self._digest, self._parts(function, self._left_out))]
-        while pending and not self.local:
+        while pending and self._goes_on():
             try:
                 value = next(pending[-1][2])
             except StopIteration:
@@ -595,9 +590,66 @@ class _LastingWalk(_Walk):
                 self._note("above", len(pending) - above[me])
             else:
                 above[me] = len(pending)
+                # What is told by its identity here must live as long.
+                self._alive.append(value)
                 pending.append((me, self._digest, self._parts(value, ())))
                 self._digest = hashlib.blake2b(digest_size=16)
         return self._digest.digest(), ()
+
+    def _goes_on(self) -> bool:
+        """Whether there is anything to be found out yet."""
+        return True
+
+    @abc.abstractmethod
+    def _same(self, value: Any) -> None: ...
+
+    def _parts(self, value: Any, left_out: tuple[int, ...]) -> Iterator[Any]:
+        # How often it was met says nothing.
+        self._numbers.pop(id(value), None)
+        yield from super()._parts(value, left_out)
+
+    def _text(self, f: types.FunctionType) -> Iterator[Any]:
+        self._note(f.__qualname__)
+        yield f.__code__
+
+
+class _SignatureWalk(_AbstractLastingWalk):
+    """A pass for which last digits count for nothing, and objects without attributes are told by their class."""
+
+    def _same(self, value: Any) -> None:
+        kind = value if isinstance(value, type) else type(value)
+        self._note(kind.__module__, kind.__qualname__, value.__name__ if isinstance(value, _NAMED) else "")
+
+    def _array(self, value: np.ndarray) -> Iterator[Any]:
+        yield from super()._array(self._rounded(value))
+
+    def _rounded(self, value: np.ndarray) -> np.ndarray:
+        """Whole numbers in place of digits that other processors may find otherwise."""
+        if value.dtype.kind != "f" or not value.size or not np.isfinite(value).all():
+            return value
+        largest = float(np.max(np.abs(value)))
+        self._note(f"{largest:.8e}")
+        return np.round(value / (largest * 1e-9)) if largest > 0 else value
+
+    def _ordered(self, values: Any) -> list[Any]:
+        return sorted(values, key=signature)
+
+    def _content(self, value: Any) -> bytes | None:
+        return None
+
+
+class _LastingWalk(_AbstractLastingWalk):
+    """A pass whose key tells values from each other to the last bit, unless anything of a user is among them.
+
+    `local`: whether anything is known to this process alone.
+    """
+
+    def __init__(self, left_out: tuple[int, ...]) -> None:
+        super().__init__(left_out)
+        self.local = False
+
+    def _goes_on(self) -> bool:
+        return not self.local
 
     def _same(self, value: Any) -> None:
         value = value.__wrapped__ if isinstance(value, _JITTED) else value
@@ -614,9 +666,6 @@ class _LastingWalk(_Walk):
         self._note("named", module, name)
 
     def _parts(self, value: Any, left_out: tuple[int, ...]) -> Iterator[Any]:
-        # What is told by its identity here must live as long; how often it was met says nothing.
-        self._alive.append(value)
-        self._numbers.pop(id(value), None)
         if isinstance(value, _SCALARS) and not _is_built_on(type(value).__module__):
             self.local = True
         elif value is ... or value is NotImplemented:
@@ -637,12 +686,11 @@ class _LastingWalk(_Walk):
         else:
             yield from super()._parts(value, left_out)
 
-    def _function(self, f: types.FunctionType, left_out: tuple[int, ...]) -> Iterator[Any]:
+    def _text(self, f: types.FunctionType) -> Iterator[Any]:
         # Decorators give functions the module of another.
         self.local = self.local or not (_is_built_on(f.__module__) and _of_library(f.__code__.co_filename))
-        self._note(f.__module__, f.__qualname__)
-        yield f.__code__
-        yield from super()._function(f, left_out)
+        self._note(f.__module__)
+        yield from super()._text(f)
 
     def _collection(self, value: Any) -> Iterator[Any]:
         # Sets of anything but plain values come in another order in every process.

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from polhode.runs.reading import StoredFrames
 
 
+TIMES = ("problem_time_s", "build_time_s", "compile_time_s", "wall_time_s")
+"""What `stats` has of times, in their order."""
+
+
 class Frames(NamedTuple):
     """Saved instants of a run; every leaf has leading axis n. Blocks of frames are what stores append.
 
@@ -47,9 +51,10 @@ class Solution(eqx.Module):
       they are read from there when they are looked at, so that a run may be larger than memory.
     - `stats`: steps, rejected, evaluations (of the right-hand side, or of the residual of implicit methods),
       newton_iterations (mean over all attempted steps), result (a `Result`), t_reached. Of runs on the host also three
-      times: build_time_s (making the problem, where known, checking it, finding a consistent start), compile_time_s and
-      wall_time_s (the steps); and compiled: operations, by ("quick" or "optimised" machine code, or "xla"), kept
-      (whether the machine code was of an earlier run).
+      times, which add up to that of the call: build_time_s (checking the problem, finding a consistent start),
+      compile_time_s and wall_time_s (the steps); problem_time_s, which making the problem has taken before, once for
+      all of its runs, 0 where nobody has looked; and compiled: operations, by ("quick" or "optimised" machine code, or
+      "xla"), kept (whether the machine code was of an earlier run).
     - `meta`: problem, parameters, integrator, h or tolerances, version, and what the method promises to keep
       (plain values that survive a round trip through JSON).
     - `saved`: the frames, or the store that has them. - `checkpoint`: what `simulate(…, initial=…)` goes on from.

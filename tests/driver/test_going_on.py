@@ -16,6 +16,7 @@ import pytest
 import polhode as ph
 from polhode.driver import host
 from polhode.driver.preparation import suits
+from polhode.execution import kept, machine
 from polhode.problems.base import Problem
 from polhode.runs import RunStore
 from polhode.spaces import Rn
@@ -127,6 +128,31 @@ def test_named_problems_are_made_anew_from_the_store(tmp_path, monkeypatch):
     assert on.meta["parameters"]["mass"] == 7.0
 
 
+QUICK = {
+    "falling-block": {"edge": 2},
+    "free-rigid-body": {},
+    "heavy-top-constrained": {},
+    "mass-spring": {},
+    "pendulum-chain": {},
+    "planar-four-bar": {},
+    "spring-pendulum": {},
+}
+"""Problems whose runs begin soon, and parameters for which they do."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.exhaustive) for n in ph.problems.names()]
+)
+def test_every_problem_goes_on_from_what_its_store_says(name, tmp_path):
+    problem = ph.problems.get(name, **QUICK.get(name, {}))
+    start, h = problem.t_span[0], problem.h
+    ph.simulate(problem, t1=start + 2 * h, store=tmp_path / "run.zarr")
+    on = ph.resume(tmp_path / "run.zarr", t1=start + 4 * h)
+    whole = ph.simulate(problem, t1=start + 4 * h)
+    assert on.meta["parameters"] == whole.meta["parameters"]
+    assert_same_bytes(on.frames, whole.frames)
+
+
 def test_a_finished_run_is_extended(tmp_path):
     top = ph.problems.get("heavy-top")
     long = ph.simulate(top, "rkmk4", h=1e-3, t1=0.2)
@@ -151,9 +177,13 @@ def test_what_can_not_go_on_says_why(tmp_path):
     ph.simulate(top, "rkmk4", h=1e-3, t1=0.1, store=path)
     assert len(ph.resume(path).t) == 101
     for arguments, said in [
-        ((ph.problems.get("heavy-top", mass=8.0), "rkmk4"), "of another problem"),
-        ((top, "rkmk3"), "of another method"),
-        ((top, "cf4"), "of another method"),
+        (
+            (ph.problems.get("heavy-top", mass=8.0), "rkmk4"),
+            r"of another problem and set of outputs: `mass` is 15\.0 there and 8\.0 here",
+        ),
+        ((top, "rkmk3"), "of another method: "),
+        ((top, "cf4"), "of another method: the method is 'RKMK' there and 'CommutatorFree' here"),
+        ((top, ph.integrators.get("rkmk4", coordinates="cayley")), "of another method: `coordinates` is"),
     ]:
         with pytest.raises(ValueError, match=said):
             ph.simulate(*arguments, h=1e-3, t1=0.1, store=path, resume=True)
@@ -229,6 +259,42 @@ def test_a_stored_run_is_gone_on_from_in_memory(tmp_path):
     on = ph.simulate(problem, initial=ph.load(tmp_path / "run.zarr"), t1=0.8)
     whole = ph.simulate(problem, method, **{**how, "t1": 0.8})
     assert_same_bytes(on.outputs["positions"], whole.outputs["positions"][400:])
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """Programs of XLA and of LLVM that are compiled from now on, while nothing is kept between processes."""
+    found = []
+
+    def note(event, seconds, **_):
+        del seconds
+        if event == "/jax/core/compile/backend_compile_duration":
+            found.append("XLA")
+
+    def code(self, *args, **options):
+        found.append("LLVM")
+        init(self, *args, **options)
+
+    init = machine.Code.__init__
+    monkeypatch.setattr(machine.Code, "__init__", code)
+    monkeypatch.setattr(kept, "is_on", lambda: False)
+    jax.monitoring.register_event_duration_secs_listener(note)
+    yield found
+    jax.monitoring.unregister_event_duration_listener(note)
+
+
+def test_runs_that_go_on_compile_nothing(made, tmp_path):
+    problem, path = ph.problems.get("heavy-top", gravity=9.7), tmp_path / "run.zarr"
+    # A number of frames that no other test has, so that single operations on them are not compiled yet.
+    how = {"h": 1e-3, "integrator": ph.integrators.get("rkmk4", coordinates="cayley")}
+    first = ph.simulate(problem, **how, t1=0.023, store=path)
+    assert "LLVM" in made
+    made.clear()
+    ph.simulate(problem, **how, initial=ph.simulate(problem, **how, t1=0.023), t1=0.04)
+    ph.simulate(problem, initial=first[10], t1=0.04)
+    ph.resume(path, t1=0.03)
+    ph.simulate(problem, initial=ph.load(path)[5], t1=0.0405)
+    assert made == []
 
 
 def test_nonsense_in_the_place_of_a_run_is_refused():

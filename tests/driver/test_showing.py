@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
+import time
 
 import jax.numpy as jnp
 import pytest
@@ -32,11 +34,22 @@ def test_a_run_tells_three_times_and_what_executed_it():
     assert again.stats["compile_time_s"] < first.stats["compile_time_s"]
 
 
-def test_building_a_problem_counts(monkeypatch):
+def test_making_a_problem_is_told_apart_from_its_runs(tmp_path):
     problem = ph.problems.get("heavy-top")
     assert problem.build_time > 0
-    found = ph.simulate(problem, t1=1e-3)
-    assert found.stats["build_time_s"] > problem.build_time
+    # Longer than any of the runs takes.
+    problem = dataclasses.replace(problem, build_time=1e3)
+    for how in ({"t1": 1e-3, "store": tmp_path / "run.zarr"}, {"t1": 1e-3}):
+        began = time.perf_counter()
+        stats = ph.simulate(problem, **how).stats
+        whole = time.perf_counter() - began
+        assert stats["problem_time_s"] == 1e3
+        assert 0.5 * whole < sum(stats[key] for key in TIMES) < whole
+    began = time.perf_counter()
+    stats = ph.resume(tmp_path / "run.zarr", t1=2e-3).stats
+    assert 0 < stats["problem_time_s"] < 1e3
+    assert stats["problem_time_s"] + sum(stats[key] for key in TIMES) < time.perf_counter() - began
+    assert run(1.75).stats["problem_time_s"] == 0
     assert problem.replace(mass=14.0).build_time != problem.build_time
     model = ph.Model()
     model.add_body(mass=1.0, inertia=(1.0, 1.0, 1.0))
@@ -81,7 +94,8 @@ def shown(terminal):
     show.stage(Compiled(None, "xla", False).making)
     show.reached(2.0)
     compiled = Compiled(9768, "optimised", True)._asdict()
-    show.ended({"build_time_s": 0.5, "compile_time_s": 1.25, "wall_time_s": 3.0, "compiled": compiled})
+    times = dict(zip(("problem_time_s", *TIMES), (0.75, 0.5, 1.25, 3.0), strict=True))
+    show.ended({**times, "compiled": compiled})
     return file.getvalue()
 
 
@@ -90,7 +104,7 @@ def test_a_terminal_sees_each_stage():
     assert "four[bar]: compiling 9,768 operations to quickly compiled machine code" in text
     assert "t = 2" in text
     last = text.strip().splitlines()[-1]
-    assert "built in 0.5 s, compiled in 1.25 s (9,768 operations, optimised machine code, kept from an earlier" in last
+    assert "problem made in 0.75 s, checked and started in 0.5 s, compiled in 1.25 s (9,768 operations" in last
     assert last.endswith("run in 3 s")
 
 

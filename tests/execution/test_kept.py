@@ -258,4 +258,15 @@ def test_the_command_shows_and_clears(folder):
     kept.recalled(b"other", lambda: 5, KEEPING, None)
     assert told()["programs"] == 1
     assert told("--on", "--clear") == {"folder": str(folder), "on": True, "programs": 0, "bytes": 0}
-    assert "0 programs" in CliRunner().invoke(app, ["cache"]).stdout
+    assert "0 programs, 0 kB of at most 256 MB." in CliRunner().invoke(app, ["cache"]).stdout
+    kept.recalled(b"key", lambda: bytes(5000), KEEPING, None)
+    assert "1 program, 6 kB of at most 256 MB." in CliRunner().invoke(app, ["cache"]).stdout
+
+
+def test_the_command_says_where_nothing_can_be_written(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    done = CliRunner().invoke(app, ["cache", "--off"])
+    assert done.exit_code == 1
+    assert done.stderr.startswith(f"polhode: The folder `{kept.folder().parent}` can't be changed: ")
+    assert done.stderr.count("\n") == 1

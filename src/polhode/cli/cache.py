@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from polhode.cli.output import Json, emit
+from polhode.cli.output import FAILED, Json, emit, fail
 
 
 def cache(
@@ -19,14 +19,25 @@ def cache(
     """Show what is kept of compiled programs, so that the next process begins sooner, or clear it."""
     from polhode.execution import kept
 
-    if keep is not None:
-        kept.switch(keep)
-    if clear:
-        kept.clear()
-    files = kept.files()
-    size = sum(path.stat().st_size for path in files)
+    try:
+        if keep is not None:
+            kept.switch(keep)
+        if clear:
+            kept.clear()
+    except OSError as error:
+        fail(f"The folder `{kept.folder().parent}` can't be changed: {error}.", FAILED)
+    sizes = kept.sizes()
+    size, count = sum(sizes), len(sizes)
     if as_json:
-        emit({"folder": str(kept.folder()), "on": kept.is_on(), "programs": len(files), "bytes": size})
+        emit({"folder": str(kept.folder()), "on": kept.is_on(), "programs": count, "bytes": size})
         return
     off = "" if kept.is_on() else " Nothing is kept: it is switched off."
-    print(f"{kept.folder()}: {len(files)} programs, {size / 1e6:.1f} of at most {kept.LARGEST / 1e6:.0f} MB.{off}")
+    programs = f"{count} program{'' if count == 1 else 's'}"
+    print(f"{kept.folder()}: {programs}, {_amount(size)} of at most {_amount(kept.LARGEST)}.{off}")
+
+
+def _amount(size: int) -> str:
+    """Bytes in words; never less than there are."""
+    if size < 1_000_000:
+        return f"{-(-size // 1000)} kB"
+    return f"{size / 1e6:.1f}".removesuffix(".0") + " MB"

@@ -154,6 +154,8 @@ def _summary(solution: Solution) -> dict[str, Any]:
     import jax
     import numpy as np
 
+    from polhode.solution import TIMES
+
     meta, stats, audit = solution.meta, solution.stats, solution.audit()
     largest = {row.quantity: row.max_drift for row in audit.rows}
 
@@ -169,7 +171,7 @@ def _summary(solution: Solution) -> dict[str, Any]:
         **{key: meta[key] for key in ("h", "rtol", "atol") if key in meta},
         "t0": meta["t0"],
         "t1": meta["t1"],
-        **{key: stats.get(key) for key in ("steps", "build_time_s", "compile_time_s", "wall_time_s")},
+        **{key: stats.get(key) for key in ("steps", *TIMES)},
         "us_per_step": _time_of_a_step(stats),
         "final": jax.tree.map(lambda x: np.asarray(x)[-1], dict(solution[-1].outputs)),
         "invariants": of("invariants"),

@@ -17,6 +17,7 @@ from polhode.driver.legs import Breaks, Leg
 from polhode.driver.preparation import Steps, Task
 from polhode.driver.recorded import recorded, restored
 from polhode.driver.stepping import ConstantSteps, ControlledSteps, Progress
+from polhode.execution.eager import uncompiled
 from polhode.integrators.base import AbstractIntegrator
 from polhode.runs.root import digest
 from polhode.solution import Frames, Solution
@@ -49,6 +50,7 @@ class Memory(NamedTuple):
     kept: Kept | dict[str, Any] | None
 
     @classmethod
+    @uncompiled()
     def of(cls, solution: Any, given: tuple[Any, Any]) -> Memory:
         """Raises ValueError for anything but a run with frames, and for starts that are given besides."""
         if not isinstance(solution, Solution):
@@ -72,6 +74,7 @@ class Memory(NamedTuple):
             method = restored(meta["method"])
         return cls(t, state, method, steps, kept)
 
+    @uncompiled()
     def progress(self, task: Task) -> Progress | None:
         """What the method goes on from; None if another method or another system does."""
         found = self._found(task)
@@ -205,6 +208,7 @@ def legs_from_array(rows: np.ndarray, control: StepControl | None) -> list[Leg]:
     return found
 
 
+@uncompiled()
 def progress_from_arrays(found: dict[str, Any], task: Task, leg: Leg, at_times: bool) -> Progress:
     """What a method remembered. Raises ValueError where it does not fit the method as it is now."""
     start = eqx.filter_eval_shape(leg.stepper.start, task.system, task.integrator, task.state0, at_times)

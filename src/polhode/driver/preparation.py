@@ -97,9 +97,7 @@ class Task(eqx.Module):
         from polhode import __version__
 
         return {
-            "problem": self.problem.name if self.problem else None,
-            **({"origin": self.problem.origin} if self.problem and self.problem.origin else {}),
-            "parameters": _plain(dict(self.problem.parameters)) if self.problem else {},
+            **self.known(),
             **self._choice(),
             "integrator": {
                 "name": self.integrator_name,
@@ -117,6 +115,14 @@ class Task(eqx.Module):
             "newton_tolerance": self.integrator.newton_tolerance(plan.how.get("h")),
             "version": __version__,
             **self._scene(),
+        }
+
+    def known(self) -> dict[str, Any]:
+        """Plain values from which the problem can be made anew, if it is a named one or that of a file."""
+        return {
+            "problem": self.problem.name if self.problem else None,
+            **({"origin": self.problem.origin} if self.problem and self.problem.origin else {}),
+            "parameters": _plain(dict(self.problem.parameters)) if self.problem else {},
         }
 
     def _choice(self) -> dict[str, Any]:

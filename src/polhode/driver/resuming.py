@@ -15,11 +15,12 @@ from polhode._ambient import check_environment
 from polhode.checks import shown
 from polhode.driver import continuing, host, preparation
 from polhode.driver.control import StepControl
+from polhode.driver.differences import differences
 from polhode.driver.legs import described
 from polhode.driver.observing import Observer
 from polhode.driver.preparation import Plan, Steps, Task
 from polhode.driver.recorded import recorded, restored
-from polhode.driver.running import Run, build_time, carry_out
+from polhode.driver.running import Run, carry_out
 from polhode.driver.sinks import StoreSink, check_when_full
 from polhode.integrators.base import AbstractIntegrator
 from polhode.problems.base import Problem
@@ -80,6 +81,8 @@ def resume(
         facts = found.remembered()["facts"]
     if problem is None:
         problem = rebuilt(found.meta)
+        # It has a time of its own.
+        began += 0.0 if problem is None else problem.build_time
     if problem is None:
         raise ValueError(
             f"The store `{path}` can't tell what was run: a system or model of your own. Give it: polhode.resume(path, "
@@ -115,7 +118,7 @@ def resumed(
     try:
         remembered = found.remembered()
         facts = remembered["facts"]
-        _check_same(path, task, saving, facts, remembered)
+        _check_same(path, task, saving, found.meta, remembered)
         _check_asked(path, task, given, found.meta, facts)
         control = restored(facts["control"])
         legs = continuing.legs_from_array(remembered["legs"], control)
@@ -144,7 +147,7 @@ def resumed(
         store.meta = {**found.meta, **grids, "t1": wanted, "asked": asked}
         observer = Observer(task.system, task.outputs, task.invariants)
         plan = Plan(legs, {}, start)
-        run = Run(task, plan, saved, observer, store.meta, progress, throw, build_time(task, began))
+        run = Run(task, plan, saved, observer, store.meta, progress, throw, time.perf_counter() - began)
         return carry_out(run, StoreSink(store, when_full))
     finally:
         store.release()
@@ -177,14 +180,17 @@ def _state(problem: Any, path: Any) -> Any:
     return jax.tree.map(lambda x: x[-1], load(path)[-1].state)
 
 
-def _check_same(path: Any, task: Task, saving: host.Saving | None, facts: Any, remembered: dict[str, Any]) -> None:
+def _check_same(
+    path: Any, task: Task, saving: host.Saving | None, meta: dict[str, Any], remembered: dict[str, Any]
+) -> None:
     """Raises ValueError unless the run in the store is of that task."""
-    now = continuing.signatures(task)
+    now, facts = continuing.signatures(task), remembered["facts"]
     other = [name for name, known in facts["signatures"].items() if now[name] != known]
     if other:
+        known = differences(meta, task) or "functions, or numbers that they or the model hold, differ"
         raise ValueError(
-            f"The run in `{path}` is of another {' and '.join(other)}: parameters, options, or the version of polhode "
-            "differ. Go on with what it was made from, or begin a new run in another place."
+            f"The run in `{path}` is of another {' and '.join(other)}: {known}. Go on with what it was made from, or "
+            "begin a new run in another place."
         )
     if saving is None:
         return

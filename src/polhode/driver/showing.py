@@ -112,7 +112,10 @@ def showing(wanted: bool, name: str, t0: float, t1: float) -> Iterator[Show]:
 def preparation(stats: Mapping[str, Any]) -> str:
     """How long a run took before its first step."""
     form = Compiled(**stats["compiled"])
-    return f"built in {stats['build_time_s']:.3g} s, compiled in {stats['compile_time_s']:.3g} s ({form})"
+    made = stats.get("problem_time_s")
+    problem = f"problem made in {made:.3g} s, " if made else ""
+    start, compiling = (f"{stats[key]:.3g} s" for key in ("build_time_s", "compile_time_s"))
+    return f"{problem}checked and started in {start}, compiled in {compiling} ({form})"
 
 
 def _bar(console: Console) -> Bar:

@@ -18,7 +18,7 @@ from polhode.driver.estimating import estimated
 from polhode.driver.observing import Observer
 from polhode.driver.preparation import Plan, Task
 from polhode.driver.resuming import Wanted, resumed
-from polhode.driver.running import Run, build_time, carry_out, statistics, too_large
+from polhode.driver.running import Run, carry_out, statistics, too_large
 from polhode.driver.stepping import ConstantSteps, ControlledSteps
 from polhode.integrators.base import AbstractIntegrator
 from polhode.problems.base import Problem
@@ -138,7 +138,7 @@ def simulate(
         return resumed(store, task, wanted, when_full, progress, throw, began)
     run = Run(task, plan, saving, observer, meta, progress, throw, 0.0)
     _warn_of_waves(run)
-    run = run._replace(build_time=build_time(task, began))
+    run = run._replace(build_time=time.perf_counter() - began)
     with sinks.opened(store, meta, overwrite, when_full, host.expected(plan.legs, saving)) as sink:
         solution = carry_out(run, sink)
     if estimate_error and solution.stats["result"] == Result.successful:

@@ -26,7 +26,7 @@ T = TypeVar("T")
 LIBRARIES = ("jax", "jaxlib", "numpy", "scipy", "equinox", "jaxtyping", "llvmlite")
 """What programs are made with, besides this library and Python."""
 
-LARGEST = 256 * 1024 * 1024
+LARGEST = 256_000_000
 """Bytes of all files; beyond that, those used longest ago go."""
 
 _MAGIC = b"polhode program 1\n"
@@ -103,8 +103,15 @@ def files() -> list[Path]:
     return []
 
 
+def sizes() -> list[int]:
+    """Bytes of each file that is kept."""
+    with contextlib.suppress(OSError):
+        return [size for _, size, _ in _listed()]
+    return []
+
+
 def clear() -> None:
-    """Deletes all that is kept."""
+    """Deletes all that is kept. Raises OSError where that is not allowed."""
     for path in files():
         path.unlink(missing_ok=True)
 

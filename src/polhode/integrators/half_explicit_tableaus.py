@@ -14,7 +14,7 @@ from polhode.integrators.half_explicit_conditions import Conditions, Number, Sur
 Exact = tuple[Number, ...]
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True)
 class HalfExplicitTableau:
     r"""A half-explicit Runge–Kutta method of s stages and s̄ - s further ones that only serve the multipliers.
 
@@ -25,8 +25,8 @@ class HalfExplicitTableau:
     - `b_hat`, `order_hat`: embedded weights and their order. The last stage that they use is solved once more with
       b_hat in place of its next row, so that the embedded velocity satisfies the constraint, too.
 
-    Numbers are rationals or `Surd`s. When a tableau is made, shape and conditions up to order 3 are checked; `verify`
-    checks all of them exactly, which takes up to a second for order 5.
+    Numbers are rationals or `Surd`s; tableaus of equal numbers are equal. When a tableau is made, shape and conditions
+    up to order 3 are checked; `verify` checks all of them exactly, which takes up to a second for order 5.
 
     Raises ValueError for a tableau that is not what it claims to be.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -13,6 +13,8 @@ import numpy as np
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tableau:
     """An explicit Runge–Kutta method, optionally with an embedded solution and a continuous extension.
+
+    Tableaus of equal numbers are equal.
 
     - `A`: strictly lower triangular (s, s); `b`: weights (s,); c = A·1.
     - `order`: classical order, checked against all order conditions.
@@ -37,6 +39,16 @@ class Tableau:
             self._check("b_hat", self.b_hat, self.order_hat)
         if self.dense is not None and not np.allclose(self.dense.sum(axis=1), self.b, rtol=0, atol=1e-14):
             raise ValueError(f"tableau {self.name}: dense output does not end at b")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tableau) and self._told() == other._told()
+
+    def __hash__(self) -> int:
+        return hash(self._told())
+
+    def _told(self) -> tuple[Hashable, ...]:
+        values = (getattr(self, field.name) for field in dataclasses.fields(self))
+        return tuple((x.shape, x.dtype.str, x.tobytes()) if isinstance(x, np.ndarray) else x for x in values)
 
     @property
     def stages(self) -> int:

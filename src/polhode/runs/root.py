@@ -237,7 +237,7 @@ def _read(path: Path, attributes: dict[str, Any], arrays: dict[str, Any]) -> Roo
         return Root(
             path=path,
             run=str(attributes["run"]),
-            meta=json.loads(attributes["meta"]),
+            meta=from_plain(json.loads(attributes["meta"])),
             stats={**stats, "result": None if result is None else Result[result]},
             frames=int(attributes["frames"]),
             structure=layout.checked(json.loads(attributes["structure"])),

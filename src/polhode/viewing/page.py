@@ -13,7 +13,7 @@ import numpy as np
 
 from polhode.results import Result
 from polhode.runs.plain import to_plain
-from polhode.solution import Solution
+from polhode.solution import TIMES, Solution
 from polhode.viewing.motion import sample
 from polhode.viewing.scene import Body, Line, Scene, Trail
 from polhode.viewing.series import Chart, charts
@@ -21,7 +21,6 @@ from polhode.viewing.style import COLOURS
 
 _SCRIPTS = ("maths.js", "meshes.js", "shaders.js", "view.js", "charts.js", "page.js")
 _BUCKETS = 1200
-_TIMES = ("build_time_s", "compile_time_s", "wall_time_s")
 
 
 class _Floats:
@@ -93,7 +92,7 @@ def _how(meta: Mapping[str, Any]) -> list[str]:
 
 
 def _facts(meta: Mapping[str, Any], stats: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    wanted = ("steps", "rejected", "evaluations", "newton_iterations", "t_reached", *_TIMES)
+    wanted = ("steps", "rejected", "evaluations", "newton_iterations", "t_reached", *TIMES)
     facts = [(key.removesuffix("_s").replace("_", " "), stats[key]) for key in wanted if stats.get(key)]
     return facts + [(str(key), value) for key, value in meta.get("parameters", {}).items() if value is not None]
 
