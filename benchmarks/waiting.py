@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+from collections.abc import Callable
+
+from polhode.execution.machine import Code
 
 
 def until_compiled() -> None:
@@ -10,3 +14,12 @@ def until_compiled() -> None:
     for thread in threading.enumerate():
         if thread.name == "polhode-compiler":
             thread.join()
+
+
+def with_most_effort(run: Callable[[], object]) -> None:
+    """Run until all that it uses is compiled with most effort, as it is in runs that last some seconds."""
+    for _ in range(3):
+        for code in (x for x in gc.get_objects() if isinstance(x, Code)):
+            code._worth = 0.0
+        run()
+        until_compiled()
