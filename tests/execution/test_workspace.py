@@ -8,10 +8,13 @@ import pytest
 
 import polhode as ph
 from polhode.execution import machine
+from polhode.execution.writer import Writer
 
 RUNS = {
     "rod": lambda: ph.simulate(ph.problems.get("roll-up", n=4), "generalized-alpha", h=1e-3, t1=0.02),
     "loop": lambda: ph.simulate(ph.problems.get("four-bar-loop"), "eml", h=1e-2, t1=0.1),
+    "long rod": lambda: ph.simulate(ph.problems.get("flying-spaghetti", n=24), "generalized-alpha", h=1e-3, t1=0.02),
+    "long chain": lambda: ph.simulate(ph.problems.get("body-chain", n=30), "herk4", h=1e-3, t1=0.02),
     "bonds and contacts": lambda: ph.simulate(ph.problems.get("torus"), t1=0.02),
     "grains": lambda: ph.simulate(ph.problems.get("grain-pile"), t1=0.02),
 }
@@ -28,6 +31,17 @@ def test_what_lies_in_the_workspace_before_does_not_matter(name, monkeypatch):
     for other in found[1:]:
         for x, y in zip(jax.tree.leaves(found[0].frames), jax.tree.leaves(other.frames), strict=True):
             assert np.asarray(x).tobytes() == np.asarray(y).tobytes()
+
+
+def test_what_reads_more_is_told_from_the_rest(monkeypatch):
+    w = Writer()
+    w.workspace = 1
+    w.store("%out", 0, "i64", w.load("%workspace", 0, "i64"))
+    code, found = machine.Code(w, ("out",), "0"), np.zeros(1, np.int64)
+    for bits in (3, 7):
+        monkeypatch.setattr(machine, "np", _Filled(bits))
+        code(found)
+        assert found[0] == bits
 
 
 class _Filled:
