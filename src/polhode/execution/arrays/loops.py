@@ -85,10 +85,12 @@ class Loops:
     def known(self, values: np.ndarray, position: Index, kind: str) -> str:
         """A known number by its place in an array, which has to live as long as this."""
         if id(values) not in self._tables:
-            slots = np.ascontiguousarray(values).reshape(-1)
-            whole = slots.view(np.int64) if slots.dtype == np.float64 else slots.astype(np.int64)
-            self._tables[id(values)] = self.w.table(whole)
-        return self.load("%tables", self.plus(position, self._tables[id(values)]), kind)
+            self._tables[id(values)] = self.w.table(_slots(values))
+        begin = self._tables[id(values)]
+        if kind != "i32":
+            return self.load("%tables", self.plus(position, begin), kind)
+        at = self.w.value(f"getelementptr i32, ptr %tables, i64 {self.plus(position, 2 * begin)}")
+        return self.w.value(f"load i32, ptr {at}, align 4{self._independent or ''}")
 
     def space(self, slots: int) -> str:
         """A part of the workspace that nothing else uses meanwhile: what is written and read again stays in caches."""
@@ -203,3 +205,11 @@ class Loops:
         with contextlib.ExitStack() as stack:
             last = len(lengths) - 1
             yield tuple(stack.enter_context(self.over(n, independent and k == last)) for k, n in enumerate(lengths))
+
+
+def _slots(values: np.ndarray) -> np.ndarray:
+    """Known numbers in slots. Two of 32 bits share one: reading places can take longer than reading what is there."""
+    flat = np.ascontiguousarray(values).reshape(-1)
+    if flat.dtype == np.int32:
+        flat = np.concatenate([flat, np.zeros(flat.size % 2, np.int32)])
+    return flat.view(np.int64) if flat.dtype in (np.int32, np.float64) else flat.astype(np.int64)
