@@ -1,5 +1,7 @@
 """Programs that look up what only the data say, as loops of machine code over long arrays."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -195,3 +197,16 @@ def test_known_places_need_no_lookup():
     assert not looks_up(
         jax.make_jaxpr(lambda v: jax.lax.fori_loop(0, 3, lambda k, s: s + v[known[1]], 0.0))(np.ones(3)).jaxpr
     )
+
+
+def test_what_nobody_selects_is_worked_out_without_a_word():
+    known = np.linspace(-1.0, 1.0, N)
+
+    def function(x, where):
+        inverse = 1 / jnp.sqrt(jnp.asarray(known) - known[0])
+        return jnp.where(known > known[0], inverse, x)[where[0]]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = RowMap.of(lambda _, row: function(*row), (), (X[0], WHERE[0]))((), (X, WHERE))
+    np.testing.assert_allclose(found[0], _expected(function, X[0], WHERE[0])[0], rtol=1e-14)

@@ -208,8 +208,10 @@ def test_runs_in_machine_code_are_those_of_xla(name, method, how, monkeypatch):
     assert native.stats["newton_iterations"] == pytest.approx(other.stats["newton_iterations"], rel=0.05)
     np.testing.assert_array_equal(native.t, other.t)
     for x, y in zip(jax.tree.leaves(native.state), jax.tree.leaves(other.state), strict=True):
-        # Implicit steps divide increments by h, so that round-off of positions grows in velocities.
-        divided = 1e-13 / how["h"] if method == "generalized-alpha" and y.ndim == 2 else 0.0
+        # Implicit steps divide increments by h, so that round-off of positions, which adds up along chains and rods,
+        # grows in velocities: 4e-11 to 7e-11 with h = 1e-3.
+        along = method == "generalized-alpha" and y.ndim == 2 and y.shape[1] > 100
+        divided = 1e-13 / how["h"] if along else 0.0
         np.testing.assert_allclose(x, y, rtol=0, atol=max(divided, 1e-11 * max(1.0, np.abs(y).max())))
     for key, value in other.outputs.items():
         np.testing.assert_allclose(native.outputs[key], value, rtol=1e-9, atol=1e-9)

@@ -28,7 +28,7 @@ _LEAST, _SOME, _MOST = range(3)
 """Efforts; with most, LLVM transforms the text before it writes machine code, so that loops take several elements at
 once, which changes no result either."""
 
-_SECONDS_EACH = {_LEAST: 1e-5, _SOME: 5e-5, _MOST: 1.2e-4}
+_SECONDS_EACH = {_SOME: 5e-5, _MOST: 1.2e-4}
 """For an operation, about: after it has run for that long with less effort, it is compiled with this one."""
 
 

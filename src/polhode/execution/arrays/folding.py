@@ -20,5 +20,7 @@ def folded(eqn: Any, inputs: Sequence[Any]) -> list[np.ndarray] | None:
         return None
     if not equation.is_known:
         return None
-    found = equation(list(inputs))
+    # As compiled: infinite or NaN, without a word; it may be what nobody selects.
+    with np.errstate(all="ignore"):
+        found = equation(list(inputs))
     return [np.asarray(x, like.dtype) for x, like in zip(found, equation.outs, strict=True)]
