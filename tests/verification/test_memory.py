@@ -55,9 +55,10 @@ print(resident() - before)
 FRAMES = """
 decay = ph.VectorField(Rn(1), lambda t, y: -1e-3 * y)
 run = ph.simulate(decay, "lie-euler", h=1e-3, t1={n} * 1e-3, state0=np.ones(1), store=sys.argv[1])
+print(largest())
+# Times are read as one array, which takes 8 bytes a frame: that is no longer the run.
 assert len(run.t) == {n} + 1
 assert abs(float(run.state[-1, 0]) - (1 - 1e-6) ** {n}) < 1e-9
-print(largest())
 again = ph.load(sys.argv[1])
 assert float(again[{n} // 2].state[0, 0]) == float(run.state[{n} // 2, 0])
 print(largest())
@@ -102,6 +103,6 @@ def test_ten_million_frames_with_a_store_need_less_than_500_mb(tmp_path):
 def test_frames_in_a_store_do_not_stay_in_memory(tmp_path):
     # What waits for the disk is bounded, and more than that is reached by both.
     few = printed(FRAMES.format(n=2_000_000), str(tmp_path / "few.zarr"))[0]
-    many = printed(FRAMES.format(n=6_000_000), str(tmp_path / "many.zarr"))[0]
-    # In memory the frames between would take 96 MB and, while they are put together, as much again.
-    assert many - few < 30
+    many = printed(FRAMES.format(n=10_000_000), str(tmp_path / "many.zarr"))[0]
+    # In memory the frames between would take 192 MB and, while they are put together, as much again.
+    assert many - few < 48
