@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from polhode.integrators._newton import AbstractEquations, Residual
 from polhode.integrators._tangent import times_tangent
-from polhode.linalg.blocks import Matrix, apply, apply_transposed, scaled
+from polhode.linalg.blocks import Matrix, absolute, apply, apply_transposed, scaled
 from polhode.spaces.base import Point, Vector
 from polhode.systems.mechanical import AbstractMechanical
 
@@ -22,6 +22,15 @@ class Place(NamedTuple):
     theta: Vector
     q: Point
     v: Vector
+
+
+class Factored(NamedTuple):
+    """A factorised iteration matrix, and the norm of what round-off of positions and velocities makes of forces by
+    their stiffness and damping, at most, in units of 2⁻⁵².
+    """
+
+    matrix: Any
+    magnified: Float[Array, ""]
 
 
 class Prediction(NamedTuple):
@@ -60,17 +69,20 @@ class Index3(AbstractEquations):
         position, size = _position(self.system, self.prediction.t, place)
         return Residual((balance, position), (terms, self.prediction.position * _largest(x[0])), (terms, size))
 
-    def factor(self, place: Place, x: tuple[Vector, Array]) -> Any:
+    def factor(self, place: Place, x: tuple[Vector, Array]) -> Factored:
         B = self.system.jacobian(self.prediction.t, place.q)
         Q = times_tangent(B, self.system.configuration, place.theta) if self.tangent else B
-        return self.system.kkt.factor(_matrix(self.system, self.prediction, place, self.tangent), B, Q)
+        return _factored(self.system, self.prediction, place, self.tangent, B, Q)
+
+    def noise(self, factors: Factored, residual: Residual) -> tuple[Array, ...]:
+        return _noise(factors, residual)
 
     def negligible(self, place: Place, correction: tuple[Vector, Array]) -> Array:
         return _unmoved(self.prediction, place, correction[0])
 
-    def correct(self, factors: Any, parts: tuple[Array, ...]) -> tuple[Vector, Array]:
+    def correct(self, factors: Factored, parts: tuple[Array, ...]) -> tuple[Vector, Array]:
         position = parts[1] / self.prediction.position if self.system.m else jnp.zeros(0)
-        return self.system.kkt.solve(factors, -parts[0], -position)
+        return self.system.kkt.solve(factors.matrix, -parts[0], -position)
 
 
 class StabilizedIndex2(AbstractEquations):
@@ -103,17 +115,20 @@ class StabilizedIndex2(AbstractEquations):
         scales = (terms, self.prediction.velocity * a, terms, self.prediction.position * a)
         return Residual((balance, rate, Mz + Bη, position), scales, (terms, speed, shift, size))
 
-    def factor(self, place: Place, x: tuple[Array, ...]) -> Any:
+    def factor(self, place: Place, x: tuple[Array, ...]) -> Factored:
         B = self.system.jacobian(self.prediction.t, place.q)
-        return self.system.kkt.factor(_matrix(self.system, self.prediction, place, self.tangent), B, B)
+        return _factored(self.system, self.prediction, place, self.tangent, B, B)
+
+    def noise(self, factors: Factored, residual: Residual) -> tuple[Array, ...]:
+        return _noise(factors, residual)
 
     def negligible(self, place: Place, correction: tuple[Array, ...]) -> Array:
         return _unmoved(self.prediction, place, correction[0] + correction[2])
 
-    def correct(self, factors: Any, parts: tuple[Array, ...]) -> tuple[Array, ...]:
+    def correct(self, factors: Factored, parts: tuple[Array, ...]) -> tuple[Array, ...]:
         balance, rate, shift, position = parts
         p, kkt = self.prediction, self.system.kkt
-        vdot, multipliers = kkt.solve(factors, -balance, -rate / p.velocity)
+        vdot, multipliers = kkt.solve(factors.matrix, -balance, -rate / p.velocity)
         z, eta = kkt.solve(self.projector, -shift, -position / p.position - apply(self.jacobian, vdot, self.system.m))
         return vdot, multipliers, z, eta
 
@@ -148,13 +163,33 @@ def _position(system: AbstractMechanical, t: Array, place: Place) -> tuple[Array
     return system.constraint(t, place.q), 1 + size
 
 
-def _matrix(system: AbstractMechanical, p: Prediction, place: Place, tangent: bool) -> Matrix:
-    """The derivative of M v̇ - f with respect to v̇."""
+def _factored(
+    system: AbstractMechanical, p: Prediction, place: Place, tangent: bool, B: Matrix, Q: Matrix
+) -> Factored:
+    """The derivative of M v̇ - f with respect to v̇ with Bᵀ and Q at its sides, factorised."""
     t, q, v = p.t, place.q, place.v
-    K = system.stiffness(t, q, v)
+    K, C = system.stiffness(t, q, v), system.damping(t, q, v)
+    largest = jnp.max(jnp.stack([_largest(part) for part in jax.tree.leaves(q)]))
+    rows = _bound(K, largest, system.configuration.dim, system.n) + _bound(C, _largest(v), system.n, system.n)
     if tangent:
         K = times_tangent(K, system.configuration, place.theta)
-    return (*system.mass(t, q), *scaled(system.damping(t, q, v), p.velocity), *scaled(K, p.position))
+    A = (*system.mass(t, q), *scaled(C, p.velocity), *scaled(K, p.position))
+    return Factored(system.kkt.factor(A, B, Q), jnp.sqrt(jnp.sum(rows * rows)))
+
+
+def _bound(matrix: Matrix, size: Array, cols: int, rows: int) -> Vector:
+    """What the rows of a matrix make of numbers of some size, at most."""
+    return apply(absolute(matrix), jnp.broadcast_to(size, (cols,)), rows)
+
+
+def _noise(factors: Factored, residual: Residual) -> tuple[Array, ...]:
+    """Of the balance, whose positions and velocities may be off by some units in their last places."""
+    others = (jnp.zeros(()),) * (len(residual.parts) - 1)
+    return (_PLACES / 32 * factors.magnified, *others)
+
+
+_PLACES = 4
+"""Places and velocities are rounded when they are kept, and once more or twice on the way into forces."""
 
 
 def _largest(x: Array) -> Float[Array, ""]:

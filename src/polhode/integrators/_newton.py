@@ -63,6 +63,11 @@ class AbstractEquations(eqx.Module):
     def negligible(self, place: Place, correction: Unknowns) -> Array:
         """Whether a correction moves positions by no more than their round-off."""
 
+    def noise(self, factors: Factors, residual: Residual) -> tuple[Array, ...] | None:
+        """`residual.noise`, or what the matrix behind the factors tells of it; asked for where factors are kept."""
+        del factors
+        return residual.noise
+
 
 @final
 class _TracedOnce(AbstractEquations):
@@ -81,7 +86,7 @@ class _TracedOnce(AbstractEquations):
         def part(name: str) -> Any:
             return jax.jit(lambda arrays, *given: getattr(eqx.combine(arrays, rest), name)(*given))
 
-        return cls(arrays, {name: part(name) for name in ("place", "residual", "factor", "correct", "negligible")})
+        return cls(arrays, {name: part(name) for name in ("place", "residual", "factor", "correct", "negligible", "noise")})
 
     def place(self, x: Unknowns) -> Place:
         return self.parts["place"](self.arrays, x)
@@ -97,6 +102,9 @@ class _TracedOnce(AbstractEquations):
 
     def negligible(self, place: Place, correction: Unknowns) -> Array:
         return self.parts["negligible"](self.arrays, place, correction)
+
+    def noise(self, factors: Factors, residual: Residual) -> tuple[Array, ...] | None:
+        return self.parts["noise"](self.arrays, factors, residual)
 
 
 class Newton(eqx.Module):
@@ -281,13 +289,14 @@ def _update(equations: AbstractEquations, newton: Newton, loop: _Loop, factors: 
     floor = _floor(newton, residual)
     worst = _worst(newton, norms, first, floor)
     converged = worst <= 1
-    noise = 0.0 if residual.noise is None else 32 * jnp.finfo(float).eps * jnp.stack(residual.noise)
-    # A slow iteration with factors that were kept says little about round-off.
-    near = fresh | jnp.all(norms <= 8 * floor + noise)
-    stuck = near & jnp.all((norms > 0.5 * loop.norms) | (norms <= floor))
+    magnified = equations.noise(factors, residual) if newton.keeps_factors else residual.noise
+    noise = 0.0 if magnified is None else 32 * jnp.finfo(float).eps * jnp.stack(magnified)
+    # A slow iteration with factors that were kept says little about round-off where that is smaller.
+    low = jnp.all(norms <= 8 * floor + noise)
+    stuck = (fresh | low) & jnp.all((norms > 0.5 * loop.norms) | (norms <= floor))
     settled = equations.negligible(place, dx)
     close = jnp.all(norms <= 1e4 * newton.rtol * first + floor + noise) | settled
-    converged = converged | (stuck & close & (iterations > 2))
+    converged = converged | (stuck & close & ((iterations > 2) | (low & settled)))
     singular = ~jnp.isfinite(sum(jnp.sum(part) for part in jax.tree.leaves(dx)))
     # Far from any solution a matrix may be anything.
     singular = singular & ~jnp.any(loop.norms > 100 * loop.first)

@@ -64,6 +64,11 @@ def scaled(matrix: Matrix, factor: Any) -> Matrix:
     return tuple(group.times(factor) for group in matrix)
 
 
+def absolute(matrix: Matrix) -> Matrix:
+    """The blocks with the absolute values of their entries: where they overlap, a bound of those of their sum."""
+    return tuple(Blocks(jnp.abs(group.values), group.rows, group.cols) for group in matrix)
+
+
 def apply(matrix: Matrix, x: Float[Array, " cols"], rows: int) -> Float[Array, " rows"]:
     """Matrix times vector."""
     return _accumulate(rows, ((g.rows, jnp.einsum("nrc,nc->nr", g.values, x[g.cols.numbers])) for g in matrix), x.dtype)
