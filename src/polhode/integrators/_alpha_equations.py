@@ -163,9 +163,7 @@ def _position(system: AbstractMechanical, t: Array, place: Place) -> tuple[Array
     return system.constraint(t, place.q), 1 + size
 
 
-def _factored(
-    system: AbstractMechanical, p: Prediction, place: Place, tangent: bool, B: Matrix, Q: Matrix
-) -> Factored:
+def _factored(system: AbstractMechanical, p: Prediction, place: Place, tangent: bool, B: Matrix, Q: Matrix) -> Factored:
     """The derivative of M v̇ - f with respect to v̇ with Bᵀ and Q at its sides, factorised."""
     t, q, v = p.t, place.q, place.v
     K, C = system.stiffness(t, q, v), system.damping(t, q, v)

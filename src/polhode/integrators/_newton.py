@@ -86,7 +86,8 @@ class _TracedOnce(AbstractEquations):
         def part(name: str) -> Any:
             return jax.jit(lambda arrays, *given: getattr(eqx.combine(arrays, rest), name)(*given))
 
-        return cls(arrays, {name: part(name) for name in ("place", "residual", "factor", "correct", "negligible", "noise")})
+        names = "place", "residual", "factor", "correct", "negligible", "noise"
+        return cls(arrays, {name: part(name) for name in names})
 
     def place(self, x: Unknowns) -> Place:
         return self.parts["place"](self.arrays, x)
