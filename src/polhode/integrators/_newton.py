@@ -294,7 +294,8 @@ def _update(equations: AbstractEquations, newton: Newton, loop: _Loop, factors: 
     noise = 0.0 if magnified is None else 32 * jnp.finfo(float).eps * jnp.stack(magnified)
     # A slow iteration with factors that were kept says little about round-off where that is smaller.
     low = jnp.all(norms <= 8 * floor + noise)
-    stuck = (fresh | low) & jnp.all((norms > 0.5 * loop.norms) | (norms <= floor))
+    # An iteration that brings one part to its floor has helped, and what it did may help the others next.
+    stuck = (fresh | low) & jnp.all((norms > 0.5 * loop.norms) | (loop.norms <= floor))
     settled = equations.negligible(place, dx)
     close = jnp.all(norms <= 1e4 * newton.rtol * first + floor + noise) | settled
     converged = converged | (stuck & close & ((iterations > 2) | (low & settled)))
