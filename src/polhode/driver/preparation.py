@@ -309,7 +309,7 @@ def plan(task: Task, wanted: Steps, memory: Memory | None = None) -> Plan:
         return _planned(parts, {**legs.described(parts), **told, "asked": asked}, task, memory)
     if task.integrator.error_order is None:
         estimating = {n: m for n in integrators.names() if (m := integrators.get(n)).error_order is not None}
-        able = [n for n, method in estimating.items() if suits(method, task.system)]
+        able = [n for n, method in estimating.items() if suits(method, task.source, plainly=True)]
         raise ValueError(
             f"Integrator `{task.integrator_name}` has no error estimate, so it can't take tolerances. Give `h`"
             f"{', or use one of ' + ', '.join(able) if able else ''}."

@@ -30,9 +30,12 @@ def ways(system: AbstractSystem) -> tuple[AbstractConversion, ...]:
     return Conversion(system), *system.conversions()
 
 
-def suits(method: AbstractIntegrator, system: AbstractSystem) -> bool:
-    """Whether the method takes the system or a conversion of it, as far as is known before one is made."""
-    return any(not way.obstacle for way in _taken(method, system))
+def suits(method: AbstractIntegrator, system: AbstractSystem, *, plainly: bool = False) -> bool:
+    """Whether the method takes the system or a conversion of it, as far as is known before one is made.
+
+    `plainly`: whether of conversions only those count of which nothing is to be said.
+    """
+    return any(not way.obstacle and not (plainly and way.note) for way in _taken(method, system))
 
 
 def written(system: AbstractSystem, method: AbstractIntegrator, t: Any, state: State, *, checked: bool) -> Written:
@@ -55,7 +58,7 @@ def written(system: AbstractSystem, method: AbstractIntegrator, t: Any, state: S
         return Written(converted, way.note)
     if not against:
         wanted = " or ".join(kind.__name__ for kind in method.kinds)
-        raise Unsuited(f"it takes {wanted} systems, and a {type(system).__name__} can't be written as one")
+        raise Unsuited(f"it takes {wanted} systems, and {type(system).__name__} can't be written as one")
     raise Unsuited("; ".join(dict.fromkeys(against)))
 
 
