@@ -13,7 +13,8 @@ HEAD = """# Problems × methods
 
 Which methods take which problem, in the coordinates of the problem unless others are named, and what stands in the way
 of the others. Written by `tests/verification/write_matrix_page.py` from `ph.integrators.suited`, as the command shows
-it: `polhode list integrators --for PROBLEM`. [How a method takes a system of another kind](choose.md#any-model-any-method).
+it: `polhode list integrators --for PROBLEM`. [Here](choose.md#any-model-any-method) is how a method takes a system of
+another kind.
 
 """
 FORMS = {
