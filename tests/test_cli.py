@@ -213,6 +213,17 @@ def test_list(monkeypatch):
     assert call("list", "experiments").exit_code == 0
 
 
+def test_integrators_for_a_problem_are_listed_with_reasons():
+    shown = call("list", "integrators", "--for", "spring-pendulum", "--json")
+    rows = {row["name"]: row for row in json.loads(shown.stdout)["integrators"]}
+    assert rows["eml"]["suited"]
+    assert not rows["herk4"]["suited"]
+    assert "takes" in rows["herk4"]["reason"]
+    assert "why not" in call("list", "--for", "spring-pendulum").stdout
+    assert call("list", "problems", "--for", "spring-pendulum").exit_code == 2
+    assert call("list", "integrators", "--for", "no-such-problem").exit_code == 2
+
+
 def test_convergence(tmp_path):
     arguments = ["convergence", "heavy-top", "--integrator", "rkmk4,lie-midpoint", "--steps", "4e-3:1e-3:3"]
     result = call(*arguments, "--t1", "0.1", "--json", "--plot", tmp_path / "orders.png")

@@ -336,7 +336,7 @@ def test_wrong_kind_of_system_is_explained():
         def residuals(self, t, state):
             return {"manifold": jnp.zeros(())}
 
-    with pytest.raises(ValueError, match=r"takes VectorField systems, and this Other"):
+    with pytest.raises(ValueError, match=r"takes VectorField systems, and Other can't be written"):
         ph.simulate(Other(), "rkmk4", state0=jnp.ones(2), t1=1.0, h=0.1)
 
 
@@ -350,7 +350,7 @@ def test_conversions_are_used():
             return {"manifold": jnp.zeros(())}
 
         def conversions(self):
-            return (line(),)
+            return (ph.systems.Conversion(line()),)
 
     run = ph.simulate(Wrapped(), "rkmk6", state0=jnp.ones(2), t1=1.0, h=0.05, save_every=None)
     np.testing.assert_allclose(run.state[-1], np.exp(-1.0), rtol=1e-9)

@@ -15,8 +15,8 @@ import pytest
 
 import polhode as ph
 from polhode.driver import host
-from polhode.driver.preparation import suits
 from polhode.execution import kept, machine
+from polhode.integrators.suited import suits
 from polhode.problems.base import Problem
 from polhode.runs import RunStore
 from polhode.spaces import Rn

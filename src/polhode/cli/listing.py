@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from polhode.cli.output import Json, emit
+from polhode.cli.models import chosen
+from polhode.cli.output import Json, emit, usage_errors
 
 
 class Kind(enum.StrEnum):
@@ -28,9 +29,18 @@ _SHOWN = {
 
 def list_names(
     kind: Annotated[Kind | None, typer.Argument(help="What to list; without it, problems and integrators.")] = None,
+    taking: Annotated[
+        str | None,
+        typer.Option(
+            "--for", metavar="PROBLEM", help="Say of every integrator whether it takes this problem or model file."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """List problems, integrators or the papers' experiments."""
+    if taking is not None:
+        _suited(kind, taking, as_json)
+        return
     if kind is None:
         if as_json:
             raise typer.BadParameter("name what to list with `--json`: problems, integrators or experiments")
@@ -53,6 +63,29 @@ def list_names(
         table.add_column(heading, no_wrap=heading == "name", overflow="fold")
     for name, row in details.items():
         table.add_row(f"[bold]{name}[/]", *(_cell(row[heading]) for heading in headings))
+    Console().print(table)
+
+
+def _suited(kind: Kind | None, name: str, as_json: bool) -> None:
+    """Which integrators take a problem, as what, or why not."""
+    from rich.console import Console
+    from rich.table import Table
+
+    import polhode as ph
+
+    if kind not in (None, Kind.integrators):
+        raise typer.BadParameter(f"`--for` goes with integrators, not with {kind}")
+    with usage_errors():
+        problem, _ = chosen(name, None)
+    rows = ph.integrators.suited(problem)
+    if as_json:
+        emit({"problem": problem.name, "integrators": [row._asdict() for row in rows]})
+        return
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in ("name", "takes it", "as, or why not"):
+        table.add_column(heading, no_wrap=heading == "name", overflow="fold")
+    for row in rows:
+        table.add_row(f"[bold]{row.name}[/]", "yes" if row.suited else "no", row.reason)
     Console().print(table)
 
 

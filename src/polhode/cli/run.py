@@ -117,6 +117,8 @@ def report(
     if as_json:
         emit({**summary, "store": None if out is None else str(out)})
     elif not quiet:
+        if "written_as" in summary:
+            say(f"  {summary['written_as']}")
         _show(solution, summary, out)
     if solution.stats["result"] != ph.Result.successful:
         fail(message or f"{solution.stats['result'].message} {kept(out, solution)}", FAILED)
@@ -167,7 +169,7 @@ def _summary(solution: Solution) -> dict[str, Any]:
         "problem": meta["problem"],
         "parameters": meta["parameters"],
         "integrator": meta["integrator"]["name"],
-        **({"choice": meta["choice"]} if "choice" in meta else {}),
+        **{key: meta[key] for key in ("choice", "written_as") if key in meta},
         **{key: meta[key] for key in ("h", "rtol", "atol") if key in meta},
         "t0": meta["t0"],
         "t1": meta["t1"],

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from polhode import integrators
 from polhode.captured import signature
 from polhode.driver import host, legs
 from polhode.driver.control import StepControl, Tolerances
@@ -19,9 +20,12 @@ from polhode.driver.recorded import recorded, restored
 from polhode.driver.stepping import ConstantSteps, ControlledSteps, Progress
 from polhode.execution.eager import uncompiled
 from polhode.integrators.base import AbstractIntegrator
+from polhode.integrators.suited import written
+from polhode.problems.base import Problem
 from polhode.runs.root import digest
 from polhode.solution import Frames, Solution
-from polhode.systems.base import State
+from polhode.systems.base import AbstractSystem, State
+from polhode.systems.conversion import Converted
 
 _WHOLE_STEP = 0.6
 """Part of the step that was asked for below which a step is one that a short span has left, and is not to stay."""
@@ -73,6 +77,15 @@ class Memory(NamedTuple):
         elif meta.get("method") is not None:
             method = restored(meta["method"])
         return cls(t, state, method, steps, kept)
+
+    def before(self, system: AbstractSystem, known: Problem | None, t: float) -> Converted:
+        """How the earlier run wrote the system that was given; `state` is one of what it was written as."""
+        if isinstance(self.kept, Kept):
+            return self.kept.task.converted
+        if known is None or self.method is None:
+            return Converted(system)
+        method = integrators.get(self.method) if isinstance(self.method, str) else self.method
+        return written(system, method, t, known.state0, checked=False).converted
 
     @uncompiled()
     def progress(self, task: Task) -> Progress | None:

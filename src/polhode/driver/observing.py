@@ -31,18 +31,27 @@ class Seen(NamedTuple):
 
 
 class Observer(eqx.Module):
-    """Evaluates everything that is reported about a state."""
+    """Evaluates everything that is reported about a state.
+
+    - `beside`: residuals besides those of the system itself.
+    """
 
     system: AbstractSystem
     outputs: dict[str, Observable]
     invariants: dict[str, Observable]
+    beside: Callable[[Array, State], dict[str, Array]] | None
 
     def __init__(
-        self, system: AbstractSystem, outputs: Mapping[str, Observable], invariants: Mapping[str, Observable]
+        self,
+        system: AbstractSystem,
+        outputs: Mapping[str, Observable],
+        invariants: Mapping[str, Observable],
+        beside: Callable[[Array, State], dict[str, Array]] | None = None,
     ) -> None:
         self.system = system
         self.outputs = dict(outputs)
         self.invariants = dict(invariants)
+        self.beside = beside
 
     def __call__(self, t: Array, state: State) -> Seen:
         """What is reported about one state."""
@@ -50,7 +59,10 @@ class Observer(eqx.Module):
         invariants = {name: f(t, state) for name, f in self.invariants.items()}
         for name, value in self.system.state_space.invariants(state).items():
             invariants.setdefault(name, value)
-        return Seen(outputs, invariants, self.system.residuals(t, state))
+        residuals = self.system.residuals(t, state)
+        if self.beside is not None:
+            residuals = {**self.beside(t, state), **residuals}
+        return Seen(outputs, invariants, residuals)
 
 
 class Watch:

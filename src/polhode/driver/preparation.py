@@ -17,13 +17,16 @@ from polhode.checks import shown
 from polhode.driver import host, legs
 from polhode.driver.control import StepControl
 from polhode.driver.legs import Leg
+from polhode.driver.observing import Observer
 from polhode.driver.recorded import recorded
 from polhode.execution.eager import uncompiled
 from polhode.integrators.base import AbstractIntegrator
+from polhode.integrators.suited import Unsuited, Written, suits, written
 from polhode.problems.base import Problem
 from polhode.problems.choice import ASKED
 from polhode.spaces.checks import check_point
 from polhode.systems.base import AbstractSystem, State
+from polhode.systems.conversion import Converted
 from polhode.systems.mechanical import AbstractMechanical
 
 if TYPE_CHECKING:
@@ -31,9 +34,13 @@ if TYPE_CHECKING:
 
 
 class Task(eqx.Module):
-    """What is to be run, with names resolved and input checked; `source` is the system before any conversion."""
+    """What is to be run, with names resolved and input checked.
 
-    system: AbstractSystem
+    - `source`: the system that was given. - `converted`: the same as the method takes it, of which `state0` is a state.
+    - `outputs`, `invariants`: of states of `source`. - `note`: what is to be said of the conversion; may be empty.
+    """
+
+    converted: Converted
     source: AbstractSystem
     integrator: AbstractIntegrator
     integrator_name: str
@@ -43,6 +50,23 @@ class Task(eqx.Module):
     outputs: dict[str, Callable]
     invariants: dict[str, Callable]
     problem: Problem | None
+    note: str
+
+    @property
+    def system(self) -> AbstractSystem:
+        """What the method steps."""
+        return self.converted.system
+
+    @property
+    def observer(self) -> Observer:
+        """All that is reported about states of `system`."""
+        watched = self.converted.watched
+        outputs, invariants = ({k: watched(f) for k, f in part.items()} for part in (self.outputs, self.invariants))
+        if self.converted.back is None:
+            return Observer(self.source, outputs, invariants)
+        # Of what is kept, a system of another kind may know more: its momenta need not follow from the velocities.
+        own = {name: f for name, f in self.system.invariants().items() if name in invariants}
+        return Observer(self.system, outputs, {**invariants, **own}, watched(self.source.residuals))
 
     @classmethod
     @uncompiled()
@@ -78,19 +102,27 @@ class Task(eqx.Module):
         if not isinstance(method, AbstractIntegrator):
             raise ValueError(f"`integrator` must be a name or an integrator, got {shown(chosen)}.")
         name = chosen if isinstance(chosen, str) else given.integrator if integrator is None else _called(method)
-        system = _convert(given_system, method, name)
-        state = _checked(system, given.state0 if state0 is None else state0) if memory is None else state0
         start = _time("t0", t0 if t0 is not None else known.t_span[0] if known else 0.0)
         end = _time("t1", t1 if t1 is not None else given.t_span[1])
         if end == start:
             raise ValueError(f"`t1` must differ from t0 = {start:g}; the span is empty.")
-        method.check(system, start, state)
+        given_state = given.state0 if state0 is None else state0
         if memory is None:
-            given_system.check(start, state)
-        # A conversion has the same state, but may know less about it.
+            given_state = _checked(given_system, given_state)
+            before = None
+        else:
+            before = memory.before(given_system, known, start)
+            given_state = before.left(given_state)
+        found, note = _written(given_system, method, name, start, given_state)
+        # What the same kind of system knows of the state is not to be rounded on a way there and back.
+        same = before is not None and type(before.system) is type(found.system)
+        state = state0 if same else found.entered(given_state)
+        method.check(found.system, start, state)
+        if memory is None:
+            given_system.check(start, given_state)
         outputs = dict(known.outputs) if known else given_system.outputs()
         invariants = dict(known.invariants) if known else given_system.invariants()
-        return cls(system, given_system, method, name, state, start, end, outputs, invariants, known)
+        return cls(found, given_system, method, name, state, start, end, outputs, invariants, known, note)
 
     def describe(self, plan: Plan, saving: host.Saving) -> dict[str, Any]:
         """Plain values that tell how the run was made."""
@@ -99,6 +131,7 @@ class Task(eqx.Module):
         return {
             **self.known(),
             **self._choice(),
+            **({"written_as": self.note} if self.note else {}),
             "integrator": {
                 "name": self.integrator_name,
                 "class": type(self.integrator).__name__,
@@ -174,22 +207,16 @@ def _options(method: AbstractIntegrator) -> dict[str, Any]:
     }
 
 
-def suits(method: AbstractIntegrator, system: AbstractSystem) -> bool:
-    """Whether the method takes the system or a conversion of it."""
-    return any(isinstance(candidate, method.kinds) for candidate in (system, *system.conversions()))
-
-
-def _convert(system: AbstractSystem, method: AbstractIntegrator, name: str) -> AbstractSystem:
+def _written(system: AbstractSystem, method: AbstractIntegrator, name: str, t: float, state: State) -> Written:
     """`system`, or the conversion of it that the method takes."""
-    for candidate in (system, *system.conversions()):
-        if isinstance(candidate, method.kinds):
-            return candidate
-    able = [n for n in integrators.names() if suits(integrators.get(n), system)]
-    wanted = " or ".join(k.__name__ for k in method.kinds)
-    raise ValueError(
-        f"Integrator `{name}` takes {wanted} systems, and this {type(system).__name__} can't be written as one without "
-        f"loss. Integrators for it: {', '.join(able) or 'none'}."
-    )
+    try:
+        return written(system, method, t, state, checked=False)
+    except Unsuited as error:
+        able = [n for n in integrators.names() if suits(integrators.get(n), system)]
+        raise ValueError(
+            f"Integrator `{name}` can't take this {type(system).__name__}: {error}. Integrators for it: "
+            f"{', '.join(able) or 'none'}."
+        ) from None
 
 
 def _time(name: str, value: Any) -> float:
@@ -282,7 +309,7 @@ def plan(task: Task, wanted: Steps, memory: Memory | None = None) -> Plan:
         return _planned(parts, {**legs.described(parts), **told, "asked": asked}, task, memory)
     if task.integrator.error_order is None:
         estimating = {n: m for n in integrators.names() if (m := integrators.get(n)).error_order is not None}
-        able = [n for n, method in estimating.items() if suits(method, task.system)]
+        able = [n for n, method in estimating.items() if suits(method, task.source, plainly=True)]
         raise ValueError(
             f"Integrator `{task.integrator_name}` has no error estimate, so it can't take tolerances. Give `h`"
             f"{', or use one of ' + ', '.join(able) if able else ''}."

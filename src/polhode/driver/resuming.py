@@ -17,7 +17,6 @@ from polhode.driver import continuing, host, preparation
 from polhode.driver.control import StepControl
 from polhode.driver.differences import differences
 from polhode.driver.legs import described
-from polhode.driver.observing import Observer
 from polhode.driver.preparation import Plan, Steps, Task
 from polhode.driver.recorded import recorded, restored
 from polhode.driver.running import Run, carry_out
@@ -145,7 +144,7 @@ def resumed(
         start = host.Start(None, host.Checkpoint(p, leg, done), goes_on=True)
         grids = described(legs) if control is None else {}
         store.meta = {**found.meta, **grids, "t1": wanted, "asked": asked}
-        observer = Observer(task.system, task.outputs, task.invariants)
+        observer = task.observer
         plan = Plan(legs, {}, start)
         run = Run(task, plan, saved, observer, store.meta, progress, throw, time.perf_counter() - began)
         return carry_out(run, StoreSink(store, when_full))

@@ -128,7 +128,7 @@ def simulate(
     limit = preparation.limit(max_steps, 4096 if inside else 10_000_000)
     steps = preparation.Steps(h, rtol, atol, control or StepControl(), limit, breakpoints)
     plan = preparation.plan(task, steps, memory)
-    observer = Observer(task.system, task.outputs, task.invariants)
+    observer = task.observer
     meta = task.describe(plan, saving)
     if inside:
         return _as_expression(task, plan, saving, observer, meta, store, estimate_error)

@@ -24,6 +24,7 @@ from polhode.integrators.rigid_verlet import RigidVerlet as RigidVerlet
 from polhode.integrators.rkmk import RKMK as RKMK
 from polhode.integrators.rkmk4_two_commutators import RKMK4TwoCommutators as RKMK4TwoCommutators
 from polhode.integrators.rodrigues import Rodrigues as Rodrigues
+from polhode.integrators.suited import suited as suited
 from polhode.integrators.symmetric_composition import SymmetricComposition as SymmetricComposition
 from polhode.integrators.symplectic import SymplecticLieGroup as SymplecticLieGroup
 from polhode.integrators.tableaus import Tableau as Tableau

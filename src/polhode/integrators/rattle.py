@@ -68,7 +68,8 @@ class _Equations(AbstractEquations):
         return _Kick(q, v, jax.jacfwd(self.system.constraint)(q))
 
     def residual(self, place: _Kick, x: Multipliers) -> Residual:
-        size = norm(place.constraint) * norm(place.q)
+        # What cancels in each constraint.
+        size = norm(jnp.abs(place.constraint) @ jnp.abs(place.q))
         return Residual((self.system.constraint(place.q),), (size,), (size,))
 
     def factor(self, place: _Kick, x: Multipliers) -> Any:

@@ -19,6 +19,7 @@ from polhode.linalg.choose import kkt_solver
 from polhode.spaces.base import AbstractGroup, Vector
 from polhode.spaces.cotangent import CotangentPoint
 from polhode.systems.hamiltonian import Hamiltonian
+from polhode.systems.vector_field import ToVectorField
 
 _FLOOR = 1e-14
 """Newton's method goes on to round-off: what it leaves would be a drift of all that the method keeps."""
@@ -143,7 +144,7 @@ class SymplecticLieGroup(AbstractIntegrator):
     def interpolate(
         self, system: Hamiltonian, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
     ) -> CotangentPoint:
-        (field,) = system.conversions()
+        field = ToVectorField(system).at(carry0.state).system
         space = system.state_space
         theta = space.difference(carry0.state, carry1.state)
         return hermite_step(field, t, h, carry0.state, carry1.state, theta, s, space)  # pyright: ignore[reportArgumentType]

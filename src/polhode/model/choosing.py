@@ -13,6 +13,7 @@ from jaxtyping import Array
 from polhode import checks
 from polhode.execution.once import interpreted
 from polhode.integrators.base import AbstractIntegrator
+from polhode.integrators.suited import Unsuited, written
 from polhode.linalg.blocks import to_dense
 from polhode.model.assembly import Assembled
 from polhode.model.livens import LIVENS, LivensMultibody
@@ -192,14 +193,11 @@ def _is_for(method: AbstractIntegrator, kind: type[Assembled]) -> bool:
 
 def _takes(method: AbstractIntegrator, system: Assembled, t0: float, state: State) -> bool:
     """Whether a method takes a system, or a conversion of it."""
-    for candidate in (system, *system.conversions()):
-        if isinstance(candidate, method.kinds):
-            try:
-                method.check(candidate, t0, state)
-            except ValueError:
-                return False
-            return True
-    return False
+    try:
+        written(system, method, t0, state, checked=True)
+    except Unsuited:
+        return False
+    return True
 
 
 def _left(system: TreeSystem) -> str:

@@ -54,8 +54,12 @@ class BodyGroup(eqx.Module):
     @property
     def moving_mass(self) -> Float[Array, " count"]:
         """What has kinetic energy: the mass, or zero for integrals."""
-        silent = isinstance(self.formulation, MassPoint) and not self.formulation.energetic
-        return jnp.zeros_like(self.mass) if silent else self.mass
+        return self.mass if self.energetic else jnp.zeros_like(self.mass)
+
+    @property
+    def energetic(self) -> bool:
+        """Whether their motion has kinetic energy, unlike that of integrals."""
+        return not isinstance(self.formulation, MassPoint) or self.formulation.energetic
 
     def velocities(self, v: Vector) -> Float[Array, "count n"]:
         """The part of v that belongs to the group, a row for each body."""

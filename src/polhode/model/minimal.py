@@ -14,6 +14,8 @@ from polhode.linalg.blocks import Matrix, accumulate, dense_block, to_dense
 from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT
 from polhode.model.bodies import Body
+from polhode.model.conversions.cotangent import ToHamiltonian
+from polhode.model.conversions.joint_lagrangian import ToJointLagrangian
 from polhode.model.elements import ORIGIN, RESTING, Pose, Twist, Wrench, axial
 from polhode.model.groups import ForceGroup, JointGroup, Motion
 from polhode.model.minimal_controls import JointControl
@@ -23,6 +25,7 @@ from polhode.model.observed import AbstractMultibody
 from polhode.spaces.base import AbstractSpace, Point, Vector, cross, hat
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
+from polhode.systems.conversion import AbstractConversion
 from polhode.systems.mechanical import Multipliers
 
 
@@ -70,6 +73,10 @@ class TreeSystem(AbstractMultibody):
     @property
     def shown(self) -> tuple[str, ...]:
         return tuple(link.name for link in self.links if link.weight)
+
+    @property
+    def inert(self) -> bool:
+        return all(link.energetic for link in self.links)
 
     @property
     def conservative(self) -> bool:
@@ -217,6 +224,9 @@ class TreeSystem(AbstractMultibody):
 
     def curvature(self, t: Array, q: Point, v: Vector) -> Multipliers:
         return super().curvature(t, q, v) if self.m else jnp.zeros(0)
+
+    def conversions(self) -> tuple[AbstractConversion, ...]:
+        return (*super().conversions(), ToHamiltonian(self), ToJointLagrangian(self))
 
     def choose_solver(self) -> AbstractKKT:
         """The solver for its dense matrices."""

@@ -20,6 +20,9 @@ from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT
 from polhode.model import tangents
 from polhode.model.bodies import Body
+from polhode.model.conversions.cotangent import ToHamiltonian
+from polhode.model.conversions.directors import ToDirectors
+from polhode.model.conversions.quaternions import ToLivens, ToSeparable
 from polhode.model.elements import Pose, Twist, Wrench
 from polhode.model.formulations.lie_groups import DirectProduct, SemidirectProduct
 from polhode.model.formulations.linear import MassPoint
@@ -32,6 +35,7 @@ from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.spaces.powers import power
 from polhode.spaces.products import product
 from polhode.systems.base import State
+from polhode.systems.conversion import AbstractConversion
 from polhode.systems.mechanical import Multipliers
 
 
@@ -78,6 +82,10 @@ class MultibodySystem(AbstractMultibody):
         return tuple(name for name, group, _ in self.places if self.bodies[group].formulation.n > 1)
 
     @property
+    def inert(self) -> bool:
+        return all(group.energetic for group in self.bodies)
+
+    @property
     def holonomic_velocities(self) -> bool:
         return all(group.formulation.holonomic_velocities for group in self.bodies)
 
@@ -105,6 +113,18 @@ class MultibodySystem(AbstractMultibody):
         twists = [jax.vmap(g.formulation.twist)(points, g.velocities(v)) for g, points in parts]
         return Motion(_stack(*poses, still), _stack(*twists, Twist(jnp.zeros((1, 3)), jnp.zeros((1, 3)))))
 
+    def coordinates_of(self, motion: Motion) -> State:
+        """The state with given poses and twists of all bodies."""
+        assert motion.twists is not None
+        points, velocities, at = [], [], 0
+        for group in self.bodies:
+            poses, twists = jax.tree.map(lambda a, k=at, n=group.count: a[k : k + n], (motion.poses, motion.twists))
+            at += group.count
+            q = jax.vmap(group.formulation.from_pose)(poses)
+            points.append(q)
+            velocities.append(jax.vmap(group.formulation.from_twist)(q, twists).reshape(-1))
+        return tuple(points), jnp.concatenate(velocities)
+
     def pose(self, q: Point, body: Body | str) -> Pose:
         """Position of the centre of mass and rotation matrix of one body."""
         group, member = self._find(body)
@@ -129,7 +149,10 @@ class MultibodySystem(AbstractMultibody):
 
     def potential_energy(self, t: Array, q: Point) -> Float[Array, ""]:
         """Gravity and everything that stores energy."""
-        motion = self.motion(q)
+        return self.potential(t, self.motion(q))
+
+    def potential(self, t: Array, motion: Motion) -> Float[Array, ""]:
+        """The same of a motion."""
         mass = jnp.concatenate([g.weight for g in self.bodies])
         weight = -mass @ (motion.poses.x[:-1] @ self.gravity)
         return weight + sum((g.potential(t, motion) for g in self.forces), start=jnp.zeros(()))
@@ -288,6 +311,10 @@ class MultibodySystem(AbstractMultibody):
             f"much smaller ones, and the step was {h:.2g}. Take such a step, error control, or `generalized-alpha`, or "
             "constrain stiff strains away."
         )
+
+    def conversions(self) -> tuple[AbstractConversion, ...]:
+        kinds = ToHamiltonian(self), ToLivens(self), ToDirectors(self), ToSeparable(self)
+        return (*super().conversions(), *kinds)
 
     def choose_solver(self) -> AbstractKKT:
         """The solver that suits the places of the blocks; takes a moment, so `assemble` keeps it in `solver`."""

@@ -64,6 +64,11 @@ class AbstractMultibody(AbstractMechanical):
     def shown(self) -> tuple[str, ...]:
         """Names of the bodies that are somewhere, coordinates left out, in the order of the rows of the outputs."""
 
+    @property
+    @abc.abstractmethod
+    def inert(self) -> bool:
+        """Whether all velocities have kinetic energy; those of integrals have none."""
+
     @abc.abstractmethod
     def motion(self, q: Point, v: Vector | None = None) -> Motion:
         """Poses and, with v, twists of all bodies and of the ground."""

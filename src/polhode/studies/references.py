@@ -10,12 +10,12 @@ import numpy as np
 
 from polhode import checks, integrators
 from polhode.checks import shown
-from polhode.driver.preparation import suits
 from polhode.driver.running import SimulationError
 from polhode.driver.simulate import simulate
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.half_explicit import HalfExplicit
 from polhode.integrators.rkmk import RKMK
+from polhode.integrators.suited import suits, ways
 from polhode.problems.base import Problem
 from polhode.solution import Solution
 from polhode.systems.mechanical import AbstractMechanical
@@ -143,11 +143,11 @@ def _best(problem: Problem, studied: list[AbstractIntegrator]) -> tuple[str, flo
     order 5; where one of its order is studied too, its step is so much smaller that what both have in common, 8⁻⁵ of
     the error, doesn't show.
     """
-    candidates = (problem.system, *problem.system.conversions())
-    if any(isinstance(system, VectorField) for system in candidates):
+    unconstrained = not _constrained(problem)
+    if unconstrained and any(issubclass(way.kind, VectorField) for way in ways(problem.system)):
         same = any(isinstance(method, RKMK) and method.order >= 6 for method in studied)
         return "rkmk5" if same else "rkmk6", 1 / 4, True
-    if any(isinstance(system, AbstractMechanical) for system in candidates):
+    if isinstance(problem.system, AbstractMechanical):
         same = any(isinstance(method, HalfExplicit) and method.order >= 5 for method in studied)
         return "herk5", 1 / 8 if same else 1 / 4, not same
     able = ", ".join(name for name in integrators.names() if suits(integrators.get(name), problem.system))

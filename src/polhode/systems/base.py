@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -12,6 +12,9 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from polhode.spaces.base import AbstractSpace
+
+if TYPE_CHECKING:
+    from polhode.systems.conversion import AbstractConversion
 
 State = Any
 """What evolves: a point of `system.state_space`. For mechanical systems the pair (q, v)."""
@@ -95,8 +98,8 @@ class AbstractSystem(eqx.Module):
         """Whether explicit methods meet stiff parts whose waves bound the step, so that it is worth a look before."""
         return False
 
-    def conversions(self) -> tuple[AbstractSystem, ...]:
-        """Systems of other kinds with the same state that describe the same motion without loss."""
+    def conversions(self) -> tuple[AbstractConversion, ...]:
+        """Ways to write it as a system of another kind with the same motion, those that lose least first."""
         return ()
 
 

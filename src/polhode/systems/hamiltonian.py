@@ -17,7 +17,8 @@ from polhode.spaces.cotangent import Cotangent, CotangentPoint
 from polhode.spaces.rigid import AbstractRigidGroup
 from polhode.spaces.rotations import AbstractRotationGroup
 from polhode.systems.base import AbstractSystem, Observable, shape_of
-from polhode.systems.vector_field import VectorField
+from polhode.systems.conversion import AbstractConversion
+from polhode.systems.vector_field import ToVectorField
 
 Momentum = Float[Array, " dim"]
 
@@ -74,9 +75,9 @@ class Hamiltonian(AbstractSystem):
     def invariants(self) -> dict[str, Observable]:
         return {"energy": lambda t, state: self.energy(*state)}
 
-    def conversions(self) -> tuple[AbstractSystem, ...]:
+    def conversions(self) -> tuple[AbstractConversion, ...]:
         """The vector field on T*G, for explicit methods."""
-        return (VectorField(self.state_space, self.velocity),)
+        return (ToVectorField(self),)
 
 
 class LiePoisson(AbstractSystem):
@@ -119,6 +120,6 @@ class LiePoisson(AbstractSystem):
     def invariants(self) -> dict[str, Observable]:
         return {"energy": lambda t, state: self.energy(state)}
 
-    def conversions(self) -> tuple[AbstractSystem, ...]:
+    def conversions(self) -> tuple[AbstractConversion, ...]:
         """The vector field on the orbit."""
-        return (VectorField(self.state_space, self.velocity),)
+        return (ToVectorField(self),)

@@ -24,7 +24,8 @@ from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
 from polhode.systems.base import AbstractSystem, State, shape_of
-from polhode.systems.vector_field import VectorField
+from polhode.systems.conversion import AbstractConversion
+from polhode.systems.vector_field import ToVectorField
 
 Multipliers = Float[Array, " m"]
 
@@ -33,6 +34,9 @@ START_TOLERANCE = 1e-6
 
 _DENSE = 400
 """Unknowns up to which one dense solution takes less time than the compilation of a sparse one: 5 ms."""
+
+
+_DRIFT = "constraints are kept by their accelerations: positions and velocities leave them by the error of the method"
 
 
 class AbstractMechanical(AbstractSystem):
@@ -212,23 +216,9 @@ class AbstractMechanical(AbstractSystem):
         """What to do about a start that violates the constraints."""
         return "Solve Φ = 0 for positions, then take from v its part M⁻¹Bᵀ(BM⁻¹Bᵀ)⁻¹(Bv + ∂Φ/∂t) across them."
 
-    def conversions(self) -> tuple[AbstractSystem, ...]:
-        """Without constraints, the vector field on configuration × velocities."""
-        return () if self.m else (VectorField(self.state_space, _FirstOrder(self)),)
-
-
-class _FirstOrder(eqx.Module):
-    """The right-hand side (ν, M⁻¹f) of an unconstrained system."""
-
-    system: AbstractMechanical
-
-    @property
-    def breakpoints(self) -> tuple[float, ...]:
-        """Those of the system."""
-        return self.system.breakpoints()
-
-    def __call__(self, t: Array, state: State) -> Vector:
-        return self.system.velocity(t, state)
+    def conversions(self) -> tuple[AbstractConversion, ...]:
+        """The vector field on configuration × velocities."""
+        return (ToVectorField(self, _DRIFT if self.m else ""),)
 
 
 class Mechanical(AbstractMechanical):

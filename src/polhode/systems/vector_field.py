@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -11,6 +12,7 @@ from jaxtyping import Array
 from polhode.functions import breakpoints_of
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.systems.base import AbstractSystem, State, shape_of
+from polhode.systems.conversion import AbstractConversion, Converted
 
 
 class VectorField(AbstractSystem):
@@ -24,10 +26,12 @@ class VectorField(AbstractSystem):
     - `space`: where q lives.
     - `field`: callable (t, q) → array of shape `(space.dim,)`. Make it an `equinox.Module` to give it parameters
       that can be differentiated and batched.
+    - `failing`: callable (t, q) → a `Result` code, as `AbstractSystem.failure` has it; None if nothing can be wrong.
     """
 
     space: AbstractSpace
     field: Callable[[Array, Point], Vector]
+    failing: Callable[[Array, Point], Array | None] | None = None
 
     @property
     def state_space(self) -> AbstractSpace:
@@ -43,6 +47,9 @@ class VectorField(AbstractSystem):
     def breakpoints(self) -> tuple[float, ...]:
         return breakpoints_of(self.field)
 
+    def failure(self, t: Array, state: State) -> Array | None:
+        return None if self.failing is None else self.failing(t, state)
+
     def residuals(self, t: Array, state: State) -> dict[str, Array]:
         del t
         return {"manifold": self.space.residual(state)}
@@ -51,3 +58,48 @@ class VectorField(AbstractSystem):
         """The velocity in the ambient coordinates in which `q` is stored."""
         v = self.field(t, q)
         return jax.jvp(lambda s: self.space.move(q, s * v), (0.0,), (1.0,))[1]
+
+
+class ToVectorField(AbstractConversion):
+    """The velocity of the state as a vector field on its space; states stay the same.
+
+    - `said`: what is to be said of constraints that the field keeps on the level of accelerations only.
+    """
+
+    source: AbstractSystem
+    said: str = eqx.field(static=True, default="")
+
+    @property
+    def kind(self) -> type[VectorField]:
+        return VectorField
+
+    @property
+    def note(self) -> str:
+        return self.said
+
+    @property
+    def obstacle(self) -> str:
+        return ""
+
+    def at(self, state: State) -> Converted:
+        del state
+        source = self.source
+        # Only constraints can fail although a step went well.
+        failing = source.failure if self.said else None
+        return Converted(VectorField(source.state_space, _Velocity(source), failing))
+
+
+class _Velocity(eqx.Module):
+    """The velocity of a system's state."""
+
+    system: AbstractSystem
+
+    @property
+    def breakpoints(self) -> tuple[float, ...]:
+        """Those of the system."""
+        return self.system.breakpoints()
+
+    def __call__(self, t: Array, state: State) -> Vector:
+        velocity = self.system.velocity(t, state)
+        assert velocity is not None
+        return velocity

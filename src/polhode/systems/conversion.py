@@ -1,0 +1,102 @@
+"""The same motion as a system of another kind."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+from jaxtyping import Array
+
+from polhode.systems.base import AbstractSystem, State
+
+
+class Converted(NamedTuple):
+    """A system of another kind, with maps between its states and those of its source.
+
+    - `system`: of the kind that was asked for. - `into`: from a state of the source to one of `system`. - `back`: the
+      other way; None where both have the same states.
+    """
+
+    system: AbstractSystem
+    into: Callable[[State], State] | None = None
+    back: Callable[[State], State] | None = None
+
+    def entered(self, state: State) -> State:
+        """A state of the source as one of `system`."""
+        return state if self.into is None else self.into(state)
+
+    def left(self, state: State) -> State:
+        """A state of `system` as one of the source."""
+        return state if self.back is None else self.back(state)
+
+    def watched(self, observable: Callable[[Array, State], Any]) -> Callable[[Array, State], Any]:
+        """A function of time and states of the source as one of states of `system`."""
+        return observable if self.back is None else Watched(observable, self.back)
+
+
+class Watched(eqx.Module):
+    """A function of time and of states of the source of a conversion, evaluated at states of the other system."""
+
+    observable: Callable[[Array, State], Any]
+    back: Callable[[State], State]
+
+    def __call__(self, t: Array, state: State) -> Any:
+        return self.observable(t, self.back(state))
+
+
+class AbstractConversion(eqx.Module):
+    """A way to write a system as one of another kind that has the same motions."""
+
+    @property
+    @abc.abstractmethod
+    def kind(self) -> type[AbstractSystem]:
+        """Class of the systems that it makes."""
+
+    @property
+    @abc.abstractmethod
+    def note(self) -> str:
+        """What users should know of it, without a full stop; may be empty."""
+
+    @property
+    @abc.abstractmethod
+    def obstacle(self) -> str:
+        """Why the system can't be written that way, as the end of a sentence; empty if it can."""
+
+    @abc.abstractmethod
+    def at(self, state: State) -> Converted:
+        """The converted system; `state` is one of the source, in whose neighbourhood the motion begins."""
+
+
+class Conversion(AbstractConversion):
+    """A system of another kind that is known already.
+
+    **Arguments:**
+
+    - `system`: of another kind.
+    - `into`, `back`: functions from a state of the source to one of `system`, and the other way; None where both have
+      the same states.
+    - `said`: what users should know of it.
+    """
+
+    system: AbstractSystem
+    into: Callable[[State], State] | None = None
+    back: Callable[[State], State] | None = None
+    said: str = eqx.field(static=True, default="")
+
+    @property
+    def kind(self) -> type[AbstractSystem]:
+        return type(self.system)
+
+    @property
+    def note(self) -> str:
+        return self.said
+
+    @property
+    def obstacle(self) -> str:
+        return ""
+
+    def at(self, state: State) -> Converted:
+        del state
+        return Converted(self.system, self.into, self.back)
