@@ -55,6 +55,9 @@ def dependence(system: AbstractMechanical, labels: Sequence[str], t: float, stat
 
     Large systems are analysed by sparse elimination, which may name another one of each dependent set.
     """
+    if not system.m:
+        # The matrix of masses of a long chain in joint coordinates has blocks for all pairs of bodies.
+        return Dependence(np.zeros(0, int), "")
     M, B = metric(system, jnp.asarray(t), state[0])
     if system.m > DENSE:
         rows = _dependent_sparse(M, B)
