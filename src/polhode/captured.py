@@ -32,7 +32,7 @@ import numpy as np
 from jax.core import Tracer
 
 from polhode.execution import kept
-from polhode.unchanging import Contents
+from polhode.unchanging import ByObject, Contents
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -67,24 +67,145 @@ def found(
     how it is kept between processes, unless there is something of the user's in it. `make` gets what is `beside` too,
     which tells nothing apart: it must not matter for what is made.
     """
+    inputs, rest, shapes, key = _parted(args)
+    return _PROGRAMS.find((make, *key), lambda: _made(make, inputs, rest, shapes, keeping, beside)), inputs
+
+
+class Arguments:
+    """Arguments of what is called again and again with one system.
+
+    Modules of this library without functions are gone through once, as long as they live.
+
+    - `arrays`: those that are inputs of programs.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        self._args = args
+        self.arrays: list[Any] = []
+        leaves, structure = jax.tree.flatten(args, is_leaf=_is_module)
+        key: list[Hashable] = [structure, _others(args) if any(map(_is_own, _kinds(structure))) else None]
+        for leaf in leaves:
+            if isinstance(leaf, np.ndarray | jax.Array):
+                self.arrays.append(leaf)
+                key.append(_shape(leaf))
+            else:
+                part = _part(leaf)
+                self.arrays += part.arrays
+                key += (part.key, part.shapes())
+        self._key = tuple(key)
+
+    def found(self, make: Callable[..., T], keeping: kept.Keeping[T] | None = None) -> T:
+        """The program that `found` would return."""
+        return _PROGRAMS.find((make, self._key), lambda: _made(make, *_parted(self._args)[:3], keeping, ()))
+
+
+def _made(
+    make: Callable[..., T],
+    inputs: Any,
+    rest: Any,
+    shapes: Any,
+    keeping: kept.Keeping[T] | None,
+    beside: tuple[Any, ...],
+) -> T:
+    if keeping is None:
+        return make(inputs, rest, *beside)
+    return kept.recalled(lasting(make, rest, shapes), lambda: make(inputs, rest, *beside), keeping, inputs)
+
+
+def _parted(args: Any) -> tuple[Any, Any, Any, tuple[Hashable, ...]]:
+    """The arrays of arguments and the rest of them, as trees, the types of the arrays, and what tells programs apart."""
     others = _others(args)
     leaves, structure = jax.tree.flatten(settled(args), is_leaf=lambda x: x is None)
     is_array = list(map(eqx.is_array, leaves))
     inputs = jax.tree.unflatten(structure, [x if there else None for x, there in zip(leaves, is_array, strict=True)])
     others_than_arrays = [None if there else x for x, there in zip(leaves, is_array, strict=True)]
     # Where an array is, and where there is nothing, can't be seen from the rest.
-    shapes = tuple(
-        (x.shape, str(x.dtype), bool(getattr(x, "weak_type", False))) if there else x is None
-        for x, there in zip(leaves, is_array, strict=True)
-    )
+    shapes = tuple(_shape(x) if there else x is None for x, there in zip(leaves, is_array, strict=True))
+    rest = jax.tree.unflatten(structure, others_than_arrays)
+    return inputs, rest, shapes, (others, _exact(others_than_arrays), structure, shapes)
 
-    def made() -> T:
-        rest = jax.tree.unflatten(structure, others_than_arrays)
-        if keeping is None:
-            return make(inputs, rest, *beside)
-        return kept.recalled(lasting(make, rest, shapes), lambda: make(inputs, rest, *beside), keeping, inputs)
 
-    return _PROGRAMS.find((make, others, _exact(others_than_arrays), structure, shapes), made), inputs
+def _shape(x: Any) -> tuple[Any, ...]:
+    return x.shape, str(x.dtype), bool(getattr(x, "weak_type", False))
+
+
+class _Part:
+    """One of the arguments of a program.
+
+    - `arrays`: in the order of the tree. - `key`: what tells programs apart besides their types.
+    """
+
+    __slots__ = ("_shapes", "arrays", "key")
+
+    def __init__(self, leaves: list[Any], *key: Hashable) -> None:
+        self.arrays = [x for x in leaves if eqx.is_array(x)]
+        self.key = _Hashed((_exact([_ARRAY if eqx.is_array(x) else x for x in leaves]), *key))
+        # Only JAX's arrays stay as they are.
+        self._shapes = tuple(map(_shape, self.arrays)) if all(isinstance(x, jax.Array) for x in self.arrays) else None
+
+    def shapes(self) -> tuple[Any, ...]:
+        """Shapes and types of the arrays as they are now."""
+        return tuple(map(_shape, self.arrays)) if self._shapes is None else self._shapes
+
+
+class _Hashed:
+    """A key whose hash is worked out once; the same object is equal without a look."""
+
+    __slots__ = ("_hash", "_key")
+
+    def __init__(self, key: Hashable) -> None:
+        self._key, self._hash = key, hash(key)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, _Hashed) and self._hash == other._hash and self._key == other._key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+_ARRAY = "array"
+"""Stands for an array among what tells programs apart."""
+
+
+def _is_module(node: Any) -> bool:
+    return isinstance(node, eqx.Module)
+
+
+def _part(value: Any) -> _Part:
+    known = _SETTLED.of(value) if isinstance(value, eqx.Module) else None
+    if known is not None:
+        return known
+    leaves, structure = jax.tree.flatten(settled(value))
+    return _Part(leaves, _others(value), structure)
+
+
+def _settled_for_good(value: Any) -> _Part | None:
+    """A module as a part of arguments, if it stays what it is as long as it lives."""
+    return _Part(*jax.tree.flatten(value)) if lasts(value) else None
+
+
+def lasts(tree: Any) -> bool:
+    """Whether a tree stays what it is as long as it lives, but for the numbers in its arrays."""
+    leaves, structure = jax.tree.flatten(tree, is_leaf=_is_holder)
+    known = (leaf.lasts if isinstance(leaf, AbstractHolder) else isinstance(leaf, _KNOWN) for leaf in leaves)
+    return all(known) and all(map(_stays, _kinds(structure)))
+
+
+def _kinds(structure: Any) -> set[type]:
+    """The classes of what holds others in a tree."""
+    found, pending = set(), [structure]
+    while pending:
+        node = pending.pop()
+        data = node.node_data()
+        if data is not None:
+            found.add(data[0])
+            pending += node.children()
+    return found
+
+
+def _stays(kind: type) -> bool:
+    """Whether what holds others holds the same ones as long as it lives."""
+    return kind in (tuple, type(None)) or (issubclass(kind, eqx.Module | tuple) and _is_of_libraries(kind))
 
 
 def _exact(leaves: list[Any]) -> tuple[Any, ...]:
@@ -184,6 +305,11 @@ class AbstractHolder(eqx.Module):
     def renewed(self) -> Any:
         """The same with the values that its functions capture now."""
         raise TypeError(f"{type(self).__name__} does not say how it is renewed.")
+
+    @property
+    def lasts(self) -> bool:
+        """Whether they capture nothing that may change."""
+        return False
 
 
 class Captured(eqx.Module):
@@ -340,6 +466,8 @@ def _is_of_libraries(kind: type) -> bool:
 
 
 _CONTENTS = Contents(_is_of_libraries)
+
+_SETTLED: ByObject[_Part | None] = ByObject(_settled_for_good)
 
 
 class _Same:

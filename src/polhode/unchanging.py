@@ -7,7 +7,7 @@ import functools
 import hashlib
 import weakref
 from collections.abc import Callable
-from typing import Any, final
+from typing import Any, Generic, TypeVar, final
 
 import equinox as eqx
 import jax
@@ -15,11 +15,39 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+T = TypeVar("T")
+
 _SCALARS = (type(None), bool, int, float, complex, str, bytes, np.generic)
 
 
 class _Changes(Exception):
     """Something may be changed later."""
+
+
+@final
+class ByObject(Generic[T]):
+    """What is worked out once for an object, and known as long as that lives."""
+
+    def __init__(self, work_out: Callable[[Any], T]) -> None:
+        self._work_out = work_out
+        self._known: dict[int, tuple[weakref.ref[Any], T]] = {}
+
+    def of(self, value: Any) -> T:
+        """Of this very object."""
+        me = id(value)
+        found = self._known.get(me)
+        if found is None or found[0]() is not value:
+            forget = functools.partial(self._forget, me)
+            found = self._known[me] = weakref.ref(value, forget), self._work_out(value)
+        return found[1]
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def _forget(self, me: int, of: weakref.ref[Any]) -> None:
+        # Another object may be there by now.
+        if me in self._known and self._known[me][0] is of:
+            del self._known[me]
 
 
 @final
@@ -35,23 +63,11 @@ class Contents:
     def __init__(self, is_known: Callable[[type], bool]) -> None:
         self._is_known = is_known
         self._frozen: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
-        self._known: dict[int, tuple[weakref.ref[Any], bytes | None]] = {}
+        self._known = ByObject(self._new)
 
     def digest(self, value: Any) -> bytes | None:
         """Of a frozen object; None for anything else, and for one that holds what may be changed."""
-        if not self._is_frozen(type(value)):
-            return None
-        me = id(value)
-        found = self._known.get(me)
-        if found is None or found[0]() is not value:
-            forget = functools.partial(self._forget, me)
-            found = self._known[me] = weakref.ref(value, forget), self._new(value)
-        return found[1]
-
-    def _forget(self, me: int, of: weakref.ref[Any]) -> None:
-        # Another object may be there by now.
-        if me in self._known and self._known[me][0] is of:
-            del self._known[me]
+        return self._known.of(value) if self._is_frozen(type(value)) else None
 
     def _is_frozen(self, kind: type) -> bool:
         found = self._frozen.get(kind)

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from polhode._ambient import inside_transformation
-from polhode.captured import compiled, found
+from polhode.captured import Arguments, compiled, found
 from polhode.execution.kept import Keeping
 from polhode.execution.listing import Listing, NeedsJax, listed
 from polhode.execution.placement import on_host, place
@@ -71,13 +71,14 @@ def interpreted(function: Callable[P, T]) -> Callable[P, T]:
     def call(*args: P.args, **options: P.kwargs) -> T:
         if inside_transformation():
             return function(*args, **options)
-        if not on_host((args, options)):
+        given = Arguments(args, options)
+        if not on_host(given.arrays):
             return elsewhere(*args, **options)
-        (program, structure), inputs = found(recorded, args, options, keeping=keeping)
+        program, structure = given.found(recorded, keeping)
         if program is None:
             return elsewhere(*args, **options)
         with np.errstate(all="ignore"):
-            outs = program([np.asarray(x) for x in jax.tree.leaves(inputs)])
+            outs = program(list(map(np.asarray, given.arrays)))
         return jax.tree.unflatten(structure, list(map(place, outs, program.weak)))
 
     return call

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from polhode.captured import AbstractHolder, Captured, settled
+from polhode.captured import AbstractHolder, Captured, lasts, settled
 from polhode.checks import shown
 from polhode.functions import breakpoints_of
 
@@ -57,7 +57,11 @@ class Function(AbstractHolder):
         return breakpoints_of(whole.identity.function if isinstance(whole, Captured) else whole)
 
     def renewed(self) -> Function:
-        return Function(self._whole)
+        return self if self.lasts else Function(self._whole)
+
+    @property
+    def lasts(self) -> bool:
+        return lasts(self._whole)
 
     @property
     def _whole(self) -> Callable[..., Any]:

@@ -11,6 +11,7 @@ import scipy
 from jaxtyping import Array
 
 from polhode.execution.once import interpreted
+from polhode.execution.remembering import remembered
 from polhode.linalg.rank import redundancy
 from polhode.model.consistency import DENSE, NAMED, closed, dense, flow, metric
 from polhode.model.elements import Twist
@@ -54,6 +55,9 @@ def dependence(system: AbstractMechanical, labels: Sequence[str], t: float, stat
 
     Large systems are analysed by sparse elimination, which may name another one of each dependent set.
     """
+    if not system.m:
+        # The matrix of masses of a long chain in joint coordinates has blocks for all pairs of bodies.
+        return Dependence(np.zeros(0, int), "")
     M, B = metric(system, jnp.asarray(t), state[0])
     if system.m > DENSE:
         rows = _dependent_sparse(M, B)
@@ -73,9 +77,14 @@ def lasting_dependence(system: AbstractMultibody, labels: Sequence[str], t: floa
     from the kept ones in all of them.
     """
     start = dependence(system, labels, t, state)
-    if not len(start.rows):
-        return start
-    found = start
+    return _elsewhere(system, tuple(labels), t, state, start) if len(start.rows) else start
+
+
+@remembered
+def _elsewhere(
+    system: AbstractMultibody, labels: Sequence[str], t: float, state: State, found: Dependence
+) -> Dependence:
+    """What is left of a dependence at positions around."""
     for time, q in _nearby(system, labels, t, state[0]):
         if system.m > DENSE:
             here = dependence(system, labels, time, (q, state[1]))
