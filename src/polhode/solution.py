@@ -1,4 +1,4 @@
-"""What a run returns."""
+"""Solutions: the frames of a run with its statistics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 TIMES = ("problem_time_s", "build_time_s", "compile_time_s", "wall_time_s")
-"""What `stats` has of times, in their order."""
+"""Names of the times in `stats`, in their order."""
 
 
 class Frames(NamedTuple):
@@ -123,7 +123,7 @@ class Solution(eqx.Module):
             yield from self.saved.blocks()
 
     def audit(self) -> Audit:
-        """What the method promised to keep against what was measured; the rules are in `polhode.audit`."""
+        """Promises of the method against measured drifts; the rules are in `polhode.audit`."""
         from polhode.audit import audit
 
         return audit(self)

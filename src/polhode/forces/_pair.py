@@ -1,4 +1,4 @@
-"""What forces between two bodies share."""
+"""Shared parts of forces between two bodies."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Tracking(AbstractForceElement):
         return self.coordinate.difference(poses, self.target(t))
 
     def effort(self, t: Array, poses: Poses, twists: Twists) -> Float[Array, ""]:
-        """What the controller adds along the coordinate: a torque or a force."""
+        """The controller's torque or force along the coordinate."""
         return self.response(self.error(t, poses), self.error_rate(t, poses, twists))
 
     def response(self, error: Array, rate: Array) -> Float[Array, ""]:

@@ -34,7 +34,7 @@ from polhode.viewing import model_scene
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ImportedModel:
-    """What `load_model` makes of a file.
+    """A model read from a file by `load_model`.
 
     - `name`: of the robot or model in the file, otherwise that of the file.
     - `model`: the `Model`; add forces, controllers or further bodies to it before `problem` or `assemble`.
@@ -147,7 +147,7 @@ def load(
 
 
 def _held(records: Sequence[JointRecord], positions: Mapping[str, Any], velocities: Mapping[str, Any]) -> list[Held]:
-    """What the user has given for joints of the file, in the order in which it was given."""
+    """The user's values for joints of the file, in the order in which they were given."""
     by_name = {record.name: record for record in records}
     found = []
     for name in dict.fromkeys((*positions, *velocities)):

@@ -53,7 +53,7 @@ class Stack:
 
 @dataclasses.dataclass(frozen=True)
 class Joined:
-    """What a stack becomes.
+    """The joints and bodies that a stack becomes.
 
     - `part`: the joint of the model; None if everything is free.
     - `coordinates`: number of a hinge or slide → its coordinate, for poses of (parent, child); joints whose coordinate

@@ -176,7 +176,7 @@ def _factored(system: AbstractMechanical, p: Prediction, place: Place, tangent: 
 
 
 def _bound(matrix: Matrix, size: Array, cols: int, rows: int) -> Vector:
-    """What the rows of a matrix make of numbers of some size, at most."""
+    """A bound of the product of a matrix with numbers of some size, row by row."""
     return apply(absolute(matrix), jnp.broadcast_to(size, (cols,)), rows)
 
 

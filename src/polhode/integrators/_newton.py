@@ -45,7 +45,7 @@ class AbstractEquations(eqx.Module):
 
     @abc.abstractmethod
     def place(self, x: Unknowns) -> Place:
-        """What `residual` and `factor` both need to know about x."""
+        """The quantities at x that `residual` and `factor` share."""
 
     @abc.abstractmethod
     def residual(self, place: Place, x: Unknowns) -> Residual:
@@ -234,7 +234,7 @@ def _search(equations: AbstractEquations, newton: Newton, guess: Unknowns, facto
 
 
 def _floor(newton: Newton, residual: Residual) -> Array:
-    """What parts may be in the end, whatever they were at first."""
+    """The absolute tolerance of each part."""
     round_off = 32 * jnp.finfo(float).eps * jnp.stack(residual.magnitudes)
     return jnp.maximum(round_off, newton.atol * jnp.stack(residual.scales))
 

@@ -29,7 +29,7 @@ UNKNOWNS: dict[str, type[AbstractLivensEquations]] = {"all": AllUnknowns, "reduc
 
 
 class AbstractLivensMethod(AbstractSymmetricSecondOrder):
-    """What the methods of order 2 on Livens' principle share; they differ in the averages of derivatives."""
+    """Methods of order 2 on Livens' principle, which differ in the averages of derivatives."""
 
     kinds: ClassVar = (AbstractLagrangian,)
     promises_at_steps: ClassVar = True
@@ -122,7 +122,7 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
 
 
 class _Memory(NamedTuple):
-    """What the last three steps found, latest first, mean velocities in place of increments; whether a step was made;
+    """Solutions of the last three steps, latest first, mean velocities in place of increments; whether a step was made;
     and factors that may serve again.
     """
 
@@ -131,7 +131,7 @@ class _Memory(NamedTuple):
     factors: Any
 
     def ahead(self) -> BodiesUnknowns:
-        """What the next step finds if it goes on like a parabola. Averages do, even where ends of steps scatter."""
+        """A guess for the next step by a parabola through averages, which are smooth even where ends scatter."""
         return jax.tree.map(lambda a, b, c: 3 * (a - b) + c, *self.past)
 
     def after(self, found: BodiesUnknowns, factors: Any) -> _Memory:
@@ -141,7 +141,7 @@ class _Memory(NamedTuple):
 
 
 class _Attempts(NamedTuple):
-    """What attempts at a step have reached: the number of the next one, whether none is needed any more, and what is
+    """The state of attempts at a step: the number of the next one, whether none is needed any more, and what is
     known of the step so far.
     """
 

@@ -22,7 +22,7 @@ from polhode.systems.mechanical import AbstractMechanical
 
 
 class Memory(NamedTuple):
-    """What the method takes from step to step besides state and multipliers.
+    """The method's memory from step to step, besides state and multipliers.
 
     - `vdot`: accelerations. - `shift`: (a - v̇)/h, the method's own acceleration a in a form that does not depend on the
       step size. - `slope`, `h`: (aₙ₊₁ - aₙ)/h of the last step, and its size; h = 0 before the first one.

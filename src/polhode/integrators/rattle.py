@@ -84,7 +84,7 @@ class _Equations(AbstractEquations):
 
 
 class AbstractVerlet(AbstractSymmetricSecondOrder):
-    """What Störmer–Verlet and RATTLE share; without constraints they are the same."""
+    """Shared parts of Störmer–Verlet and RATTLE; without constraints they are the same."""
 
     kinds: ClassVar = (AbstractLagrangian,)
     promises_at_steps: ClassVar = True

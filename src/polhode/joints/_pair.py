@@ -1,4 +1,4 @@
-"""What joints between two bodies share."""
+"""Shared parts of joints between two bodies."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class SlidingJoint(AbstractPairJoint):
 
 
 def _each(read: Callable[[State], Array], state: State) -> Array:
-    """What is read from one state, or from all states of a run."""
+    """Readings of one state, or of all states of a run."""
     return jax.vmap(read)(state) if jnp.ndim(state[1]) == 2 else read(state)
 
 

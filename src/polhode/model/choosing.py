@@ -170,7 +170,7 @@ def _candidates(model: Model, method: AbstractIntegrator | None) -> list[_Candid
 
 
 def _against_a_tree(model: Model) -> str:
-    """What speaks against joint coordinates; "" if nothing does."""
+    """The reason against joint coordinates; "" if there is none."""
     if any(body.formulation is not None for body in model.bodies):
         return "some bodies ask for coordinates of their own"
     if any(body.rod is not None for body in model.bodies):
@@ -201,7 +201,7 @@ def _takes(method: AbstractIntegrator, system: Assembled, t0: float, state: Stat
 
 
 def _left(system: TreeSystem) -> str:
-    """What joint coordinates leave to constraints."""
+    """The constraints that joint coordinates leave, in words."""
     left = "no constraint is" if not system.m else "1 constraint is" if system.m == 1 else f"{system.m} constraints are"
     return f"the joints carry the bodies, and {left} left"
 

@@ -1,4 +1,4 @@
-"""What couples bodies: elements with a few nodes, written once for all formulations."""
+"""Elements that couple bodies at a few nodes, written once for all formulations."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ RESTING = Twist(_ZERO, _ZERO)
 
 
 class Wrench(NamedTuple):
-    """What acts on a node: torque (3,) in the body frame, force (3,) at the node in the inertial frame."""
+    """The load on a node: torque (3,) in the body frame, force (3,) at the node in the inertial frame."""
 
     torque: Float[Array, "3"]
     force: Float[Array, "3"]
@@ -82,7 +82,7 @@ class AbstractConstraintElement(eqx.Module):
 
     @abc.abstractmethod
     def residual(self, t: Array, poses: Poses) -> Float[Array, " k"]:
-        """What must vanish, shape (k,); a length or a cosine, so that 1 is a large value in SI units."""
+        """The residual of the constraint, shape (k,); a length or a cosine, so that 1 is a large value in SI units."""
 
     def gradients(self, t: Array, poses: Poses) -> tuple[Float[Array, "k 6"], ...]:
         """Derivatives of the residual along (rotation, translation) of each node, body-fixed and inertial."""
@@ -235,7 +235,7 @@ class AbstractPotentialElement(AbstractForceElement):
 
 
 class AbstractPart(abc.ABC):
-    """What a user adds to a model: bodies that it connects, a name, and the element that it becomes.
+    """A part of a model: the bodies that it connects, a name, and the element that it becomes.
 
     Points and axes are given in the inertial frame at the initial time; `place` turns them into body frames.
     """
@@ -252,7 +252,7 @@ class AbstractPart(abc.ABC):
         """The element with its data in the frames of its bodies, from their initial poses."""
 
     def attach(self, model: Model) -> AbstractPart:
-        """What joins the model in the place of this part; may add coordinates that it needs, such as an integral."""
+        """The part that joins the model in its place; may add coordinates that it needs, such as an integral."""
         del model
         return self
 
@@ -282,7 +282,7 @@ class AbstractForce(AbstractPart):
 
 
 class AbstractComposite(abc.ABC):
-    """What a user adds to a model as one and what joins it as several parts, such as a load on all nodes of a rod."""
+    """A part that joins a model as several ones, such as a load on all nodes of a rod."""
 
     name: str | None
 

@@ -48,12 +48,12 @@ class BodyGroup(eqx.Module):
 
     @property
     def weight(self) -> Float[Array, " count"]:
-        """What gravity acts on: the mass, or zero for coordinates that are no places."""
+        """The gravitational mass; zero for generalised coordinates."""
         return self.mass if self.formulation.n > 1 else jnp.zeros_like(self.mass)
 
     @property
     def moving_mass(self) -> Float[Array, " count"]:
-        """What has kinetic energy: the mass, or zero for integrals."""
+        """The inertial mass; zero for integrals, which have no kinetic energy."""
         return self.mass if self.energetic else jnp.zeros_like(self.mass)
 
     @property

@@ -1,4 +1,4 @@
-"""What closing the joints of a model must not change: positions and velocities that a user has given."""
+"""Positions and velocities, given by a user, that closing the joints of a model keeps."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def held_attitude(name: str, bodies: tuple[Body, Body], *, position: bool, veloc
 
 
 def held(model: Model, wanted: Sequence[str | Held]) -> tuple[Held, ...]:
-    """What `hold` names: coordinates of joints, or bodies. Raises ValueError for other names."""
+    """The coordinates of joints and the bodies that `hold` names. Raises ValueError for other names."""
     if isinstance(wanted, str) or not isinstance(wanted, Sequence):
         raise ValueError(f"`hold` must be a list of names of joints and bodies, got {shown(wanted)}.")
     found: list[Held] = []

@@ -47,7 +47,7 @@ Joints = Literal["invariant", "vector"]
 
 
 class LivensMultibody(AbstractMovingBodies):
-    r"""What `Model.assemble(formulation="livens")` makes, for the energy–momentum method.
+    r"""Bodies, joints and forces on Livens' principle, for the energy–momentum method.
 
     States hold q = (x, quaternion) for every rigid body, v = q̇ and the momenta p; kinetic energy goes through Ω as in
     `systems.QuaternionBody`. Potentials and constraints of elements are averaged by discrete gradients in the positions
@@ -208,7 +208,7 @@ class LivensMultibody(AbstractMovingBodies):
         return {**self.observed(self.base.outputs()), **self.balances()}
 
     def balances(self) -> dict[str, Observable]:
-        """What only positions, velocities and momenta together tell."""
+        """Generalised energy and momenta, which need positions, velocities and momenta."""
         return {
             "generalised_energy": self.generalised_energy,
             "linear_momentum": lambda t, state: self.linear_momentum(state),
@@ -421,7 +421,7 @@ class LivensMultibody(AbstractMovingBodies):
         return jnp.concatenate(parts)
 
     def _body_balance(self, h: Array, q0: Array, v0: Array, p0: Array, x: Array, mass: Array, inertia: Array) -> Array:
-        """What turns and moves one rigid body: the changes of its angular and linear momentum."""
+        """Changes of the angular and linear momentum of one rigid body over the step."""
         turn, move = x[:3], x[3:]
         rotation = self.levers.gained(h, q0[3:], v0[3:], p0[3:], turn, inertia)
         return jnp.concatenate((rotation, 2 * mass / h * move - 2 * p0[:3]))
@@ -558,7 +558,7 @@ class LivensMultibody(AbstractMovingBodies):
         return total + jnp.concatenate(rest)
 
     def _remaining(self, wrench: Wrench, gradient: Pose, node: Stretch) -> Float[Array, "6"]:
-        """What a load has besides minus the gradient of the potential; moment in the inertial frame."""
+        """The part of a load without potential; moment in the inertial frame."""
         R = node.middle.R
         moment = R @ wrench.torque + axial(gradient.R @ R.T)
         return jnp.concatenate((node.share * moment, wrench.force + gradient.x))

@@ -268,7 +268,7 @@ class TreeSystem(AbstractMultibody):
         return found
 
     def _loads(self, t: Array, q: Point, v: Vector, relative: Sequence[Pose]) -> list[Wrench]:
-        """What the force elements put on each link, about its origin and in its frame."""
+        """Loads of the force elements on each link, about its origin and in its frame."""
         count = len(self.links)
         if not self.forces:
             return [Wrench(jnp.zeros(3), jnp.zeros(3))] * count

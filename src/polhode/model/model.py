@@ -1,4 +1,4 @@
-"""What an engineer writes: bodies, joints and forces."""
+"""Models: bodies, joints and forces as an engineer lists them."""
 
 from __future__ import annotations
 

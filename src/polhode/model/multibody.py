@@ -40,7 +40,7 @@ from polhode.systems.mechanical import Multipliers
 
 
 class MultibodySystem(AbstractMultibody):
-    """What `Model.assemble` makes: bodies in the chosen coordinates, with joints and forces.
+    """Bodies in absolute coordinates of their choice, with joints and forces.
 
     q is a tuple with one stacked point for each group of bodies with the same coordinates, v one flat array.
     Constraints are numbered joint by joint in the order in which joints were added, then come constraints among the
@@ -348,6 +348,6 @@ def _stack(*parts: Any) -> Any:
 
 
 def _matrices(system: MultibodySystem, t: Array, q: Point, v: Vector) -> tuple[Matrix, Matrix]:
-    """What multiplies changes of velocities, and the Jacobian of the constraints."""
+    """The matrix of changes of velocities, and the Jacobian of the constraints."""
     A = system.mass(t, q) + system.damping(t, q, v)
     return (A + system.stiffness(t, q, v) if system.holonomic_velocities else A), system.jacobian(t, q)

@@ -1,4 +1,4 @@
-"""What can be seen of a multibody system, in whatever coordinates."""
+"""Multibody systems in whatever coordinates: energies, outputs, joint forces, diagnoses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OPEN = 1e-9
 open."""
 
 _SPREAD = 100.0
-"""What gaps of the constraints that are imposed may become in those that follow from them."""
+"""Largest ratio of gaps of redundant constraints to those of the constraints that imply them."""
 
 
 class AbstractMultibody(AbstractMechanical):

@@ -84,7 +84,7 @@ def lasting_dependence(system: AbstractMultibody, labels: Sequence[str], t: floa
 def _elsewhere(
     system: AbstractMultibody, labels: Sequence[str], t: float, state: State, found: Dependence
 ) -> Dependence:
-    """What is left of a dependence at positions around."""
+    """The rows of a dependence that persist at neighbouring positions."""
     for time, q in _nearby(system, labels, t, state[0]):
         if system.m > DENSE:
             here = dependence(system, labels, time, (q, state[1]))

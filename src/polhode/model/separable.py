@@ -27,7 +27,7 @@ _EQUAL = 1e-12
 
 
 class SeparableMultibody(AbstractSeparable):
-    """What `Model.assemble(formulation="separable")` makes: bodies with forces from potentials, and no joints.
+    """A model as a separable system: bodies with forces from potentials, and no joints.
 
     States are `systems.BodyStates`, with attitudes of the principal axes of the bodies; `rigid-verlet` takes them, and
     `rodrigues` if all bodies are spherical. Outputs are those of the model in other formulations.

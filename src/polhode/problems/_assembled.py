@@ -20,10 +20,10 @@ from polhode.systems.base import State
 from polhode.viewing import scene
 
 Assembled = MultibodySystem | TreeSystem
-"""What `Model.assemble` makes, in absolute or in joint coordinates."""
+"""Systems of `Model.assemble`, in absolute or in joint coordinates."""
 
 Redundant = Any
-"""What `Model.assemble` takes as `redundant`."""
+"""Values of `redundant` in `Model.assemble`."""
 
 Make = Callable[[Mapping[str, Any], Redundant], Problem]
 """Makes a problem from its parameters, told what to do with redundant constraints."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from polhode.runs.store import RunStore
 
 _KEPT_BYTES = 64 * 1024 * 1024
-"""What of a store is kept in memory once it was read."""
+"""Bytes of a store that are kept in memory once they were read."""
 
 _BLOCK_BYTES = 16 * 1024 * 1024
 
@@ -122,7 +122,7 @@ class StoredFrames:
         return self._root.path
 
     def remembered(self) -> dict[str, Any] | None:
-        """What the method remembers behind the last frame, as it was stored; None if that can't be had any more."""
+        """The method's memory behind the last frame, as it was stored; None if it is not there any more."""
         if self._root.checkpoint is None or self._tail is not None:
             return None
         try:

@@ -49,7 +49,7 @@ class Checkpoint(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """What is written at once: blocks of frames, and what the method remembers behind them."""
+    """A batch to be written: blocks of frames, and the method's memory behind them."""
 
     blocks: list[dict[str, np.ndarray]]
     checkpoint: Checkpoint | None
@@ -62,7 +62,7 @@ class _Batch(NamedTuple):
 
 
 class _Written(NamedTuple):
-    """What has come of a batch: rows of unfinished chunks, checksums of all chunks, and what writing cost.
+    """The outcome of writing a batch: rows of unfinished chunks, checksums of all chunks, and what writing cost.
 
     `published` are the files that the root refers to.
     """
@@ -246,7 +246,7 @@ class RunStore:
         return _Batch(list(self._pending), None if asked is None else asked(), asked)
 
     def _take(self, written: _Written) -> None:
-        """What is published counts as written from now on."""
+        """Counts what was published as written."""
         batch, self._tails, self._checksums, self._published, seconds = written
         self.length += batch.count
         del self._pending[: len(batch.blocks)]
@@ -374,7 +374,7 @@ def _packed(checkpoint: Checkpoint) -> bytes:
 
 
 def attributes(meta: dict[str, Any], stats: dict[str, Any]) -> dict[str, Any]:
-    """What a store, a data set or a netCDF file says about its run: strings and numbers only."""
+    """The description of a run in a store, a data set or a netCDF file: strings and numbers only."""
     from polhode.runs.plain import to_plain
 
     integrator, result = meta.get("integrator"), stats.get("result")

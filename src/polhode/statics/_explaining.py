@@ -1,4 +1,4 @@
-"""What is wrong where no equilibrium was found, in words that name bodies and joints."""
+"""Reasons why no equilibrium was found, in words that name bodies and joints."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _by_inverse_iteration(A: Any) -> np.ndarray:
 
 
 def moving(system: AbstractMechanical, q: Point, theta: np.ndarray) -> str:
-    """What moves along θ, in words."""
+    """The bodies that move along θ, in words."""
     if not isinstance(system, AbstractMultibody):
         most = np.argsort(-np.abs(theta))[:_SHOWN]
         listed = ", ".join(str(k) for k in sorted(most.tolist()) if abs(theta[k]) > 1e-3 * np.max(np.abs(theta)))

@@ -79,7 +79,7 @@ class EquilibriumError(RuntimeError):
 
 
 class _Task(NamedTuple):
-    """What is to be solved, checked: `legs` holds the loads of all steps, the start's first."""
+    """A checked task: `legs` holds the loads of all steps, the start's first."""
 
     system: AbstractMechanical
     observer: Observer
@@ -240,7 +240,7 @@ def _traced(task: _Task, solver: AbstractKKT, balance: Balance, multipliers: Mul
 def _collected(
     task: _Task, programs: Programs, found: Sequence[Reached], converged: bool
 ) -> tuple[Equilibrium, Equations]:
-    """What was found, stacked, and the equations at the last place."""
+    """All solutions, stacked, and the equations at the last place."""
     stacked = jax.tree.map(lambda *x: jnp.stack(x), *found)
     ends, starts = (jax.tree.map(lambda a, s=s: a[s][: len(found)], task.legs) for s in (slice(1, None), slice(-1)))
     ends = jax.tree.map(lambda a, b: jnp.where(stacked.done < 1, a + stacked.done * (b - a), b), starts, ends)

@@ -57,7 +57,7 @@ class AbstractConversion(eqx.Module):
     @property
     @abc.abstractmethod
     def note(self) -> str:
-        """What users should know of it, without a full stop; may be empty."""
+        """A remark for users, without a full stop; may be empty."""
 
     @property
     @abc.abstractmethod

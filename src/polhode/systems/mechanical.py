@@ -213,7 +213,7 @@ class AbstractMechanical(AbstractSystem):
 
     @property
     def start_remedy(self) -> str:
-        """What to do about a start that violates the constraints."""
+        """The remedy for a start that violates the constraints."""
         return "Solve Φ = 0 for positions, then take from v its part M⁻¹Bᵀ(BM⁻¹Bᵀ)⁻¹(Bv + ∂Φ/∂t) across them."
 
     def conversions(self) -> tuple[AbstractConversion, ...]:

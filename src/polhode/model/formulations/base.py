@@ -1,4 +1,4 @@
-"""What a choice of coordinates for one body must say."""
+"""Coordinates of one body: the interface."""
 
 from __future__ import annotations
 
