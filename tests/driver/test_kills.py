@@ -139,10 +139,10 @@ class Tried(NamedTuple):
 def tried(place) -> Iterator[Any]:
     made: dict[str, Tried] = {}
 
-    def of(kind: str) -> Tried:
+    def of(kind: str, seconds: float = SECONDS) -> Tried:
         if kind not in made:
             child, out = Child(kind, place.folder), place.folder / f"{kind}.npz"
-            child.order(do="reference", seconds=SECONDS, out=str(out))
+            child.order(do="reference", seconds=seconds, out=str(out))
             whole = child.answer()
             assert whole["result"] == "successful"
             with np.load(out) as found:
