@@ -141,8 +141,8 @@ def _bounded_memory() -> Iterator[None]:
             ctypes.CDLL(None).malloc_trim(0)
 
 
-_MEMORY = 600_000
-"""Kilobytes: a test may take some 400,000 more before a worker has a gigabyte."""
+_MEMORY = 700_000
+"""Kilobytes: a test may take 300,000 more before a worker has a gigabyte."""
 
 
 def _resident() -> int:

@@ -343,7 +343,7 @@ def test_runs_killed_at_random_moments_leave_what_goes_on_to_the_same_bytes(kind
 
 
 def test_a_run_of_them(tried, place, rng):
-    assert_fresh(broken_off(tried("unconstrained"), "SIGKILL", place, rng))
+    assert_fresh(broken_off(tried("unconstrained", seconds=SECONDS / 2), "SIGKILL", place, rng))
 
 
 def test_the_check_sees_a_byte_and_a_frame(tmp_path):
