@@ -125,9 +125,12 @@ _LONGEST_S = 3600
 """Of all tries of a test: far more than they take."""
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(autouse=True)
 def _bounded_memory() -> Iterator[None]:
-    """Compiled programs are kept between tests; workers that hold too many of them start afresh."""
+    """Compiled programs are kept between tests; workers that hold too many of them start afresh.
+
+    After each test, not each file: a file's tests may compile hundreds of small programs, at more than a megabyte each.
+    """
     yield
     if _resident() > _MEMORY:
         jax.clear_caches()
@@ -138,8 +141,8 @@ def _bounded_memory() -> Iterator[None]:
             ctypes.CDLL(None).malloc_trim(0)
 
 
-_MEMORY = 800_000
-"""Kilobytes."""
+_MEMORY = 700_000
+"""Kilobytes: a test may take 300,000 more before a worker has a gigabyte."""
 
 
 def _resident() -> int:

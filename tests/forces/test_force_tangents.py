@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compiling import quick
+from compiling import evaluated
 from test_forces import PAIRS, F, T, bodies
 
 from polhode.linalg.blocks import to_dense
@@ -44,7 +44,7 @@ def measured(formulation: str) -> Any:
         plain = [to_dense(tangent(system, T, q, v), (12, 12)) for tangent in defaults]
         return jax.jvp(twist, (0.0,), (1.0,))[1], dense, plain
 
-    return quick(run, jnp.ones(()))
+    return evaluated(run, jnp.ones(()))
 
 
 @pytest.mark.sampled(2)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compiling import compiled, quick
+from compiling import compiled, evaluated
 from jaxtyping import Array
 
 import polhode as ph
@@ -90,7 +90,7 @@ def loads() -> dict[str, Any]:
         return power, force, moment, stored
 
     parts = elements()
-    return quick(lambda *at: {name: measured(element, *at) for name, element in parts.items()}, *somewhere(4))
+    return evaluated(lambda *at: {name: measured(element, *at) for name, element in parts.items()}, *somewhere(4))
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -137,7 +137,7 @@ def test_a_spring_without_length_is_smooth_where_its_ends_meet() -> None:
     meeting = (Pose(element.s0 * 0, jnp.eye(3)), Pose(element.s0 - element.s1, jnp.eye(3)))
     twists = somewhere(1)[1]
     pull = lambda d: element.wrenches(T, (meeting[0], meeting[1]._replace(x=meeting[1].x + d)), twists)[0].force  # noqa: E731
-    np.testing.assert_allclose(quick(jax.jacfwd(pull), jnp.zeros(3)), 3.0 * np.eye(3), atol=1e-15)
+    np.testing.assert_allclose(evaluated(jax.jacfwd(pull), jnp.zeros(3)), 3.0 * np.eye(3), atol=1e-15)
 
 
 def test_dead_forces_store_energy_and_others_do_not() -> None:
@@ -151,7 +151,7 @@ def test_dead_forces_store_energy_and_others_do_not() -> None:
         stored = jax.jvp(lambda s: system.potential_energy(T, system.flow(q, v, s)), (0.0,), (1.0,))[1]
         return v @ system.force(T, q, v), stored
 
-    power, stored = quick(powers, v)
+    power, stored = evaluated(powers, v)
     assert float(power) == pytest.approx(-float(stored), rel=1e-13)
     model.add(F.PointForce(a, lambda t: jnp.stack((t, t, t))))
     assert not model.assemble("SE3")[0].conservative
@@ -219,7 +219,7 @@ def test_integral_of_the_error_starts_at_zero_and_grows_with_the_error(formulati
     np.testing.assert_array_equal(v[place], [0.0])
     start = lambda v: system.accelerations(jnp.asarray(1.5), q, v)[0]  # noqa: E731
     grown = v.at[place].set(0.1)
-    first, second = quick(lambda v, w: (start(v), start(w)), v, grown)
+    first, second = evaluated(lambda v, w: (start(v), start(w)), v, grown)
     np.testing.assert_allclose(first[place], [-0.6], atol=1e-15)
     about = system.columns(body)[-1:] if formulation == "minimal" else system.columns(body)[2:3]
     np.testing.assert_allclose(first[about] - second[about], [6.0], rtol=1e-13)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compiling import quick
+from compiling import evaluated
 from jaxtyping import Array
 
 import polhode as ph
@@ -91,7 +91,7 @@ def describe(assembled: Any, names: tuple[str, ...]) -> Any:
         return {"pose": at, "rate": rate, "twist": twist, "acceleration": acceleration, "energy": energies}, M
 
     system, (q, v) = assembled
-    return jax.tree.map(np.asarray, quick(evaluate, system, q, v))
+    return jax.tree.map(np.asarray, evaluated(evaluate, system, q, v))
 
 
 @pytest.mark.exhaustive
@@ -160,7 +160,7 @@ def tangents(system: Any, q: Any, v: Array) -> tuple[tuple[Array, Array], ...]:
         )
 
     q = system.configuration.move(q, jnp.linspace(-0.6, 0.9, system.n))
-    return quick(evaluate, system, q, v)
+    return evaluated(evaluate, system, q, v)
 
 
 @pytest.mark.exhaustive

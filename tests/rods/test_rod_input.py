@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compiling import quick
+from compiling import evaluated
 
 import polhode as ph
 from polhode.execution.rows import in_loops
@@ -137,8 +137,8 @@ def test_loads_in_loops_over_rows_are_those_on_arrays(strain, load):
     model.add(ph.rods.DistributedLoad(beam, force=force))
     system, (q, v) = model.assemble()
     with in_loops():
-        looped = quick(lambda t, q, v: system.force(t, q, v), 0.7, q, v)
-    np.testing.assert_allclose(looped, quick(lambda t, q, v: system.force(t, q, v), 0.7, q, v), atol=1e-12)
+        looped = evaluated(lambda t, q, v: system.force(t, q, v), 0.7, q, v)
+    np.testing.assert_allclose(looped, evaluated(lambda t, q, v: system.force(t, q, v), 0.7, q, v), atol=1e-12)
     assert np.abs(looped).max() > 1
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode._ambient import inside_transformation
+from polhode.execution.eager import uncompiled
 from polhode.execution.once import interpreted
 from polhode.execution.rows import recording
 from polhode.functions import breakpoints_of
@@ -151,6 +152,7 @@ class AbstractMechanical(AbstractSystem):
         del t, q, stresses
         return ()
 
+    @uncompiled()
     def accelerations(self, t: Array, q: Point, v: Vector) -> tuple[Vector, Multipliers]:
         """v̇ and λ that keep the constraint on the level of accelerations.
 

@@ -99,7 +99,7 @@ class _Flattening:
             elif (known := folded(eqn, inputs)) is not None:
                 found = known
             elif (simpler := in_simpler_ones(eqn)) is not None:
-                found = self.evaluate(simpler.jaxpr, [], inputs)
+                found = self.evaluate(simpler.jaxpr, [_known(c) for c in simpler.consts], inputs)
             else:
                 found = self._added(eqn, inputs)
             env.update(zip(eqn.outvars, found, strict=True))

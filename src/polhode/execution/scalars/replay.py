@@ -28,7 +28,7 @@ from polhode.execution.scalars.primitives import (
     opened,
     solved,
 )
-from polhode.execution.scalars.rewriting import REWRITTEN, rewritten
+from polhode.execution.scalars.rewriting import REWRITTEN, as_one_loop, is_batch_of_loops, rewritten
 
 
 class Replay:
@@ -129,6 +129,9 @@ class Replay:
                 return self.evaluate(spelled.jaxpr, [self.unpack(c) for c in spelled.consts], inputs)
         if self._scalars_only and not (name == "cond" and is_known(inputs[0][()])):
             raise NeedsArrays(name)
+        if is_batch_of_loops(eqn):
+            closed = as_one_loop(eqn)
+            return self.evaluate(closed.jaxpr, [self.unpack(c) for c in closed.consts], inputs)
         if name == "while":
             return self._while(eqn, inputs)
         elif name == "cond":
