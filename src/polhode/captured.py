@@ -113,7 +113,7 @@ def _made(
 
 
 def _parted(args: Any) -> tuple[Any, Any, Any, tuple[Hashable, ...]]:
-    """The arrays of arguments and the rest of them, as trees, the types of the arrays, and what tells programs apart."""
+    """The arrays of arguments and the rest, as trees, the types of the arrays, and what tells programs apart."""
     others = _others(args)
     leaves, structure = jax.tree.flatten(settled(args), is_leaf=lambda x: x is None)
     is_array = list(map(eqx.is_array, leaves))
