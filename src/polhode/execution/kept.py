@@ -129,7 +129,7 @@ def _path(key: bytes) -> Path:
 def _made_with() -> bytes:
     """Versions, processor and the sources of this library: a program is only for these."""
     digest = hashlib.blake2b(digest_size=16)
-    versions = [f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES if _is_installed(name)]
+    versions = [f"{name} {version}" for name in LIBRARIES if (version := _version(name)) is not None]
     digest.update(repr((sys.version, platform.platform(), _processor(), versions)).encode())
     root = Path(__file__).parents[1]
     for path in sorted(root.rglob("*.py")):
@@ -137,10 +137,10 @@ def _made_with() -> bytes:
     return digest.digest()
 
 
-def _is_installed(name: str) -> bool:
+def _version(name: str) -> str | None:
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        return bool(importlib.metadata.version(name))
-    return False
+        return importlib.metadata.version(name)
+    return None
 
 
 def _processor() -> tuple[str, ...]:

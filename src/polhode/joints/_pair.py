@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,12 +14,21 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.captured import lasts
 from polhode.execution.eager import uncompiled
 from polhode.joints._elements import FrameConstraint
 from polhode.joints._frames import distinct, frame, has_rotation, local, point_on, start
 from polhode.joints.relative import AbstractRelativeCoordinate, Angle, Displacement
 from polhode.model.bodies import Body
-from polhode.model.elements import AbstractConstraintElement, AbstractJoint, Pose, Poses, Twist, Twists
+from polhode.model.elements import (
+    AbstractConstraintElement,
+    AbstractForceElement,
+    AbstractJoint,
+    Pose,
+    Poses,
+    Twist,
+    Twists,
+)
 from polhode.systems.base import State
 
 Axes = Sequence[Array] | Array
@@ -41,7 +51,8 @@ class AbstractPairJoint(AbstractJoint):
     @uncompiled()
     def __post_init__(self) -> None:
         distinct(self, self.first, self.second)
-        self.place(self._start())
+        # What is made of them says what is wrong with them.
+        _ = self._checked
 
     @property
     def bodies(self) -> tuple[Body, ...]:
@@ -49,6 +60,15 @@ class AbstractPairJoint(AbstractJoint):
 
     @abc.abstractmethod
     def place(self, poses: Poses) -> AbstractConstraintElement: ...
+
+    def placed(self) -> AbstractConstraintElement | AbstractForceElement:
+        # What functions capture may have changed since.
+        return self._checked if lasts(self._checked) else super().placed()
+
+    @functools.cached_property
+    def _checked(self) -> AbstractConstraintElement:
+        """The element that was made to check the data."""
+        return self.place(self._start())
 
     def coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
         """Relative coordinates that the joint leaves free, by name: "angle", "displacement", …"""

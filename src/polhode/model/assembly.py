@@ -106,9 +106,7 @@ def _in_coordinates(
         )
     t0 = checks.number("t0", t0, "initial time") if checks.is_concrete(t0) else t0
     layout = TreeLayout(model, repair) if formulation == MINIMAL else _Layout(model.bodies, formulation)
-    elements = [
-        (name, part, part.place(tuple(Pose(body.x, body.R) for body in part.bodies))) for name, part in model.parts
-    ]
+    elements = [(name, part, part.placed()) for name, part in model.parts]
     if isinstance(layout, TreeLayout):
         elements = layout.remaining(elements)
     state = layout.start()
@@ -404,7 +402,12 @@ def _forces(layout: _Layout | TreeLayout, elements: Sequence[Placed]) -> tuple[F
 def _kind(element: eqx.Module) -> Hashable:
     """Equal for elements that can be stacked."""
     leaves, structure = jax.tree.flatten(element)
-    return structure, tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
+    return structure, tuple((jnp.shape(leaf), _dtype(leaf)) for leaf in leaves)
+
+
+def _dtype(leaf: Any) -> Any:
+    # JAX takes as long to say as to stack.
+    return leaf.dtype if isinstance(leaf, np.ndarray | jax.Array) else jnp.result_type(leaf)
 
 
 def _stack(trees: Sequence[Any]) -> Any:

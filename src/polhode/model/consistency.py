@@ -39,6 +39,8 @@ def check_start(system: AbstractMultibody, labels: Sequence[str], t: float, stat
 
     Also where it keeps them the wrong way round: cosines vanish again after half a turn.
     """
+    if not system.m:
+        return
     q, v = state
     gaps, rates, sides = _measured(system, jnp.asarray(t), q, v)
     gaps, rates = np.asarray(gaps), np.asarray(rates)

@@ -251,6 +251,10 @@ class AbstractPart(abc.ABC):
     def place(self, poses: Poses) -> AbstractConstraintElement | AbstractForceElement:
         """The element with its data in the frames of its bodies, from their initial poses."""
 
+    def placed(self) -> AbstractConstraintElement | AbstractForceElement:
+        """The element at the initial poses of its bodies."""
+        return self.place(tuple(Pose(body.x, body.R) for body in self.bodies))
+
     def attach(self, model: Model) -> AbstractPart:
         """The part that joins the model in its place; may add coordinates that it needs, such as an integral."""
         del model

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.execution.once import interpreted
 from polhode.linalg.blocks import Places
 from polhode.model import consistency
 from polhode.model.bodies import SINGLE, Body
@@ -78,13 +79,10 @@ class TreeLayout:
             frame = allowed.initial
             motion = allowed.on(self.placed[parent].frame if parent >= 0 else Pose(jnp.zeros(3), jnp.eye(3)))
         first = self.placed[-1].link.last if self.placed else 0
-        centre, attitude = (body.x - frame.x) @ frame.R, frame.R.T @ body.R
-        inertia = attitude @ body.inertia @ attitude.T
-        mass = jnp.asarray(body.mass)
-        second = 0.5 * jnp.trace(inertia) * jnp.eye(3) - inertia + mass * jnp.outer(centre, centre)
+        centre, attitude, inertia = _seen_from(frame, Pose(body.x, body.R), jnp.asarray(body.mass), body.inertia)
         link = Link(
             motion=motion,
-            inertia=Inertia(mass, mass * centre, second),
+            inertia=inertia,
             centre=centre,
             attitude=attitude,
             name=body.name,
@@ -180,13 +178,7 @@ class TreeLayout:
             F = parent.frame.R
         else:
             omega0, u0, F = jnp.zeros(3), jnp.zeros(3), jnp.eye(3)
-        r, A = link.motion.pose(point)
-        wanted = jnp.concatenate((omega - omega0 @ A, (u - u0) @ F - cross(omega0, r)))
-        none = jnp.zeros((link.motion.n, 3))
-        turning, sliding = link.motion.turning(point), link.motion.sliding(point)
-        rows = jnp.concatenate((none if turning is None else turning, none if sliding is None else sliding), axis=1)
-        v = jnp.linalg.solve(rows @ rows.T, rows @ wanted) if link.motion.n else jnp.zeros(0)
-        gap = wanted - v @ rows
+        v, gap, wanted = _nearest(link.motion, point, (omega, u), (omega0, u0), F)
         if not self.repair and checks.is_concrete(gap):
             speed = max(1.0, float(jnp.max(jnp.abs(wanted))))
             if not float(jnp.max(jnp.abs(gap))) <= consistency.POSITION_TOLERANCE * speed:
@@ -197,6 +189,24 @@ class TreeLayout:
                     "them, or let `assemble(repair=True)` take the nearest that fit."
                 )
         return v
+
+
+@interpreted
+def _nearest(
+    motion: AbstractRelativeMotion, point: Any, own: tuple[Array, Array], carrier: tuple[Array, Array], F: Array
+) -> tuple[Array, Array, Array]:
+    """The velocities of a joint nearest to those of its bodies, what they leave, and what was wanted of them.
+
+    `F`: the rotation of the link that carries it, whose twist has its angular velocity in its own frame.
+    """
+    (omega, u), (omega0, u0) = own, carrier
+    r, A = motion.pose(point)
+    wanted = jnp.concatenate((omega - omega0 @ A, (u - u0) @ F - cross(omega0, r)))
+    none = jnp.zeros((motion.n, 3))
+    turning, sliding = motion.turning(point), motion.sliding(point)
+    rows = jnp.concatenate((none if turning is None else turning, none if sliding is None else sliding), axis=1)
+    v = jnp.linalg.solve(rows @ rows.T, rows @ wanted) if motion.n else jnp.zeros(0)
+    return v, wanted - v @ rows, wanted
 
 
 class Hung(NamedTuple):
@@ -294,5 +304,19 @@ def _origin(motion: AbstractRelativeMotion, body: Body) -> Any:
 
 def _link_twist(link: Link, body: Body, frame: Pose) -> Twist:
     """Angular velocity in the frame of the link, inertial velocity of its origin, at the start."""
-    omega = link.attitude @ body.omega
-    return Twist(omega, body.u - frame.R @ cross(omega, link.centre))
+    return _twist(link.attitude, link.centre, frame.R, body.omega, body.u)
+
+
+@interpreted
+def _twist(attitude: Array, centre: Array, R: Array, omega: Array, u: Array) -> Twist:
+    turning = attitude @ omega
+    return Twist(turning, u - R @ cross(turning, centre))
+
+
+@interpreted
+def _seen_from(frame: Pose, body: Pose, mass: Array, inertia: Array) -> tuple[Array, Array, Inertia]:
+    """Centre of mass, attitude and inertia of a body in the frame of its link."""
+    centre, attitude = (body.x - frame.x) @ frame.R, frame.R.T @ body.R
+    own = attitude @ inertia @ attitude.T
+    second = 0.5 * jnp.trace(own) * jnp.eye(3) - own + mass * jnp.outer(centre, centre)
+    return centre, attitude, Inertia(mass, mass * centre, second)
