@@ -30,7 +30,7 @@ class Springs(AbstractEquations):
     noisy: bool = eqx.field(static=True)
 
     def place(self, x: Array) -> Array:
-        return PLACES + x
+        return jnp.asarray(PLACES) + x
 
     def residual(self, place: Array, x: Array) -> Residual:
         size = jnp.ones(())
@@ -119,7 +119,7 @@ def test_long_rods_keep_factors_at_round_off_and_lose_nothing() -> None:
         method = ph.integrators.get("generalized-alpha", rho_inf=0.9, **options)
         h = 10 / n / 200
         run = ph.simulate(problem, method, h=h, t1=60 * h, save_every=None, state0=state0)
-        return run.outputs["nodes"][-1], run.state[1][-1], run.stats["newton_iterations"]
+        return np.asarray(run.outputs["nodes"][-1]), np.asarray(run.state[1])[-1], run.stats["newton_iterations"]
 
     full, rounded, modified = end(), end(another), end(newton="modified")
     assert modified[2] <= full[2]
