@@ -115,8 +115,9 @@ class Newton(eqx.Module):
     $\max(\mathtt{rtol}\,\|F_0\|, \mathtt{atol}\cdot\text{scale}, 32\,\varepsilon\,\text{magnitude})$ in the Euclidean
     norm, where F₀ is the larger of the first two residuals and ε = 2⁻⁵²; or when it stagnates so close to that (within
     a factor of 10⁴ of the relative tolerance) that only round-off inside the system's own functions can be left, or
-    with corrections that no longer move the positions, whose round-off stiff forces magnify. At least one iteration is
-    made.
+    with corrections that no longer move the positions, whose round-off stiff forces magnify. With factors that were
+    kept, stagnation counts only where residuals are no larger than the round-off that the equations tell of. At least
+    one iteration is made.
 
     "full" factorises in every iteration. "modified" keeps the factors, over steps as well: they are renewed in the
     next iteration when the residual, in units of its tolerance, fell by less than one half from the second iteration
