@@ -12,10 +12,10 @@ from jax.core import Tracer
 from polhode.execution.derivatives.adjoint import adjoint
 from polhode.execution.derivatives.tangent import tangent
 from polhode.execution.machine import missing
-from polhode.execution.rows import in_scans
 from polhode.execution.scalars.emission import NeedsArrays
 from polhode.execution.scalars.program import Program
 from polhode.execution.scalars.regions import Recording, Region
+from polhode.execution.settling import MACHINE_CODE, RECORD_TO_DERIVE
 from polhode.execution.slots import Layout
 from polhode.execution.writer import NotNative
 
@@ -34,9 +34,7 @@ def traced(function: Callable[..., Any], *examples: Any, derived: bool = False) 
     """
     if missing():
         raise NotNative("no compiler")
-    with in_scans(derived):
-        # A new function each time: JAX keeps traces by function, and one made for other purposes would differ.
-        program = Program(lambda *args: function(*args), *examples, scans=True)
+    program = Program(function, *examples, target=RECORD_TO_DERIVE if derived else MACHINE_CODE)
     if any(isinstance(c, Tracer) for c in program.closed.consts):
         raise NotNative("what JAX traces")
     return program
@@ -57,9 +55,7 @@ def on_scalars(program: Program, *examples: Any, derived: bool = False) -> Regio
         raise NotNative(f"{program.cost:.0f} operations")
     region = Region([s.dtype for s in Layout(examples).scalars])
     try:
-        # Rules of derivatives are traced on the way.
-        with in_scans(derived):
-            region.outputs = program.carried_out(Recording(region, derived), region.inputs)
+        region.outputs = program.carried_out(Recording(region, derived), region.inputs)
     except NeedsArrays as needed:
         raise NotNative(str(needed)) from None
     return _small(region)

@@ -19,7 +19,7 @@ from polhode.execution.machine import Code
 from polhode.execution.mapping import RowMap
 from polhode.execution.once import interpreted
 from polhode.execution.placement import on_host
-from polhode.execution.rows import in_scans
+from polhode.execution.settling import MACHINE_CODE, settled
 from polhode.execution.sweeping import codes
 from polhode.execution.writer import NotNative
 
@@ -96,9 +96,8 @@ def _native(inputs: Any, rest: Any) -> tuple[RowMap | Listing | None, Any]:
     try:
         if sum(map(np.size, jax.tree.leaves(inputs))) <= _SMALL:
             return RowMap.of(run, *inputs), None
-        with in_scans():
-            closed, shape = jax.make_jaxpr(run, return_shape=True)(*inputs)
-        program = listed(closed)
+        closed, shape = jax.make_jaxpr(run, return_shape=True)(*inputs)
+        program = listed(settled(closed, MACHINE_CODE))
         _compile_rows(program)
         return program, jax.tree.structure(shape)
     except (NotNative, NeedsJax):

@@ -29,6 +29,7 @@ from polhode.execution.scalars.primitives import (
     solved,
 )
 from polhode.execution.scalars.rewriting import REWRITTEN, rewritten
+from polhode.execution.settling import MACHINE_CODE, settled
 
 
 class Replay:
@@ -367,7 +368,7 @@ def _rule(eqn: Any, avals: Sequence[Any], moving: Sequence[int], floats: Sequenc
 
         return jax.jvp(outs, ([given[k] for k in moving],), (dots,))[1]
 
-    return jax.make_jaxpr(tangents)(list(avals), [avals[k] for k in moving])
+    return settled(jax.make_jaxpr(tangents)(list(avals), [avals[k] for k in moving]), MACHINE_CODE)
 
 
 class _Typed(NamedTuple):
