@@ -20,12 +20,12 @@ from polhode.driver.showing import Show
 from polhode.driver.stepping import AbstractStepper, ConstantSteps, ControlledSteps, Progress, between, march
 from polhode.execution.eager import uncompiled
 from polhode.execution.kept import Keeping
+from polhode.execution.literals import NotNative
 from polhode.execution.marching import Control, Marching
 from polhode.execution.once import interpreted
 from polhode.execution.placement import on_host
 from polhode.execution.reports import Compiled
 from polhode.execution.scalars import scalarise
-from polhode.execution.writer import NotNative
 from polhode.integrators.base import AbstractIntegrator
 from polhode.results import Result
 from polhode.solution import Frames

@@ -29,7 +29,7 @@ from polhode.execution.arrays.scheduling import Kernel, Schedule, axes, is_long
 from polhode.execution.arrays.sorting import sorted_together
 from polhode.execution.arrays.viewing import viewed
 from polhode.execution.arrays.writing import scattered
-from polhode.execution.writer import NotNative, type_of
+from polhode.execution.literals import NotNative, type_of
 
 Arrays = list[AbstractArray]
 

@@ -12,9 +12,10 @@ from polhode.execution.arrays.flattening import Equation
 from polhode.execution.arrays.loops import Index, Loops
 from polhode.execution.arrays.places import AbstractArray, Computed, Known, Place, new
 from polhode.execution.arrays.scheduling import UNROLLED, is_long
+from polhode.execution.literals import NotNative, constant, type_of
 from polhode.execution.scalars.primitives import ELEMENTWISE, REDUCTIONS
 from polhode.execution.scalars.regions import Operation
-from polhode.execution.writer import NotNative, Writer, constant, type_of
+from polhode.execution.writer import Writer
 
 LANES = 16
 """Partial sums of a long sum, so that one addition needn't wait for the one before."""

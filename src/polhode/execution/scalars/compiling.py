@@ -8,6 +8,7 @@ from typing import Any
 import jax
 from jax.extend import core
 
+from polhode.execution import limits
 from polhode.execution.scalars.cost import ONE_FUNCTION, PLAIN, calls_out, iterates, operations
 from polhode.execution.scalars.looping import looped
 from polhode.execution.scalars.one_function import hidden_one, in_one_function
@@ -15,22 +16,10 @@ from polhode.execution.scalars.packing import join, split
 from polhode.execution.scalars.program import Program
 from polhode.execution.settling import Target
 
-_LIMIT = 20_000
-"""Steps of more scalar operations than this stay on arrays, as XLA's compile time grows with the operations."""
-
-_WORTH_TRYING = 8
-"""How far the count before simplification may exceed the limit: that of multibody systems falls to a quarter."""
-
-_CALLING_OUT = 10
-"""A loop that calls a library runs as separate kernels, where scalars pay only for the smallest steps."""
-
-_DIFFERENTIATED = 2
-"""The same for what is differentiated, which takes several times the operations."""
-
 _ON_HOST = Target(looped)
 
 
-def scalarise(fun: Callable, limit: float = _LIMIT, one_kernel: bool = False) -> Callable:
+def scalarise(fun: Callable, limit: float = limits.XLA, one_kernel: bool = False) -> Callable:
     """`fun` with its arithmetic done on scalars, or on arrays if that takes more than `limit` operations.
 
     Counted is what is left after structural zeros and repeated expressions are gone; a first guess without that decides
@@ -41,8 +30,8 @@ def scalarise(fun: Callable, limit: float = _LIMIT, one_kernel: bool = False) ->
     def scalarised(*args: Any) -> Any:
         program = Program(fun, *args, target=_ON_HOST)
         plain = not calls_out(program.closed.jaxpr, PLAIN)
-        allowed = limit if plain else limit / _CALLING_OUT
-        if program.cost > _WORTH_TRYING * allowed:
+        allowed = limit if plain else limit / limits.XLA_LESS_WITH_LIBRARIES
+        if program.cost > limits.WORTH_TRYING * allowed:
             return program.on_arrays(*args)
         # All that is used inside comes in as scalars, and the inputs are returned as well: XLA aborts on a parameter
         # that its own simplifications have left unused.
@@ -65,7 +54,7 @@ def carried_on_scalars(step: Callable, p: Any, x: Any) -> tuple[Callable, Callab
     """
     program = Program(step, p, x)
     # Solutions of equations have rules for derivatives, which a replay would lose.
-    if program.cost > _LIMIT / _DIFFERENTIATED or iterates(program.closed.jaxpr):
+    if program.cost > limits.XLA_DIFFERENTIATED or iterates(program.closed.jaxpr):
         return (lambda p: p), (lambda p: p), step
     one = hidden_one()
     return split, (lambda flat: join(flat, p)), (lambda flat, x: program([*flat, *split(x)], one))

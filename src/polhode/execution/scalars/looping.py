@@ -18,15 +18,13 @@ import numpy as np
 from jax.extend import core
 from jaxtyping import Array
 
+from polhode.execution import limits
 from polhode.execution.rows import on_arrays
 from polhode.execution.scalars.cost import PLAIN, calls_out, iterates
 from polhode.execution.scalars.emission import NeedsArrays
 from polhode.execution.scalars.one_function import hidden_one, in_one_function
 from polhode.execution.scalars.packing import join, split
 from polhode.execution.scalars.program import Program
-
-_LARGEST_BODY = 200_000
-"""Operations of one row above which compile time would grow too much."""
 
 _UNREAD = np.zeros(())
 """In the place of an element that the body doesn't read."""
@@ -45,7 +43,7 @@ def looped(params: Any) -> Callable[..., list[Any]]:
 def _used(program: Program) -> list[bool] | None:
     """The elements that a body reads; None if it is too large for scalars or holds what can't be done on them."""
     jaxpr = program.closed.jaxpr
-    if program.cost > _LARGEST_BODY or calls_out(jaxpr, PLAIN) or iterates(jaxpr):
+    if program.cost > limits.XLA_ROW or calls_out(jaxpr, PLAIN) or iterates(jaxpr):
         return None
     try:
         return program.reads()
