@@ -71,7 +71,7 @@ class RowMap:
         return self.rows(self.arguments(shared), stacked)
 
     def arguments(self, shared: Any) -> np.ndarray:
-        """What all rows share, ready for `rows`."""
+        """The arguments that all rows share, ready for `rows`."""
         return self._shared.pack(shared)
 
     def rows(self, arguments: np.ndarray, stacked: Any) -> Any:

@@ -82,7 +82,7 @@ def interpreted(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def shapes(function: Callable[..., Any], *args: Any) -> Any:
-    """What `function`, one of this library that captures nothing, returns: shapes and types, as `jax.eval_shape` does.
+    """Shapes and types of the result of `function`, one of this library that captures nothing.
 
     Found again like programs.
     """

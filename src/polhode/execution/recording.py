@@ -45,7 +45,7 @@ def recorded(function: Callable[..., Any], *examples: Any, derived: bool = False
 
 
 def on_scalars(program: Program, *examples: Any, derived: bool = False) -> Region:
-    """What was traced as a program of all elements of its arguments. Raises `NotNative` if that can't be."""
+    """A traced function as a program of all elements of its arguments. Raises `NotNative` if that can't be."""
     if program.cost > limits.WORTH_TRYING * limits.MACHINE_CODE:
         raise NotNative(f"{program.cost:.0f} operations")
     region = Region([s.dtype for s in Layout(examples).scalars])

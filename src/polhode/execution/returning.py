@@ -51,7 +51,7 @@ class Returning:
         return jax.tree.unflatten(self._summed.structure, self._summed.leaves)
 
     def __call__(self, args: Any, rows: Any, carried: Any, added: Any) -> tuple[Any, Any]:
-        """What the derivative is with respect to the beginning of the first of these steps, and to parameters.
+        """The derivatives with respect to the beginning of the first of these steps, and to parameters.
 
         `carried` is that with respect to the end of the last one; `added` has what is to be added at the end of each.
         """

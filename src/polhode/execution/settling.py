@@ -16,7 +16,7 @@ from polhode.execution.rows import ROWS, on_arrays
 
 
 class Target(NamedTuple):
-    """What a trace is going to be run by.
+    """A back end, by how it treats operations that a trace leaves open.
 
     - `rows`: the operation that a loop over rows becomes; None for a scan.
     - `without_libraries`: whether LAPACK can't be called.

@@ -61,7 +61,7 @@ class Sweep:
         return cls(_compiled(on_scalars(program, shared, carry, row), *layouts), *layouts)
 
     def __call__(self, shared: Any, carry: Any, rows: Any, length: int, reverse: bool) -> list[np.ndarray]:
-        """What is carried from the last row, and the results of all, as a scan returns them."""
+        """The carry behind the last row, and the results of all, as a scan returns them."""
         carried, out = self._carry.pack(carry), np.empty((length, self._out.size), np.int64)
         along = slice(None, None, -1 if reverse else 1)
         given = self._row.pack_rows([x[along] for x in rows]) if rows else np.empty((length, 0), np.int64)

@@ -254,4 +254,4 @@ class Writer:
 
 
 _BLOCKS = {"while": Writer._while, "cond": Writer._cond, "rows": Writer._rows}
-"""What becomes basic blocks of its own."""
+"""Operations that become basic blocks of their own."""

@@ -225,7 +225,7 @@ class _Run:
         return found
 
     def _either(self, ends: list[tuple[Any, str]]) -> AbstractArray:
-        """What is one or the other, by the block that was run before."""
+        """One or the other, by the block that was run before."""
         (first, _), w = ends[0], self.b.w
         if isinstance(first, Register):
             cases = ", ".join(f"[ {x.name}, %{block} ]" for x, block in ends)

@@ -1,4 +1,4 @@
-"""What one pass of a loop over arrays leaves to the next."""
+"""Values carried from one pass of a loop over arrays to the next."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from polhode.execution.passes import Passes
 
 
 class Carried:
-    """What one pass of a loop leaves to the next.
+    """Values carried from one pass of a loop to the next.
 
     Numbers are values of the text. Arrays that nothing changes stay where they are. Others are changed in place where
     nothing reads them any more by then, or else have two places, which they take in turn.

@@ -134,7 +134,7 @@ def combined(w: Writer, name: str, like: Any, a: str, b: str) -> str:
 
 
 def identity(name: str, dtype: Any) -> Any:
-    """What a reduction makes of nothing."""
+    """The result of a reduction of no elements."""
     if name in ("reduce_sum", "reduce_prod"):
         return np.asarray(int(name == "reduce_prod"), dtype)[()]
     if name in ("reduce_and", "reduce_or"):

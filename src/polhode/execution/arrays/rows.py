@@ -119,7 +119,7 @@ def _same_bits(column: np.ndarray) -> bool:
 
 
 def _number(text: str, like: Any) -> Any:
-    """What a literal of the text stands for."""
+    """The number of a literal of the text."""
     kind = type_of(like)
     if kind == "double":
         return np.float64(struct.unpack("<d", struct.pack("<Q", int(text, 16)))[0])

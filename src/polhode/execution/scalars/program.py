@@ -39,7 +39,7 @@ class Program:
         self.cost = cost(self.closed.jaxpr, scans=target.rows is None)
 
     def on_arrays(self, *args: Any) -> Any:
-        """What the function returns, from its trace as it is."""
+        """The result of the function, from its trace as it is."""
         flat = [jnp.asarray(x) for x in jax.tree.leaves(args)]
         return jax.tree.unflatten(jax.tree.structure(self.out_shape), core.jaxpr_as_fun(self.closed)(*flat))
 

@@ -303,7 +303,7 @@ class Replay:
         return self.restore(outs, avals)
 
     def _ruled(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
-        """What has a derivative of its own, which is that of JAX's `custom_jvp`."""
+        """An operation with a derivative of its own, which is that of JAX's `custom_jvp`."""
         inner, consts = opened(eqn.params[SUBCALLS[eqn.primitive.name]])
         outs = self.evaluate(inner, [self.unpack(c) for c in consts], inputs)
         avals = [v.aval for v in eqn.invars]
@@ -350,7 +350,7 @@ class Replay:
 
 _RULED = ("custom_jvp_call",)
 _RULED_BACK = ("custom_vjp_call", "custom_vjp_call_jaxpr")
-"""What has a derivative of its own, and what has one that only JAX knows to go back through."""
+"""Operations with derivatives of their own, and with such as only JAX knows to go back through."""
 
 
 def _rule(eqn: Any, avals: Sequence[Any], moving: Sequence[int], floats: Sequence[int]) -> core.ClosedJaxpr:
