@@ -10,8 +10,8 @@ import pytest
 from polhode.execution import machine
 from polhode.execution.arrays.programs import looks_up
 from polhode.execution.listing import listed
+from polhode.execution.literals import NotNative
 from polhode.execution.mapping import RowMap
-from polhode.execution.writer import NotNative
 
 N = 53
 """No multiple of what is taken at once."""

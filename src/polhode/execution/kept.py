@@ -24,7 +24,7 @@ import platformdirs
 T = TypeVar("T")
 
 LIBRARIES = ("jax", "jaxlib", "numpy", "scipy", "equinox", "jaxtyping", "llvmlite")
-"""What programs are made with, besides this library and Python."""
+"""Libraries that programs are made with, besides this one and Python."""
 
 LARGEST = 256_000_000
 """Bytes of all files; beyond that, those used longest ago go."""
@@ -156,7 +156,7 @@ _MADE_WITH = _made_with()
 
 
 def _read(path: Path) -> Any:
-    """What is in a file; None if there is none, or none that is whole."""
+    """The content of a file; None if there is none, or none that is whole."""
     try:
         content = path.read_bytes()
         body = content[len(_MAGIC) + _CHECKSUM :]

@@ -1,4 +1,4 @@
-"""What NumPy does for each of JAX's primitives."""
+"""Rules by which NumPy carries out JAX's primitives."""
 
 from __future__ import annotations
 
@@ -393,7 +393,7 @@ def _gather(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
 
 
 def _filling(value: Any, dtype: Any) -> Any:
-    """What JAX puts where an index is outside."""
+    """The value that JAX puts where an index is outside."""
     if value is not None:
         return value
     if np.issubdtype(dtype, np.inexact):

@@ -12,7 +12,6 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import shown
-from polhode.execution.rows import recording
 from polhode.integrators._implicit import implicit
 from polhode.integrators.base import plain_number
 from polhode.results import Result
@@ -186,9 +185,7 @@ def solve(equations: AbstractEquations, guess: Unknowns, factors: Factors, newto
     `factors` are those of an earlier solution if `newton` keeps them, otherwise None. The derivative is that of the
     solution, by the implicit function theorem, whatever way led there.
     """
-
-    if recording():
-        equations = _TracedOnce.of(equations)
+    equations = _TracedOnce.of(equations)
 
     def equation(x: Unknowns) -> tuple[tuple[Array, ...], Place]:
         place = equations.place(x)

@@ -16,7 +16,6 @@ from polhode import checks
 from polhode._ambient import check_environment
 from polhode.checks import shown
 from polhode.execution.once import interpreted
-from polhode.execution.rows import in_loops
 from polhode.linalg.blocks import Places
 from polhode.model import consistency, formulations, livens, redundancy, separable
 from polhode.model.bodies import SINGLE, Body
@@ -47,7 +46,6 @@ Redundant = Literal["error", "minimum-norm"] | Mapping[str, tuple[int, ...]]
 Assembled = MultibodySystem | TreeSystem | livens.LivensMultibody | SeparableMultibody
 
 
-@in_loops()
 def assemble(
     model: Model,
     formulation: str,

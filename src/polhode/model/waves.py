@@ -10,7 +10,6 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode.execution.once import interpreted
-from polhode.execution.rows import in_loops
 from polhode.linalg.blocks import Matrix
 from polhode.model.consistency import metric
 from polhode.model.groups import ForceGroup
@@ -43,7 +42,6 @@ class Stiffest(NamedTuple):
         return min(bounds, default=np.inf)
 
 
-@in_loops()
 def stiffest(system: MultibodySystem, t: float, state: State) -> Stiffest:
     """The stiffest element at a state, with the share of its bodies' mass that is its own, on its own constraints.
 

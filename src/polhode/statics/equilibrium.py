@@ -16,7 +16,6 @@ from polhode._ambient import check_environment, inside_transformation
 from polhode.checks import shown
 from polhode.driver.observing import Observer, Watch
 from polhode.execution.eager import uncompiled
-from polhode.execution.rows import all_at_once
 from polhode.linalg.kkt import AbstractKKT
 from polhode.problems.base import Observable, Problem
 from polhode.results import Result
@@ -88,7 +87,6 @@ class _Task(NamedTuple):
     limits: Limits
 
 
-@all_at_once()
 @uncompiled()
 def equilibrium(
     problem: Problem | AbstractMechanical,

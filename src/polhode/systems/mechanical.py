@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from polhode._ambient import inside_transformation
 from polhode.execution.eager import uncompiled
 from polhode.execution.once import interpreted
-from polhode.execution.rows import recording
+from polhode.execution.questions import without_libraries
 from polhode.functions import breakpoints_of
 from polhode.linalg.blocks import Matrix, apply, apply_transposed, dense_block
 from polhode.linalg.choose import kkt_solver
@@ -161,9 +161,11 @@ class AbstractMechanical(AbstractSystem):
         """
         B, M = self.jacobian(t, q), self.mass(t, q)
         f, Z = self.force(t, q, v), self.curvature(t, q, v) if self.m else jnp.zeros(0)
-        if self.m == 0 or self.n + self.m > _DENSE or recording():
+        if self.m == 0 or self.n + self.m > _DENSE:
             return self.kkt.solution(M, B, B, f, -Z)
-        return self.kkt.over(LapackKKT(self.n, self.m)).solution(M, B, B, f, -Z)
+        by_library = self.kkt.over(LapackKKT(self.n, self.m))
+        own, library = (lambda *x, k=kkt: k.solution(*x) for kkt in (self.kkt, by_library))
+        return jax.lax.cond(without_libraries(), own, library, M, B, B, f, -Z)
 
     def momentum(self, t: Array, q: Point, v: Vector) -> Vector:
         """M v."""

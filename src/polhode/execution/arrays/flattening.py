@@ -13,8 +13,8 @@ from jax.extend import core
 from polhode.execution.arrays.folding import folded
 from polhode.execution.arrays.naming import VIEWS
 from polhode.execution.arrays.simplifying import in_simpler_ones
+from polhode.execution.literals import NotNative
 from polhode.execution.scalars.primitives import SUBCALLS, opened
-from polhode.execution.writer import NotNative
 
 
 class Value:
