@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float
 
 from polhode._ambient import inside_transformation
 from polhode.execution.once import interpreted
+from polhode.execution.rows import recording
 from polhode.integrators._newton import AbstractEquations, Newton, Residual, solve
 from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry, StepInfo
 from polhode.linalg.blocks import dense_block
@@ -114,7 +115,8 @@ class AbstractVerlet(AbstractSymmetricSecondOrder):
     def init(self, system: AbstractLagrangian, t: Array, h: Array, state: LivensState) -> Carry:
         self.check(system, t, state)
         q, v, p = state
-        if inside_transformation():
+        # What is recorded to become machine code belongs to a run that has begun, with numbers that were looked at.
+        if inside_transformation() and not recording():
             for wrong, said in zip(_mass_faults(system, q), self._refusals(system), strict=True):
                 q = eqx.error_if(q, wrong, said)
         mass = _factor(_mass(system, q))
