@@ -47,8 +47,12 @@ def _about(axis: Any, angle: Any) -> Any:
 
 def bodies() -> tuple[ph.Model, Any, Any]:
     model = ph.Model()
-    a = model.add_body(mass=1, inertia=(1, 1.5, 2), position=(0.1, 0.2, 0.3), rotation=ph.rotation_vector((0.3, -0.2, 1)))
-    b = model.add_body(mass=2, inertia=(2, 1.5, 1), position=(1.1, -0.4, 0.8), rotation=ph.rotation_vector((-1, 0.5, 0)))
+    a = model.add_body(
+        mass=1, inertia=(1, 1.5, 2), position=(0.1, 0.2, 0.3), rotation=ph.rotation_vector((0.3, -0.2, 1))
+    )
+    b = model.add_body(
+        mass=2, inertia=(2, 1.5, 1), position=(1.1, -0.4, 0.8), rotation=ph.rotation_vector((-1, 0.5, 0))
+    )
     return model, a, b
 
 

@@ -207,7 +207,7 @@ def is_machine_code() -> bool:
 
 def by_xla(row: Row) -> Carry:
     """The same as where there is no compiler of machine code."""
-    with mock.patch.object(host, "_native", _nothing), mock.patch.object(observing, "_native", lambda *_: None):
+    with mock.patch.object(host, "_native", _nothing), mock.patch.object(observing, "_native", return_value=None):
         return on_host(row)
 
 

@@ -1,8 +1,9 @@
 """The table of methods: every method of the registry on a tumbling body, with every back end.
 
-Orders of attitude, velocity and multipliers, promises; equality of machine code, XLA and NumPy, of batches and loops, of
-runs that go on and runs that never stopped; derivatives in both modes, against XLA's and against differences. A new name in the registry is in the table at once, and fails until some form of the body suits it. Each cell is
-shown to fail where it must. `docs/methods.md` has the figures; `write_methods_page.py` makes it.
+Orders of attitude, velocity and multipliers, promises; equality of machine code, XLA and NumPy, of batches and loops,
+of runs that go on and runs that never stopped; derivatives in both modes, against XLA's and against differences. A new
+name in the registry is in the table at once, and fails until some form of the body suits it. Each cell is shown to fail
+where it must. `docs/methods.md` has the figures; `write_methods_page.py` makes it.
 """
 
 from __future__ import annotations

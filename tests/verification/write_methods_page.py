@@ -40,10 +40,10 @@ are relative to the larger of 1 and the state, those of derivatives to the size 
 
 - **XLA**, **NumPy**: the same run by XLA, as where there is no compiler of machine code, and operation by operation by
   NumPy, which computes starts; 1e-11 is allowed.
-- **Batch**: two members under `vmap` by XLA, with other masses, lengths and speeds, each against a run of its own; 1e-11
-  is allowed.
-- **Goes on**: bytes in which all frames of a run that goes on from its middle, in memory and from its store, differ from
-  those of a run that never stopped; none is allowed.
+- **Batch**: two members under `vmap` by XLA, with other masses, lengths and speeds, each against a run of its own;
+  1e-11 is allowed.
+- **Goes on**: bytes in which all frames of a run that goes on from its middle, in memory and from its store, differ
+  from those of a run that never stopped; none is allowed.
 - **Reverse**, **forward**: derivatives by mass, length and speed of a number made of attitude, velocity and
   multipliers, in machine code, against JAX's compiled by XLA; 1e-10 is allowed.
 - **Differences**: the worse of both against central differences, which are no better than 1e-9; 1e-6 is allowed.
