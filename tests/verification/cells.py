@@ -41,9 +41,14 @@ EQUAL = 1e-11
 EXACT = 1e-10
 """Largest difference of derivatives between back ends, relative to the gradient."""
 
-ROUNDED = {"generalized-alpha": 1000 * float(np.finfo(float).eps) / H**2}
-"""The same of methods that find multipliers from constraints of positions: multipliers are accelerations, differences
-of positions over h², and so is what rounding leaves in them and in their derivatives."""
+_ROUNDED = 1000 * float(np.finfo(float).eps) / H**2
+
+MULTIPLIERS = dict.fromkeys(("generalized-alpha", "emh", "mph"), _ROUNDED)
+"""The same of multipliers, by methods that find them from constraints of positions: they are accelerations, differences
+of positions over h², and so is what rounding leaves in them."""
+
+ROUNDED = {"generalized-alpha": _ROUNDED}
+"""The same of derivatives of such multipliers."""
 
 DERIVATIVES = 1e-6
 """Largest error of derivatives, relative to the gradient; what differences leave is 1e-8."""
@@ -247,7 +252,7 @@ def gap(a: Carry, b: Carry) -> dict[str, float]:
 
 def is_equal(row: Row, found: dict[str, float]) -> bool:
     """Whether that is rounding."""
-    return found["state"] < EQUAL and found["multipliers"] < ROUNDED.get(row.name, EQUAL)
+    return found["state"] < EQUAL and found["multipliers"] < MULTIPLIERS.get(row.name, EQUAL)
 
 
 # --- runs that go on --------------------------------------------------------------------------------------------------

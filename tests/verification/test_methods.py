@@ -55,7 +55,7 @@ def test_perturbed_methods_lose_their_order_and_their_promises(row):
     assert {verdict for _, verdict in cells.promises(spoilt).values()} <= {"broken"}
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(14)
 def test_numpy_computes_what_runs_compute(row):
     row = row.light
     found = cells.by_numpy(row)
@@ -64,7 +64,7 @@ def test_numpy_computes_what_runs_compute(row):
     assert not cells.is_equal(row, cells.gap(cells.on_host(row, cells.VALUES * [1 + 1e-9, 1, 1]), found))
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(21)
 def test_xla_computes_what_machine_code_computes(row):
     row = row.light
     found = cells.by_xla(row)
@@ -72,7 +72,7 @@ def test_xla_computes_what_machine_code_computes(row):
     assert not cells.is_equal(row, cells.gap(cells.on_host(row, cells.VALUES * [1 + 1e-9, 1, 1]), found))
 
 
-@pytest.mark.sampled(21)
+@pytest.mark.sampled(42)
 def test_batches_are_loops(row):
     row = row.light
     found = cells.batched(row)
@@ -81,17 +81,17 @@ def test_batches_are_loops(row):
     assert not cells.is_equal(row, cells.gap_of_batch(row, jax.tree.map(lambda x: x[::-1], found)))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_runs_that_go_on_have_the_bytes_of_those_that_never_stopped(row):
     assert cells.differing_bytes(row) == 0
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(21)
 def test_stored_runs_that_go_on_have_the_bytes_of_those_that_never_stopped(row, tmp_path):
     assert cells.differing_bytes(row, tmp_path / "run.zarr") == 0
 
 
-@pytest.mark.sampled(21)
+@pytest.mark.sampled(42)
 def test_derivatives_are_those_of_differences(row):
     row = row.light
     found, exact = cells.derivatives(row), cells.by_differences(row)
