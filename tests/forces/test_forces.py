@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compiling import compiled, evaluated
+from compiling import evaluated
 from jaxtyping import Array
 
 import polhode as ph
@@ -105,30 +105,6 @@ def test_action_is_reaction_and_power_comes_from_the_store(name: str) -> None:
         assert abs(float(power)) > 1e-3
     elif "PD" not in name and name != "load":
         assert float(power + stored) < 0
-
-
-# Undamped elements are what damped ones hold, and take as long to compile.
-DAMPED = ("spring-damper", "torsional spring-damper", "damped bushing", "PD on a hinge", "PD on a slider")
-
-
-@pytest.mark.sampled(4)
-@pytest.mark.parametrize(
-    "name", [name if name in DAMPED else pytest.param(name, marks=pytest.mark.exhaustive) for name in PAIRS]
-)
-def test_touching_frames_and_tiny_motions_have_finite_derivatives(name: str) -> None:
-    element = elements()[name]
-
-    def all_slopes(x: Array) -> Any:
-        def loads(x: Array) -> Any:
-            poses = tuple(Pose(x[6 * k : 6 * k + 3], ph.rotation_vector(x[6 * k + 3 : 6 * k + 6])) for k in range(2))
-            twists = tuple(Twist(x[12:15], x[15:18]) for _ in range(2))
-            return element.wrenches(T, poses, twists), element.potential(T, poses)
-
-        return loads(x), jax.jacfwd(loads)(x), jax.grad(lambda x: loads(x)[1])(x)
-
-    run = compiled(all_slopes, jnp.zeros(18))
-    for size in (0.0, 1e-300, 1e-160, 1e-12, 1e-8):
-        assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(run(jnp.full(18, size))))
 
 
 def test_a_spring_without_length_is_smooth_where_its_ends_meet() -> None:
