@@ -19,7 +19,7 @@ from tumbling import VALUES, Form, form_of
 import polhode as ph
 from polhode import captured
 from polhode.driver import host, observing, traced
-from polhode.execution import machine
+from polhode.execution import limits, machine
 from polhode.execution.eager import uncompiled
 from polhode.execution.listing import listed
 from polhode.integrators import AbstractIntegrator, Carry, StepInfo
@@ -287,7 +287,7 @@ DIRECTION = np.array([0.3, -0.5, 0.8])
 
 def on_arrays() -> Any:
     """XLA compiles in a fraction of the time what stays on arrays, as steps of many operations do for users."""
-    return mock.patch.object(traced, "SCALAR_LIMIT", 0)
+    return mock.patch.multiple(limits, XLA=0, XLA_DIFFERENTIATED=0)
 
 
 def batched(row: Row) -> Carry:

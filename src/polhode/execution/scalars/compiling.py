@@ -19,8 +19,10 @@ from polhode.execution.settling import Target
 _ON_HOST = Target(looped)
 
 
-def scalarise(fun: Callable, limit: float = limits.XLA, one_kernel: bool = False) -> Callable:
+def scalarise(fun: Callable, limit: float | None = None, one_kernel: bool = False) -> Callable:
     """`fun` with its arithmetic done on scalars, or on arrays if that takes more than `limit` operations.
+
+    The limit is that of XLA if none is given.
 
     Counted is what is left after structural zeros and repeated expressions are gone; a first guess without that decides
     whether it is worth trying. `one_kernel` is for functions that consist of a loop: see `in_one_function`.
@@ -30,7 +32,8 @@ def scalarise(fun: Callable, limit: float = limits.XLA, one_kernel: bool = False
     def scalarised(*args: Any) -> Any:
         program = Program(fun, *args, target=_ON_HOST)
         plain = not calls_out(program.closed.jaxpr, PLAIN)
-        allowed = limit if plain else limit / limits.XLA_LESS_WITH_LIBRARIES
+        most = limits.XLA if limit is None else limit
+        allowed = most if plain else most / limits.XLA_LESS_WITH_LIBRARIES
         if program.cost > limits.WORTH_TRYING * allowed:
             return program.on_arrays(*args)
         # All that is used inside comes in as scalars, and the inputs are returned as well: XLA aborts on a parameter
