@@ -11,7 +11,7 @@ ROOT = Path(polhode.__file__).parent
 BELOW = {"polhode._ambient", "polhode.captured", "polhode.unchanging"}
 """What `execution` builds on."""
 
-FOR_ALL = {"eager", "kept", "once", "placement", "questions", "repeated", "rows"}
+FOR_ALL = {"eager", "kept", "once", "placement", "questions", "remembering", "repeated", "rows"}
 FOR_SOLUTIONS = {"derivatives.solutions"}
 FOR_DRIVERS = {"following", "limits", "literals", "mapping", "marching", "reports", "returning", "scalars"}
 EXCEPTIONS = {"integrators/half_explicit.py": {"scalars"}}

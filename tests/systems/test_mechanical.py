@@ -99,8 +99,10 @@ def test_without_constraints_every_explicit_method_runs():
     assert 3.7 < np.log2(errors[0] / errors[1]) < 4.4
 
 
-def test_explicit_methods_refuse_constraints_and_name_those_that_take_them():
-    with pytest.raises(ValueError, match="can't be written as one without loss"):
+def test_methods_of_other_systems_are_refused_with_those_that_take_constraints():
+    with pytest.raises(ValueError, match=r"can't take this Mechanical: it takes Hamiltonian.*generalized-alpha, herk1"):
+        ph.simulate(SYSTEM, "symplectic", h=0.1, t1=1.0, state0=(Q, V))
+    with pytest.raises(ValueError, match="violates the constraints on positions"):
         ph.simulate(SYSTEM, "rkmk4", h=0.1, t1=1.0, state0=(Q, V))
 
 

@@ -55,7 +55,7 @@ def test_perturbed_methods_lose_their_order_and_their_promises(row):
     assert {verdict for _, verdict in cells.promises(spoilt).values()} <= {"broken"}
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(16)
 def test_numpy_computes_what_runs_compute(row):
     row = row.light
     found = cells.by_numpy(row)

@@ -4,7 +4,7 @@ The interface, which the rest of the library imports and nothing else (`tests/ex
 
 - `once`, `eager`, `repeated`: programs that aren't worth compiling, and those that are called again.
 - `rows`, `questions`: operations of a trace that each back end runs in its own way.
-- `kept`, `placement`: files that later processes find, and where arrays are.
+- `kept`, `remembering`, `placement`: files that later processes find, and where arrays are.
 - `derivatives.solutions`: solutions of equations, for methods that search for them.
 - For the driver: `marching`, `mapping`, `following`, `returning`, with `reports` of what was compiled,
   `literals.NotNative` where nothing can be, and `scalars` and `limits` for what XLA compiles instead.
