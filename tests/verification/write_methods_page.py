@@ -35,7 +35,7 @@ in turns (but with `emh`); the column has the mean of the two last ones.
 """
 DERIVED = """## Back ends, batches and derivatives
 
-{which}, over 200 steps of 1/200, compared with runs in machine code; vector fields are in quaternions here. Differences
+{which}: 200 steps of 1/200, compared with runs in machine code; vector fields are in quaternions here. Differences
 are relative to the larger of 1 and the state, those of derivatives to the size of the gradient.
 
 - **XLA**, **NumPy**: the same run by XLA, as where there is no compiler of machine code, and operation by operation by
