@@ -48,9 +48,9 @@ are relative to the larger of 1 and the state, those of derivatives to the size 
   multipliers, in machine code, against JAX's compiled by XLA; 1e-10 is allowed.
 - **Differences**: the worse of both against central differences, which are no better than 1e-9; 1e-6 is allowed.
 
-`generalized-alpha` finds multipliers from constraints of positions, so what rounding leaves in them is that of positions
-over h². Derivatives of them differ by more than those of states, too, in reverse mode more than JAX's do from each other:
-in this method alone {rounded:.0e} is allowed.
+`generalized-alpha` finds multipliers from constraints of positions, so what rounding leaves in them is that of
+positions over h². Derivatives of them differ by more than those of states, too, and in reverse mode by more than JAX's
+own two modes differ: in this method alone {rounded:.0e} is allowed.
 
 """
 COLUMNS = ("method", "order", "attitude", "velocity", "multipliers", "kept", "not kept")
