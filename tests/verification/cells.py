@@ -48,7 +48,7 @@ MULTIPLIERS = dict.fromkeys(("generalized-alpha", "emh", "mph"), _ROUNDED)
 of positions over h², and so is what rounding leaves in them."""
 
 ROUNDED = {"generalized-alpha": _ROUNDED}
-"""The same of derivatives of such multipliers."""
+"""Of derivatives. Those of multipliers alone reach 6e-10 in reverse mode; of states they are exact to 2e-13."""
 
 DERIVATIVES = 1e-6
 """Largest error of derivatives, relative to the gradient; what differences leave is 1e-8."""
