@@ -44,7 +44,7 @@ class ToSeparable(AbstractConversion):
     def at(self, state: State) -> Converted:
         from polhode.model import separable
 
-        change = _Change(self.source)
+        change = _Change.of(self.source)
         system, _ = separable.build(change.other, change(state))
         return Converted(system, _InTurn((change, system.start)), _InTurn((system.coordinates, change.back)))
 
@@ -72,7 +72,7 @@ class ToLivens(AbstractConversion):
         from polhode.model import livens
         from polhode.model.livens_gradients import dressed
 
-        change = _Change(self.source)
+        change = _Change.of(self.source)
         seen = change(state)
         system, _ = livens.build(dressed(change.other, seen), seen, "invariant")
         return Converted(system, _InTurn((change, _Livens(system))), _InTurn((system.seen, change.back)))
@@ -99,19 +99,23 @@ class _Livens(eqx.Module):
 
 
 class _Change(eqx.Module):
-    """States of bodies in some coordinates as those in quaternions, and back."""
+    """States of bodies in some coordinates as those in quaternions, and back.
+
+    - `source`, `other`: the bodies in both.
+    """
 
     source: MultibodySystem
+    other: MultibodySystem
 
-    @property
-    def other(self) -> MultibodySystem:
-        """The bodies in quaternions and positions."""
+    @classmethod
+    def of(cls, source: MultibodySystem) -> _Change:
+        """From the coordinates of a system."""
         groups = tuple(
             group if isinstance(group.formulation, MassPoint) else dataclasses.replace(group, formulation=_QUATERNIONS)
-            for group in self.source.bodies
+            for group in source.bodies
         )
-        other = dataclasses.replace(self.source, bodies=groups, solver=None)
-        return dataclasses.replace(other, solver=other.choose_solver())
+        other = dataclasses.replace(source, bodies=groups, solver=None)
+        return cls(source, dataclasses.replace(other, solver=other.choose_solver()))
 
     def __call__(self, state: State) -> State:
         return self.other.coordinates_of(self.source.motion(*state))
