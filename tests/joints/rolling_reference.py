@@ -1,4 +1,4 @@
-"""Motions of a rolling disc and of Chaplygin's sleigh that owe nothing to the library: reduced equations and formulas."""
+"""Motions of a rolling disc and of Chaplygin's sleigh from outside of the library: reduced equations and formulas."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ import polhode as ph
 
 @dataclasses.dataclass(frozen=True)
 class Disc:
-    r"""A disc that rolls on the plane z = 0, in the frame e₁ (horizontal tangent), e₂ (from the contact to the centre), e₃
-    (axis): $R = R_z(\psi)R_x(\theta)R_z(\varphi)$ and
+    r"""A disc that rolls on the plane z = 0.
+
+    In the frame e₁ (horizontal tangent), e₂ (from the contact to the centre), e₃ (axis), with
+    $R = R_z(\psi)R_x(\theta)R_z(\varphi)$,
 
     $$(A+mr^2)\dot\omega_1 = A\Omega_3\omega_2-(C+mr^2)\omega_2\omega_3-mgr\cos\theta,\quad
     A\dot\omega_2 = (C\omega_3-A\Omega_3)\omega_1,\quad (C+mr^2)\dot\omega_3 = mr^2\omega_1\omega_2$$
 
-    with $\Omega_3=\omega_2\cot\theta$ (O. M. O'Reilly, The dynamics of rolling disks and sliding disks, Nonlinear Dynam.
-    10 (1996)). Rows of states: θ, ψ, φ, ω, centre.
+    with $\Omega_3=\omega_2\cot\theta$ (O. M. O'Reilly, The dynamics of rolling disks and sliding disks, Nonlinear
+    Dynam. 10 (1996)). Rows of states: θ, ψ, φ, ω, centre.
     """
 
     m: float = 2.0

@@ -94,7 +94,9 @@ def test_a_disc_keeps_its_lean_and_goes_round_in_a_circle():
     np.testing.assert_allclose(x[:, :2], circle, atol=1e-8)
 
 
-@pytest.mark.parametrize("method", [pytest.param("herk3", marks=slow), "generalized-alpha", pytest.param("eml", marks=slow)])
+@pytest.mark.parametrize(
+    "method", [pytest.param("herk3", marks=slow), "generalized-alpha", pytest.param("eml", marks=slow)]
+)
 def test_an_upright_disc_rolls_straight(method):
     start = np.array([math.pi / 2, 0.0, 0.0, 0.0, 0.0, -3.0, 0.0, 0.0, DISC.r])
     solution = run(DISC.model(start), method, 0.05)
@@ -226,7 +228,7 @@ def test_without_its_edge_the_plate_goes_straight():
 
 
 def test_a_ball_on_a_turntable_goes_round_with_two_sevenths_of_its_rate():
-    """A homogeneous ball on a table that turns with Ω moves on a circle with (2/7) Ω, wherever and however it starts."""
+    """A homogeneous ball on a table that turns with Ω goes round with (2/7) Ω, wherever and however it starts."""
     rate, radius, x, u = 3.0, 0.1, np.array([0.4, 0.1]), np.array([0.2, -0.3])
     model = ph.Model(gravity=(0, 0, -9.81))
     table = model.add_body(mass=5.0, inertia=(1, 1, 2), angular_velocity=(0, 0, rate))
@@ -286,7 +288,7 @@ def test_edges_in_one_line_across_are_redundant():
     model.add(ph.joints.Planar(model.ground, body, normal=(0, 0, 1)))
     for y in (-0.2, 0.2):
         model.add(ph.joints.KnifeEdge(model.ground, body, point=(0, y, 0), across=(0, 1, 0), name=f"edge {y}"))
-    with pytest.raises(ValueError, match="`edge 0.2` follow from `edge -0.2`"):
+    with pytest.raises(ValueError, match=r"`edge 0\.2` follow from `edge -0\.2`"):
         model.assemble("SE3")
     system, _ = model.assemble("SE3", redundant="minimum-norm")
     assert system.dropped == {"edge 0.2": (0,)}

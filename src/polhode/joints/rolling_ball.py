@@ -16,8 +16,8 @@ from polhode.model.elements import Poses
 class RollingBall(AbstractPairJoint):
     """A ball of the second body rolls on a plane of the first: one holonomic and two nonholonomic constraints.
 
-    Its lowest point is in the plane and has the velocity of the plane there; it may spin about the normal. It is held on
-    the plane in both directions.
+    Its lowest point is in the plane and has the velocity of the plane there; it may spin about the normal. It is held
+    on the plane in both directions.
 
     Multipliers: the force on the first body along the normal, negative while the ball presses on it, then along x and y
     of the plane, which are those of `Planar` with the same axis, fixed in the first body.

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from polhode import checks
-from polhode.joints._frames import has_rotation, point_on
 from polhode.joints._frames import axis as direction
+from polhode.joints._frames import has_rotation, point_on
 from polhode.joints._pair import AbstractPairJoint
 from polhode.joints._rolling import DiscContact
 from polhode.model.elements import Poses
@@ -54,8 +54,8 @@ class RollingDisc(AbstractPairJoint):
         normal, axis = direction("normal", self.normal), direction("axis", self.axis)
         if checks.is_concrete(normal, axis) and not np.linalg.norm(np.cross(normal, axis)) > _FLAT:
             raise ValueError(
-                "`axis` of RollingDisc is along `normal`: a disc that lies flat has no lowest point. Give the axis about "
-                "which it rolls, and a position that leans less."
+                "`axis` of RollingDisc is along `normal`: a disc that lies flat has no lowest point. Give the axis "
+                "about which it rolls, and a position that leans less."
             )
         return DiscContact(
             s0=point_on(self.first, poses[0], self.point),

@@ -91,7 +91,10 @@ class AbstractConstraintElement(eqx.Module):
         return jax.jvp(self.residual, (t, poses), (jnp.ones_like(t), rates(poses, twists)))[1]
 
     def gradients(self, t: Array, poses: Poses) -> tuple[Float[Array, "k 6"], ...]:
-        """Derivatives of the rate by (ω, u) of each node, which are those of the residual along (rotation, translation)."""
+        """Derivatives of the residual along (rotation, translation) of each node, body-fixed and inertial.
+
+        In other words those of the rate by its (ω, u), which nonholonomic components have as well.
+        """
         still = jax.tree.map(jnp.zeros_like, poses)
 
         def along(k: int, direction: Float[Array, "6"]) -> Array:

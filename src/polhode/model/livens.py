@@ -324,11 +324,11 @@ class LivensMultibody(AbstractMovingBodies):
     def gaps(self, t: Array, h: Array, state: LivensState, x: Increments) -> Multipliers:
         q1 = self.seen((self._moved(state, x), state.v))[0]
         motion = self.base.motion(q1)
-        parts = [(group.rows, group.residuals(t + h, motion)) for group in self.base.joints]
-        for group in self.base.joints:
-            if group.nonholonomic:
-                parts.append((group.rows, self._slips(group, t + 0.5 * h, h, self._nodes(state), x)))
-        return accumulate(self.m, parts)
+        closed = [(group.rows, group.residuals(t + h, motion)) for group in self.base.joints]
+        middle, nodes = t + 0.5 * h, self._nodes(state)
+        rolling = [group for group in self.base.joints if group.nonholonomic]
+        slips = [(group.rows, self._slips(group, middle, h, nodes, x)) for group in rolling]
+        return accumulate(self.m, [*closed, *slips])
 
     def rates(self, t: Array, state: LivensState) -> Multipliers:
         return self.base.constraint_rate(t, *self.seen(state))
@@ -625,8 +625,9 @@ class LivensMultibody(AbstractMovingBodies):
         rows = jax.vmap(gradient)(u, q, group.elements)
         return found, derivative, rows, jax.vmap(jax.jacfwd(gap))(u, q, group.elements)
 
-
-    def _slips(self, group: JointGroup, t: Array, h: Array, nodes: Array, x: Increments) -> Float[Array, "elements kept"]:
+    def _slips(
+        self, group: JointGroup, t: Array, h: Array, nodes: Array, x: Increments
+    ) -> Float[Array, "elements kept"]:
         """What nonholonomic components slip over a step whose middle is at t."""
         q = jnp.stack([nodes[slot.nodes.numbers] for slot in group.slots], axis=1)
         slip = lambda x, q, element: slipped(group, element, t, h, self._stretches(h, q, x))  # noqa: E731

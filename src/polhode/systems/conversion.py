@@ -11,8 +11,9 @@ from jaxtyping import Array
 
 from polhode.systems.base import AbstractSystem, State
 
-
-NONHOLONOMIC = "some constraints hold velocities only, such as those of rolling, and there a constraint is one on coordinates"
+NONHOLONOMIC = (
+    "some constraints hold velocities only, such as those of rolling, and there a constraint is one on coordinates"
+)
 """Why systems with nonholonomic constraints can't be written as those that know a function g(q) only."""
 
 
