@@ -83,15 +83,15 @@ def test_a_disc_keeps_its_lean_and_goes_round_in_a_circle():
     """Steady motion: the lean satisfies one equation, and the centre goes round with ψ̇ on the radius of its speed."""
     theta, omega2 = 1.0, 2.0
     start = np.array([theta, 0.0, 0.0, 0.0, omega2, DISC.steady(theta, omega2), 0.0, 0.0, DISC.r * math.sin(theta)])
-    solution = run(DISC.model(start), "herk5", 0.01, t1=2.0)
+    solution = run(DISC.model(start), "herk4", 0.01, t1=2.0)
     x, R = np.asarray(solution.outputs["positions"])[:, 0], np.asarray(solution.outputs["rotations"])[:, 0]
-    np.testing.assert_allclose(R[:, 2, 2], math.cos(theta), atol=1e-9)
-    np.testing.assert_allclose(x[:, 2], DISC.r * math.sin(theta), atol=1e-9)
+    np.testing.assert_allclose(R[:, 2, 2], math.cos(theta), atol=1e-6)
+    np.testing.assert_allclose(x[:, 2], DISC.r * math.sin(theta), atol=1e-6)
     # From the start along -ω₃ r e₁ and round to the left where that is positive.
     speed, turning = -DISC.r * start[5], omega2 / math.sin(theta)
     phase = turning * np.asarray(solution.t)
     circle = speed / turning * np.stack((np.sin(phase), 1 - np.cos(phase)), axis=1)
-    np.testing.assert_allclose(x[:, :2], circle, atol=1e-8)
+    np.testing.assert_allclose(x[:, :2], circle, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -190,6 +190,7 @@ def last_turn(solution) -> float:
     return float(last(solution, "angular_velocities")[2])
 
 
+@slow
 @pytest.mark.parametrize(("method", "options", "orders"), METHODS)
 def test_a_sleigh_converges_to_its_formula(method, options, orders):
     coarse, fine = (sleigh_errors(method, options, h) for h in (1 / 40, 1 / 80))
@@ -213,9 +214,13 @@ def test_a_sleigh_keeps_its_energy_and_nothing_else():
     # Across the edge the velocity of its point vanishes, and the momentum does change.
     assert np.max(np.ptp(u, axis=0)) > 1.0
     assert spread(omega[:, 2]) > 1.0
+    turned, v, rate = SLEIGH.at(2.0)
+    np.testing.assert_allclose(last(solution, "rotations")[:2, 0], (math.cos(turned), math.sin(turned)), atol=5e-3)
+    np.testing.assert_allclose((np.linalg.norm(u[-1]), omega[-1, 2]), (math.hypot(v, SLEIGH.a * rate), rate), atol=5e-3)
     assert solution.audit()["velocity"].verdict == "kept"
 
 
+@slow
 def test_without_its_edge_the_plate_goes_straight():
     """Control: the same start without the constraint keeps momentum and rate of turn."""
     solution = run(SLEIGH.model(edge=False), "herk4", 0.05, t1=2.0)
@@ -227,6 +232,7 @@ def test_without_its_edge_the_plate_goes_straight():
 # --- balls ----------------------------------------------------------------------------------------------------------
 
 
+@slow
 def test_a_ball_on_a_turntable_goes_round_with_two_sevenths_of_its_rate():
     """A homogeneous ball on a table that turns with Ω goes round with (2/7) Ω, wherever and however it starts."""
     rate, radius, x, u = 3.0, 0.1, np.array([0.4, 0.1]), np.array([0.2, -0.3])
