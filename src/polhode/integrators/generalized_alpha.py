@@ -212,7 +212,11 @@ class GeneralizedAlpha(AbstractIntegrator):
             lack = -h * h * (c.position_error * jerk + system.configuration.bracket(v, vdot) / 12)
             B = system.jacobian(t, q)
             factors = system.kkt.factor(system.mass(t, q), B, B)
-            v = v + system.kkt.solve(factors, jnp.zeros_like(v), apply(B, lack, system.m))[0]
+            across = apply(B, lack, system.m)
+            if len(system.nonholonomic):
+                # Velocities that must not slip don't.
+                across = across.at[system.nonholonomic].set(0.0)
+            v = v + system.kkt.solve(factors, jnp.zeros_like(v), across)[0]
         return v, c.shift * jerk
 
     def _equations(

@@ -122,7 +122,8 @@ def closed(system: AbstractMultibody, labels: Sequence[str], t: Array, q: Point)
         size = np.linalg.norm(gaps)
         if np.max(np.abs(gaps), initial=0.0) <= 1e-3 * POSITION_TOLERANCE:
             return q
-        step = -_nearest(*metric(system, t, q), gaps)
+        M, B = metric(system, t, q)
+        step = -_nearest(M, _on_positions(system, B), gaps)
         for shrink in 0.5 ** np.arange(8):
             moved, left = _tried(system, t, q, jnp.asarray(shrink * step))
             tried = np.asarray(left)
@@ -137,6 +138,15 @@ def closed(system: AbstractMultibody, labels: Sequence[str], t: Array, q: Point)
         f"The joints can't be closed from this start: {worst(labels, gaps)} remain after {_ROUNDS} rounds. Check their "
         "points and the lengths of the bodies, or start closer to a position that fits."
     )
+
+
+def _on_positions(system: AbstractMechanical, B: Any) -> Any:
+    """B without the rows that hold velocities only: bodies may be put where they could not roll."""
+    if not len(system.nonholonomic):
+        return B
+    kept = np.ones(system.m)
+    kept[system.nonholonomic] = 0.0
+    return kept[:, None] * B if isinstance(B, np.ndarray) else scipy.sparse.diags_array(kept) @ B
 
 
 def _wrong_way_round(system: AbstractMultibody, sides: Sequence[Array]) -> dict[str, float]:

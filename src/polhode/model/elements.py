@@ -69,11 +69,13 @@ class AbstractConstraintElement(eqx.Module):
     """A constraint between a few nodes, with its data in body frames; elements of one kind are stacked and batched.
 
     `driven` tells whether the constraint depends on time, so that it does work; `quadratic` whether its residual is a
-    polynomial of degree 2 in positions and rotation matrices.
+    polynomial of degree 2 in positions and rotation matrices; `slips` how many of its components, the last ones, are
+    nonholonomic: conditions on velocities alone, as an `AbstractRollingElement` has them.
     """
 
     driven: ClassVar[bool] = False
     quadratic: ClassVar[bool] = False
+    slips: ClassVar[int] = 0
 
     @property
     @abc.abstractmethod
@@ -84,8 +86,15 @@ class AbstractConstraintElement(eqx.Module):
     def residual(self, t: Array, poses: Poses) -> Float[Array, " k"]:
         """The residual of the constraint, shape (k,); a length or a cosine, so that 1 is a large value in SI units."""
 
+    def rate(self, t: Array, poses: Poses, twists: Twists) -> Float[Array, " k"]:
+        """The time derivative of the residual, and what must vanish besides; affine in the twists."""
+        return jax.jvp(self.residual, (t, poses), (jnp.ones_like(t), rates(poses, twists)))[1]
+
     def gradients(self, t: Array, poses: Poses) -> tuple[Float[Array, "k 6"], ...]:
-        """Derivatives of the residual along (rotation, translation) of each node, body-fixed and inertial."""
+        """Derivatives of the residual along (rotation, translation) of each node, body-fixed and inertial.
+
+        In other words those of the rate by its (ω, u), which nonholonomic components have as well.
+        """
         still = jax.tree.map(jnp.zeros_like, poses)
 
         def along(k: int, direction: Float[Array, "6"]) -> Array:
@@ -102,6 +111,37 @@ class AbstractConstraintElement(eqx.Module):
     def unfolded(self, t: Array, poses: Poses) -> Float[Array, " k"]:
         """Like `residual`, but zero only where the joint is closed the right way round, for methods that start far."""
         return self.residual(t, poses)
+
+
+class AbstractRollingElement(AbstractConstraintElement):
+    """A constraint with components that hold velocities only, behind those that hold positions: no slip, no skidding.
+
+    Subclasses give `slips`, `gap` and `slip`. Their residual is zero in the last components.
+    """
+
+    def gap(self, t: Array, poses: Poses) -> Float[Array, " h"]:
+        """What must vanish of positions, shape (k - slips,); nothing unless overridden."""
+        del t, poses
+        return jnp.zeros(0)
+
+    @abc.abstractmethod
+    def slip(self, t: Array, poses: Poses, twists: Twists) -> Float[Array, " s"]:
+        """What must vanish of velocities besides, shape (slips,); linear in the twists unless the element is driven."""
+
+    def residual(self, t: Array, poses: Poses) -> Float[Array, " k"]:
+        return jnp.concatenate((self.gap(t, poses), jnp.zeros(self.slips)))
+
+    def rate(self, t: Array, poses: Poses, twists: Twists) -> Float[Array, " k"]:
+        change = jax.jvp(self.gap, (t, poses), (jnp.ones_like(t), rates(poses, twists)))[1]
+        return jnp.concatenate((change, self.slip(t, poses, twists)))
+
+    def gradients(self, t: Array, poses: Poses) -> tuple[Float[Array, "k 6"], ...]:
+        still = tuple(Twist(jnp.zeros(3), jnp.zeros(3)) for _ in poses)
+
+        def rate(k: int, w: Float[Array, "6"]) -> Array:
+            return self.rate(t, poses, (*still[:k], Twist(w[:3], w[3:]), *still[k + 1 :]))
+
+        return tuple(jax.jacfwd(lambda w, k=k: rate(k, w))(jnp.zeros(6)) for k in range(len(poses)))
 
 
 class Unfolded(AbstractConstraintElement):

@@ -24,7 +24,7 @@ from polhode.model.elements import (
 )
 from polhode.model.formulations.base import AbstractFormulation
 from polhode.model.formulations.linear import MassPoint
-from polhode.spaces.base import Point, Vector, hat
+from polhode.spaces.base import Point, Vector
 
 
 class BodyGroup(eqx.Module):
@@ -117,8 +117,19 @@ class JointGroup(eqx.Module):
     kept: tuple[int, ...] = eqx.field(static=True)
     looped: bool = eqx.field(static=True, default=False)
 
+    @property
+    def nonholonomic(self) -> tuple[int, ...]:
+        """Which of the kept components hold velocities only."""
+        first = self.elements.size - self.elements.slips
+        return tuple(k for k, component in enumerate(self.kept) if component >= first)
+
     def residual(self, element: AbstractConstraintElement, t: Array, poses: Poses) -> Float[Array, " kept"]:
-        value = element.residual(t, poses)
+        return self._imposed(element.residual(t, poses))
+
+    def rate(self, element: AbstractConstraintElement, t: Array, poses: Poses, twists: Twists) -> Float[Array, " kept"]:
+        return self._imposed(element.rate(t, poses, twists))
+
+    def _imposed(self, value: Float[Array, " k"]) -> Float[Array, " kept"]:
         return value if len(self.kept) == value.shape[0] else value[np.array(self.kept)]
 
     def residuals(self, t: Array, motion: Motion) -> Float[Array, "elements kept"]:
@@ -129,13 +140,8 @@ class JointGroup(eqx.Module):
         return jax.vmap(lambda e, p: e.sides(t, p))(self.elements, motion.at(self.slots))
 
     def rates(self, t: Array, motion: Motion) -> Float[Array, "elements kept"]:
-        """Time derivatives of the residuals."""
-
-        def rate(t: Array, element: AbstractConstraintElement, poses: Poses, twists: Twists) -> Array:
-            velocity = tuple(Pose(w.u, p.R @ hat(w.omega)) for p, w in zip(poses, twists, strict=True))
-            residual = lambda s, p: self.residual(element, s, p)  # noqa: E731
-            return jax.jvp(residual, (t, poses), (jnp.ones_like(t), velocity))[1]
-
+        """Time derivatives of the residuals, and what must vanish of velocities besides."""
+        rate = lambda t, e, p, w: self.rate(e, t, p, w)  # noqa: E731
         return self._each(rate, t, motion.at(self.slots), motion.twists_at(self.slots))
 
     def _each(self, function: Callable[..., Any], t: Array, *stacked: Any) -> Any:

@@ -18,7 +18,7 @@ from polhode._ambient import inside_transformation
 from polhode.linalg.blocks import Blocks, Matrix, accumulate
 from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT
-from polhode.model.elements import AbstractForceElement, InFirstFrame, Pose, Wrench, axial
+from polhode.model.elements import AbstractForceElement, InFirstFrame, Pose, Twist, Wrench, axial
 from polhode.model.formulations.lie_groups import DirectProduct
 from polhode.model.formulations.linear import MassPoint
 from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Slot
@@ -29,6 +29,8 @@ from polhode.model.livens_gradients import (
     is_relative_force,
     mean_gradient,
     middle_gradient,
+    rolling_gradient,
+    slipped,
     undressed,
     undressed_where_whole,
 )
@@ -322,14 +324,22 @@ class LivensMultibody(AbstractMovingBodies):
     def gaps(self, t: Array, h: Array, state: LivensState, x: Increments) -> Multipliers:
         q1 = self.seen((self._moved(state, x), state.v))[0]
         motion = self.base.motion(q1)
-        return accumulate(self.m, [(group.rows, group.residuals(t + h, motion)) for group in self.base.joints])
+        closed = [(group.rows, group.residuals(t + h, motion)) for group in self.base.joints]
+        middle, nodes = t + 0.5 * h, self._nodes(state)
+        rolling = [group for group in self.base.joints if group.nonholonomic]
+        slips = [(group.rows, self._slips(group, middle, h, nodes, x)) for group in rolling]
+        return accumulate(self.m, [*closed, *slips])
 
     def rates(self, t: Array, state: LivensState) -> Multipliers:
         return self.base.constraint_rate(t, *self.seen(state))
 
     def reaction(self, t: Array, state: LivensState, multipliers: Multipliers) -> Array:
         """By the gradient of μ·Φ, which costs less than the derivatives of all components."""
-        motion, total = self.base.motion(self.seen(state)[0]), jnp.zeros(self.d)
+        motion, total = self.base.motion(*self.seen(state)), jnp.zeros(self.d)
+
+        def rolling(element: Any, poses: tuple[Pose, ...], twists: tuple[Twist, ...], force: Array) -> Array:
+            gradients = jax.grad(lambda twists: force @ group.rate(element, t, poses, twists))(twists)
+            return jnp.concatenate([jnp.concatenate(g) for g in gradients])
 
         def impulse(element: Any, poses: tuple[Pose, ...], force: Array) -> Array:
             gradients = jax.grad(lambda poses: force @ group.residual(element, t, poses))(poses)
@@ -337,7 +347,13 @@ class LivensMultibody(AbstractMovingBodies):
             return jnp.concatenate([jnp.concatenate((axial(pose.R.T @ g.R), g.x)) for pose, g in pairs])
 
         for group in self.base.joints:
-            parts = group.elements, motion.at(group.slots), multipliers[group.rows.numbers]
+            force = multipliers[group.rows.numbers]
+            if group.nonholonomic:
+                # Of twists, in which rates are affine.
+                parts = group.elements, motion.at(group.slots), motion.twists_at(group.slots), force
+                total = total + self._gathered(group.slots, jax.vmap(rolling)(*parts))
+                continue
+            parts = group.elements, motion.at(group.slots), force
             total = total + self._gathered(group.slots, jax.vmap(impulse)(*parts))
         return total
 
@@ -575,6 +591,7 @@ class LivensMultibody(AbstractMovingBodies):
     ) -> tuple[Array, ...]:
         """Impulses h B̄ᵀλ on the nodes of all elements; their derivatives, B̄, and the derivatives of the ends' gaps."""
         relative, plain = isinstance(group.elements, InFirstFrame), group.elements.quadratic
+        rolls = bool(group.nonholonomic)
 
         def gradient(x: Array, q: Array, element: Any, force: Array | None = None) -> Array:
             """Of the residual, or of its product with a force."""
@@ -584,13 +601,19 @@ class LivensMultibody(AbstractMovingBodies):
                 residual = group.residual(element, t, poses)
                 return residual if force is None else force @ residual
 
-            return acting(middle_gradient(f, s) if plain else mean_gradient(f, relative, s), s)
+            found = acting(middle_gradient(f, s) if plain else mean_gradient(f, relative, s), s)
+            if not rolls:
+                return found
+            rows = rolling_gradient(group, element, t, s)
+            return found + (rows if force is None else force @ rows)
 
         def impulse(x: Array, q: Array, element: Any, force: Array) -> Array:
             return h * gradient(x, q, element, force)
 
         def gap(x: Array, q: Array, element: Any) -> Array:
-            return group.residual(element, t + 0.5 * h, tuple(s.end for s in self._stretches(h, q, x)))
+            s = self._stretches(h, q, x)
+            closed = group.residual(element, t + 0.5 * h, tuple(n.end for n in s))
+            return closed + slipped(group, element, t, h, s) if rolls else closed
 
         u = self._increments(group.slots, x)
         q = jnp.stack([nodes[slot.nodes.numbers] for slot in group.slots], axis=1)
@@ -601,6 +624,14 @@ class LivensMultibody(AbstractMovingBodies):
         derivative = jax.vmap(jax.jacfwd(impulse))(u, q, group.elements, force)
         rows = jax.vmap(gradient)(u, q, group.elements)
         return found, derivative, rows, jax.vmap(jax.jacfwd(gap))(u, q, group.elements)
+
+    def _slips(
+        self, group: JointGroup, t: Array, h: Array, nodes: Array, x: Increments
+    ) -> Float[Array, "elements kept"]:
+        """What nonholonomic components slip over a step whose middle is at t."""
+        q = jnp.stack([nodes[slot.nodes.numbers] for slot in group.slots], axis=1)
+        slip = lambda x, q, element: slipped(group, element, t, h, self._stretches(h, q, x))  # noqa: E731
+        return jax.vmap(slip)(self._increments(group.slots, x), q, group.elements)
 
 
 def build(base: MultibodySystem, state: State, joints: str) -> tuple[LivensMultibody, LivensState]:

@@ -39,6 +39,27 @@ def middle_gradient(f: Callable[[Poses], Array], s: tuple[Stretch, ...]) -> tupl
     return _unflat(jax.jacrev(lambda y: f(_unflat(y)))(0.5 * (start + end)))
 
 
+def rolling_gradient(group: JointGroup, element: Any, t: Array, s: tuple[Stretch, ...]) -> Float[Array, "kept 6nodes"]:
+    """Rows of the nonholonomic components on turns in the inertial frame and moves, in the middle of the step.
+
+    Taken where the mean velocities of the nodes are measured, they do no work on these.
+    """
+    found = element.gradients(t, tuple(n.middle for n in s))
+    rows = [jnp.concatenate((g[:, :3] @ n.middle.R.T, g[:, 3:]), axis=1) for g, n in zip(found, s, strict=True)]
+    return _nonholonomic(group, jnp.concatenate(rows, axis=1)[np.array(group.kept)])
+
+
+def slipped(group: JointGroup, element: Any, t: Array, h: Array, s: tuple[Stretch, ...]) -> Float[Array, " kept"]:
+    """What slips over a step at the mean velocities; zero in holonomic components."""
+    poses, twists = tuple(n.middle for n in s), tuple(n.twist for n in s)
+    return _nonholonomic(group, h * group.rate(element, t, poses, twists))
+
+
+def _nonholonomic(group: JointGroup, values: Float[Array, "kept ..."]) -> Float[Array, "kept ..."]:
+    rows = np.array(group.nonholonomic)
+    return jnp.zeros_like(values).at[rows].set(values[rows])
+
+
 _ORIGIN = Pose(np.zeros(3), np.eye(3))  # pyright: ignore[reportArgumentType]
 
 
@@ -103,6 +124,9 @@ def is_relative(system: MultibodySystem, group: JointGroup, state: State) -> boo
     """Whether a joint holds the relative pose of two bodies only, in whatever frame its residual is."""
     if isinstance(group.elements, InFirstFrame):
         return True
+    if group.nonholonomic:
+        # What they hold is no function of poses.
+        return False
     if not checks.is_concrete(system, state):
         return len(group.slots) == 2
     return is_objective(system, group, state, lambda e, p, t: jnp.sum(e.residual(t, p) ** 2))

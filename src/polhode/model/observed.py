@@ -51,6 +51,11 @@ class AbstractMultibody(AbstractMechanical):
         return len(self.labels)
 
     @property
+    def nonholonomic(self) -> np.ndarray:
+        found = [group.rows.numbers[:, list(group.nonholonomic)].reshape(-1) for group in self.joints]
+        return np.sort(np.concatenate((np.zeros(0, int), *found)))
+
+    @property
     def rheonomic(self) -> bool:
         return any(group.elements.driven for group in self.joints)
 

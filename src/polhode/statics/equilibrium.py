@@ -193,6 +193,12 @@ def mechanical(problem: Any) -> tuple[AbstractMechanical, dict[str, Observable]]
             f"Equilibria and modes need a mechanical system, got {type(system).__name__}. `Model.assemble` makes one, "
             "and so does polhode.systems.mechanical.Mechanical."
         )
+    if len(system.nonholonomic):
+        raise ValueError(
+            f"{type(system).__name__} has constraints that hold velocities only, such as those of rolling: it may rest "
+            "wherever it has come to, so equilibria aren't isolated and modes have no meaning. Put a `Fixed` or "
+            "`Revolute` joint in their place."
+        )
     return system, dict(problem.outputs) if isinstance(problem, Problem) else system.outputs()
 
 

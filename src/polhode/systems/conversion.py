@@ -11,6 +11,11 @@ from jaxtyping import Array
 
 from polhode.systems.base import AbstractSystem, State
 
+NONHOLONOMIC = (
+    "some constraints hold velocities only, such as those of rolling, and there a constraint is one on coordinates"
+)
+"""Why systems with nonholonomic constraints can't be written as those that know a function g(q) only."""
+
 
 class Converted(NamedTuple):
     """A system of another kind, with maps between its states and those of its source.

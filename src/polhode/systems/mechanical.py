@@ -1,4 +1,4 @@
-"""Mechanical systems of second order, with or without holonomic constraints."""
+"""Mechanical systems of second order, with or without constraints on positions and on velocities."""
 
 from __future__ import annotations
 
@@ -48,6 +48,9 @@ class AbstractMechanical(AbstractSystem):
     constraint, $\dot\Phi = B(t,q)v + \partial_t\Phi$. Whether the constraint is imposed on the level of positions,
     velocities or accelerations is the integrator's choice.
 
+    Some rows may be `nonholonomic`: conditions $B(t,q)v + b(t,q) = 0$ that are the derivative of nothing, such as
+    those of rolling. There Φ is identically zero, and `constraint_rate` is what must vanish.
+
     Subclasses give `configuration`, `n`, `m`, `mass`, `force` and `constraint`; everything else follows by automatic
     differentiation and can be overridden with something cheaper. Matrices are sums of stacked blocks
     (`polhode.linalg.blocks`), solved by `kkt`.
@@ -91,6 +94,11 @@ class AbstractMechanical(AbstractSystem):
         return True
 
     @property
+    def nonholonomic(self) -> np.ndarray:
+        """Numbers of the constraints on velocities alone, in ascending order; none by default."""
+        return np.zeros(0, int)
+
+    @property
     def rheonomic(self) -> bool:
         """Whether Φ may depend on time."""
         return True
@@ -105,13 +113,13 @@ class AbstractMechanical(AbstractSystem):
         return self.configuration.move(q, s * self.kinematics(q, v))
 
     def constraint_rate(self, t: Array, q: Point, v: Vector) -> Multipliers:
-        """dΦ/dt = B v + ∂Φ/∂t, shape (m,)."""
+        """dΦ/dt = B v + ∂Φ/∂t, shape (m,); systems with `nonholonomic` rows override it."""
         return _derivative(lambda s: self.constraint(t + s, self.flow(q, v, s)))
 
     def jacobian(self, t: Array, q: Point) -> Matrix:
         """B, m×n."""
         zero = jnp.zeros(self.n)
-        if self.holonomic_velocities:
+        if self.holonomic_velocities and not len(self.nonholonomic):
             # One differentiation where the rate of the constraint would take two.
             return dense_block(jax.jacfwd(lambda theta: self.constraint(t, self.configuration.move(q, theta)))(zero))
         return dense_block(jax.jacfwd(lambda v: self.constraint_rate(t, q, v))(zero))

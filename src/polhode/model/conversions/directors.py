@@ -15,7 +15,7 @@ from polhode.model.formulations.linear import MassPoint
 from polhode.model.groups import BodyGroup, Motion
 from polhode.spaces.base import hat
 from polhode.systems.base import Observable, State
-from polhode.systems.conversion import AbstractConversion, Converted
+from polhode.systems.conversion import NONHOLONOMIC, AbstractConversion, Converted
 from polhode.systems.lagrangian import (
     AbstractLagrangian,
     Coordinates,
@@ -58,6 +58,8 @@ class ToDirectors(AbstractConversion):
     def obstacle(self) -> str:
         if any(group.elements.driven for group in self.source.joints):
             return "some joints depend on time"
+        if len(self.source.nonholonomic):
+            return NONHOLONOMIC
         return "" if self.source.inert else "some of its coordinates have no kinetic energy"
 
     def at(self, state: State) -> Converted:

@@ -16,7 +16,7 @@ from polhode.spaces.linear import Rn
 from polhode.spaces.powers import AbstractPower
 from polhode.spaces.products import AbstractProduct
 from polhode.systems.base import Observable, State
-from polhode.systems.conversion import AbstractConversion, Converted
+from polhode.systems.conversion import NONHOLONOMIC, AbstractConversion, Converted
 from polhode.systems.lagrangian import (
     AbstractLagrangian,
     Coordinates,
@@ -47,6 +47,8 @@ class ToJointLagrangian(AbstractConversion):
             return "some of its coordinates are rotations, which Lagrangian coordinates q with v = q̇ don't describe"
         if any(group.elements.driven for group in system.joints):
             return "some constraints depend on time"
+        if len(system.nonholonomic):
+            return NONHOLONOMIC
         if not system.inert:
             return "some of its coordinates have no kinetic energy"
         return ""
