@@ -79,6 +79,13 @@ JOINTS: dict[str, Callable[[Any, Any], Any]] = {
     ),
 }
 
+ROLLING: dict[str, Callable[[Any, Any], Any]] = {
+    "RollingDisc": lambda a, b: J.RollingDisc(a, b, ACROSS, 0.7, (0, 0, 0.2), AXIS),
+    "RollingBall": lambda a, b: J.RollingBall(a, b, 0.7, (0, 0, 0.2), AXIS),
+    "KnifeEdge": lambda a, b: J.KnifeEdge(a, b, POINT, ACROSS),
+}
+"""Those that hold velocities."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Row:
@@ -118,10 +125,10 @@ def exported(module: Any, base: type) -> set[str]:
 
 
 def test_every_joint_and_force_has_a_row() -> None:
-    assert exported(J, AbstractJoint) == set(JOINTS)
+    assert exported(J, AbstractJoint) == {*JOINTS, *ROLLING}
     assert exported(F, AbstractForce) == {name.partition(" ")[0] for name in FORCES}
     _, a, b = bodies()
-    for name, make in (*JOINTS.items(), *((name, row.make) for name, row in FORCES.items())):
+    for name, make in (*JOINTS.items(), *ROLLING.items(), *((name, row.make) for name, row in FORCES.items())):
         assert type(make(a, b)).__name__ == name.partition(" ")[0]
 
 
@@ -217,6 +224,35 @@ def test_joints_look_the_same_from_everywhere_and_act_as_they_react(name: str) -
     assert np.linalg.norm(there) == pytest.approx(np.linalg.norm(here), rel=1e-14)
     np.testing.assert_allclose(there[3:], here[3:], atol=1e-14)
     assert np.linalg.norm(here) > 0.1
+
+
+@pytest.mark.parametrize("name", ROLLING)
+def test_rows_that_hold_velocities(name: str) -> None:
+    """Rates are linear in twists and those of what must vanish of positions, the same from everywhere; rows balance."""
+    element, _ = placed(ROLLING[name])
+    poses, twists = somewhere(2)
+    Q, y = rigid(None)
+
+    def measured(poses: Any, twists: Any) -> Any:
+        there = tuple(Pose(y + Q @ p.x, Q @ p.R) for p in poses)
+        moving = tuple(w._replace(u=Q @ w.u) for w in twists)
+        rows = element.gradients(T, poses)
+        along = sum(B @ jnp.concatenate(w) for B, w in zip(rows, twists, strict=True))
+        force = sum(B[:, 3:] for B in rows)
+        moment = sum(jnp.cross(p.x, B[:, 3:]) + B[:, :3] @ p.R.T for p, B in zip(poses, rows, strict=True))
+        gaps = [element.residual(T, moved(poses, twists, s)) for s in AROUND]
+        return gaps, element.rate(T, poses, twists), element.rate(T, there, moving), along, force, moment
+
+    gaps, rate, there, along, force, moment = evaluated(measured, poses, twists)
+    held = element.size - element.slips
+    assert element.slips >= 1
+    np.testing.assert_array_equal(np.stack(gaps)[:, held:], 0)
+    np.testing.assert_allclose(rate[:held], by_differences(gaps)[0][:held], atol=1e-8)
+    np.testing.assert_allclose(along, rate, atol=1e-13)
+    assert np.linalg.norm(there) == pytest.approx(np.linalg.norm(rate), rel=1e-13)
+    np.testing.assert_allclose(force, 0, atol=1e-13)
+    np.testing.assert_allclose(moment, 0, atol=1e-13)
+    assert np.abs(rate).min() > 1e-3
 
 
 @pytest.mark.sampled(6)
