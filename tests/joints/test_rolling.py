@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rolling_reference import TUMBLING, Disc, Sleigh
 
 import polhode as ph
 from polhode.model.multibody import MultibodySystem
-from tests.joints.rolling_reference import TUMBLING, Disc, Sleigh
 
 DISC, SLEIGH = Disc(), Sleigh()
 LATER = 1.0
