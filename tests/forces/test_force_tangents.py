@@ -32,7 +32,7 @@ def measured(formulation: str) -> Any:
             model.add(make(a, b))
         model.add(F.PointForce(a, lambda t: slope * jnp.stack((t, t, t)), frame="body"))
         system, (q, _) = model.assemble(formulation)
-        (group,), parts = system.bodies, jnp.linspace(-1.0, 1.0, 12).reshape(2, 6)
+        (group,), parts = system.coordinates.bodies, jnp.linspace(-1.0, 1.0, 12).reshape(2, 6)
         v = jax.vmap(lambda p, w: group.formulation.from_twist(p, Twist(w[:3], w[3:])))(q[0], parts).reshape(-1)
         force, mass = system.force(T, q, v), to_dense(system.mass(T, q), (12, 12))
         vdot = jnp.linalg.solve(mass, force)

@@ -182,7 +182,7 @@ def test_the_table_agrees_with_runs():
         with pytest.raises(ValueError, match=f"{row.name}|JointLagrangian"):
             ph.simulate(made, row.name)
     assert not suits(ph.integrators.get("symplectic"), made.system)
-    with pytest.raises(ValueError, match=r"`symplectic` can't take this TreeSystem: some loads have no potential"):
+    with pytest.raises(ValueError, match=r"`symplectic` can't take this MultibodySystem: some loads have no potential"):
         ph.simulate(made, "symplectic")
 
 

@@ -130,7 +130,7 @@ def _bodies(system: Any, q: Any) -> list[tuple[Any, Any]]:
     """Formulation and coordinates of every body, in the order of the velocities."""
     return [
         (group.formulation, jax.tree.map(lambda a, k=k: a[k], points))
-        for group, points in zip(system.bodies, q, strict=True)
+        for group, points in zip(system.coordinates.bodies, q, strict=True)
         for k in range(group.count)
     ]
 

@@ -95,7 +95,7 @@ def test_outputs_of_large_systems_are_those_of_each_state(count):
     np.testing.assert_allclose(np.linalg.norm(np.diff(points, axis=1), axis=2), 0.5, rtol=1e-12)
     centres = 0.5 * (points[:, 1:, 2] + points[:, :-1, 2])
     moving = state[1].reshape(count, 420, 6)
-    inertia = np.diagonal(np.asarray(problem.system.bodies[0].inertia), axis1=1, axis2=2)
+    inertia = np.diagonal(np.asarray(problem.system.coordinates.bodies[0].inertia), axis1=1, axis2=2)
     # Angular velocities come first, in the axes of the rods, in which the inertia is diagonal; masses are 1.
     kinetic = 0.5 * (inertia * moving[:, :, :3] ** 2 + moving[:, :, 3:] ** 2).sum(axis=(1, 2))
     np.testing.assert_allclose(seen.invariants["energy"], kinetic + 9.81 * centres.sum(axis=1), rtol=1e-12)

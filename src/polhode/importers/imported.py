@@ -25,7 +25,7 @@ from polhode.model.bodies import Body
 from polhode.model.elements import Pose, Poses, Twist, Twists
 from polhode.model.holding import Held, held_attitude, held_coordinate, held_pose
 from polhode.model.model import Model
-from polhode.model.observed import AbstractMultibody
+from polhode.model.multibody import MultibodySystem
 from polhode.problems.base import Observable, Problem
 from polhode.spaces import quaternions
 from polhode.systems.base import State
@@ -88,7 +88,7 @@ class ImportedModel:
             parameters={**self.parameters, "formulation": problem.parameters["formulation"]},
             origin="file",
             doc=f"Read from {self.parameters['path']}.",
-            outputs=_outputs(cast(AbstractMultibody, problem.system), self, rigid),
+            outputs=_outputs(cast(MultibodySystem, problem.system), self, rigid),
             scene=model_scene.drawn(model_scene.described(self.model, rigid)),
             build_time=problem.build_time + self.load_time,
         )
@@ -181,7 +181,7 @@ def _join(mechanism: Mechanism) -> list[JointRecord]:
     return records
 
 
-def _outputs(system: AbstractMultibody, imported: ImportedModel, rigid: Sequence[str]) -> dict[str, Observable]:
+def _outputs(system: MultibodySystem, imported: ImportedModel, rigid: Sequence[str]) -> dict[str, Observable]:
     measured = [record for record in imported.joints.values() if record.coordinate is not None]
     # The ground comes last.
     row = {name: number for number, name in enumerate((*system.names, imported.model.ground.name))}

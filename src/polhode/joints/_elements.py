@@ -33,6 +33,7 @@ class FrameConstraint(AbstractConstraintElement):
     """
 
     quadratic: ClassVar[bool] = True
+    relative: ClassVar[bool] = True
 
     s0: Float[Array, "3"]
     s1: Float[Array, "3"]

@@ -23,6 +23,7 @@ class ConstantDistance(AbstractConstraintElement):
     """
 
     quadratic: ClassVar[bool] = True
+    relative: ClassVar[bool] = True
 
     s0: Float[Array, "3"]
     s1: Float[Array, "3"]

@@ -70,11 +70,13 @@ class AbstractConstraintElement(eqx.Module):
 
     `driven` tells whether the constraint depends on time, so that it does work; `quadratic` whether its residual is a
     polynomial of degree 2 in positions and rotation matrices; `slips` how many of its components, the last ones, are
-    nonholonomic: conditions on velocities alone, as an `AbstractRollingElement` has them.
+    nonholonomic: conditions on velocities alone, as an `AbstractRollingElement` has them; `relative` whether it is
+    known to hold two nodes relative to each other only, so that it changes no momentum of the whole.
     """
 
     driven: ClassVar[bool] = False
     quadratic: ClassVar[bool] = False
+    relative: ClassVar[bool] = False
     slips: ClassVar[int] = 0
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from polhode import checks
 from polhode.execution.rows import each
 from polhode.linalg.blocks import Blocks, Places
 from polhode.model.elements import (
@@ -123,6 +124,11 @@ class JointGroup(eqx.Module):
         first = self.elements.size - self.elements.slips
         return tuple(k for k, component in enumerate(self.kept) if component >= first)
 
+    @property
+    def relative(self) -> bool:
+        """Whether the elements are known to see two bodies only relative to each other."""
+        return len(self.slots) == 2 and self.elements.relative and all(slot.group is not None for slot in self.slots)
+
     def residual(self, element: AbstractConstraintElement, t: Array, poses: Poses) -> Float[Array, " kept"]:
         return self._imposed(element.residual(t, poses))
 
@@ -167,6 +173,11 @@ class ForceGroup(eqx.Module):
     slots: tuple[Slot, ...]
     looped: bool = eqx.field(static=True, default=False)
 
+    @property
+    def relative(self) -> bool:
+        """Whether their potential is known to depend on the relative pose of two nodes only."""
+        return len(self.slots) == 2 and self.elements.relative
+
     def wrenches(self, t: Array, motion: Motion) -> tuple[Wrench, ...]:
         """Loads on the nodes of all elements, stacked for each slot."""
         stacked = self.elements, motion.at(self.slots), motion.twists_at(self.slots)
@@ -182,3 +193,8 @@ def members(points: tuple[Point, ...], slot: Slot) -> Point:
     if slot.group is None:
         return None
     return jax.tree.map(lambda a: a[slot.members.numbers], points[slot.group])
+
+
+def stack(trees: Sequence[Any]) -> Any:
+    """Equal trees of numbers as one, with a leading axis."""
+    return jax.tree.map(lambda *leaves: checks.stacked(leaves), *trees)

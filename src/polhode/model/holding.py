@@ -21,7 +21,7 @@ from polhode.systems.lagrangian import StartWarning
 if TYPE_CHECKING:
     from polhode.joints.relative import AbstractRelativeCoordinate
     from polhode.model.model import Model
-    from polhode.model.observed import AbstractMultibody
+    from polhode.model.multibody import MultibodySystem
 
 
 class HeldCoordinate(AbstractConstraintElement):
@@ -131,8 +131,8 @@ def _placed(bodies: tuple[Body, ...]) -> Poses:
 
 
 def repaired_holding(
-    system: AbstractMultibody,
-    more: Callable[[Sequence[Held]], AbstractMultibody],
+    system: MultibodySystem,
+    more: Callable[[Sequence[Held]], MultibodySystem],
     t: float,
     state: State,
     held: Sequence[Held],
@@ -167,7 +167,7 @@ def repaired_holding(
     return q, v
 
 
-def _changed(with_it: AbstractMultibody, held: Held, t: float, given: State, found: State) -> str:
+def _changed(with_it: MultibodySystem, held: Held, t: float, given: State, found: State) -> str:
     """By how much something that was to be held has changed, in words; nothing where it has not."""
     time, size = jnp.asarray(t), held.element.size
     gap = np.asarray(consistency.violations(with_it, time, *found)[0])[-size:]
@@ -180,7 +180,7 @@ def _changed(with_it: AbstractMultibody, held: Held, t: float, given: State, fou
     return " and ".join(said)
 
 
-def _rates(given: AbstractMultibody, m: int, t: float, state: State) -> np.ndarray:
+def _rates(given: MultibodySystem, m: int, t: float, state: State) -> np.ndarray:
     """Rates that constraints are to have: zero for the joints, those of the given state for what is held."""
     rates = np.array(consistency.violations(given, jnp.asarray(t), *state)[1])
     rates[:m] = 0.0

@@ -12,8 +12,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.model.absolute import AbsoluteCoordinates
 from polhode.model.elements import InFirstFrame, Pose, Poses, seen_from_first
-from polhode.model.groups import ForceGroup, JointGroup
+from polhode.model.groups import JointGroup
 from polhode.model.livens_levers import Stretch
 from polhode.model.multibody import MultibodySystem
 from polhode.spaces import quaternions
@@ -88,7 +89,7 @@ def acting(gradients: tuple[Pose, ...], s: tuple[Stretch, ...]) -> Array:
     return jnp.concatenate([one(g, n.lever) for g, n in zip(gradients, s, strict=True)], axis=-1)
 
 
-def dressed(system: MultibodySystem, state: State) -> MultibodySystem:
+def dressed(system: MultibodySystem[AbsoluteCoordinates], state: State) -> MultibodySystem[AbsoluteCoordinates]:
     """Joints between two bodies of which only the relative pose matters, put into the frame of the first."""
 
     def one(group: JointGroup) -> JointGroup:
@@ -96,8 +97,8 @@ def dressed(system: MultibodySystem, state: State) -> MultibodySystem:
             return group
         return dataclasses.replace(group, elements=InFirstFrame(group.elements))
 
-    joints = tuple(map(one, system.joints))
-    return dataclasses.replace(system, joints=joints)
+    joints = tuple(map(one, system.mechanism.joints))
+    return system.with_joints(joints)
 
 
 def undressed(group: JointGroup) -> JointGroup:
@@ -115,12 +116,12 @@ def undressed_where_whole(group: JointGroup) -> JointGroup:
     return bare if bare.elements.quadratic and len(group.kept) == bare.elements.size else group
 
 
-def are_relative(system: MultibodySystem, state: State) -> bool:
+def are_relative(system: MultibodySystem[AbsoluteCoordinates], state: State) -> bool:
     """Whether all joints hold two bodies relative to each other."""
-    return all(is_relative(system, group, state) for group in system.joints)
+    return all(is_relative(system, group, state) for group in system.mechanism.joints)
 
 
-def is_relative(system: MultibodySystem, group: JointGroup, state: State) -> bool:
+def is_relative(system: MultibodySystem[AbsoluteCoordinates], group: JointGroup, state: State) -> bool:
     """Whether a joint holds the relative pose of two bodies only, in whatever frame its residual is."""
     if isinstance(group.elements, InFirstFrame):
         return True
@@ -133,7 +134,7 @@ def is_relative(system: MultibodySystem, group: JointGroup, state: State) -> boo
 
 
 def is_objective(
-    base: MultibodySystem, group: JointGroup, state: State, f: Callable[[Any, Poses, Array], Array]
+    base: MultibodySystem[AbsoluteCoordinates], group: JointGroup, state: State, f: Callable[[Any, Poses, Array], Array]
 ) -> bool:
     """Whether a function of two poses and time sees their relative pose only, tried out near the start and far off."""
     if len(group.slots) != 2:
@@ -153,15 +154,3 @@ def is_objective(
         return bool(np.all(np.abs(here - there) <= 1e-9 * (1 + np.abs(here))))
 
     return all(same(size, t) for size, t in ((0.3, 0.0), (1.0, 2.3)))
-
-
-def is_relative_force(group: ForceGroup) -> bool:
-    """Whether the potential of force elements sees relative poses only."""
-    return len(group.slots) == 2 and group.elements.relative
-
-
-def acts_inside(base: MultibodySystem) -> bool:
-    """Whether no gravity and no force acts from outside; of numbers inside JAX transformations, that isn't known."""
-    weightless = checks.is_concrete(base.gravity) and not np.any(np.asarray(base.gravity))
-    alone = all(slot.group is not None for group in base.forces for slot in group.slots)
-    return weightless and alone and all(map(is_relative_force, base.forces))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax.numpy as jnp
@@ -14,17 +14,21 @@ from polhode.execution.once import interpreted
 from polhode.linalg.blocks import Places
 from polhode.model import consistency
 from polhode.model.bodies import SINGLE, Body
+from polhode.model.conversions.cotangent import ToHamiltonian
+from polhode.model.conversions.joint_lagrangian import ToJointLagrangian
 from polhode.model.elements import AbstractJoint, Pose, Twist
-from polhode.model.groups import ForceGroup, JointGroup, Slot
-from polhode.model.minimal import TreeSystem
-from polhode.model.minimal_controls import JointControl
-from polhode.model.minimal_links import Inertia, Link
+from polhode.model.groups import Slot
+from polhode.model.layout import AbstractLayout, Placed
+from polhode.model.mechanism import Mechanism
 from polhode.model.minimal_motions import (
     AbstractJointMotion,
     AbstractRelativeMotion,
     FreeMotion,
     PointMotion,
 )
+from polhode.model.tree import JointTree
+from polhode.model.tree_controls import JointControl
+from polhode.model.tree_links import Inertia, Link
 from polhode.spaces.base import cross
 from polhode.systems.base import State
 
@@ -46,8 +50,10 @@ class _Placed(NamedTuple):
     frame: Pose
 
 
-class TreeLayout:
+class TreeLayout(AbstractLayout):
     """Which body of a model is which link, and the joints that are left over."""
+
+    written_as = (ToHamiltonian, ToJointLagrangian)
 
     def __init__(self, model: Model, repair: bool) -> None:
         for body in model.bodies:
@@ -56,7 +62,7 @@ class TreeLayout:
                     f"{body!r} asks for the coordinates {body.formulation!r}, but formulation='minimal' takes those of "
                     "the joints for all bodies. Leave `formulation` of the body out, or assemble in other coordinates."
                 )
-        self.gravity, self.repair = model.gravity, repair
+        self.repair = repair
         self.placed: list[_Placed] = []
         self.carrying: set[str] = set()
         self.controls: list[JointControl] = []
@@ -96,7 +102,7 @@ class TreeLayout:
         self._numbers[body.name] = len(self.placed)
         self.placed.append(_Placed(link, body, frame))
 
-    def remaining(self, elements: Sequence[tuple[str, Any, Any]]) -> list[tuple[str, Any, Any]]:
+    def remaining(self, elements: Sequence[Placed]) -> list[Placed]:
         """The elements that the tree doesn't hold, neither as a joint nor as a controller of its coordinates."""
         left = []
         for name, part, element in elements:
@@ -136,28 +142,11 @@ class TreeLayout:
         columns = Places(np.zeros((len(bodies), 0), dtype=int))
         return Slot(self.kind(bodies[0]), Places(nodes), Places(nodes), columns)
 
-    def system(
-        self,
-        joints: tuple[JointGroup, ...],
-        forces: tuple[ForceGroup, ...],
-        labels: tuple[str, ...],
-        dropped: Mapping[str, tuple[int, ...]],
-        closed: bool,
-    ) -> TreeSystem:
+    def finished(self, mechanism: Mechanism, labels: tuple[str, ...]) -> tuple[JointTree, Mechanism, tuple[str, ...]]:
         links = tuple(placed.link for placed in self.placed)
         if links[-1].last == 0:
             raise ValueError("Fixed joints hold all bodies of the model, so no joint coordinate is left to move.")
-        return TreeSystem(
-            links=links,
-            joints=joints,
-            forces=forces,
-            controls=tuple(self.controls),
-            gravity=self.gravity,
-            labels=labels,
-            dropping=tuple(sorted(dropped.items())),
-            complete=None,
-            loops=closed,
-        )
+        return JointTree(links, tuple(self.controls)), mechanism, labels
 
     def start(self) -> State:
         """Joint coordinates at the start. Raises ValueError, naming the joint, for velocities that it doesn't allow."""
