@@ -13,8 +13,8 @@ from compiling import evaluated
 
 import polhode as ph
 from polhode.joints import AbstractPairJoint, Spherical
-from polhode.model.elements import Pose
-from polhode.model.minimal_motions import AxisMotion, BallMotion
+from polhode.model.joint_motions import AxisMotion, BallMotion
+from polhode.model.poses import Pose
 
 POINT, AXIS = (0.0, 0.0, 0.0), (0.0, 1.0, 0.0)
 

@@ -17,7 +17,7 @@ from polhode.joints._elements import FrameConstraint
 from polhode.joints._frames import axis
 from polhode.joints.distance import ConstantDistance
 from polhode.model import formulations
-from polhode.model.elements import Pose, Twist
+from polhode.model.poses import Pose, Twist
 
 T = jnp.zeros(())
 

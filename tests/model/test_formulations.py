@@ -17,7 +17,9 @@ import polhode as ph
 from polhode.linalg.blocks import to_dense
 from polhode.model import formulations
 from polhode.model.bodies import Body
-from polhode.model.elements import AbstractForce, AbstractForceElement, Pose, Poses, Twist, Twists, Wrench
+from polhode.model.elements import AbstractForceElement
+from polhode.model.parts import AbstractForce
+from polhode.model.poses import Pose, Poses, Twist, Twists, Wrench
 from polhode.spaces.base import hat
 from polhode.systems.mechanical import AbstractMechanical
 

@@ -12,7 +12,7 @@ import polhode as ph
 from polhode.driver.observing import Observer, Watch
 from polhode.joints._frames import axis, frame
 from polhode.model import consistency, redundancy
-from polhode.model.elements import Pose
+from polhode.model.poses import Pose
 from polhode.model.redundancy import _solved
 from polhode.model.waves import _Columns, _largest
 

@@ -8,7 +8,7 @@ from compiling import evaluated
 
 import polhode as ph
 from polhode.linalg.blocks import to_dense
-from polhode.model.elements import Pose, Twist
+from polhode.model.poses import Pose, Twist
 from polhode.model.waves import stiffest
 from polhode.rods.edge import EdgeShape, ElasticEdge
 from polhode.rods.strain import MEASURES

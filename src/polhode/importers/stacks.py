@@ -16,7 +16,7 @@ from polhode.importers.mechanism import Mechanism
 from polhode.joints._elements import FrameConstraint
 from polhode.joints.relative import AbstractRelativeCoordinate, Angle, Displacement, Reversed
 from polhode.model.bodies import Body
-from polhode.model.elements import AbstractJoint
+from polhode.model.parts import AbstractJoint
 
 HINGE, SLIDE, BALL, FREE = (
     int(mujoco.mjtJoint.mjJNT_HINGE),

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.joints._frames import at
-from polhode.model.elements import AbstractConstraintElement, Poses
+from polhode.model.elements import AbstractConstraintElement
+from polhode.model.poses import Poses
 from polhode.spaces.base import cross
 from polhode.spaces.quaternions import vector_from_matrix
 

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.checks import shown
 from polhode.model.bodies import ROUNDED, SINGLE, Body, orthogonalised, orthogonality_defect
-from polhode.model.elements import Pose
+from polhode.model.poses import Pose
 from polhode.spaces.base import cross, norm
 
 

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.joints._frames import at
-from polhode.model.elements import AbstractRollingElement, Pose, Poses, Twist, Twists
+from polhode.model.elements import AbstractRollingElement
+from polhode.model.poses import Pose, Poses, Twist, Twists
 from polhode.spaces.base import cross
 
 Vector3 = Float[Array, "3"]

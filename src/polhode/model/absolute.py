@@ -21,11 +21,11 @@ from polhode.linalg.kkt import AbstractKKT
 from polhode.model import tangents
 from polhode.model.bodies import Body
 from polhode.model.coordinates import AbstractCoordinates
-from polhode.model.elements import Pose, Twist, Wrench
 from polhode.model.formulations.lie_groups import DirectProduct, SemidirectProduct
 from polhode.model.formulations.linear import MassPoint
 from polhode.model.groups import BodyGroup, ForceGroup, Motion, Slot, members
 from polhode.model.mechanism import Mechanism
+from polhode.model.poses import Pose, Twist, Wrench
 from polhode.model.reactions import at_stress, reaction_of, stress_of, stressed
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.spaces.powers import power

@@ -19,12 +19,12 @@ from polhode.model.bodies import SINGLE, Body
 from polhode.model.conversions.cotangent import ToHamiltonian
 from polhode.model.conversions.directors import ToDirectors
 from polhode.model.conversions.quaternions import ToLivens, ToSeparable
-from polhode.model.elements import Pose, Twist
 from polhode.model.formulations import AbstractFormulation, MassPoint
 from polhode.model.formulations.lie_groups import DirectProduct, SemidirectProduct
 from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Slot, stack
 from polhode.model.layout import AbstractLayout
 from polhode.model.mechanism import Mechanism
+from polhode.model.poses import Pose, Twist
 from polhode.systems.base import State
 
 Group = TypeVar("Group", BodyGroup, JointGroup, ForceGroup)

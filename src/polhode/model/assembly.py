@@ -19,7 +19,7 @@ from polhode.linalg.blocks import Places
 from polhode.model import consistency, formulations, livens, redundancy, separable
 from polhode.model.absolute import AbsoluteCoordinates
 from polhode.model.absolute_assembly import AbsoluteLayout
-from polhode.model.elements import AbstractConstraintElement, AbstractForceElement, AbstractJoint
+from polhode.model.elements import AbstractConstraintElement, AbstractForceElement
 from polhode.model.groups import ForceGroup, JointGroup, stack
 from polhode.model.holding import Held, held, repaired_holding
 from polhode.model.layout import AbstractLayout, Placed
@@ -27,6 +27,7 @@ from polhode.model.livens_gradients import dressed
 from polhode.model.livens_levers import LEVERS
 from polhode.model.mechanism import Mechanism
 from polhode.model.multibody import MultibodySystem
+from polhode.model.parts import AbstractJoint
 from polhode.model.separable import SEPARABLE, SeparableMultibody
 from polhode.model.tree_assembly import MINIMAL, TreeLayout
 from polhode.systems.base import State

@@ -11,9 +11,9 @@ from jaxtyping import Array, Float
 from polhode.linalg.blocks import Matrix, Places
 from polhode.linalg.kkt import AbstractKKT
 from polhode.model.bodies import Body
-from polhode.model.elements import Pose, Twist
 from polhode.model.groups import ForceGroup, Motion
 from polhode.model.mechanism import Mechanism
+from polhode.model.poses import Pose, Twist
 from polhode.spaces.base import AbstractSpace, Point, Vector
 
 

@@ -3,66 +3,15 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.model.bodies import Body
+from polhode.model.poses import Pose, Poses, Twist, Twists, Wrench, axial, rates, seen_from_first
 from polhode.spaces.base import hat
-
-if TYPE_CHECKING:
-    from polhode.model.minimal_motions import AbstractJointMotion
-    from polhode.model.model import Model
-
-
-class Pose(NamedTuple):
-    """Where a node is: position x (3,) in the inertial frame, rotation R (3, 3) from the body frame to it."""
-
-    x: Float[Array, "3"]
-    R: Float[Array, "3 3"]
-
-
-class Twist(NamedTuple):
-    """How a node moves: angular velocity (3,) in the body frame, velocity (3,) in the inertial frame."""
-
-    omega: Float[Array, "3"]
-    u: Float[Array, "3"]
-
-
-_ZERO: Any = np.zeros(3)
-_ONE: Any = np.eye(3)
-
-ORIGIN = Pose(_ZERO, _ONE)
-"""The pose of the ground."""
-
-RESTING = Twist(_ZERO, _ZERO)
-"""The twist of the ground."""
-
-
-class Wrench(NamedTuple):
-    """The load on a node: torque (3,) in the body frame, force (3,) at the node in the inertial frame."""
-
-    torque: Float[Array, "3"]
-    force: Float[Array, "3"]
-
-
-Poses = tuple[Pose, ...]
-Twists = tuple[Twist, ...]
-
-
-def rates(poses: Poses, twists: Twists) -> Poses:
-    """Time derivatives of poses: ẋ = u, Ṙ = R ω̃."""
-    return tuple(Pose(twist.u, pose.R @ hat(twist.omega)) for pose, twist in zip(poses, twists, strict=True))
-
-
-def axial(A: Float[Array, "3 3"]) -> Float[Array, "3"]:
-    """The vector a with a·ω = Σ A_ij hat(ω)_ij for all ω."""
-    return jnp.stack((A[2, 1] - A[1, 2], A[0, 2] - A[2, 0], A[1, 0] - A[0, 1]))
 
 
 class AbstractConstraintElement(eqx.Module):
@@ -198,12 +147,6 @@ class InFirstFrame(AbstractConstraintElement):
         return self.inner.unfolded(t, seen_from_first(poses))
 
 
-def seen_from_first(poses: Poses) -> Poses:
-    """Two poses in the frame of the first."""
-    a, b = poses
-    return Pose(jnp.zeros_like(a.x), jnp.eye(3)), Pose(a.R.T @ (b.x - a.x), a.R.T @ b.R)
-
-
 class AbstractForceElement(eqx.Module):
     """Loads on a few nodes, with its data in body frames; elements of one kind are stacked and batched.
 
@@ -274,64 +217,3 @@ class AbstractPotentialElement(AbstractForceElement):
         return tuple(
             Wrench(-axial(pose.R.T @ gradient.R), -gradient.x) for pose, gradient in zip(poses, gradients, strict=True)
         )
-
-
-class AbstractPart(abc.ABC):
-    """A part of a model: the bodies that it connects, a name, and the element that it becomes.
-
-    Points and axes are given in the inertial frame at the initial time; `place` turns them into body frames.
-    """
-
-    name: str | None
-
-    @property
-    @abc.abstractmethod
-    def bodies(self) -> tuple[Body, ...]:
-        """The bodies that it connects; `model.ground` may be among them."""
-
-    @abc.abstractmethod
-    def place(self, poses: Poses) -> AbstractConstraintElement | AbstractForceElement:
-        """The element with its data in the frames of its bodies, from their initial poses."""
-
-    def placed(self) -> AbstractConstraintElement | AbstractForceElement:
-        """The element at the initial poses of its bodies."""
-        return self.place(tuple(Pose(body.x, body.R) for body in self.bodies))
-
-    def attach(self, model: Model) -> AbstractPart:
-        """The part that joins the model in its place; may add coordinates that it needs, such as an integral."""
-        del model
-        return self
-
-
-class AbstractJoint(AbstractPart):
-    """A constraint between bodies."""
-
-    @abc.abstractmethod
-    def place(self, poses: Poses) -> AbstractConstraintElement: ...
-
-    def motion(self, carried: Body) -> AbstractJointMotion | None:
-        """The relative motion that the joint allows one of its two bodies, with `initial` in the inertial frame.
-
-        Joint coordinates are made of it. None where the joint stays a constraint among them: it allows no motion that
-        `polhode.model.minimal_motions` knows, or one that depends on time. A class that overrides `place` has to
-        override this too, otherwise it counts as None.
-        """
-        del carried
-        return None
-
-
-class AbstractForce(AbstractPart):
-    """A load on bodies."""
-
-    @abc.abstractmethod
-    def place(self, poses: Poses) -> AbstractForceElement: ...
-
-
-class AbstractComposite(abc.ABC):
-    """A part that joins a model as several ones, such as a load on all nodes of a rod."""
-
-    name: str | None
-
-    @abc.abstractmethod
-    def parts(self) -> Sequence[AbstractPart]:
-        """The parts, in the order in which the model takes them; named after the composite if it has a name."""

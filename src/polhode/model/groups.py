@@ -14,17 +14,10 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.execution.rows import each
 from polhode.linalg.blocks import Blocks, Places
-from polhode.model.elements import (
-    AbstractConstraintElement,
-    AbstractForceElement,
-    Pose,
-    Poses,
-    Twist,
-    Twists,
-    Wrench,
-)
+from polhode.model.elements import AbstractConstraintElement, AbstractForceElement
 from polhode.model.formulations.base import AbstractFormulation
 from polhode.model.formulations.linear import MassPoint
+from polhode.model.poses import Pose, Poses, Twist, Twists, Wrench
 from polhode.spaces.base import Point, Vector
 
 

@@ -14,7 +14,9 @@ from polhode._ambient import warn
 from polhode.checks import shown
 from polhode.model import consistency
 from polhode.model.bodies import Body
-from polhode.model.elements import AbstractConstraintElement, AbstractJoint, Pose, Poses
+from polhode.model.elements import AbstractConstraintElement
+from polhode.model.parts import AbstractJoint
+from polhode.model.poses import Pose, Poses
 from polhode.systems.base import State
 from polhode.systems.lagrangian import StartWarning
 

@@ -19,7 +19,7 @@ from polhode.linalg.blocks import Blocks, Matrix, accumulate
 from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT
 from polhode.model.absolute import AbsoluteCoordinates
-from polhode.model.elements import AbstractForceElement, InFirstFrame, Pose, Twist, Wrench, axial
+from polhode.model.elements import AbstractForceElement, InFirstFrame
 from polhode.model.formulations.lie_groups import DirectProduct
 from polhode.model.formulations.linear import MassPoint
 from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Slot
@@ -35,6 +35,7 @@ from polhode.model.livens_gradients import (
 )
 from polhode.model.livens_levers import LEVERS, AbstractLevers, Stretch, turned
 from polhode.model.multibody import MultibodySystem
+from polhode.model.poses import Pose, Twist, Wrench, axial
 from polhode.spaces.base import cross
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product

@@ -13,10 +13,11 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.model.absolute import AbsoluteCoordinates
-from polhode.model.elements import InFirstFrame, Pose, Poses, seen_from_first
+from polhode.model.elements import InFirstFrame
 from polhode.model.groups import JointGroup
 from polhode.model.livens_levers import Stretch
 from polhode.model.multibody import MultibodySystem
+from polhode.model.poses import Pose, Poses, seen_from_first
 from polhode.spaces import quaternions
 from polhode.systems.base import State
 from polhode.systems.discrete_gradients import Gonzalez

@@ -12,9 +12,9 @@ from jaxtyping import Array, Float
 
 from polhode.checks import is_concrete
 from polhode.linalg.blocks import Places
-from polhode.model.elements import Wrench
 from polhode.model.groups import ForceGroup, JointGroup, Motion
 from polhode.model.outlines import OutlinedForce, OutlinedJoint
+from polhode.model.poses import Wrench
 
 
 class Mechanism(eqx.Module):

@@ -17,10 +17,11 @@ from polhode.execution.eager import uncompiled
 from polhode.model import bodies as _bodies
 from polhode.model.assembly import Assembled, Redundant, assemble
 from polhode.model.bodies import Body
-from polhode.model.elements import AbstractComposite, AbstractForce, AbstractJoint, AbstractPart, Pose
 from polhode.model.formulations import FORMULATIONS
 from polhode.model.holding import Held
 from polhode.model.multibody import MultibodySystem
+from polhode.model.parts import AbstractComposite, AbstractForce, AbstractJoint, AbstractPart
+from polhode.model.poses import Pose
 from polhode.systems.base import Observable, State
 
 if TYPE_CHECKING:
@@ -332,7 +333,7 @@ class Model:
         movable = [body for body in part.bodies if body is not self.ground]
         if isinstance(part, AbstractJoint | AbstractForce) and part.bodies and not movable:
             raise ValueError(f"{type(part).__name__} connects the ground with itself; one end must be a body.")
-        attached = part.attach(self)
+        attached = part.attach(self.add_integral)
         self.parts.append((self._name(part.name, _kebab(type(part).__name__)), attached))
         return part
 

@@ -17,10 +17,10 @@ from polhode.linalg.kkt import AbstractKKT
 from polhode.model import consistency, redundancy
 from polhode.model.bodies import Body
 from polhode.model.coordinates import AbstractCoordinates
-from polhode.model.elements import Pose, Twist
 from polhode.model.functions import Function
 from polhode.model.groups import JointGroup, Motion
 from polhode.model.mechanism import Mechanism
+from polhode.model.poses import Pose, Twist
 from polhode.model.waves import stiffest
 from polhode.results import Result
 from polhode.spaces.base import AbstractSpace, Point, Vector

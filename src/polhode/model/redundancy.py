@@ -14,7 +14,7 @@ from polhode.execution.once import interpreted
 from polhode.execution.remembering import remembered
 from polhode.linalg.rank import redundancy
 from polhode.model.consistency import DENSE, NAMED, closed, dense, flow, metric
-from polhode.model.elements import Twist
+from polhode.model.poses import Twist
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical

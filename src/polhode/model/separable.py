@@ -13,10 +13,10 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.model.absolute import AbsoluteCoordinates
-from polhode.model.elements import Pose
 from polhode.model.formulations.lie_groups import DirectProduct
 from polhode.model.groups import Motion
 from polhode.model.multibody import MultibodySystem
+from polhode.model.poses import Pose
 from polhode.spaces import components, quaternions
 from polhode.systems.base import Observable, State
 from polhode.systems.separable import AbstractSeparable, BodyStates, Loads, Places, Rest, Surroundings

@@ -11,9 +11,9 @@ from jaxtyping import Array, Float
 
 from polhode.execution.rows import each
 from polhode.linalg.blocks import Blocks
-from polhode.model.elements import ORIGIN, RESTING, Pose, Poses, Twist
 from polhode.model.formulations.base import AbstractFormulation
 from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, members
+from polhode.model.poses import ORIGIN, RESTING, Pose, Poses, Twist
 from polhode.spaces.base import Point, Vector
 
 Bodies = Sequence[BodyGroup]

@@ -14,9 +14,9 @@ from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT
 from polhode.model.bodies import Body
 from polhode.model.coordinates import AbstractCoordinates
-from polhode.model.elements import ORIGIN, RESTING, Pose, Twist, Wrench, axial
 from polhode.model.groups import Motion
 from polhode.model.mechanism import Mechanism
+from polhode.model.poses import ORIGIN, RESTING, Pose, Twist, Wrench, axial
 from polhode.model.tree_controls import JointControl
 from polhode.model.tree_links import Link, Vec
 from polhode.model.tree_matrices import assembled, gravity_blocks, mass_blocks, velocity_blocks

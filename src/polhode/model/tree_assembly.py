@@ -16,16 +16,17 @@ from polhode.model import consistency
 from polhode.model.bodies import SINGLE, Body
 from polhode.model.conversions.cotangent import ToHamiltonian
 from polhode.model.conversions.joint_lagrangian import ToJointLagrangian
-from polhode.model.elements import AbstractJoint, Pose, Twist
 from polhode.model.groups import Slot
-from polhode.model.layout import AbstractLayout, Placed
-from polhode.model.mechanism import Mechanism
-from polhode.model.minimal_motions import (
+from polhode.model.joint_motions import (
     AbstractJointMotion,
     AbstractRelativeMotion,
     FreeMotion,
     PointMotion,
 )
+from polhode.model.layout import AbstractLayout, Placed
+from polhode.model.mechanism import Mechanism
+from polhode.model.parts import AbstractJoint
+from polhode.model.poses import Pose, Twist
 from polhode.model.tree import JointTree
 from polhode.model.tree_controls import JointControl
 from polhode.model.tree_links import Inertia, Link

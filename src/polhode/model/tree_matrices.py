@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.model.elements import Pose, Twist
+from polhode.model.poses import Pose, Twist
 from polhode.model.tree_links import Inertia, Link, Loads, Rows, Vec, crossed
 from polhode.spaces.base import Point, Vector, cross, hat
 

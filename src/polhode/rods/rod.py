@@ -15,7 +15,7 @@ from polhode import checks
 from polhode.checks import shown
 from polhode.execution.once import interpreted
 from polhode.model.bodies import Body
-from polhode.model.elements import Pose, Poses, Twist, Twists
+from polhode.model.poses import Pose, Poses, Twist, Twists
 from polhode.rods.edge import Edge, EdgeConstraint, EdgeShape
 from polhode.rods.section import STRAINS, Section
 from polhode.rods.shape import Frames, Points, frames_along, given_frames, points_of

@@ -16,8 +16,8 @@ from polhode.execution.eager import uncompiled
 from polhode.execution.once import interpreted
 from polhode.linalg.blocks import Matrix
 from polhode.model.consistency import to_sparse
-from polhode.model.elements import Twist
 from polhode.model.multibody import MultibodySystem
+from polhode.model.poses import Twist
 from polhode.problems.base import Problem
 from polhode.spaces.base import Point
 from polhode.spaces.checks import check_point

@@ -15,8 +15,9 @@ from polhode.joints._elements import FrameConstraint
 from polhode.joints.distance import ConstantDistance
 from polhode.joints.prescribed import DrivenConstraint
 from polhode.model.bodies import Body
-from polhode.model.elements import AbstractForce, AbstractJoint, AbstractPart, Pose
 from polhode.model.model import Model
+from polhode.model.parts import AbstractForce, AbstractJoint, AbstractPart
+from polhode.model.poses import Pose
 from polhode.rods.edge import Edge, EdgeConstraint
 from polhode.spaces import quaternions
 from polhode.viewing import scene

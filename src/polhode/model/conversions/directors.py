@@ -11,10 +11,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.model.absolute import AbsoluteCoordinates
-from polhode.model.elements import Pose, Twist, axial
 from polhode.model.formulations.linear import MassPoint
 from polhode.model.groups import BodyGroup, Motion
 from polhode.model.multibody import MultibodySystem
+from polhode.model.poses import Pose, Twist, axial
 from polhode.spaces.base import hat
 from polhode.systems.base import Observable, State
 from polhode.systems.conversion import NONHOLONOMIC, AbstractConversion, Converted

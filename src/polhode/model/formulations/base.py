@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.model.elements import Pose, Twist, Wrench
+from polhode.model.poses import Pose, Twist, Wrench
 from polhode.spaces.base import AbstractSpace, Point, Vector, cross
 
 

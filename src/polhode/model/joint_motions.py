@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.execution.once import interpreted
-from polhode.model.elements import Pose
+from polhode.model.poses import Pose
 from polhode.spaces.base import AbstractSpace, Point, Vector, cross
 from polhode.spaces.linear import Rn
 from polhode.spaces.rigid import SE3
