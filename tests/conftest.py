@@ -20,7 +20,8 @@ import pytest
 
 import polhode as ph
 from polhode import captured
-from polhode.solution import Frames, Solution
+from polhode.frames import Frames
+from polhode.solution import Solution
 
 if "PYTEST_XDIST_WORKER" not in os.environ:
     # What is kept between processes is this session's own, and empty at first; workers share it.

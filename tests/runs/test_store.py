@@ -16,8 +16,9 @@ import pytest
 import xarray as xr
 
 import polhode as ph
+from polhode.frames import Frames
 from polhode.runs import RunStore, layout, locking, root
-from polhode.solution import Frames, Solution
+from polhode.solution import Solution
 
 META = {"problem": "p", "integrator": {"name": "rkmk4"}, "promises": {}}
 

@@ -31,8 +31,8 @@ from polhode.driver.stepping import Progress
 from polhode.execution.eager import uncompiled
 from polhode.execution.literals import NotNative
 from polhode.execution.placement import place
+from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
-from polhode.solution import Frames
 from polhode.systems.base import AbstractSystem
 
 Expression = Callable[[AbstractSystem, Any, Observer], Frames]

@@ -26,9 +26,9 @@ from polhode.execution.once import interpreted
 from polhode.execution.placement import on_host
 from polhode.execution.reports import Compiled
 from polhode.execution.scalars import scalarise
+from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
 from polhode.results import Result
-from polhode.solution import Frames
 from polhode.systems.base import AbstractSystem
 
 _BLOCK_SECONDS = 0.2

@@ -18,8 +18,8 @@ from polhode.execution.literals import NotNative
 from polhode.execution.mapping import RowMap
 from polhode.execution.once import interpreted
 from polhode.execution.placement import on_host
+from polhode.frames import Frames
 from polhode.problems.base import Observable
-from polhode.solution import Frames
 from polhode.systems.base import AbstractSystem, State
 
 

@@ -27,8 +27,8 @@ from polhode.driver.stepping import (
     outcome_of,
 )
 from polhode.execution.scalars import carried_on_scalars
+from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator, Carry
-from polhode.solution import Frames
 from polhode.systems.base import AbstractSystem
 
 Step = Callable[[Progress, Any], Progress]

@@ -12,11 +12,12 @@ import jax
 import numpy as np
 
 from polhode.checks import shown
+from polhode.frames import Frames
 from polhode.results import Result
 from polhode.runs import layout, root
 from polhode.runs.arrays import ArrayFiles, DamageError
 from polhode.runs.errors import StoreError, explaining
-from polhode.solution import Frames, Solution
+from polhode.solution import Solution
 
 if TYPE_CHECKING:
     from polhode.runs.store import RunStore

@@ -13,17 +13,20 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from polhode.checks import shown
+from polhode.frames import Frames
 from polhode.results import Result
 from polhode.runs import layout, root
 from polhode.runs.arrays import CHECKSUM_BYTES, ArrayFiles, DamageError, folder_name, replace
 from polhode.runs.errors import StoreError, explaining
 from polhode.runs.locking import Lock, LockedError
-from polhode.solution import Frames, Solution
+
+if TYPE_CHECKING:
+    from polhode.solution import Solution
 
 _INTERVAL_S = 0.1
 """From one publication to the next; blocks of steps take about as long, so that half a second is never lost."""

@@ -16,10 +16,10 @@ from polhode._ambient import check_environment, inside_transformation
 from polhode.checks import shown
 from polhode.driver.observing import Observer, Watch
 from polhode.execution.eager import uncompiled
+from polhode.frames import Frames
 from polhode.linalg.kkt import AbstractKKT
 from polhode.problems.base import Observable, Problem
 from polhode.results import Result
-from polhode.solution import Frames
 from polhode.spaces.base import Point
 from polhode.spaces.checks import check_point
 from polhode.statics import _explaining
