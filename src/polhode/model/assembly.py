@@ -23,8 +23,8 @@ from polhode.model.elements import AbstractConstraintElement, AbstractForceEleme
 from polhode.model.groups import ForceGroup, JointGroup, stack
 from polhode.model.holding import Held, held, repaired_holding
 from polhode.model.layout import AbstractLayout, Placed
-from polhode.model.livens_gradients import dressed
-from polhode.model.livens_levers import LEVERS
+from polhode.model.livens import JOINTS
+from polhode.model.livens_joints import dressed
 from polhode.model.mechanism import Mechanism
 from polhode.model.multibody import MultibodySystem
 from polhode.model.parts import AbstractJoint
@@ -55,7 +55,7 @@ def assemble(
         raise ValueError("`hold` says what `repair=True` must not change; without that nothing is changed.")
     start = Start(repair, redundant, t0, held(model, hold))
     check_environment()
-    checks.choice("joints", joints, LEVERS)
+    checks.choice("joints", joints, JOINTS)
     checks.flag("repair", repair)
     checks.choice("formulation", formulation, (*formulations.FORMULATIONS, MINIMAL, livens.LIVENS, SEPARABLE))
     if formulation != livens.LIVENS and joints != "invariant":

@@ -11,11 +11,11 @@ import equinox as eqx
 from polhode.model import formulations, livens, separable
 from polhode.model.absolute import AbsoluteCoordinates
 from polhode.model.formulations.linear import MassPoint
-from polhode.model.livens_gradients import dressed
+from polhode.model.livens import LivensMultibody
+from polhode.model.livens_joints import dressed
 from polhode.model.multibody import MultibodySystem
 from polhode.systems.base import State
 from polhode.systems.conversion import AbstractConversion, Converted
-from polhode.systems.moving_bodies import AbstractMovingBodies
 from polhode.systems.separable import AbstractSeparable
 
 _QUATERNIONS = formulations.get("S3xR3")
@@ -52,8 +52,8 @@ class ToLivens(AbstractConversion):
     source: MultibodySystem[AbsoluteCoordinates]
 
     @property
-    def kind(self) -> type[AbstractMovingBodies]:
-        return AbstractMovingBodies
+    def kind(self) -> type[LivensMultibody]:
+        return LivensMultibody
 
     @property
     def note(self) -> str:

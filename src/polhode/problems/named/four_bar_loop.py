@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.forces import PointForce, Torque
 from polhode.joints import Spherical
-from polhode.model.livens_levers import LEVERS
+from polhode.model.livens import JOINTS
 from polhode.model.model import Model
 from polhode.problems._assembled import Assembled, assembled, drawn
 from polhode.problems.base import Observable, Problem
@@ -75,7 +75,7 @@ def four_bar_loop(
 
 
 def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
-    checks.choice("joints", p["joints"], LEVERS)
+    checks.choice("joints", p["joints"], JOINTS)
     checks.positive("duration", p["duration"], (), "end time")
     length = checks.positive("length", p["length"], (), "of a bar")
     side = checks.positive("thickness", p["thickness"], (), "side of the section")

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.integrators._newton import AbstractEquations, Residual
+from polhode.integrators.energy_momentum.step import BodiesStep, Increments, Multipliers
 from polhode.linalg.blocks import apply
 from polhode.systems.lagrangian import LivensState
-from polhode.systems.moving_bodies import AbstractMovingBodies, Increments, Multipliers
 
 _STRICTER = 16
 """Factors that are kept bring residuals down bit by bit, always from the same side: what is left would add up."""
@@ -54,20 +54,20 @@ class RatesFactors(NamedTuple):
 class BodiesEquations(AbstractEquations):
     """Balance of momenta and closed joints."""
 
-    system: AbstractMovingBodies
+    step: BodiesStep
     t: Array
     h: Array
     start: LivensState
 
     def place(self, x: BodiesUnknowns) -> BodiesPlace:
-        return BodiesPlace(self.start, self.system.reached(self.h, self.start, x.x))
+        return BodiesPlace(self.start, self.step.reached(self.h, self.start, x.x))
 
     def residual(self, place: BodiesPlace, x: BodiesUnknowns) -> Residual:
-        balance, size = self.system.balance(self.t, self.h, place.begin, x.x, x.multipliers)
+        balance, size = self.step.balance(self.t, self.h, place.begin, x.x, x.multipliers)
         few = size / _STRICTER
-        if self.system.m == 0:
+        if self.step.system.m == 0:
             return Residual((balance,), (few,), (few,), (size,))
-        gaps = self.system.gaps(self.t, self.h, self.start, x.x)
+        gaps = self.step.gaps(self.t, self.h, self.start, x.x)
         closed = self._closed(place)
         return Residual((balance, gaps), (few, closed), (few, closed), (size, closed))
 
@@ -75,10 +75,10 @@ class BodiesEquations(AbstractEquations):
         return (1 + _largest(place.end.q)) / 8
 
     def factor(self, place: BodiesPlace, x: BodiesUnknowns) -> Any:
-        return self.system.kkt.factor(*self.system.matrices(self.t, self.h, place.begin, x.x, x.multipliers))
+        return self.step.system.kkt.factor(*self.step.matrices(self.t, self.h, place.begin, x.x, x.multipliers))
 
     def correct(self, factors: Any, parts: tuple[Array, ...]) -> BodiesUnknowns:
-        moved = self.system.kkt.solve(factors, -parts[0], -parts[1] if self.system.m else jnp.zeros(0))
+        moved = self.step.system.kkt.solve(factors, -parts[0], -parts[1] if self.step.system.m else jnp.zeros(0))
         return BodiesUnknowns(*moved, jnp.zeros(0))
 
     def negligible(self, place: BodiesPlace, correction: BodiesUnknowns) -> Array:
@@ -99,49 +99,49 @@ class RatesEquations(BodiesEquations):
     keep: Float[Array, ""]
 
     def place(self, x: BodiesUnknowns) -> BodiesPlace:
-        system = self.system
+        step = self.step
         # Where the step ends is known before its impulses.
-        end = system.reached(self.h, self.start, x.x)
-        before, after = system.reaction(self.t, self.start, x.rates), system.reaction(self.t + self.h, end, x.rates)
+        end = step.reached(self.h, self.start, x.x)
+        before, after = step.reaction(self.t, self.start, x.rates), step.reaction(self.t + self.h, end, x.rates)
         before = self._share(before, after)[0] * before
         # What velocities lack at the start of a step, they have at its end.
-        return BodiesPlace(system.kicked(self.start, -before), system.kicked(end, before + after))
+        return BodiesPlace(step.kicked(self.start, -before), step.kicked(end, before + after))
 
     def _share(self, before: Array, after: Array) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """σ from ½σ²a₀ - σb = ½a₁: what both impulses do to the kinetic energy once the rates are kept; and σa₀ - b,
         or infinity where σ is fixed.
         """
-        system = self.system
-        if system.rheonomic:
+        step = self.step
+        if step.system.rheonomic:
             return jnp.ones(()), jnp.array(jnp.inf)
-        a0, a1 = before @ system.gained(before), after @ system.gained(after)
+        a0, a1 = before @ step.gained(before), after @ step.gained(after)
         # Impulses that are round-off, as where nothing moves, have no ratio.
         least = jnp.maximum(_ROUND_OFF**2 * jnp.abs(self.start.p @ self.start.v), jnp.finfo(float).tiny)
         some = (a0 > least) & (a1 > least)
         a0, a1 = jnp.where(some, a0, 1.0), jnp.where(some, a1, 1.0)
-        b = before @ system.velocities(self.start)
+        b = before @ step.system.velocities(self.start)
         root = jnp.sqrt(b * b + a0 * a1)
         return jnp.where(some, (b + root) / a0, 1.0), jnp.where(some, root, jnp.inf)
 
     def residual(self, place: BodiesPlace, x: BodiesUnknowns) -> Residual:
         base = super().residual(place, x)
         scales = (*base.scales, self._speed(place))
-        rates = self.keep * self.system.rates(self.t + self.h, place.end)
+        rates = self.keep * self.step.system.rates(self.t + self.h, place.end)
         return Residual((*base.parts, rates), scales, scales, (*(base.noise or ()), self._speed(place)))
 
     def factor(self, place: BodiesPlace, x: BodiesUnknowns) -> RatesFactors:
-        system, m = self.system, self.system.m
-        before = system.reaction(self.t, self.start, x.rates)
-        after = system.reaction(self.t + self.h, place.end, x.rates)
+        step, m = self.step, self.step.system.m
+        before = step.reaction(self.t, self.start, x.rates)
+        after = step.reaction(self.t + self.h, place.end, x.rates)
         share, root = self._share(before, after)
-        M, both, B1 = system.impulse_matrices(self.t, self.h, self.start, place.end, share)
-        impulses = system.kkt.factor(M, both, B1)
+        M, both, B1 = step.impulse_matrices(self.t, self.h, self.start, place.end, share)
+        impulses = step.system.kkt.factor(M, both, B1)
         # (σa₀ - b) dσ = ½da₁ - ½σ²da₀ + σdb, and 2 `both` - B₁ = σB₀.
-        gained = system.gained(before)
-        rest = system.velocities(self.start) - share * gained
-        slope = apply(B1, system.gained(after) - rest, m) + 2 * apply(both, rest, m)
+        gained = step.gained(before)
+        rest = step.system.velocities(self.start) - share * gained
+        slope = apply(B1, step.gained(after) - rest, m) + 2 * apply(both, rest, m)
         slope = slope / root
-        _, twice = system.kkt.solve(impulses, jnp.zeros(system.d), apply(B1, gained, m))
+        _, twice = step.system.kkt.solve(impulses, jnp.zeros(step.system.d), apply(B1, gained, m))
         turned = -0.5 * twice
         return RatesFactors(super().factor(place, x), impulses, share, slope / (1 + slope @ turned), turned, x.rates)
 
@@ -150,10 +150,10 @@ class RatesEquations(BodiesEquations):
         first impulse changes in the balance.
         """
         balance, gaps, rates = parts
-        x, multipliers = self.system.kkt.solve(factors.step, -balance, -gaps)
+        x, multipliers = self.step.system.kkt.solve(factors.step, -balance, -gaps)
         # (2/h) B dx = -(2/h) gaps, and impulses change the rates by B₁M⁻¹((σB₀ + B₁)ᵀdμ + B₀ᵀμ dσ).
         missing = self.keep * (rates - 2 / self.h * gaps)
-        _, twice = self.system.kkt.solve(factors.impulses, jnp.zeros_like(balance), missing)
+        _, twice = self.step.system.kkt.solve(factors.impulses, jnp.zeros_like(balance), missing)
         dshare = 0.5 * factors.slope @ twice
         change = 0.5 * twice - dshare * factors.turned
         first = factors.share * change + dshare * factors.rates
@@ -162,7 +162,7 @@ class RatesEquations(BodiesEquations):
     def negligible(self, place: BodiesPlace, correction: BodiesUnknowns) -> Array:
         """The rates must be there as well: the matrix for these is that of the joints alone."""
         few = 256 * jnp.finfo(float).eps * self._speed(place)
-        there = _largest(self.system.rates(self.t + self.h, place.end)) <= few
+        there = _largest(self.step.system.rates(self.t + self.h, place.end)) <= few
         return ((self.keep == 0) | there) & super().negligible(place, correction)
 
     def _speed(self, place: BodiesPlace) -> Float[Array, ""]:

@@ -13,12 +13,13 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.execution.questions import derived
-from polhode.integrators._bodies_equations import BodiesEquations, BodiesUnknowns, RatesEquations
-from polhode.integrators._livens_equations import AbstractLivensEquations, AllUnknowns, NullSpace, Reduced
 from polhode.integrators._newton import Newton, Solved, solve
 from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry, StepInfo
+from polhode.integrators.energy_momentum.bodies import BodiesEquations, BodiesUnknowns, RatesEquations
+from polhode.integrators.energy_momentum.lagrangian import AbstractLivensEquations, AllUnknowns, NullSpace, Reduced
+from polhode.integrators.energy_momentum.step import BodiesStep
+from polhode.model.livens import LivensMultibody
 from polhode.systems.lagrangian import AbstractLagrangian, AbstractParametrisedLagrangian, LivensState
-from polhode.systems.moving_bodies import AbstractMovingBodies
 
 _FLOOR = 1e-15
 """Newton's method goes on to round-off: what it leaves would be a drift of the energy."""
@@ -55,33 +56,33 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
     def _solver(self) -> Newton:
         return Newton("full", _FLOOR, _FLOOR, self.max_iterations)
 
-    def check(self, system: AbstractLagrangian | AbstractMovingBodies, t: Any, state: LivensState) -> None:
+    def check(self, system: AbstractLagrangian | LivensMultibody, t: Any, state: LivensState) -> None:
         """Refuses the null-space form for systems that don't know increments along their constraints."""
         del t, state
-        able = AbstractParametrisedLagrangian, AbstractMovingBodies
+        able = AbstractParametrisedLagrangian, LivensMultibody
         if self.unknowns == "null-space" and not isinstance(system, able):
             raise ValueError(
                 f"{type(system).__name__} has no parametrisation of its constraints by increments, as an "
                 "`AbstractParametrisedLagrangian` has, which `unknowns='null-space'` needs. Use 'reduced' (`reml`)."
             )
 
-    def promised(self, system: AbstractLagrangian | AbstractMovingBodies, state: LivensState) -> dict[str, str]:
+    def promised(self, system: AbstractLagrangian | LivensMultibody, state: LivensState) -> dict[str, str]:
         promises = {**super().promised(system, state), **dict.fromkeys(system.kept_momenta, "round-off")}
-        rates = isinstance(system, AbstractMovingBodies) and system.keeps_rates
+        rates = isinstance(system, LivensMultibody) and system.keeps_rates
         return {**promises, "velocity": "newton"} if rates else promises
 
-    def init(self, system: AbstractLagrangian | AbstractMovingBodies, t: Array, h: Array, state: LivensState) -> Carry:
+    def init(self, system: AbstractLagrangian | LivensMultibody, t: Array, h: Array, state: LivensState) -> Carry:
         state = LivensState(*state)
         memory = None
-        if isinstance(system, AbstractMovingBodies):
+        if isinstance(system, LivensMultibody):
             rates = jnp.zeros(system.m if system.keeps_rates else 0)
-            guess = BodiesUnknowns(system.guess(h, state), jnp.zeros(system.m), rates)
+            guess = BodiesUnknowns(BodiesStep(system).guess(h, state), jnp.zeros(system.m), rates)
             equations = _equations(system, t, h, state, jnp.ones(()))
             past = guess._replace(x=guess.x / h)
             memory = _Memory((past, past, past), jnp.zeros((), bool), equations.factor(equations.place(guess), guess))
         return Carry(state, memory, jnp.zeros(system.m) if system.m else None)
 
-    def restart(self, system: AbstractLagrangian | AbstractMovingBodies, t: Array, h: Array, carry: Carry) -> Carry:
+    def restart(self, system: AbstractLagrangian | LivensMultibody, t: Array, h: Array, carry: Carry) -> Carry:
         """Loads are seen at the middle of steps only, so there is nothing to make anew."""
         del system, t, h
         return carry
@@ -91,9 +92,9 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
         return 4 * float(np.finfo(float).eps) * (1 + (1 / abs(h) if h else 1.0))
 
     def step(
-        self, system: AbstractLagrangian | AbstractMovingBodies, t: Array, h: Array, carry: Carry
+        self, system: AbstractLagrangian | LivensMultibody, t: Array, h: Array, carry: Carry
     ) -> tuple[Carry, StepInfo]:
-        if isinstance(system, AbstractMovingBodies):
+        if isinstance(system, LivensMultibody):
             if system.keeps_rates:
                 return _with_rates(self, system, t, h, carry)
             return self.attempt(system, t, h, carry, jnp.zeros(()))
@@ -103,9 +104,7 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
         multipliers = equations.multipliers(solved.place, solved.x) if system.m else None
         return Carry(solved.place.end, None, multipliers), _info(solved)
 
-    def attempt(
-        self, system: AbstractMovingBodies, t: Array, h: Array, carry: Carry, keep: Array
-    ) -> tuple[Carry, StepInfo]:
+    def attempt(self, system: LivensMultibody, t: Array, h: Array, carry: Carry, keep: Array) -> tuple[Carry, StepInfo]:
         """A step of bodies whose velocities keep the joints' rates if `keep` is one, and needn't if it is zero."""
         memory: _Memory = carry.memory
         guess = memory.ahead()
@@ -155,7 +154,7 @@ class _Attempts(NamedTuple):
     residual: Float[Array, ""]
 
 
-def _try_next(method: AbstractLivensMethod, system: AbstractMovingBodies, t: Array, h: Array, first: Carry) -> Any:
+def _try_next(method: AbstractLivensMethod, system: LivensMultibody, t: Array, h: Array, first: Carry) -> Any:
     """The function from attempts so far to one more: a whole step, `_PARTS` shorter ones where that finds no end, and
     where these don't either, one that lets the joints' rates be.
     """
@@ -196,7 +195,7 @@ def _reached(so_far: _Attempts) -> tuple[Carry, StepInfo]:
 
 @eqx.filter_custom_jvp
 def _with_rates(
-    method: AbstractLivensMethod, system: AbstractMovingBodies, t: Array, h: Array, first: Carry
+    method: AbstractLivensMethod, system: LivensMultibody, t: Array, h: Array, first: Carry
 ) -> tuple[Carry, StepInfo]:
     """As many attempts as are needed; of a record to be differentiated, as many as there can be."""
     arrays, rest = eqx.partition((method, system, t, h, first), eqx.is_array)
@@ -213,7 +212,7 @@ def _with_rates_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tupl
 
 
 def _all_attempts(
-    method: AbstractLivensMethod, system: AbstractMovingBodies, t: Array, h: Array, first: Carry
+    method: AbstractLivensMethod, system: LivensMultibody, t: Array, h: Array, first: Carry
 ) -> tuple[Carry, StepInfo]:
     """The same by a loop of known length, which can be differentiated in reverse."""
     return _reached(_all_of(_try_next(method, system, t, h, first), _none_tried(first)))
@@ -225,8 +224,9 @@ def _all_of(tried: Callable[[_Attempts], _Attempts], start: _Attempts) -> _Attem
     return jax.lax.scan(one_more, start, None, length=_PARTS + 2)[0]
 
 
-def _equations(system: AbstractMovingBodies, t: Array, h: Array, start: LivensState, keep: Array) -> BodiesEquations:
-    return RatesEquations(system, t, h, start, keep) if system.keeps_rates else BodiesEquations(system, t, h, start)
+def _equations(system: LivensMultibody, t: Array, h: Array, start: LivensState, keep: Array) -> BodiesEquations:
+    step = BodiesStep(system)
+    return RatesEquations(step, t, h, start, keep) if system.keeps_rates else BodiesEquations(step, t, h, start)
 
 
 def _info(solved: Solved) -> StepInfo:
@@ -272,7 +272,7 @@ class EnergyMomentum(AbstractLivensMethod):
         including quaternion-based rigid body dynamics, equations (72), (86), (103) and (105).
     """
 
-    kinds: ClassVar = (AbstractLagrangian, AbstractMovingBodies)
+    kinds: ClassVar = (AbstractLagrangian, LivensMultibody)
     promises: ClassVar = {"position": "round-off", "energy": "round-off"}
     discrete: ClassVar[bool] = True
 
