@@ -637,7 +637,7 @@ class LivensMultibody(AbstractMovingBodies):
 def build(base: MultibodySystem, state: State, joints: str) -> tuple[LivensMultibody, LivensState]:
     """The system on Livens' principle and its start, from the bodies in quaternions and positions."""
     checks.choice("joints", joints, LEVERS)
-    for name, group, _ in base.places:
+    for name, group, *_ in base.places:
         if not isinstance(base.bodies[group].formulation, DirectProduct | MassPoint):
             raise ValueError(
                 f"Body `{name}` has coordinates of its own, {type(base.bodies[group].formulation).__name__}; with "

@@ -40,9 +40,11 @@ def kept_momenta(system: AbstractMultibody) -> dict[str, Observable]:
         del t
         motion = system.motion(*state)
         assert motion.twists is not None
-        inertia = jnp.concatenate([group.inertia for group in system.bodies])
+        inertia = jnp.concatenate([group.rigid_inertia for group in system.bodies])
         spins = jnp.einsum("nij,njk,nk->ni", motion.poses.R[:-1], inertia, motion.twists.omega[:-1])
-        return jnp.sum(spins + jnp.cross(motion.poses.x[:-1], _momenta(system, state)), axis=0)
+        rigid = jnp.sum(spins + jnp.cross(motion.poses.x[:-1], _momenta(system, state)), axis=0)
+        parts = zip(system.bodies, state[0], strict=True)
+        return sum((g.spin(points, state[1]) for g, points in parts if g.formulation.deforms), start=rigid)
 
     return {"linear_momentum": linear, "angular_momentum": angular}
 

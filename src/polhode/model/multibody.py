@@ -24,8 +24,6 @@ from polhode.model.conversions.cotangent import ToHamiltonian
 from polhode.model.conversions.directors import ToDirectors
 from polhode.model.conversions.quaternions import ToLivens, ToSeparable
 from polhode.model.elements import Pose, Twist, Wrench
-from polhode.model.formulations.lie_groups import DirectProduct, SemidirectProduct
-from polhode.model.formulations.linear import MassPoint
 from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Motion, Slot, members
 from polhode.model.observed import AbstractMultibody
 from polhode.model.outlines import OutlinedForce, OutlinedJoint
@@ -48,7 +46,8 @@ class MultibodySystem(AbstractMultibody):
 
     - `bodies`, `joints`, `forces`: groups of elements of one kind.
     - `gravity`: acceleration in the inertial frame.
-    - `places`: body name → (group, member); `labels`: the joint behind each constraint.
+    - `places`: name, group, member and node of bodies and of nodes of flexible ones, as rows of a motion stand.
+    - `labels`: the joint behind each constraint.
     - `dropping`, `complete`: redundant components left out, by joint, and the system that still has them.
     - `loops`: whether bodies and joints form loops. - `solver`: what solves its saddle-point systems.
     """
@@ -58,7 +57,7 @@ class MultibodySystem(AbstractMultibody):
     forces: tuple[ForceGroup, ...]
     gravity: Float[Array, "3"]
     internal: tuple[Places | None, ...] = eqx.field(static=True)
-    places: tuple[tuple[str, int, int], ...] = eqx.field(static=True)
+    places: tuple[tuple[str, int, int, int], ...] = eqx.field(static=True)
     labels: tuple[str, ...] = eqx.field(static=True)
     dropping: tuple[tuple[str, tuple[int, ...]], ...] = eqx.field(static=True)
     complete: AbstractMultibody | None
@@ -75,11 +74,11 @@ class MultibodySystem(AbstractMultibody):
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(name for name, _, _ in self.places)
+        return tuple(name for name, *_ in self.places)
 
     @property
     def shown(self) -> tuple[str, ...]:
-        return tuple(name for name, group, _ in self.places if self.bodies[group].formulation.n > 1)
+        return tuple(name for name, group, *_ in self.places if self.bodies[group].formulation.n > 1)
 
     @property
     def inert(self) -> bool:
@@ -105,12 +104,12 @@ class MultibodySystem(AbstractMultibody):
 
     def motion(self, q: Point, v: Vector | None = None) -> Motion:
         """Poses and twists of all bodies and of the ground."""
-        poses = [jax.vmap(g.formulation.pose)(points) for g, points in zip(self.bodies, q, strict=True)]
+        poses = [g.poses(points) for g, points in zip(self.bodies, q, strict=True)]
         still = Pose(jnp.zeros((1, 3)), jnp.eye(3)[None])
         if v is None:
             return Motion(_stack(*poses, still))
         parts = zip(self.bodies, q, strict=True)
-        twists = [jax.vmap(g.formulation.twist)(points, g.velocities(v)) for g, points in parts]
+        twists = [g.twists(points, v) for g, points in parts]
         return Motion(_stack(*poses, still), _stack(*twists, Twist(jnp.zeros((1, 3)), jnp.zeros((1, 3)))))
 
     def coordinates_of(self, motion: Motion) -> State:
@@ -126,33 +125,43 @@ class MultibodySystem(AbstractMultibody):
         return tuple(points), jnp.concatenate(velocities)
 
     def pose(self, q: Point, body: Body | str) -> Pose:
-        """Position of the centre of mass and rotation matrix of one body."""
-        group, member = self._find(body)
-        return self.bodies[group].formulation.pose(jax.tree.map(lambda a: a[member], q[group]))
+        """Position of the centre of mass and rotation matrix of one body, or those of a node."""
+        group, member, node = self._find(body)
+        return self.bodies[group].formulation.at(node).pose(jax.tree.map(lambda a: a[member], q[group]))
 
     def twist(self, q: Point, v: Vector, body: Body | str) -> Twist:
         """Angular velocity (body frame) and velocity (inertial frame) of one body."""
-        group, member = self._find(body)
-        bodies = self.bodies[group]
-        return bodies.formulation.twist(jax.tree.map(lambda a: a[member], q[group]), bodies.velocities(v)[member])
+        group, member, node = self._find(body)
+        frame, speeds = self.bodies[group].formulation.at(node), self.bodies[group].velocities(v)
+        return frame.twist(jax.tree.map(lambda a: a[member], q[group]), speeds[member])
 
     def columns(self, body: Body | str) -> np.ndarray:
-        group, member = self._find(body)
+        group, member, _ = self._find(body)
         return self.bodies[group].columns.numbers[member]
 
     def kinetic_energy(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
         del t
         omega, u = self._twists((q, v))
         mass = jnp.concatenate([g.moving_mass for g in self.bodies])
-        inertia = jnp.concatenate([g.inertia for g in self.bodies])
-        return 0.5 * (mass @ jnp.sum(u[:-1] ** 2, axis=1) + jnp.einsum("ni,nij,nj->", omega[:-1], inertia, omega[:-1]))
+        inertia = jnp.concatenate([g.rigid_inertia for g in self.bodies])
+        rigid = 0.5 * (mass @ jnp.sum(u[:-1] ** 2, axis=1) + jnp.einsum("ni,nij,nj->", omega[:-1], inertia, omega[:-1]))
+        return sum((g.relative_energy(points, v) for g, points in self._deforming(q)), start=rigid)
 
     def potential_energy(self, t: Array, q: Point) -> Float[Array, ""]:
         """Gravity and everything that stores energy."""
-        return self.potential(t, self.motion(q))
+        of_places = self.potential(t, self.motion(q))
+        return sum((g.strain_energy(points) for g, points in self._deforming(q)), start=of_places)
+
+    @property
+    def conservative(self) -> bool:
+        return super().conservative and not any(g.formulation.dissipative for g in self.bodies)
+
+    def _deforming(self, q: Point) -> list[tuple[BodyGroup, Point]]:
+        """Bodies that deform, with their coordinates."""
+        return [(g, points) for g, points in zip(self.bodies, q, strict=True) if g.formulation.deforms]
 
     def potential(self, t: Array, motion: Motion) -> Float[Array, ""]:
-        """The same of a motion."""
+        """The same of a motion, but for what deformations of bodies store."""
         mass = jnp.concatenate([g.weight for g in self.bodies])
         weight = -mass @ (motion.poses.x[:-1] @ self.gravity)
         return weight + sum((g.potential(t, motion) for g in self.forces), start=jnp.zeros(()))
@@ -192,8 +201,7 @@ class MultibodySystem(AbstractMultibody):
         return accumulate(self.m, parts)
 
     def curvature(self, t: Array, q: Point, v: Vector) -> Multipliers:
-        # Elsewhere poses off the manifold, such as those of Euler parameters, don't move with the twist.
-        if not all(isinstance(g.formulation, DirectProduct | SemidirectProduct | MassPoint) for g in self.bodies):
+        if not all(g.formulation.moves_with_twist for g in self.bodies):
             return super().curvature(t, q, v)
         parts = [(g.rows, tangents.curvatures(self.bodies, g, t, q, v)) for g in self.joints]
         for bodies, points, rows in zip(self.bodies, q, self.internal, strict=True):
@@ -257,7 +265,7 @@ class MultibodySystem(AbstractMultibody):
         for group in groups:
             found.extend(tangents.load_blocks(self.bodies, group, t, q, rest, along_velocities=False))
         for g, points, w in zip(self.bodies, q, self._collected(groups, t, motion), strict=True):
-            found.extend(g.blocks(g.each(g.formulation.stiffness, points, g.velocities(rest), w)))
+            found.extend(g.blocks(g.each(g.formulation.load_stiffness, points, w)))
         return found
 
     # --- parts ------------------------------------------------------------------------------------------------------
@@ -271,33 +279,32 @@ class MultibodySystem(AbstractMultibody):
         self, groups: Sequence[ForceGroup], t: Array, motion: Motion, force: Array | None = None
     ) -> tuple[Wrench, ...]:
         """Loads of elements on the bodies of each group, and forces on the bodies besides."""
-        total = sum(group.count for group in self.bodies)
+        total = sum(group.rows for group in self.bodies)
         torque, force = jnp.zeros((total, 3)), jnp.zeros((total, 3)) if force is None else force
         for group in groups:
             for slot, wrench in zip(group.slots, group.wrenches(t, motion), strict=True):
                 if slot.group is not None:
                     torque = torque.at[slot.nodes.numbers].add(wrench.torque)
                     force = force.at[slot.nodes.numbers].add(wrench.force)
-        ends = np.cumsum([0] + [group.count for group in self.bodies])
-        return tuple(Wrench(torque[a:b], force[a:b]) for a, b in itertools.pairwise(ends))
+        ends = itertools.pairwise(np.cumsum([0] + [group.rows for group in self.bodies]))
+        return tuple(g.loads(Wrench(torque[a:b], force[a:b])) for g, (a, b) in zip(self.bodies, ends, strict=True))
 
     def _pull_rows(self, slot: Slot, q: Point, rows: Float[Array, "elements k 6"]) -> Float[Array, "elements k n"]:
         """Rows on twists as rows on velocities: times J."""
-        formulation = self.bodies[slot.group or 0].formulation
+        frame = slot.frame(self.bodies)
         points = members(q, slot)
-        if formulation.jacobian(jax.tree.map(lambda a: a[0], points)) is None:
+        if frame.jacobian(jax.tree.map(lambda a: a[0], points)) is None:
             return rows
         pulled = lambda form, p, R: R @ form.jacobian(p)  # noqa: E731
-        return each(pulled, formulation, points, rows, loop=self.bodies[slot.group or 0].looped)
+        return each(pulled, frame, points, rows, loop=self.bodies[slot.group or 0].looped)
 
     def _twists_are_velocities(self, group: ForceGroup) -> bool:
         """Whether twists do not depend on the configuration at fixed velocities."""
-        moving = [slot.group for slot in group.slots if slot.group is not None]
-        return all(self.bodies[g].formulation.twist_is_fixed for g in moving)
+        return all(slot.frame(self.bodies).twist_is_fixed for slot in group.slots if slot.group is not None)
 
     @property
     def has_waves(self) -> bool:
-        return any(group.elements.waves for group in self.forces)
+        return any(g.elements.waves for g in self.forces) or any(g.formulation.deforms for g in self.bodies)
 
     def explicit_limit(self, t: float, state: State, h: float, share: float = 1.0) -> str:
         found = stiffest(self, t, state)
@@ -335,11 +342,11 @@ class MultibodySystem(AbstractMultibody):
             ),
         )
 
-    def _find(self, body: Body | str) -> tuple[int, int]:
+    def _find(self, body: Body | str) -> tuple[int, int, int]:
         name = body if isinstance(body, str) else body.name
-        for known, group, member in self.places:
+        for known, group, member, node in self.places:
             if known == name:
-                return group, member
+                return group, member, node
         raise ValueError(f"The system has no body `{name}`; it has {', '.join(p[0] for p in self.places)}.")
 
 

@@ -158,7 +158,7 @@ def _check(base: MultibodySystem) -> None:
             f"formulation='separable' has no constraints, and the model has joints: `{base.labels[0]}`. {remedy}, or "
             "stiff springs and bonds in their place."
         )
-    for name, group, _ in base.places:
+    for name, group, *_ in base.places:
         if not isinstance(base.bodies[group].formulation, DirectProduct):
             kind = type(base.bodies[group].formulation).__name__
             raise ValueError(

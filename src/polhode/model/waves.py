@@ -69,7 +69,7 @@ def stiffest(system: MultibodySystem, t: float, state: State) -> Stiffest:
         return Stiffest(0.0, 0.0, ())
     touched = [np.isin(group.columns.numbers, elements[worst][0]) for group in system.bodies]
     connected: list[np.ndarray] = [np.asarray(velocities.any(axis=1)) for velocities in touched]
-    names = tuple(name for name, group, member in system.places if connected[group][member])
+    names = tuple(name for name, group, member, node in system.places if not node and connected[group][member])
     return Stiffest(float(sizes[worst, 0]), float(sizes[worst, 1]), names)
 
 
