@@ -7,6 +7,7 @@ from . import audit as audit
 from . import checks as checks
 from . import driver as driver
 from . import execution as execution
+from . import flexible as flexible
 from . import forces as forces
 from . import functions as functions
 from . import importers as importers

@@ -21,8 +21,6 @@ from polhode.linalg.kkt import AbstractKKT
 from polhode.model import tangents
 from polhode.model.bodies import Body
 from polhode.model.coordinates import AbstractCoordinates
-from polhode.model.formulations.lie_groups import DirectProduct, SemidirectProduct
-from polhode.model.formulations.linear import MassPoint
 from polhode.model.groups import BodyGroup, ForceGroup, Motion, Slot, members
 from polhode.model.mechanism import Mechanism
 from polhode.model.poses import Pose, Twist, Wrench
@@ -41,12 +39,12 @@ class AbsoluteCoordinates(AbstractCoordinates):
 
     - `bodies`: groups of bodies with the same coordinates.
     - `internal`: rows of the constraints among the coordinates of each body, by group; None without any.
-    - `places`: body name → (group, member).
+    - `places`: name, group, member and node of bodies and of nodes of flexible ones, as rows of a motion stand.
     """
 
     bodies: tuple[BodyGroup, ...]
     internal: tuple[Places | None, ...] = eqx.field(static=True)
-    places: tuple[tuple[str, int, int], ...] = eqx.field(static=True)
+    places: tuple[tuple[str, int, int, int], ...] = eqx.field(static=True)
 
     @property
     def space(self) -> AbstractSpace:
@@ -58,11 +56,11 @@ class AbsoluteCoordinates(AbstractCoordinates):
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(name for name, _, _ in self.places)
+        return tuple(name for name, *_ in self.places)
 
     @property
     def shown(self) -> tuple[str, ...]:
-        return tuple(name for name, group, _ in self.places if self.bodies[group].formulation.n > 1)
+        return tuple(name for name, group, *_ in self.places if self.bodies[group].formulation.n > 1)
 
     @property
     def inert(self) -> bool:
@@ -88,12 +86,12 @@ class AbsoluteCoordinates(AbstractCoordinates):
 
     def motion(self, q: Point, v: Vector | None = None) -> Motion:
         """Poses and twists of all bodies and of the ground."""
-        poses = [jax.vmap(g.formulation.pose)(points) for g, points in zip(self.bodies, q, strict=True)]
+        poses = [g.poses(points) for g, points in zip(self.bodies, q, strict=True)]
         still = Pose(jnp.zeros((1, 3)), jnp.eye(3)[None])
         if v is None:
             return Motion(_stack(*poses, still))
         parts = zip(self.bodies, q, strict=True)
-        twists = [jax.vmap(g.formulation.twist)(points, g.velocities(v)) for g, points in parts]
+        twists = [g.twists(points, v) for g, points in parts]
         return Motion(_stack(*poses, still), _stack(*twists, Twist(jnp.zeros((1, 3)), jnp.zeros((1, 3)))))
 
     def state_of(self, motion: Motion) -> State:
@@ -109,18 +107,18 @@ class AbsoluteCoordinates(AbstractCoordinates):
         return tuple(points), jnp.concatenate(velocities)
 
     def pose(self, q: Point, body: Body | str) -> Pose:
-        """Position of the centre of mass and rotation matrix of one body."""
-        group, member = self._find(body)
-        return self.bodies[group].formulation.pose(jax.tree.map(lambda a: a[member], q[group]))
+        """Position of the centre of mass and rotation matrix of one body, or those of a node."""
+        group, member, node = self._find(body)
+        return self.bodies[group].formulation.at(node).pose(jax.tree.map(lambda a: a[member], q[group]))
 
     def twist(self, q: Point, v: Vector, body: Body | str) -> Twist:
         """Angular velocity (body frame) and velocity (inertial frame) of one body."""
-        group, member = self._find(body)
-        bodies = self.bodies[group]
-        return bodies.formulation.twist(jax.tree.map(lambda a: a[member], q[group]), bodies.velocities(v)[member])
+        group, member, node = self._find(body)
+        frame, speeds = self.bodies[group].formulation.at(node), self.bodies[group].velocities(v)
+        return frame.twist(jax.tree.map(lambda a: a[member], q[group]), speeds[member])
 
     def columns(self, body: Body | str) -> np.ndarray:
-        group, member = self._find(body)
+        group, member, _ = self._find(body)
         return self.bodies[group].columns.numbers[member]
 
     # --- inertia and loads ------------------------------------------------------------------------------------------
@@ -130,12 +128,28 @@ class AbsoluteCoordinates(AbstractCoordinates):
         assert twists is not None
         omega, u = twists
         mass = jnp.concatenate([g.moving_mass for g in self.bodies])
-        inertia = jnp.concatenate([g.inertia for g in self.bodies])
-        return 0.5 * (mass @ jnp.sum(u[:-1] ** 2, axis=1) + jnp.einsum("ni,nij,nj->", omega[:-1], inertia, omega[:-1]))
+        inertia = jnp.concatenate([g.rigid_inertia for g in self.bodies])
+        rigid = 0.5 * (mass @ jnp.sum(u[:-1] ** 2, axis=1) + jnp.einsum("ni,nij,nj->", omega[:-1], inertia, omega[:-1]))
+        return sum((g.relative_energy(points, v) for g, points in self._deforming(q)), start=rigid)
 
     def weight(self, motion: Motion, gravity: Float[Array, "3"]) -> Float[Array, ""]:
         mass = jnp.concatenate([g.weight for g in self.bodies])
         return -mass @ (motion.poses.x[:-1] @ gravity)
+
+    @property
+    def conservative(self) -> bool:
+        return not any(group.formulation.dissipative for group in self.bodies)
+
+    @property
+    def strained(self) -> bool:
+        return any(group.formulation.deforms for group in self.bodies)
+
+    def strain_energy(self, q: Point) -> Float[Array, ""]:
+        return sum((g.strain_energy(points) for g, points in self._deforming(q)), start=jnp.zeros(()))
+
+    def _deforming(self, q: Point) -> list[tuple[BodyGroup, Point]]:
+        """Bodies that deform, with their coordinates."""
+        return [(g, points) for g, points in zip(self.bodies, q, strict=True) if g.formulation.deforms]
 
     @property
     def has_momenta(self) -> bool:
@@ -145,10 +159,12 @@ class AbsoluteCoordinates(AbstractCoordinates):
         poses, twists = self.motion(q, v).poses, self.motion(q, v).twists
         assert twists is not None
         mass = jnp.concatenate([group.moving_mass for group in self.bodies])
-        inertia = jnp.concatenate([group.inertia for group in self.bodies])
+        inertia = jnp.concatenate([group.rigid_inertia for group in self.bodies])
         momenta = mass[:, None] * twists.u[:-1]
         spins = jnp.einsum("nij,njk,nk->ni", poses.R[:-1], inertia, twists.omega[:-1])
-        return jnp.sum(momenta, axis=0), jnp.sum(spins + jnp.cross(poses.x[:-1], momenta), axis=0)
+        rigid = jnp.sum(spins + jnp.cross(poses.x[:-1], momenta), axis=0)
+        angular = sum((g.spin(points, v) for g, points in self._deforming(q)), start=rigid)
+        return jnp.sum(momenta, axis=0), angular
 
     def mass(self, q: Point) -> Matrix:
         return tuple(
@@ -170,8 +186,9 @@ class AbsoluteCoordinates(AbstractCoordinates):
         return self._by_group(mechanism.loads(t, motion, force=mass[:, None] * mechanism.gravity))
 
     def _by_group(self, loads: Wrench) -> tuple[Wrench, ...]:
-        ends = np.cumsum([0] + [group.count for group in self.bodies])
-        return tuple(Wrench(loads.torque[a:b], loads.force[a:b]) for a, b in itertools.pairwise(ends))
+        ends = itertools.pairwise(np.cumsum([0] + [group.rows for group in self.bodies]))
+        parts = zip(self.bodies, ends, strict=True)
+        return tuple(g.loads(Wrench(loads.torque[a:b], loads.force[a:b])) for g, (a, b) in parts)
 
     # --- constraints among the coordinates of single bodies ---------------------------------------------------------
 
@@ -192,8 +209,7 @@ class AbsoluteCoordinates(AbstractCoordinates):
     # --- derivatives ------------------------------------------------------------------------------------------------
 
     def curvature(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> list[tuple[Places, Array]] | None:
-        # Elsewhere poses off the manifold, such as those of Euler parameters, don't move with the twist.
-        if not all(isinstance(g.formulation, DirectProduct | SemidirectProduct | MassPoint) for g in self.bodies):
+        if not all(g.formulation.moves_with_twist for g in self.bodies):
             return None
         parts = [(g.rows, tangents.curvatures(self.bodies, g, t, q, v)) for g in mechanism.joints]
         for bodies, points, rows in zip(self.bodies, q, self.internal, strict=True):
@@ -257,7 +273,7 @@ class AbsoluteCoordinates(AbstractCoordinates):
         for group in groups:
             found.extend(tangents.load_blocks(self.bodies, group, t, q, rest, along_velocities=False))
         for g, points, w in zip(self.bodies, q, self._by_group(mechanism.loads(t, motion, groups)), strict=True):
-            found.extend(g.blocks(g.each(g.formulation.stiffness, points, g.velocities(rest), w)))
+            found.extend(g.blocks(g.each(g.formulation.load_stiffness, points, w)))
         return found
 
     def load_blocks(self, group: ForceGroup, t: Array, q: Point, v: Vector, along_velocities: bool) -> Matrix | None:
@@ -265,17 +281,16 @@ class AbsoluteCoordinates(AbstractCoordinates):
 
     def _pull_rows(self, slot: Slot, q: Point, rows: Float[Array, "elements k 6"]) -> Float[Array, "elements k n"]:
         """Rows on twists as rows on velocities: times J."""
-        formulation = self.bodies[slot.group or 0].formulation
+        frame = slot.frame(self.bodies)
         points = members(q, slot)
-        if formulation.jacobian(jax.tree.map(lambda a: a[0], points)) is None:
+        if frame.jacobian(jax.tree.map(lambda a: a[0], points)) is None:
             return rows
         pulled = lambda form, p, R: R @ form.jacobian(p)  # noqa: E731
-        return each(pulled, formulation, points, rows, loop=self.bodies[slot.group or 0].looped)
+        return each(pulled, frame, points, rows, loop=self.bodies[slot.group or 0].looped)
 
     def _twists_are_velocities(self, group: ForceGroup) -> bool:
         """Whether twists do not depend on the configuration at fixed velocities."""
-        moving = [slot.group for slot in group.slots if slot.group is not None]
-        return all(self.bodies[g].formulation.twist_is_fixed for g in moving)
+        return all(slot.frame(self.bodies).twist_is_fixed for slot in group.slots if slot.group is not None)
 
     def choose_solver(self, mechanism: Mechanism, m: int, compliant: bool) -> AbstractKKT:
         outlined = dataclasses.replace(self, bodies=tuple(dataclasses.replace(g, looped=False) for g in self.bodies))
@@ -285,11 +300,11 @@ class AbsoluteCoordinates(AbstractCoordinates):
         A, P = jax.tree.map(lambda block: np.zeros(block.shape), found)
         return kkt_solver(A, P, self.n, m, compliant=compliant)
 
-    def _find(self, body: Body | str) -> tuple[int, int]:
+    def _find(self, body: Body | str) -> tuple[int, int, int]:
         name = body if isinstance(body, str) else body.name
-        for known, group, member in self.places:
+        for known, group, member, node in self.places:
             if known == name:
-                return group, member
+                return group, member, node
         raise ValueError(f"The system has no body `{name}`; it has {', '.join(p[0] for p in self.places)}.")
 
 

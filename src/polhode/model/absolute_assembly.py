@@ -19,7 +19,9 @@ from polhode.model.bodies import SINGLE, Body
 from polhode.model.conversions.cotangent import ToHamiltonian
 from polhode.model.conversions.directors import ToDirectors
 from polhode.model.conversions.quaternions import ToLivens, ToSeparable
+from polhode.model.flexible_body import FlexibleBody
 from polhode.model.formulations import AbstractFormulation, MassPoint
+from polhode.model.formulations.floating_frame import FloatingFrame
 from polhode.model.formulations.lie_groups import DirectProduct, SemidirectProduct
 from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Slot, stack
 from polhode.model.layout import AbstractLayout
@@ -41,17 +43,22 @@ class AbsoluteLayout(AbstractLayout):
 
     def __init__(self, bodies: Sequence[Body], formulation: str) -> None:
         chosen = formulations.get(formulation)
-        kinds: dict[Hashable, list[Body]] = {}
+        kinds: dict[Hashable, tuple[AbstractFormulation, list[Body]]] = {}
         for body in bodies:
-            kinds.setdefault(_formulation(body, chosen), []).append(body)
-        self.members = list(kinds.values())
-        self.groups, self.places = self._stack(kinds)
-        self._index = {name: (group, member) for name, group, member in self.places}
-        self._first = np.cumsum([0] + [len(m) for m in self.members])
+            form = _formulation(body, chosen)
+            # Bodies with the same modes are alike.
+            key = (form.frame, id(form.modal)) if isinstance(form, FloatingFrame) else form
+            kinds.setdefault(key, (form, []))[1].append(body)
+        self.members = [members for _, members in kinds.values()]
+        self.groups, self.places = self._stack(list(kinds.values()))
+        self._index = {name: tuple(place) for name, *place in self.places}
+        self._first = np.cumsum([0] + [group.rows for group in self.groups])
 
-    def _stack(self, kinds: dict[Any, list[Body]]) -> tuple[tuple[BodyGroup, ...], tuple[tuple[str, int, int], ...]]:
+    def _stack(
+        self, kinds: Sequence[tuple[AbstractFormulation, list[Body]]]
+    ) -> tuple[tuple[BodyGroup, ...], tuple[tuple[str, int, int, int], ...]]:
         groups, places, at = [], [], 0
-        for g, (form, members) in enumerate(kinds.items()):
+        for g, (form, members) in enumerate(kinds):
             count = len(members)
             columns = at + np.arange(count * form.n).reshape(count, form.n)
             at += count * form.n
@@ -63,23 +70,29 @@ class AbsoluteLayout(AbstractLayout):
                     Places(columns),
                 )
             )
-            places += [(b.name, g, k) for k, b in enumerate(members)]
+            rows = [(b, *b.nodes) if isinstance(b, FlexibleBody) else (b,) for b in members]
+            places += [(at.name, g, k, node) for k, row in enumerate(rows) for node, at in enumerate(row)]
         return tuple(groups), tuple(places)
 
     def slot(self, bodies: Sequence[Body]) -> Slot:
-        """One end of several elements; all bodies are of one group, or all are the ground."""
+        """One end of several elements; all bodies are of one kind, or all are the ground."""
         total = int(self._first[-1])
         if bodies[0].kind == "ground":
             none = np.zeros(len(bodies), dtype=int)
             return Slot(None, Places(none), Places(none + total), Places(np.zeros((len(bodies), 0), dtype=int)))
         found = [self._index[body.name] for body in bodies]
-        group = found[0][0]
-        members = np.array([member for _, member in found])
+        group, _, node = found[0]
+        members = np.array([member for _, member, _ in found])
+        rows = self._first[group] + self.groups[group].formulation.nodes * members + node
         columns = self.groups[group].columns.numbers[members]
-        return Slot(group, Places(members), Places(members + self._first[group]), Places(columns))
+        return Slot(group, Places(members), Places(rows), Places(columns), node)
 
-    def kind(self, body: Body) -> int | None:
-        return None if body.kind == "ground" else self._index[body.name][0]
+    def kind(self, body: Body) -> tuple[int, int] | None:
+        """Group of the body and number of the node: those of an element's slot."""
+        if body.kind == "ground":
+            return None
+        group, _, node = self._index[body.name]
+        return group, node
 
     def _internal(self, labels: tuple[str, ...]) -> tuple[tuple[Places | None, ...], tuple[str, ...]]:
         """Rows of the constraints among the coordinates of single bodies."""
@@ -107,7 +120,10 @@ class AbsoluteLayout(AbstractLayout):
         points, velocities = [], []
         for group, members in zip(self.groups, self.members, strict=True):
             form, motions = group.formulation, [_motion(body) for body in members]
-            if isinstance(form, DirectProduct | SemidirectProduct):
+            if isinstance(form, FloatingFrame):
+                states = [body.start(form) for body in members if isinstance(body, FlexibleBody)]
+                q, v = (stack(parts) for parts in zip(*states, strict=True))
+            elif isinstance(form, DirectProduct | SemidirectProduct):
                 poses, twists = (stack(which) for which in zip(*motions, strict=True))
                 q, v = _coordinates(form, poses, twists)
             else:
@@ -136,6 +152,8 @@ def _coordinates(form: AbstractFormulation, poses: Pose, twists: Twist) -> tuple
 
 
 def _formulation(body: Body, chosen: AbstractFormulation) -> AbstractFormulation:
+    if isinstance(body, FlexibleBody):
+        return body.floating(chosen)
     if body.kind == "point":
         return MassPoint(3)
     if body.kind in SINGLE:

@@ -20,6 +20,7 @@ from polhode.model import consistency, formulations, livens, redundancy, separab
 from polhode.model.absolute import AbsoluteCoordinates
 from polhode.model.absolute_assembly import AbsoluteLayout
 from polhode.model.elements import AbstractConstraintElement, AbstractForceElement
+from polhode.model.flexible_body import TAKEN
 from polhode.model.groups import ForceGroup, JointGroup, stack
 from polhode.model.holding import Held, held, repaired_holding
 from polhode.model.layout import AbstractLayout, Placed
@@ -62,6 +63,7 @@ def assemble(
         raise ValueError(
             f"`joints` is for formulation='livens'; with {shown(formulation)} leave it out, got {shown(joints)}."
         )
+    _refuse_flexible(model, formulation)
     if formulation == SEPARABLE:
         base, state = _in_coordinates(model, "S3xR3", start)
         assert isinstance(base.coordinates, AbsoluteCoordinates)
@@ -72,6 +74,13 @@ def assemble(
     base, state = _in_coordinates(model, "S3xR3", start, dress)
     assert isinstance(base.coordinates, AbsoluteCoordinates)
     return livens.build(base, state, joints)
+
+
+def _refuse_flexible(model: Model, formulation: str) -> None:
+    """Raises ValueError if bodies deform, which these coordinates don't know."""
+    flexible = [body for body in model.bodies if body.kind == "flexible"]
+    if flexible and formulation in (MINIMAL, livens.LIVENS, SEPARABLE):
+        raise ValueError(f"{flexible[0]!r} deforms, and {formulation!r} has no coordinates for that. {TAKEN}")
 
 
 class Start(NamedTuple):

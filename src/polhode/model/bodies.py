@@ -14,7 +14,7 @@ from polhode.checks import shown
 from polhode.execution.eager import array_of
 from polhode.spaces import quaternions
 
-Kind = Literal["ground", "rigid", "point", "coordinate", "integral"]
+Kind = Literal["ground", "rigid", "point", "coordinate", "integral", "flexible"]
 SINGLE = ("coordinate", "integral")
 """Kinds that are one linear coordinate and no place."""
 
@@ -25,12 +25,13 @@ class Body:
 
     - `name`: unique in the model.
     - `kind`: "rigid", "point" (a mass point in R³), "coordinate" (one linear coordinate), "integral" (one whose rate
-      integrates something, so that it has no energy) or "ground".
+      integrates something, so that it has no energy), "flexible" or "ground".
     - `mass`; `inertia`: (3, 3) about the centre of mass in the body frame.
     - `x`, `R`: initial position of the centre of mass (3,) and rotation (3, 3) from the body to the inertial frame.
     - `u`, `omega`: initial velocity, inertial, and angular velocity, body-fixed.
     - `formulation`: coordinates of this body if they differ from those of the model.
     - `rod`: name of the rod that it is a node of. - `diameter`: of a particle; None for other bodies.
+    - `carrier`: name of the flexible body that it is a node of, without coordinates of its own; None for others.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Body:
     formulation: str | None = None
     rod: str | None = None
     diameter: Any = None
+    carrier: str | None = None
 
     def __repr__(self) -> str:
         return f"Body({shown(self.name)})"

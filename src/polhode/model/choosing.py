@@ -171,6 +171,8 @@ def _against_a_tree(model: Model) -> str:
     """The reason against joint coordinates; "" if there is none."""
     if any(body.formulation is not None for body in model.bodies):
         return "some bodies ask for coordinates of their own"
+    if any(body.kind == "flexible" for body in model.bodies):
+        return "flexible bodies have absolute coordinates and those of their modes"
     if any(body.rod is not None for body in model.bodies):
         return "nodes of rods are free bodies with sparse matrices"
     if any(body.diameter is not None for body in model.bodies):

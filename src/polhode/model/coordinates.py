@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -113,6 +114,16 @@ class AbstractCoordinates(eqx.Module):
     def momenta(self, q: Point, v: Vector) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
         """Linear and angular momentum, about the origin, of all bodies."""
         raise NotImplementedError
+
+    @property
+    def strained(self) -> bool:
+        """Whether some bodies deform, so that they have a `strain_energy`."""
+        return False
+
+    def strain_energy(self, q: Point) -> Float[Array, ""]:
+        """The energy that deformations of bodies store."""
+        del q
+        return jnp.zeros(())
 
     @abc.abstractmethod
     def mass(self, q: Point) -> Matrix:

@@ -15,7 +15,7 @@ from polhode import checks
 from polhode.execution.rows import each
 from polhode.linalg.blocks import Blocks, Places
 from polhode.model.elements import AbstractConstraintElement, AbstractForceElement
-from polhode.model.formulations.base import AbstractFormulation
+from polhode.model.formulations.base import AbstractFormulation, AbstractFrame
 from polhode.model.formulations.linear import MassPoint
 from polhode.model.poses import Pose, Poses, Twist, Twists, Wrench
 from polhode.spaces.base import Point, Vector
@@ -41,14 +41,31 @@ class BodyGroup(eqx.Module):
         return self.columns.numbers.shape[0]
 
     @property
-    def weight(self) -> Float[Array, " count"]:
-        """The gravitational mass; zero for generalised coordinates."""
-        return self.mass if self.formulation.n > 1 else jnp.zeros_like(self.mass)
+    def rows(self) -> int:
+        """Number of their nodes, a row of a `Motion` each: those of a body stand together, itself first."""
+        return self.count * self.formulation.nodes
 
     @property
-    def moving_mass(self) -> Float[Array, " count"]:
+    def weight(self) -> Float[Array, " rows"]:
+        """The gravitational mass; zero for generalised coordinates, and for other nodes than bodies themselves."""
+        return self._of_rows(self.mass if self.formulation.n > 1 else jnp.zeros_like(self.mass))
+
+    @property
+    def moving_mass(self) -> Float[Array, " rows"]:
         """The inertial mass; zero for integrals, which have no kinetic energy."""
-        return self.mass if self.energetic else jnp.zeros_like(self.mass)
+        return self._of_rows(self.mass if self.energetic else jnp.zeros_like(self.mass))
+
+    @property
+    def rigid_inertia(self) -> Float[Array, "rows 3 3"]:
+        """Moments of inertia; zero where they depend on deformations, as with `formulation.deforms`."""
+        return self._of_rows(jnp.zeros_like(self.inertia) if self.formulation.deforms else self.inertia)
+
+    def _of_rows(self, values: Float[Array, "count ..."]) -> Float[Array, "rows ..."]:
+        """Values of the bodies at their rows, zero at those of other nodes."""
+        if self.formulation.nodes == 1:
+            return values
+        rows = jnp.zeros((self.count, self.formulation.nodes, *values.shape[1:]))
+        return rows.at[:, 0].set(values).reshape(-1, *values.shape[1:])
 
     @property
     def energetic(self) -> bool:
@@ -59,6 +76,38 @@ class BodyGroup(eqx.Module):
         """The part of v that belongs to the group, a row for each body."""
         numbers = self.columns.numbers
         return v[numbers[0, 0] : numbers[-1, -1] + 1].reshape(numbers.shape)
+
+    def poses(self, points: Point) -> Pose:
+        """Poses of all nodes."""
+        return self._rows(lambda frame: jax.vmap(frame.pose)(points))
+
+    def twists(self, points: Point, v: Vector) -> Twist:
+        """Twists of all nodes."""
+        return self._rows(lambda frame: jax.vmap(frame.twist)(points, self.velocities(v)))
+
+    def _rows(self, of: Callable[[AbstractFrame], Any]) -> Any:
+        found = [of(self.formulation.at(node)) for node in range(self.formulation.nodes)]
+        if len(found) == 1:
+            return found[0]
+        return jax.tree.map(lambda *a: jnp.stack(a, axis=1).reshape(-1, *a[0].shape[1:]), *found)
+
+    def loads(self, rows: Wrench) -> Wrench:
+        """Loads on all nodes as `formulation.force` takes them, body by body."""
+        nodes = self.formulation.nodes
+        return rows if nodes == 1 else jax.tree.map(lambda a: a.reshape(self.count, nodes, 3), rows)
+
+    def relative_energy(self, points: Point, v: Vector) -> Float[Array, ""]:
+        """Kinetic energy relative to the centres of mass."""
+        return jnp.sum(jax.vmap(self.formulation.relative_energy)(points, self.velocities(v), self.inertia))
+
+    def strain_energy(self, points: Point) -> Float[Array, ""]:
+        """Energy stored in deformation."""
+        return jnp.sum(jax.vmap(self.formulation.strain_energy)(points))
+
+    def spin(self, points: Point, v: Vector) -> Float[Array, "3"]:
+        """Angular momenta about the centres of mass, in the inertial frame, added up."""
+        turned = jax.vmap(lambda q, u, J: self.formulation.pose(q).R @ self.formulation.spin(q, u, J))
+        return jnp.sum(turned(points, self.velocities(v), self.inertia), axis=0)
 
     def each(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """`function` of the arguments, mass and inertia of every body."""
@@ -74,18 +123,24 @@ class Slot(eqx.Module):
 
     - `group`: number of the body group; None if this end is the ground.
     - `members`: number of the body within its group, for each element.
-    - `nodes`: number of the body among all.
+    - `nodes`: number of the row of a `Motion`.
     - `columns`: numbers of its velocities, shape (elements, n).
+    - `node`: which of the nodes of the body it is; 0 for itself.
     """
 
     group: int | None = eqx.field(static=True)
     members: Places = eqx.field(static=True)
     nodes: Places = eqx.field(static=True)
     columns: Places = eqx.field(static=True)
+    node: int = eqx.field(static=True, default=0)
+
+    def frame(self, bodies: Sequence[BodyGroup]) -> AbstractFrame:
+        """What moves there, of one of the bodies of its group."""
+        return bodies[self.group or 0].formulation.at(self.node)
 
 
 class Motion(eqx.Module):
-    """Poses and, where needed, twists of all bodies, with the ground as the last row."""
+    """Poses and, where needed, twists of all bodies and their nodes, with the ground as the last row."""
 
     poses: Pose
     twists: Twist | None = None

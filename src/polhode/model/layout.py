@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar
 
 from polhode.model.bodies import Body
@@ -31,7 +31,7 @@ class AbstractLayout(abc.ABC):
         return list(elements)
 
     @abc.abstractmethod
-    def kind(self, body: Body) -> int | None:
+    def kind(self, body: Body) -> Hashable:
         """Equal for bodies that elements of one group may connect; None for the ground."""
 
     @abc.abstractmethod

@@ -338,7 +338,7 @@ class LivensMultibody(AbstractSystem):
 def build(base: MultibodySystem[AbsoluteCoordinates], state: State, joints: str) -> tuple[LivensMultibody, LivensState]:
     """The system on Livens' principle and its start, from the bodies in quaternions and positions."""
     checks.choice("joints", joints, JOINTS)
-    for name, group, _ in base.coordinates.places:
+    for name, group, *_ in base.coordinates.places:
         form = base.coordinates.bodies[group].formulation
         if not isinstance(form, DirectProduct | MassPoint):
             raise ValueError(

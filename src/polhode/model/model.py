@@ -17,6 +17,7 @@ from polhode.execution.eager import uncompiled
 from polhode.model import bodies as _bodies
 from polhode.model.assembly import Assembled, Redundant, assemble
 from polhode.model.bodies import Body
+from polhode.model.flexible_body import FlexibleBody
 from polhode.model.formulations import FORMULATIONS
 from polhode.model.holding import Held
 from polhode.model.multibody import MultibodySystem
@@ -25,6 +26,7 @@ from polhode.model.poses import Pose
 from polhode.systems.base import Observable, State
 
 if TYPE_CHECKING:
+    from polhode.flexible.part import FlexiblePart
     from polhode.particles import AbstractWall, BondMaterial, ParticleGroup
     from polhode.problems.base import Problem
     from polhode.rods.rod import Constrained, Rod
@@ -252,6 +254,54 @@ class Model:
         )
 
     @_all_or_nothing
+    def add_flexible(
+        self,
+        part: FlexiblePart,
+        *,
+        position: Any = (0.0, 0.0, 0.0),
+        rotation: Any = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)),
+        velocity: Any = (0.0, 0.0, 0.0),
+        angular_velocity: Any = (0.0, 0.0, 0.0),
+        amplitudes: Any = None,
+        rates: Any = None,
+        name: str | None = None,
+    ) -> FlexibleBody:
+        """Add a body with small deformations in a floating frame of reference, from matrices of finite elements.
+
+        Joints and forces take its nodes, `body.node("tip")`, as they take any body. Explicit, half-explicit and
+        symplectic methods and generalized-α take it, in absolute coordinates on Lie groups.
+
+        **Arguments:**
+
+        - `part`: modes, inertia and nodes, from `polhode.flexible.reduced` or `polhode.flexible.from_modes`. Bodies
+          made of the same part are computed together.
+        - `position`, `rotation`: initial place of the origin of the part's coordinates in the inertial frame, and the
+          rotation from these coordinates to it: 3×3, a unit quaternion (w, x, y, z) or `polhode.rotation_vector(...)`.
+        - `velocity`, `angular_velocity`: of that origin in the inertial frame, as if it were fixed to the frame of the
+          body; body-fixed, rad per time.
+        - `amplitudes`, `rates`: of the modes at the start, shape (k,); by default none.
+        - `name`: "flexible-1", "flexible-2", … by default; its nodes are "name-node".
+
+        **Raises** ValueError for values that make no sense, with the remedy.
+        """
+        from polhode.flexible import placing
+
+        body = placing.build(
+            part,
+            name=self._name(name, "flexible"),
+            position=position,
+            rotation=rotation,
+            velocity=velocity,
+            angular_velocity=angular_velocity,
+            amplitudes=amplitudes,
+            rates=rates,
+        )
+        for node in body.nodes:
+            self._name(node.name, "node")
+        self._take(body)
+        return body
+
+    @_all_or_nothing
     def add_particles(
         self,
         positions: Any,
@@ -330,6 +380,9 @@ class Model:
         for body in part.bodies:
             if body is not self.ground and not self._has(body):
                 raise ValueError(f"{type(part).__name__} refers to {shown(body)}, which is not a body of this model.")
+            if isinstance(body, FlexibleBody):
+                nodes = ", ".join(body.called)
+                raise ValueError(f"{type(part).__name__} must name a node of {body!r}, `.node(name)`; it has {nodes}.")
         movable = [body for body in part.bodies if body is not self.ground]
         if isinstance(part, AbstractJoint | AbstractForce) and part.bodies and not movable:
             raise ValueError(f"{type(part).__name__} connects the ground with itself; one end must be a body.")
@@ -461,6 +514,9 @@ class Model:
         return body
 
     def _has(self, body: Body) -> bool:
+        if body.carrier is not None:
+            carriers = (known for known in self.bodies if known.name == body.carrier)
+            return any(body is node for known in carriers if isinstance(known, FlexibleBody) for node in known.nodes)
         place = self._names.get(body.name)
         if place is not None and place < len(self.bodies) and self.bodies[place] is body:
             return True
@@ -481,10 +537,11 @@ class Model:
 
     def body(self, name: str) -> Body:
         """The body of that name. Raises ValueError, with the nearest and all names, if there is none."""
-        for body in self.bodies:
+        nodes = [node for body in self.bodies if isinstance(body, FlexibleBody) for node in body.nodes]
+        for body in (*self.bodies, *nodes):
             if body.name == name:
                 return body
-        names = [body.name for body in self.bodies]
+        names = [body.name for body in (*self.bodies, *nodes)]
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         listed = ", ".join(names[:_LISTED]) or "none"
         raise ValueError(f"The model has no body {shown(name)}.{checks.nearest(name, names)} It has {listed}{more}.")

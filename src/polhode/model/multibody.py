@@ -135,10 +135,11 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
 
     def potential_energy(self, t: Array, q: Point) -> Float[Array, ""]:
         """Gravity and everything that stores energy."""
-        return self.potential(t, self.motion(q))
+        of_places = self.potential(t, self.motion(q))
+        return of_places + self.coordinates.strain_energy(q) if self.coordinates.strained else of_places
 
     def potential(self, t: Array, motion: Motion) -> Float[Array, ""]:
-        """The same of a motion."""
+        """The same of a motion, but for what deformations of bodies store."""
         return self.coordinates.weight(motion, self.mechanism.gravity) + self.mechanism.potential(t, motion)
 
     def energy(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
@@ -213,7 +214,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
 
     @property
     def has_waves(self) -> bool:
-        return self.coordinates.local and self.mechanism.has_waves
+        return self.coordinates.local and (self.mechanism.has_waves or self.coordinates.strained)
 
     def explicit_limit(self, t: float, state: State, h: float, share: float = 1.0) -> str:
         found = stiffest(self, t, state)

@@ -158,7 +158,7 @@ def _check(base: MultibodySystem[AbsoluteCoordinates]) -> None:
             f"formulation='separable' has no constraints, and the model has joints: `{base.labels[0]}`. {remedy}, or "
             "stiff springs and bonds in their place."
         )
-    for name, group, _ in base.coordinates.places:
+    for name, group, *_ in base.coordinates.places:
         if not isinstance(base.coordinates.bodies[group].formulation, DirectProduct):
             kind = type(base.coordinates.bodies[group].formulation).__name__
             raise ValueError(

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from polhode.execution.rows import each
 from polhode.linalg.blocks import Blocks
-from polhode.model.formulations.base import AbstractFormulation
+from polhode.model.formulations.base import AbstractFormulation, AbstractFrame
 from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, members
 from polhode.model.poses import ORIGIN, RESTING, Pose, Poses, Twist
 from polhode.spaces.base import Point, Vector
@@ -133,13 +133,13 @@ def internal_stiffness(group: BodyGroup, points: Point, multipliers: Array) -> F
     return jax.vmap(stiffness)(points, multipliers)
 
 
-def _moving(bodies: Bodies, group: JointGroup | ForceGroup) -> tuple[list[int], list[AbstractFormulation]]:
-    """The slots with bodies, and the coordinates of these."""
+def _moving(bodies: Bodies, group: JointGroup | ForceGroup) -> tuple[list[int], list[AbstractFrame]]:
+    """The slots with bodies, and what moves there."""
     moving = [k for k, slot in enumerate(group.slots) if slot.group is not None]
-    return moving, [bodies[group.slots[k].group or 0].formulation for k in moving]
+    return moving, [group.slots[k].frame(bodies) for k in moving]
 
 
-def _matrix(form: AbstractFormulation, point: Point) -> Array:
+def _matrix(form: AbstractFrame, point: Point) -> Array:
     J = form.body_jacobian(point)
     return jnp.eye(form.n) if J is None else J
 

@@ -66,7 +66,9 @@ def stiffest(system: MultibodySystem, t: float, state: State) -> Stiffest:
     worst = int(np.argmax(np.where(sharpest > 0, sharpest, 0.0)))
     if not sharpest[worst] > 0:
         return Stiffest(0.0, 0.0, ())
-    names = tuple(name for name in system.names if np.isin(system.columns(name), elements[worst][0]).any())
+    # Nodes of a flexible body have the columns of the body, which comes first.
+    first = {tuple(system.columns(name)): name for name in reversed(system.names)}
+    names = tuple(name for own, name in reversed(first.items()) if np.isin(own, elements[worst][0]).any())
     return Stiffest(float(sizes[worst, 0]), float(sizes[worst, 1]), names)
 
 

@@ -59,6 +59,8 @@ class ToDirectors(AbstractConversion):
             return "some joints depend on time"
         if len(self.source.nonholonomic):
             return NONHOLONOMIC
+        if any(group.formulation.deforms for group in self.source.coordinates.bodies):
+            return "some bodies deform"
         return "" if self.source.inert else "some of its coordinates have no kinetic energy"
 
     def at(self, state: State) -> Converted:

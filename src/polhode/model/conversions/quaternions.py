@@ -120,5 +120,7 @@ class _Change(eqx.Module):
 
 
 def _obstacle(system: MultibodySystem[AbsoluteCoordinates]) -> str:
+    if any(g.formulation.deforms for g in system.coordinates.bodies):
+        return "some bodies deform"
     other = [g for g in system.coordinates.bodies if not isinstance(g.formulation, MassPoint) and g.formulation.n != 6]
     return "the coordinates of some bodies have constraints of their own" if other else ""

@@ -13,33 +13,18 @@ from polhode.model.poses import Pose, Twist, Wrench
 from polhode.spaces.base import AbstractSpace, Point, Vector, cross
 
 
-class AbstractFormulation(eqx.Module):
-    r"""Coordinates of one body: where q lives, and how the twist follows from velocities, twist = J(q) v.
-
-    With the wrench W on the body, inertia forces in the body frame and d'Alembert's principle,
-    $M = J^T \mathrm{diag}(\Theta, m1) J$ and $f = J^T\,(W - (\omega\times\Theta\omega, 0) -
-    \mathrm{diag}(\Theta, m1)\,\dot J v)$; the defaults form both by automatic differentiation of `pose` and `twist`.
-    """
+class AbstractFrame(eqx.Module):
+    """A frame that moves with coordinates q and velocities v: a body, or a node of one that deforms."""
 
     @property
     @abc.abstractmethod
     def space(self) -> AbstractSpace:
-        """Configuration space of one body."""
+        """The space of q."""
 
     @property
     def n(self) -> int:
-        """Number of velocities of one body."""
+        """Number of velocities."""
         return self.space.dim
-
-    @property
-    def internal(self) -> int:
-        """Number of constraints among the coordinates of one body, such as the norm of Euler parameters."""
-        return 0
-
-    @property
-    def holonomic_velocities(self) -> bool:
-        """Whether the velocities are those with which q moves, so that `kinematics` is the identity."""
-        return True
 
     @property
     def twist_is_fixed(self) -> bool:
@@ -53,6 +38,67 @@ class AbstractFormulation(eqx.Module):
     @abc.abstractmethod
     def twist(self, q: Point, v: Vector) -> Twist:
         """Angular velocity (body) and velocity (inertial), linear in v."""
+
+    def jacobian(self, q: Point) -> Float[Array, "6 n"] | None:
+        """J, or None for the identity."""
+        columns = jax.vmap(lambda e: jnp.concatenate(self.twist(q, e)))(jnp.eye(self.n))
+        return columns.T
+
+    def body_jacobian(self, q: Point) -> Float[Array, "6 n"] | None:
+        """J with the velocity in the body frame: (Ω, Rᵀu) = diag(1, Rᵀ) J v; None for the identity."""
+        J, turn = self.jacobian(q), _turned(self.pose(q).R.T)
+        return turn if J is None else turn @ J
+
+    def pull_back(self, q: Point, wrench: Float[Array, "6"]) -> Vector:
+        """Jᵀ times a wrench."""
+        J = self.jacobian(q)
+        return wrench if J is None else J.T @ wrench
+
+
+class AbstractFormulation(AbstractFrame):
+    r"""Coordinates of one body: where q lives, and how the twist follows from velocities, twist = J(q) v.
+
+    With the wrench W on the body, inertia forces in the body frame and d'Alembert's principle,
+    $M = J^T \mathrm{diag}(\Theta, m1) J$ and $f = J^T\,(W - (\omega\times\Theta\omega, 0) -
+    \mathrm{diag}(\Theta, m1)\,\dot J v)$; the defaults form both by automatic differentiation of `pose` and `twist`.
+
+    A body that deforms has several frames, its `nodes`, of which itself is the first.
+    """
+
+    @property
+    def nodes(self) -> int:
+        """Number of frames of one body, its own included."""
+        return 1
+
+    def at(self, node: int) -> AbstractFrame:
+        """One of its frames, by number."""
+        del node
+        return self
+
+    @property
+    def deforms(self) -> bool:
+        """Whether inertia and inner energy are not those of a rigid body."""
+        return False
+
+    @property
+    def dissipative(self) -> bool:
+        """Whether it loses energy by itself."""
+        return False
+
+    @property
+    def moves_with_twist(self) -> bool:
+        """Whether poses move with the twist off the manifold of q as well, where methods evaluate them."""
+        return False
+
+    @property
+    def internal(self) -> int:
+        """Number of constraints among the coordinates of one body, such as the norm of Euler parameters."""
+        return 0
+
+    @property
+    def holonomic_velocities(self) -> bool:
+        """Whether the velocities are those with which q moves, so that `kinematics` is the identity."""
+        return True
 
     @abc.abstractmethod
     def from_pose(self, pose: Pose) -> Point:
@@ -71,16 +117,6 @@ class AbstractFormulation(eqx.Module):
         """Internal constraints."""
         del q
         return jnp.zeros(0)
-
-    def jacobian(self, q: Point) -> Float[Array, "6 n"] | None:
-        """J, or None for the identity."""
-        columns = jax.vmap(lambda e: jnp.concatenate(self.twist(q, e)))(jnp.eye(self.n))
-        return columns.T
-
-    def body_jacobian(self, q: Point) -> Float[Array, "6 n"] | None:
-        """J with the velocity in the body frame: (Ω, Rᵀu) = diag(1, Rᵀ) J v; None for the identity."""
-        J, turn = self.jacobian(q), _turned(self.pose(q).R.T)
-        return turn if J is None else turn @ J
 
     def bias(self, q: Point, v: Vector) -> Float[Array, "6"] | None:
         """J̇v, the accelerations when v does not change, or None for zero."""
@@ -116,10 +152,25 @@ class AbstractFormulation(eqx.Module):
         """Minus the derivative of `force` with respect to v, or None for zero."""
         return -jax.jacfwd(lambda u: self.force(q, u, wrench, mass, inertia))(v)
 
-    def pull_back(self, q: Point, wrench: Float[Array, "6"]) -> Vector:
-        """Jᵀ times a wrench."""
-        J = self.jacobian(q)
-        return wrench if J is None else J.T @ wrench
+    def load_stiffness(
+        self, q: Point, wrench: Wrench, mass: Array, inertia: Float[Array, "3 3"]
+    ) -> Float[Array, "n n"] | None:
+        """Minus the derivative along θ of what loads are on velocities, at fixed loads; None for zero."""
+        return self.stiffness(q, jnp.zeros(self.n), wrench, mass, inertia)
+
+    def relative_energy(self, q: Point, v: Vector, inertia: Float[Array, "3 3"]) -> Float[Array, ""]:
+        """Kinetic energy relative to the centre of mass."""
+        omega = self.twist(q, v).omega
+        return 0.5 * omega @ inertia @ omega
+
+    def spin(self, q: Point, v: Vector, inertia: Float[Array, "3 3"]) -> Float[Array, "3"]:
+        """Angular momentum about the centre of mass, in the frame of the body."""
+        return inertia @ self.twist(q, v).omega
+
+    def strain_energy(self, q: Point) -> Float[Array, ""]:
+        """Energy stored in deformation."""
+        del q
+        return jnp.zeros(())
 
 
 def _turned(R: Float[Array, "3 3"]) -> Float[Array, "6 6"]:

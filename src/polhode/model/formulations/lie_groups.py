@@ -35,6 +35,10 @@ class DirectProduct(AbstractFormulation):
     def twist_is_fixed(self) -> bool:
         return True
 
+    @property
+    def moves_with_twist(self) -> bool:
+        return True
+
     def pose(self, q: Point) -> Pose:
         return Pose(q[1], self.rotations.to_matrix(q[0]))
 
@@ -71,6 +75,10 @@ class SemidirectProduct(AbstractFormulation):
     @property
     def space(self) -> AbstractGroup:
         return self.group
+
+    @property
+    def moves_with_twist(self) -> bool:
+        return True
 
     def pose(self, q: Point) -> Pose:
         return Pose(q[1], self.rotations.to_matrix(q[0]))

@@ -31,6 +31,10 @@ class MassPoint(AbstractFormulation):
     def twist_is_fixed(self) -> bool:
         return True
 
+    @property
+    def moves_with_twist(self) -> bool:
+        return True
+
     def pose(self, q: Point) -> Pose:
         return Pose(self._fill(q), jnp.eye(3))
 

@@ -1,0 +1,61 @@
+"""Flexible bodies: what a model is made of, with the modes of a floating frame."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from jaxtyping import Array, Float
+
+from polhode.checks import nearest, shown
+from polhode.model.bodies import Body
+from polhode.model.formulations import FORMULATIONS
+from polhode.model.formulations.base import AbstractFormulation
+from polhode.model.formulations.floating_frame import FloatingFrame, ModalBody
+from polhode.model.formulations.lie_groups import DirectProduct, SemidirectProduct
+from polhode.model.poses import Pose, Twist
+from polhode.systems.base import State
+
+_GROUPS = [name for name, form in FORMULATIONS.items() if isinstance(form, DirectProduct | SemidirectProduct)]
+
+TAKEN = f"Flexible bodies take {', '.join(map(repr, _GROUPS))}."
+"""A sentence that names the coordinates of flexible bodies."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class FlexibleBody(Body):
+    """A flexible body of a model, as `Model.add_flexible` returns it.
+
+    Joints and forces take its nodes, `node(name)`. Itself, it stands for the centre of mass with the axes of its frame.
+
+    - `modal`: its inertia, stiffness and modes.
+    - `amplitudes`, `rates`: of the modes at the start, shape (k,).
+    - `nodes`: bodies without coordinates of their own, named "body-node".
+    - `called`: the names of the nodes within the body.
+    """
+
+    modal: ModalBody | Any = None
+    amplitudes: Float[Array, " k"] | Any = None
+    rates: Float[Array, " k"] | Any = None
+    nodes: tuple[Body, ...] = ()
+    called: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"FlexibleBody({shown(self.name)}, {self.modal.count} modes)"
+
+    def node(self, name: str) -> Body:
+        """The node of that name, for joints, forces and outputs. Raises ValueError, with the names, for others."""
+        if name in self.called:
+            return self.nodes[self.called.index(name)]
+        known = ", ".join(self.called)
+        raise ValueError(f"{self!r} has no node {shown(name)}.{nearest(name, self.called)} It has {known}.")
+
+    def floating(self, chosen: AbstractFormulation) -> FloatingFrame:
+        """Its coordinates with those that are chosen for rigid bodies. Raises ValueError if they are no Lie group."""
+        if not isinstance(chosen, DirectProduct | SemidirectProduct):
+            raise ValueError(f"{self!r} deforms, and {type(chosen).__name__} has no coordinates for that. {TAKEN}")
+        return FloatingFrame(chosen, self.modal)
+
+    def start(self, form: FloatingFrame) -> State:
+        """q and v at the start."""
+        return form.deformed(Pose(self.x, self.R), Twist(self.omega, self.u), self.amplitudes, self.rates)
