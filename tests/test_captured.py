@@ -19,7 +19,7 @@ import pytest
 
 import polhode as ph
 from polhode import captured
-from polhode.model.functions import Function
+from polhode.multibody.functions import Function
 from polhode.spaces import Rn
 
 STIFFNESS = 1.0

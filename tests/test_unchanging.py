@@ -15,7 +15,7 @@ import pytest
 import polhode as ph
 from polhode.captured import _CONTENTS, Identity
 from polhode.joints._elements import FrameConstraint
-from polhode.model.bodies import Body, ground
+from polhode.multibody.bodies import Body, ground
 
 
 def element(**changed: Any) -> FrameConstraint:

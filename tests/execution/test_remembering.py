@@ -11,7 +11,7 @@ import pytest
 
 import polhode as ph
 from polhode.execution import kept, remembering
-from polhode.model import redundancy
+from polhode.multibody import redundancy
 
 
 @pytest.fixture

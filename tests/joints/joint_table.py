@@ -13,8 +13,8 @@ from scipy.spatial.transform import Rotation
 import polhode as ph
 from polhode.joints import AbstractPairJoint
 from polhode.joints._frames import frame
-from polhode.model.bodies import Body
-from polhode.model.poses import Pose
+from polhode.multibody.bodies import Body
+from polhode.multibody.poses import Pose
 
 J = ph.joints
 POINT = np.array([0.4, -0.3, 0.9])

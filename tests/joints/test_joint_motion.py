@@ -13,8 +13,8 @@ from compiling import evaluated
 
 import polhode as ph
 from polhode.joints import AbstractPairJoint, Spherical
-from polhode.model.joint_motions import AxisMotion, BallMotion
-from polhode.model.poses import Pose
+from polhode.multibody.poses import Pose
+from polhode.multibody.tree.motions import AxisMotion, BallMotion
 
 POINT, AXIS = (0.0, 0.0, 0.0), (0.0, 1.0, 0.0)
 

@@ -16,8 +16,8 @@ import polhode as ph
 from polhode.joints._elements import FrameConstraint
 from polhode.joints._frames import axis
 from polhode.joints.distance import ConstantDistance
-from polhode.model import formulations
-from polhode.model.poses import Pose, Twist
+from polhode.multibody import formulations
+from polhode.multibody.poses import Pose, Twist
 
 T = jnp.zeros(())
 

@@ -12,7 +12,7 @@ import pytest
 from rolling_reference import TUMBLING, Disc, Sleigh
 
 import polhode as ph
-from polhode.model.multibody import MultibodySystem
+from polhode.multibody.system import MultibodySystem
 
 DISC, SLEIGH = Disc(), Sleigh()
 LATER = 1.0

@@ -19,7 +19,7 @@ from compiling import evaluated
 
 import polhode as ph
 from polhode.model.parts import AbstractForce, AbstractJoint
-from polhode.model.poses import Pose, Twist
+from polhode.multibody.poses import Pose, Twist
 
 J, F = ph.joints, ph.forces
 POINT, OTHER, AXIS, ACROSS = (0.4, -0.3, 0.9), (0.7, 0.2, 0.7), (1.0, 2.0, -0.5), (2.0, -1.0, 0.0)

@@ -11,10 +11,10 @@ import scipy
 import polhode as ph
 from polhode.driver.observing import Observer, Watch
 from polhode.joints._frames import axis, frame
-from polhode.model import consistency, redundancy
-from polhode.model.poses import Pose
-from polhode.model.redundancy import _solved
-from polhode.model.waves import _Columns, _largest
+from polhode.multibody import consistency, redundancy
+from polhode.multibody.poses import Pose
+from polhode.multibody.redundancy import _solved
+from polhode.multibody.waves import _Columns, _largest
 
 
 @pytest.mark.parametrize("sizes", [(6,) * 40, (1, 6, 3, 6, 2), (40, 6)])

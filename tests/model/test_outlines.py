@@ -6,7 +6,7 @@ import pytest
 
 import polhode as ph
 from polhode.execution.eager import uncompiled
-from polhode.model.absolute import _matrices
+from polhode.multibody.absolute import _matrices
 
 
 @pytest.mark.parametrize("name", ["slider-crank", "puma", "flying-spaghetti", "roll-up", "heavy-top-constrained"])

@@ -12,7 +12,8 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import polhode as ph
-from polhode.model import Model, formulations, redundancy
+from polhode.model import Model
+from polhode.multibody import formulations, redundancy
 
 CLOSED = 1e-9
 """Largest distance of points that a joint holds together, m."""

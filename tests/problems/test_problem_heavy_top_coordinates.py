@@ -11,8 +11,8 @@ from motion_checks import ODD, hat, rotation
 
 import polhode as ph
 from polhode import problems
-from polhode.model import formulations
-from polhode.model.poses import Pose, Twist
+from polhode.multibody import formulations
+from polhode.multibody.poses import Pose, Twist
 from polhode.problems.heavy_top_coordinates import TopInCoordinates
 from polhode.spaces import SO3
 

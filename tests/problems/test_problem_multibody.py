@@ -10,7 +10,7 @@ from mechanism_references import accelerate, motion
 import polhode as ph
 from polhode import problems
 from polhode.execution.eager import uncompiled
-from polhode.model.formulations import FORMULATIONS
+from polhode.multibody.formulations import FORMULATIONS
 from polhode.problems._assembled import rod_inertia
 from polhode.problems._loops import about
 from polhode.problems.named.bennett import other_length

@@ -8,8 +8,8 @@ from compiling import evaluated
 
 import polhode as ph
 from polhode.linalg.blocks import to_dense
-from polhode.model.poses import Pose, Twist
-from polhode.model.waves import stiffest
+from polhode.multibody.poses import Pose, Twist
+from polhode.multibody.waves import stiffest
 from polhode.rods.edge import EdgeShape, ElasticEdge
 from polhode.rods.strain import MEASURES
 from polhode.spaces import S3R3, quaternions

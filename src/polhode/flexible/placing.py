@@ -10,12 +10,12 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.checks import shown
 from polhode.flexible.part import FlexiblePart
-from polhode.model import bodies as _bodies
-from polhode.model.bodies import Body
 from polhode.model.flexible_body import FlexibleBody
-from polhode.model.formulations.floating_frame import FloatingFrame
-from polhode.model.formulations.lie_groups import DirectProduct
-from polhode.model.poses import Pose, Twist
+from polhode.multibody import bodies as _bodies
+from polhode.multibody.bodies import Body
+from polhode.multibody.formulations.floating_frame import FloatingFrame
+from polhode.multibody.formulations.lie_groups import DirectProduct
+from polhode.multibody.poses import Pose, Twist
 from polhode.spaces.base import cross
 from polhode.spaces.rotations import SO3
 

@@ -12,10 +12,10 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.execution.eager import uncompiled
 from polhode.joints._frames import distinct, start
-from polhode.model.bodies import Body
-from polhode.model.elements import AbstractForceElement
 from polhode.model.parts import AbstractForce
-from polhode.model.poses import Pose, Poses, Wrench
+from polhode.multibody.bodies import Body
+from polhode.multibody.elements import AbstractForceElement
+from polhode.multibody.poses import Pose, Poses, Wrench
 from polhode.spaces.base import cross
 
 

@@ -17,11 +17,11 @@ from polhode.execution.eager import uncompiled
 from polhode.joints._frames import start
 from polhode.joints._pair import AbstractPairJoint
 from polhode.joints.relative import AbstractRelativeCoordinate
-from polhode.model.bodies import Body
-from polhode.model.elements import AbstractForceElement
-from polhode.model.functions import Constant, Function, of_time
 from polhode.model.parts import AbstractForce
-from polhode.model.poses import Poses, Twists, Wrench
+from polhode.multibody.bodies import Body
+from polhode.multibody.elements import AbstractForceElement
+from polhode.multibody.functions import Constant, Function, of_time
+from polhode.multibody.poses import Poses, Twists, Wrench
 
 if TYPE_CHECKING:
     pass

@@ -14,10 +14,10 @@ from polhode.checks import shown
 from polhode.execution.eager import uncompiled
 from polhode.forces._pair import vanishes
 from polhode.joints._frames import axis, is_body, start
-from polhode.model.bodies import SINGLE, Body
-from polhode.model.elements import AbstractForceElement
 from polhode.model.parts import AbstractForce
-from polhode.model.poses import Poses, Twists, Wrench
+from polhode.multibody.bodies import SINGLE, Body
+from polhode.multibody.elements import AbstractForceElement
+from polhode.multibody.poses import Poses, Twists, Wrench
 
 
 class SphereOnPlane(AbstractForceElement):

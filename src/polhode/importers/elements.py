@@ -10,10 +10,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.joints.relative import AbstractRelativeCoordinate
-from polhode.model.bodies import Body
-from polhode.model.elements import AbstractConstraintElement, AbstractForceElement
 from polhode.model.parts import AbstractForce, AbstractJoint
-from polhode.model.poses import Poses, Twists, Wrench
+from polhode.multibody.bodies import Body
+from polhode.multibody.elements import AbstractConstraintElement, AbstractForceElement
+from polhode.multibody.poses import Poses, Twists, Wrench
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

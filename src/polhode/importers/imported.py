@@ -21,11 +21,11 @@ from polhode.importers._mujoco import mujoco
 from polhode.importers.inventory import NotCarried
 from polhode.importers.loads import JointRecord
 from polhode.importers.mechanism import Mechanism, lumped
-from polhode.model.bodies import Body
 from polhode.model.holding import Held, held_attitude, held_coordinate, held_pose
 from polhode.model.model import Model
-from polhode.model.multibody import MultibodySystem
-from polhode.model.poses import Pose, Poses, Twist, Twists
+from polhode.multibody.bodies import Body
+from polhode.multibody.poses import Pose, Poses, Twist, Twists
+from polhode.multibody.system import MultibodySystem
 from polhode.problems.base import Observable, Problem
 from polhode.spaces import quaternions
 from polhode.systems.base import State

@@ -15,7 +15,7 @@ from polhode.importers.inventory import NotCarried
 from polhode.importers.mechanism import Mechanism
 from polhode.importers.stacks import BALL
 from polhode.joints.relative import AbstractRelativeCoordinate
-from polhode.model.bodies import Body
+from polhode.multibody.bodies import Body
 
 _DISABLE = mujoco.mjtDisableBit
 # As integers: MuJoCo's enumerations equal NumPy's integers in one order of the operands only.

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polhode.importers._mujoco import mujoco
-from polhode.model.bodies import Body
 from polhode.model.model import Model
+from polhode.multibody.bodies import Body
 
 
 class Frame(NamedTuple):

@@ -22,9 +22,9 @@ from polhode.joints._pair import (
     turning_about,
 )
 from polhode.joints.relative import AbstractRelativeCoordinate
-from polhode.model.bodies import Body
-from polhode.model.joint_motions import AxisMotion
-from polhode.model.poses import Pose, Poses
+from polhode.multibody.bodies import Body
+from polhode.multibody.poses import Pose, Poses
+from polhode.multibody.tree.motions import AxisMotion
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 
 from polhode.joints._elements import FrameConstraint
 from polhode.joints._pair import AbstractPairJoint, join
-from polhode.model.bodies import Body
-from polhode.model.joint_motions import BallMotion
-from polhode.model.poses import Pose, Poses
+from polhode.multibody.bodies import Body
+from polhode.multibody.poses import Pose, Poses
+from polhode.multibody.tree.motions import BallMotion
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

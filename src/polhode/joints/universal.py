@@ -14,9 +14,9 @@ from polhode.joints._elements import FrameConstraint
 from polhode.joints._frames import axis
 from polhode.joints._pair import AbstractPairJoint, join
 from polhode.joints.relative import AbstractRelativeCoordinate, Angle, Reversed
-from polhode.model.bodies import ROUNDED, Body
-from polhode.model.joint_motions import CrossMotion
-from polhode.model.poses import Pose, Poses
+from polhode.multibody.bodies import ROUNDED, Body
+from polhode.multibody.poses import Pose, Poses
+from polhode.multibody.tree.motions import CrossMotion
 from polhode.spaces.base import cross
 
 

@@ -13,20 +13,20 @@ import numpy as np
 from polhode import checks
 from polhode.execution.once import interpreted
 from polhode.linalg.blocks import Places
-from polhode.model import formulations
-from polhode.model.absolute import AbsoluteCoordinates
-from polhode.model.bodies import SINGLE, Body
-from polhode.model.conversions.cotangent import ToHamiltonian
-from polhode.model.conversions.directors import ToDirectors
-from polhode.model.conversions.quaternions import ToLivens, ToSeparable
 from polhode.model.flexible_body import FlexibleBody
-from polhode.model.formulations import AbstractFormulation, MassPoint
-from polhode.model.formulations.floating_frame import FloatingFrame
-from polhode.model.formulations.lie_groups import DirectProduct, SemidirectProduct
-from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Slot, stack
 from polhode.model.layout import AbstractLayout
-from polhode.model.mechanism import Mechanism
-from polhode.model.poses import Pose, Twist
+from polhode.multibody import formulations
+from polhode.multibody.absolute import AbsoluteCoordinates
+from polhode.multibody.bodies import SINGLE, Body
+from polhode.multibody.conversions.cotangent import ToHamiltonian
+from polhode.multibody.conversions.directors import ToDirectors
+from polhode.multibody.conversions.quaternions import ToLivens, ToSeparable
+from polhode.multibody.formulations import AbstractFormulation, MassPoint
+from polhode.multibody.formulations.floating_frame import FloatingFrame
+from polhode.multibody.formulations.lie_groups import DirectProduct, SemidirectProduct
+from polhode.multibody.groups import BodyGroup, ForceGroup, JointGroup, Slot, stack
+from polhode.multibody.mechanism import Mechanism
+from polhode.multibody.poses import Pose, Twist
 from polhode.systems.base import State
 
 Group = TypeVar("Group", BodyGroup, JointGroup, ForceGroup)

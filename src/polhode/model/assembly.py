@@ -16,21 +16,21 @@ from polhode import checks
 from polhode._ambient import check_environment
 from polhode.checks import shown
 from polhode.linalg.blocks import Places
-from polhode.model import consistency, formulations, livens, redundancy, separable
-from polhode.model.absolute import AbsoluteCoordinates
 from polhode.model.absolute_assembly import AbsoluteLayout
-from polhode.model.elements import AbstractConstraintElement, AbstractForceElement
 from polhode.model.flexible_body import TAKEN
-from polhode.model.groups import ForceGroup, JointGroup, stack
 from polhode.model.holding import Held, held, repaired_holding
 from polhode.model.layout import AbstractLayout, Placed
-from polhode.model.livens import JOINTS
-from polhode.model.livens_joints import dressed
-from polhode.model.mechanism import Mechanism
-from polhode.model.multibody import MultibodySystem
 from polhode.model.parts import AbstractJoint
-from polhode.model.separable import SEPARABLE, SeparableMultibody
 from polhode.model.tree_assembly import MINIMAL, TreeLayout
+from polhode.multibody import consistency, formulations, livens, redundancy, separable
+from polhode.multibody.absolute import AbsoluteCoordinates
+from polhode.multibody.elements import AbstractConstraintElement, AbstractForceElement
+from polhode.multibody.groups import ForceGroup, JointGroup, stack
+from polhode.multibody.livens import JOINTS
+from polhode.multibody.livens_joints import dressed
+from polhode.multibody.mechanism import Mechanism
+from polhode.multibody.separable import SEPARABLE, SeparableMultibody
+from polhode.multibody.system import MultibodySystem
 from polhode.systems.base import State
 
 if TYPE_CHECKING:

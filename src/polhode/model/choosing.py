@@ -16,10 +16,10 @@ from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.suited import Unsuited, written
 from polhode.linalg.blocks import to_dense
 from polhode.model.assembly import Assembled
-from polhode.model.livens import LIVENS, LivensMultibody
-from polhode.model.multibody import MultibodySystem
-from polhode.model.separable import SEPARABLE, SeparableMultibody
 from polhode.model.tree_assembly import MINIMAL, spanning
+from polhode.multibody.livens import LIVENS, LivensMultibody
+from polhode.multibody.separable import SEPARABLE, SeparableMultibody
+from polhode.multibody.system import MultibodySystem
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical

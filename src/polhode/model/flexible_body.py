@@ -8,12 +8,12 @@ from typing import Any
 from jaxtyping import Array, Float
 
 from polhode.checks import nearest, shown
-from polhode.model.bodies import Body
-from polhode.model.formulations import FORMULATIONS
-from polhode.model.formulations.base import AbstractFormulation
-from polhode.model.formulations.floating_frame import FloatingFrame, ModalBody
-from polhode.model.formulations.lie_groups import DirectProduct, SemidirectProduct
-from polhode.model.poses import Pose, Twist
+from polhode.multibody.bodies import Body
+from polhode.multibody.formulations import FORMULATIONS
+from polhode.multibody.formulations.base import AbstractFormulation
+from polhode.multibody.formulations.floating_frame import FloatingFrame, ModalBody
+from polhode.multibody.formulations.lie_groups import DirectProduct, SemidirectProduct
+from polhode.multibody.poses import Pose, Twist
 from polhode.systems.base import State
 
 _GROUPS = [name for name, form in FORMULATIONS.items() if isinstance(form, DirectProduct | SemidirectProduct)]

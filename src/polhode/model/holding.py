@@ -12,18 +12,18 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode._ambient import warn
 from polhode.checks import shown
-from polhode.model import consistency
-from polhode.model.bodies import Body
-from polhode.model.elements import AbstractConstraintElement
 from polhode.model.parts import AbstractJoint
-from polhode.model.poses import Pose, Poses
+from polhode.multibody import consistency
+from polhode.multibody.bodies import Body
+from polhode.multibody.elements import AbstractConstraintElement
+from polhode.multibody.poses import Pose, Poses
 from polhode.systems.base import State
 from polhode.systems.lagrangian import StartWarning
 
 if TYPE_CHECKING:
     from polhode.joints.relative import AbstractRelativeCoordinate
     from polhode.model.model import Model
-    from polhode.model.multibody import MultibodySystem
+    from polhode.multibody.system import MultibodySystem
 
 
 class HeldCoordinate(AbstractConstraintElement):

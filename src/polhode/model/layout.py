@@ -6,11 +6,11 @@ import abc
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar
 
-from polhode.model.bodies import Body
-from polhode.model.coordinates import AbstractCoordinates
-from polhode.model.elements import AbstractConstraintElement, AbstractForceElement
-from polhode.model.groups import Slot
-from polhode.model.mechanism import Mechanism
+from polhode.multibody.bodies import Body
+from polhode.multibody.coordinates import AbstractCoordinates
+from polhode.multibody.elements import AbstractConstraintElement, AbstractForceElement
+from polhode.multibody.groups import Slot
+from polhode.multibody.mechanism import Mechanism
 from polhode.systems.base import State
 from polhode.systems.conversion import AbstractConversion
 

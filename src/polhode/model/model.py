@@ -14,15 +14,15 @@ import numpy as np
 from polhode import checks
 from polhode.checks import shown
 from polhode.execution.eager import uncompiled
-from polhode.model import bodies as _bodies
 from polhode.model.assembly import Assembled, Redundant, assemble
-from polhode.model.bodies import Body
 from polhode.model.flexible_body import FlexibleBody
-from polhode.model.formulations import FORMULATIONS
 from polhode.model.holding import Held
-from polhode.model.multibody import MultibodySystem
 from polhode.model.parts import AbstractComposite, AbstractForce, AbstractJoint, AbstractPart
-from polhode.model.poses import Pose
+from polhode.multibody import bodies as _bodies
+from polhode.multibody.bodies import Body
+from polhode.multibody.formulations import FORMULATIONS
+from polhode.multibody.poses import Pose
+from polhode.multibody.system import MultibodySystem
 from polhode.systems.base import Observable, State
 
 if TYPE_CHECKING:
@@ -405,7 +405,7 @@ class Model:
 
         **Arguments:**
 
-        - `formulation`: coordinates of rigid bodies; see `polhode.model.formulations`. "livens" makes a system of
+        - `formulation`: coordinates of rigid bodies; see `polhode.multibody.formulations`. "livens" makes a system of
           quaternions, velocities and momenta for the energy–momentum method (`eml`); "separable" one without joints
           and with potentials only for explicit variational methods (`rigid-verlet`, and `rodrigues` for spheres).
         - `repair`: whether to move bodies and velocities to the nearest state, in the metric of the mass matrix, that
@@ -418,7 +418,7 @@ class Model:
           (`system.joint_multipliers`). The `dropped` of such a system repeats that choice inside JAX transformations.
         - `t0`: initial time, for joints that depend on it.
         - `joints`: for "livens": "invariant", which keeps angular momentum as well as energy, or "vector", as published
-          (P. L. Kinon, P. Betsch); see `polhode.model.livens`.
+          (P. L. Kinon, P. Betsch); see `polhode.multibody.livens`.
 
         **Returns** the system and its state, (q, v), or (q, v, p) for "livens" and `BodyStates` for "separable".
 

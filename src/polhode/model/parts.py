@@ -5,10 +5,10 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Sequence
 
-from polhode.model.bodies import Body
-from polhode.model.elements import AbstractConstraintElement, AbstractForceElement
-from polhode.model.joint_motions import AbstractJointMotion
-from polhode.model.poses import Pose, Poses
+from polhode.multibody.bodies import Body
+from polhode.multibody.elements import AbstractConstraintElement, AbstractForceElement
+from polhode.multibody.poses import Pose, Poses
+from polhode.multibody.tree.motions import AbstractJointMotion
 
 
 class AbstractPart(abc.ABC):
@@ -48,7 +48,7 @@ class AbstractJoint(AbstractPart):
         """The relative motion that the joint allows one of its two bodies, with `initial` in the inertial frame.
 
         Joint coordinates are made of it. None where the joint stays a constraint among them: it allows no motion that
-        `polhode.model.joint_motions` knows, or one that depends on time. A class that overrides `place` has to
+        `polhode.multibody.tree.motions` knows, or one that depends on time. A class that overrides `place` has to
         override this too, otherwise it counts as None.
         """
         del carried

@@ -12,24 +12,24 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.execution.once import interpreted
 from polhode.linalg.blocks import Places
-from polhode.model import consistency
-from polhode.model.bodies import SINGLE, Body
-from polhode.model.conversions.cotangent import ToHamiltonian
-from polhode.model.conversions.joint_lagrangian import ToJointLagrangian
-from polhode.model.groups import Slot
-from polhode.model.joint_motions import (
+from polhode.model.layout import AbstractLayout, Placed
+from polhode.model.parts import AbstractJoint
+from polhode.multibody import consistency
+from polhode.multibody.bodies import SINGLE, Body
+from polhode.multibody.conversions.cotangent import ToHamiltonian
+from polhode.multibody.conversions.joint_lagrangian import ToJointLagrangian
+from polhode.multibody.groups import Slot
+from polhode.multibody.mechanism import Mechanism
+from polhode.multibody.poses import Pose, Twist
+from polhode.multibody.tree.controls import JointControl
+from polhode.multibody.tree.coordinates import JointTree
+from polhode.multibody.tree.links import Inertia, Link
+from polhode.multibody.tree.motions import (
     AbstractJointMotion,
     AbstractRelativeMotion,
     FreeMotion,
     PointMotion,
 )
-from polhode.model.layout import AbstractLayout, Placed
-from polhode.model.mechanism import Mechanism
-from polhode.model.parts import AbstractJoint
-from polhode.model.poses import Pose, Twist
-from polhode.model.tree import JointTree
-from polhode.model.tree_controls import JointControl
-from polhode.model.tree_links import Inertia, Link
 from polhode.spaces.base import cross
 from polhode.systems.base import State
 

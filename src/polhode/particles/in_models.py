@@ -12,7 +12,7 @@ import numpy as np
 
 from polhode import checks
 from polhode.checks import shown
-from polhode.model.bodies import Body
+from polhode.multibody.bodies import Body
 from polhode.particles.bonds import BondMaterial
 from polhode.particles.elements import Bond, SphereContact, WallContact
 from polhode.particles.input import bond_kinds, bond_pairs, materials, not_negative, per_particle, walls_of

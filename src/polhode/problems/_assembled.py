@@ -9,11 +9,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.model.bodies import Body
-from polhode.model.livens import LivensMultibody
 from polhode.model.model import Model
-from polhode.model.multibody import MultibodySystem
-from polhode.model.separable import SeparableMultibody
+from polhode.multibody.bodies import Body
+from polhode.multibody.livens import LivensMultibody
+from polhode.multibody.separable import SeparableMultibody
+from polhode.multibody.system import MultibodySystem
 from polhode.problems.base import Observable, Problem, Reference
 from polhode.systems.base import State
 from polhode.viewing import scene

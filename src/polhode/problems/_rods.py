@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.model.bodies import Body
+from polhode.multibody.bodies import Body
 from polhode.problems._assembled import Assembled
 from polhode.problems.base import Observable
 from polhode.rods.rod import Rod

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.joints._frames import axis, frame
-from polhode.model.bodies import Body
-from polhode.model.elements import AbstractConstraintElement
 from polhode.model.parts import AbstractJoint
-from polhode.model.poses import Poses
+from polhode.multibody.bodies import Body
+from polhode.multibody.elements import AbstractConstraintElement
+from polhode.multibody.poses import Poses
 
 SHARE = 0.01
 """Part of a body's inertia about its axis that its counter carries, so that neither is without mass."""

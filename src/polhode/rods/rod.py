@@ -14,8 +14,8 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.checks import shown
 from polhode.execution.once import interpreted
-from polhode.model.bodies import Body
-from polhode.model.poses import Pose, Poses, Twist, Twists
+from polhode.multibody.bodies import Body
+from polhode.multibody.poses import Pose, Poses, Twist, Twists
 from polhode.rods.edge import Edge, EdgeConstraint, EdgeShape
 from polhode.rods.section import STRAINS, Section
 from polhode.rods.shape import Frames, Points, frames_along, given_frames, points_of
@@ -25,7 +25,7 @@ from polhode.systems.mechanical import Multipliers
 
 if TYPE_CHECKING:
     from polhode.model.model import Model
-    from polhode.model.multibody import MultibodySystem
+    from polhode.multibody.system import MultibodySystem
 
 Constrained = Literal["none", "kirchhoff", "inextensible", "both"] | Sequence[str]
 CONSTRAINED: dict[str, tuple[int, ...]] = {"none": (), "kirchhoff": (3, 4), "inextensible": (5,), "both": (3, 4, 5)}

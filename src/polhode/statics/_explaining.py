@@ -9,8 +9,8 @@ import numpy as np
 from scipy import linalg, sparse
 from scipy.sparse.linalg import splu
 
-from polhode.model import consistency
-from polhode.model.multibody import MultibodySystem
+from polhode.multibody import consistency
+from polhode.multibody.system import MultibodySystem
 from polhode.spaces.base import Point
 from polhode.statics._balance import DENSE
 from polhode.systems.mechanical import AbstractMechanical

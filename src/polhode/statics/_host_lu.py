@@ -12,7 +12,7 @@ from scipy.sparse.linalg import splu
 
 from polhode.linalg.blocks import Matrix
 from polhode.linalg.kkt import AbstractKKT
-from polhode.model.consistency import to_sparse
+from polhode.multibody.consistency import to_sparse
 
 
 class HostKKT(AbstractKKT):

@@ -15,9 +15,9 @@ from polhode._ambient import check_environment, inside_transformation
 from polhode.execution.eager import uncompiled
 from polhode.execution.once import interpreted
 from polhode.linalg.blocks import Matrix
-from polhode.model.consistency import to_sparse
-from polhode.model.multibody import MultibodySystem
-from polhode.model.poses import Twist
+from polhode.multibody.consistency import to_sparse
+from polhode.multibody.poses import Twist
+from polhode.multibody.system import MultibodySystem
 from polhode.problems.base import Problem
 from polhode.spaces.base import Point
 from polhode.spaces.checks import check_point

@@ -14,9 +14,9 @@ from polhode.forces.spring_damper import LineSpring, LineSpringDamper
 from polhode.joints._elements import FrameConstraint
 from polhode.joints.distance import ConstantDistance
 from polhode.joints.prescribed import DrivenConstraint
-from polhode.model.bodies import Body
 from polhode.model.parts import AbstractForce, AbstractJoint, AbstractPart
-from polhode.model.poses import Pose
+from polhode.multibody.bodies import Body
+from polhode.multibody.poses import Pose
 from polhode.rods.edge import Edge, EdgeConstraint
 from polhode.spaces import quaternions
 from polhode.viewing import scene

@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.integrators.energy_momentum.levers import Stretch
-from polhode.model.groups import JointGroup
-from polhode.model.poses import Pose, Poses, seen_from_first
+from polhode.multibody.groups import JointGroup
+from polhode.multibody.poses import Pose, Poses, seen_from_first
 from polhode.systems.discrete_gradients import Gonzalez
 
 

@@ -18,7 +18,7 @@ from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry, StepIn
 from polhode.integrators.energy_momentum.bodies import BodiesEquations, BodiesUnknowns, RatesEquations
 from polhode.integrators.energy_momentum.lagrangian import AbstractLivensEquations, AllUnknowns, NullSpace, Reduced
 from polhode.integrators.energy_momentum.step import BodiesStep
-from polhode.model.livens import LivensMultibody
+from polhode.multibody.livens import LivensMultibody
 from polhode.systems.lagrangian import AbstractLagrangian, AbstractParametrisedLagrangian, LivensState
 
 _FLOOR = 1e-15

@@ -18,10 +18,10 @@ from polhode.integrators.energy_momentum.gradients import (
 )
 from polhode.integrators.energy_momentum.levers import LEVERS, AbstractLevers, Stretch, turned
 from polhode.linalg.blocks import Blocks, Matrix, accumulate
-from polhode.model.elements import AbstractForceElement, InFirstFrame
-from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Slot
-from polhode.model.livens import LivensMultibody, is_rigid
-from polhode.model.poses import Pose, Twist, Wrench, axial
+from polhode.multibody.elements import AbstractForceElement, InFirstFrame
+from polhode.multibody.groups import BodyGroup, ForceGroup, JointGroup, Slot
+from polhode.multibody.livens import LivensMultibody, is_rigid
+from polhode.multibody.poses import Pose, Twist, Wrench, axial
 from polhode.spaces.base import cross
 from polhode.systems.lagrangian import LivensState
 from polhode.systems.quaternion_body import E, G_transposed

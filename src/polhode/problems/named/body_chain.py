@@ -13,7 +13,7 @@ from polhode import checks
 from polhode.execution.once import interpreted
 from polhode.joints import Revolute
 from polhode.model.model import Model
-from polhode.model.poses import Pose
+from polhode.multibody.poses import Pose
 from polhode.problems._assembled import Assembled, assembled, rod_inertia
 from polhode.problems._loops import about
 from polhode.problems.base import Observable, Problem

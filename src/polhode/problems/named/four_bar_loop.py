@@ -13,8 +13,8 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.forces import PointForce, Torque
 from polhode.joints import Spherical
-from polhode.model.livens import JOINTS
 from polhode.model.model import Model
+from polhode.multibody.livens import JOINTS
 from polhode.problems._assembled import Assembled, assembled, drawn
 from polhode.problems.base import Observable, Problem
 from polhode.problems.registry import register

@@ -1,0 +1,269 @@
+"""Whether a model can start as given: positions and velocities that fit its joints."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+import numpy as np
+import scipy
+from jaxtyping import Array
+
+from polhode.execution.once import interpreted
+from polhode.linalg.blocks import Matrix
+from polhode.multibody.elements import Unfolded
+from polhode.spaces.base import Point, Vector
+from polhode.systems.base import State
+from polhode.systems.mechanical import AbstractMechanical
+
+if TYPE_CHECKING:
+    from polhode.multibody.system import MultibodySystem
+
+POSITION_TOLERANCE = 1e-8
+"""Largest constraint residual of an initial state, in the model's units of length or as a cosine."""
+
+_FAR = 0.5
+"""Cosine below which Newton's method may close a joint the wrong way round: a sixth of a turn."""
+
+_NEARLY = 1e-4
+_ROUNDS = 50
+NAMED = 6
+DENSE = 600
+"""Number of constraints up to which dense linear algebra is used: below about a second."""
+
+
+def check_start(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> None:
+    """Raises ValueError, naming the joints, if a state violates constraints or their time derivatives.
+
+    Also where it keeps them the wrong way round: cosines vanish again after half a turn.
+    """
+    if not system.m:
+        return
+    q, v = state
+    gaps, rates, sides = _measured(system, jnp.asarray(t), q, v)
+    gaps, rates = np.asarray(gaps), np.asarray(rates)
+    turned = _wrong_way_round(system, sides)
+    speed = max(1.0, float(jnp.max(jnp.abs(v), initial=0.0)))
+    for what, values, allowed in (
+        ("positions", gaps, POSITION_TOLERANCE),
+        ("velocities", rates, POSITION_TOLERANCE * speed),
+    ):
+        if not np.isfinite(values).all():
+            raise ValueError(f"The constraints on {what} are not finite at the start: {worst(labels, values)}.")
+        if np.max(np.abs(values), initial=0.0) > allowed:
+            raise ValueError(
+                f"The initial {what} do not fit the joints: {worst(labels, values)}. Correct them, or let "
+                "`assemble(repair=True)` move the bodies to the nearest state that fits."
+            )
+        if turned and what == "positions":
+            named = ", ".join(f"`{name}` (cosine {cosine:.3g})" for name, cosine in list(turned.items())[:NAMED])
+            raise ValueError(
+                f"The initial positions keep these joints the wrong way round: {named}. Turn the "
+                "bodies by about half a turn, or let `assemble(repair=True)` do so."
+            )
+
+
+def repaired(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> State:
+    """The nearest state, in the metric of the mass matrix, that keeps the constraints.
+
+    Positions by Newton's method with damped steps on min ½|δ|²_M, velocities by one projection. Where a joint is more
+    than a sixth of a turn off, angles take the place of cosines first, which vanish after half a turn as well.
+    Raises ValueError, naming the joints and the gaps that remain, if they can't be closed from this start.
+    """
+    del labels
+    q = closed_the_right_way(system, t, state[0])
+    return q, fitting_velocities(system, t, q, state[1], np.zeros(system.m))
+
+
+def closed_the_right_way(system: MultibodySystem, t: float, q: Point) -> Point:
+    """The position of `repaired`."""
+    time, rest = jnp.asarray(t), jnp.zeros(system.n)
+    if _wrong_way_round(system, _measured(system, time, q, rest)[2]):
+        groups = tuple(dataclasses.replace(g, elements=Unfolded(g.elements)) for g in system.mechanism.joints)
+        q = closed(system.with_joints(groups), system.labels, time, q)
+    return closed(system, system.labels, time, q)
+
+
+def fitting_velocities(system: MultibodySystem, t: float, q: Point, v: Vector, rates: np.ndarray) -> Vector:
+    """The velocities nearest to v with which the constraints have these rates.
+
+    Raises ValueError, naming the joints, if there are none.
+    """
+    time = jnp.asarray(t)
+    excess = np.asarray(_measured(system, time, q, v)[1]) - rates
+    found = v - jnp.asarray(_nearest(*metric(system, time, q), excess))
+    left = np.asarray(_measured(system, time, q, found)[1]) - rates
+    speed = max(1.0, float(jnp.max(jnp.abs(found), initial=0.0)))
+    if np.max(np.abs(left), initial=0.0) > POSITION_TOLERANCE * speed:
+        raise ValueError(
+            f"No velocities fit the joints at t = {t:g}: {worst(system.labels, left)} remain. In a singular position "
+            "drives may ask for what can't be; start elsewhere, or correct them."
+        )
+    return found
+
+
+def sharpened(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> State:
+    """A state that keeps the constraints to tolerance, moved to keep them to round-off; unchanged if it does."""
+    q, v = state
+    gaps, rates = violations(system, jnp.asarray(t), q, v)
+    small = 1e-3 * POSITION_TOLERANCE
+    speed = max(1.0, float(jnp.max(jnp.abs(v), initial=0.0)))
+    if max(float(jnp.max(jnp.abs(gaps))), float(jnp.max(jnp.abs(rates))) / speed) <= small:
+        return state
+    return repaired(system, labels, t, state)
+
+
+def closed(system: MultibodySystem, labels: Sequence[str], t: Array, q: Point) -> Point:
+    """The nearest position at which Φ = 0. Raises ValueError, naming the joints, if there is none near."""
+    gaps = np.asarray(_tried(system, t, q, jnp.zeros(system.n))[1])
+    for _ in range(_ROUNDS):
+        size = np.linalg.norm(gaps)
+        if np.max(np.abs(gaps), initial=0.0) <= 1e-3 * POSITION_TOLERANCE:
+            return q
+        M, B = metric(system, t, q)
+        step = -_nearest(M, _on_positions(system, B), gaps)
+        for shrink in 0.5 ** np.arange(8):
+            moved, left = _tried(system, t, q, jnp.asarray(shrink * step))
+            tried = np.asarray(left)
+            if np.linalg.norm(tried) < size:
+                break
+        else:
+            break
+        q, gaps = moved, tried
+    if np.max(np.abs(gaps), initial=0.0) <= POSITION_TOLERANCE:
+        return q
+    raise ValueError(
+        f"The joints can't be closed from this start: {worst(labels, gaps)} remain after {_ROUNDS} rounds. Check their "
+        "points and the lengths of the bodies, or start closer to a position that fits."
+    )
+
+
+def _on_positions(system: AbstractMechanical, B: Any) -> Any:
+    """B without the rows that hold velocities only: bodies may be put where they could not roll."""
+    if not len(system.nonholonomic):
+        return B
+    kept = np.ones(system.m)
+    kept[system.nonholonomic] = 0.0
+    return kept[:, None] * B if isinstance(B, np.ndarray) else scipy.sparse.diags_array(kept) @ B
+
+
+def _wrong_way_round(system: MultibodySystem, sides: Sequence[Array]) -> dict[str, float]:
+    """Joints that are far from closed the right way round, with the cosine that says so; it is 1 when they are."""
+    found: dict[str, float] = {}
+    for group, cosines in zip(system.mechanism.joints, sides, strict=True):
+        for rows, values in zip(group.rows.numbers, np.asarray(cosines), strict=True):
+            if not np.min(values, initial=1.0) > _FAR:
+                found[system.labels[rows[0]]] = float(np.min(values))
+    return found
+
+
+def weakest(system: AbstractMechanical, labels: Sequence[str], t: float, state: State) -> str:
+    """The joints whose constraints come closest to depending on each other, if they come close; else nothing."""
+    if not 0 < system.m <= DENSE:
+        return ""
+    B = dense(metric(system, jnp.asarray(t), state[0])[1])
+    left, sizes, _ = np.linalg.svd(B / np.linalg.norm(B, axis=1, keepdims=True), full_matrices=False)
+    if sizes[-1] > _NEARLY:
+        return ""
+    share = np.abs(left[:, -1])
+    joints = list(dict.fromkeys(labels[i] for i in np.argsort(-share) if share[i] > 0.1))[:NAMED]
+    return f"constraints of {', '.join(f'`{joint}`' for joint in joints)} almost depend on each other ({sizes[-1]:.2g})"
+
+
+def worst(labels: Sequence[str], values: np.ndarray) -> str:
+    """The constraints that are violated most, by joint."""
+    sizes: dict[str, float] = {}
+    for label, value in zip(labels, np.abs(values), strict=True):
+        sizes[label] = max(sizes.get(label, 0.0), float(value) if np.isfinite(value) else np.inf)
+    ranked = sorted(sizes.items(), key=lambda item: -item[1])
+    named = [f"`{label}` by {size:.3g}" for label, size in ranked[:NAMED] if size > 0]
+    return ", ".join(named) or "none"
+
+
+def _nearest(M: Any, B: Any, gap: np.ndarray) -> np.ndarray:
+    """The smallest δ in the metric of M with B δ = gap; in the sense of least squares where rows depend."""
+    m, n = B.shape
+    # In units in which masses and rows of B are of size 1: they may be many powers of ten apart.
+    masses = M.diagonal()
+    unit = 1 / np.sqrt(np.where(masses > 0, masses, 1.0))
+    M, B = M * unit[:, None] * unit, B * unit
+    sizes = np.sqrt(np.asarray((B * B).sum(axis=1)).reshape(-1))
+    rows = 1 / np.where(sizes > 0, sizes, 1.0)
+    B = B * rows[:, None]
+    right = np.concatenate((np.zeros(n), rows * gap))
+    if m <= DENSE:
+        M, B = dense(M), dense(B)
+        kkt = np.block([[M, B.T], [B, np.zeros((m, m))]])
+        return unit * np.linalg.lstsq(kkt, right, rcond=1e-12)[0][:n]
+    # A little compliance in place of dependent rows; Newton's method takes care of what it spoils.
+    soft = scipy.sparse.block_array([[M, B.T], [B, -1e-12 * scipy.sparse.eye_array(m)]])
+    return unit * scipy.sparse.linalg.splu(scipy.sparse.csc_matrix(soft)).solve(right)[:n]
+
+
+def metric(system: AbstractMechanical, t: Array, q: Point) -> tuple[Any, Any]:
+    """M and B: arrays of small systems, SciPy matrices of others."""
+    M, B = _matrices(system, t, q)
+    convert = to_array if max(system.n, system.m) <= DENSE else to_sparse
+    return convert(M, (system.n, system.n)), convert(B, (system.m, system.n))
+
+
+def dense(matrix: Any) -> np.ndarray:
+    """The array of a matrix that may be SciPy's."""
+    return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+
+
+def to_array(matrix: Matrix, shape: tuple[int, int]) -> np.ndarray:
+    """A sum of blocks as an array. Small systems do without SciPy, which takes half a second to load.
+
+    Not `to_dense` of `linalg.blocks` in an interpreted program: its scatters took the slider–crank a second to start.
+    """
+    out = np.zeros(shape)
+    for rows, cols, values in _entries(matrix):
+        np.add.at(out, (rows, cols), values)
+    return out
+
+
+def to_sparse(matrix: Matrix, shape: tuple[int, int]) -> Any:
+    """A sum of blocks as a SciPy matrix."""
+    nothing = np.zeros(0, int), np.zeros(0, int), np.zeros(0)
+    rows, cols, values = (np.concatenate(parts) for parts in zip(nothing, *_entries(matrix), strict=True))
+    return scipy.sparse.csc_array(scipy.sparse.coo_array((values, (rows, cols)), shape=shape))
+
+
+def _entries(matrix: Matrix) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Row numbers, column numbers and values of each sum of blocks."""
+    for g in matrix:
+        rows, cols = np.broadcast_arrays(g.rows.numbers[:, :, None], g.cols.numbers[:, None, :])
+        yield rows.reshape(-1), cols.reshape(-1), np.asarray(g.values).reshape(-1)
+
+
+@interpreted
+def _matrices(system: AbstractMechanical, t: Array, q: Point) -> tuple[Matrix, Matrix]:
+    return system.mass(t, q), system.jacobian(t, q)
+
+
+def violations(system: MultibodySystem, t: Array, q: Point, v: Vector) -> tuple[Array, Array]:
+    """Φ and dΦ/dt."""
+    return _measured(system, t, q, v)[:2]
+
+
+@interpreted
+def _measured(system: MultibodySystem, t: Array, q: Point, v: Vector) -> tuple[Array, Array, list[Array]]:
+    motion = system.motion(q)
+    sides = [group.sides(t, motion) for group in system.mechanism.joints]
+    return system.constraint(t, q), system.constraint_rate(t, q, v), sides
+
+
+@interpreted
+def _tried(system: MultibodySystem, t: Array, q: Point, step: Vector) -> tuple[Point, Array]:
+    """The position reached by a displacement, and Φ there."""
+    moved = system.flow(q, step, 1.0)
+    return moved, system.constraint(t, moved)
+
+
+@interpreted
+def flow(system: AbstractMechanical, q: Point, step: Vector) -> Point:
+    """The position reached by a displacement."""
+    return system.flow(q, step, 1.0)

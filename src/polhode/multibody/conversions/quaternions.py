@@ -1,0 +1,126 @@
+"""Bodies in other coordinates as bodies in unit quaternions and positions, for the systems that are built on these."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+
+from polhode.multibody import formulations, livens, separable
+from polhode.multibody.absolute import AbsoluteCoordinates
+from polhode.multibody.formulations.linear import MassPoint
+from polhode.multibody.livens import LivensMultibody
+from polhode.multibody.livens_joints import dressed
+from polhode.multibody.system import MultibodySystem
+from polhode.systems.base import State
+from polhode.systems.conversion import AbstractConversion, Converted
+from polhode.systems.separable import AbstractSeparable
+
+_QUATERNIONS = formulations.get("S3xR3")
+
+
+class ToSeparable(AbstractConversion):
+    """Bodies without joints, with `systems.BodyStates`."""
+
+    source: MultibodySystem[AbsoluteCoordinates]
+
+    @property
+    def kind(self) -> type[AbstractSeparable]:
+        return AbstractSeparable
+
+    @property
+    def note(self) -> str:
+        return "states are those of `systems.BodyStates`"
+
+    @property
+    def obstacle(self) -> str:
+        if self.source.m:
+            return f"it has {self.source.m} constraints"
+        return _obstacle(self.source)
+
+    def at(self, state: State) -> Converted:
+        change = _Change.of(self.source)
+        system, _ = separable.build(change.other, change(state))
+        return Converted(system, _InTurn((change, system.start)), _InTurn((system.coordinates, change.back)))
+
+
+class ToLivens(AbstractConversion):
+    """Bodies with joints on Livens' principle, in quaternions, with joints whose angular momentum is kept."""
+
+    source: MultibodySystem[AbsoluteCoordinates]
+
+    @property
+    def kind(self) -> type[LivensMultibody]:
+        return LivensMultibody
+
+    @property
+    def note(self) -> str:
+        return "states are (q, v, p) with position and quaternion of every body in q"
+
+    @property
+    def obstacle(self) -> str:
+        if self.source.complete is not None:
+            return "redundant constraints were left out, which have other components there"
+        return _obstacle(self.source)
+
+    def at(self, state: State) -> Converted:
+        change = _Change.of(self.source)
+        seen = change(state)
+        system, _ = livens.build(dressed(change.other, seen), seen, "invariant")
+        return Converted(system, _InTurn((change, _Livens(system))), _InTurn((system.seen, change.back)))
+
+
+class _InTurn(eqx.Module):
+    """Functions one after the other."""
+
+    functions: tuple[Callable[[Any], Any], ...]
+
+    def __call__(self, state: State) -> State:
+        for function in self.functions:
+            state = function(state)
+        return state
+
+
+class _Livens(eqx.Module):
+    """The start of a system on Livens' principle from a state (q, v)."""
+
+    system: livens.LivensMultibody
+
+    def __call__(self, state: State) -> State:
+        return self.system.start(*state)
+
+
+class _Change(eqx.Module):
+    """States of bodies in some coordinates as those in quaternions, and back.
+
+    - `source`, `other`: the bodies in both.
+    """
+
+    source: MultibodySystem[AbsoluteCoordinates]
+    other: MultibodySystem[AbsoluteCoordinates]
+
+    @classmethod
+    def of(cls, source: MultibodySystem[AbsoluteCoordinates]) -> _Change:
+        """From the coordinates of a system."""
+        groups = tuple(
+            group if isinstance(group.formulation, MassPoint) else dataclasses.replace(group, formulation=_QUATERNIONS)
+            for group in source.coordinates.bodies
+        )
+        coordinates = dataclasses.replace(source.coordinates, bodies=groups)
+        return cls(source, dataclasses.replace(source, coordinates=coordinates).solvable())
+
+    def __call__(self, state: State) -> State:
+        return self.other.coordinates.state_of(self.source.motion(*state))
+
+    def back(self, state: State) -> State:
+        """The other way."""
+        return self.source.coordinates.state_of(self.other.motion(*state))
+
+
+def _obstacle(system: MultibodySystem[AbsoluteCoordinates]) -> str:
+    if any(g.formulation.deforms for g in system.coordinates.bodies):
+        return "some bodies deform"
+    other = [g for g in system.coordinates.bodies if not isinstance(g.formulation, MassPoint) and g.formulation.n != 6]
+    return "the coordinates of some bodies have constraints of their own" if other else ""

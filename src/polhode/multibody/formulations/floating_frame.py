@@ -1,0 +1,374 @@
+"""Bodies that deform a little while they move a lot: a rigid frame, and amplitudes of modes in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from polhode.multibody.formulations.base import AbstractFormulation, AbstractFrame
+from polhode.multibody.formulations.lie_groups import DirectProduct, SemidirectProduct
+from polhode.multibody.poses import Pose, Twist, Wrench
+from polhode.spaces.base import AbstractGroup, Point, Vector, cross, hat
+from polhode.spaces.linear import Rn
+from polhode.spaces.products import product
+
+Frame = DirectProduct | SemidirectProduct
+
+
+class ModalBody(eqx.Module):
+    r"""What modes leave of mass, stiffness and places of a body, in a frame at the centre of mass without deformation.
+
+    With amplitudes η the moments of inertia are
+    $\Theta = \Theta^0 + \eta_a\Theta^1_a + \eta_a\eta_b\Theta^2_{ab}$, the angular momentum of the modes is Hη̇ with
+    $H = H^0 + \eta_aH^1_a$, and mass times the place of the centre of mass is Sη.
+
+    - `mass`; `inertia`, `inertia_slopes`, `inertia_curvatures`: Θ⁰, Θ¹, Θ² (symmetric in a and b).
+    - `spins`, `spin_slopes`: H⁰, H¹; `first_moments`: S; `modal_mass`: that of η̇.
+    - `stiffness`, `damping`: of η and η̇; no damping if None.
+    - `points`, `shapes`, `turns`: of the nodes where something may be attached, the centre of mass first, their places
+      without deformation, and displacements and small rotations in each mode.
+    - `turning`: which of them turn against the frame; others keep its axes, and their `turns` are not read.
+    """
+
+    mass: Float[Array, ""]
+    inertia: Float[Array, "3 3"]
+    inertia_slopes: Float[Array, "k 3 3"]
+    inertia_curvatures: Float[Array, "k k 3 3"]
+    spins: Float[Array, "3 k"]
+    spin_slopes: Float[Array, "k 3 k"]
+    first_moments: Float[Array, "3 k"]
+    modal_mass: Float[Array, "k k"]
+    stiffness: Float[Array, "k k"]
+    damping: Float[Array, "k k"] | None
+    points: Float[Array, "nodes 3"]
+    shapes: Float[Array, "nodes 3 k"]
+    turns: Float[Array, "nodes 3 k"]
+    turning: tuple[bool, ...] = eqx.field(static=True)
+
+    @property
+    def count(self) -> int:
+        """The number of modes."""
+        return self.modal_mass.shape[0]
+
+    def slopes(self, eta: Float[Array, " k"]) -> Float[Array, "k 3 3"]:
+        """∂Θ/∂η."""
+        return self.inertia_slopes + 2.0 * jnp.einsum("abij,b->aij", self.inertia_curvatures, eta)
+
+    def moments(self, eta: Float[Array, " k"], slopes: Float[Array, "k 3 3"]) -> Float[Array, "3 3"]:
+        """Θ, from its slopes."""
+        return self.inertia + 0.5 * jnp.einsum("a,aij->ij", eta, self.inertia_slopes + slopes)
+
+    def carried(self, eta: Float[Array, " k"]) -> Float[Array, "3 k"]:
+        """H."""
+        return self.spins + jnp.einsum("a,aik->ik", eta, self.spin_slopes)
+
+
+class FloatingNode(AbstractFrame):
+    """A node of a flexible body: at r + Φη in its frame, turned by the Cayley map of Ψη.
+
+    - `frame`: coordinates of the frame; `point`: r; `shape`: Φ; `turn`: Ψ, both (3, k), None if it keeps the axes.
+    """
+
+    frame: Frame
+    point: Float[Array, "3"]
+    shape: Float[Array, "3 k"]
+    turn: Float[Array, "3 k"] | None
+
+    @property
+    def space(self) -> AbstractGroup:
+        return _space(self.frame, self.shape.shape[1])
+
+    def pose(self, q: Point) -> Pose:
+        rigid, eta = q
+        x, R = self.frame.pose(rigid)
+        return Pose(x + R @ self._place(eta), R if self.turn is None else R @ _cayley(self.turn @ eta))
+
+    def twist(self, q: Point, v: Vector) -> Twist:
+        rigid, eta = q
+        R, rate = self.frame.pose(rigid).R, v[6:]
+        omega, u = self.frame.twist(rigid, v[:6])
+        moving = u + R @ (cross(omega, self._place(eta)) + self.shape @ rate)
+        if self.turn is None:
+            return Twist(omega, moving)
+        theta = self.turn @ eta
+        return Twist(_cayley(theta).T @ omega + _cayley_rate(theta) @ (self.turn @ rate), moving)
+
+    def jacobian(self, q: Point) -> Float[Array, "6 n"]:
+        R = self.frame.pose(q[0]).R
+        along = jnp.eye(3) if self.frame.twist_is_fixed else R
+        return self._rows(q[1], R, along)
+
+    def body_jacobian(self, q: Point) -> Float[Array, "6 n"]:
+        rigid, eta = q
+        back = jnp.eye(3) if self.turn is None else _cayley(self.turn @ eta).T
+        return self._rows(eta, back, back @ self.frame.pose(rigid).R.T if self.frame.twist_is_fixed else back)
+
+    def pull_back(self, q: Point, wrench: Float[Array, "6"]) -> Vector:
+        rigid, eta = q
+        torque, force = wrench[:3], self.frame.pose(rigid).R.T @ wrench[3:]
+        modal = self.shape.T @ force
+        if self.turn is not None:
+            theta = self.turn @ eta
+            modal = modal + self.turn.T @ (_cayley_rate(theta).T @ torque)
+            torque = _cayley(theta) @ torque
+        turning = torque + cross(self._place(eta), force)
+        return jnp.concatenate((turning, wrench[3:] if self.frame.twist_is_fixed else force, modal))
+
+    def load_slopes(self, q: Point, wrench: Float[Array, "6"]) -> Float[Array, "n n"]:
+        """The derivative of `pull_back` along θ in move(q, θ) at a fixed wrench."""
+        rigid, eta = q
+        torque, force = wrench[:3], hat(self.frame.pose(rigid).R.T @ wrench[3:])
+        zero, across = jnp.zeros((3, 3)), self.shape.T @ force
+        along, modal = -force @ self.shape, jnp.zeros((eta.size, eta.size))
+        if self.turn is not None:
+            theta = self.turn @ eta
+            along = along + jax.jacfwd(lambda x: _cayley(x) @ torque)(theta) @ self.turn
+            modal = self.turn.T @ jax.jacfwd(lambda x: _cayley_rate(x).T @ torque)(theta) @ self.turn
+        none = jnp.zeros((3, eta.size))
+        return jnp.block(
+            [
+                [hat(self._place(eta)) @ force, zero, along],
+                [zero if self.frame.twist_is_fixed else force, zero, none],
+                [across, none.T, modal],
+            ]
+        )
+
+    def _place(self, eta: Float[Array, " k"]) -> Float[Array, "3"]:
+        return self.point + self.shape @ eta
+
+    def _rows(self, eta: Array, Q: Float[Array, "3 3"], along: Float[Array, "3 3"]) -> Float[Array, "6 n"]:
+        """J with velocities seen in the frame turned by Q; `along`: the same of those of the frame."""
+        turning, modal = jnp.eye(3), jnp.zeros((3, eta.size))
+        if self.turn is not None:
+            theta = self.turn @ eta
+            turning, modal = _cayley(theta).T, _cayley_rate(theta) @ self.turn
+        return jnp.block([[turning, jnp.zeros((3, 3)), modal], [-Q @ hat(self._place(eta)), along, Q @ self.shape]])
+
+
+class FloatingFrame(AbstractFormulation):
+    r"""A floating frame of reference: q = (q of a rigid frame, η), v = (v of the frame, η̇).
+
+    With the angular velocity ω, the velocity U of the frame in its own axes and s = Sη, all of the modes' inertia is in
+
+    $$2T = \omega^T\Theta\omega + m|U|^2 + \dot\eta^TM\dot\eta
+    + 2U\cdot(\omega\times s + S\dot\eta) + 2\omega^TH\dot\eta,$$
+
+    and Boltzmann–Hamel's equations of this T are those of motion, without terms left out. What T itself leaves out is
+    that deformations are linear in η: a beam that bends becomes no shorter, so rotation does not stiffen it.
+
+    The first of its places is the centre of mass with the axes of the frame; there gravity acts.
+
+    **Arguments:**
+
+    - `frame`: coordinates of the frame. - `modal`: the body.
+    """
+
+    frame: Frame
+    modal: ModalBody
+
+    @property
+    def space(self) -> AbstractGroup:
+        return _space(self.frame, self.modal.count)
+
+    @property
+    def nodes(self) -> int:
+        return self.modal.points.shape[0]
+
+    @property
+    def deforms(self) -> bool:
+        return True
+
+    @property
+    def dissipative(self) -> bool:
+        return self.modal.damping is not None
+
+    @property
+    def moves_with_twist(self) -> bool:
+        return self.frame.moves_with_twist
+
+    def at(self, node: int) -> FloatingNode:
+        modal = self.modal
+        turn = modal.turns[node] if modal.turning[node] else None
+        return FloatingNode(self.frame, modal.points[node], modal.shapes[node], turn)
+
+    def pose(self, q: Point) -> Pose:
+        return self.at(0).pose(q)
+
+    def twist(self, q: Point, v: Vector) -> Twist:
+        return self.at(0).twist(q, v)
+
+    def jacobian(self, q: Point) -> Float[Array, "6 n"]:
+        return self.at(0).jacobian(q)
+
+    def from_pose(self, pose: Pose) -> Point:
+        return self.frame.from_pose(pose), jnp.zeros(self.modal.count)
+
+    def from_twist(self, q: Point, twist: Twist) -> Vector:
+        return jnp.concatenate((self.frame.from_twist(q[0], twist), jnp.zeros(self.modal.count)))
+
+    def deformed(self, pose: Pose, twist: Twist, eta: Float[Array, " k"], rate: Float[Array, " k"]) -> tuple[Any, Any]:
+        """The state with given pose and twist of the centre of mass, amplitudes and their rates."""
+        centre, drift = (self.modal.first_moments @ part / self.modal.mass for part in (eta, rate))
+        rigid = self.frame.from_pose(Pose(pose.x - pose.R @ centre, pose.R))
+        moving = twist.u - pose.R @ (cross(twist.omega, centre) + drift)
+        return (rigid, eta), jnp.concatenate((self.frame.from_twist(rigid, Twist(twist.omega, moving)), rate))
+
+    # --- energies and momenta ---------------------------------------------------------------------------------------
+
+    def relative_energy(self, q: Point, v: Vector, inertia: Float[Array, "3 3"]) -> Float[Array, ""]:
+        del inertia
+        omega, rate = v[:3], v[6:]
+        eta, modal = q[1], self.modal
+        spin, drift = self._momenta(eta, omega, rate)
+        return 0.5 * (
+            omega @ (spin + modal.carried(eta) @ rate) + rate @ modal.modal_mass @ rate - drift @ drift / modal.mass
+        )
+
+    def spin(self, q: Point, v: Vector, inertia: Float[Array, "3 3"]) -> Float[Array, "3"]:
+        del inertia
+        eta, omega, rate = q[1], v[:3], v[6:]
+        spin, drift = self._momenta(eta, omega, rate)
+        return spin - cross(self.modal.first_moments @ eta, drift) / self.modal.mass
+
+    def strain_energy(self, q: Point) -> Float[Array, ""]:
+        return 0.5 * q[1] @ self.modal.stiffness @ q[1]
+
+    def _momenta(self, eta: Array, omega: Array, rate: Array) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
+        """Angular momentum about the origin of the frame and momentum, but for what is due to its velocity."""
+        modal = self.modal
+        theta = modal.moments(eta, modal.slopes(eta))
+        first = modal.first_moments
+        return theta @ omega + modal.carried(eta) @ rate, cross(omega, first @ eta) + first @ rate
+
+    # --- equations of motion ----------------------------------------------------------------------------------------
+
+    def mass(self, q: Point, mass: Array, inertia: Float[Array, "3 3"]) -> Float[Array, "n n"]:
+        del mass, inertia
+        rigid, eta = q
+        modal = self.modal
+        theta, carried = modal.moments(eta, modal.slopes(eta)), modal.carried(eta)
+        lever, first = hat(modal.first_moments @ eta), modal.first_moments
+        if self.frame.twist_is_fixed:
+            R = self.frame.pose(rigid).R
+            lever, first = lever @ R.T, R @ first
+        return jnp.block(
+            [
+                [theta, lever, carried],
+                [lever.T, modal.mass * jnp.eye(3), first],
+                [carried.T, first.T, modal.modal_mass],
+            ]
+        )
+
+    def force(self, q: Point, v: Vector, wrench: Wrench, mass: Array, inertia: Float[Array, "3 3"]) -> Vector:
+        """f of one body, from loads on all its nodes, of shape (nodes, 3) each."""
+        del mass, inertia
+        total = self._inner(q, v)
+        for node, load in enumerate(self._rows(wrench)):
+            total = total + self.at(node).pull_back(q, load)
+        return total
+
+    def load_stiffness(self, q: Point, wrench: Wrench, mass: Array, inertia: Float[Array, "3 3"]) -> Array:
+        del mass, inertia
+        total = jnp.zeros((self.n, self.n))
+        for node, load in enumerate(self._rows(wrench)):
+            total = total - self.at(node).load_slopes(q, load)
+        return total
+
+    def stiffness(
+        self, q: Point, v: Vector, wrench: Wrench, mass: Array, inertia: Float[Array, "3 3"]
+    ) -> Float[Array, "n n"]:
+        (rigid, eta), omega, rate, modal = q, v[:3], v[6:], self.modal
+        W = hat(omega)
+        bent = 2.0 * jnp.einsum("abij,j->abi", modal.inertia_curvatures, omega)
+        slopes = modal.inertia_slopes @ omega + jnp.einsum("abi,b->ai", bent, eta) + modal.spin_slopes @ rate
+        turning = -W @ slopes.T - jnp.einsum("abi,a->ib", bent, rate)
+        moving = -W @ W @ modal.first_moments
+        turned = jnp.zeros((3, 3))
+        if self.frame.twist_is_fixed:
+            R = self.frame.pose(rigid).R
+            turned, moving = -R @ hat(self._accelerating(eta, omega, rate)), R @ moving
+        else:
+            turning = turning + hat(cross(omega, v[3:6])) @ modal.first_moments
+        zero, none = jnp.zeros((3, 3)), jnp.zeros((3, eta.size))
+        slope = jnp.block(
+            [[zero, zero, turning], [turned, zero, moving], [none.T, none.T, 0.5 * bent @ omega - modal.stiffness]]
+        )
+        return self.load_stiffness(q, wrench, mass, inertia) - slope
+
+    def damping(
+        self, q: Point, v: Vector, wrench: Wrench, mass: Array, inertia: Float[Array, "3 3"]
+    ) -> Float[Array, "n n"]:
+        del wrench, mass, inertia
+        (rigid, eta), omega, rate, modal = q, v[:3], v[6:], self.modal
+        W, S, s, drift = hat(omega), modal.first_moments, modal.first_moments @ eta, modal.first_moments @ rate
+        slopes = modal.slopes(eta)
+        theta, carried, spin = modal.moments(eta, slopes), modal.carried(eta), self._momenta(eta, omega, rate)[0]
+        carrying = modal.spin_slopes @ rate
+        carried_rate = jnp.einsum("a,aik->ik", rate, modal.spin_slopes)
+        pushed = slopes @ omega + carrying
+        blocks = [
+            [hat(spin) - W @ theta - jnp.einsum("a,aij->ij", rate, slopes), jnp.zeros((3, 3))],
+            [hat(cross(omega, s)) + W @ hat(s) + 2.0 * hat(drift), jnp.zeros((3, 3))],
+            [pushed - carried_rate.T, jnp.zeros((eta.size, 3))],
+        ]
+        modes = [-W @ carried - pushed.T - carried_rate, -2.0 * W @ S, self._swirl(omega)]
+        if modal.damping is not None:
+            modes[2] = modes[2] - modal.damping
+        if self.frame.twist_is_fixed:
+            R = self.frame.pose(rigid).R
+            blocks[1][0], modes[1] = R @ blocks[1][0], R @ modes[1]
+        else:
+            levers = hat(s), modal.mass * jnp.eye(3), S.T
+            for row, lever in zip(blocks, levers, strict=True):
+                row[0], row[1] = row[0] + lever @ hat(v[3:6]), row[1] - lever @ W
+        return -jnp.block([[*row, mode] for row, mode in zip(blocks, modes, strict=True)])
+
+    def _inner(self, q: Point, v: Vector) -> Vector:
+        """Inertia forces that accelerations have no part in, and those of stiffness and damping."""
+        (rigid, eta), omega, rate, modal = q, v[:3], v[6:], self.modal
+        slopes = modal.slopes(eta)
+        spin = self._momenta(eta, omega, rate)[0]
+        turning = -cross(omega, spin) - rate @ (slopes @ omega + modal.spin_slopes @ rate)
+        moving = self._accelerating(eta, omega, rate)
+        bending = 0.5 * slopes @ omega @ omega + self._swirl(omega) @ rate - modal.stiffness @ eta
+        if modal.damping is not None:
+            bending = bending - modal.damping @ rate
+        if self.frame.twist_is_fixed:
+            return jnp.concatenate((turning, self.frame.pose(rigid).R @ moving, bending))
+        # The frame accelerates by U̇ + ω × U.
+        first, steady = modal.first_moments, cross(omega, v[3:6])
+        return jnp.concatenate(
+            (turning - cross(first @ eta, steady), moving - modal.mass * steady, bending - first.T @ steady)
+        )
+
+    def _accelerating(self, eta: Array, omega: Array, rate: Array) -> Float[Array, "3"]:
+        """Centrifugal and Coriolis forces on the whole."""
+        first = self.modal.first_moments
+        return -cross(omega, cross(omega, first @ eta) + 2.0 * (first @ rate))
+
+    def _swirl(self, omega: Array) -> Float[Array, "k k"]:
+        """The skew matrix of Coriolis forces among modes."""
+        turned = jnp.einsum("i,aik->ak", omega, self.modal.spin_slopes)
+        return turned - turned.T
+
+    def _rows(self, wrench: Wrench) -> Float[Array, "nodes 6"]:
+        return jnp.concatenate((wrench.torque, wrench.force), axis=1)
+
+
+def _space(frame: Frame, modes: int) -> AbstractGroup:
+    return product(frame.space, Rn(modes))  # type: ignore[return-value]
+
+
+def _cayley(theta: Float[Array, "3"]) -> Float[Array, "3 3"]:
+    """The rotation with half the tangent of half the angle, to second order that by the vector θ."""
+    turn = hat(theta)
+    return jnp.eye(3) + 4.0 / (4.0 + theta @ theta) * (turn + 0.5 * turn @ turn)
+
+
+def _cayley_rate(theta: Float[Array, "3"]) -> Float[Array, "3 3"]:
+    """T with the angular velocity Tθ̇ in the frame that is turned."""
+    return 4.0 / (4.0 + theta @ theta) * (jnp.eye(3) - 0.5 * hat(theta))

@@ -1,0 +1,363 @@
+"""Multibody systems: a mechanism in coordinates."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode.linalg.blocks import Matrix, accumulate, to_dense
+from polhode.linalg.kkt import AbstractKKT
+from polhode.multibody import consistency, redundancy
+from polhode.multibody.bodies import Body
+from polhode.multibody.coordinates import AbstractCoordinates
+from polhode.multibody.functions import Function
+from polhode.multibody.groups import JointGroup, Motion
+from polhode.multibody.mechanism import Mechanism
+from polhode.multibody.poses import Pose, Twist
+from polhode.multibody.waves import stiffest
+from polhode.results import Result
+from polhode.spaces.base import AbstractSpace, Point, Vector
+from polhode.systems.base import Observable, State
+from polhode.systems.conversion import AbstractConversion
+from polhode.systems.mechanical import AbstractMechanical, Multipliers
+
+_OPEN = 1e-9
+"""Gap of a constraint that was left out, relative to the larger of 1 and the largest coordinate, from which on it is
+open."""
+
+_SPREAD = 100.0
+"""Largest ratio of gaps of redundant constraints to those of the constraints that imply them."""
+
+Coordinates = TypeVar("Coordinates", bound=AbstractCoordinates, covariant=True)
+
+
+class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
+    """Bodies, joints and forces as a mechanical system in coordinates of a user's choice.
+
+    Constraints are numbered joint by joint in the order in which joints were added, then come those among the
+    coordinates themselves.
+
+    - `mechanism`: joints, forces and gravity. - `coordinates`: the bodies.
+    - `labels`: the joint behind each constraint.
+    - `dropping`, `complete`: redundant components left out, by joint, and the system that still has them.
+    - `loops`: whether bodies and joints form loops, whose constraints may lose rank in some positions.
+    - `written_as`: makes the conversions to systems of other kinds.
+    - `solver`: what solves its saddle-point systems; `solvable` chooses it.
+    """
+
+    mechanism: Mechanism
+    coordinates: Coordinates
+    labels: tuple[str, ...] = eqx.field(static=True)
+    dropping: tuple[tuple[str, tuple[int, ...]], ...] = eqx.field(static=True)
+    complete: MultibodySystem[Coordinates] | None
+    loops: bool = eqx.field(static=True)
+    written_as: tuple[Callable[[MultibodySystem], AbstractConversion], ...] = eqx.field(static=True, default=())
+    solver: AbstractKKT | None = None
+
+    # --- sizes ------------------------------------------------------------------------------------------------------
+
+    @property
+    def configuration(self) -> AbstractSpace:
+        return self.coordinates.space
+
+    @property
+    def n(self) -> int:
+        return self.coordinates.n
+
+    @property
+    def m(self) -> int:
+        return len(self.labels)
+
+    @property
+    def nonholonomic(self) -> np.ndarray:
+        return self.mechanism.nonholonomic
+
+    @property
+    def rheonomic(self) -> bool:
+        return self.mechanism.driven
+
+    @property
+    def holonomic_velocities(self) -> bool:
+        return self.coordinates.holonomic_velocities
+
+    @property
+    def conservative(self) -> bool:
+        """Whether energy is kept: all forces have potentials and no joint is driven."""
+        return self.mechanism.conservative and self.coordinates.conservative
+
+    @property
+    def inert(self) -> bool:
+        """Whether all velocities have kinetic energy; those of integrals have none."""
+        return self.coordinates.inert
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the bodies in the order of the rows of `motion`."""
+        return self.coordinates.names
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Names of the bodies that are somewhere, coordinates left out, in the order of the rows of the outputs."""
+        return self.coordinates.shown
+
+    # --- motion and energies ----------------------------------------------------------------------------------------
+
+    def kinematics(self, q: Point, v: Vector) -> Vector:
+        return self.coordinates.kinematics(q, v)
+
+    def motion(self, q: Point, v: Vector | None = None) -> Motion:
+        """Poses and, with v, twists of all bodies and of the ground."""
+        return self.coordinates.motion(q, v)
+
+    def pose(self, q: Point, body: Body | str) -> Pose:
+        """Position of the centre of mass and rotation matrix of one body."""
+        return self.coordinates.pose(q, body)
+
+    def twist(self, q: Point, v: Vector, body: Body | str) -> Twist:
+        """Angular velocity (body frame) and velocity (inertial frame) of one body."""
+        return self.coordinates.twist(q, v, body)
+
+    def columns(self, body: Body | str) -> np.ndarray:
+        """Which components of v belong to one body; in joint coordinates, those of the joint that carries it."""
+        return self.coordinates.columns(body)
+
+    def kinetic_energy(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
+        """Of all bodies."""
+        del t
+        return self.coordinates.kinetic_energy(q, v)
+
+    def potential_energy(self, t: Array, q: Point) -> Float[Array, ""]:
+        """Gravity and everything that stores energy."""
+        of_places = self.potential(t, self.motion(q))
+        return of_places + self.coordinates.strain_energy(q) if self.coordinates.strained else of_places
+
+    def potential(self, t: Array, motion: Motion) -> Float[Array, ""]:
+        """The same of a motion, but for what deformations of bodies store."""
+        return self.coordinates.weight(motion, self.mechanism.gravity) + self.mechanism.potential(t, motion)
+
+    def energy(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
+        """Kinetic plus potential energy."""
+        return self.kinetic_energy(t, q, v) + self.potential_energy(t, q)
+
+    # --- equations of motion ----------------------------------------------------------------------------------------
+
+    def mass(self, t: Array, q: Point) -> Matrix:
+        del t
+        return self.coordinates.mass(q)
+
+    def force(self, t: Array, q: Point, v: Vector) -> Vector:
+        return self.coordinates.force(self.mechanism, t, q, v)
+
+    def constraint(self, t: Array, q: Point) -> Multipliers:
+        closed = self.mechanism.residuals(t, self.motion(q))
+        return accumulate(self.m, closed + self.coordinates.internal_residuals(q))
+
+    def constraint_rate(self, t: Array, q: Point, v: Vector) -> Multipliers:
+        closing = self.mechanism.rates(t, self.motion(q, v))
+        return accumulate(self.m, closing + self.coordinates.internal_rates(q, v))
+
+    def curvature(self, t: Array, q: Point, v: Vector) -> Multipliers:
+        if not self.m:
+            return jnp.zeros(0)
+        found = self.coordinates.curvature(self.mechanism, t, q, v)
+        return super().curvature(t, q, v) if found is None else accumulate(self.m, found)
+
+    def jacobian(self, t: Array, q: Point) -> Matrix:
+        if not self.m:
+            return ()
+        found = self.coordinates.jacobian(self.mechanism, t, q)
+        return super().jacobian(t, q) if found is None else found
+
+    def stiffness(self, t: Array, q: Point, v: Vector) -> Matrix:
+        found = self.coordinates.stiffness(self.mechanism, t, q, v)
+        return super().stiffness(t, q, v) if found is None else found
+
+    def damping(self, t: Array, q: Point, v: Vector) -> Matrix:
+        found = self.coordinates.damping(self.mechanism, t, q, v)
+        return super().damping(t, q, v) if found is None else found
+
+    def geometric_stiffness(self, t: Array, q: Point, multipliers: Multipliers) -> Matrix:
+        found = self.coordinates.geometric_stiffness(self.mechanism, t, q, multipliers)
+        return super().geometric_stiffness(t, q, multipliers) if found is None else found
+
+    def stresses(self, t: Array, q: Point) -> tuple[Array, ...]:
+        return self.coordinates.stresses(self.mechanism, t, q)
+
+    def stress_stiffness(self, t: Array, q: Point, stresses: tuple[Array, ...]) -> Matrix:
+        return self.coordinates.stress_stiffness(self.mechanism, t, q, stresses)
+
+    @property
+    def kkt(self) -> AbstractKKT:
+        return self.solver if self.solver is not None else self._choose_solver()
+
+    def solvable(self) -> MultibodySystem[Coordinates]:
+        """The system with its linear solver chosen once, which takes a moment."""
+        return dataclasses.replace(self, solver=self._choose_solver())
+
+    def _choose_solver(self) -> AbstractKKT:
+        return self.coordinates.choose_solver(self.mechanism, self.m, self.loops)
+
+    def conversions(self) -> tuple[AbstractConversion, ...]:
+        return (*super().conversions(), *(make(self) for make in self.written_as))
+
+    def with_joints(self, joints: tuple[JointGroup, ...], labels: tuple[str, ...] | None = None) -> MultibodySystem:
+        """The system with other joints, and with other labels if these are given."""
+        mechanism = dataclasses.replace(self.mechanism, joints=joints)
+        return dataclasses.replace(self, mechanism=mechanism, labels=self.labels if labels is None else labels)
+
+    @property
+    def has_waves(self) -> bool:
+        return self.coordinates.local and (self.mechanism.has_waves or self.coordinates.strained)
+
+    def explicit_limit(self, t: float, state: State, h: float, share: float = 1.0) -> str:
+        found = stiffest(self, t, state)
+        if not h > share * found.step:
+            return ""
+        between = " and ".join(f"`{name}`" for name in found.bodies)
+        decay = f" and decays at up to {found.rate:.3g} per time" if found.rate else ""
+        return (
+            f"The stiffest element at the start, on {between}, oscillates at up to {found.frequency:.3g} rad per time"
+            f"{decay}: explicit methods of order 3 to 5 need steps of about {found.step:.2g} or less, lower orders "
+            f"much smaller ones, and the step was {h:.2g}. Take such a step, error control, or `generalized-alpha`, or "
+            "constrain stiff strains away."
+        )
+
+    # --- joints -----------------------------------------------------------------------------------------------------
+
+    @property
+    def dropped(self) -> dict[str, tuple[int, ...]]:
+        """Redundant components that were left out, by the name of the joint; `assemble(redundant=...)` takes it."""
+        return dict(self.dropping)
+
+    def joint_multipliers(self, t: Array, q: Point, multipliers: Multipliers) -> dict[str, Array]:
+        """Multipliers by joint. Where constraints are redundant, those of least norm with the same forces.
+
+        Takes the frames of a run as well: everything with a leading axis, as in `solution.t`, `solution.state[0]` and
+        `solution.multipliers`; then values have it too.
+        """
+        multipliers = jnp.asarray(multipliers)
+        labels = np.array(self.labels if self.complete is None else self.complete.labels)
+        if self.complete is not None:
+            spread = self._least_multipliers
+            if multipliers.ndim == 2:
+                t, spread = jnp.broadcast_to(jnp.asarray(t), multipliers.shape[:1]), jax.vmap(spread)
+            multipliers = spread(t, q, multipliers)
+        return {name: multipliers[..., np.flatnonzero(labels == name)] for name in dict.fromkeys(labels.tolist())}
+
+    def _least_multipliers(self, t: Array, q: Point, multipliers: Multipliers) -> Float[Array, " all"]:
+        """Of all constraints, redundant ones included: those of least norm with the same forces."""
+        assert self.complete is not None
+        B = to_dense(self.complete.jacobian(t, q), (self.complete.m, self.n))
+        return jnp.linalg.lstsq(B.T, self.constraint_force(t, q, multipliers))[0]
+
+    def residuals(self, t: Array, state: State) -> dict[str, Array]:
+        """Of all constraints, redundant ones included."""
+        found = super().residuals(t, state)
+        if self.complete is not None:
+            found["position"] = jnp.max(jnp.abs(self.complete.constraint(t, state[0])))
+            found["velocity"] = jnp.max(jnp.abs(self.complete.constraint_rate(t, *state)))
+        return found
+
+    def breakpoints(self) -> tuple[float, ...]:
+        """Those of all functions of time in forces, joints and controllers."""
+        is_function = lambda node: isinstance(node, Function)  # noqa: E731
+        found = jax.tree.leaves(self, is_leaf=is_function)
+        return tuple(sorted({t for f in found if is_function(f) for t in f.breakpoints}))
+
+    def failure(self, t: Array, state: State) -> Array | None:
+        """`joints_open` where redundant constraints, which no method imposes, open although the others hold."""
+        if self.complete is None:
+            return None
+        q = state[0]
+        sizes = [jnp.max(jnp.abs(part), initial=0.0) for part in jax.tree.leaves(q)]
+        size = jnp.maximum(1.0, jnp.max(jnp.stack(sizes)))
+        kept = jnp.max(jnp.abs(self.constraint(t, q)), initial=0.0)
+        opened = jnp.max(jnp.abs(self.complete.constraint(t, q))) > _OPEN * size + _SPREAD * kept
+        return jnp.where(opened, int(Result.joints_open), 0).astype(jnp.int32)
+
+    def violations(self, t: float, state: State) -> tuple[np.ndarray, np.ndarray]:
+        """Φ and dΦ/dt of all constraints, redundant ones included."""
+        # The system as it was when its start was checked at assembly, for which this is compiled already.
+        whole = self._whole
+        gaps, rates, *_ = consistency.violations(whole, jnp.asarray(t), *state)
+        return np.asarray(gaps), np.asarray(rates)
+
+    def name_violations(self, values: np.ndarray) -> str:
+        return consistency.worst(self._whole.labels, values)
+
+    @property
+    def start_remedy(self) -> str:
+        return (
+            "`system.repaired(t, state0)` is the nearest state that keeps them; joints that depend on time need a "
+            "start of their time, `assemble(t0=…)`."
+        )
+
+    def repaired(self, t: float, state: State) -> State:
+        """The nearest state, in the metric of the mass matrix, that keeps the constraints at time t.
+
+        Raises ValueError, naming the joints and the gaps that remain, if they can't be closed from there.
+        """
+        return consistency.repaired(self._whole, self._whole.labels, t, state)
+
+    @property
+    def _whole(self) -> MultibodySystem:
+        """The system with redundant constraints, and before `assemble` chose a `solver` for it."""
+        return dataclasses.replace(self, solver=None) if self.complete is None else self.complete
+
+    def diagnose(self, t: float, state: State) -> str:
+        """The joints that gape or have become dependent, and the fastest body."""
+        said = []
+        gaps = self.violations(t, state)[0]
+        if np.max(np.abs(gaps), initial=0.0) > _OPEN:
+            said.append(f"the joints are open: {self.name_violations(gaps)}")
+        if self.m and np.isfinite(gaps).all():
+            rows, explanation = redundancy.dependence(self, self.labels, t, state)
+            nearly = "" if len(rows) else consistency.weakest(self, self.labels, t, state)
+            said += [f"the position is singular: {explanation}"] if len(rows) else [nearly] if nearly else []
+            forces = self.joint_multipliers(jnp.asarray(t), state[0], self.accelerations(jnp.asarray(t), *state)[1])
+            sizes = {name: float(np.linalg.norm(force)) for name, force in forces.items()}
+            most = max(sizes, key=lambda name: sizes[name])
+            said.append(f"`{most}` carries most (|multipliers| = {sizes[most]:.3g})")
+        speeds = np.linalg.norm(np.concatenate(self._twists(state), axis=1)[:-1], axis=1)
+        said.append(f"the fastest body is `{self.names[int(np.argmax(speeds))]}` (|twist| = {np.max(speeds):.3g})")
+        return f"At t = {t:.6g} {'; '.join(said)}."
+
+    # --- observation ------------------------------------------------------------------------------------------------
+
+    def outputs(self) -> dict[str, Observable]:
+        """Positions, rotations, velocities and body-fixed angular velocities of the bodies that `shown` names, and
+        the energies of all.
+        """
+        rows = np.array([self.names.index(name) for name in self.shown], dtype=int)
+        return {
+            "positions": lambda t, state: self.motion(state[0]).poses.x[rows],
+            "rotations": lambda t, state: self.motion(state[0]).poses.R[rows],
+            "velocities": lambda t, state: self._twists(state).u[rows],
+            "angular_velocities": lambda t, state: self._twists(state).omega[rows],
+            "kinetic_energy": lambda t, state: self.kinetic_energy(t, *state),
+            "potential_energy": lambda t, state: self.potential_energy(t, state[0]),
+        }
+
+    def invariants(self) -> dict[str, Observable]:
+        """The energy, if it is kept, and the momenta of bodies in absolute coordinates on which nothing acts from
+        outside.
+        """
+        if not self.conservative:
+            return {}
+        energy: dict[str, Observable] = {"energy": lambda t, state: self.energy(t, *state)}
+        if not (self.mechanism.isolated and self.coordinates.has_momenta):
+            return energy
+        linear, angular = (lambda t, state, k=k: self.coordinates.momenta(*state)[k] for k in range(2))
+        return {**energy, "linear_momentum": linear, "angular_momentum": angular}
+
+    def _twists(self, state: State) -> Twist:
+        twists = self.motion(*state).twists
+        assert twists is not None
+        return twists

@@ -1,0 +1,1 @@
+"""Joint coordinates: bodies carried by the joints of a tree."""

@@ -1,0 +1,280 @@
+"""Joint coordinates: bodies carried by the joints of a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode.linalg.blocks import Matrix, apply, dense_block, to_dense
+from polhode.linalg.choose import kkt_solver
+from polhode.linalg.kkt import AbstractKKT
+from polhode.multibody.bodies import Body
+from polhode.multibody.coordinates import AbstractCoordinates
+from polhode.multibody.groups import Motion
+from polhode.multibody.mechanism import Mechanism
+from polhode.multibody.poses import ORIGIN, RESTING, Pose, Twist, Wrench, axial
+from polhode.multibody.tree.controls import JointControl
+from polhode.multibody.tree.links import Link, Vec
+from polhode.multibody.tree.matrices import assembled, gravity_blocks, mass_blocks, velocity_blocks
+from polhode.spaces.base import AbstractSpace, Point, Vector, cross, hat
+from polhode.spaces.linear import Rn
+from polhode.spaces.products import product
+
+
+class JointTree(AbstractCoordinates):
+    r"""q is a tuple with the coordinates of one joint after the other, v one flat array.
+
+    M by composite bodies, f by recursion of velocities and forces along the tree (R. Featherstone, *Rigid Body
+    Dynamics Algorithms*, §5.3 and §6.2; the recursion of J. Luh, M. Walker & R. Paul in frames of the links). Joints
+    that would close loops stay as constraints of the mechanism.
+
+    - `links`: bodies, parents before children.
+    - `controls`: controllers of coordinates of the tree.
+    """
+
+    links: tuple[Link, ...]
+    controls: tuple[JointControl, ...]
+
+    @property
+    def space(self) -> AbstractSpace:
+        return product(*(link.motion.space for link in self.links if link.motion.n))
+
+    @property
+    def n(self) -> int:
+        return self.links[-1].last
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(link.name for link in self.links)
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        return tuple(link.name for link in self.links if link.weight)
+
+    @property
+    def inert(self) -> bool:
+        return all(link.energetic for link in self.links)
+
+    @property
+    def conservative(self) -> bool:
+        return not self.controls
+
+    @property
+    def loaded(self) -> bool:
+        return bool(self.controls)
+
+    # --- motion of the bodies -----------------------------------------------------------------------------------------
+
+    def pose(self, q: Point, body: Body | str) -> Pose:
+        """Position of the centre of mass and rotation matrix of one body."""
+        number = self._find(body)
+        poses = self.motion(q).poses
+        return Pose(poses.x[number], poses.R[number])
+
+    def twist(self, q: Point, v: Vector, body: Body | str) -> Twist:
+        """Angular velocity (body frame) and velocity (inertial frame) of one body."""
+        number = self._find(body)
+        omega, u = self.motion(q, v).twists or Twist(v, v)
+        return Twist(omega[number], u[number])
+
+    def columns(self, body: Body | str) -> np.ndarray:
+        link = self.links[self._find(body)]
+        return np.arange(link.first, link.last)
+
+    def motion(self, q: Point, v: Vector | None = None) -> Motion:
+        """Poses and, with v, twists of all bodies and of the ground."""
+        relative = self._relative(q)
+        frames = self._frames(relative)
+        poses = [Pose(o + F @ k.centre, F @ k.attitude) for (o, F), k in zip(frames, self.links, strict=True)]
+        stacked = Pose(*_columns([*poses, ORIGIN]))
+        if v is None:
+            return Motion(stacked)
+        twists = []
+        moving = self._link_twists(v, self._points(q), relative)
+        for (omega, u), (_, F), link in zip(moving, frames, self.links, strict=True):
+            twists.append(Twist(omega @ link.attitude, F @ (u + cross(omega, link.centre))))
+        return Motion(stacked, Twist(*_columns([*twists, RESTING])))
+
+    def of_joint(self, q: Point, joint: str) -> Point:
+        """Coordinates of one joint, zero at the start; a body without joint has those of its free motion."""
+        moving = [link for link in self.links if link.motion.n]
+        for link, point in zip(moving, q, strict=True):
+            if joint in (link.joint, link.name):
+                return point
+        raise ValueError(f"No joint `{joint}` has coordinates; there are {', '.join(k.joint for k in moving)}.")
+
+    # --- inertia and loads --------------------------------------------------------------------------------------------
+
+    def kinetic_energy(self, q: Point, v: Vector) -> Float[Array, ""]:
+        still = np.concatenate([np.full(link.motion.n, not link.energetic) for link in self.links])
+        v = jnp.where(still, 0.0, v) if still.any() else v
+        return 0.5 * v @ apply(self.mass(q), v, self.n)
+
+    def weight(self, motion: Motion, gravity: Float[Array, "3"]) -> Float[Array, ""]:
+        mass = jnp.stack([link.weight * link.inertia.mass for link in self.links])
+        return -mass @ (motion.poses.x[:-1] @ gravity)
+
+    def mass(self, q: Point) -> Matrix:
+        blocks = mass_blocks(self.links, self._points(q), self._relative(q))
+        return dense_block(assembled(self.links, blocks))
+
+    def force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
+        relative, points = self._relative(q), self._points(q)
+        loads = self._loads(mechanism, t, q, v, relative)
+        omegas: list[Vec] = []
+        spins: list[Array] = []
+        accelerations: list[Vec] = []
+        alphas: list[Vec] = []
+        torques: list[Vec] = []
+        forces: list[Vec] = []
+        for link, (r, A), point, load in zip(self.links, relative, points, loads, strict=True):
+            motion, rates = link.motion, v[link.first : link.last]
+            p = link.parent
+            turning, sliding = motion.turning(point), motion.sliding(point)
+            omega = omegas[p] if p >= 0 else jnp.zeros(3)
+            alpha = alphas[p] if p >= 0 else jnp.zeros(3)
+            # Gravity as an acceleration of the ground.
+            a = accelerations[p] + spins[p] @ r if p >= 0 else -link.weight * mechanism.gravity
+            if sliding is not None and p >= 0:
+                a = a + 2 * cross(omega, rates @ sliding)
+            slide_drift, turn_drift = motion.sliding_drift(point, rates), motion.turning_drift(point, rates)
+            a = a if slide_drift is None else a + slide_drift
+            omega, alpha, a = omega @ A, alpha @ A, a @ A
+            if turning is not None:
+                relative_omega = rates @ turning
+                alpha = alpha + cross(omega, relative_omega)
+                omega = omega + relative_omega
+            alpha = alpha if turn_drift is None else alpha + turn_drift
+            spin = hat(alpha) + omega[:, None] * omega - (omega @ omega) * jnp.eye(3)
+            omegas.append(omega)
+            alphas.append(alpha)
+            spins.append(spin)
+            accelerations.append(a)
+            # Forces and moments of inertia, ∫(a + Kρ) dm and ∫ρ×(a + Kρ) dm with K = spin.
+            body = link.inertia
+            forces.append(body.mass * a + spin @ body.moment - load.force)
+            torques.append(axial(spin @ body.second) + cross(body.moment, a) - load.torque)
+        found = -self._projected(points, relative, torques, forces)
+        for control in self.controls:
+            found = found.at[control.place].add(control.effort(t, points[control.link], v))
+        return found
+
+    def stiffness(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
+        """K of gravity, controllers and force elements; see `AbstractCoordinates.stiffness`.
+
+        The part of the inertial forces, of order v², is left out: in Newton's method it weighs as much as the
+        derivative of M v̇, which methods leave out as well.
+        """
+        relative, points = self._relative(q), self._points(q)
+        K = assembled(self.links, gravity_blocks(self.links, points, relative, mechanism.gravity))
+        for control in self.controls:
+            K = K.at[control.place, control.place].add(control.stiffness)
+        if mechanism.forces:
+            move = self.space.move
+            K = K - jax.jacfwd(lambda theta: self._applied(mechanism, t, move(q, theta), v))(jnp.zeros(self.n))
+        return dense_block(K)
+
+    def damping(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
+        relative, points = self._relative(q), self._points(q)
+        twists = self._link_twists(v, points, relative)
+        C = 2 * assembled(self.links, velocity_blocks(self.links, points, relative, twists, v))
+        if not all(isinstance(link.motion.space, Rn) for link in self.links if link.motion.n):
+            # Velocity fields of unit velocities don't commute; their brackets are accelerations too.
+            M = to_dense(self.mass(q), (self.n, self.n))
+            C = C + M @ jax.vmap(lambda e: self.space.bracket(v, e), out_axes=1)(jnp.eye(self.n))
+        for control in self.controls:
+            C = C.at[control.place, control.place].add(control.damping)
+        if any(group.elements.uses_twists for group in mechanism.forces):
+            C = C - jax.jacfwd(lambda u: self._applied(mechanism, t, q, u))(v)
+        return dense_block(C)
+
+    def choose_solver(self, mechanism: Mechanism, m: int, compliant: bool) -> AbstractKKT:
+        del mechanism
+        A, P = (dense_block(jnp.zeros((rows, self.n))) for rows in (self.n, m))
+        return kkt_solver(A, P, self.n, m, compliant=compliant)
+
+    # --- parts ------------------------------------------------------------------------------------------------------
+
+    def _points(self, q: Point) -> list[Point]:
+        """Coordinates of each joint; empty for welds."""
+        parts = iter(q)
+        return [next(parts) if link.motion.n else jnp.zeros(0) for link in self.links]
+
+    def _relative(self, q: Point) -> list[Pose]:
+        return [link.motion.pose(point) for link, point in zip(self.links, self._points(q), strict=True)]
+
+    def _frames(self, relative: Sequence[Pose]) -> list[Pose]:
+        """Frames of the links in the inertial frame."""
+        frames: list[Pose] = []
+        for link, (r, A) in zip(self.links, relative, strict=True):
+            if link.parent < 0:
+                frames.append(Pose(r, A))
+            else:
+                o, F = frames[link.parent]
+                frames.append(Pose(o + F @ r, F @ A))
+        return frames
+
+    def _link_twists(self, v: Vector, points: Sequence[Point], relative: Sequence[Pose]) -> list[Twist]:
+        """Angular velocity of each link and velocity of its origin, in its own frame."""
+        found: list[Twist] = []
+        for link, point, (r, A) in zip(self.links, points, relative, strict=True):
+            rates = v[link.first : link.last]
+            turning, sliding = link.motion.turning(point), link.motion.sliding(point)
+            omega, u = found[link.parent] if link.parent >= 0 else RESTING
+            u = u + cross(omega, r)
+            u = (u if sliding is None else u + rates @ sliding) @ A
+            omega = omega @ A if turning is None else omega @ A + rates @ turning
+            found.append(Twist(omega, u))
+        return found
+
+    def _loads(self, mechanism: Mechanism, t: Array, q: Point, v: Vector, relative: Sequence[Pose]) -> list[Wrench]:
+        """Loads of the force elements on each link, about its origin and in its frame."""
+        count = len(self.links)
+        if not mechanism.forces:
+            return [Wrench(jnp.zeros(3), jnp.zeros(3))] * count
+        torque, force = mechanism.loads(t, self.motion(q, v))
+        frames = self._frames(relative)
+        local = [force[i] @ frames[i].R for i in range(count)]
+        return [
+            Wrench(link.attitude @ torque[i] + cross(link.centre, local[i]), local[i])
+            for i, link in enumerate(self.links)
+        ]
+
+    def _applied(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
+        """Generalised forces of the force elements between bodies."""
+        relative = self._relative(q)
+        loads = self._loads(mechanism, t, q, v, relative)
+        return self._projected(self._points(q), relative, [w.torque for w in loads], [w.force for w in loads])
+
+    def _projected(
+        self, points: Sequence[Point], relative: Sequence[Pose], torques: list[Vec], forces: list[Vec]
+    ) -> Vector:
+        """Generalised forces of loads on the links, which are handed down to the ground on the way."""
+        found: list[Vector] = []
+        for i in reversed(range(len(self.links))):
+            link, (r, A) = self.links[i], relative[i]
+            turning, sliding = link.motion.turning(points[i]), link.motion.sliding(points[i])
+            total = jnp.zeros(link.motion.n)
+            total = total if turning is None else total + turning @ torques[i]
+            handed = A @ forces[i]
+            found.append(total if sliding is None else total + sliding @ handed)
+            if link.parent >= 0:
+                forces[link.parent] = forces[link.parent] + handed
+                torques[link.parent] = torques[link.parent] + A @ torques[i] + cross(r, handed)
+        return jnp.concatenate(found[::-1])
+
+    def _find(self, body: Body | str) -> int:
+        name = body if isinstance(body, str) else body.name
+        for number, link in enumerate(self.links):
+            if link.name == name:
+                return number
+        raise ValueError(f"The system has no body `{name}`; it has {', '.join(k.name for k in self.links)}.")
+
+
+def _columns(parts: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+    first, second = zip(*parts, strict=True)
+    return jnp.stack(first), jnp.stack(second)

@@ -1,0 +1,99 @@
+"""Links of a tree: rigid bodies in the frames of the joints that carry them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from polhode.multibody.poses import Pose
+from polhode.multibody.tree.motions import AbstractRelativeMotion
+from polhode.spaces.base import Point, cross
+
+Vec = Float[Array, "3"]
+Rows = Float[Array, "n 3"]
+
+
+class Link(eqx.Module):
+    """A body of a tree, in a frame of its own that lies in its joint.
+
+    - `motion`: of its frame on that of the parent; `parent`: number of the parent, -1 for the ground.
+    - `inertia`: about the origin of its frame, in this frame.
+    - `centre`, `attitude`: centre of mass and body frame in the frame of the link.
+    - `weight`: what gravity acts on, per mass: 1, or 0 for a coordinate that is no place.
+    - `energetic`: whether its motion has kinetic energy, unlike that of an integral.
+    - `first`, `last`: the places of its velocities in v.
+    """
+
+    motion: AbstractRelativeMotion
+    inertia: Inertia
+    centre: Vec
+    attitude: Float[Array, "3 3"]
+    name: str = eqx.field(static=True)
+    joint: str = eqx.field(static=True)
+    parent: int = eqx.field(static=True)
+    weight: float = eqx.field(static=True)
+    energetic: bool = eqx.field(static=True)
+    first: int = eqx.field(static=True)
+    last: int = eqx.field(static=True)
+
+    def work(self, point: Point, A: Float[Array, "3 3"], loads: Loads) -> Float[Array, "k n"]:
+        """Power of loads on the link in unit velocities of its joint; A is its rotation on the parent."""
+        turning, sliding = self.motion.turning(point), self.motion.sliding(point)
+        total = jnp.zeros((loads.torques.shape[0], self.motion.n))
+        total = total if turning is None else total + loads.torques @ turning.T
+        return total if sliding is None else total + loads.forces @ A.T @ sliding.T
+
+    def unit_loads(self, point: Point, A: Float[Array, "3 3"], carried: Inertia) -> Loads:
+        """Loads that unit accelerations of the joint put on everything that it carries."""
+        turning, sliding = self.motion.turning(point), self.motion.sliding(point)
+        forces, torques = jnp.zeros((self.motion.n, 3)), jnp.zeros((self.motion.n, 3))
+        if turning is not None:
+            forces = crossed(turning, carried.moment)
+            torques = jnp.trace(carried.second) * turning - turning @ carried.second
+        if sliding is not None:
+            directions = sliding @ A
+            forces = forces + carried.mass * directions
+            torques = torques - crossed(directions, carried.moment)
+        return Loads(torques, forces)
+
+
+class Inertia(NamedTuple):
+    """Mass, first moment ∫ρ dm and second moments ∫ρρᵀdm of a body or several, in one frame."""
+
+    mass: Float[Array, ""]
+    moment: Vec
+    second: Float[Array, "3 3"]
+
+    def plus(self, other: Inertia) -> Inertia:
+        """Both bodies as one."""
+        return Inertia(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def seen_from(self, frame: Pose) -> Inertia:
+        """The same body in the frame in which its own frame is `frame`."""
+        r, A = frame
+        turned = A @ self.moment
+        moved = self.mass * r
+        across = r[:, None] * (turned + 0.5 * moved)
+        return Inertia(self.mass, turned + moved, A @ self.second @ A.T + across + across.T)
+
+
+class Loads(NamedTuple):
+    """Several wrenches on one link about its origin, in its frame, one a row."""
+
+    torques: Rows
+    forces: Rows
+
+    def seen_from(self, frame: Pose) -> Loads:
+        """The same loads about the origin of the frame in which their own frame is `frame`."""
+        r, A = frame
+        forces = self.forces @ A.T
+        return Loads(self.torques @ A.T - crossed(forces, r), forces)
+
+
+def crossed(rows: Rows, b: Vec) -> Rows:
+    """a × b for every row a."""
+    return jax.vmap(lambda a: cross(a, b))(rows)
