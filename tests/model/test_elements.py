@@ -18,7 +18,7 @@ import pytest
 from compiling import evaluated
 
 import polhode as ph
-from polhode.model.parts import AbstractForce, AbstractJoint
+from polhode.multibody.parts import AbstractForce, AbstractJoint
 from polhode.multibody.poses import Pose, Twist
 
 J, F = ph.joints, ph.forces

@@ -12,9 +12,9 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.execution.eager import uncompiled
 from polhode.joints._frames import distinct, start
-from polhode.model.parts import AbstractForce
 from polhode.multibody.bodies import Body
 from polhode.multibody.elements import AbstractForceElement
+from polhode.multibody.parts import AbstractForce
 from polhode.multibody.poses import Pose, Poses, Wrench
 from polhode.spaces.base import cross
 

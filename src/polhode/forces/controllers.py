@@ -17,10 +17,10 @@ from polhode.execution.eager import uncompiled
 from polhode.joints._frames import start
 from polhode.joints._pair import AbstractPairJoint
 from polhode.joints.relative import AbstractRelativeCoordinate
-from polhode.model.parts import AbstractForce
 from polhode.multibody.bodies import Body
 from polhode.multibody.elements import AbstractForceElement
 from polhode.multibody.functions import Constant, Function, of_time
+from polhode.multibody.parts import AbstractForce
 from polhode.multibody.poses import Poses, Twists, Wrench
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from polhode.checks import shown
 from polhode.execution.eager import uncompiled
 from polhode.forces._pair import vanishes
 from polhode.joints._frames import axis, is_body, start
-from polhode.model.parts import AbstractForce
 from polhode.multibody.bodies import SINGLE, Body
 from polhode.multibody.elements import AbstractForceElement
+from polhode.multibody.parts import AbstractForce
 from polhode.multibody.poses import Poses, Twists, Wrench
 
 

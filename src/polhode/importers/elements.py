@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.joints.relative import AbstractRelativeCoordinate
-from polhode.model.parts import AbstractForce, AbstractJoint
 from polhode.multibody.bodies import Body
 from polhode.multibody.elements import AbstractConstraintElement, AbstractForceElement
+from polhode.multibody.parts import AbstractForce, AbstractJoint
 from polhode.multibody.poses import Poses, Twists, Wrench
 
 

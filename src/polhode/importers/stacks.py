@@ -15,8 +15,8 @@ from polhode.importers.elements import ImportedJoint
 from polhode.importers.mechanism import Mechanism
 from polhode.joints._elements import FrameConstraint
 from polhode.joints.relative import AbstractRelativeCoordinate, Angle, Displacement, Reversed
-from polhode.model.parts import AbstractJoint
 from polhode.multibody.bodies import Body
+from polhode.multibody.parts import AbstractJoint
 
 HINGE, SLIDE, BALL, FREE = (
     int(mujoco.mjtJoint.mjJNT_HINGE),

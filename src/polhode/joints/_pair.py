@@ -19,9 +19,9 @@ from polhode.execution.eager import uncompiled
 from polhode.joints._elements import FrameConstraint
 from polhode.joints._frames import distinct, frame, has_rotation, local, point_on, start
 from polhode.joints.relative import AbstractRelativeCoordinate, Angle, Displacement
-from polhode.model.parts import AbstractJoint
 from polhode.multibody.bodies import Body
 from polhode.multibody.elements import AbstractConstraintElement, AbstractForceElement
+from polhode.multibody.parts import AbstractJoint
 from polhode.multibody.poses import Pose, Poses, Twist, Twists
 from polhode.systems.base import State
 

@@ -20,7 +20,6 @@ from polhode.model.absolute_assembly import AbsoluteLayout
 from polhode.model.flexible_body import TAKEN
 from polhode.model.holding import Held, held, repaired_holding
 from polhode.model.layout import AbstractLayout, Placed
-from polhode.model.parts import AbstractJoint
 from polhode.model.tree_assembly import MINIMAL, TreeLayout
 from polhode.multibody import consistency, formulations, livens, redundancy, separable
 from polhode.multibody.absolute import AbsoluteCoordinates
@@ -29,6 +28,7 @@ from polhode.multibody.groups import ForceGroup, JointGroup, stack
 from polhode.multibody.livens import JOINTS
 from polhode.multibody.livens_joints import dressed
 from polhode.multibody.mechanism import Mechanism
+from polhode.multibody.parts import AbstractJoint
 from polhode.multibody.separable import SEPARABLE, SeparableMultibody
 from polhode.multibody.system import MultibodySystem
 from polhode.systems.base import State

@@ -12,10 +12,10 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode._ambient import warn
 from polhode.checks import shown
-from polhode.model.parts import AbstractJoint
 from polhode.multibody import consistency
 from polhode.multibody.bodies import Body
 from polhode.multibody.elements import AbstractConstraintElement
+from polhode.multibody.parts import AbstractJoint
 from polhode.multibody.poses import Pose, Poses
 from polhode.systems.base import State
 from polhode.systems.lagrangian import StartWarning

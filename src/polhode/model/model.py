@@ -17,10 +17,10 @@ from polhode.execution.eager import uncompiled
 from polhode.model.assembly import Assembled, Redundant, assemble
 from polhode.model.flexible_body import FlexibleBody
 from polhode.model.holding import Held
-from polhode.model.parts import AbstractComposite, AbstractForce, AbstractJoint, AbstractPart
 from polhode.multibody import bodies as _bodies
 from polhode.multibody.bodies import Body
 from polhode.multibody.formulations import FORMULATIONS
+from polhode.multibody.parts import AbstractComposite, AbstractForce, AbstractJoint, AbstractPart
 from polhode.multibody.poses import Pose
 from polhode.multibody.system import MultibodySystem
 from polhode.systems.base import Observable, State

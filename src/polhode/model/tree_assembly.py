@@ -13,13 +13,13 @@ from polhode import checks
 from polhode.execution.once import interpreted
 from polhode.linalg.blocks import Places
 from polhode.model.layout import AbstractLayout, Placed
-from polhode.model.parts import AbstractJoint
 from polhode.multibody import consistency
 from polhode.multibody.bodies import SINGLE, Body
 from polhode.multibody.conversions.cotangent import ToHamiltonian
 from polhode.multibody.conversions.joint_lagrangian import ToJointLagrangian
 from polhode.multibody.groups import Slot
 from polhode.multibody.mechanism import Mechanism
+from polhode.multibody.parts import AbstractJoint
 from polhode.multibody.poses import Pose, Twist
 from polhode.multibody.tree.controls import JointControl
 from polhode.multibody.tree.coordinates import JointTree

@@ -15,7 +15,7 @@ from polhode.checks import shown
 from polhode.functions import breakpoints_of
 
 if TYPE_CHECKING:
-    from polhode.model.parts import AbstractComposite, AbstractPart
+    from polhode.multibody.parts import AbstractComposite, AbstractPart
 
 
 class Function(AbstractHolder):

@@ -14,9 +14,9 @@ from polhode.checks import shown
 from polhode.execution.eager import uncompiled
 from polhode.forces._pair import AbstractPairForce, vanishes
 from polhode.joints._frames import at, has_rotation, is_body, point_on, start
-from polhode.model.parts import AbstractForce
 from polhode.multibody.bodies import Body
 from polhode.multibody.elements import AbstractForceElement
+from polhode.multibody.parts import AbstractForce
 from polhode.multibody.poses import Pose, Poses, Twist, Twists, Wrench
 from polhode.particles import contacts
 from polhode.particles.bonds import BondMaterial

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.joints._frames import axis, frame
-from polhode.model.parts import AbstractJoint
 from polhode.multibody.bodies import Body
 from polhode.multibody.elements import AbstractConstraintElement
+from polhode.multibody.parts import AbstractJoint
 from polhode.multibody.poses import Poses
 
 SHARE = 0.01

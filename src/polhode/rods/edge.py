@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.model.parts import AbstractForce, AbstractJoint
 from polhode.multibody.bodies import Body
 from polhode.multibody.elements import AbstractConstraintElement, AbstractStressedElement
+from polhode.multibody.parts import AbstractForce, AbstractJoint
 from polhode.multibody.poses import Pose, Poses, Twists, Wrench
 from polhode.rods.strain import AbstractStrain, HelicalStrain, Increment, Vector6, offset
 from polhode.rods.tangent import helical_tangent

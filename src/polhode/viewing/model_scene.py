@@ -14,8 +14,8 @@ from polhode.forces.spring_damper import LineSpring, LineSpringDamper
 from polhode.joints._elements import FrameConstraint
 from polhode.joints.distance import ConstantDistance
 from polhode.joints.prescribed import DrivenConstraint
-from polhode.model.parts import AbstractForce, AbstractJoint, AbstractPart
 from polhode.multibody.bodies import Body
+from polhode.multibody.parts import AbstractForce, AbstractJoint, AbstractPart
 from polhode.multibody.poses import Pose
 from polhode.rods.edge import Edge, EdgeConstraint
 from polhode.spaces import quaternions
