@@ -275,10 +275,11 @@ def test_the_command_shows_and_clears(folder):
     assert told("--off")["on"] is False
     kept.recalled(b"other", lambda: 5, KEEPING, None)
     assert told()["programs"] == 1
-    assert told("--on", "--clear") == {"folder": str(folder), "on": True, "programs": 0, "bytes": 0}
+    assert told("--on", "--clear") == {"folder": str(folder), "on": True, "programs": 0, "bytes": 0, "deleted": 1}
     assert "0 programs, 0 kB of at most 256 MB." in CliRunner().invoke(app, ["cache"]).stdout
     kept.recalled(b"key", lambda: bytes(5000), KEEPING, None)
     assert "1 program, 6 kB of at most 256 MB." in CliRunner().invoke(app, ["cache"]).stdout
+    assert CliRunner().invoke(app, ["cache", "--clear"]).stdout.startswith("Deleted 1 program, 6 kB.\n")
 
 
 def test_the_command_says_where_nothing_can_be_written(tmp_path, monkeypatch):

@@ -19,6 +19,7 @@ def cache(
     """Show what is kept of compiled programs, so that the next process begins sooner, or clear it."""
     from polhode.execution import kept
 
+    before = kept.sizes() if clear else []
     try:
         if keep is not None:
             kept.switch(keep)
@@ -29,11 +30,17 @@ def cache(
     sizes = kept.sizes()
     size, count = sum(sizes), len(sizes)
     if as_json:
-        emit({"folder": str(kept.folder()), "on": kept.is_on(), "programs": count, "bytes": size})
+        deleted = {"deleted": len(before)} if clear else {}
+        emit({"folder": str(kept.folder()), "on": kept.is_on(), "programs": count, "bytes": size, **deleted})
         return
     off = "" if kept.is_on() else " Nothing is kept: it is switched off."
-    programs = f"{count} program{'' if count == 1 else 's'}"
-    print(f"{kept.folder()}: {programs}, {_amount(size)} of at most {_amount(kept.LARGEST)}.{off}")
+    if clear:
+        print(f"Deleted {_programs(len(before))}, {_amount(sum(before))}.")
+    print(f"{kept.folder()}: {_programs(count)}, {_amount(size)} of at most {_amount(kept.LARGEST)}.{off}")
+
+
+def _programs(count: int) -> str:
+    return f"{count} program{'' if count == 1 else 's'}"
 
 
 def _amount(size: int) -> str:

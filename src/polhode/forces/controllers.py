@@ -55,7 +55,7 @@ class Tracking(AbstractForceElement):
         return jax.jvp(self.target, (t,), (jnp.ones_like(t),))[1]
 
     def error(self, t: Array, poses: Poses) -> Float[Array, ""]:
-        """e, for angles in [-π, π] so that targets may make several turns."""
+        """e, for angles in (-π, π] so that targets may make several turns."""
         return self.coordinate.difference(poses, self.target(t))
 
     def effort(self, t: Array, poses: Poses, twists: Twists) -> Float[Array, ""]:

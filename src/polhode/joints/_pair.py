@@ -78,7 +78,7 @@ class AbstractPairJoint(AbstractJoint):
         return known[next(iter(known)) if name is None else checks.choice("coordinate", name, known)]
 
     def value(self, system: Any, t: Any, state: State, name: str | None = None) -> Float[Array, "..."]:
-        """A relative coordinate in a state of an assembled system, 0 at the start; angles in [-π, π].
+        """A relative coordinate in a state of an assembled system, 0 at the start; angles in (-π, π].
 
         `state` may be that of a run, `solution.state`; then the result has its leading axis. Angles of a run jump where
         they pass half a turn: `numpy.unwrap` joins them.
@@ -109,7 +109,7 @@ class TurningJoint(AbstractPairJoint):
     """A joint with the coordinate "angle": of the second body relative to the first, by the right-hand rule."""
 
     def angle(self, system: Any, t: Any, state: State) -> Float[Array, "..."]:
-        """Angle since the start, in [-π, π]; unwrap that of a run with `numpy.unwrap`."""
+        """Angle since the start, in (-π, π]; unwrap that of a run with `numpy.unwrap`."""
         return self.value(system, t, state, "angle")
 
     def angle_rate(self, system: Any, t: Any, state: State) -> Float[Array, "..."]:

@@ -21,7 +21,7 @@ class AbstractRelativeCoordinate(eqx.Module):
 
     @abc.abstractmethod
     def difference(self, poses: Poses, target: Any) -> Scalar:
-        """The coordinate minus `target`; for angles in [-π, π] and continuous around the target."""
+        """The coordinate minus `target`; for angles in (-π, π] and continuous around the target."""
 
     @abc.abstractmethod
     def rate(self, poses: Poses, twists: Twists) -> Scalar:
