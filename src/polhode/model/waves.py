@@ -74,7 +74,12 @@ def stiffest(system: MultibodySystem, t: float, state: State) -> Stiffest:
 
 
 def _elements(system: MultibodySystem, t: float, state: State) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Columns, stiffness and damping of each element that has any, one of several equal ones."""
+    """Columns, stiffness and damping of each element and each flexible body, one of several equal ones."""
+    for bodies in system.bodies:
+        inner = bodies.formulation.inner_tangents()
+        if inner is not None:
+            for columns in bodies.columns.numbers:
+                yield columns, *map(np.asarray, inner)
     for group in system.forces:
         if not (group.elements.uses_poses or group.elements.uses_twists):
             continue
