@@ -21,6 +21,9 @@ SYMMETRIC = 1e-8
 HELD = 1e-6
 """Largest force that a rigid-body motion may need, relative to those of its single displacements."""
 
+_THIN = 1e-12
+"""Smallest principal moment of inertia, relative to the largest."""
+
 _SHIFT = 1e-8
 """How far eigenvalues may be below zero, in units of single displacements."""
 
@@ -100,8 +103,16 @@ def nodal(mass: Any, stiffness: Any, points: Any) -> tuple[Nodal, Float[np.ndarr
     if not _semidefinite(K, M):
         raise ValueError("`stiffness` has a negative direction: it must be positive semidefinite, without prestress.")
     centre = _centre(M, where, width)
-    _check_free(K, rigid_motions(where - centre, width))
-    return Nodal(where - centre, M, K, width), centre
+    body = Nodal(where - centre, M, K, width)
+    inertia = body.rigid[:, 3:].T @ (M @ body.rigid[:, 3:])
+    moments = np.linalg.eigvalsh(0.5 * (inertia + inertia.T))
+    if not moments[0] > _THIN * moments[2]:
+        raise ValueError(
+            f"`mass` has the moments of inertia {moments.tolist()} about its centre: it lies on a line. Give its nodes "
+            "rotations with moments of inertia, or mass beside the line."
+        )
+    _check_free(K, body.rigid)
+    return body, centre
 
 
 def _matrix(name: str, value: Any) -> Matrix:

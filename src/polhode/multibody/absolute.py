@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -278,6 +278,14 @@ class AbsoluteCoordinates(AbstractCoordinates):
 
     def load_blocks(self, group: ForceGroup, t: Array, q: Point, v: Vector, along_velocities: bool) -> Matrix | None:
         return tuple(tangents.load_blocks(self.bodies, group, t, q, v, along_velocities=along_velocities))
+
+    def inner_tangents(self) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        for bodies in self.bodies:
+            inner = bodies.formulation.inner_tangents()
+            if inner is not None:
+                stiffness, damping = map(np.asarray, inner)
+                for columns in bodies.columns.numbers:
+                    yield columns, stiffness, damping
 
     def _pull_rows(self, slot: Slot, q: Point, rows: Float[Array, "elements k 6"]) -> Float[Array, "elements k n"]:
         """Rows on twists as rows on velocities: times J."""

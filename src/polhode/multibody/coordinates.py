@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Iterable
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -189,6 +190,10 @@ class AbstractCoordinates(eqx.Module):
         """
         del group, t, q, v, along_velocities
         return None
+
+    def inner_tangents(self) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Columns, stiffness and damping of the deformation of each body that deforms."""
+        return ()
 
     # --- linear algebra ---------------------------------------------------------------------------------------------
 

@@ -73,7 +73,8 @@ def stiffest(system: MultibodySystem, t: float, state: State) -> Stiffest:
 
 
 def _elements(system: MultibodySystem, t: float, state: State) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Columns, stiffness and damping of each element that has any, one of several equal ones."""
+    """Columns, stiffness and damping of each element and each flexible body, one of several equal ones."""
+    yield from system.coordinates.inner_tangents()
     for group in system.mechanism.forces:
         if not (group.elements.uses_poses or group.elements.uses_twists):
             continue

@@ -172,6 +172,10 @@ class AbstractFormulation(AbstractFrame):
         del q
         return jnp.zeros(())
 
+    def inner_tangents(self) -> tuple[Float[Array, "n n"], Float[Array, "n n"]] | None:
+        """Stiffness and damping of deformation; None if there is none."""
+        return None
+
 
 def _turned(R: Float[Array, "3 3"]) -> Float[Array, "6 6"]:
     zero = jnp.zeros((3, 3))

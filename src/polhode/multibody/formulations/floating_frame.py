@@ -237,6 +237,12 @@ class FloatingFrame(AbstractFormulation):
     def strain_energy(self, q: Point) -> Float[Array, ""]:
         return 0.5 * q[1] @ self.modal.stiffness @ q[1]
 
+    def inner_tangents(self) -> tuple[Float[Array, "n n"], Float[Array, "n n"]]:
+        whole, modes = jnp.zeros((self.n, self.n)), slice(self.n - self.modal.count, self.n)
+        damping = self.modal.damping
+        lossy = whole if damping is None else whole.at[modes, modes].set(damping)
+        return whole.at[modes, modes].set(self.modal.stiffness), lossy
+
     def _momenta(self, eta: Array, omega: Array, rate: Array) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
         """Angular momentum about the origin of the frame and momentum, but for what is due to its velocity."""
         modal = self.modal
