@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.5
 
-.PHONY: demo test lint types fast verify docs clean
+.PHONY: demo test lint types fast lowest verify docs clean
 .NOTPARALLEL:
 
 demo: $(VENV)/.installed
@@ -21,7 +21,7 @@ demo: $(VENV)/.installed
 	@echo "A figure   $(CURDIR)/demo/heavy-top.png"
 	@echo "The motion $(CURDIR)/demo/heavy-top.html   (open it in a browser; works offline)"
 
-test: lint types fast docs
+test: lint types fast lowest docs
 
 lint: $(VENV)/.installed-tests
 	$(BIN)/ruff check .
@@ -36,6 +36,12 @@ QUICK := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=
 
 fast: $(VENV)/.installed-tests
 	XLA_FLAGS="$(QUICK)" $(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile
+
+# An installation takes the newest versions that pyproject.toml allows; these are the oldest, beside it.
+LOWEST := jax==0.10.0 jaxlib==0.10.0 llvmlite==0.45.0
+
+lowest: $(VENV)/lowest
+	PYTHONPATH=$(VENV)/lowest $(BIN)/pytest tests/test_versions.py
 
 # What takes too long for every change: other coordinates, steps and rods, and whole experiments.
 verify: $(VENV)/.installed-tests
@@ -55,6 +61,11 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 $(VENV)/.installed-tests: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[tests]"
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/lowest: pyproject.toml | $(VENV)/.installed-tests
+	rm -rf $@
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $@ $(LOWEST)
+	@touch $@
 
 $(BIN)/python:
 	@command -v $(PYTHON) >/dev/null || { \
