@@ -1,0 +1,151 @@
+"""The equations of one step of a BDF method, with and without constraints."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from polhode.integrators._alpha_equations import (
+    Factored,
+    Place,
+    Prediction,
+    balance_of,
+    factored,
+    largest_of,
+    noise_of,
+    positions_of,
+    unmoved,
+)
+from polhode.integrators._newton import AbstractEquations, Residual
+from polhode.linalg.blocks import Matrix, apply, apply_transposed
+from polhode.spaces.base import Vector
+from polhode.systems.mechanical import AbstractMechanical
+
+
+class Formula(NamedTuple):
+    r"""A multistep formula, θ = theta + γ(θ̇ - slope) and v = speed + γ(v̇ - vdot), with values of polynomials through
+    the past.
+
+    `ahead` holds the time at the end, the point about which θ is measured, theta, speed, γ² and γ.
+    """
+
+    ahead: Prediction
+    slope: Vector
+    vdot: Vector
+
+    def place(self, space: Any, rate: Vector, vdot: Vector) -> Place:
+        """Where θ̇ = `rate` and v̇ = `vdot` lead."""
+        theta = self.ahead.theta + self.ahead.velocity * (rate - self.slope)
+        return Place(theta, space.move(self.ahead.q0, theta), self.ahead.v + self.ahead.velocity * (vdot - self.vdot))
+
+
+class Keys(NamedTuple):
+    """A factorised iteration matrix, and where it belongs."""
+
+    matrix: Factored
+    theta: Vector
+    v: Vector
+
+
+class Free(AbstractEquations):
+    r"""M v̇ - f = 0 and θ̇ = rate(θ, v) at the end of the step, for x = (v̇, θ̇)."""
+
+    system: AbstractMechanical
+    formula: Formula
+
+    def place(self, x: tuple[Vector, Vector]) -> Place:
+        return self.formula.place(self.system.configuration, x[1], x[0])
+
+    def residual(self, place: Place, x: tuple[Vector, Vector]) -> Residual:
+        vdot, rate = x
+        balance, terms = balance_of(self.system, self.formula.ahead.t, place, vdot, jnp.zeros(0))
+        kinematics = rate - self.system.configuration.rate(place.theta, place.v)
+        scale = self.formula.ahead.velocity * largest_of(vdot)
+        return Residual((balance, kinematics), (terms, scale), (terms, largest_of(rate) + largest_of(place.v)))
+
+    def factor(self, place: Place, x: tuple[Vector, Vector]) -> Keys:
+        return _keys(self.system, self.formula, place, ())
+
+    def noise(self, factors: Keys, residual: Residual) -> tuple[Array, ...]:
+        return noise_of(factors.matrix, residual)
+
+    def negligible(self, place: Place, correction: tuple[Vector, Vector]) -> Array:
+        return _unmoved(self.formula, place, correction[1])
+
+    def correct(self, factors: Keys, parts: tuple[Array, ...]) -> tuple[Vector, Vector]:
+        balance, kinematics = parts
+        vdot = self.system.kkt.solve(factors.matrix.matrix, -balance, jnp.zeros(0))[0]
+        return vdot, _turned(self.system, self.formula, factors, vdot, -kinematics)
+
+
+class Constrained(AbstractEquations):
+    r"""Φ = 0 and B v + ∂Φ/∂t = 0 at the end of the step, for x = (v̇, λ, θ̇, η).
+
+    Positions move by $\dot\theta = \mathrm{rate}(\theta, v) - M^{-1}B^T\eta$ (Gear, Gupta and Leimkuhler), with M and B
+    at the start of the step, `mass` and `jacobian`; `projector` are the factors of their saddle-point matrix. As
+    η vanishes with the error of the step, it need not be carried from the point to the local coordinates.
+    """
+
+    system: AbstractMechanical
+    formula: Formula
+    mass: Matrix
+    jacobian: Matrix
+    projector: Any
+
+    def place(self, x: tuple[Array, ...]) -> Place:
+        return self.formula.place(self.system.configuration, x[2], x[0])
+
+    def residual(self, place: Place, x: tuple[Array, ...]) -> Residual:
+        vdot, multipliers, rate, eta = x
+        ahead, n = self.formula.ahead, self.system.n
+        balance, terms = balance_of(self.system, ahead.t, place, vdot, multipliers)
+        speeds = self.system.constraint_rate(ahead.t, place.q, place.v)
+        gaps, size = positions_of(self.system, ahead.t, place)
+        moving = apply(self.mass, rate, n)
+        turned = apply(self.mass, self.system.configuration.rate(place.theta, place.v), n)
+        shift = apply_transposed(self.jacobian, eta, n)
+        a = largest_of(vdot)
+        scales = (terms, ahead.velocity * a, ahead.velocity * terms, ahead.position * a)
+        magnitudes = (
+            terms,
+            size * (1 + largest_of(place.v)),
+            largest_of(moving) + largest_of(turned) + largest_of(shift),
+            size,
+        )
+        return Residual((balance, speeds, moving - turned + shift, gaps), scales, magnitudes)
+
+    def factor(self, place: Place, x: tuple[Array, ...]) -> Keys:
+        return _keys(self.system, self.formula, place, self.system.jacobian(self.formula.ahead.t, place.q))
+
+    def noise(self, factors: Keys, residual: Residual) -> tuple[Array, ...]:
+        return noise_of(factors.matrix, residual)
+
+    def negligible(self, place: Place, correction: tuple[Array, ...]) -> Array:
+        return _unmoved(self.formula, place, correction[2])
+
+    def correct(self, factors: Keys, parts: tuple[Array, ...]) -> tuple[Array, ...]:
+        balance, speeds, shift, gaps = parts
+        kkt, ahead = self.system.kkt, self.formula.ahead
+        vdot, multipliers = kkt.solve(factors.matrix.matrix, -balance, -speeds / ahead.velocity)
+        rate = _turned(self.system, self.formula, factors, vdot, jnp.zeros_like(vdot))
+        along = rate + self.system.configuration.bracket(factors.theta, rate) / 2
+        missing = -gaps / ahead.velocity - apply(self.jacobian, along, self.system.m)
+        z, eta = kkt.solve(self.projector, -shift, missing)
+        return vdot, multipliers, rate + z, eta
+
+
+def _keys(system: AbstractMechanical, formula: Formula, place: Place, B: Matrix) -> Keys:
+    return Keys(factored(system, formula.ahead, place, True, B, B), place.theta, place.v)
+
+
+def _unmoved(formula: Formula, place: Place, rate: Vector) -> Array:
+    return unmoved(formula.ahead, place, rate / formula.ahead.velocity)
+
+
+def _turned(system: AbstractMechanical, formula: Formula, factors: Keys, vdot: Vector, more: Vector) -> Vector:
+    """What a change of v̇ makes of θ̇ = rate(θ, v) + `more`, with θ that follows, up to the square of the rotation."""
+    space, step = system.configuration, formula.ahead.velocity
+    rate = space.rate(factors.theta, step * vdot) + more
+    return rate - step / 2 * space.bracket(rate, factors.v)
