@@ -190,7 +190,9 @@ class ControlledSteps(AbstractStepper):
         kept = p.carry
         if info.others:
             others = tuple(
-                self._factor(self.control.measure(space, e, p.carry.state, carry.state, self.tolerances), p.error, k, result)
+                self._factor(
+                    self.control.measure(space, e, p.carry.state, carry.state, self.tolerances), p.error, k, result
+                )
                 for e, k in info.others
             )
             carry, factor = integrator.chosen(carry, (factor, *others), accepted=True)

@@ -17,10 +17,9 @@ from polhode.integrators._newton import AbstractEquations, Newton, Solved, solve
 from polhode.integrators.base import AbstractIntegrator, Carry, Estimate, StepInfo
 from polhode.integrators.rkmk import RKMK
 from polhode.integrators.tableaus import DORMAND_PRINCE, without_pair
-from polhode.results import Result
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.systems.mechanical import AbstractMechanical
-from polhode.systems.vector_field import ToVectorField, VectorField
+from polhode.systems.vector_field import VectorField
 
 
 class Memory(NamedTuple):
@@ -51,15 +50,17 @@ class BDF(AbstractIntegrator):
     B v + \partial_t\Phi = 0 \text{ at } t_{n+1}.$$
     Distances between the points may be any: coefficients are those of the actual steps.
 
-    - Order: k for q, v and λ, on every space. With constant steps k is `max_order`. With tolerances it is 1 at first and
-      goes up or down by one where that allows a longer step.
-    - Preserves: the space to round-off; Φ = 0 and B v + ∂Φ/∂t = 0 to the tolerance of Newton's method. Motion that
-      decays does so with any step for k ≤ 2; vibrations without damping that steps do not resolve may grow from k = 3 on.
+    - Order: k for q, v and λ, on every space. With constant steps k is `max_order`. With tolerances it is 1 at first
+      and goes up or down by one where that allows a longer step.
+    - Preserves: the space to round-off; Φ = 0 and B v + ∂Φ/∂t = 0 to the tolerance of Newton's method. With
+      constant steps motion that decays does so for k ≤ 2 whatever the step; from k = 3 on vibrations that are hardly
+      damped may grow where steps resolve them poorly.
     - Error estimate: from divided differences of order k + 1 in the algebra of the state space; with those of orders
       k and k + 2 the next order is chosen.
     - Interpolation: the polynomial through the same points, on the space.
     - Start with constant steps: from the polynomial through `max_order` explicit steps of order 5 ahead. Where these
-      don't resolve the motion, it starts with order 1, which goes up by one with each step; then the start has an error O(h²).
+      don't resolve the motion, it starts with order 1, which goes up by one with each step; then the start has an
+      error O(h²).
     - Raises ValueError for systems whose velocities are not those of the configuration (`holonomic_velocities`).
     - Result codes: `newton_not_converged`, `singular_constraints`, `nonfinite_state`.
 
@@ -73,8 +74,8 @@ class BDF(AbstractIntegrator):
     ??? cite "Reference"
         V. Wieloch, M. Arnold, BDF integrators for constrained mechanical systems on Lie groups, J. Comput. Appl. Math.
         387 (2021); K. E. Brenan, S. L. Campbell, L. R. Petzold, Numerical Solution of Initial-Value Problems in
-        Differential-Algebraic Equations (1996), chapter 5; C. W. Gear, B. Leimkuhler, G. K. Gupta, Automatic integration
-        of Euler–Lagrange equations with constraints, J. Comput. Appl. Math. 12 (1985).
+        Differential-Algebraic Equations (1996), chapter 5; C. W. Gear, B. Leimkuhler, G. K. Gupta, Automatic
+        integration of Euler–Lagrange equations with constraints, J. Comput. Appl. Math. 12 (1985).
     """
 
     kinds: ClassVar = (AbstractMechanical,)
@@ -207,7 +208,13 @@ class BDF(AbstractIntegrator):
         return carry._replace(memory=memory._replace(order=order, settled=settled)), factor
 
     def _equations(
-        self, system: AbstractMechanical, t: Array, state: tuple[Point, Vector], value: Vector, slope: Vector, span: Array
+        self,
+        system: AbstractMechanical,
+        t: Array,
+        state: tuple[Point, Vector],
+        value: Vector,
+        slope: Vector,
+        span: Array,
     ) -> tuple[AbstractEquations, tuple[Array, ...]]:
         """Of a step to t, for which the past predicts `value` and `slope`, and where to begin with them."""
         (q, v), space = state, system.configuration
@@ -224,9 +231,7 @@ class BDF(AbstractIntegrator):
     def _remembered(self, h: Array, carry: Carry, solved: Solved) -> Memory:
         """What is to be known after a step. Unless step control says otherwise, the order rises to the highest."""
         memory = carry.memory
-        earlier = jax.tree.map(
-            lambda x, rest: jnp.concatenate((x[None], rest[:-1])), carry.state, memory.earlier
-        )
+        earlier = jax.tree.map(lambda x, rest: jnp.concatenate((x[None], rest[:-1])), carry.state, memory.earlier)
         return memory._replace(
             earlier=earlier,
             ages=h + jnp.concatenate((jnp.zeros(1), memory.ages[:-1])),
@@ -280,9 +285,10 @@ def _errors(past: list[Vector], distances: Array, spans: list[Array], reached: V
     return found
 
 
-def _picked(values: list[Any], order: Array) -> Array:
+def _picked(values: list[Array], order: Array) -> Array:
     """`values[order - 1]`, or zeros where there is none."""
-    return sum(jnp.where(order == p, value, 0.0) for p, value in enumerate(values, start=1))
+    chosen = [jnp.where(order == p, value, 0.0) for p, value in enumerate(values, start=1)]
+    return sum(chosen[1:], start=chosen[0])
 
 
 def _before(
@@ -293,8 +299,8 @@ def _before(
     The polynomial goes through steps ahead: loads may be others before the start. Where steps that are not implicit
     resolve nothing, states move on with the first slope.
     """
-    space, field = system.state_space, ToVectorField(system).at(state).system
-    ahead = _local(space, state, _ahead(field, t, h, state, number))
+    space = system.state_space
+    ahead = _local(space, state, _ahead(system, t, h, state, number))
     path = _BACKWARDS[number] @ ahead
     speeds = ahead[:, system.configuration.dim :]
     first, last = speeds[1] - speeds[0], jnp.asarray(_highest(number)) @ speeds
@@ -305,9 +311,10 @@ def _before(
     return jax.vmap(lambda theta: space.move(state, theta))(jnp.where(resolved, path, straight)), resolved
 
 
-def _ahead(field: VectorField, t: Array, h: Array, state: tuple[Point, Vector], number: int) -> tuple[Point, Vector]:
+def _ahead(system: AbstractMechanical, t: Array, h: Array, state: tuple[Point, Vector], number: int) -> Any:
     """States after so many explicit steps, stacked."""
     method = RKMK(without_pair(DORMAND_PRINCE))
+    field = VectorField(system.state_space, system.velocity)
 
     def one(carry: Carry, at: Array) -> tuple[Carry, Any]:
         carry, _ = method.step(field, at, h, carry)
@@ -334,4 +341,3 @@ def _backwards(number: int) -> np.ndarray:
 
 
 _BACKWARDS = {number: _backwards(number) for number in range(1, 6)}
-
