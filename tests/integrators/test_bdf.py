@@ -13,7 +13,7 @@ import pytest
 
 import polhode as ph
 from polhode.integrators import BDF
-from polhode.spaces import SO3, Rn
+from polhode.spaces import Rn
 from polhode.systems.mechanical import Mechanical
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "verification"))
@@ -42,7 +42,7 @@ def errors(**how: Any) -> tuple[list[float], ph.Solution]:
     return [float(np.linalg.norm(np.asarray(a) - b)) for a, b in zip(found, exact, strict=True)], run
 
 
-@pytest.mark.parametrize("order", [1, 2, 3, 4, pytest.param(5)])
+@pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
 def test_constant_steps_have_the_highest_order_in_attitude_velocity_and_multipliers(order: int) -> None:
     count, method = COUNTS[order], BDF(max_order=order)
     coarse, fine = (errors(h=1 / n, method=method)[0] for n in (count, 2 * count))
@@ -83,9 +83,7 @@ def test_stiff_linear_motion_takes_steps_of_the_slow_part_only() -> None:
     assert np.abs(run.state[0][:, 0] - np.cos(run.t)).max() < 1e-6
 
 
-def test_jumps_of_loads_at_breakpoints_and_backward_runs() -> None:
-    load = ph.functions.tabulated([0.0, 1.0, 1.0, 2.0], [0.0, 0.0, 6.0, 6.0]) if hasattr(ph, "functions") else None
-    del load
+def test_runs_go_back_in_time() -> None:
     system = Mechanical(Rn(1), jnp.eye(1), lambda t, q, v: -q)
     start = (jnp.array([np.cos(2.0)]), jnp.array([-np.sin(2.0)]))
     for how in ({"h": 0.01}, {"rtol": 1e-10, "atol": 1e-10}):
@@ -111,7 +109,7 @@ def test_a_continued_run_is_the_uninterrupted_one_to_the_byte(tmp_path: Path) ->
     whole = ph.simulate(system, "bdf", t1=1.0, **how)
     half = ph.simulate(system, "bdf", t1=1.0, max_steps=20, throw=False, store=tmp_path / "run", **how)
     assert half.stats["steps"] == 20
-    rest = ph.resume(tmp_path / "run", max_steps=4096)
+    rest = ph.resume(tmp_path / "run", problem=system, max_steps=4096)
     assert np.array_equal(rest.state[1][-1], whole.state[1][-1])
 
 
@@ -152,4 +150,3 @@ def test_wrong_orders_are_explained() -> None:
         with pytest.raises(ValueError, match="max_order"):
             BDF(max_order=order)
     assert BDF().promises["velocity"] == "newton"
-    assert isinstance(SO3().dim, int)

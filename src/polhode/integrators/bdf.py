@@ -194,15 +194,15 @@ class BDF(AbstractIntegrator):
             return carry._replace(memory=new), jnp.where(k != memory.order, lower, same)
         k, ready = memory.used, memory.settled > memory.used
         raised = ready & (k < self.max_order) & (memory.count >= k + 2)
-        lower = jnp.where(k > 1, 0.9 * lower, 0.0)
-        higher = jnp.where(raised, 0.9 * higher, 0.0)
+        # Of orders that all allow the largest step the highest one.
+        same = jnp.minimum(same, 2.0)
+        lower = jnp.where(k > 1, jnp.minimum(0.9 * lower, 2.0), 0.0)
+        higher = jnp.where(raised, jnp.minimum(0.9 * higher, 2.0), 0.0)
         best = jnp.maximum(jnp.maximum(lower, higher), same)
-        wanted = jnp.where(best == same, k, jnp.where(best == higher, k + 1, k - 1))
+        wanted = jnp.where(best == higher, k + 1, jnp.where(best == same, k, k - 1))
         grows, shrinks = ready & (best >= 1.2), same < 1
         order = jnp.where(grows | shrinks, wanted, k).astype(jnp.int32)
-        factor = jnp.where(
-            grows, jnp.minimum(best, 2.0), jnp.where(shrinks & (best < 1), jnp.clip(best, 0.5, 0.9), 1.0)
-        )
+        factor = jnp.where(grows, best, jnp.where(shrinks & (best < 1), jnp.clip(best, 0.5, 0.9), 1.0))
         changed = (order != k) | (factor != 1)
         settled = jnp.where(changed, 0, memory.settled).astype(jnp.int32)
         return carry._replace(memory=memory._replace(order=order, settled=settled)), factor
