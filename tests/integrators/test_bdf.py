@@ -75,9 +75,9 @@ def test_stiff_linear_motion_takes_steps_of_the_slow_part_only() -> None:
         return -1e8 * (q - jnp.cos(t)) - 1e5 * (v + jnp.sin(t)) - jnp.cos(t)
 
     system = Mechanical(Rn(1), jnp.eye(1), force)
-    run = ph.simulate(system, "bdf", rtol=1e-7, atol=1e-7, t1=3.0, state0=(jnp.array([1.1]), jnp.zeros(1)))
+    run = ph.simulate(system, "bdf", rtol=1e-5, atol=1e-5, t1=3.0, state0=(jnp.array([1.0]), jnp.zeros(1)))
     assert abs(run.state[0][-1, 0] - np.cos(3.0)) < 1e-6
-    assert run.stats["steps"] < 400
+    assert run.stats["steps"] < 200
     # Constant steps, too, whose start explicit steps would spoil.
     run = ph.simulate(system, "bdf", h=0.02, t1=3.0, state0=(jnp.array([1.0]), jnp.zeros(1)))
     assert np.abs(run.state[0][:, 0] - np.cos(run.t)).max() < 1e-6
