@@ -29,7 +29,7 @@ def end(t1: float = 1.0, values: Any = VALUES, method: BDF | None = None, **how:
     """Attitude, velocity and multipliers at the end, and the run."""
     system, state, _ = FORM.make(values)
     run = ph.simulate(system, method or BDF(), t1=t1, state0=state, **how)
-    assert run.stats["result"] is ph.Result.successful
+    assert int(run.stats["result"]) == ph.Result.successful
     return *FORM.seen(jax.tree.map(lambda x: x[-1], run.state), values), run.multipliers[-1], run
 
 
@@ -80,7 +80,10 @@ def test_stiff_linear_motion_takes_steps_of_the_slow_part_only() -> None:
     assert run.stats["steps"] < 200
     # Constant steps, too, whose start explicit steps would spoil.
     run = ph.simulate(system, "bdf", h=0.02, t1=3.0, state0=(jnp.array([1.0]), jnp.zeros(1)))
-    assert np.abs(run.state[0][:, 0] - np.cos(run.t)).max() < 1e-6
+    gaps = np.abs(run.state[0][:, 0] - np.cos(run.t))
+    # The first step has order 1: h²/2 is damped by the slower of the fast modes, 1e3 1/s. Later ones have order 5.
+    assert gaps.max() < 1.1 * 0.02**2 / 2 / (1 + 1e3 * 0.02)
+    assert gaps[run.t > 1].max() < 1e-9
 
 
 def test_runs_go_back_in_time() -> None:
