@@ -72,9 +72,9 @@ def solve(
 def rigid_body(mbs: Any, problem: ph.Problem, name: str, inertia: Any = None) -> Any:
     """One body of a polhode problem with its initial state."""
     system, (q, v) = problem.system, problem.state0
-    group, member = next((g, k) for known, g, k in system.places if known == name)
+    group, member = next((g, k) for known, g, k in system.coordinates.places if known == name)
     pose, twist = system.pose(q, name), system.twist(q, v, name)
-    bodies = system.bodies[group]
+    bodies = system.coordinates.bodies[group]
     tensor = bodies.inertia[member] if inertia is None else np.diag(inertia)
     return mbs.CreateRigidBody(
         inertia=RigidBodyInertia(mass=float(bodies.mass[member]), inertiaTensor=np.asarray(tensor)),
@@ -83,7 +83,7 @@ def rigid_body(mbs: Any, problem: ph.Problem, name: str, inertia: Any = None) ->
         referenceRotationMatrix=np.asarray(pose.R),
         initialVelocity=np.asarray(twist.u),
         initialAngularVelocity=np.asarray(pose.R @ twist.omega),
-        gravity=np.asarray(system.gravity),
+        gravity=np.asarray(system.mechanism.gravity),
     )
 
 

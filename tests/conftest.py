@@ -20,7 +20,8 @@ import pytest
 
 import polhode as ph
 from polhode import captured
-from polhode.solution import Frames, Solution
+from polhode.frames import Frames
+from polhode.solution import Solution
 
 if "PYTEST_XDIST_WORKER" not in os.environ:
     # What is kept between processes is this session's own, and empty at first; workers share it.
@@ -125,21 +126,31 @@ _LONGEST_S = 3600
 """Of all tries of a test: far more than they take."""
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(autouse=True)
 def _bounded_memory() -> Iterator[None]:
-    """Compiled programs are kept between tests; workers that hold too many of them start afresh."""
+    """Compiled programs are kept between tests; workers that hold too many of them start afresh.
+
+    After each test, not each file: a file's tests may compile hundreds of small programs, at more than a megabyte each.
+    """
     yield
-    if _resident() > _MEMORY:
+    if _resident() > max(_MEMORY, _LEFT[0] + _MORE):
         jax.clear_caches()
         captured.forget()
         gc.collect()
         if sys.platform == "linux":
             # The C library keeps freed memory otherwise.
             ctypes.CDLL(None).malloc_trim(0)
+        _LEFT[0] = _resident()
 
 
-_MEMORY = 800_000
-"""Kilobytes."""
+_MEMORY = 700_000
+"""Kilobytes: a test may take 300,000 more before a worker has a gigabyte."""
+
+_MORE = 100_000
+"""On top of what can't be given back: otherwise, once that is much, every test would compile everything anew."""
+
+_LEFT = [0]
+"""What was left after the last start."""
 
 
 def _resident() -> int:

@@ -69,6 +69,9 @@ PROGRAMS = {
     ),
     "linear algebra": lambda a, v: (jnp.linalg.solve(a, v), jnp.linalg.inv(a), jnp.linalg.det(a)),
     "loop": lambda a, v: jax.lax.while_loop(lambda c: c[0] < 5, lambda c: (c[0] + 1, a @ c[1] / 3), (0, v)),
+    "loops of a batch": lambda a, v: jax.vmap(
+        lambda a, x: jax.lax.while_loop(lambda c: c[0] < 9, lambda c: (c[0] + 2 + c[0] % 3, a @ c[1] / 3), (x, v)),
+    )(jnp.stack([a, a.T]), jnp.array([1, 7])),
     "cond": lambda a, v: jax.lax.cond(v[0] > 0, lambda: v, lambda: a @ v),
     "known cond": lambda a, v: jax.lax.switch(1, [lambda: v, lambda: a @ v]),
     "scan": lambda a, v: jax.lax.scan(lambda c, x: (a @ c, c + x), v, jnp.arange(4.0)),

@@ -11,7 +11,8 @@ from rich.console import Console
 
 import polhode as ph
 from polhode.audit.measuring import measured, span, swelling, wandering
-from polhode.solution import Frames, Solution
+from polhode.frames import Frames
+from polhode.solution import Solution
 
 EPS = np.finfo(float).eps
 S = np.linspace(0, 1, 4001)

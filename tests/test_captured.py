@@ -19,6 +19,7 @@ import pytest
 
 import polhode as ph
 from polhode import captured
+from polhode.model.functions import Function
 from polhode.spaces import Rn
 
 STIFFNESS = 1.0
@@ -630,3 +631,48 @@ def test_what_lasts_does_not_tell_one_object_from_two_equal_ones(name):
 def test_keys_for_random_numbers_can_be_captured():
     first, second = (captured.signature([jax.random.key(n)]) for n in (0, 1))
     assert first != second
+
+
+class Holding(eqx.Module):
+    held: object
+
+
+@pytest.mark.parametrize(
+    ("tree", "stays"),
+    [
+        ((1.0, np.zeros(2), None, "word"), True),
+        (ph.PiecewiseLinear((0.0, 1.0), (1.0, 2.0)), True),
+        (Function(ph.PiecewiseLinear((0.0, 1.0), (1.0, 2.0))), True),
+        (Function(lambda t: t), False),
+        ([1.0], False),
+        ({"a": 1.0}, False),
+        (Holding(1.0), False),
+        (lambda t: t, False),
+    ],
+)
+def test_what_stays_as_it_is(tree, stays):
+    assert captured.lasts(tree) is stays
+
+
+def test_arguments_have_the_arrays_of_their_trees_in_order():
+    known = ph.PiecewiseLinear((0.0, 1.0), (1.0, 2.0))
+    args = (
+        (Function(known), Holding(known), known, jnp.zeros(3), (np.ones(2), 4.0)),
+        {"b": jnp.ones(1), "a": (None, np.zeros(1))},
+    )
+    for _ in range(2):
+        found = captured.Arguments(*args).arrays
+        wanted = [x for x in jax.tree.leaves(args) if eqx.is_array(x)]
+        assert len(found) == len(wanted)
+        assert all(a is b for a, b in zip(found, wanted, strict=True))
+
+
+@pytest.mark.parametrize(
+    "other", [(1.0, None), (None, 1), (None, np.float32(1.0)), (None, jnp.ones(1)), ((None, 1.0),), (None, 1.0, ())]
+)
+def test_arguments_that_differ_in_more_than_numbers_have_programs_of_their_own(other):
+    def key(args):
+        return captured.Arguments(args)._key
+
+    assert key((None, 1.0)) == key((None, 1.0))
+    assert key((None, 1.0)) != key(other)

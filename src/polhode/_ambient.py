@@ -1,4 +1,4 @@
-"""What surrounds a call: JAX's transformations, its settings, and the process."""
+"""Surroundings of a call: JAX's transformations, its settings, and the process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FORKED = False
 
 
 class EvaluatingTrace(Trace):
-    """What meets operations in order to evaluate them, as JAX does outside its transformations."""
+    """A trace that evaluates operations at once, as JAX does outside its transformations."""
 
     __slots__ = ()
 
@@ -90,7 +90,7 @@ def are_known(values: Iterable[Any]) -> bool:
 
 
 def without_derivative(value: Any) -> Any:
-    """What a value is, where its derivative is asked for as well."""
+    """The primal value where a derivative is asked for as well."""
     kinds = tuple(kind for kind in (LinearizeTracer, JVPTracer) if kind is not None)
     return value.primal if isinstance(value, kinds) else value
 

@@ -1,4 +1,4 @@
-"""What users' functions capture, as part of what identifies them.
+"""Values that users' functions capture, as part of the identity of programs.
 
 Compiled programs are found again by what they were made from. A function is told from others by its code and by the
 values of everything that it captures: variables of enclosing functions, defaults, attributes of the object that it
@@ -61,7 +61,7 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
 def found(
     make: Callable[..., T], *args: Any, keeping: kept.Keeping[T] | None = None, beside: tuple[Any, ...] = ()
 ) -> tuple[T, Any]:
-    """What `make(inputs, rest)` returned for arguments like these, and the inputs: their arrays, which may differ.
+    """The result of `make(inputs, rest)` for arguments like these, and their arrays, which may differ.
 
     `eqx.combine(inputs, rest)` are the arguments. As `compiled` it sees what users' functions capture. `keeping` says
     how it is kept between processes, unless there is something of the user's in it. `make` gets what is `beside` too,
@@ -113,7 +113,7 @@ def _made(
 
 
 def _parted(args: Any) -> tuple[Any, Any, Any, tuple[Hashable, ...]]:
-    """The arrays of arguments and the rest of them, as trees, the types of the arrays, and what tells programs apart."""
+    """The arrays of arguments and the rest of them, as trees, types of the arrays, and the identity of the program."""
     others = _others(args)
     leaves, structure = jax.tree.flatten(settled(args), is_leaf=lambda x: x is None)
     is_array = list(map(eqx.is_array, leaves))
@@ -231,7 +231,7 @@ def signature(value: Any) -> str:
 
 
 def lasting(*values: Any) -> bytes | None:
-    """What tells these values from others in every process with these versions of the libraries that polhode builds on.
+    """A name for these values, the same in every process with these versions of the libraries that polhode builds on.
 
     None if anything of a user is among them, or of other libraries: what it does may depend on more than can be seen.
     """
@@ -286,7 +286,7 @@ def settled(tree: Any) -> Any:
 
 
 def _others(tree: Any) -> Hashable:
-    """What tells programs apart besides functions: users' classes, static parts of their modules, plain objects."""
+    """Identity of a program besides functions: users' classes, static parts of their modules, plain objects."""
     leaves, structure = jax.tree.flatten(tree)
     found = [leaf for leaf in leaves if not (isinstance(leaf, _KNOWN) or is_function(leaf))]
     pending = [structure]
@@ -624,19 +624,19 @@ class _Walk:
             yield from self._globals(f, modules)
 
     def _text(self, f: types.FunctionType) -> Iterator[Any]:
-        """What tells the code of a function."""
+        """The code of a function."""
         self._objects.append(f.__code__)
         yield from ()
 
     def _code(self, code: types.CodeType) -> Iterator[Any]:
-        """What a function does, wherever it is written, also in those that are defined in it."""
+        """The code of a function, wherever it is written, also in those that are defined in it."""
         self._note("code", code.co_code, code.co_names, code.co_flags & _FLAGS, code.co_exceptiontable)
         self._note(code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)
         self._note(code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount])
         yield code.co_consts
 
     def _globals(self, f: types.FunctionType, modules: list[types.ModuleType]) -> Iterator[Any]:
-        """What a function finds by its names: in its own module, in those that it imports and in those given."""
+        """Objects that a function finds by names: in its own module, in those that it imports and in those given."""
         names = sorted(_names(f.__code__))
         modules += _imported(f, names)
         for name in names:
@@ -877,7 +877,7 @@ def _as_array(value: Any) -> np.ndarray:
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    """What an object keeps itself: attributes past `__getattr__` and properties."""
+    """The contents of an object itself: attributes past `__getattr__` and properties."""
     found: dict[str, Any] = {}
     for kind in type(value).__mro__:
         for name in _slots(kind):
@@ -908,7 +908,7 @@ def _slots(kind: type) -> tuple[str, ...]:
 
 
 def _content_of(value: Any, found: dict[str, Any]) -> Any:
-    """What an object holds besides its attributes: its numbers as an array, or, without any, what a copy is made of."""
+    """An object besides its attributes: its numbers as an array, or, without any, what a copy is made of."""
     kind = type(value)
     try:
         if hasattr(kind, "__array__"):

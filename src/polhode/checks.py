@@ -25,6 +25,9 @@ _REPR.maxlist = _REPR.maxtuple = _REPR.maxdict = _REPR.maxset = 12
 
 def is_concrete(*values: Any) -> bool:
     """Whether no value is being traced by JAX, so that its numbers can be looked at."""
+    if all(isinstance(value, np.ndarray | float | int) for value in values):
+        # Most of them, in models with thousands of bodies.
+        return True
     try:
         return not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(values))
     except Exception:

@@ -1,15 +1,16 @@
-"""What a run returns."""
+"""Solutions: the frames of a run with its statistics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
 from jaxtyping import Array
 
+from polhode.frames import Frames
 from polhode.systems.base import State
 
 if TYPE_CHECKING:
@@ -20,24 +21,7 @@ if TYPE_CHECKING:
 
 
 TIMES = ("problem_time_s", "build_time_s", "compile_time_s", "wall_time_s")
-"""What `stats` has of times, in their order."""
-
-
-class Frames(NamedTuple):
-    """Saved instants of a run; every leaf has leading axis n. Blocks of frames are what stores append.
-
-    - `t`: (n,)
-    - `state`: pytree
-    - `outputs`, `invariants`, `residuals`: name → (n, …), or a pytree of such arrays
-    - `multipliers`: (n, m) or None
-    """
-
-    t: Array
-    state: State
-    outputs: dict[str, Array]
-    invariants: dict[str, Array]
-    residuals: dict[str, Array]
-    multipliers: Array | None
+"""Names of the times in `stats`, in their order."""
 
 
 def _row(frames: Frames, k: int) -> Frames:
@@ -123,7 +107,7 @@ class Solution(eqx.Module):
             yield from self.saved.blocks()
 
     def audit(self) -> Audit:
-        """What the method promised to keep against what was measured; the rules are in `polhode.audit`."""
+        """Promises of the method against measured drifts; the rules are in `polhode.audit`."""
         from polhode.audit import audit
 
         return audit(self)

@@ -1,4 +1,4 @@
-"""What objects that can't change are made of, worked out once for each: models have thousands of bodies."""
+"""Properties of immutable objects, worked out once for each: models have thousands of bodies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Changes(Exception):
 
 @final
 class ByObject(Generic[T]):
-    """What is worked out once for an object, and known as long as that lives."""
+    """A property that is worked out once for an object, and kept as long as that lives."""
 
     def __init__(self, work_out: Callable[[Any], T]) -> None:
         self._work_out = work_out

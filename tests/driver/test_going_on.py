@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import pickle
 import shutil
 import time
@@ -16,11 +15,8 @@ import pytest
 import polhode as ph
 from polhode.driver import host
 from polhode.execution import kept, machine
-from polhode.integrators.suited import suits
-from polhode.problems.base import Problem
 from polhode.runs import RunStore
 from polhode.spaces import Rn
-from polhode.systems.lagrangian import Lagrangian
 
 
 def assert_same_bytes(a, b):
@@ -409,48 +405,3 @@ def test_solutions_travel_between_processes():
     copy = pickle.loads(pickle.dumps(run))
     assert_same_bytes(run.frames, copy.frames)
     assert copy.stats == run.stats
-
-
-def particle(*constraint):
-    """A particle of mass 2 in coordinates, over a bowl or on a sphere."""
-    system = Lagrangian(3, 2 * jnp.eye(3), lambda q: q @ q + 2 * 9.81 * q[2], *constraint)
-    start = system.start([1.0, 0.0, 0.0], [0.0, 0.5, 0.1])
-    rest = {"parameters": {}, "doc": "", "outputs": {}, "invariants": {}, "reference": {}}
-    return Problem("particle", system, start, (0.0, 1.0), **rest, integrator="eml", h=1e-3)
-
-
-PROBLEMS = {
-    "livens": lambda: pendulum_model().problem("livens", t1=0.1),
-    "SE3": lambda: pendulum_model().problem("SE3", t1=0.1),
-    "cotangent": lambda: ph.problems.get("heavy-top", formulation="cotangent"),
-    "SO3": lambda: ph.problems.get("heavy-top"),
-    "sphere": lambda: ph.problems.get("pendulum-3d"),
-    "redundant": lambda: ph.problems.get("mass-spring"),
-    "spherical": lambda: ph.problems.get("spring-pendulum"),
-    "bowl": particle,
-    "sphere of a particle": lambda: particle(lambda q: 0.5 * (q @ q - 1)[None], 1),
-    "quaternion": lambda: ph.problems.get("steady-precession"),
-}
-
-
-def runs(how, t1):
-    """Those of the problems that the method takes, with a run each."""
-    for make in PROBLEMS.values():
-        problem = make()
-        if suits(ph.integrators.get(how["integrator"]), problem.system):
-            with contextlib.suppress(ValueError):
-                yield problem, ph.simulate(problem, **how, t1=t1)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("name", ph.integrators.names())
-def test_every_method_goes_on_with_all_that_it_remembers(name, tmp_path):
-    how = {"integrator": name, "h": 2.0**-10}
-    problem, whole = next(runs(how, t1=2.0**-6))
-    first = ph.simulate(problem, **how, t1=2.0**-7, store=tmp_path / "run.zarr")
-    memory = ph.simulate(problem, initial=ph.simulate(problem, **how, t1=2.0**-7), t1=2.0**-6)
-    assert len(first.t) == len(memory.t) == 9
-    assert_same_bytes(memory.state, jax.tree.map(lambda x: x[8:], whole.state))
-    given = {} if problem.origin else {"problem": problem}
-    stored = ph.resume(tmp_path / "run.zarr", 2.0**-6, **given)
-    assert_same_bytes(stored.state, whole.state)

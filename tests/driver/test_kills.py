@@ -139,10 +139,10 @@ class Tried(NamedTuple):
 def tried(place) -> Iterator[Any]:
     made: dict[str, Tried] = {}
 
-    def of(kind: str) -> Tried:
+    def of(kind: str, seconds: float = SECONDS) -> Tried:
         if kind not in made:
             child, out = Child(kind, place.folder), place.folder / f"{kind}.npz"
-            child.order(do="reference", seconds=SECONDS, out=str(out))
+            child.order(do="reference", seconds=seconds, out=str(out))
             whole = child.answer()
             assert whole["result"] == "successful"
             with np.load(out) as found:
@@ -343,7 +343,7 @@ def test_runs_killed_at_random_moments_leave_what_goes_on_to_the_same_bytes(kind
 
 
 def test_a_run_of_them(tried, place, rng):
-    assert_fresh(broken_off(tried("unconstrained"), "SIGKILL", place, rng))
+    assert_fresh(broken_off(tried("unconstrained", seconds=SECONDS / 2), "SIGKILL", place, rng))
 
 
 def test_the_check_sees_a_byte_and_a_frame(tmp_path):

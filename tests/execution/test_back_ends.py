@@ -11,9 +11,9 @@ from polhode import captured
 from polhode.driver import host, observing
 from polhode.execution import machine
 from polhode.execution.listing import listed
+from polhode.execution.literals import NotNative
 from polhode.execution.mapping import RowMap
 from polhode.execution.once import interpreted
-from polhode.execution.writer import NotNative
 
 WITHOUT_RULES: set[str] = set()
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from polhode.execution.derivatives import partials
+from polhode.execution.literals import NotNative
 from polhode.execution.mapping import RowMap
-from polhode.execution.writer import NotNative
 from polhode.integrators._implicit import implicit
 
 A, B = jnp.array([0.3, 0.7, 0.9]), jnp.array([0.2, -0.5])

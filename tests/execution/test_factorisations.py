@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from polhode.execution.literals import NotNative
 from polhode.execution.mapping import RowMap
-from polhode.execution.writer import NotNative
 
 RNG = np.random.default_rng(5)
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from polhode.execution import repeated
+from polhode.execution import limits, repeated
 from polhode.execution.listing import Listing
 from polhode.execution.mapping import RowMap
 from polhode.execution.rows import each
@@ -50,10 +50,10 @@ def made(monkeypatch):
 
 @pytest.mark.parametrize(
     ("function", "most", "kind"),
-    [(pulled, 1000, RowMap), (pulled, 0, Listing), (looked_up, 1000, RowMap), (of_a_library, 1000, type(None))],
+    [(pulled, 1000, RowMap), (pulled, 6, Listing), (looked_up, 1000, RowMap), (of_a_library, 1000, type(None))],
 )
 def test_all_kinds_compute_the_same(function, most, kind, made, monkeypatch):
-    monkeypatch.setattr(repeated, "_SMALL", most)
+    monkeypatch.setattr(limits, "NUMBERS", most)
     call = repeated.repeated(function, jnp.asarray(3.0))
     for x in (np.array([0.0, 1.0, 2.5, 3.0]), np.array([0.3, -1.0, 2.0, 7.0])):
         args = jnp.asarray(x), jnp.asarray([1.0, 2.0, 0.5])

@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compiling import quick
+from compiling import evaluated
 from test_forces import PAIRS, F, T, bodies
 
 from polhode.linalg.blocks import to_dense
-from polhode.model.elements import Twist
+from polhode.model.poses import Twist
 from polhode.systems.mechanical import AbstractMechanical
 
 # Programs of all forces take long to compile.
@@ -32,7 +32,7 @@ def measured(formulation: str) -> Any:
             model.add(make(a, b))
         model.add(F.PointForce(a, lambda t: slope * jnp.stack((t, t, t)), frame="body"))
         system, (q, _) = model.assemble(formulation)
-        (group,), parts = system.bodies, jnp.linspace(-1.0, 1.0, 12).reshape(2, 6)
+        (group,), parts = system.coordinates.bodies, jnp.linspace(-1.0, 1.0, 12).reshape(2, 6)
         v = jax.vmap(lambda p, w: group.formulation.from_twist(p, Twist(w[:3], w[3:])))(q[0], parts).reshape(-1)
         force, mass = system.force(T, q, v), to_dense(system.mass(T, q), (12, 12))
         vdot = jnp.linalg.solve(mass, force)
@@ -44,7 +44,7 @@ def measured(formulation: str) -> Any:
         plain = [to_dense(tangent(system, T, q, v), (12, 12)) for tangent in defaults]
         return jax.jvp(twist, (0.0,), (1.0,))[1], dense, plain
 
-    return quick(run, jnp.ones(()))
+    return evaluated(run, jnp.ones(()))
 
 
 @pytest.mark.sampled(2)

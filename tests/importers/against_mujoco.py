@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import mujoco
 import numpy as np
+from compiling import evaluated
 
 import polhode as ph
 
@@ -49,7 +50,6 @@ def loaded(path: Any, model: Any, data: Any, **options: Any) -> Any:
     return ph.load_model(path, positions=positions, velocities=velocities, **options)
 
 
-@eqx.filter_jit
 def _accelerations(system: Any, q: Any, v: Any) -> Any:
     a = system.accelerations(jnp.zeros(()), q, v)[0]
 
@@ -63,7 +63,7 @@ def _accelerations(system: Any, q: Any, v: Any) -> Any:
 def largest_difference(problem: Any, model: Any, data: Any) -> float:
     """Between angular accelerations and accelerations of the centres of all bodies, relative to the largest one."""
     system, (q, v) = problem.system, problem.state0
-    found = np.concatenate(_accelerations(system, q, v), axis=1)
+    found = np.concatenate(evaluated(functools.partial(_accelerations, system), q, v), axis=1)
     wanted = np.zeros((len(system.names), 6))
     mujoco.mj_rnePostConstraint(model, data)
     rows = [i for i, name in enumerate(system.names) if not name.endswith(" armature")]

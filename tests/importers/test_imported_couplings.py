@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import mujoco
@@ -41,7 +40,6 @@ TIED = """<mujoco><default><geom type="box" size="0.05 0.1 0.3" contype="0" cona
 <equality><connect name="tie" site1="end" site2="top"/></equality></mujoco>"""
 
 
-@eqx.filter_jit
 def acceleration(system, q, v):
     return system.accelerations(jnp.zeros(()), q, v)[0]
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compiling import compiled, quick
+from compiling import compiled, evaluated
 
 import polhode as ph
 from polhode import StartWarning
@@ -157,7 +157,7 @@ def test_a_step_back_undoes_a_step(method):
         return there.state, back.state
 
     start = turning(TUMBLING)
-    there, back = quick(there_and_back, start)
+    there, back = evaluated(there_and_back, start)
     for x, y, far in zip(back, start, there, strict=True):
         np.testing.assert_allclose(x, y, atol=1e-13)
         assert np.abs(far - y).max() > 0.01

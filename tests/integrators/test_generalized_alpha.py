@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compiling import compiled, quick
+from compiling import compiled, evaluated
 
 import polhode as ph
 from polhode.driver.control import StepControl
@@ -115,7 +115,7 @@ def errors(formulation: str, method: GeneralizedAlpha, counts: tuple[int, ...], 
     u = np.cross(w, CENTRE)
     v = np.concatenate((w, u if body_fixed else np.einsum("nij,nj->ni", R, u)), axis=1)
     q = (jax.vmap(lambda R: rotations.from_quaternion(S3().from_quaternion(SO3().to_quaternion(R))))(R), R @ CENTRE)
-    multipliers = np.asarray(quick(jax.vmap(lambda q, v: system.accelerations(jnp.zeros(()), q, v)[1]), q, v))
+    multipliers = np.asarray(evaluated(jax.vmap(lambda q, v: system.accelerations(jnp.zeros(()), q, v)[1]), q, v))
     found = []
     for n in counts:
         end = run(system, state, method, h=1 / n, save_every=n // frames)
@@ -220,7 +220,7 @@ def test_derivatives_are_those_of_the_solution_with_other_options() -> None:
         return end.state[0][-1] @ jnp.array([1.0, 2.0])
 
     p = jnp.array([9.81, 1.3, 0.7])
-    gradient, one = quick(lambda p: (jax.grad(final)(p), jax.jvp(final, (p,), (jnp.ones(3),))[1]), p)
+    gradient, one = evaluated(lambda p: (jax.grad(final)(p), jax.jvp(final, (p,), (jnp.ones(3),))[1]), p)
     value = compiled(final, p)
     steps = 1e-5 * np.eye(3)
     central = [(value(p + e) - value(p - e)) / 2e-5 for e in steps]

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compiling import quick
+from compiling import evaluated
 from half_explicit_top import ARM, GRAVITY, INERTIA, MASS, OMEGA, Top, start
 from scipy.integrate import solve_ivp
 
@@ -173,7 +173,7 @@ def stage_velocities(system, method, h, state):
             v = v0 + h * sum(float(A[i, j]) * accelerations[j] for j in range(i))
             yield jnp.max(jnp.abs(apply(places[i].B, v, system.m) + places[i].drift))
 
-    return list(map(float, quick(lambda v: list(violations(v)), state[1])))
+    return list(map(float, evaluated(lambda v: list(violations(v)), state[1])))
 
 
 def test_all_stages_satisfy_the_velocity_constraint_but_the_second():

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compiling import compiled, quick
+from compiling import compiled, evaluated
 
 import polhode as ph
 from polhode import integrators
@@ -98,16 +98,16 @@ def test_steps_back_undo_steps(space):
         there = one_step(method, system, state, 0.3, 0.2)
         return one_step(method, system, there, -0.3, 0.5)
 
-    gaps = jax.tree.map(lambda a, b: np.abs(a - b).max(), quick(lambda: back_and_forth(ImplicitMidpoint())), state)
+    gaps = jax.tree.map(lambda a, b: np.abs(a - b).max(), evaluated(lambda: back_and_forth(ImplicitMidpoint())), state)
     assert max(jax.tree.leaves(gaps)) < 1e-14
-    control = quick(lambda: back_and_forth(integrators.get("lie-midpoint")))
+    control = evaluated(lambda: back_and_forth(integrators.get("lie-midpoint")))
     assert max(jax.tree.leaves(jax.tree.map(lambda a, b: np.abs(a - b).max(), control, state))) > 1e-6
 
 
 @pytest.mark.parametrize(("name", "keeps"), [("implicit-midpoint", True), ("lie-midpoint", False), ("rk4", False)])
 def test_the_symplectic_form_on_linear_spaces(name, keeps):
     method = integrators.get(name)
-    D = quick(jax.jacfwd(lambda x: one_step(method, FLAT, x, 0.3)), FLAT_START)
+    D = evaluated(jax.jacfwd(lambda x: one_step(method, FLAT, x, 0.3)), FLAT_START)
     gap = np.abs(D.T @ J @ D - J).max()
     assert gap < 1e-12 if keeps else gap > 1e-6
 

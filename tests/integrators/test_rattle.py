@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compiling import quick
+from compiling import evaluated
 
 import polhode as ph
 from polhode import integrators
@@ -99,7 +99,7 @@ def test_steps_back_undo_steps(case):
         there = one_step(method, system, start.q, start.v, 0.1)
         return one_step(method, system, there.q, there.v, -0.1)
 
-    back = quick(back_and_forth)
+    back = evaluated(back_and_forth)
     np.testing.assert_allclose(back.q, start.q, atol=1e-14)
     np.testing.assert_allclose(back.v, start.v, atol=1e-13)
 
@@ -113,7 +113,7 @@ def test_stormer_verlet_keeps_the_symplectic_form():
         state = one_step(StormerVerlet(), FREE, x[:3], jnp.linalg.solve(MASS, x[3:]), 0.3)
         return jnp.concatenate((state.q, state.p))
 
-    D = quick(jax.jacfwd(step), jnp.concatenate((FREE_START.q, FREE_START.p)))
+    D = evaluated(jax.jacfwd(step), jnp.concatenate((FREE_START.q, FREE_START.p)))
     assert np.abs(D.T @ form(3) @ D - form(3)).max() < 1e-12
 
 
@@ -127,7 +127,7 @@ def test_rk4_does_not_keep_the_symplectic_form():
     def step(x):
         return method.step(field, 0.0, jnp.asarray(0.3), method.init(field, 0.0, 0.3, x))[0].state
 
-    D = quick(jax.jacfwd(step), jnp.concatenate((FREE_START.q, FREE_START.p)))
+    D = evaluated(jax.jacfwd(step), jnp.concatenate((FREE_START.q, FREE_START.p)))
     assert np.abs(D.T @ form(3) @ D - form(3)).max() > 1e-7
 
 
@@ -151,7 +151,7 @@ def test_rattle_keeps_the_symplectic_form_of_the_constrained_motion(projected):
         end = one_step(Rattle(), PENDULUM, sphere(x[:2]), v, 0.1)
         return local(end.q, end.v if projected else end.v + 1e-3 * jnp.cross(end.q, v) * end.q[2])
 
-    D = quick(jax.jacfwd(step), jnp.array([0.3, 0.4, 0.5, 1.2]))
+    D = evaluated(jax.jacfwd(step), jnp.array([0.3, 0.4, 0.5, 1.2]))
     gap = np.abs(D.T @ form(2) @ D - form(2)).max()
     assert gap < 1e-12 if projected else gap > 1e-6
 
@@ -282,7 +282,7 @@ def test_interpolation_in_a_step_is_as_good_as_the_step(case):
         return jax.vmap(lambda s: method.interpolate(system, t, h, carry, after, s))(jnp.array([0.0, 0.4, 1.0])), after
 
     def errors(h):
-        inside, after = quick(between, jnp.asarray(h))
+        inside, after = evaluated(between, jnp.asarray(h))
         for whole, ends in ((start, inside), (after.state, jax.tree.map(lambda x: x[2:], inside))):
             np.testing.assert_allclose(ends.q[0], whole.q, atol=1e-15)
             np.testing.assert_allclose(ends.v[0], whole.v, atol=1e-15)

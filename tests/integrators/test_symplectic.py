@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compiling import quick
+from compiling import evaluated
 
 import polhode as ph
 from polhode import integrators, problems
@@ -108,7 +108,7 @@ METHODS = [
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", METHODS)
 def test_steps_keep_the_symplectic_form(method):
-    gap = quick(lambda state: defect(TUMBLING, method, state, 0.3), START)
+    gap = evaluated(lambda state: defect(TUMBLING, method, state, 0.3), START)
     assert np.abs(gap).max() < 1e-12
 
 
@@ -129,7 +129,7 @@ def test_explicit_steps_do_not_keep_the_symplectic_form():
         def step(self, system, t, h, carry):
             return stepped(system, t, h, carry)
 
-    gap = quick(lambda state: defect(AsHamiltonian(), Explicit(), state, 0.3), START)
+    gap = evaluated(lambda state: defect(AsHamiltonian(), Explicit(), state, 0.3), START)
     assert np.abs(gap).max() > 1e-6
 
 
@@ -160,7 +160,7 @@ def test_bodies_that_move_freely():
     """On SE(3): the form, the orders, and the total angular momentum about the centre of the spring."""
     system = Hamiltonian(SE3(), Floating())
     state = (SE3().exp(jnp.array([0.2, 0.1, -0.4, 0.5, 0.3, -0.2])), jnp.array([0.5, 1.0, -0.7, 0.4, -0.3, 0.8]))
-    gap = quick(lambda s: defect(system, SymplecticLieGroup(0.5), s, 0.2), state)
+    gap = evaluated(lambda s: defect(system, SymplecticLieGroup(0.5), s, 0.2), state)
     assert np.abs(gap).max() < 1e-12
     found = run(SymplecticLieGroup(0.5), 0.02, 10.0, system, state)
     # The spatial momentum of rotations about the origin is the first half of μ itself.

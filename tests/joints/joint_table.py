@@ -14,7 +14,7 @@ import polhode as ph
 from polhode.joints import AbstractPairJoint
 from polhode.joints._frames import frame
 from polhode.model.bodies import Body
-from polhode.model.elements import Pose
+from polhode.model.poses import Pose
 
 J = ph.joints
 POINT = np.array([0.4, -0.3, 0.9])

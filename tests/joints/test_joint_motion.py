@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compiling import quick
+from compiling import evaluated
 
 import polhode as ph
 from polhode.joints import AbstractPairJoint, Spherical
-from polhode.model.elements import Pose
-from polhode.model.minimal_motions import AxisMotion, BallMotion
+from polhode.model.joint_motions import AxisMotion, BallMotion
+from polhode.model.poses import Pose
 
 POINT, AXIS = (0.0, 0.0, 0.0), (0.0, 1.0, 0.0)
 
@@ -85,7 +85,7 @@ def accelerations(model, formulation="minimal"):
 
         return jax.jvp(twist, (jnp.zeros(()),), (jnp.ones(()),))[1]
 
-    return system, np.asarray(quick(rates))
+    return system, np.asarray(evaluated(rates))
 
 
 @pytest.mark.parametrize("kind", [Knee, Prismatic])

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compiling import compiled, quick
+from compiling import compiled, evaluated
 from joint_table import AXIS, CASES, DISTANT, PIN, POINT, START, Case, X, Z, moments, moved, turn, two_bodies
 
 import polhode as ph
@@ -17,7 +17,7 @@ from polhode.joints._elements import FrameConstraint
 from polhode.joints._frames import axis
 from polhode.joints.distance import ConstantDistance
 from polhode.model import formulations
-from polhode.model.elements import Pose, Twist
+from polhode.model.poses import Pose, Twist
 
 T = jnp.zeros(())
 
@@ -91,7 +91,7 @@ def derivatives(formulation: str) -> Any:
         twists = tuple(form.twist(point, part) for point, part in zip(q, (v[:6], v[6:]), strict=True))
         return B, jax.jvp(rate, (0.0,), (1.0,))[1], tuple(form.pose(point) for point in q), twists
 
-    return quick(evaluate, q, v)
+    return evaluated(evaluate, q, v)
 
 
 @pytest.mark.parametrize("formulation", ["SO3xR3", "SE3"])
@@ -151,7 +151,7 @@ def statics() -> dict[str, Any]:
 
         return [held(number) for number in range(6)]
 
-    return quick(evaluate, v)
+    return evaluated(evaluate, v)
 
 
 @pytest.mark.sampled(4)
@@ -185,7 +185,7 @@ def test_runs_are_read_frame_by_frame() -> None:
         ]
         return whole, jax.tree.map(lambda *a: jnp.stack(a), *one)
 
-    whole, one = quick(evaluate, steps, multipliers)
+    whole, one = evaluated(evaluate, steps, multipliers)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-12), whole, one)
     assert whole[1]["guide"].shape == (3, 4)
     assert whole[0][0].shape == (3,)
@@ -262,7 +262,7 @@ def test_mass_points_join_where_no_rotation_is_needed() -> None:
     model.add(ph.joints.Distance(bead, bob, bead.x, bob.x))
     model.add(ph.joints.Generic(model.ground, bob, bob.x, ("y",)))
     system, (q, v) = model.assemble("SE3")
-    acceleration, multipliers = quick(lambda v: system.accelerations(T, q, v), v)
+    acceleration, multipliers = evaluated(lambda v: system.accelerations(T, q, v), v)
     np.testing.assert_allclose(acceleration, np.zeros(6), atol=1e-15)
     # The line carries both weights along -y of its frame, the rod that of the bob as tension, the guide nothing.
     np.testing.assert_allclose(multipliers, [0.0, -3.0, 1.0, 0.0], atol=1e-14)
@@ -331,7 +331,7 @@ def test_axes_may_be_differentiated() -> None:
         return jnp.sum(element.residual(T, (poses[1], poses[0])))
 
     at, along = jnp.asarray(AXIS), jnp.array([0.3, -0.1, 0.2])
-    slope = quick(lambda a: jax.jvp(gap, (a,), (along,))[1], at)
+    slope = evaluated(lambda a: jax.jvp(gap, (a,), (along,))[1], at)
     run = compiled(gap, at)
     h = 1e-5
     assert float(slope) == pytest.approx(float(run(at + h * along) - run(at - h * along)) / (2 * h), rel=1e-8)

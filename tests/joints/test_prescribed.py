@@ -5,11 +5,11 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compiling import quick
+from compiling import evaluated
 from joint_table import AXIS, CASES, FRAME, POINT, START, Case, moved, turn, two_bodies
 
 import polhode as ph
-from polhode.model.elements import Pose
+from polhode.model.poses import Pose
 
 J = ph.joints
 
@@ -78,7 +78,7 @@ def test_a_driven_crank_accelerates_as_told() -> None:
         assert not system.conservative
         return system.accelerations(jnp.zeros(()), q, v)[0]
 
-    found = quick(accelerations, 40.0)
+    found = evaluated(accelerations, 40.0)
     np.testing.assert_allclose(found, [0, 0, 2, -1600, 2, 0], atol=1e-10)
 
 

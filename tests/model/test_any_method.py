@@ -69,10 +69,10 @@ def end(problem, method, h):
 
 
 CASES = [
-    (tree(), "minimal", "symplectic", 2),
+    pytest.param(tree(), "minimal", "symplectic", 2, marks=pytest.mark.exhaustive),
     pytest.param(tree(), "minimal", "symplectic4", 4, marks=pytest.mark.exhaustive),
     (tree(ball=True), "minimal", "symplectic", 2),
-    (tree(), "minimal", "eml", 2),
+    pytest.param(tree(), "minimal", "eml", 2, marks=pytest.mark.exhaustive),
     pytest.param(tree(), "minimal", "mpl", 2, marks=pytest.mark.exhaustive),
     (tree(damping=3.0), "minimal", "eml", 2),
     pytest.param(tree(damping=3.0), "SE3", "mpl", 2, marks=pytest.mark.exhaustive),
@@ -126,6 +126,7 @@ def test_constraints_that_only_accelerations_keep_drift_by_the_error_of_the_meth
     assert "written_as" not in ph.simulate(made, "herk4").meta
 
 
+@pytest.mark.exhaustive
 def test_redundant_constraints_stay_closed():
     made = problem(loop(planar=True), "SE3", redundant="minimum-norm")
     assert made.system.dropped
@@ -181,7 +182,7 @@ def test_the_table_agrees_with_runs():
         with pytest.raises(ValueError, match=f"{row.name}|JointLagrangian"):
             ph.simulate(made, row.name)
     assert not suits(ph.integrators.get("symplectic"), made.system)
-    with pytest.raises(ValueError, match=r"`symplectic` can't take this TreeSystem: some loads have no potential"):
+    with pytest.raises(ValueError, match=r"`symplectic` can't take this MultibodySystem: some loads have no potential"):
         ph.simulate(made, "symplectic")
 
 

@@ -105,7 +105,7 @@ def test_what_is_asked_for_is_never_changed():
     # Of one body too.
     mixed = chain(2, formulation="S3xR3").problem(t1=1.0)
     assert mixed.parameters["formulation"] == "SO3xR3"
-    assert isinstance(mixed.system.bodies[0].formulation.rotations, ph.spaces.S3)
+    assert isinstance(mixed.system.coordinates.bodies[0].formulation.rotations, ph.spaces.S3)
     assert "of their own" in mixed.choice.coordinates
 
 

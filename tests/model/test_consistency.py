@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compiling import quick
+from compiling import evaluated
 
 import polhode as ph
 from polhode.linalg.blocks import to_dense
@@ -80,7 +80,7 @@ def test_redundant_components_are_left_out_and_multipliers_spread(formulation):
         B = to_dense(system.complete.jacobian(ZERO, q), (6, 6))
         return vdot, system.joint_multipliers(ZERO, q, multipliers), force, B
 
-    vdot, by_joint, force, B = quick(evaluate, v)
+    vdot, by_joint, force, B = evaluated(evaluate, v)
     spread = np.concatenate([by_joint["hinge"], by_joint["latch"]])
     np.testing.assert_allclose(B.T @ spread, force, atol=1e-10)
     # Least norm: no part of it lies in the kernel of Bᵀ.
@@ -99,8 +99,8 @@ def test_the_choice_can_be_repeated_where_numbers_are_traced():
         traced, _ = model.assemble("SE3", redundant=system.dropped)
         return traced.accelerations(ZERO, *state)[1]
 
-    expected = quick(lambda v: system.accelerations(ZERO, state[0], v)[1], state[1])
-    np.testing.assert_allclose(quick(multipliers, 9.81), expected, atol=1e-10)
+    expected = evaluated(lambda v: system.accelerations(ZERO, state[0], v)[1], state[1])
+    np.testing.assert_allclose(evaluated(multipliers, 9.81), expected, atol=1e-10)
 
 
 @pytest.mark.parametrize(

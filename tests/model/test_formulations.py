@@ -17,7 +17,9 @@ import polhode as ph
 from polhode.linalg.blocks import to_dense
 from polhode.model import formulations
 from polhode.model.bodies import Body
-from polhode.model.elements import AbstractForce, AbstractForceElement, Pose, Poses, Twist, Twists, Wrench
+from polhode.model.elements import AbstractForceElement
+from polhode.model.parts import AbstractForce
+from polhode.model.poses import Pose, Poses, Twist, Twists, Wrench
 from polhode.spaces.base import hat
 from polhode.systems.mechanical import AbstractMechanical
 
@@ -130,7 +132,7 @@ def _bodies(system: Any, q: Any) -> list[tuple[Any, Any]]:
     """Formulation and coordinates of every body, in the order of the velocities."""
     return [
         (group.formulation, jax.tree.map(lambda a, k=k: a[k], points))
-        for group, points in zip(system.bodies, q, strict=True)
+        for group, points in zip(system.coordinates.bodies, q, strict=True)
         for k in range(group.count)
     ]
 

@@ -11,6 +11,8 @@ import scipy
 import polhode as ph
 from polhode.driver.observing import Observer, Watch
 from polhode.joints._frames import axis, frame
+from polhode.model import consistency, redundancy
+from polhode.model.poses import Pose
 from polhode.model.redundancy import _solved
 from polhode.model.waves import _Columns, _largest
 
@@ -93,7 +95,61 @@ def test_outputs_of_large_systems_are_those_of_each_state(count):
     np.testing.assert_allclose(np.linalg.norm(np.diff(points, axis=1), axis=2), 0.5, rtol=1e-12)
     centres = 0.5 * (points[:, 1:, 2] + points[:, :-1, 2])
     moving = state[1].reshape(count, 420, 6)
-    inertia = np.diagonal(np.asarray(problem.system.bodies[0].inertia), axis1=1, axis2=2)
+    inertia = np.diagonal(np.asarray(problem.system.coordinates.bodies[0].inertia), axis1=1, axis2=2)
     # Angular velocities come first, in the axes of the rods, in which the inertia is diagonal; masses are 1.
     kinetic = 0.5 * (inertia * moving[:, :, :3] ** 2 + moving[:, :, 3:] ** 2).sum(axis=(1, 2))
     np.testing.assert_allclose(seen.invariants["energy"], kinetic + 9.81 * centres.sum(axis=1), rtol=1e-12)
+
+
+def pair_of_bodies():
+    model = ph.Model()
+    place = {"position": (0.3, -0.2, 0.5), "rotation": ph.rotation_vector((0.2, 0.4, -0.1))}
+    return model, [model.add_body(mass=1.0, inertia=(1.0, 1.2, 1.3), **place) for _ in range(2)]
+
+
+def test_joints_become_what_they_were_checked_with():
+    _, bodies = pair_of_bodies()
+    joint = ph.joints.Revolute(*bodies, point=(0.1, 0.2, 0.3), axis=(1.0, 2.0, 2.0))
+    anew = joint.place(tuple(Pose(body.x, body.R) for body in bodies))
+    assert joint.placed() is joint.placed()
+    jax.tree.map(np.testing.assert_array_equal, joint.placed(), anew)
+    e = np.asarray(joint.placed().a) @ np.asarray(bodies[0].R).T
+    np.testing.assert_allclose(e @ (np.array([1.0, 2.0, 2.0]) / 3), 0, atol=1e-15)
+
+
+def test_driven_joints_are_placed_with_what_their_functions_capture_now():
+    _, bodies = pair_of_bodies()
+    gain = [1.0]
+    joint = ph.joints.PrescribedRotation(*bodies, axis=(0, 0, 1), angle=lambda t: gain[0] * t)
+    assert joint.placed() is not joint.placed()
+
+
+@pytest.mark.parametrize("formulation", ["minimal", "SO3xR3"])
+def test_what_has_no_constraints_is_not_asked_for_any(formulation, monkeypatch):
+    def asked(*_):
+        raise AssertionError("matrices of all bodies were made")
+
+    monkeypatch.setattr(redundancy, "metric", asked)
+    monkeypatch.setattr(consistency, "_measured", asked)
+    model, _ = pair_of_bodies()
+    system, (_, v) = model.assemble(formulation=formulation)
+    assert (system.m, system.n) == (0, len(v)) == (0, 12)
+
+
+def test_a_chain_in_joint_coordinates_starts_with_the_velocities_of_its_bodies():
+    """Rates of two skew hinges, from the velocities of rigid bodies that they give."""
+    axes, points = np.array([(0.0, 0, 1), (0, 1.0, 0)]), np.array([(0.0, 0, 0), (1.0, 0, 0)])
+    rates = np.array([0.7, -1.3])
+    omega1 = rates[0] * axes[0]
+    omega2 = omega1 + rates[1] * axes[1]
+    u1 = np.cross(omega1, [0.5, 0, 0])
+    u2 = np.cross(omega1, points[1]) + np.cross(omega2, [0.5, 0, 0])
+    model = ph.Model()
+    before = model.ground
+    for k, (u, omega) in enumerate(((u1, omega1), (u2, omega2))):
+        given = {"position": (0.5 + k, 0, 0), "velocity": u, "angular_velocity": omega}
+        body = model.add_body(mass=1.0, inertia=(1.0, 1.2, 1.3), **given)
+        model.add(ph.joints.Revolute(before, body, point=points[k], axis=axes[k]))
+        before = body
+    _, (_, v) = model.assemble(formulation="minimal")
+    np.testing.assert_allclose(v, rates, atol=1e-13)

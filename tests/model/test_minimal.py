@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compiling import quick
+from compiling import evaluated
 from jaxtyping import Array
 
 import polhode as ph
 from polhode.linalg.blocks import to_dense
-from polhode.model.minimal import TreeSystem
+from polhode.model.tree import JointTree
 from polhode.systems.mechanical import AbstractMechanical
 
 INERTIA = np.array([[0.3, 0.02, -0.03], [0.02, 0.5, 0.04], [-0.03, 0.04, 0.6]])
@@ -91,7 +91,7 @@ def describe(assembled: Any, names: tuple[str, ...]) -> Any:
         return {"pose": at, "rate": rate, "twist": twist, "acceleration": acceleration, "energy": energies}, M
 
     system, (q, v) = assembled
-    return jax.tree.map(np.asarray, quick(evaluate, system, q, v))
+    return jax.tree.map(np.asarray, evaluated(evaluate, system, q, v))
 
 
 @pytest.mark.exhaustive
@@ -120,8 +120,8 @@ def test_a_pendulum_in_joint_coordinates_is_the_pendulum_of_the_textbook():
     angle, rate = run.state[0][0][-1, 0], run.state[1][-1, 0]
     np.testing.assert_allclose(0.5 * inertia * rate**2, moment * np.sin(angle), rtol=1e-9)
     assert abs(rate) > 1
-    assert isinstance(system, TreeSystem)
-    np.testing.assert_allclose(system.coordinates(q, "hinge"), [0.0])
+    assert isinstance(system.coordinates, JointTree)
+    np.testing.assert_allclose(system.coordinates.of_joint(q, "hinge"), [0.0])
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +160,7 @@ def tangents(system: Any, q: Any, v: Array) -> tuple[tuple[Array, Array], ...]:
         )
 
     q = system.configuration.move(q, jnp.linspace(-0.6, 0.9, system.n))
-    return quick(evaluate, system, q, v)
+    return evaluated(evaluate, system, q, v)
 
 
 @pytest.mark.exhaustive
@@ -174,7 +174,7 @@ def test_the_tangents_of_weight_and_inertia_are_those_of_differentiation():
 @pytest.mark.exhaustive
 def test_the_tangents_of_controllers_and_springs_are_those_of_differentiation(controlled):
     system, (q, v) = controlled.assemble("minimal")
-    assert [control.place for control in system.controls] == [0]
+    assert [control.place for control in system.coordinates.controls] == [0]
     for found, plain in tangents(system, q, v):
         np.testing.assert_allclose(found, plain, atol=1e-11)
 

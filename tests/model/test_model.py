@@ -5,11 +5,11 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compiling import quick
+from compiling import evaluated
 
 import polhode as ph
 from polhode.linalg.blocks import to_dense
-from polhode.model.elements import Pose
+from polhode.model.poses import Pose
 from polhode.systems.mechanical import AbstractMechanical
 
 LIE_GROUPS = ("SO3xR3", "SE3", "S3xR3", "S3|xR3", "rotation-vector")
@@ -28,7 +28,7 @@ def top(**changes):
 @pytest.mark.parametrize("formulation", LIE_GROUPS)
 def test_the_heavy_top_starts_with_the_published_multipliers(formulation):
     system, (q, v) = top().assemble(formulation)
-    (vdot, multipliers), energy = quick(lambda v: (system.accelerations(ZERO, q, v), system.energy(ZERO, q, v)), v)
+    (vdot, multipliers), energy = evaluated(lambda v: (system.accelerations(ZERO, q, v), system.energy(ZERO, q, v)), v)
     np.testing.assert_allclose(multipliers, [0, 319.52598817, 317.26246154], atol=1e-8)
     np.testing.assert_allclose(vdot[0], 661.34616923, atol=1e-8)
     np.testing.assert_allclose(energy, 5435.696790865547, rtol=1e-14)
@@ -57,13 +57,13 @@ def mixed():
 def test_coordinates_of_all_kinds_mix_in_one_model():
     system, (q, v) = mixed().assemble("SE3")
     assert (system.n, system.m) == (6 + 6 + 3 + 1, 9)
-    vdot, _ = quick(lambda v: system.accelerations(ZERO, q, v), v)
+    vdot, _ = evaluated(lambda v: system.accelerations(ZERO, q, v), v)
     assert system.pose(q, "valve").x[0] == 0.7
     np.testing.assert_allclose(vdot[-1], 0.0, atol=1e-14)  # gravity spares plain coordinates
     uniform = mixed()
     uniform.bodies[:] = [b if b.formulation is None else _with(b, None) for b in uniform.bodies]
     reference, (q1, v1) = _rebuilt(uniform).assemble("SO3xR3")
-    other, _ = quick(lambda v: reference.accelerations(ZERO, q1, v), v1)
+    other, _ = evaluated(lambda v: reference.accelerations(ZERO, q1, v), v1)
     np.testing.assert_allclose(system.twist(q, vdot, "point").u, reference.twist(q1, other, "point").u, atol=1e-10)
 
 
@@ -110,7 +110,7 @@ def test_stacked_derivatives_equal_those_of_the_whole_system(formulation):
         energies = [system.kinetic_energy(ZERO, at, v), 0.5 * v @ system.momentum(ZERO, at, v)]
         return jacobians, rates, tangents, energies
 
-    jacobians, rates, tangents, energies = quick(evaluate, step, v)
+    jacobians, rates, tangents, energies = evaluated(evaluate, step, v)
     np.testing.assert_allclose(*jacobians, atol=1e-13)
     np.testing.assert_allclose(*rates, atol=1e-13)
     for stacked, whole in tangents:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compiling import quick
+from compiling import evaluated
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
@@ -67,7 +67,8 @@ def test_start_outputs_and_scene(name: str) -> None:
     found = {key: jax.eval_shape(output, *start).shape for key, output in problem.outputs.items()}
     assert found == ROD | MORE[name]
     assert all(
-        float(value) < 1e-13 for value in quick(lambda t, state: problem.system.residuals(t, state), *start).values()
+        float(value) < 1e-13
+        for value in evaluated(lambda t, state: problem.system.residuals(t, state), *start).values()
     )
     assert set(problem.invariants) == {"energy"}
     assert len(problem.doc) > 200

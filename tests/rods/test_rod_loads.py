@@ -12,7 +12,7 @@ import pytest
 from jaxtyping import Array
 
 import polhode as ph
-from polhode.model.elements import Pose
+from polhode.model.poses import Pose
 
 SECTION = ph.rods.Section(
     stiffness=(2.0, 2.0, 2.0, 50.0, 50.0, 60.0), mass=0.7, inertia=(0.01, 0.01, 0.02), radius=0.05
@@ -51,7 +51,7 @@ def test_functions_of_place_and_time_are_one_group_and_have_derivatives() -> Non
         model, rod = with_rod()
         model.add(ph.rods.DistributedLoad(rod, force=Wave(size), moment=lambda s, t: s * jnp.ones(3), name="wind"))
         system, (q, _) = model.assemble()
-        pushes = [group for group in system.forces if group.elements.uses_poses and len(group.slots) == 1]
+        pushes = [group for group in system.mechanism.forces if group.elements.uses_poses and len(group.slots) == 1]
         assert [group.slots[0].members.numbers.shape for group in pushes] == [(4,), (4,)]
         found = [group.wrenches(jnp.asarray(t), system.motion(q))[0] for group in pushes]
         return sum(jnp.sum(load.force, axis=0)[2] for load in found), rod, found

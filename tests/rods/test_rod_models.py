@@ -4,11 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compiling import quick
+from compiling import evaluated
 
 import polhode as ph
 from polhode.linalg.blocks import to_dense
-from polhode.model.elements import Pose, Twist
+from polhode.model.poses import Pose, Twist
 from polhode.model.waves import stiffest
 from polhode.rods.edge import EdgeShape, ElasticEdge
 from polhode.rods.strain import MEASURES
@@ -173,7 +173,7 @@ def test_the_tangent_in_closed_form_is_the_derivative(formulation, damping):
     v = jax.random.normal(jax.random.key(3), (system.n,))
     for way in ("stiffness", "damping"):
         found, expected = (
-            quick(lambda q, v, f=f: to_dense(f(t, q, v), (system.n, system.n)), q, v)
+            evaluated(lambda q, v, f=f: to_dense(f(t, q, v), (system.n, system.n)), q, v)
             for f in (getattr(system, way), lambda *a, w=way: getattr(AbstractMechanical, w)(system, *a))
         )
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13 * max(1.0, np.abs(expected).max()))

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from compiling import evaluated
 from group_representations import (
     Representation,
     direct_product,
@@ -121,4 +122,4 @@ def points(case: Case, seed: int, n: int = len(ANGLES)) -> Any:
 
 def every(function: Any, *batched: Any) -> Any:
     """`function` of every row. Not compiled: XLA would take far longer over the derivatives than they take to run."""
-    return jax.vmap(lambda *arguments: function(*arguments))(*batched)
+    return evaluated(jax.vmap(lambda *arguments: function(*arguments)), *batched)

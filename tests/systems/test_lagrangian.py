@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compiling import quick
+from compiling import evaluated
 
 import polhode as ph
 from polhode.spaces import quaternions
@@ -86,7 +86,7 @@ def test_gradients_of_tiny_steps_are_those_of_the_point(name, gradient, size):
     f, x0 = FUNCTIONS[name], jnp.asarray(PLACE)
     at = lambda x1: GRADIENTS[gradient](f, x0, x1)  # noqa: E731
     x1 = x0 + size * DIRECTION
-    found, forward, reverse, exact = quick(
+    found, forward, reverse, exact = evaluated(
         lambda x: (at(x), jax.jacfwd(at)(x), jax.jacrev(at)(x), jax.jacfwd(f)(x0)), x1
     )
     np.testing.assert_allclose(found, exact, atol=1e-6 * float(jnp.max(jnp.abs(exact))))

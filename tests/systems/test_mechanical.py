@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compiling import quick
+from compiling import evaluated
 
 import polhode as ph
 from polhode.linalg.blocks import to_dense
@@ -39,7 +39,7 @@ def test_the_constraint_rate_is_the_time_derivative():
     def evaluate(q, v):
         return SYSTEM.constraint_rate(T, q, v), [SYSTEM.constraint(T + s, SYSTEM.flow(q, v, s)) for s in (e, -e)]
 
-    rate, (ahead, behind) = quick(evaluate, Q, V)
+    rate, (ahead, behind) = evaluated(evaluate, Q, V)
     np.testing.assert_allclose(rate, (ahead - behind) / (2 * e), atol=1e-9)
 
 
@@ -49,7 +49,7 @@ def test_the_jacobian_and_the_drive_make_the_rate():
         B = to_dense(SYSTEM.jacobian(T, q), (3, 6))
         return B, SYSTEM.constraint_rate(T, q, jnp.zeros(6)), SYSTEM.constraint_rate(T, q, v)
 
-    B, drive, rate = quick(evaluate, Q, V)
+    B, drive, rate = evaluated(evaluate, Q, V)
     np.testing.assert_allclose(drive, [-np.cos(0.4), 0, 0], atol=1e-15)
     np.testing.assert_allclose(B @ V + drive, rate, atol=1e-14)
 
@@ -60,7 +60,7 @@ def test_the_curvature_is_the_second_derivative_along_a_frozen_velocity():
     def evaluate(q, v):
         return SYSTEM.curvature(T, q, v), [SYSTEM.constraint(T + s, SYSTEM.flow(q, v, s)) for s in (-e, 0.0, e)]
 
-    curvature, values = quick(evaluate, Q, V)
+    curvature, values = evaluated(evaluate, Q, V)
     np.testing.assert_allclose(curvature, (values[0] - 2 * values[1] + values[2]) / e**2, atol=1e-6)
 
 
@@ -70,7 +70,7 @@ def test_accelerations_obey_both_equations():
         B, M = to_dense(SYSTEM.jacobian(T, q), (3, 6)), to_dense(SYSTEM.mass(T, q), (6, 6))
         return *SYSTEM.accelerations(T, q, v), B, M, SYSTEM.force(T, q, v), SYSTEM.curvature(T, q, v)
 
-    vdot, multipliers, B, M, force, curvature = quick(evaluate, Q, V)
+    vdot, multipliers, B, M, force, curvature = evaluated(evaluate, Q, V)
     np.testing.assert_allclose(M @ vdot, force - B.T @ multipliers, atol=1e-12)
     np.testing.assert_allclose(B @ vdot, -curvature, atol=1e-12)
 
@@ -83,7 +83,7 @@ def test_tangents_are_derivatives_of_the_force():
         pushed = [SYSTEM.force(T, q, v + s * d) for s in (e, -e)]
         return moved, pushed, [to_dense(x, (6, 6)) for x in (SYSTEM.stiffness(T, q, v), SYSTEM.damping(T, q, v))]
 
-    moved, pushed, (K, C) = quick(evaluate, Q, V)
+    moved, pushed, (K, C) = evaluated(evaluate, Q, V)
     np.testing.assert_allclose(-K @ d, (moved[0] - moved[1]) / (2 * e), atol=1e-8)
     np.testing.assert_allclose(-C @ d, (pushed[0] - pushed[1]) / (2 * e), atol=1e-8)
 
@@ -99,8 +99,10 @@ def test_without_constraints_every_explicit_method_runs():
     assert 3.7 < np.log2(errors[0] / errors[1]) < 4.4
 
 
-def test_explicit_methods_refuse_constraints_and_name_those_that_take_them():
-    with pytest.raises(ValueError, match="can't be written as one without loss"):
+def test_methods_of_other_systems_are_refused_with_those_that_take_constraints():
+    with pytest.raises(ValueError, match=r"can't take this Mechanical: it takes Hamiltonian.*generalized-alpha, herk1"):
+        ph.simulate(SYSTEM, "symplectic", h=0.1, t1=1.0, state0=(Q, V))
+    with pytest.raises(ValueError, match="violates the constraints on positions"):
         ph.simulate(SYSTEM, "rkmk4", h=0.1, t1=1.0, state0=(Q, V))
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import gc
+from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import equinox as eqx
 import jax
@@ -16,7 +18,8 @@ from tumbling import VALUES, Form, form_of
 
 import polhode as ph
 from polhode import captured
-from polhode.driver import host
+from polhode.driver import host, observing, traced
+from polhode.execution import limits, machine
 from polhode.execution.eager import uncompiled
 from polhode.execution.listing import listed
 from polhode.integrators import AbstractIntegrator, Carry, StepInfo
@@ -27,17 +30,25 @@ COUNTS = {1: 1600, 2: 800, 3: 200, 4: 100, 5: 80, 6: 40}
 STEPS, H = 200, 5e-3
 """Of the runs that back ends make."""
 
-FEW = 20
-"""Of those by NumPy, which takes some milliseconds a step, and is there for what runs once."""
-
 COARSE = {1: 2e-3}
 """Order → step at which promises are held to; those not named take `_COARSE`, at which the energy swings visibly."""
 
 _COARSE = 0.02
 
-
 EQUAL = 1e-11
 """Largest difference of states between back ends after 200 steps."""
+
+EXACT = 1e-10
+"""Largest difference of derivatives between back ends, relative to the gradient."""
+
+_ROUNDED = 1000 * float(np.finfo(float).eps) / H**2
+
+MULTIPLIERS = dict.fromkeys(("generalized-alpha", "emh", "mph"), _ROUNDED)
+"""The same of multipliers, by methods that find them from constraints of positions: they are accelerations, differences
+of positions over h², and so is what rounding leaves in them."""
+
+ROUNDED = {"generalized-alpha": _ROUNDED}
+"""Of derivatives. Those of multipliers alone reach 6e-10 in reverse mode; of states they are exact to 2e-13."""
 
 DERIVATIVES = 1e-6
 """Largest error of derivatives, relative to the gradient; what differences leave is 1e-8."""
@@ -180,10 +191,17 @@ def _audited(row: Row) -> ph.Solution:
 # --- back ends --------------------------------------------------------------------------------------------------------
 
 
-def on_host(row: Row, count: int = STEPS, values: Any = VALUES) -> Carry:
-    """State and multipliers after some steps in machine code."""
-    run = _whole(row.run(H, count * H, values, save_every=None))
-    return Carry(*jax.tree.map(lambda x: np.asarray(x)[-1], (run.state, None, run.multipliers)))
+def on_host(row: Row, values: Any = VALUES) -> Carry:
+    """State and multipliers after 200 steps in machine code."""
+    return jax.tree.map(np.asarray, _end(_whole(_run(row, values))))
+
+
+def _run(row: Row, values: Any) -> ph.Solution:
+    return row.run(H, STEPS * H, values, save_every=None)
+
+
+def _end(run: ph.Solution) -> Carry:
+    return Carry(*jax.tree.map(lambda x: x[-1], (run.state, None, run.multipliers)))
 
 
 def is_machine_code() -> bool:
@@ -192,7 +210,17 @@ def is_machine_code() -> bool:
     return bool(steps) and all(marching is not None for (marching,) in steps)
 
 
-def by_numpy(row: Row, count: int = FEW) -> Carry:
+def by_xla(row: Row) -> Carry:
+    """The same as where there is no compiler of machine code."""
+    with mock.patch.object(host, "_native", _nothing), mock.patch.object(observing, "_native", return_value=None):
+        return on_host(row)
+
+
+def _nothing(inputs: Any, rest: Any, *beside: Any) -> tuple[None]:
+    return (None,)
+
+
+def by_numpy(row: Row) -> Carry:
     """The same, operation by operation, as starts are computed."""
     system, state, _ = row.form.make(VALUES)
     with uncompiled():
@@ -206,15 +234,49 @@ def by_numpy(row: Row, count: int = FEW) -> Carry:
     program = listed(jax.make_jaxpr(step)(jnp.zeros(()), *leaves))
     values = [np.asarray(x) for x in leaves]
     with np.errstate(all="ignore"):
-        for k in range(count):
+        for k in range(STEPS):
             values = program([np.asarray(k * H), *values])
     return jax.tree.unflatten(structure, values)._replace(memory=None)
 
 
-def difference(a: Carry, b: Carry) -> float:
-    """Largest difference of two states, in units of the larger of 1 and their components."""
-    pairs = zip(jax.tree.leaves(a.state), jax.tree.leaves(b.state), strict=True)
-    return max(float(np.max(np.abs(x - y)) / max(1.0, float(np.max(np.abs(y))))) for x, y in pairs)
+def difference(a: Any, b: Any) -> float:
+    """Largest difference of two trees of numbers, in units of the larger of 1 and their components."""
+    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    return max((float(np.max(np.abs(x - y)) / max(1.0, float(np.max(np.abs(y))))) for x, y in pairs), default=0.0)
+
+
+def gap(a: Carry, b: Carry) -> dict[str, float]:
+    """How far states and multipliers differ."""
+    return {"state": difference(a.state, b.state), "multipliers": difference(a.multipliers, b.multipliers)}
+
+
+def is_equal(row: Row, found: dict[str, float]) -> bool:
+    """Whether that is rounding."""
+    return found["state"] < EQUAL and found["multipliers"] < MULTIPLIERS.get(row.name, EQUAL)
+
+
+# --- runs that go on --------------------------------------------------------------------------------------------------
+
+
+def differing_bytes(row: Row, store: Path | None = None) -> int:
+    """Of all frames of a run that goes on from its middle, in memory or from a store, and of one that never stopped."""
+    system, *_ = row.form.make(VALUES)
+    whole, half = row.run(H, STEPS * H), row.run(H, STEPS // 2 * H, store=store, overwrite=store is not None)
+    if store is None:
+        on = ph.simulate(system, initial=half, t1=STEPS * H)
+    else:
+        on = ph.resume(store, STEPS * H, problem=system)
+    frames = [(x.t, x.state, x.multipliers) for x in (_whole(on), _whole(whole))]
+    last = min(len(part[0]) for part in frames)
+    pairs = zip(*(jax.tree.leaves(jax.tree.map(lambda x: x[-last:], part)) for part in frames), strict=True)
+    assert last > STEPS // 2
+    return sum(_differing(*map(np.asarray, pair)) for pair in pairs)
+
+
+def _differing(a: np.ndarray, b: np.ndarray) -> int:
+    assert a.dtype == b.dtype
+    assert a.shape == b.shape
+    return sum(x != y for x, y in zip(a.tobytes(), b.tobytes(), strict=True))
 
 
 # --- transformations --------------------------------------------------------------------------------------------------
@@ -223,20 +285,22 @@ BATCH = VALUES * np.array([[1.0, 1.0, 1.0], [1.1, 0.9, 1.05]])
 DIRECTION = np.array([0.3, -0.5, 0.8])
 
 
+def on_arrays() -> Any:
+    """XLA compiles in a fraction of the time what stays on arrays, as steps of many operations do for users."""
+    return mock.patch.multiple(limits, XLA=0, XLA_DIFFERENTIATED=0)
+
+
 def batched(row: Row) -> Carry:
     """States and multipliers after 200 steps by XLA, of two members under `vmap`."""
-
-    def end(values: Any) -> Carry:
-        run = row.run(H, STEPS * H, values, save_every=None)
-        return Carry(*jax.tree.map(lambda x: x[-1], (run.state, None, run.multipliers)))
-
-    return jax.tree.map(np.asarray, quick(jax.vmap(end), jnp.asarray(BATCH)))
+    with on_arrays():
+        return jax.tree.map(np.asarray, quick(jax.vmap(lambda values: _end(_run(row, values))), jnp.asarray(BATCH)))
 
 
-def gap_of_batch(row: Row, found: Carry) -> float:
-    """Largest difference of a member of the batch from a run of its own in machine code."""
+def gap_of_batch(row: Row, found: Carry) -> dict[str, float]:
+    """Largest differences of a member of the batch from a run of its own in machine code."""
     members = [jax.tree.map(lambda x, k=k: x[k], found) for k in range(len(BATCH))]
-    return max(difference(m, on_host(row, values=v)) for m, v in zip(members, BATCH, strict=True))
+    gaps = [gap(member, on_host(row, v)) for member, v in zip(members, BATCH, strict=True)]
+    return {part: max(found[part] for found in gaps) for part in gaps[0]}
 
 
 class Derivatives(NamedTuple):
@@ -247,38 +311,45 @@ class Derivatives(NamedTuple):
 
 
 def derivatives(row: Row) -> Derivatives:
-    """By mass, length and speed, as users take them."""
-
-    def value(values: Any) -> Any:
-        run = row.run(H, STEPS * H, values, save_every=None)
-        return _seen_at_end(row, *jax.tree.map(lambda x: x[-1], (run.state, run.multipliers)), values)
-
+    """By mass, length and speed, as users take them: in machine code."""
     values = jnp.asarray(VALUES)
-    reverse = quick(jax.grad(value), values)
-    forward = quick(lambda v, d: jax.jvp(value, (v,), (d,))[1], values, jnp.asarray(DIRECTION))
+    with mock.patch.object(traced, "_expression", _refused if machine.llvm else traced._expression):
+        reverse = jax.grad(lambda values: _number(row, values))(values)
+        _, forward = jax.jvp(lambda values: _number(row, values), (values,), (jnp.asarray(DIRECTION),))
     return Derivatives(np.asarray(reverse), float(forward))
 
 
-def _seen_at_end(row: Row, state: Any, multipliers: Any, values: Any) -> Any:
-    attitude, velocity = row.form.seen(state, values)
-    parts = [jnp.ravel(attitude), jnp.ravel(velocity)]
-    parts += [] if multipliers is None else [0.1 * multipliers]
-    flat = jnp.concatenate(parts)
-    return flat @ jnp.cos(jnp.arange(flat.size))
+def _refused(*_: Any) -> Any:
+    raise AssertionError("The derivative is no machine code.")
+
+
+def derivatives_by_xla(row: Row) -> Derivatives:
+    """The same, taken by JAX and compiled by XLA."""
+    with on_arrays():
+        return _complete(np.asarray(quick(jax.grad(lambda values: _number(row, values)), jnp.asarray(VALUES))))
+
+
+def _complete(gradient: np.ndarray) -> Derivatives:
+    return Derivatives(gradient, float(gradient @ DIRECTION))
 
 
 def by_differences(row: Row) -> Derivatives:
     """From central differences of runs in machine code, extrapolated once: independent of JAX's derivatives."""
 
-    def value(values: np.ndarray) -> float:
-        end = on_host(row, values=values)
-        return float(_seen_at_end(row, end.state, end.multipliers, values))
-
     def slopes(e: float) -> np.ndarray:
-        return np.array([(value(VALUES + e * d) - value(VALUES - e * d)) / (2 * e) for d in np.eye(3)])
+        ends = [[float(_number(row, VALUES + s * e * d)) for s in (1, -1)] for d in np.eye(3)]
+        return np.array([(ahead - behind) / (2 * e) for ahead, behind in ends])
 
-    gradient = (4 * slopes(1e-3) - slopes(2e-3)) / 3
-    return Derivatives(gradient, float(gradient @ DIRECTION))
+    return _complete((4 * slopes(1e-3) - slopes(2e-3)) / 3)
+
+
+def _number(row: Row, values: Any) -> Any:
+    end = _end(_run(row, values))
+    attitude, velocity = row.form.seen(end.state, values)
+    parts = [jnp.ravel(attitude), jnp.ravel(velocity)]
+    parts += [] if end.multipliers is None else [0.1 * end.multipliers]
+    flat = jnp.concatenate(parts)
+    return flat @ jnp.cos(jnp.arange(flat.size))
 
 
 def errors_of_derivatives(found: Derivatives, exact: Derivatives) -> dict[str, float]:
@@ -288,6 +359,11 @@ def errors_of_derivatives(found: Derivatives, exact: Derivatives) -> dict[str, f
         "reverse": float(np.linalg.norm(found.reverse - exact.reverse) / size),
         "forward": abs(found.forward - exact.forward) / size,
     }
+
+
+def is_exact(row: Row, errors: dict[str, float]) -> bool:
+    """Whether that is rounding."""
+    return max(errors.values()) < ROUNDED.get(row.name, EXACT)
 
 
 def forget() -> None:

@@ -7,7 +7,8 @@ import matplotlib.pyplot
 import numpy as np
 import pytest
 
-from polhode.solution import Frames, Solution
+from polhode.frames import Frames
+from polhode.solution import Solution
 from polhode.viewing import plots
 from polhode.viewing.series import charts
 

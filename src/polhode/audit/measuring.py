@@ -1,4 +1,4 @@
-"""What is measured of a series, block by block, so that runs larger than memory can be audited."""
+"""Measures of a series, taken block by block, so that runs larger than memory can be audited."""
 
 from __future__ import annotations
 

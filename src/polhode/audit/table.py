@@ -61,7 +61,7 @@ class Audit:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What is to be said of the accuracy of the run, in words."""
+        """Remarks on the accuracy of the run."""
         return tuple(row.remark for row in self.rows if row.remark)
 
     def __iter__(self) -> Iterator[Row]:

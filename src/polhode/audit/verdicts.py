@@ -83,7 +83,7 @@ class _Auditor:
         )
 
     def _remark(self, section: str, quantity: str, relative: float, accuracy: Accuracy, verdict: Verdict) -> str:
-        """What a drift beyond `_COARSE` says of the run."""
+        """The remark on a drift beyond `_COARSE`."""
         if accuracy == "accurate":
             return ""
         exchanged = quantity == "energy" and self._moving
@@ -178,7 +178,7 @@ class _Auditor:
         return "kinetic_energy" in self.parts and self.parts["kinetic_energy"][1] != 0
 
     def _measure(self, section: str, quantity: str, m: Measured, scale: float) -> float:
-        """What a drift is to be measured by to say how accurate a run is."""
+        """The scale of a drift by which the accuracy of a run is judged."""
         if section == "residuals" or quantity in self.meta.get("scales", {}):
             return scale
         kinetic = self.parts.get("kinetic_energy", (0.0, 0.0))[1]

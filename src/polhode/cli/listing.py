@@ -12,7 +12,7 @@ from polhode.cli.output import Json, emit, usage_errors
 
 
 class Kind(enum.StrEnum):
-    """What can be listed."""
+    """Lists to choose from."""
 
     problems = "problems"
     integrators = "integrators"
@@ -24,7 +24,7 @@ _SHOWN = {
     Kind.integrators: ("order", "evaluations", "error control", "promises"),
     Kind.experiments: ("paper", "title"),
 }
-"""What fits on a line; `--json` has the rest."""
+"""Columns that fit on a line; `--json` has the rest."""
 
 
 def list_names(
@@ -106,7 +106,7 @@ def _problems() -> dict[str, dict[str, Any]]:
 
 
 def _problems_unmade() -> dict[str, dict[str, Any]]:
-    """What is known of problems without assembling their models, which takes many seconds for all of them."""
+    """Descriptions of problems without assembling their models, which takes many seconds for all of them."""
     import inspect
 
     from polhode.problems import registry

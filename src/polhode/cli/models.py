@@ -55,7 +55,7 @@ def chosen(name: str, settings: list[str] | None) -> tuple[Problem, ImportedMode
 
 
 def announce(imported: ImportedModel) -> None:
-    """What the file holds and what was left out, on standard error."""
+    """Contents of the file and what was left out, on standard error."""
     measured = [name for name, record in imported.joints.items() if record.coordinate is not None]
     say(
         f"{imported.parameters['path']}: {len(imported.model.bodies)} bodies; joint_positions are {', '.join(measured)}"
@@ -72,7 +72,7 @@ def explain(problem: Problem, method: bool) -> None:
 
 
 def summary(imported: ImportedModel) -> dict[str, Any]:
-    """What `--json` adds for a model file."""
+    """The part of the `--json` object about a model file."""
     return {
         "joints": [name for name, record in imported.joints.items() if record.coordinate is not None],
         "bodies": [body.name for body in imported.model.bodies if body.kind == "rigid"],

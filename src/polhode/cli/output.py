@@ -1,4 +1,4 @@
-"""What the commands share: results on standard output, everything else on standard error, exit statuses."""
+"""Output of all commands: results on standard output, everything else on standard error, exit statuses."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def _announce(problem: Any, integrator: str | None, step: float | None, rtol: fl
 
 
 def _summary(solution: Solution) -> dict[str, Any]:
-    """What `--json` prints."""
+    """The object that `--json` prints."""
     import jax
     import numpy as np
 
@@ -226,7 +226,7 @@ def _show(solution: Solution, summary: dict[str, Any], out: Path | None) -> None
 
 
 def _digits(estimate: dict[str, Any] | None) -> list[str]:
-    """What is estimated of the error, a line an output."""
+    """The estimated error, a line an output."""
     if estimate is None:
         return []
     if "failed" in estimate:

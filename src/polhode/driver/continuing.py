@@ -19,11 +19,12 @@ from polhode.driver.preparation import Steps, Task
 from polhode.driver.recorded import recorded, restored
 from polhode.driver.stepping import ConstantSteps, ControlledSteps, Progress
 from polhode.execution.eager import uncompiled
+from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.suited import written
 from polhode.problems.base import Problem
 from polhode.runs.root import digest
-from polhode.solution import Frames, Solution
+from polhode.solution import Solution
 from polhode.systems.base import AbstractSystem, State
 from polhode.systems.conversion import Converted
 

@@ -29,10 +29,10 @@ from polhode.driver.observing import Observer, Seen
 from polhode.driver.passages import Places, floats
 from polhode.driver.stepping import Progress
 from polhode.execution.eager import uncompiled
+from polhode.execution.literals import NotNative
 from polhode.execution.placement import place
-from polhode.execution.writer import NotNative
+from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
-from polhode.solution import Frames
 from polhode.systems.base import AbstractSystem
 
 Expression = Callable[[AbstractSystem, Any, Observer], Frames]

@@ -19,9 +19,10 @@ from polhode.driver.preparation import Plan
 from polhode.driver.running import Run, SimulationError, carry_out
 from polhode.driver.sinks import StoreSink, opened
 from polhode.driver.stepping import ConstantSteps, ControlledSteps
+from polhode.frames import Frames
 from polhode.results import Result
 from polhode.runs.store import RunStore
-from polhode.solution import Frames, Solution
+from polhode.solution import Solution
 
 
 def estimated(solution: Solution, run: Run, store: str | Path | None) -> dict[str, Any]:

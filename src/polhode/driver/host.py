@@ -20,16 +20,15 @@ from polhode.driver.showing import Show
 from polhode.driver.stepping import AbstractStepper, ConstantSteps, ControlledSteps, Progress, between, march
 from polhode.execution.eager import uncompiled
 from polhode.execution.kept import Keeping
+from polhode.execution.literals import NotNative
 from polhode.execution.marching import Control, Marching
 from polhode.execution.once import interpreted
 from polhode.execution.placement import on_host
 from polhode.execution.reports import Compiled
-from polhode.execution.rows import in_loops
-from polhode.execution.scalars import SCALAR_LIMIT, scalarise
-from polhode.execution.writer import NotNative
+from polhode.execution.scalars import scalarise
+from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
 from polhode.results import Result
-from polhode.solution import Frames
 from polhode.systems.base import AbstractSystem
 
 _BLOCK_SECONDS = 0.2
@@ -125,20 +124,19 @@ def _run_block(
     targets: Array | None,
     done: Array,
     last: Array,
-    one: Any,
     capacity: int,
 ) -> tuple[Progress, _Buffer]:
     """Steps until `n_limit`, until `capacity` frames are saved, until the end of the leg or a failure.
 
     `targets` are the save times followed by t1, of which `done` lie behind; without them every `every`-th step is
-    saved and, in the `last` leg, the end. `one` is 1 (see `execution.scalars.Program`).
+    saved and, in the `last` leg, the end.
     """
 
     def run(p: Progress, n_stop: Array, *target: Array) -> Progress:
         return march(stepper, system, integrator, p, n_stop, *(target or (None,)))
 
-    on_scalars = scalarise(run, SCALAR_LIMIT, one_kernel=True)
-    interpolated = scalarise(lambda p, t: between(stepper, system, integrator, p, t), SCALAR_LIMIT)
+    on_scalars = scalarise(run, one_kernel=True)
+    interpolated = scalarise(lambda p, t: between(stepper, system, integrator, p, t))
 
     def more(loop: tuple[Progress, _Buffer]) -> Array:
         p, buffer = loop
@@ -151,14 +149,14 @@ def _run_block(
     def body(loop: tuple[Progress, _Buffer]) -> tuple[Progress, _Buffer]:
         p, buffer = loop
         if targets is None:
-            p = on_scalars(one, p, jnp.minimum((p.n // every + 1) * every, n_limit))
+            p = on_scalars(p, jnp.minimum((p.n // every + 1) * every, n_limit))
             save = ((p.n % every == 0) | (last & stepper.finished(p))) & (p.result == 0)
             t, state = p.t, p.carry.state
         else:
             t = targets[done + buffer.count]
-            p = on_scalars(one, p, n_limit, t)
+            p = on_scalars(p, n_limit, t)
             save = stepper.passed(p, t) & (p.result == 0)
-            state = interpolated(one, p, t)
+            state = interpolated(p, t)
         return p, _write(buffer, save, t, state, p.carry.multipliers)
 
     zeros = jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape), x.dtype), (p.carry.state, p.carry.multipliers))
@@ -166,7 +164,7 @@ def _run_block(
     if targets is not None:
         # After the last save time the run still goes on to t1.
         rest = jnp.where(done + buffer.count >= targets.shape[0] - 1, n_limit, p.n)
-        p = on_scalars(one, p, rest, targets[-1])
+        p = on_scalars(p, rest, targets[-1])
     return p, buffer
 
 
@@ -252,7 +250,6 @@ def _write(buffer: _Buffer, save: Array, t: Array, state: Any, multipliers: Arra
     )
 
 
-@in_loops()
 def run(
     legs: Sequence[Leg],
     system: AbstractSystem,
@@ -382,7 +379,6 @@ class _Run:
             self.targets,
             jnp.asarray(self.done),
             jnp.asarray(self.leg == len(self.legs) - 1),
-            np.ones(()),
             self.capacity,
         )
 

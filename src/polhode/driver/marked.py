@@ -15,8 +15,8 @@ from polhode.driver.legs import Leg
 from polhode.driver.observing import Observer, Watch
 from polhode.driver.stepping import AbstractStepper, Progress
 from polhode.execution.marching import Marching
+from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
-from polhode.solution import Frames
 from polhode.systems.base import AbstractSystem
 
 

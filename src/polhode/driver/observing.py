@@ -13,12 +13,13 @@ from jaxtyping import Array
 
 from polhode.captured import compiled, found
 from polhode.execution.kept import Keeping
-from polhode.execution.mapping import LONGEST, RowMap
+from polhode.execution.limits import is_long
+from polhode.execution.literals import NotNative
+from polhode.execution.mapping import RowMap
 from polhode.execution.once import interpreted
 from polhode.execution.placement import on_host
-from polhode.execution.writer import NotNative
+from polhode.frames import Frames
 from polhode.problems.base import Observable
-from polhode.solution import Frames
 from polhode.systems.base import AbstractSystem, State
 
 
@@ -90,7 +91,7 @@ class Watch:
         return jax.tree.map(lambda x: x[:0], self.frames(np.zeros(1), states, forces))
 
     def _by_rows(self, stacked: Any) -> Callable[[Any], Seen]:
-        if sum(x[0].size for x in jax.tree.leaves(stacked)) > LONGEST and on_host(self._observer):
+        if is_long(jax.tree.map(lambda x: x[0], stacked)) and on_host(self._observer):
             return lambda states: self._in_parts(_observed, states, self._rows if len(states[0]) > 1 else 1)
         return lambda states: self._in_parts(_observe, states, self._rows)
 

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 from polhode import checks
 from polhode._ambient import check_environment, inside_transformation, warn
 from polhode.driver import host, preparation, sinks, traced
@@ -177,7 +175,7 @@ def _as_expression(
             "Inside jit, grad or vmap an error-controlled run has no fixed number of frames. Give `save_at` times, or "
             "save_every=None for the ends only."
         )
-    frames, p = traced.run(plan.legs, task.system, task.integrator, task.state0, observer, saving, np.ones(()))
+    frames, p = traced.run(plan.legs, task.system, task.integrator, task.state0, observer, saving)
     return Solution(frames, statistics(p, task.integrator, p.result, {}), meta)
 
 

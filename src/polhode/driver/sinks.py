@@ -11,11 +11,11 @@ from typing import Any
 
 from polhode.checks import shown
 from polhode.driver import continuing, host
+from polhode.frames import Frames
 from polhode.results import Result
 from polhode.runs.errors import FULL, StoreError
 from polhode.runs.reading import StoredFrames, stored
 from polhode.runs.store import Checkpoint, RunStore
-from polhode.solution import Frames
 
 _RETRY_S = 1.0
 

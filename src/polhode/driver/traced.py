@@ -26,9 +26,9 @@ from polhode.driver.stepping import (
     judged,
     outcome_of,
 )
-from polhode.execution.scalars import SCALAR_LIMIT, Program, iterates, join, split
+from polhode.execution.scalars import carried_on_scalars
+from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator, Carry
-from polhode.solution import Frames
 from polhode.systems.base import AbstractSystem
 
 Step = Callable[[Progress, Any], Progress]
@@ -51,7 +51,6 @@ def run(
     state0: Any,
     observer: Observer,
     saving: Saving,
-    one: Any,
 ) -> tuple[Frames, Progress]:
     """The whole run as one expression.
 
@@ -61,7 +60,7 @@ def run(
     """
 
     def expression(system: AbstractSystem, state0: Any, observer: Observer) -> tuple[Frames, Progress]:
-        return _expression(legs, system, integrator, state0, observer, saving, one)
+        return _expression(legs, system, integrator, state0, observer, saving)
 
     native = differentiated.run(legs, system, integrator, state0, observer, saving, lambda *x: expression(*x)[0])
     return expression(system, state0, observer) if native is None else native
@@ -74,7 +73,6 @@ def _expression(
     state0: Any,
     observer: Observer,
     saving: Saving,
-    one: Any,
 ) -> tuple[Frames, Progress]:
     steppers, fresh = zip(*legs, strict=True)
     if isinstance(steppers[0], ControlledSteps):
@@ -82,7 +80,7 @@ def _expression(
     else:
         lasts = [0, *(int(s.last) for s in steppers)]
         counts = tuple(b - a for a, b in itertools.pairwise(lasts))
-    return _run(steppers, fresh, counts, system, integrator, state0, observer, saving, one)
+    return _run(steppers, fresh, counts, system, integrator, state0, observer, saving)
 
 
 @compiled
@@ -95,7 +93,6 @@ def _run(
     state0: Any,
     observer: Observer,
     saving: Saving,
-    one: Any,
 ) -> tuple[Frames, Progress]:
     stepper, found = steppers[0], None
     if isinstance(stepper, ControlledSteps):
@@ -123,11 +120,11 @@ def _run(
         return jax.tree.map(lambda a, b: jnp.where(x.active, a, b), moved, p)
 
     if saving.at is not None:
-        p, carries = _scan(one, step, start, xs, emit=True)
+        p, carries = _scan(step, start, xs, emit=True)
         reached = found if found is not None else p
         t, state, multipliers = _interpolated(system, integrator, start, carries, xs, count, saving.at, reached.t)
     else:
-        p, t, state, multipliers = _at_steps(one, step, start, xs, count, saving.every)
+        p, t, state, multipliers = _at_steps(step, start, xs, count, saving.every)
     if found is not None:
         result = jnp.where(found.result != 0, found.result, p.result)
         p = p._replace(rejected=found.rejected, newton=found.newton, result=result)
@@ -147,16 +144,14 @@ def _constant_steps(steppers: tuple[AbstractStepper, ...], fresh: tuple[bool, ..
     return jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
 
 
-def _at_steps(
-    one: Array, step: Step, p: Progress, xs: Any, count: int, every: int | None
-) -> tuple[Progress, Array, Any, Any]:
+def _at_steps(step: Step, p: Progress, xs: Any, count: int, every: int | None) -> tuple[Progress, Array, Any, Any]:
     """Frames at the start, every `every` steps and at the end."""
     every = min(every or count, count)
     whole = count // every
     frames = [jax.tree.map(lambda x: x[None], (p.t, p.carry.state, p.carry.multipliers))]
 
     def interval(p: Progress, x: Any) -> tuple[Progress, Any]:
-        p, _ = _scan(one, step, p, x, emit=False)
+        p, _ = _scan(step, p, x, emit=False)
         return p, (p.t, p.carry.state, p.carry.multipliers)
 
     chunks = jax.tree.map(lambda x: x[: whole * every].reshape(whole, every, *x.shape[1:]), xs)
@@ -169,14 +164,9 @@ def _at_steps(
     return p, t, state, multipliers
 
 
-def _scan(one: Array, step: Step, p: Progress, xs: Any, emit: bool) -> tuple[Progress, Any]:
+def _scan(step: Step, p: Progress, xs: Any, emit: bool) -> tuple[Progress, Any]:
     """A scan on scalars with square-root checkpointing; with `emit`, also the carries after each step."""
-    program = Program(step, p, jax.tree.map(lambda x: x[0], xs))
-    if program.cost <= SCALAR_LIMIT / 2 and not iterates(program.closed.jaxpr):
-        enter, leave = split, lambda flat: join(flat, p)
-        advance = lambda flat, x: program([*flat, *split(x)], one)  # noqa: E731
-    else:
-        enter, leave, advance = (lambda p: p), (lambda p: p), step
+    enter, leave, advance = carried_on_scalars(step, p, jax.tree.map(lambda x: x[0], xs))
 
     def body(flat: Any, x: Any) -> tuple[Any, Any]:
         flat = jax.checkpoint(advance)(flat, x)

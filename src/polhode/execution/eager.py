@@ -20,7 +20,7 @@ from jax.extend import core
 from polhode._ambient import EvaluatingTrace, in_reverse_mode, inside_transformation, known_values_by, trace_ctx
 from polhode.execution.listing import Listing, NeedsJax, listed
 from polhode.execution.placement import place
-from polhode.execution.rows import all_at_once
+from polhode.execution.rows import ROWS, on_arrays
 
 
 class _ByNumpy(EvaluatingTrace):
@@ -34,6 +34,9 @@ class _ByNumpy(EvaluatingTrace):
         return place(_unchanging(value), bool(getattr(jax.typeof(value), "weak_type", False)))
 
     def process_primitive(self, primitive: Any, args: Any, params: Any, /) -> Any:
+        if primitive is ROWS:
+            with core.set_current_trace(self):
+                return on_arrays(params)(*args)
         found = _evaluated(primitive, args, params)
         if found is None:
             return primitive.impl(*args, **params)
@@ -110,5 +113,5 @@ def uncompiled() -> Iterator[None]:
         yield
         return
     way = known_values_by(_TRACE) if in_reverse_mode() else core.set_current_trace(_TRACE)
-    with all_at_once(), way:
+    with way:
         yield

@@ -8,10 +8,11 @@ from typing import Any
 import jax
 import numpy as np
 
+from polhode.execution.literals import type_of
 from polhode.execution.machine import Code
 from polhode.execution.recording import pushed
 from polhode.execution.slots import Layout
-from polhode.execution.writer import Writer, type_of
+from polhode.execution.writer import Writer
 
 
 class Following:

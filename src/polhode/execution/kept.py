@@ -24,7 +24,7 @@ import platformdirs
 T = TypeVar("T")
 
 LIBRARIES = ("jax", "jaxlib", "numpy", "scipy", "equinox", "jaxtyping", "llvmlite")
-"""What programs are made with, besides this library and Python."""
+"""Libraries that programs are made with, besides this one and Python."""
 
 LARGEST = 256_000_000
 """Bytes of all files; beyond that, those used longest ago go."""
@@ -129,7 +129,7 @@ def _path(key: bytes) -> Path:
 def _made_with() -> bytes:
     """Versions, processor and the sources of this library: a program is only for these."""
     digest = hashlib.blake2b(digest_size=16)
-    versions = [f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES if _is_installed(name)]
+    versions = [f"{name} {version}" for name in LIBRARIES if (version := _version(name)) is not None]
     digest.update(repr((sys.version, platform.platform(), _processor(), versions)).encode())
     root = Path(__file__).parents[1]
     for path in sorted(root.rglob("*.py")):
@@ -137,10 +137,10 @@ def _made_with() -> bytes:
     return digest.digest()
 
 
-def _is_installed(name: str) -> bool:
+def _version(name: str) -> str | None:
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        return bool(importlib.metadata.version(name))
-    return False
+        return importlib.metadata.version(name)
+    return None
 
 
 def _processor() -> tuple[str, ...]:
@@ -156,7 +156,7 @@ _MADE_WITH = _made_with()
 
 
 def _read(path: Path) -> Any:
-    """What is in a file; None if there is none, or none that is whole."""
+    """The content of a file; None if there is none, or none that is whole."""
     try:
         content = path.read_bytes()
         body = content[len(_MAGIC) + _CHECKSUM :]

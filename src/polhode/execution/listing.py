@@ -11,6 +11,7 @@ from jax.extend import core
 
 from polhode.execution.numpy_rules import NUMPY, RULES, left_to_jax
 from polhode.execution.scalars.primitives import SUBCALLS, opened
+from polhode.execution.settling import ARRAYS, settled
 from polhode.execution.simplifying import Simplification, Value
 
 
@@ -134,6 +135,7 @@ class Listing:
 
 def listed(closed: core.ClosedJaxpr) -> Listing:
     """The program of a trace."""
+    closed = settled(closed, ARRAYS)
     return Listing(closed.jaxpr, closed.consts)
 
 

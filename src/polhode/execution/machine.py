@@ -83,7 +83,7 @@ class Code:
 
     @property
     def form(self) -> Compiled:
-        """What it is at this time."""
+        """Its form at this time."""
         return Compiled(self._operations, "quick" if self._effort == _LEAST else "optimised", kept=False)
 
     def __call__(self, *arrays: np.ndarray) -> int:
@@ -106,7 +106,7 @@ class Code:
         self.when_improved()
 
     def _next_seconds(self) -> float:
-        """What compiling with the next effort takes, about."""
+        """Seconds that compiling with the next effort takes, about."""
         return self._operations * _SECONDS_EACH[min(self._effort + 1, self._best)]
 
     def _compiled(self, text: str, effort: int) -> tuple[Any, Callable[..., int]]:

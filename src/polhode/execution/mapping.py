@@ -8,17 +8,16 @@ from typing import Any
 import jax
 import numpy as np
 
+from polhode.execution import limits
 from polhode.execution.arrays.blocks import row_map
 from polhode.execution.arrays.programs import either
+from polhode.execution.literals import NotNative, type_of
 from polhode.execution.machine import Code
 from polhode.execution.recording import on_scalars, pushed, traced, transposed
 from polhode.execution.scalars.program import Program
 from polhode.execution.scalars.regions import Region
 from polhode.execution.slots import Layout
-from polhode.execution.writer import NotNative, Writer, type_of
-
-LONGEST = 2_000
-"""Numbers of a row above which there is no program on scalars: its operations grow with them."""
+from polhode.execution.writer import Writer
 
 
 class RowMap:
@@ -72,7 +71,7 @@ class RowMap:
         return self.rows(self.arguments(shared), stacked)
 
     def arguments(self, shared: Any) -> np.ndarray:
-        """What all rows share, ready for `rows`."""
+        """The arguments that all rows share, ready for `rows`."""
         return self._shared.pack(shared)
 
     def rows(self, arguments: np.ndarray, stacked: Any) -> Any:
@@ -85,9 +84,8 @@ class RowMap:
 
 def _few(program: Program, shared: Any, row: Any) -> Region:
     """A program on scalars, unless rows are so long that recording it would take longer than it saves."""
-    size = Layout(row).size
-    if size > LONGEST:
-        raise NotNative(f"{size} numbers")
+    if limits.is_long(row):
+        raise NotNative(f"{Layout(row).size} numbers")
     return on_scalars(program, shared, row)
 
 

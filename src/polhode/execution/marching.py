@@ -7,14 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from polhode.execution.arrays.blocks import block
+from polhode.execution.arrays.blocks import block_on_arrays
 from polhode.execution.arrays.programs import either
+from polhode.execution.blocks import POINTERS, Told, block
+from polhode.execution.literals import type_of
 from polhode.execution.machine import Code
 from polhode.execution.recording import on_scalars, traced
 from polhode.execution.reports import Compiled
 from polhode.execution.scalars.regions import Region
 from polhode.execution.slots import Layout
-from polhode.execution.writer import Writer, type_of
+from polhode.execution.writer import Writer
 
 
 class Control(NamedTuple):
@@ -71,7 +73,7 @@ class Marching:
             raise ValueError(f"Frames consist of {found.structure}, expected was {layouts[2].structure}.")
         code = either(
             steps.closed.jaxpr,
-            lambda: block(check.closed, steps.closed, layouts, tell),
+            lambda: block_on_arrays(check.closed, steps.closed, layouts, tell),
             lambda: _compiled(on_scalars(check, *examples), on_scalars(steps, *examples), layouts, tell),
         )
         return cls(code, args, progress, row)
@@ -139,40 +141,23 @@ def _compiled(
     """The function of a block: a loop over frames. `layouts` are of arguments, progress and the contents of a frame."""
     w, (args, progress, row) = Writer(), layouts
     given = [w.load("%args", k, type_of(s)) for k, s in enumerate(args.scalars)]
-    n_limit, every = w.load("%control", 0, "i64"), w.load("%control", 1, "i64")
-    last = w.load("%control", 2, "i1")
-    done, n_targets, capacity = (w.load("%control", k, "i64") for k in (3, 4, 5))
-    head, body, keep, following, end = (w.label() for _ in range(5))
-    w.jump(head)
-    w.open(head)
-    at = len(w.lines)
-    count = w.value("")
-    reached = w.value(f"add i64 {done}, {count}")
-    waiting = w.value(f"icmp slt i64 {reached}, {n_targets}")
-    place = w.call("llvm.smin.i64", "i64", ("i64", reached), ("i64", n_targets))
-    target = w.load("%targets", place, "double")
-    now = [w.load("%progress", k, type_of(s)) for k, s in enumerate(progress.scalars)]
-    told = [*given, *now, n_limit, every, last, target, waiting]
-    (again,) = w.program(check, told)
-    room = w.value(f"icmp slt i64 {count}, {capacity}")
-    w.branch(w.value(f"and i1 {again}, {room}"), body, end)
-    w.open(body)
-    results = w.program(steps, told)
     kinds = [type_of(s) for s in (*progress.scalars, *row.scalars)]
-    saved = results.pop(progress.size)
-    for k in range(progress.size):
-        w.store("%progress", k, kinds[k], results[k])
-    before_frame = w.block
-    w.branch(saved, keep, following)
-    w.open(keep)
-    frame = w.row("%rows", count, row.size)
-    for k in range(row.size):
-        w.store(frame, k, kinds[progress.size + k], results[progress.size + k])
-    more = w.value(f"add i64 {count}, 1")
-    w.jump(following)
-    w.open(following)
-    new = w.value(f"phi i64 [ {count}, %{before_frame} ], [ {more}, %{keep} ]")
-    w.jump(head)
-    w.lines[at] = f"{count} = phi i64 [ 0, %entry ], [ {new}, %{following} ]"
-    w.open(end)
-    return Code(w, ("args", "progress", "control", "targets", "rows"), count, tell)
+    now: list[str] = []
+    results: list[str] = []
+
+    def goes_on(told: Told) -> str:
+        now[:] = [w.load("%progress", k, kind) for k, kind in enumerate(kinds[: progress.size])]
+        return w.program(check, [*given, *now, *told])[0]
+
+    def step(told: Told) -> str:
+        results[:] = w.program(steps, [*given, *now, *told])
+        saved = results.pop(progress.size)
+        for k in range(progress.size):
+            w.store("%progress", k, kinds[k], results[k])
+        return saved
+
+    def keep(frame: str) -> None:
+        for k in range(row.size):
+            w.store(frame, k, kinds[progress.size + k], results[progress.size + k])
+
+    return Code(w, POINTERS, block(w, goes_on, step, keep, row.size), tell)

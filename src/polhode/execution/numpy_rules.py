@@ -1,4 +1,4 @@
-"""What NumPy does for each of JAX's primitives."""
+"""Rules by which NumPy carries out JAX's primitives."""
 
 from __future__ import annotations
 
@@ -262,9 +262,16 @@ def _while(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
     p = eqn.params
     n, m = p["cond_nconsts"], p["body_nconsts"]
     of_cond, of_body, state = x[:n], x[n : n + m], list(x[n + m :])
-    while bool(p["cond_jaxpr"]([*of_cond, *state])[0]):
-        state = p["body_jaxpr"]([*of_body, *state])
+    while np.any(going := np.asarray(p["cond_jaxpr"]([*of_cond, *state])[0])):
+        after = p["body_jaxpr"]([*of_body, *state])
+        state = _where(going, after, state) if going.ndim else after
     return state
+
+
+def _where(going: np.ndarray, after: Sequence[Any], before: Sequence[Any]) -> list[np.ndarray]:
+    """Of a batch, which members still go on; the others stay as they are."""
+    pairs = zip(map(np.asarray, after), before, strict=True)
+    return [np.where(going.reshape(going.shape + (1,) * (y.ndim - going.ndim)), y, x) for y, x in pairs]
 
 
 def _cond(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
@@ -386,7 +393,7 @@ def _gather(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
 
 
 def _filling(value: Any, dtype: Any) -> Any:
-    """What JAX puts where an index is outside."""
+    """The value that JAX puts where an index is outside."""
     if value is not None:
         return value
     if np.issubdtype(dtype, np.inexact):

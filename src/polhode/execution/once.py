@@ -20,7 +20,6 @@ from polhode.captured import Arguments, compiled, found
 from polhode.execution.kept import Keeping
 from polhode.execution.listing import Listing, NeedsJax, listed
 from polhode.execution.placement import on_host, place
-from polhode.execution.rows import all_at_once
 from polhode.execution.sweeping import codes, compile_sweeps
 
 P = ParamSpec("P")
@@ -41,8 +40,7 @@ def interpreted(function: Callable[P, T]) -> Callable[P, T]:
             args, options = eqx.combine(jax.tree.unflatten(jax.tree.structure(inputs), leaves), rest)
             return cast(Callable[..., T], function)(*args, **options)
 
-        with all_at_once():
-            closed, shape = jax.make_jaxpr(run, return_shape=True)(*jax.tree.leaves(inputs))
+        closed, shape = jax.make_jaxpr(run, return_shape=True)(*jax.tree.leaves(inputs))
         try:
             program = listed(closed)
         except NeedsJax:
@@ -85,7 +83,7 @@ def interpreted(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def shapes(function: Callable[..., Any], *args: Any) -> Any:
-    """What `function`, one of this library that captures nothing, returns: shapes and types, as `jax.eval_shape` does.
+    """Shapes and types of the result of `function`, one of this library that captures nothing.
 
     Found again like programs.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -29,7 +30,16 @@ def place(x: np.ndarray, weak: bool = False) -> jax.Array:
         return jax.device_put(x)
     # What `jax.device_put` comes to after 25 µs of asking what is to be done.
     device = jax.devices()[0]
-    like: Any = jax.typeof(x)
-    like = like.update(weak_type=True) if weak else like
     # Not bound to the device: computing with arrays of other devices moves it there, as what JAX makes by itself.
-    return _put(like, jax.sharding.SingleDeviceSharding(device), [x], [device], committed=False)
+    return _put(_like(x.shape, x.dtype, weak), _on(device), [x], [device], committed=False)
+
+
+@functools.lru_cache(maxsize=1024)
+def _like(shape: tuple[int, ...], dtype: np.dtype, weak: bool) -> Any:
+    like: Any = jax.typeof(np.empty(shape, dtype))
+    return like.update(weak_type=True) if weak else like
+
+
+@functools.lru_cache(maxsize=16)
+def _on(device: Any) -> Any:
+    return jax.sharding.SingleDeviceSharding(device)

@@ -9,21 +9,16 @@ from typing import Any
 import jax
 from jax.core import Tracer
 
+from polhode.execution import limits
 from polhode.execution.derivatives.adjoint import adjoint
 from polhode.execution.derivatives.tangent import tangent
+from polhode.execution.literals import NotNative
 from polhode.execution.machine import missing
-from polhode.execution.rows import in_scans
 from polhode.execution.scalars.emission import NeedsArrays
 from polhode.execution.scalars.program import Program
 from polhode.execution.scalars.regions import Recording, Region
+from polhode.execution.settling import MACHINE_CODE, RECORD_TO_DERIVE
 from polhode.execution.slots import Layout
-from polhode.execution.writer import NotNative
-
-LIMIT = 150_000
-"""Operations, in loops counted once, above which a program stays with XLA: compiling takes some 50 µs for each."""
-
-_WORTH_TRYING = 8
-"""How far the count before simplification may exceed the limit: that of multibody systems falls to a quarter."""
 
 
 def traced(function: Callable[..., Any], *examples: Any, derived: bool = False) -> Program:
@@ -34,9 +29,7 @@ def traced(function: Callable[..., Any], *examples: Any, derived: bool = False) 
     """
     if missing():
         raise NotNative("no compiler")
-    with in_scans(derived):
-        # A new function each time: JAX keeps traces by function, and one made for other purposes would differ.
-        program = Program(lambda *args: function(*args), *examples, scans=True)
+    program = Program(function, *examples, target=RECORD_TO_DERIVE if derived else MACHINE_CODE)
     if any(isinstance(c, Tracer) for c in program.closed.consts):
         raise NotNative("what JAX traces")
     return program
@@ -52,14 +45,12 @@ def recorded(function: Callable[..., Any], *examples: Any, derived: bool = False
 
 
 def on_scalars(program: Program, *examples: Any, derived: bool = False) -> Region:
-    """What was traced as a program of all elements of its arguments. Raises `NotNative` if that can't be."""
-    if program.cost > _WORTH_TRYING * LIMIT:
+    """A traced function as a program of all elements of its arguments. Raises `NotNative` if that can't be."""
+    if program.cost > limits.WORTH_TRYING * limits.MACHINE_CODE:
         raise NotNative(f"{program.cost:.0f} operations")
     region = Region([s.dtype for s in Layout(examples).scalars])
     try:
-        # Rules of derivatives are traced on the way.
-        with in_scans(derived):
-            region.outputs = program.carried_out(Recording(region, derived), region.inputs)
+        region.outputs = program.carried_out(Recording(region, derived), region.inputs)
     except NeedsArrays as needed:
         raise NotNative(str(needed)) from None
     return _small(region)
@@ -102,6 +93,6 @@ def _derived(derive: Callable[[Region, list[int]], Region], region: Region, numb
 
 
 def _small(region: Region) -> Region:
-    if region.size > LIMIT:
+    if region.size > limits.MACHINE_CODE:
         raise NotNative(f"{region.size} operations")
     return region

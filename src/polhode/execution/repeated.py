@@ -13,20 +13,18 @@ from jax.extend import core
 
 from polhode._ambient import inside_transformation
 from polhode.captured import compiled, found
+from polhode.execution import limits
 from polhode.execution.kept import Keeping
 from polhode.execution.listing import Equation, Listing, NeedsJax, listed
+from polhode.execution.literals import NotNative
 from polhode.execution.machine import Code
 from polhode.execution.mapping import RowMap
 from polhode.execution.once import interpreted
 from polhode.execution.placement import on_host
-from polhode.execution.rows import in_scans
+from polhode.execution.settling import MACHINE_CODE, settled
 from polhode.execution.sweeping import codes
-from polhode.execution.writer import NotNative
 
 T = TypeVar("T")
-
-_SMALL = 2_000
-"""Numbers that go into a program up to which it becomes machine code as a whole; each takes an operation or more."""
 
 
 def repeated(function: Callable[..., T], *fixed: Any) -> Callable[..., T]:
@@ -94,11 +92,10 @@ def _native(inputs: Any, rest: Any) -> tuple[RowMap | Listing | None, Any]:
         return function(*fixed, *others)
 
     try:
-        if sum(map(np.size, jax.tree.leaves(inputs))) <= _SMALL:
+        if not limits.is_long(inputs):
             return RowMap.of(run, *inputs), None
-        with in_scans():
-            closed, shape = jax.make_jaxpr(run, return_shape=True)(*inputs)
-        program = listed(closed)
+        closed, shape = jax.make_jaxpr(run, return_shape=True)(*inputs)
+        program = listed(settled(closed, MACHINE_CODE))
         _compile_rows(program)
         return program, jax.tree.structure(shape)
     except (NotNative, NeedsJax):

@@ -1,4 +1,4 @@
-"""What a run is executed by, told to who waits for it."""
+"""Reports of how a run is executed, for those who wait for it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Compiled(NamedTuple):
 
     @property
     def making(self) -> str:
-        """What is done while it is made."""
+        """The work of making it, in words."""
         if self.operations is None:
             return f"compiling with {self}"
         return f"compiling {self.operations:,} operations to {_CALLED[self.by]}"

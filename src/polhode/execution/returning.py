@@ -8,10 +8,12 @@ from typing import Any
 import jax
 import numpy as np
 
+from polhode.execution.literals import type_of
 from polhode.execution.machine import Code
+from polhode.execution.passes import Passes
 from polhode.execution.recording import transposed
 from polhode.execution.slots import Layout
-from polhode.execution.writer import Writer, type_of
+from polhode.execution.writer import Writer
 
 
 class Returning:
@@ -49,7 +51,7 @@ class Returning:
         return jax.tree.unflatten(self._summed.structure, self._summed.leaves)
 
     def __call__(self, args: Any, rows: Any, carried: Any, added: Any) -> tuple[Any, Any]:
-        """What the derivative is with respect to the beginning of the first of these steps, and to parameters.
+        """The derivatives with respect to the beginning of the first of these steps, and to parameters.
 
         `carried` is that with respect to the end of the last one; `added` has what is to be added at the end of each.
         """
@@ -67,11 +69,8 @@ def _compiled(program: Any, args: Layout, row: Layout, carried: Layout, summed: 
     w = Writer()
     given = [w.load("%args", k, type_of(s)) for k, s in enumerate(args.scalars)]
     count = w.load("%count", 0, "i64")
-    head, body, end = (w.label() for _ in range(3))
-    w.jump(head)
-    w.open(head)
-    at = len(w.lines)
-    n = w.value("")
+    passes, body, end = Passes(w, [("i64", count)]), w.label(), w.label()
+    (n,) = passes.now
     w.branch(w.value(f"icmp sgt i64 {n}, 0"), body, end)
     w.open(body)
     here = w.value(f"sub i64 {n}, 1")
@@ -85,9 +84,7 @@ def _compiled(program: Any, args: Layout, row: Layout, carried: Layout, summed: 
     for k in range(summed.size):
         before = w.load("%summed", k, "double")
         w.store("%summed", k, "double", w.value(f"fadd double {before}, {results[carried.size + k]}"))
-    last = w.block
-    w.jump(head)
-    w.lines[at] = f"{n} = phi i64 [ {count}, %entry ], [ {here}, %{last} ]"
+    passes.end([here])
     w.open(end)
     return Code(w, ("args", "rows", "carried", "added", "summed", "count"), count)
 

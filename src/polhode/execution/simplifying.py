@@ -21,7 +21,7 @@ _UNCHANGED = frozenset(("copy", "copy_p", "optimization_barrier", "stop_gradient
 
 
 class Operation(Protocol):
-    """What is made of an operation: it can be carried out, and has its results at some places."""
+    """An operation that can be carried out, with its results at some places."""
 
     inputs: list[Value]
     outputs: list[int]
@@ -127,7 +127,7 @@ def _is_unchanged(eqn: Any) -> bool:
 
 
 def _key(eqn: Any, inputs: Sequence[Value]) -> Hashable:
-    """What tells operations apart; None where that can't be said."""
+    """A key that tells operations apart; None where there is none."""
     if eqn.effects:
         return None
     operands = tuple((True, x) if isinstance(x, int) else (False, id(x)) for x in inputs)

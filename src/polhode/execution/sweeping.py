@@ -9,19 +9,15 @@ import jax
 import numpy as np
 from jax.extend import core
 
+from polhode.execution import limits
 from polhode.execution.arrays.programs import looks_up
 from polhode.execution.listing import Equation, Listing
+from polhode.execution.literals import NotNative, type_of
 from polhode.execution.machine import Code
 from polhode.execution.recording import on_scalars, traced
 from polhode.execution.scalars.regions import Region
 from polhode.execution.slots import Layout
-from polhode.execution.writer import NotNative, Writer, type_of
-
-_WORTH = 15_000
-"""Operations of all rows above which a loop becomes machine code: Python takes some 10 µs for each."""
-
-_MANY = 5_000
-"""Numbers that go into one row, above which it doesn't: each takes an operation on scalars."""
+from polhode.execution.writer import Writer
 
 _ROUNDS = 4
 """How often a loop is assumed to be run whose number of rounds only the data give."""
@@ -52,7 +48,7 @@ class Sweep:
         examples = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in body.in_avals]
         known = [not isinstance(x, int) for x in scan.inputs[:n]]
         shared, carry, row = examples[:n], examples[n : n + m], examples[n + m :]
-        if Layout(examples).size > _MANY or looks_up(body.jaxpr, known):
+        if Layout(examples).size > limits.SWEPT_NUMBERS or looks_up(body.jaxpr, known):
             raise NotNative("rows that are large, or look up what only the data say")
 
         def run(given: Any, carried: Any, row: Any) -> tuple[Any, Any]:
@@ -65,7 +61,7 @@ class Sweep:
         return cls(_compiled(on_scalars(program, shared, carry, row), *layouts), *layouts)
 
     def __call__(self, shared: Any, carry: Any, rows: Any, length: int, reverse: bool) -> list[np.ndarray]:
-        """What is carried from the last row, and the results of all, as a scan returns them."""
+        """The carry behind the last row, and the results of all, as a scan returns them."""
         carried, out = self._carry.pack(carry), np.empty((length, self._out.size), np.int64)
         along = slice(None, None, -1 if reverse else 1)
         given = self._row.pack_rows([x[along] for x in rows]) if rows else np.empty((length, 0), np.int64)
@@ -92,7 +88,7 @@ def _compiled(program: Region, shared: Layout, carry: Layout, row: Layout, out: 
 def compile_sweeps(program: Listing) -> None:
     """Makes machine code of the loops over rows that take Python long."""
     for equation in program.equations:
-        if equation.name == "scan" and _cost(equation) > _WORTH:
+        if equation.name == "scan" and _cost(equation) > limits.SWEPT_OPERATIONS:
             try:
                 equation.name, equation.params["jaxpr"] = "swept", Sweep.of(equation)
                 continue

@@ -8,22 +8,15 @@ twenty times as long to compile them, and results would depend on the processor.
 from __future__ import annotations
 
 import contextlib
-import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from polhode.execution.instructions import FLOATS, INTEGERS
+from polhode.execution.literals import NotNative, constant, type_of
+from polhode.execution.passes import Passes
 from polhode.execution.scalars.regions import Operation, Region, Variable
-
-_TYPES = {
-    np.dtype(np.float64): "double",
-    np.dtype(np.int64): "i64",
-    np.dtype(np.int32): "i32",
-    np.dtype(np.uint32): "i64",
-    np.dtype(np.bool_): "i1",
-}
-"""LLVM's numbers have no sign of their own; unsigned ones are kept in larger ones, where they are never negative."""
 
 _COMPARISONS = {
     "lt": ("olt", "slt"),
@@ -34,43 +27,9 @@ _COMPARISONS = {
     "ne": ("une", "ne"),
 }
 
-_ARITHMETIC = {"add": "add", "add_any": "add", "sub": "sub", "mul": "mul"}
-
-_LIBRARY = (
-    *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "sin", "sinh", "tan", "tanh"),
-    *("cbrt", "erf", "erfc", "exp", "exp2", "expm1", "lgamma", "log", "log1p", "pow"),
-)
-"""Functions of the C library by the primitive's name."""
-
-_INTRINSICS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil"}
-
 _SAME = frozenset(["copy", "copy_p", "stop_gradient", "optimization_barrier", "real"])
 
 _LARGEST_OF_32 = 2**32 - 1
-
-_ONE, _INFINITY = "0x3FF0000000000000", "0x7FF0000000000000"
-
-
-class NotNative(Exception):
-    """A program holds an operation or a type that has no rule here."""
-
-
-def type_of(scalar: Any) -> str:
-    """LLVM's type of a scalar. Raises NotNative for types without one."""
-    name = _TYPES.get(scalar.dtype)
-    if name is None:
-        raise NotNative(str(scalar.dtype))
-    return name
-
-
-def constant(value: np.generic) -> str:
-    """A literal of the text."""
-    kind = type_of(value)
-    if kind == "double":
-        return f"0x{struct.unpack('<Q', struct.pack('<d', float(value)))[0]:016X}"
-    if kind == "i1":
-        return "true" if bool(value) else "false"
-    return str(int(value))
 
 
 class Writer:
@@ -122,19 +81,12 @@ class Writer:
     @contextlib.contextmanager
     def each(self, count: str) -> Iterator[str]:
         """A loop over so many rows: what is written while this is open is done for each, by its number."""
-        head, body, end = (self.label() for _ in range(3))
-        before = self.block
-        self.jump(head)
-        self.open(head)
-        at = len(self.lines)
-        n = self.value("")
+        passes, body, end = Passes(self, [("i64", "0")]), self.label(), self.label()
+        (n,) = passes.now
         self.branch(self.value(f"icmp slt i64 {n}, {count}"), body, end)
         self.open(body)
         yield n
-        following = self.value(f"add i64 {n}, 1")
-        last = self.block
-        self.jump(head)
-        self.lines[at] = f"{n} = phi i64 [ 0, %{before} ], [ {following}, %{last} ]"
+        passes.end([self.value(f"add i64 {n}, 1")])
         self.open(end)
 
     def call(self, function: str, kind: str, *arguments: tuple[str, str]) -> str:
@@ -236,23 +188,14 @@ class Writer:
 
     def _while(self, operation: Operation, start: list[str]) -> list[str]:
         test, again = operation.params["cond"], operation.params["body"]
-        before, head, body, behind = (self.label() for _ in range(4))
-        self.jump(before)
-        self.open(before)
-        self.jump(head)
-        self.open(head)
-        at = len(self.lines)
-        carried = [self.value("") for _ in start]
-        (goes_on,) = self.program(test, carried)
+        passes = Passes(self, [(type_of(v), first) for v, first in zip(operation.results, start, strict=True)])
+        body, behind = self.label(), self.label()
+        (goes_on,) = self.program(test, passes.now)
         self.branch(goes_on, body, behind)
         self.open(body)
-        following = self.program(again, carried)
-        last = self.block
-        self.jump(head)
-        for k, (name, v) in enumerate(zip(carried, operation.results, strict=True)):
-            self.lines[at + k] = f"{name} = phi {type_of(v)} [ {start[k]}, %{before} ], [ {following[k]}, %{last} ]"
+        passes.end(self.program(again, passes.now))
         self.open(behind)
-        return carried
+        return passes.now
 
     def _rows(self, operation: Operation, x: list[str]) -> list[str]:
         """A loop over rows, in tables of slots."""
@@ -264,14 +207,9 @@ class Writer:
         given, made = self._table(len(elements)), self._table(length * len(out_kinds))
         for slot, element in enumerate(elements):
             self.store(given, slot, kinds[slot % len(kinds)], element)
-        before, head, inside, behind = (self.label() for _ in range(4))
-        self.jump(before)
-        self.open(before)
-        self.jump(head)
-        self.open(head)
-        at = len(self.lines)
-        n = self.value("")
-        carried = [self.value("") for _ in start]
+        first = [(type_of(v), value) for v, value in zip(region.inputs, start, strict=False)]
+        passes, inside, behind = Passes(self, [("i64", "0"), *first]), self.label(), self.label()
+        n, *carried = passes.now
         self.branch(self.value(f"icmp slt i64 {n}, {length}"), inside, behind)
         self.open(inside)
         i = self.value(f"sub i64 {length - 1}, {n}") if p["reverse"] else n
@@ -281,13 +219,7 @@ class Writer:
         target = self.row(made, i, len(out_kinds))
         for k, kind in enumerate(out_kinds):
             self.store(target, k, kind, results[n_carry + k])
-        following = self.value(f"add i64 {n}, 1")
-        last = self.block
-        self.jump(head)
-        self.lines[at] = f"{n} = phi i64 [ 0, %{before} ], [ {following}, %{last} ]"
-        for k, (name, first, then) in enumerate(zip(carried, start, results[:n_carry], strict=True), 1):
-            kind = type_of(region.inputs[k - 1])
-            self.lines[at + k] = f"{name} = phi {kind} [ {first}, %{before} ], [ {then}, %{last} ]"
+        passes.end([self.value(f"add i64 {n}, 1"), *results[:n_carry]])
         self.open(behind)
         return [*carried, *(self.load(made, k, out_kinds[k % len(out_kinds)]) for k in range(length * len(out_kinds)))]
 
@@ -322,134 +254,4 @@ class Writer:
 
 
 _BLOCKS = {"while": Writer._while, "cond": Writer._cond, "rows": Writer._rows}
-"""What becomes basic blocks of its own."""
-
-
-def _power(w: Writer, base: str, exponent: int) -> str:
-    """By repeated squares."""
-    left, square, result = abs(exponent), base, None
-    while left:
-        if left & 1:
-            result = square if result is None else w.value(f"fmul double {result}, {square}")
-        left >>= 1
-        if left:
-            square = w.value(f"fmul double {square}, {square}")
-    result = result or _ONE
-    return w.value(f"fdiv double {_ONE}, {result}") if exponent < 0 else result
-
-
-def _sign(w: Writer, x: str) -> str:
-    positive = w.value(f"fcmp ogt double {x}, 0.0")
-    negative = w.value(f"fcmp olt double {x}, 0.0")
-    other = w.value(f"select i1 {negative}, double {constant(np.float64(-1.0))}, double {x}")
-    return w.value(f"select i1 {positive}, double {_ONE}, double {other}")
-
-
-def _intrinsic(name: str) -> Callable[[Writer, list[str], Any], str]:
-    return lambda w, x, p: w.call(f"llvm.{name}.f64", "double", *(("double", v) for v in x))
-
-
-def _function(name: str) -> Callable[[Writer, list[str], Any], str]:
-    return lambda w, x, p: w.call(name, "double", *(("double", v) for v in x))
-
-
-def _binary(word: str) -> Callable[[Writer, list[str], Any], str]:
-    return lambda w, x, p: w.value(f"{word} double {x[0]}, {x[1]}")
-
-
-def _clamp(w: Writer, x: list[str], params: Any) -> str:
-    low, value, high = x
-    raised = w.call("llvm.maximum.f64", "double", ("double", low), ("double", value))
-    return w.call("llvm.minimum.f64", "double", ("double", raised), ("double", high))
-
-
-def _round(w: Writer, x: list[str], params: Any) -> str:
-    name = "roundeven" if int(params["rounding_method"]) == 1 else "round"
-    return w.call(f"llvm.{name}.f64", "double", ("double", x[0]))
-
-
-def _logistic(w: Writer, x: list[str], params: Any) -> str:
-    minus = w.value(f"fneg double {x[0]}")
-    below = w.value(f"fadd double {_ONE}, {w.call('exp', 'double', ('double', minus))}")
-    return w.value(f"fdiv double {_ONE}, {below}")
-
-
-def _is_finite(w: Writer, x: list[str], params: Any) -> str:
-    size = w.call("llvm.fabs.f64", "double", ("double", x[0]))
-    return w.value(f"fcmp olt double {size}, {_INFINITY}")
-
-
-FLOATS: dict[str, Callable[[Writer, list[str], Any], str]] = {
-    **{name: _function(name) for name in _LIBRARY},
-    **{name: _intrinsic(of) for name, of in _INTRINSICS.items()},
-    **{name: _binary(f"f{word}") for name, word in _ARITHMETIC.items()},
-    "div": _binary("fdiv"),
-    "rem": _function("fmod"),
-    "nextafter": _function("nextafter"),
-    "abs": _intrinsic("fabs"),
-    "max": _intrinsic("maximum"),
-    "min": _intrinsic("minimum"),
-    "clamp": _clamp,
-    "neg": lambda w, x, p: w.value(f"fneg double {x[0]}"),
-    "square": lambda w, x, p: w.value(f"fmul double {x[0]}, {x[0]}"),
-    "integer_pow": lambda w, x, p: _power(w, x[0], p["y"]),
-    "rsqrt": lambda w, x, p: w.value(f"fdiv double {_ONE}, {w.call('llvm.sqrt.f64', 'double', ('double', x[0]))}"),
-    "logistic": _logistic,
-    "round": _round,
-    "sign": lambda w, x, p: _sign(w, x[0]),
-    "is_finite": _is_finite,
-}
-"""Operations on numbers in double precision."""
-
-
-def _extreme(name: str, of_bits: str) -> Callable[[Writer, str, list[str]], str]:
-    def run(w: Writer, kind: str, x: list[str]) -> str:
-        if kind == "i1":
-            return w.value(f"{of_bits} i1 {x[0]}, {x[1]}")
-        return w.call(f"llvm.s{name}.{kind}", kind, (kind, x[0]), (kind, x[1]))
-
-    return run
-
-
-def _whole(word: str) -> Callable[[Writer, str, list[str]], str]:
-    return lambda w, kind, x: w.value(f"{word} {kind} {x[0]}, {x[1]}")
-
-
-def _quotient(word: str, by_zero: int | None) -> Callable[[Writer, str, list[str]], str]:
-    """Division of whole numbers: by zero it would end the process, so it has a value, as XLA gives it."""
-
-    def run(w: Writer, kind: str, x: list[str]) -> str:
-        zero = w.value(f"icmp eq {kind} {x[1]}, 0")
-        divisor = w.value(f"select i1 {zero}, {kind} 1, {kind} {x[1]}")
-        result = w.value(f"{word} {kind} {x[0]}, {divisor}")
-        return w.value(f"select i1 {zero}, {kind} {x[0] if by_zero is None else by_zero}, {kind} {result}")
-
-    return run
-
-
-def _whole_sign(w: Writer, kind: str, x: list[str]) -> str:
-    positive = w.value(f"icmp sgt {kind} {x[0]}, 0")
-    negative = w.value(f"icmp slt {kind} {x[0]}, 0")
-    other = w.value(f"select i1 {negative}, {kind} -1, {kind} 0")
-    return w.value(f"select i1 {positive}, {kind} 1, {kind} {other}")
-
-
-def _whole_clamp(w: Writer, kind: str, x: list[str]) -> str:
-    low, value, high = x
-    return _extreme("min", "and")(w, kind, [_extreme("max", "or")(w, kind, [low, value]), high])
-
-
-INTEGERS: dict[str, Callable[[Writer, str, list[str]], str]] = {
-    **{name: _whole(word) for name, word in _ARITHMETIC.items()},
-    **{name: _whole(name) for name in ("and", "or", "xor")},
-    "max": _extreme("max", "or"),
-    "min": _extreme("min", "and"),
-    "clamp": _whole_clamp,
-    "div": _quotient("sdiv", -1),
-    "rem": _quotient("srem", None),
-    "neg": lambda w, kind, x: w.value(f"sub {kind} 0, {x[0]}"),
-    "not": lambda w, kind, x: w.value(f"xor {kind} {x[0]}, {'true' if kind == 'i1' else '-1'}"),
-    "sign": _whole_sign,
-    "abs": lambda w, kind, x: w.call(f"llvm.abs.{kind}", kind, (kind, x[0]), ("i1", "false")),
-}
-"""Operations on whole numbers and truth values."""
+"""Operations that become basic blocks of their own."""

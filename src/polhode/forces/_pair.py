@@ -1,4 +1,4 @@
-"""What forces between two bodies share."""
+"""Shared parts of forces between two bodies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from polhode import checks
 from polhode.execution.eager import uncompiled
 from polhode.joints._frames import distinct, start
 from polhode.model.bodies import Body
-from polhode.model.elements import AbstractForce, AbstractForceElement, Pose, Poses, Wrench
+from polhode.model.elements import AbstractForceElement
+from polhode.model.parts import AbstractForce
+from polhode.model.poses import Pose, Poses, Wrench
 from polhode.spaces.base import cross
 
 

@@ -18,11 +18,13 @@ from polhode.joints._frames import start
 from polhode.joints._pair import AbstractPairJoint
 from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.model.bodies import Body
-from polhode.model.elements import AbstractForce, AbstractForceElement, Poses, Twists, Wrench
+from polhode.model.elements import AbstractForceElement
 from polhode.model.functions import Constant, Function, of_time
+from polhode.model.parts import AbstractForce
+from polhode.model.poses import Poses, Twists, Wrench
 
 if TYPE_CHECKING:
-    from polhode.model.model import Model
+    pass
 
 
 class Tracking(AbstractForceElement):
@@ -57,7 +59,7 @@ class Tracking(AbstractForceElement):
         return self.coordinate.difference(poses, self.target(t))
 
     def effort(self, t: Array, poses: Poses, twists: Twists) -> Float[Array, ""]:
-        """What the controller adds along the coordinate: a torque or a force."""
+        """The controller's torque or force along the coordinate."""
         return self.response(self.error(t, poses), self.error_rate(t, poses, twists))
 
     def response(self, error: Array, rate: Array) -> Float[Array, ""]:
@@ -171,9 +173,9 @@ class PID(AbstractController):
         del poses
         return IntegralTracking(_tracking(self), checks.array("integral", self.integral, (), "gain I"))
 
-    def attach(self, model: Model) -> AbstractForce:
+    def attach(self, add_integral: Callable[..., Body]) -> AbstractForce:
         name = None if self.name is None else f"{self.name}-integral"
-        return _AttachedPID(self, model.add_integral(name=name), self.name)
+        return _AttachedPID(self, add_integral(name=name), self.name)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -15,8 +15,10 @@ from polhode.execution.eager import uncompiled
 from polhode.forces._pair import push
 from polhode.joints._frames import at, has_rotation, is_body, point_on, start
 from polhode.model.bodies import SINGLE, Body
-from polhode.model.elements import AbstractForce, AbstractForceElement, Poses, Twists, Wrench
+from polhode.model.elements import AbstractForceElement
 from polhode.model.functions import Constant, Function, of_time
+from polhode.model.parts import AbstractForce
+from polhode.model.poses import Poses, Twists, Wrench
 
 Frame = Literal["inertial", "body"]
 FRAMES = ("inertial", "body")

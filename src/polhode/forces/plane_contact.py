@@ -15,7 +15,9 @@ from polhode.execution.eager import uncompiled
 from polhode.forces._pair import vanishes
 from polhode.joints._frames import axis, is_body, start
 from polhode.model.bodies import SINGLE, Body
-from polhode.model.elements import AbstractForce, AbstractForceElement, Poses, Twists, Wrench
+from polhode.model.elements import AbstractForceElement
+from polhode.model.parts import AbstractForce
+from polhode.model.poses import Poses, Twists, Wrench
 
 
 class SphereOnPlane(AbstractForceElement):

@@ -11,8 +11,12 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.forces._pair import AbstractPairForce, push, vanishes
 from polhode.joints._frames import at, gap, point_on
-from polhode.model.elements import AbstractForceElement, Poses, Twists, Wrench
+from polhode.model.elements import AbstractForceElement
+from polhode.model.poses import Poses, Twists, Wrench
 from polhode.spaces.base import cross, norm
+
+_MEETING = 1e-200
+"""Square of the distance below which points count as one: derivatives have higher powers of 1/|d|, which overflow."""
 
 
 class LineSpring(AbstractForceElement):
@@ -41,7 +45,8 @@ class LineSpring(AbstractForceElement):
         """d from the first to the second point, and 1/|d|; 0 where d = 0."""
         d = at(poses[1], self.s1) - at(poses[0], self.s0)
         square = d @ d
-        return d, jnp.where(square > 0, 1 / jnp.sqrt(jnp.where(square > 0, square, 1.0)), 0.0)
+        apart = square > _MEETING
+        return d, jnp.where(apart, 1 / jnp.sqrt(jnp.where(apart, square, 1.0)), 0.0)
 
     def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
         del t

@@ -12,7 +12,8 @@ from polhode.forces._pair import AbstractPairForce, vanishes
 from polhode.joints._frames import axis, has_rotation
 from polhode.joints._pair import angle_about
 from polhode.joints.relative import AbstractRelativeCoordinate
-from polhode.model.elements import AbstractForceElement, Poses, Twists, Wrench
+from polhode.model.elements import AbstractForceElement
+from polhode.model.poses import Poses, Twists, Wrench
 
 
 class CoordinateSpring(AbstractForceElement):

@@ -15,17 +15,10 @@ from polhode import checks
 from polhode.checks import shown
 from polhode.joints._frames import start
 from polhode.model.bodies import Body, rotation_vector
-from polhode.model.elements import (
-    AbstractForce,
-    AbstractForceElement,
-    AbstractPotentialElement,
-    Pose,
-    Poses,
-    Twist,
-    Twists,
-    Wrench,
-)
+from polhode.model.elements import AbstractForceElement, AbstractPotentialElement
 from polhode.model.functions import Function, check_shape, returned, shapes
+from polhode.model.parts import AbstractForce
+from polhode.model.poses import Pose, Poses, Twist, Twists, Wrench
 
 
 class StoredEnergy(AbstractPotentialElement):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.joints.relative import AbstractRelativeCoordinate
-from polhode.model.elements import Poses, Twists, Wrench
+from polhode.model.poses import Poses, Twists, Wrench
 from polhode.spaces.base import cross
 
 

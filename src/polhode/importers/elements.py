@@ -11,15 +11,9 @@ from jaxtyping import Array, Float
 
 from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.model.bodies import Body
-from polhode.model.elements import (
-    AbstractConstraintElement,
-    AbstractForce,
-    AbstractForceElement,
-    AbstractJoint,
-    Poses,
-    Twists,
-    Wrench,
-)
+from polhode.model.elements import AbstractConstraintElement, AbstractForceElement
+from polhode.model.parts import AbstractForce, AbstractJoint
+from polhode.model.poses import Poses, Twists, Wrench
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -22,10 +22,10 @@ from polhode.importers.inventory import NotCarried
 from polhode.importers.loads import JointRecord
 from polhode.importers.mechanism import Mechanism, lumped
 from polhode.model.bodies import Body
-from polhode.model.elements import Pose, Poses, Twist, Twists
 from polhode.model.holding import Held, held_attitude, held_coordinate, held_pose
 from polhode.model.model import Model
-from polhode.model.observed import AbstractMultibody
+from polhode.model.multibody import MultibodySystem
+from polhode.model.poses import Pose, Poses, Twist, Twists
 from polhode.problems.base import Observable, Problem
 from polhode.spaces import quaternions
 from polhode.systems.base import State
@@ -34,7 +34,7 @@ from polhode.viewing import model_scene
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ImportedModel:
-    """What `load_model` makes of a file.
+    """A model read from a file by `load_model`.
 
     - `name`: of the robot or model in the file, otherwise that of the file.
     - `model`: the `Model`; add forces, controllers or further bodies to it before `problem` or `assemble`.
@@ -88,7 +88,7 @@ class ImportedModel:
             parameters={**self.parameters, "formulation": problem.parameters["formulation"]},
             origin="file",
             doc=f"Read from {self.parameters['path']}.",
-            outputs=_outputs(cast(AbstractMultibody, problem.system), self, rigid),
+            outputs=_outputs(cast(MultibodySystem, problem.system), self, rigid),
             scene=model_scene.drawn(model_scene.described(self.model, rigid)),
             build_time=problem.build_time + self.load_time,
         )
@@ -147,7 +147,7 @@ def load(
 
 
 def _held(records: Sequence[JointRecord], positions: Mapping[str, Any], velocities: Mapping[str, Any]) -> list[Held]:
-    """What the user has given for joints of the file, in the order in which it was given."""
+    """The user's values for joints of the file, in the order in which they were given."""
     by_name = {record.name: record for record in records}
     found = []
     for name in dict.fromkeys((*positions, *velocities)):
@@ -181,7 +181,7 @@ def _join(mechanism: Mechanism) -> list[JointRecord]:
     return records
 
 
-def _outputs(system: AbstractMultibody, imported: ImportedModel, rigid: Sequence[str]) -> dict[str, Observable]:
+def _outputs(system: MultibodySystem, imported: ImportedModel, rigid: Sequence[str]) -> dict[str, Observable]:
     measured = [record for record in imported.joints.values() if record.coordinate is not None]
     # The ground comes last.
     row = {name: number for number, name in enumerate((*system.names, imported.model.ground.name))}

@@ -1,4 +1,4 @@
-"""What a model file holds that a model has no place for, each with its reason."""
+"""Contents of a model file that are not carried over, each with its reason."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class NotCarried:
 
 
 def of_compiled(start: Start) -> list[NotCarried]:
-    """What is looked up in the compiled model, apart from what joints, loads and equalities report on their own."""
+    """Contents looked up in the compiled model, apart from those that joints, loads and equalities report."""
     return [item for item in (*_of_joints(start), *_of_surroundings(start), *_without_effect(start)) if item]
 
 
 def of_urdf(root: ElementTree.Element) -> list[NotCarried]:
-    """What MuJoCo's reader of URDF passes over."""
+    """Contents that MuJoCo's reader of URDF passes over."""
     rows = (
         ("transmission", "the actuators that they describe have no control"),
         ("gazebo", "extensions of another simulator"),

@@ -16,7 +16,7 @@ from polhode.importers.mechanism import Mechanism
 from polhode.joints._elements import FrameConstraint
 from polhode.joints.relative import AbstractRelativeCoordinate, Angle, Displacement, Reversed
 from polhode.model.bodies import Body
-from polhode.model.elements import AbstractJoint
+from polhode.model.parts import AbstractJoint
 
 HINGE, SLIDE, BALL, FREE = (
     int(mujoco.mjtJoint.mjJNT_HINGE),
@@ -53,7 +53,7 @@ class Stack:
 
 @dataclasses.dataclass(frozen=True)
 class Joined:
-    """What a stack becomes.
+    """The joints and bodies that a stack becomes.
 
     - `part`: the joint of the model; None if everything is free.
     - `coordinates`: number of a hinge or slide → its coordinate, for poses of (parent, child); joints whose coordinate

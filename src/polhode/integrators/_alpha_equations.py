@@ -48,11 +48,12 @@ class Prediction(NamedTuple):
 
 
 class Index3(AbstractEquations):
-    r"""M v̇ - f + Bᵀλ = 0 and Φ = 0 at the end of the step, for x = (v̇, λ).
+    r"""M v̇ - f + Bᵀλ = 0 and Φ = 0 at the end of the step, for x = (v̇, λ); in nonholonomic rows B v + b = 0.
 
     With the increments of position divided by c = h²β(1-α_f)/(1-α_m) the iteration matrix
     [[M + h γ′ C + c K T, Bᵀ], [B T, 0]] tends to that of accelerations for h → 0 (Bottasso's scaling): its condition
-    does not depend on the step. The derivatives of M and Bᵀ in K are left out.
+    does not depend on the step. The derivatives of M and Bᵀ in K are left out. Nonholonomic rows are multiplied by
+    β h/γ, which makes lengths of them with the same derivative B c.
     """
 
     system: AbstractMechanical
@@ -67,6 +68,13 @@ class Index3(AbstractEquations):
         if self.system.m == 0:
             return Residual((balance,), (terms,), (terms,))
         position, size = positions_of(self.system, self.prediction.t, place)
+        rows = self.system.nonholonomic
+        if len(rows):
+            p = self.prediction
+            length = p.position / p.velocity
+            rate = self.system.constraint_rate(p.t, place.q, place.v)
+            position = position.at[rows].set(length * rate[rows])
+            size = size * (1 + jnp.abs(length) * largest_of(place.v))
         return Residual((balance, position), (terms, self.prediction.position * largest_of(x[0])), (terms, size))
 
     def factor(self, place: Place, x: tuple[Vector, Array]) -> Factored:
@@ -91,7 +99,8 @@ class StabilizedIndex2(AbstractEquations):
     Positions move by $\dot q = q\cdot(v - M^{-1}B^T\eta)$ (Gear, Gupta and Leimkuhler), with M and B at the start of
     the step: Δq = theta + c (v̇ + z), M z + Bᵀη = 0. The correction of velocities is found first, that of positions from
     it; both are saddle-point systems like those of index 3. `mass`, `jacobian` and the factors `projector` of the
-    second one belong to the start of the step, so that corrections never leave M z + Bᵀη = 0.
+    second one belong to the start of the step, so that corrections never leave M z + Bᵀη = 0. Nonholonomic rows have no
+    Φ; there the correction of positions must not slip, B z = 0.
     """
 
     system: AbstractMechanical
@@ -110,6 +119,9 @@ class StabilizedIndex2(AbstractEquations):
         balance, terms = balance_of(self.system, t, place, vdot, multipliers)
         rate = self.system.constraint_rate(t, place.q, place.v)
         position, size = positions_of(self.system, t, place)
+        rows = self.system.nonholonomic
+        if len(rows):
+            position = position.at[rows].set(self.prediction.position * apply(self.jacobian, z, self.system.m)[rows])
         Mz, Bη = apply(self.mass, z, n), apply_transposed(self.jacobian, eta, n)
         speed, shift, a = size * (1 + largest_of(place.v)), largest_of(Mz) + largest_of(Bη), largest_of(vdot)
         scales = (terms, self.prediction.velocity * a, terms, self.prediction.position * a)
@@ -129,7 +141,10 @@ class StabilizedIndex2(AbstractEquations):
         balance, rate, shift, position = parts
         p, kkt = self.prediction, self.system.kkt
         vdot, multipliers = kkt.solve(factors.matrix, -balance, -rate / p.velocity)
-        z, eta = kkt.solve(self.projector, -shift, -position / p.position - apply(self.jacobian, vdot, self.system.m))
+        moved = apply(self.jacobian, vdot, self.system.m)
+        if len(self.system.nonholonomic):
+            moved = moved.at[self.system.nonholonomic].set(0.0)
+        z, eta = kkt.solve(self.projector, -shift, -position / p.position - moved)
         return vdot, multipliers, z, eta
 
 
@@ -176,7 +191,7 @@ def factored(system: AbstractMechanical, p: Prediction, place: Place, tangent: b
 
 
 def _bound(matrix: Matrix, size: Array, cols: int, rows: int) -> Vector:
-    """What the rows of a matrix make of numbers of some size, at most."""
+    """A bound of the product of a matrix with numbers of some size, row by row."""
     return apply(absolute(matrix), jnp.broadcast_to(size, (cols,)), rows)
 
 

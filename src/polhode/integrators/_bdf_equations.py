@@ -85,7 +85,8 @@ class Constrained(AbstractEquations):
 
     Positions move by $\dot\theta = \mathrm{rate}(\theta, v) - M^{-1}B^T\eta$ (Gear, Gupta and Leimkuhler), with M and B
     at the start of the step, `mass` and `jacobian`; `projector` are the factors of their saddle-point matrix. As
-    η vanishes with the error of the step, it need not be carried from the point to the local coordinates.
+    η vanishes with the error of the step, it need not be carried from the point to the local coordinates. Nonholonomic
+    rows have no Φ; there the correction of positions must not slip, B M⁻¹Bᵀη = 0.
     """
 
     system: AbstractMechanical
@@ -103,18 +104,22 @@ class Constrained(AbstractEquations):
         balance, terms = balance_of(self.system, ahead.t, place, vdot, multipliers)
         speeds = self.system.constraint_rate(ahead.t, place.q, place.v)
         gaps, size = positions_of(self.system, ahead.t, place)
-        moving = apply(self.mass, rate, n)
-        turned = apply(self.mass, self.system.configuration.rate(place.theta, place.v), n)
+        turned = self.system.configuration.rate(place.theta, place.v)
+        inertia = apply(self.mass, rate, n), apply(self.mass, turned, n)
         shift = apply_transposed(self.jacobian, eta, n)
+        rows = self.system.nonholonomic
+        if len(rows):
+            slip = apply(self.jacobian, rate - turned, self.system.m)
+            gaps = gaps.at[rows].set(ahead.velocity * slip[rows])
         a = largest_of(vdot)
         scales = (terms, ahead.velocity * a, ahead.velocity * terms, ahead.position * a)
         magnitudes = (
             terms,
             size * (1 + largest_of(place.v)),
-            largest_of(moving) + largest_of(turned) + largest_of(shift),
+            largest_of(inertia[0]) + largest_of(inertia[1]) + largest_of(shift),
             size,
         )
-        return Residual((balance, speeds, moving - turned + shift, gaps), scales, magnitudes)
+        return Residual((balance, speeds, inertia[0] - inertia[1] + shift, gaps), scales, magnitudes)
 
     def factor(self, place: Place, x: tuple[Array, ...]) -> Keys:
         return _keys(self.system, self.formula, place, self.system.jacobian(self.formula.ahead.t, place.q))
@@ -131,7 +136,10 @@ class Constrained(AbstractEquations):
         vdot, multipliers = kkt.solve(factors.matrix.matrix, -balance, -speeds / ahead.velocity)
         rate = _turned(self.system, self.formula, factors, vdot, jnp.zeros_like(vdot))
         along = rate + self.system.configuration.bracket(factors.theta, rate) / 2
-        missing = -gaps / ahead.velocity - apply(self.jacobian, along, self.system.m)
+        moved = apply(self.jacobian, along, self.system.m)
+        if len(self.system.nonholonomic):
+            moved = moved.at[self.system.nonholonomic].set(0.0)
+        missing = -gaps / ahead.velocity - moved
         z, eta = kkt.solve(self.projector, -shift, missing)
         return vdot, multipliers, rate + z, eta
 

@@ -17,7 +17,7 @@ _STRICTER = 16
 
 
 _ROUND_OFF = 1e-12
-"""What impulses are, in parts of the momenta, where they are nothing but round-off."""
+"""Size of impulses, relative to the momenta, below which they are nothing but round-off."""
 
 
 class BodiesUnknowns(NamedTuple):

@@ -1,4 +1,4 @@
-"""What explicit one-step methods share: right-hand sides, combinations, and interpolation on the manifold."""
+"""Shared parts of explicit one-step methods: right-hand sides, combinations, and interpolation on the manifold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What methods share that let bodies move freely between kicks by the loads."""
+"""Shared parts of methods that let bodies move freely between kicks by the loads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Kick = Callable[[Vectors, Any, Vectors], Vectors]
 
 
 class Known(NamedTuple):
-    """What is kept from step to step besides the state: loads there, and what the system knows of its bodies."""
+    """Memory from step to step besides the state: loads there, and what the system knows of its bodies."""
 
     loads: Loads
     around: Surroundings

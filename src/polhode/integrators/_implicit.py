@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.dtypes import float0
+from jax.extend import core
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from polhode.execution.derivatives.solutions import marked
-from polhode.execution.rows import derived, recording
 
 _SWEEPS = 200
 _TOLERANCE = 1e-14
@@ -39,37 +39,58 @@ def implicit(
     cost a few solutions with J, for any sparsity, in forward and (by the transposed iteration) in reverse mode. They
     are NaN where the iteration does not converge.
     """
-    if recording():
-        solved = search(guess, memory)
-        if not derived():
-            return solved
-        x, place = marked(equation, precondition, solved.x, solved.place)
+    searching = jax.make_jaxpr(search, return_shape=True)(guess, memory)
+    equating = jax.make_jaxpr(equation, return_shape=True)(guess)
+    parts, _ = equating[1]
+    correcting = jax.make_jaxpr(precondition, return_shape=True)(guess, parts)
+    programs = tuple(_Program(closed, shape) for closed, shape in (searching, equating, correcting))
+
+    @jax.custom_jvp
+    def run(guess: Tree, memory: Tree, traced: Tree) -> Any:
+        solved = programs[0](traced[0], guess, memory)
+        closed_over = programs[1].consts(traced[1]), programs[2].consts(traced[2])
+        x, place = marked(programs[1].closed, programs[2].closed, closed_over, solved.x, solved.place)
         return jax.lax.stop_gradient(solved)._replace(x=x, place=place)
-    b = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(lambda x: equation(x)[0], guess))
-    search, of_search = jax.closure_convert(search, guess, memory)
-    equation, of_equation = jax.closure_convert(equation, guess)
-    precondition, of_precondition = jax.closure_convert(precondition, guess, b)
-    return _implicit(search, equation, precondition, guess, memory, (of_search, of_equation, of_precondition))
+
+    @run.defjvp
+    def _(primals: Tree, tangents: Tree) -> tuple[Any, Any]:
+        return _derivative(run(*primals), programs[1], programs[2], primals[2], tangents[2])
+
+    return run(guess, memory, tuple(p.traced for p in programs))
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
-def _implicit(search: Any, equation: Any, precondition: Any, guess: Tree, memory: Tree, closed: Tree) -> Any:
-    return search(guess, memory, *closed[0])
+class _Program:
+    """A function as its trace, with those values apart that it closes over and that JAX traces.
+
+    - `closed`: the trace. - `traced`: these values.
+    """
+
+    def __init__(self, closed: core.ClosedJaxpr, shape: Any) -> None:
+        self.closed, self._structure = closed, jax.tree.structure(shape)
+        self.traced = [c for c in closed.consts if isinstance(c, Tracer)]
+
+    def consts(self, traced: Sequence[Any]) -> list[Any]:
+        """All that it closes over, with these values for the traced ones."""
+        left = iter(traced)
+        return [next(left) if isinstance(c, Tracer) else c for c in self.closed.consts]
+
+    def __call__(self, traced: Sequence[Any], *args: Tree) -> Any:
+        run = core.jaxpr_as_fun(core.ClosedJaxpr(self.closed.jaxpr, self.consts(traced)))
+        return jax.tree.unflatten(self._structure, run(*jax.tree.leaves(args)))
 
 
-@_implicit.defjvp
-def _implicit_jvp(search: Any, equation: Any, precondition: Any, primals: Tree, tangents: Tree) -> tuple[Any, Any]:
-    (_, of_equation, of_precondition), (_, dot, _) = primals[2], tangents[2]
-    solved = _implicit(search, equation, precondition, *primals)
+def _derivative(solved: Any, equation: _Program, precondition: _Program, traced: Tree, dots: Tree) -> tuple[Any, Any]:
+    """The solution and its derivative along those of what the functions close over."""
+    (_, of_equation, of_precondition), (_, dot, _) = traced, dots
     x = solved.x
-    forcing, place_dot = jax.jvp(lambda *c: equation(x, *c), tuple(of_equation), tuple(dot))[1]
+    forcing, place_dot = jax.jvp(lambda c: equation(c, x), (of_equation,), (dot,))[1]
     frozen_x, frozen = jax.lax.stop_gradient((x, of_precondition))
 
     def derivative(x_dot: Tree) -> tuple[Tree, Tree]:
-        return jax.jvp(lambda x: equation(x, *of_equation), (x,), (x_dot,))[1]
+        return jax.jvp(lambda x: equation(of_equation, x), (x,), (x_dot,))[1]
 
     minus = jax.tree.map(jnp.negative, forcing)
-    x_dot = _linear_solve(lambda d: derivative(d)[0], lambda b: precondition(frozen_x, b, *frozen), minus, x)
+    x_dot = _linear_solve(lambda d: derivative(d)[0], lambda b: precondition(frozen, frozen_x, b), minus, x)
     moved = jax.tree.map(jnp.add, place_dot, derivative(x_dot)[1])
     return solved, jax.tree.map(_zero, solved)._replace(x=x_dot, place=moved)
 
@@ -104,14 +125,17 @@ def _refine(matvec: Callable, precondition: Callable, b: Array) -> Array:
     def size(y: Array) -> Array:
         return jnp.sqrt(jnp.sum(y * y))
 
-    def more(loop: tuple[Array, Array, Array, Array]) -> Array:
-        y, _, change, count = loop
-        return (change > _TOLERANCE * size(y)) & (count < _SWEEPS)
+    def more(loop: tuple[Array, ...]) -> Array:
+        y, _, change, count, before = loop
+        # Components may differ by orders of magnitude: the small ones are done where nothing falls any more.
+        falling = (change > 0) & (change < 0.5 * before)
+        return ((change > _TOLERANCE * size(y)) | falling) & (count < _SWEEPS)
 
-    def body(loop: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
-        y, defect, _, count = loop
+    def body(loop: tuple[Array, ...]) -> tuple[Array, ...]:
+        y, defect, change, count, _ = loop
         dy = precondition(defect)
-        return y + dy, b - matvec(y + dy), size(dy), count + 1
+        return y + dy, b - matvec(y + dy), size(dy), count + 1, change
 
-    y, _, change, _ = jax.lax.while_loop(more, body, (jnp.zeros_like(b), b, jnp.asarray(jnp.inf), jnp.asarray(0)))
+    far = jnp.asarray(jnp.inf)
+    y, _, change, *_ = jax.lax.while_loop(more, body, (jnp.zeros_like(b), b, far, jnp.asarray(0), far))
     return jnp.where(change <= 1e-8 * size(y), y, jnp.nan)

@@ -12,7 +12,6 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import shown
-from polhode.execution.rows import recording
 from polhode.integrators._implicit import implicit
 from polhode.integrators.base import plain_number
 from polhode.results import Result
@@ -45,7 +44,7 @@ class AbstractEquations(eqx.Module):
 
     @abc.abstractmethod
     def place(self, x: Unknowns) -> Place:
-        """What `residual` and `factor` both need to know about x."""
+        """The quantities at x that `residual` and `factor` share."""
 
     @abc.abstractmethod
     def residual(self, place: Place, x: Unknowns) -> Residual:
@@ -115,8 +114,9 @@ class Newton(eqx.Module):
     $\max(\mathtt{rtol}\,\|F_0\|, \mathtt{atol}\cdot\text{scale}, 32\,\varepsilon\,\text{magnitude})$ in the Euclidean
     norm, where F₀ is the larger of the first two residuals and ε = 2⁻⁵²; or when it stagnates so close to that (within
     a factor of 10⁴ of the relative tolerance) that only round-off inside the system's own functions can be left, or
-    with corrections that no longer move the positions, whose round-off stiff forces magnify. At least one iteration is
-    made.
+    with corrections that no longer move the positions, whose round-off stiff forces magnify. With factors that were
+    kept, stagnation counts only where residuals are no larger than the round-off that the equations tell of. At least
+    one iteration is made.
 
     "full" factorises in every iteration. "modified" keeps the factors, over steps as well: they are renewed in the
     next iteration when the residual, in units of its tolerance, fell by less than one half from the second iteration
@@ -185,9 +185,7 @@ def solve(equations: AbstractEquations, guess: Unknowns, factors: Factors, newto
     `factors` are those of an earlier solution if `newton` keeps them, otherwise None. The derivative is that of the
     solution, by the implicit function theorem, whatever way led there.
     """
-
-    if recording():
-        equations = _TracedOnce.of(equations)
+    equations = _TracedOnce.of(equations)
 
     def equation(x: Unknowns) -> tuple[tuple[Array, ...], Place]:
         place = equations.place(x)
@@ -234,7 +232,7 @@ def _search(equations: AbstractEquations, newton: Newton, guess: Unknowns, facto
 
 
 def _floor(newton: Newton, residual: Residual) -> Array:
-    """What parts may be in the end, whatever they were at first."""
+    """The absolute tolerance of each part."""
     round_off = 32 * jnp.finfo(float).eps * jnp.stack(residual.magnitudes)
     return jnp.maximum(round_off, newton.atol * jnp.stack(residual.scales))
 

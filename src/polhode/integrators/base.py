@@ -1,4 +1,4 @@
-"""What an integrator is: a one-step map with everything it remembers in the open."""
+"""Integrators: one-step maps with all memory in the open."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from polhode.systems.base import AbstractSystem, State
 
 
 class Carry(NamedTuple):
-    """What a method takes from step to step.
+    """State and memory of a method between steps.
 
     - `state`: the state at the present time.
     - `memory`: whatever else the method remembers (first-same-as-last value, accelerations, factorisations).
@@ -36,7 +36,7 @@ class Estimate(NamedTuple):
 
 
 class StepInfo(NamedTuple):
-    """What a method learned in one step. Fields that a method does not know stay None and cost nothing.
+    """Information about one step. Fields that a method does not know stay None and cost nothing.
 
     - `result`: a `Result` code as int32; None means that the step cannot fail by itself.
     - `error`: local error estimate in the algebra of `system.state_space`.
@@ -147,7 +147,7 @@ class AbstractIntegrator(eqx.Module):
         return carry, factors[0]
 
     def newton_tolerance(self, h: float | None) -> float:
-        """What "newton" promises are kept to with steps h, relative to the size of the state; see `polhode.audit`."""
+        """The tolerance of "newton" promises with steps h, relative to the size of the state; see `polhode.audit`."""
         del h
         return float(np.finfo(float).eps)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
@@ -11,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.execution.rows import derived
+from polhode.execution.questions import derived
 from polhode.integrators._bodies_equations import BodiesEquations, BodiesUnknowns, RatesEquations
 from polhode.integrators._livens_equations import AbstractLivensEquations, AllUnknowns, NullSpace, Reduced
 from polhode.integrators._newton import Newton, Solved, solve
@@ -29,7 +30,7 @@ UNKNOWNS: dict[str, type[AbstractLivensEquations]] = {"all": AllUnknowns, "reduc
 
 
 class AbstractLivensMethod(AbstractSymmetricSecondOrder):
-    """What the methods of order 2 on Livens' principle share; they differ in the averages of derivatives."""
+    """Methods of order 2 on Livens' principle, which differ in the averages of derivatives."""
 
     kinds: ClassVar = (AbstractLagrangian,)
     promises_at_steps: ClassVar = True
@@ -94,7 +95,7 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
     ) -> tuple[Carry, StepInfo]:
         if isinstance(system, AbstractMovingBodies):
             if system.keeps_rates:
-                return (_all_attempts if derived() else _with_rates)(self, system, t, h, carry)
+                return _with_rates(self, system, t, h, carry)
             return self.attempt(system, t, h, carry, jnp.zeros(()))
         begin = jnp.zeros(0) if carry.multipliers is None else carry.multipliers
         equations = UNKNOWNS[self.unknowns](system, t, h, carry.state, self.discrete)
@@ -122,7 +123,7 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
 
 
 class _Memory(NamedTuple):
-    """What the last three steps found, latest first, mean velocities in place of increments; whether a step was made;
+    """Solutions of the last three steps, latest first, mean velocities in place of increments; whether a step was made;
     and factors that may serve again.
     """
 
@@ -131,7 +132,7 @@ class _Memory(NamedTuple):
     factors: Any
 
     def ahead(self) -> BodiesUnknowns:
-        """What the next step finds if it goes on like a parabola. Averages do, even where ends of steps scatter."""
+        """A guess for the next step by a parabola through averages, which are smooth even where ends scatter."""
         return jax.tree.map(lambda a, b, c: 3 * (a - b) + c, *self.past)
 
     def after(self, found: BodiesUnknowns, factors: Any) -> _Memory:
@@ -141,7 +142,7 @@ class _Memory(NamedTuple):
 
 
 class _Attempts(NamedTuple):
-    """What attempts at a step have reached: the number of the next one, whether none is needed any more, and what is
+    """The state of attempts at a step: the number of the next one, whether none is needed any more, and what is
     known of the step so far.
     """
 
@@ -197,9 +198,13 @@ def _reached(so_far: _Attempts) -> tuple[Carry, StepInfo]:
 def _with_rates(
     method: AbstractLivensMethod, system: AbstractMovingBodies, t: Array, h: Array, first: Carry
 ) -> tuple[Carry, StepInfo]:
-    """As many attempts as are needed."""
-    tried = _try_next(method, system, t, h, first)
-    return _reached(jax.lax.while_loop(lambda so_far: ~so_far.over, tried, _none_tried(first)))
+    """As many attempts as are needed; of a record to be differentiated, as many as there can be."""
+    arrays, rest = eqx.partition((method, system, t, h, first), eqx.is_array)
+    # Traced once for both.
+    tried = jax.jit(lambda arrays, so_far: _try_next(*eqx.combine(arrays, rest))(so_far))
+    one_more = lambda so_far: tried(arrays, so_far)  # noqa: E731
+    as_needed = lambda start: jax.lax.while_loop(lambda so_far: ~so_far.over, one_more, start)  # noqa: E731
+    return _reached(jax.lax.cond(derived(), lambda start: _all_of(one_more, start), as_needed, _none_tried(first)))
 
 
 @_with_rates.def_jvp
@@ -211,10 +216,13 @@ def _all_attempts(
     method: AbstractLivensMethod, system: AbstractMovingBodies, t: Array, h: Array, first: Carry
 ) -> tuple[Carry, StepInfo]:
     """The same by a loop of known length, which can be differentiated in reverse."""
-    tried = _try_next(method, system, t, h, first)
+    return _reached(_all_of(_try_next(method, system, t, h, first), _none_tried(first)))
+
+
+def _all_of(tried: Callable[[_Attempts], _Attempts], start: _Attempts) -> _Attempts:
     idle = lambda so_far: so_far  # noqa: E731
     one_more = lambda so_far, _: (jax.lax.cond(so_far.over, idle, tried, so_far), None)  # noqa: E731
-    return _reached(jax.lax.scan(one_more, _none_tried(first), None, length=_PARTS + 2)[0])
+    return jax.lax.scan(one_more, start, None, length=_PARTS + 2)[0]
 
 
 def _equations(system: AbstractMovingBodies, t: Array, h: Array, start: LivensState, keep: Array) -> BodiesEquations:

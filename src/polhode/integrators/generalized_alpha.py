@@ -22,7 +22,7 @@ from polhode.systems.mechanical import AbstractMechanical
 
 
 class Memory(NamedTuple):
-    """What the method takes from step to step besides state and multipliers.
+    """The method's memory from step to step, besides state and multipliers.
 
     - `vdot`: accelerations. - `shift`: (a - v̇)/h, the method's own acceleration a in a form that does not depend on the
       step size. - `slope`, `h`: (aₙ₊₁ - aₙ)/h of the last step, and its size; h = 0 before the first one.
@@ -212,7 +212,11 @@ class GeneralizedAlpha(AbstractIntegrator):
             lack = -h * h * (c.position_error * jerk + system.configuration.bracket(v, vdot) / 12)
             B = system.jacobian(t, q)
             factors = system.kkt.factor(system.mass(t, q), B, B)
-            v = v + system.kkt.solve(factors, jnp.zeros_like(v), apply(B, lack, system.m))[0]
+            across = apply(B, lack, system.m)
+            if len(system.nonholonomic):
+                # Velocities that must not slip don't.
+                across = across.at[system.nonholonomic].set(0.0)
+            v = v + system.kkt.solve(factors, jnp.zeros_like(v), across)[0]
         return v, c.shift * jerk
 
     def _equations(

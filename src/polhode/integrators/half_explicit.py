@@ -168,7 +168,7 @@ class _Place(NamedTuple):
 
 
 class _Stages(NamedTuple):
-    """What the stages of one step found; entry 0 is the start of the step."""
+    """Values at the stages of one step; entry 0 is the start of the step."""
 
     places: list[_Place]
     rates: list[Vector]

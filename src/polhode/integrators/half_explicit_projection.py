@@ -18,6 +18,8 @@ def explicit_rate(system: AbstractMechanical, t: Array, q: Point) -> Multipliers
     """∂Φ/∂t, shape (m,). Constraints that do not depend on time cost nothing."""
     if not system.rheonomic:
         return jnp.zeros(system.m)
+    if len(system.nonholonomic):
+        return system.constraint_rate(t, q, jnp.zeros(system.n))
     t = jnp.asarray(t)
     return jax.jvp(lambda time: system.constraint(time, q), (t,), (jnp.ones_like(t),))[1]
 

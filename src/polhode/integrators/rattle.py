@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float
 
 from polhode._ambient import inside_transformation
 from polhode.execution.once import interpreted
+from polhode.execution.questions import without_libraries
 from polhode.integrators._newton import AbstractEquations, Newton, Residual, solve
 from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry, StepInfo
 from polhode.linalg.blocks import dense_block
@@ -84,7 +85,7 @@ class _Equations(AbstractEquations):
 
 
 class AbstractVerlet(AbstractSymmetricSecondOrder):
-    """What Störmer–Verlet and RATTLE share; without constraints they are the same."""
+    """Shared parts of Störmer–Verlet and RATTLE; without constraints they are the same."""
 
     kinds: ClassVar = (AbstractLagrangian,)
     promises_at_steps: ClassVar = True
@@ -116,13 +117,19 @@ class AbstractVerlet(AbstractSymmetricSecondOrder):
         self.check(system, t, state)
         q, v, p = state
         if inside_transformation():
-            for wrong, said in zip(_mass_faults(system, q), self._refusals(system), strict=True):
-                q = eqx.error_if(q, wrong, said)
+            # Machine code belongs to a run that has begun, with numbers that were looked at.
+            q = jax.lax.cond(without_libraries(), lambda q: q, lambda q: self._refused(system, q), q)
         mass = _factor(_mass(system, q))
         surface = _surface(jax.jacfwd(system.constraint)(q), mass) if system.m else None
         memory = _Memory(mass, jax.grad(system.potential_energy)(q), surface)
         state = LivensState(q, v, p)
         return Carry(state, memory, _multipliers(system, t, state, memory))
+
+    def _refused(self, system: AbstractLagrangian, q: Coordinates) -> Coordinates:
+        """q, or an error when the program runs."""
+        for wrong, said in zip(_mass_faults(system, q), self._refusals(system), strict=True):
+            q = eqx.error_if(q, wrong, said)
+        return q
 
     def interpolate(
         self, system: AbstractLagrangian, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array

@@ -74,7 +74,7 @@ class SymmetricComposition(AbstractIntegrator):
 
     @property
     def promises(self) -> dict[str, str]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """What the method promises."""
+        """The promises of the composed method."""
         return self.method.promises
 
     def promised(self, system: AbstractSystem, state: State) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from polhode.joints._pair import AbstractPairJoint as AbstractPairJoint
 from polhode.joints.distance import Distance as Distance
 from polhode.joints.generic import Generic as Generic
+from polhode.joints.knife_edge import KnifeEdge as KnifeEdge
 from polhode.joints.lower_pairs import Cylindrical as Cylindrical
 from polhode.joints.lower_pairs import Fixed as Fixed
 from polhode.joints.lower_pairs import Planar as Planar
@@ -13,5 +14,7 @@ from polhode.joints.prescribed import PrescribedMotion as PrescribedMotion
 from polhode.joints.prescribed import PrescribedPose as PrescribedPose
 from polhode.joints.prescribed import PrescribedRotation as PrescribedRotation
 from polhode.joints.prescribed import PrescribedTranslation as PrescribedTranslation
+from polhode.joints.rolling_ball import RollingBall as RollingBall
+from polhode.joints.rolling_disc import RollingDisc as RollingDisc
 from polhode.joints.spherical import Spherical as Spherical
 from polhode.joints.universal import Universal as Universal

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.joints._frames import at
-from polhode.model.elements import AbstractConstraintElement, Poses
+from polhode.model.elements import AbstractConstraintElement
+from polhode.model.poses import Poses
 from polhode.spaces.base import cross
 from polhode.spaces.quaternions import vector_from_matrix
 
@@ -33,6 +34,7 @@ class FrameConstraint(AbstractConstraintElement):
     """
 
     quadratic: ClassVar[bool] = True
+    relative: ClassVar[bool] = True
 
     s0: Float[Array, "3"]
     s1: Float[Array, "3"]

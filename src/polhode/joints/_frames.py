@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.checks import shown
 from polhode.model.bodies import ROUNDED, SINGLE, Body, orthogonalised, orthogonality_defect
-from polhode.model.elements import Pose
+from polhode.model.poses import Pose
 from polhode.spaces.base import cross, norm
 
 
@@ -95,7 +95,13 @@ def frame(third: Float[Array, "3"]) -> Float[Array, "3 3"]:
     xp = _library(third)
     least = (xp.arange(3) == xp.argmin(xp.abs(third))).astype(third.dtype)
     first = _unit(least - third * (third @ least))
-    return xp.stack((first, xp.cross(third, first) if xp is np else cross(third, first), third))
+    return xp.stack((first, _crossed(third, first) if xp is np else cross(third, first), third))
+
+
+def _crossed(a: Any, b: Any) -> np.ndarray:
+    """As NumPy's product, which takes ten times as long for so few numbers."""
+    (a0, a1, a2), (b0, b1, b2) = a, b
+    return np.array((a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0))
 
 
 def _unit(v: Float[Array, "3"]) -> Float[Array, "3"]:

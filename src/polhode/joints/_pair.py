@@ -1,9 +1,10 @@
-"""What joints between two bodies share."""
+"""Shared parts of joints between two bodies."""
 
 from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,12 +14,15 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.captured import lasts
 from polhode.execution.eager import uncompiled
 from polhode.joints._elements import FrameConstraint
 from polhode.joints._frames import distinct, frame, has_rotation, local, point_on, start
 from polhode.joints.relative import AbstractRelativeCoordinate, Angle, Displacement
 from polhode.model.bodies import Body
-from polhode.model.elements import AbstractConstraintElement, AbstractJoint, Pose, Poses, Twist, Twists
+from polhode.model.elements import AbstractConstraintElement, AbstractForceElement
+from polhode.model.parts import AbstractJoint
+from polhode.model.poses import Pose, Poses, Twist, Twists
 from polhode.systems.base import State
 
 Axes = Sequence[Array] | Array
@@ -41,7 +45,8 @@ class AbstractPairJoint(AbstractJoint):
     @uncompiled()
     def __post_init__(self) -> None:
         distinct(self, self.first, self.second)
-        self.place(self._start())
+        # What is made of them says what is wrong with them.
+        _ = self._checked
 
     @property
     def bodies(self) -> tuple[Body, ...]:
@@ -49,6 +54,15 @@ class AbstractPairJoint(AbstractJoint):
 
     @abc.abstractmethod
     def place(self, poses: Poses) -> AbstractConstraintElement: ...
+
+    def placed(self) -> AbstractConstraintElement | AbstractForceElement:
+        # What functions capture may have changed since.
+        return self._checked if lasts(self._checked) else super().placed()
+
+    @functools.cached_property
+    def _checked(self) -> AbstractConstraintElement:
+        """The element that was made to check the data."""
+        return self.place(self._start())
 
     def coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
         """Relative coordinates that the joint leaves free, by name: "angle", "displacement", …"""
@@ -116,7 +130,7 @@ class SlidingJoint(AbstractPairJoint):
 
 
 def _each(read: Callable[[State], Array], state: State) -> Array:
-    """What is read from one state, or from all states of a run."""
+    """Readings of one state, or of all states of a run."""
     return jax.vmap(read)(state) if jnp.ndim(state[1]) == 2 else read(state)
 
 

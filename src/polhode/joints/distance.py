@@ -10,7 +10,8 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.joints._frames import at, gap, point_on
 from polhode.joints._pair import AbstractPairJoint
-from polhode.model.elements import AbstractConstraintElement, Poses
+from polhode.model.elements import AbstractConstraintElement
+from polhode.model.poses import Poses
 
 
 class ConstantDistance(AbstractConstraintElement):
@@ -23,6 +24,7 @@ class ConstantDistance(AbstractConstraintElement):
     """
 
     quadratic: ClassVar[bool] = True
+    relative: ClassVar[bool] = True
 
     s0: Float[Array, "3"]
     s1: Float[Array, "3"]

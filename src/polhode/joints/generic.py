@@ -21,7 +21,7 @@ from polhode.joints._pair import (
     turning_about,
 )
 from polhode.joints.relative import AbstractRelativeCoordinate
-from polhode.model.elements import Poses
+from polhode.model.poses import Poses
 from polhode.spaces.base import cross
 
 TRANSLATIONS = ("x", "y", "z")

@@ -23,8 +23,8 @@ from polhode.joints._pair import (
 )
 from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.model.bodies import Body
-from polhode.model.elements import Pose, Poses
-from polhode.model.minimal_motions import AxisMotion
+from polhode.model.joint_motions import AxisMotion
+from polhode.model.poses import Pose, Poses
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from polhode.joints._elements import FrameConstraint
 from polhode.joints._frames import axis, frame
 from polhode.joints._pair import SlidingJoint, displacement_along, join
 from polhode.joints.relative import AbstractRelativeCoordinate
-from polhode.model.elements import Poses
+from polhode.model.poses import Poses
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -17,8 +17,9 @@ from polhode.joints._elements import FrameConstraint
 from polhode.joints._frames import at, has_rotation
 from polhode.joints._pair import AbstractPairJoint, default_point, join, locked
 from polhode.joints.generic import IDENTITY, ROTATIONS, TRANSLATIONS, Generic, directions
-from polhode.model.elements import AbstractConstraintElement, Pose, Poses
+from polhode.model.elements import AbstractConstraintElement
 from polhode.model.functions import Function, of_time
+from polhode.model.poses import Pose, Poses
 
 FunctionOfTime = Callable[[Array], Any]
 

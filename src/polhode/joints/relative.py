@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.joints._frames import at
-from polhode.model.elements import Poses, Twists, Wrench
+from polhode.model.poses import Poses, Twists, Wrench
 from polhode.spaces.base import cross
 
 Scalar = Float[Array, ""]

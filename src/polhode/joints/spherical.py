@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from polhode.joints._elements import FrameConstraint
 from polhode.joints._pair import AbstractPairJoint, join
 from polhode.model.bodies import Body
-from polhode.model.elements import Pose, Poses
-from polhode.model.minimal_motions import BallMotion
+from polhode.model.joint_motions import BallMotion
+from polhode.model.poses import Pose, Poses
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

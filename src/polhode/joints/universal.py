@@ -15,8 +15,8 @@ from polhode.joints._frames import axis
 from polhode.joints._pair import AbstractPairJoint, join
 from polhode.joints.relative import AbstractRelativeCoordinate, Angle, Reversed
 from polhode.model.bodies import ROUNDED, Body
-from polhode.model.elements import Pose, Poses
-from polhode.model.minimal_motions import CrossMotion
+from polhode.model.joint_motions import CrossMotion
+from polhode.model.poses import Pose, Poses
 from polhode.spaces.base import cross
 
 

@@ -6,7 +6,6 @@ import functools
 
 import jax
 
-from polhode.execution.rows import recording
 from polhode.linalg.blocks import Matrix, pattern
 from polhode.linalg.chain import ChainKKT, Layout, links
 from polhode.linalg.compliant import CompliantKKT
@@ -69,7 +68,7 @@ def kkt_solver(A: Matrix, P: Matrix, n: int, m: int, *, compliant: bool = False)
 
 def pivoting_solver(n: int, m: int) -> AbstractKKT:
     """A solver for matrices without structure of which leading minors may vanish."""
-    return PivotingKKT(n, m) if recording() and n + m <= PIVOTING_UNKNOWNS else LapackKKT(n, m)
+    return PivotingKKT(n, m) if n + m <= PIVOTING_UNKNOWNS else LapackKKT(n, m)
 
 
 @functools.lru_cache(maxsize=64)

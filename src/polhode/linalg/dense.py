@@ -5,8 +5,10 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from polhode.execution.questions import without_libraries
 from polhode.linalg.blocks import Matrix, to_dense
 from polhode.linalg.kkt import AbstractKKT
 
@@ -57,10 +59,10 @@ class LapackKKT(AbstractKKT):
 
 
 class PivotingKKT(AbstractKKT):
-    """Solves the whole dense matrix with pivoting, fused into the step: for few unknowns, in place of LAPACK.
+    """Solves the whole dense matrix with pivoting, for few unknowns: by LAPACK, or without it in the step.
 
-    Each row with a larger entry than the pivot's changes places with it, one after the other. Factors are those of the
-    rows as they end up, and which of the exchanges were made.
+    Then each row with a larger entry than the pivot's changes places with it, one after the other. Factors are those of
+    the rows as they end up, and which of the exchanges were made.
     """
 
     n: int = eqx.field(static=True)
@@ -69,23 +71,13 @@ class PivotingKKT(AbstractKKT):
     def factor(
         self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None = None
     ) -> tuple[Array, Bool[Array, " exchanges"]]:
-        rows, exchanged = list(whole(self, A, P, Q, E)), []
-        for k, i in _pairs(len(rows)):
-            larger = jnp.abs(rows[i][k]) > jnp.abs(rows[k][k])
-            rows[k], rows[i] = _exchanged(larger, rows[k], rows[i])
-            exchanged.append(larger)
-            if i == len(rows) - 1:
-                rows[k + 1 :] = [_eliminated(row, rows[k], k) for row in rows[k + 1 :]]
-        return jnp.stack(rows), jnp.stack(exchanged) if exchanged else jnp.zeros(0, bool)
+        return jax.lax.cond(without_libraries(), _pivoted, _pivoted_by_lapack, whole(self, A, P, Q, E))
 
     def solve(
         self, factors: tuple[Array, Bool[Array, " exchanges"]], r: Float[Array, " n"], s: Float[Array, " m"]
     ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
-        lu, exchanged = factors
-        b = list(jnp.concatenate((r, s)))
-        for place, (k, i) in enumerate(_pairs(len(b))):
-            b[k], b[i] = _exchanged(exchanged[place], b[k], b[i])
-        solution = lu_solve(lu, jnp.stack(b))
+        b = jnp.concatenate((r, s))
+        solution = jax.lax.cond(without_libraries(), _pivoted_solution, _solution_by_lapack, *factors, b)
         return solution[: self.n], solution[self.n :]
 
 
@@ -101,6 +93,38 @@ def whole(
 
 def _pairs(n: int) -> list[tuple[int, int]]:
     return [(k, i) for k in range(n - 1) for i in range(k + 1, n)]
+
+
+def _pivoted(a: Float[Array, "n n"]) -> tuple[Array, Bool[Array, " exchanges"]]:
+    rows, exchanged = list(a), []
+    for k, i in _pairs(len(rows)):
+        larger = jnp.abs(rows[i][k]) > jnp.abs(rows[k][k])
+        rows[k], rows[i] = _exchanged(larger, rows[k], rows[i])
+        exchanged.append(larger)
+        if i == len(rows) - 1:
+            rows[k + 1 :] = [_eliminated(row, rows[k], k) for row in rows[k + 1 :]]
+    return jnp.stack(rows), jnp.stack(exchanged) if exchanged else jnp.zeros(0, bool)
+
+
+def _pivoted_solution(lu: Float[Array, "n n"], exchanged: Bool[Array, " exchanges"], b: Float[Array, " n"]) -> Array:
+    rows = list(b)
+    for place, (k, i) in enumerate(_pairs(len(rows))):
+        rows[k], rows[i] = _exchanged(exchanged[place], rows[k], rows[i])
+    return lu_solve(lu, jnp.stack(rows))
+
+
+def _pivoted_by_lapack(a: Float[Array, "n n"]) -> tuple[Array, Bool[Array, " exchanges"]]:
+    lu, pivots = jax.scipy.linalg.lu_factor(a)
+    first, second = np.triu_indices(len(a), 1)
+    return lu, pivots[first] == second
+
+
+def _solution_by_lapack(lu: Float[Array, "n n"], exchanged: Bool[Array, " exchanges"], b: Float[Array, " n"]) -> Array:
+    first, second = np.triu_indices(len(b), 1)
+    pivots = (
+        jnp.arange(len(b), dtype=jnp.int32).at[first].add(jnp.where(exchanged, second - first, 0).astype(jnp.int32))
+    )
+    return jax.scipy.linalg.lu_solve((lu, pivots), b)
 
 
 def _exchanged(condition: Array, a: Array, b: Array) -> tuple[Array, Array]:

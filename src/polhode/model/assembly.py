@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,39 +15,31 @@ import numpy as np
 from polhode import checks
 from polhode._ambient import check_environment
 from polhode.checks import shown
-from polhode.execution.once import interpreted
-from polhode.execution.rows import in_loops
 from polhode.linalg.blocks import Places
 from polhode.model import consistency, formulations, livens, redundancy, separable
-from polhode.model.bodies import SINGLE, Body
-from polhode.model.elements import AbstractConstraintElement, AbstractForceElement, AbstractJoint, Pose, Twist
-from polhode.model.formulations import AbstractFormulation, MassPoint
-from polhode.model.formulations.lie_groups import DirectProduct, SemidirectProduct
-from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Slot
+from polhode.model.absolute import AbsoluteCoordinates
+from polhode.model.absolute_assembly import AbsoluteLayout
+from polhode.model.elements import AbstractConstraintElement, AbstractForceElement
+from polhode.model.groups import ForceGroup, JointGroup, stack
 from polhode.model.holding import Held, held, repaired_holding
+from polhode.model.layout import AbstractLayout, Placed
 from polhode.model.livens_gradients import dressed
 from polhode.model.livens_levers import LEVERS
-from polhode.model.minimal import TreeSystem
-from polhode.model.minimal_assembly import MINIMAL, TreeLayout
+from polhode.model.mechanism import Mechanism
 from polhode.model.multibody import MultibodySystem
+from polhode.model.parts import AbstractJoint
 from polhode.model.separable import SEPARABLE, SeparableMultibody
+from polhode.model.tree_assembly import MINIMAL, TreeLayout
 from polhode.systems.base import State
 
 if TYPE_CHECKING:
     from polhode.model.model import Model
 
 
-Group = TypeVar("Group", BodyGroup, JointGroup, ForceGroup)
-
-_LOOPED = 48
-"""Velocities from which on groups of elements are evaluated row by row. Steps of smaller systems are run on scalars
-altogether, where that would be in the way."""
-
 Redundant = Literal["error", "minimum-norm"] | Mapping[str, tuple[int, ...]]
-Assembled = MultibodySystem | TreeSystem | livens.LivensMultibody | SeparableMultibody
+Assembled = MultibodySystem | livens.LivensMultibody | SeparableMultibody
 
 
-@in_loops()
 def assemble(
     model: Model,
     formulation: str,
@@ -72,13 +64,13 @@ def assemble(
         )
     if formulation == SEPARABLE:
         base, state = _in_coordinates(model, "S3xR3", start)
-        assert isinstance(base, MultibodySystem)
+        assert isinstance(base.coordinates, AbsoluteCoordinates)
         return separable.build(base, state)
     if formulation != livens.LIVENS:
         return _in_coordinates(model, formulation, start)
     dress = dressed if joints == "invariant" else None
     base, state = _in_coordinates(model, "S3xR3", start, dress)
-    assert isinstance(base, MultibodySystem)
+    assert isinstance(base.coordinates, AbsoluteCoordinates)
     return livens.build(base, state, joints)
 
 
@@ -96,7 +88,7 @@ def _in_coordinates(
     formulation: str,
     given: Start,
     dress: Callable[[MultibodySystem, State], MultibodySystem] | None = None,
-) -> tuple[MultibodySystem | TreeSystem, State]:
+) -> tuple[MultibodySystem, State]:
     repair, redundant, t0, _ = given
     if not model.bodies:
         raise ValueError("The model has no bodies; add some with `add_body` before `assemble`.")
@@ -105,17 +97,13 @@ def _in_coordinates(
             f"`redundant` must be 'error', 'minimum-norm' or the `dropped` of a system, got {shown(redundant)}."
         )
     t0 = checks.number("t0", t0, "initial time") if checks.is_concrete(t0) else t0
-    layout = TreeLayout(model, repair) if formulation == MINIMAL else _Layout(model.bodies, formulation)
-    elements = [
-        (name, part, part.place(tuple(Pose(body.x, body.R) for body in part.bodies))) for name, part in model.parts
-    ]
-    if isinstance(layout, TreeLayout):
-        elements = layout.remaining(elements)
+    layout = TreeLayout(model, repair) if formulation == MINIMAL else AbsoluteLayout(model.bodies, formulation)
+    elements = layout.remaining([(name, part, part.placed()) for name, part in model.parts])
     state = layout.start()
 
-    def build(dropped: Mapping[str, tuple[int, ...]]) -> MultibodySystem | TreeSystem:
+    def build(dropped: Mapping[str, tuple[int, ...]]) -> MultibodySystem:
         built = _build(model, layout, elements, dropped)
-        return built if dress is None or isinstance(built, TreeSystem) else dress(built, state)
+        return built if dress is None else dress(built, state)
 
     system = build({})
     if isinstance(redundant, Mapping):
@@ -126,52 +114,48 @@ def _in_coordinates(
                 "Inside jit, grad or vmap neither `repair=True` nor redundant='minimum-norm' can be decided. Assemble "
                 "once outside, then pass the consistent state, and `redundant=system.dropped`."
             )
-        return _solvable(build(redundant) if isinstance(redundant, Mapping) else system), state
+        return (build(redundant) if isinstance(redundant, Mapping) else system).solvable(), state
     if repair:
         state = _repaired(system, layout, given, state)
     consistency.check_start(system, system.labels, t0, state)
     dropped = redundant if isinstance(redundant, Mapping) else _dependent(system, t0, state, redundant == "error")
     if not dropped and not isinstance(redundant, Mapping):
-        return _solvable(system), state
+        return system.solvable(), state
     reduced = build(dropped)
     if isinstance(redundant, Mapping):
         _check_independent(system, reduced, t0, state)
     if not dropped:
-        return _solvable(system), state
+        return system.solvable(), state
     # What is left out follows from the rest to round-off only where the start keeps all of it to round-off.
     state = consistency.sharpened(system, system.labels, t0, state)
-    return _solvable(dataclasses.replace(reduced, complete=system)), state
+    return dataclasses.replace(reduced, complete=system).solvable(), state
 
 
-def _repaired(system: MultibodySystem | TreeSystem, layout: _Layout | TreeLayout, given: Start, state: State) -> State:
+def _repaired(system: MultibodySystem, layout: AbstractLayout, given: Start, state: State) -> State:
     """The nearest state that fits and keeps what is held, as far as it can be; says what can't."""
 
-    def more(held: Sequence[Held]) -> MultibodySystem | TreeSystem:
+    def more(held: Sequence[Held]) -> MultibodySystem:
         extra, labels = _joints(layout, [(str(h.name), h, h.element) for h in held], {}, len(system.labels))
-        return dataclasses.replace(system, joints=(*system.joints, *extra), labels=(*system.labels, *labels))
+        return system.with_joints((*system.mechanism.joints, *extra), (*system.labels, *labels))
 
     return repaired_holding(system, more, given.t0, state, given.held)
 
 
 def _build(
-    model: Model, layout: _Layout | TreeLayout, elements: Sequence[Placed], dropped: Mapping[str, tuple[int, ...]]
-) -> MultibodySystem | TreeSystem:
+    model: Model, layout: AbstractLayout, elements: Sequence[Placed], dropped: Mapping[str, tuple[int, ...]]
+) -> MultibodySystem:
     joints, labels = _joints(layout, elements, dropped)
-    if isinstance(layout, TreeLayout):
-        return layout.system(joints, _forces(layout, elements), labels, dropped, _has_loops(model))
-    internal, labels = layout.internal(labels)
-    looped = sum(group.columns.numbers.size for group in layout.groups) >= _LOOPED
+    coordinates, mechanism, labels = layout.finished(
+        Mechanism(joints, _forces(layout, elements), model.gravity), labels
+    )
     return MultibodySystem(
-        bodies=_told(layout.groups, looped),
-        joints=_told(joints, looped),
-        forces=_told(_forces(layout, elements), looped),
-        gravity=model.gravity,
-        internal=internal,
-        places=layout.places,
+        mechanism=mechanism,
+        coordinates=coordinates,
         labels=labels,
         dropping=tuple(sorted(dropped.items())),
         complete=None,
         loops=_has_loops(model),
+        written_as=layout.written_as,
     )
 
 
@@ -194,16 +178,7 @@ def _has_loops(model: Model) -> bool:
     return False
 
 
-def _told(groups: tuple[Group, ...], looped: bool) -> tuple[Group, ...]:
-    return tuple(dataclasses.replace(group, looped=looped) for group in groups)
-
-
-def _solvable(system: MultibodySystem | TreeSystem) -> MultibodySystem | TreeSystem:
-    """The system with its linear solver chosen once."""
-    return dataclasses.replace(system, solver=system.choose_solver())
-
-
-def _check_dropped(system: MultibodySystem | TreeSystem, dropped: Mapping[str, tuple[int, ...]]) -> None:
+def _check_dropped(system: MultibodySystem, dropped: Mapping[str, tuple[int, ...]]) -> None:
     """Raises ValueError unless `dropped` names components of constraints that there are."""
     sizes = collections.Counter(system.labels)
     for name, components in dropped.items():
@@ -221,9 +196,7 @@ def _check_dropped(system: MultibodySystem | TreeSystem, dropped: Mapping[str, t
             )
 
 
-def _check_independent(
-    system: MultibodySystem | TreeSystem, reduced: MultibodySystem | TreeSystem, t: float, state: State
-) -> None:
+def _check_independent(system: MultibodySystem, reduced: MultibodySystem, t: float, state: State) -> None:
     """Raises ValueError unless what was dropped is redundant, and nothing else is."""
     rows, explanation = redundancy.lasting_dependence(reduced, reduced.labels, t, state)
     if len(rows):
@@ -239,9 +212,7 @@ def _check_independent(
         )
 
 
-def _dependent(
-    system: MultibodySystem | TreeSystem, t: float, state: State, refuse: bool
-) -> dict[str, tuple[int, ...]]:
+def _dependent(system: MultibodySystem, t: float, state: State, refuse: bool) -> dict[str, tuple[int, ...]]:
     """Components of joints that follow from others, by the name of the joint."""
     rows, explanation = redundancy.lasting_dependence(system, system.labels, t, state)
     edges = {label for label in system.labels if label.endswith("-constraint") and "-edge-" in label}
@@ -263,109 +234,8 @@ def _dependent(
     return dropped
 
 
-class _Layout:
-    """Which body of the model is which row of which group."""
-
-    def __init__(self, bodies: Sequence[Body], formulation: str) -> None:
-        chosen = formulations.get(formulation)
-        kinds: dict[Hashable, list[Body]] = {}
-        for body in bodies:
-            kinds.setdefault(_formulation(body, chosen), []).append(body)
-        self.members = list(kinds.values())
-        self.groups, self.places = self._stack(kinds)
-        self._index = {name: (group, member) for name, group, member in self.places}
-        self._first = np.cumsum([0] + [len(m) for m in self.members])
-
-    def _stack(self, kinds: dict[Any, list[Body]]) -> tuple[tuple[BodyGroup, ...], tuple[tuple[str, int, int], ...]]:
-        groups, places, at = [], [], 0
-        for g, (form, members) in enumerate(kinds.items()):
-            count = len(members)
-            columns = at + np.arange(count * form.n).reshape(count, form.n)
-            at += count * form.n
-            groups.append(
-                BodyGroup(
-                    form,
-                    checks.stacked([b.mass for b in members]),
-                    checks.stacked([b.inertia for b in members]),
-                    Places(columns),
-                )
-            )
-            places += [(b.name, g, k) for k, b in enumerate(members)]
-        return tuple(groups), tuple(places)
-
-    def slot(self, bodies: Sequence[Body]) -> Slot:
-        """One end of several elements; all bodies are of one group, or all are the ground."""
-        total = int(self._first[-1])
-        if bodies[0].kind == "ground":
-            none = np.zeros(len(bodies), dtype=int)
-            return Slot(None, Places(none), Places(none + total), Places(np.zeros((len(bodies), 0), dtype=int)))
-        found = [self._index[body.name] for body in bodies]
-        group = found[0][0]
-        members = np.array([member for _, member in found])
-        columns = self.groups[group].columns.numbers[members]
-        return Slot(group, Places(members), Places(members + self._first[group]), Places(columns))
-
-    def kind(self, body: Body) -> int | None:
-        return None if body.kind == "ground" else self._index[body.name][0]
-
-    def internal(self, labels: tuple[str, ...]) -> tuple[tuple[Places | None, ...], tuple[str, ...]]:
-        """Rows of the constraints among the coordinates of single bodies."""
-        rows: list[Places | None] = []
-        for group, members in zip(self.groups, self.members, strict=True):
-            k = group.formulation.internal
-            if k == 0:
-                rows.append(None)
-                continue
-            rows.append(Places(len(labels) + np.arange(k * len(members)).reshape(len(members), k)))
-            labels += tuple(f"{body.name}, norm of its coordinates" for body in members for _ in range(k))
-        return tuple(rows), labels
-
-    def start(self) -> State:
-        """The initial state that the bodies of the model name."""
-        points, velocities = [], []
-        for group, members in zip(self.groups, self.members, strict=True):
-            form, motions = group.formulation, [_motion(body) for body in members]
-            if isinstance(form, DirectProduct | SemidirectProduct):
-                poses, twists = (_stack(which) for which in zip(*motions, strict=True))
-                q, v = _coordinates(form, poses, twists)
-            else:
-                # Other coordinates may refuse a pose, for which they have to see its numbers.
-                each_q = [form.from_pose(pose) for pose, _ in motions]
-                q = _stack(each_q)
-                v = jnp.stack([form.from_twist(p, twist) for p, (_, twist) in zip(each_q, motions, strict=True)])
-            points.append(q)
-            velocities.append(v.reshape(-1))
-        return tuple(points), jnp.concatenate(velocities)
-
-
-def _motion(body: Body) -> tuple[Pose, Twist]:
-    return Pose(body.x, body.R), Twist(body.omega, body.u)
-
-
-@interpreted
-def _coordinates(form: AbstractFormulation, poses: Pose, twists: Twist) -> tuple[Any, Any]:
-    """Coordinates and velocities of several bodies."""
-
-    def one(pose: Pose, twist: Twist) -> tuple[Any, Any]:
-        q = form.from_pose(pose)
-        return q, form.from_twist(q, twist)
-
-    return jax.vmap(one)(poses, twists)
-
-
-def _formulation(body: Body, chosen: AbstractFormulation) -> AbstractFormulation:
-    if body.kind == "point":
-        return MassPoint(3)
-    if body.kind in SINGLE:
-        return MassPoint(1, energetic=body.kind == "coordinate")
-    return chosen if body.formulation is None else formulations.get(body.formulation)
-
-
-Placed = tuple[str, Any, AbstractConstraintElement | AbstractForceElement]
-
-
 def _joints(
-    layout: _Layout | TreeLayout, elements: Sequence[Placed], dropped: Mapping[str, tuple[int, ...]], first: int = 0
+    layout: AbstractLayout, elements: Sequence[Placed], dropped: Mapping[str, tuple[int, ...]], first: int = 0
 ) -> tuple[tuple[JointGroup, ...], tuple[str, ...]]:
     """Joint elements by kind, and the joint behind each constraint, numbered from `first`; without those `dropped`."""
     kinds: dict[Any, list[tuple[Any, AbstractConstraintElement, np.ndarray]]] = {}
@@ -381,12 +251,12 @@ def _joints(
     groups = []
     for (_, _, kept), members in kinds.items():
         slots = tuple(layout.slot(ends) for ends in zip(*(part.bodies for part, _, _ in members), strict=True))
-        stacked = _stack([element for _, element, _ in members])
+        stacked = stack([element for _, element, _ in members])
         groups.append(JointGroup(stacked, slots, Places(np.stack([rows for _, _, rows in members])), kept))
     return tuple(groups), tuple(labels)
 
 
-def _forces(layout: _Layout | TreeLayout, elements: Sequence[Placed]) -> tuple[ForceGroup, ...]:
+def _forces(layout: AbstractLayout, elements: Sequence[Placed]) -> tuple[ForceGroup, ...]:
     kinds: dict[Hashable, list[tuple[Any, AbstractForceElement]]] = {}
     for _, part, element in elements:
         if isinstance(element, AbstractForceElement):
@@ -394,7 +264,7 @@ def _forces(layout: _Layout | TreeLayout, elements: Sequence[Placed]) -> tuple[F
             kinds.setdefault(key, []).append((part, element))
     return tuple(
         ForceGroup(
-            _stack([element for _, element in members]),
+            stack([element for _, element in members]),
             tuple(layout.slot(ends) for ends in zip(*(part.bodies for part, _ in members), strict=True)),
         )
         for members in kinds.values()
@@ -404,8 +274,9 @@ def _forces(layout: _Layout | TreeLayout, elements: Sequence[Placed]) -> tuple[F
 def _kind(element: eqx.Module) -> Hashable:
     """Equal for elements that can be stacked."""
     leaves, structure = jax.tree.flatten(element)
-    return structure, tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
+    return structure, tuple((jnp.shape(leaf), _dtype(leaf)) for leaf in leaves)
 
 
-def _stack(trees: Sequence[Any]) -> Any:
-    return jax.tree.map(lambda *leaves: checks.stacked(leaves), *trees)
+def _dtype(leaf: Any) -> Any:
+    # JAX takes as long to say as to stack.
+    return leaf.dtype if isinstance(leaf, np.ndarray | jax.Array) else jnp.result_type(leaf)

@@ -17,10 +17,9 @@ from polhode.integrators.suited import Unsuited, written
 from polhode.linalg.blocks import to_dense
 from polhode.model.assembly import Assembled
 from polhode.model.livens import LIVENS, LivensMultibody
-from polhode.model.minimal import TreeSystem
-from polhode.model.minimal_assembly import MINIMAL, spanning
 from polhode.model.multibody import MultibodySystem
 from polhode.model.separable import SEPARABLE, SeparableMultibody
+from polhode.model.tree_assembly import MINIMAL, spanning
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
@@ -86,7 +85,7 @@ def assembled(
             against.append(f"`{formulation}` can't be taken: {_first_sentence(error)}")
             failure = error
             continue
-        reasons = [*against, _left(system) if isinstance(system, TreeSystem) else why]
+        reasons = [*against, _left(system) if isinstance(system, MultibodySystem) and not why else why]
         made = Made(system, state, formulation, f"`{formulation}`: {'; '.join(reasons)}")
         if method is None or _takes(method, system, t0, state):
             return made
@@ -119,13 +118,12 @@ def method_for(system: Assembled, state: State, t0: float, h: float) -> tuple[st
     return "rkmk4", f"explicit and of order 4: no constraints, and nothing too fast for steps of {h:g}"
 
 
-def fastest(system: MultibodySystem | TreeSystem, t0: float, state: State) -> float | None:
+def fastest(system: MultibodySystem, t0: float, state: State) -> float | None:
     """The fastest oscillation or decay of the linearised motion at a state without constraints, as a rate.
 
     0 where there are no loads but gravity; None where numbers are traced, or there are too many, or it can't be found.
     """
-    controlled = isinstance(system, TreeSystem) and system.controls
-    if not (system.forces or controlled):
+    if not (system.mechanism.forces or system.coordinates.loaded):
         return 0.0
     if system.n > _DENSE or not checks.is_concrete(system, state):
         return None
@@ -141,7 +139,7 @@ def fastest(system: MultibodySystem | TreeSystem, t0: float, state: State) -> fl
 
 
 @interpreted
-def _linearised(system: MultibodySystem | TreeSystem, t: Array, q: Point, v: Vector) -> tuple[Array, Array]:
+def _linearised(system: MultibodySystem, t: Array, q: Point, v: Vector) -> tuple[Array, Array]:
     """The mass matrix, and what small changes of positions and velocities do to the forces, one a row.
 
     By differences, which are traced sooner than derivatives.
@@ -159,7 +157,7 @@ def _linearised(system: MultibodySystem | TreeSystem, t: Array, q: Point, v: Vec
 def _candidates(model: Model, method: AbstractIntegrator | None) -> list[_Candidate]:
     """Coordinates in the order in which they are tried."""
     against = _against_a_tree(model)
-    joint = _Candidate(MINIMAL, "", TreeSystem)
+    joint = _Candidate(MINIMAL, "", MultibodySystem)
     absolute = _Candidate(ABSOLUTE, against or "absolute coordinates", MultibodySystem)
     usual = [absolute, joint] if against else [joint, absolute]
     if method is None:
@@ -170,7 +168,7 @@ def _candidates(model: Model, method: AbstractIntegrator | None) -> list[_Candid
 
 
 def _against_a_tree(model: Model) -> str:
-    """What speaks against joint coordinates; "" if nothing does."""
+    """The reason against joint coordinates; "" if there is none."""
     if any(body.formulation is not None for body in model.bodies):
         return "some bodies ask for coordinates of their own"
     if any(body.rod is not None for body in model.bodies):
@@ -200,8 +198,8 @@ def _takes(method: AbstractIntegrator, system: Assembled, t0: float, state: Stat
     return True
 
 
-def _left(system: TreeSystem) -> str:
-    """What joint coordinates leave to constraints."""
+def _left(system: MultibodySystem) -> str:
+    """The constraints that joint coordinates leave, in words."""
     left = "no constraint is" if not system.m else "1 constraint is" if system.m == 1 else f"{system.m} constraints are"
     return f"the joints carry the bodies, and {left} left"
 

@@ -19,7 +19,7 @@ from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
 
 if TYPE_CHECKING:
-    from polhode.model.observed import AbstractMultibody
+    from polhode.model.multibody import MultibodySystem
 
 POSITION_TOLERANCE = 1e-8
 """Largest constraint residual of an initial state, in the model's units of length or as a cosine."""
@@ -34,11 +34,13 @@ DENSE = 600
 """Number of constraints up to which dense linear algebra is used: below about a second."""
 
 
-def check_start(system: AbstractMultibody, labels: Sequence[str], t: float, state: State) -> None:
+def check_start(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> None:
     """Raises ValueError, naming the joints, if a state violates constraints or their time derivatives.
 
     Also where it keeps them the wrong way round: cosines vanish again after half a turn.
     """
+    if not system.m:
+        return
     q, v = state
     gaps, rates, sides = _measured(system, jnp.asarray(t), q, v)
     gaps, rates = np.asarray(gaps), np.asarray(rates)
@@ -63,7 +65,7 @@ def check_start(system: AbstractMultibody, labels: Sequence[str], t: float, stat
             )
 
 
-def repaired(system: AbstractMultibody, labels: Sequence[str], t: float, state: State) -> State:
+def repaired(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> State:
     """The nearest state, in the metric of the mass matrix, that keeps the constraints.
 
     Positions by Newton's method with damped steps on min ½|δ|²_M, velocities by one projection. Where a joint is more
@@ -75,16 +77,16 @@ def repaired(system: AbstractMultibody, labels: Sequence[str], t: float, state: 
     return q, fitting_velocities(system, t, q, state[1], np.zeros(system.m))
 
 
-def closed_the_right_way(system: AbstractMultibody, t: float, q: Point) -> Point:
+def closed_the_right_way(system: MultibodySystem, t: float, q: Point) -> Point:
     """The position of `repaired`."""
     time, rest = jnp.asarray(t), jnp.zeros(system.n)
     if _wrong_way_round(system, _measured(system, time, q, rest)[2]):
-        groups = tuple(dataclasses.replace(g, elements=Unfolded(g.elements)) for g in system.joints)
-        q = closed(dataclasses.replace(system, joints=groups), system.labels, time, q)
+        groups = tuple(dataclasses.replace(g, elements=Unfolded(g.elements)) for g in system.mechanism.joints)
+        q = closed(system.with_joints(groups), system.labels, time, q)
     return closed(system, system.labels, time, q)
 
 
-def fitting_velocities(system: AbstractMultibody, t: float, q: Point, v: Vector, rates: np.ndarray) -> Vector:
+def fitting_velocities(system: MultibodySystem, t: float, q: Point, v: Vector, rates: np.ndarray) -> Vector:
     """The velocities nearest to v with which the constraints have these rates.
 
     Raises ValueError, naming the joints, if there are none.
@@ -102,7 +104,7 @@ def fitting_velocities(system: AbstractMultibody, t: float, q: Point, v: Vector,
     return found
 
 
-def sharpened(system: AbstractMultibody, labels: Sequence[str], t: float, state: State) -> State:
+def sharpened(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> State:
     """A state that keeps the constraints to tolerance, moved to keep them to round-off; unchanged if it does."""
     q, v = state
     gaps, rates = violations(system, jnp.asarray(t), q, v)
@@ -113,14 +115,15 @@ def sharpened(system: AbstractMultibody, labels: Sequence[str], t: float, state:
     return repaired(system, labels, t, state)
 
 
-def closed(system: AbstractMultibody, labels: Sequence[str], t: Array, q: Point) -> Point:
+def closed(system: MultibodySystem, labels: Sequence[str], t: Array, q: Point) -> Point:
     """The nearest position at which Φ = 0. Raises ValueError, naming the joints, if there is none near."""
     gaps = np.asarray(_tried(system, t, q, jnp.zeros(system.n))[1])
     for _ in range(_ROUNDS):
         size = np.linalg.norm(gaps)
         if np.max(np.abs(gaps), initial=0.0) <= 1e-3 * POSITION_TOLERANCE:
             return q
-        step = -_nearest(*metric(system, t, q), gaps)
+        M, B = metric(system, t, q)
+        step = -_nearest(M, _on_positions(system, B), gaps)
         for shrink in 0.5 ** np.arange(8):
             moved, left = _tried(system, t, q, jnp.asarray(shrink * step))
             tried = np.asarray(left)
@@ -137,10 +140,19 @@ def closed(system: AbstractMultibody, labels: Sequence[str], t: Array, q: Point)
     )
 
 
-def _wrong_way_round(system: AbstractMultibody, sides: Sequence[Array]) -> dict[str, float]:
+def _on_positions(system: AbstractMechanical, B: Any) -> Any:
+    """B without the rows that hold velocities only: bodies may be put where they could not roll."""
+    if not len(system.nonholonomic):
+        return B
+    kept = np.ones(system.m)
+    kept[system.nonholonomic] = 0.0
+    return kept[:, None] * B if isinstance(B, np.ndarray) else scipy.sparse.diags_array(kept) @ B
+
+
+def _wrong_way_round(system: MultibodySystem, sides: Sequence[Array]) -> dict[str, float]:
     """Joints that are far from closed the right way round, with the cosine that says so; it is 1 when they are."""
     found: dict[str, float] = {}
-    for group, cosines in zip(system.joints, sides, strict=True):
+    for group, cosines in zip(system.mechanism.joints, sides, strict=True):
         for rows, values in zip(group.rows.numbers, np.asarray(cosines), strict=True):
             if not np.min(values, initial=1.0) > _FAR:
                 found[system.labels[rows[0]]] = float(np.min(values))
@@ -232,20 +244,20 @@ def _matrices(system: AbstractMechanical, t: Array, q: Point) -> tuple[Matrix, M
     return system.mass(t, q), system.jacobian(t, q)
 
 
-def violations(system: AbstractMultibody, t: Array, q: Point, v: Vector) -> tuple[Array, Array]:
+def violations(system: MultibodySystem, t: Array, q: Point, v: Vector) -> tuple[Array, Array]:
     """Φ and dΦ/dt."""
     return _measured(system, t, q, v)[:2]
 
 
 @interpreted
-def _measured(system: AbstractMultibody, t: Array, q: Point, v: Vector) -> tuple[Array, Array, list[Array]]:
+def _measured(system: MultibodySystem, t: Array, q: Point, v: Vector) -> tuple[Array, Array, list[Array]]:
     motion = system.motion(q)
-    sides = [group.sides(t, motion) for group in system.joints]
+    sides = [group.sides(t, motion) for group in system.mechanism.joints]
     return system.constraint(t, q), system.constraint_rate(t, q, v), sides
 
 
 @interpreted
-def _tried(system: AbstractMultibody, t: Array, q: Point, step: Vector) -> tuple[Point, Array]:
+def _tried(system: MultibodySystem, t: Array, q: Point, step: Vector) -> tuple[Point, Array]:
     """The position reached by a displacement, and Φ there."""
     moved = system.flow(q, step, 1.0)
     return moved, system.constraint(t, moved)

@@ -15,7 +15,7 @@ from polhode.checks import shown
 from polhode.functions import breakpoints_of
 
 if TYPE_CHECKING:
-    from polhode.model.elements import AbstractComposite, AbstractPart
+    from polhode.model.parts import AbstractComposite, AbstractPart
 
 
 class Function(AbstractHolder):
@@ -98,7 +98,7 @@ def of_time(part: AbstractPart, name: str, value: Any, shape: tuple[int, ...], m
 
 
 def returned(part: AbstractPart | AbstractComposite, name: str, function: Function, *arguments: Any) -> Any:
-    """What a function of a user returns, as shapes. Raises ValueError if JAX can't trace it."""
+    """Shapes of the values of a user's function. Raises ValueError if JAX can't trace it."""
     try:
         return jax.eval_shape(function, *arguments)
     except jax.errors.JAXTypeError as error:
@@ -120,7 +120,7 @@ def check_shape(
 
 
 def shapes(value: Any) -> str:
-    """What was returned, in words."""
+    """Shapes of returned values, in words."""
     if isinstance(value, list | tuple):
         return f"a {type(value).__name__} of {len(value)}: ({', '.join(shapes(item) for item in value)})"
     shape = getattr(value, "shape", None)

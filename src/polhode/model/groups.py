@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -11,20 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from polhode import checks
 from polhode.execution.rows import each
 from polhode.linalg.blocks import Blocks, Places
-from polhode.model.elements import (
-    AbstractConstraintElement,
-    AbstractForceElement,
-    Pose,
-    Poses,
-    Twist,
-    Twists,
-    Wrench,
-)
+from polhode.model.elements import AbstractConstraintElement, AbstractForceElement
 from polhode.model.formulations.base import AbstractFormulation
 from polhode.model.formulations.linear import MassPoint
-from polhode.spaces.base import Point, Vector, hat
+from polhode.model.poses import Pose, Poses, Twist, Twists, Wrench
+from polhode.spaces.base import Point, Vector
 
 
 class BodyGroup(eqx.Module):
@@ -48,12 +42,12 @@ class BodyGroup(eqx.Module):
 
     @property
     def weight(self) -> Float[Array, " count"]:
-        """What gravity acts on: the mass, or zero for coordinates that are no places."""
+        """The gravitational mass; zero for generalised coordinates."""
         return self.mass if self.formulation.n > 1 else jnp.zeros_like(self.mass)
 
     @property
     def moving_mass(self) -> Float[Array, " count"]:
-        """What has kinetic energy: the mass, or zero for integrals."""
+        """The inertial mass; zero for integrals, which have no kinetic energy."""
         return self.mass if self.energetic else jnp.zeros_like(self.mass)
 
     @property
@@ -117,8 +111,24 @@ class JointGroup(eqx.Module):
     kept: tuple[int, ...] = eqx.field(static=True)
     looped: bool = eqx.field(static=True, default=False)
 
+    @property
+    def nonholonomic(self) -> tuple[int, ...]:
+        """Which of the kept components hold velocities only."""
+        first = self.elements.size - self.elements.slips
+        return tuple(k for k, component in enumerate(self.kept) if component >= first)
+
+    @property
+    def relative(self) -> bool:
+        """Whether the elements are known to see two bodies only relative to each other."""
+        return len(self.slots) == 2 and self.elements.relative and all(slot.group is not None for slot in self.slots)
+
     def residual(self, element: AbstractConstraintElement, t: Array, poses: Poses) -> Float[Array, " kept"]:
-        value = element.residual(t, poses)
+        return self._imposed(element.residual(t, poses))
+
+    def rate(self, element: AbstractConstraintElement, t: Array, poses: Poses, twists: Twists) -> Float[Array, " kept"]:
+        return self._imposed(element.rate(t, poses, twists))
+
+    def _imposed(self, value: Float[Array, " k"]) -> Float[Array, " kept"]:
         return value if len(self.kept) == value.shape[0] else value[np.array(self.kept)]
 
     def residuals(self, t: Array, motion: Motion) -> Float[Array, "elements kept"]:
@@ -129,13 +139,8 @@ class JointGroup(eqx.Module):
         return jax.vmap(lambda e, p: e.sides(t, p))(self.elements, motion.at(self.slots))
 
     def rates(self, t: Array, motion: Motion) -> Float[Array, "elements kept"]:
-        """Time derivatives of the residuals."""
-
-        def rate(t: Array, element: AbstractConstraintElement, poses: Poses, twists: Twists) -> Array:
-            velocity = tuple(Pose(w.u, p.R @ hat(w.omega)) for p, w in zip(poses, twists, strict=True))
-            residual = lambda s, p: self.residual(element, s, p)  # noqa: E731
-            return jax.jvp(residual, (t, poses), (jnp.ones_like(t), velocity))[1]
-
+        """Time derivatives of the residuals, and what must vanish of velocities besides."""
+        rate = lambda t, e, p, w: self.rate(e, t, p, w)  # noqa: E731
         return self._each(rate, t, motion.at(self.slots), motion.twists_at(self.slots))
 
     def _each(self, function: Callable[..., Any], t: Array, *stacked: Any) -> Any:
@@ -161,6 +166,11 @@ class ForceGroup(eqx.Module):
     slots: tuple[Slot, ...]
     looped: bool = eqx.field(static=True, default=False)
 
+    @property
+    def relative(self) -> bool:
+        """Whether their potential is known to depend on the relative pose of two nodes only."""
+        return len(self.slots) == 2 and self.elements.relative
+
     def wrenches(self, t: Array, motion: Motion) -> tuple[Wrench, ...]:
         """Loads on the nodes of all elements, stacked for each slot."""
         stacked = self.elements, motion.at(self.slots), motion.twists_at(self.slots)
@@ -176,3 +186,8 @@ def members(points: tuple[Point, ...], slot: Slot) -> Point:
     if slot.group is None:
         return None
     return jax.tree.map(lambda a: a[slot.members.numbers], points[slot.group])
+
+
+def stack(trees: Sequence[Any]) -> Any:
+    """Equal trees of numbers as one, with a leading axis."""
+    return jax.tree.map(lambda *leaves: checks.stacked(leaves), *trees)

@@ -1,4 +1,4 @@
-"""What closing the joints of a model must not change: positions and velocities that a user has given."""
+"""Positions and velocities, given by a user, that closing the joints of a model keeps."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from polhode._ambient import warn
 from polhode.checks import shown
 from polhode.model import consistency
 from polhode.model.bodies import Body
-from polhode.model.elements import AbstractConstraintElement, AbstractJoint, Pose, Poses
+from polhode.model.elements import AbstractConstraintElement
+from polhode.model.parts import AbstractJoint
+from polhode.model.poses import Pose, Poses
 from polhode.systems.base import State
 from polhode.systems.lagrangian import StartWarning
 
 if TYPE_CHECKING:
     from polhode.joints.relative import AbstractRelativeCoordinate
     from polhode.model.model import Model
-    from polhode.model.observed import AbstractMultibody
+    from polhode.model.multibody import MultibodySystem
 
 
 class HeldCoordinate(AbstractConstraintElement):
@@ -97,7 +99,7 @@ def held_attitude(name: str, bodies: tuple[Body, Body], *, position: bool, veloc
 
 
 def held(model: Model, wanted: Sequence[str | Held]) -> tuple[Held, ...]:
-    """What `hold` names: coordinates of joints, or bodies. Raises ValueError for other names."""
+    """The coordinates of joints and the bodies that `hold` names. Raises ValueError for other names."""
     if isinstance(wanted, str) or not isinstance(wanted, Sequence):
         raise ValueError(f"`hold` must be a list of names of joints and bodies, got {shown(wanted)}.")
     found: list[Held] = []
@@ -131,8 +133,8 @@ def _placed(bodies: tuple[Body, ...]) -> Poses:
 
 
 def repaired_holding(
-    system: AbstractMultibody,
-    more: Callable[[Sequence[Held]], AbstractMultibody],
+    system: MultibodySystem,
+    more: Callable[[Sequence[Held]], MultibodySystem],
     t: float,
     state: State,
     held: Sequence[Held],
@@ -167,7 +169,7 @@ def repaired_holding(
     return q, v
 
 
-def _changed(with_it: AbstractMultibody, held: Held, t: float, given: State, found: State) -> str:
+def _changed(with_it: MultibodySystem, held: Held, t: float, given: State, found: State) -> str:
     """By how much something that was to be held has changed, in words; nothing where it has not."""
     time, size = jnp.asarray(t), held.element.size
     gap = np.asarray(consistency.violations(with_it, time, *found)[0])[-size:]
@@ -180,7 +182,7 @@ def _changed(with_it: AbstractMultibody, held: Held, t: float, given: State, fou
     return " and ".join(said)
 
 
-def _rates(given: AbstractMultibody, m: int, t: float, state: State) -> np.ndarray:
+def _rates(given: MultibodySystem, m: int, t: float, state: State) -> np.ndarray:
     """Rates that constraints are to have: zero for the joints, those of the given state for what is held."""
     rates = np.array(consistency.violations(given, jnp.asarray(t), *state)[1])
     rates[:m] = 0.0

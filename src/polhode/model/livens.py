@@ -18,22 +18,24 @@ from polhode._ambient import inside_transformation
 from polhode.linalg.blocks import Blocks, Matrix, accumulate
 from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT
-from polhode.model.elements import AbstractForceElement, InFirstFrame, Pose, Wrench, axial
+from polhode.model.absolute import AbsoluteCoordinates
+from polhode.model.elements import AbstractForceElement, InFirstFrame
 from polhode.model.formulations.lie_groups import DirectProduct
 from polhode.model.formulations.linear import MassPoint
 from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Slot
 from polhode.model.livens_gradients import (
     acting,
-    acts_inside,
     are_relative,
-    is_relative_force,
     mean_gradient,
     middle_gradient,
+    rolling_gradient,
+    slipped,
     undressed,
     undressed_where_whole,
 )
 from polhode.model.livens_levers import LEVERS, AbstractLevers, Stretch, turned
 from polhode.model.multibody import MultibodySystem
+from polhode.model.poses import Pose, Twist, Wrench, axial
 from polhode.spaces.base import cross
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
@@ -47,7 +49,7 @@ Joints = Literal["invariant", "vector"]
 
 
 class LivensMultibody(AbstractMovingBodies):
-    r"""What `Model.assemble(formulation="livens")` makes, for the energy–momentum method.
+    r"""Bodies, joints and forces on Livens' principle, for the energy–momentum method.
 
     States hold q = (x, quaternion) for every rigid body, v = q̇ and the momenta p; kinetic energy goes through Ω as in
     `systems.QuaternionBody`. Potentials and constraints of elements are averaged by discrete gradients in the positions
@@ -68,12 +70,17 @@ class LivensMultibody(AbstractMovingBodies):
     - `paired`: whether all joints see relative poses only.
     """
 
-    base: MultibodySystem
+    base: MultibodySystem[AbsoluteCoordinates]
     joints: Joints = eqx.field(static=True)
     paired: bool = eqx.field(static=True)
     solver: AbstractKKT | None = None
 
     # --- sizes and states -------------------------------------------------------------------------------------------
+
+    @property
+    def bodies(self) -> tuple[BodyGroup, ...]:
+        """Groups of bodies with the same coordinates."""
+        return self.base.coordinates.bodies
 
     @property
     def d(self) -> int:
@@ -86,7 +93,7 @@ class LivensMultibody(AbstractMovingBodies):
     @property
     def n(self) -> int:
         """Number of coordinates: 7 for a rigid body."""
-        return sum(group.count * _width(group) for group in self.base.bodies)
+        return sum(group.count * _width(group) for group in self.bodies)
 
     @property
     def levers(self) -> AbstractLevers:
@@ -113,8 +120,8 @@ class LivensMultibody(AbstractMovingBodies):
 
         Not known of numbers inside JAX transformations; then False.
         """
-        held = any(slot.group is None for group in self.base.joints for slot in group.slots)
-        return self.conservative and self.paired and not held and acts_inside(self.base)
+        held = any(slot.group is None for group in self.base.mechanism.joints for slot in group.slots)
+        return self.conservative and self.paired and not held and self.base.mechanism.acts_inside
 
     @property
     def kkt(self) -> AbstractKKT:
@@ -137,7 +144,7 @@ class LivensMultibody(AbstractMovingBodies):
     def start(self, *state: Any) -> LivensState:
         """The state that belongs to a state (q, v) of `base`."""
         (points, flat), qs, vs, ps = state, [], [], []
-        for group, point in zip(self.base.bodies, points, strict=True):
+        for group, point in zip(self.bodies, points, strict=True):
             v = group.velocities(flat)
             if _rigid(group):
                 quaternion, x = point
@@ -156,7 +163,7 @@ class LivensMultibody(AbstractMovingBodies):
     def seen(self, state: State) -> tuple[Any, Array]:
         """The state (q, v) of `base` with these coordinates and velocities."""
         points, velocities = [], []
-        for group, q, v in zip(self.base.bodies, self._rows(state[0]), self._rows(state[1]), strict=True):
+        for group, q, v in zip(self.bodies, self._rows(state[0]), self._rows(state[1]), strict=True):
             if _rigid(group):
                 points.append((q[:, 3:], q[:, :3]))
                 v = jnp.concatenate((2 * jax.vmap(G)(q[:, 3:], v[:, 3:]), v[:, :3]), axis=1)
@@ -175,9 +182,9 @@ class LivensMultibody(AbstractMovingBodies):
 
     def _rows(self, flat: Array) -> list[Array]:
         """The coordinates of each group of bodies, a row for each body."""
-        ends = np.cumsum([0] + [group.count * _width(group) for group in self.base.bodies])
+        ends = np.cumsum([0] + [group.count * _width(group) for group in self.bodies])
         parts = [flat[a:b] for a, b in itertools.pairwise(ends)]
-        return [part.reshape(group.count, -1) for part, group in zip(parts, self.base.bodies, strict=True)]
+        return [part.reshape(group.count, -1) for part, group in zip(parts, self.bodies, strict=True)]
 
     # --- what is seen -----------------------------------------------------------------------------------------------
 
@@ -191,13 +198,13 @@ class LivensMultibody(AbstractMovingBodies):
 
     def linear_momentum(self, state: State) -> Float[Array, "3"]:
         """Σ p of all bodies in space."""
-        parts = zip(self.base.bodies, self._rows(state[2]), strict=True)
+        parts = zip(self.bodies, self._rows(state[2]), strict=True)
         return sum((jnp.sum(p[:, :3], axis=0) for g, p in parts if g.formulation.n > 1), start=jnp.zeros(3))
 
     def angular_momentum(self, state: State) -> Float[Array, "3"]:
         """Σ x × p + ½E(q)p of all bodies in space, about the origin."""
         total = jnp.zeros(3)
-        for group, q, p in zip(self.base.bodies, self._rows(state[0]), self._rows(state[2]), strict=True):
+        for group, q, p in zip(self.bodies, self._rows(state[0]), self._rows(state[2]), strict=True):
             if group.formulation.n > 1:
                 total = total + jnp.sum(jnp.cross(q[:, :3], p[:, :3]), axis=0)
             if _rigid(group):
@@ -208,7 +215,7 @@ class LivensMultibody(AbstractMovingBodies):
         return {**self.observed(self.base.outputs()), **self.balances()}
 
     def balances(self) -> dict[str, Observable]:
-        """What only positions, velocities and momenta together tell."""
+        """Generalised energy and momenta, which need positions, velocities and momenta."""
         return {
             "generalised_energy": self.generalised_energy,
             "linear_momentum": lambda t, state: self.linear_momentum(state),
@@ -261,10 +268,8 @@ class LivensMultibody(AbstractMovingBodies):
         first body, and averages over the step. Takes the frames of a run as well.
         """
         whole = self.base if self.base.complete is None else self.base.complete
-        assert isinstance(whole, MultibodySystem)
-        base = dataclasses.replace(
-            self.base, complete=dataclasses.replace(whole, joints=tuple(map(undressed, whole.joints)), complete=None)
-        )
+        undone = whole.with_joints(tuple(map(undressed, whole.mechanism.joints)))
+        base = dataclasses.replace(self.base, complete=dataclasses.replace(undone, complete=None))
         state = LivensState(*state)
         q = self.seen(state)[0] if jnp.ndim(state.q) == 1 else jax.vmap(self.seen)(state)[0]
         return base.joint_multipliers(t, q, multipliers)
@@ -276,7 +281,7 @@ class LivensMultibody(AbstractMovingBodies):
 
     def guess(self, h: Array, state: LivensState) -> Increments:
         found = []
-        for group, q, v in zip(self.base.bodies, self._rows(state.q), self._rows(state.v), strict=True):
+        for group, q, v in zip(self.bodies, self._rows(state.q), self._rows(state.v), strict=True):
             if _rigid(group):
                 turn = 0.5 * h * jax.vmap(E)(q[:, 3:], v[:, 3:])
                 v = jnp.concatenate((turn, h * v[:, :3]), axis=1)
@@ -308,13 +313,13 @@ class LivensMultibody(AbstractMovingBodies):
         inertia, size = self._inertia(h, state, x)
         middle = t + 0.5 * h
         total, nodes = inertia, self._nodes(state)
-        for group in self.base.forces:
+        for group in self.base.mechanism.forces:
             impulse = self._each_force(group, middle, h, nodes, x)
             total = total - self._gathered(group.slots, impulse)
             size = size + _size(impulse)
         weight = self._weight(h)
         reaction = jnp.zeros_like(total)
-        for group in self.base.joints:
+        for group in self.base.mechanism.joints:
             impulse = self._each_joint(group, middle, h, nodes, x, multipliers)[0]
             reaction = reaction + self._gathered(group.slots, impulse)
         return Balance(total - weight + reaction, size + _size(weight) + _size(reaction))
@@ -322,22 +327,36 @@ class LivensMultibody(AbstractMovingBodies):
     def gaps(self, t: Array, h: Array, state: LivensState, x: Increments) -> Multipliers:
         q1 = self.seen((self._moved(state, x), state.v))[0]
         motion = self.base.motion(q1)
-        return accumulate(self.m, [(group.rows, group.residuals(t + h, motion)) for group in self.base.joints])
+        closed = [(group.rows, group.residuals(t + h, motion)) for group in self.base.mechanism.joints]
+        middle, nodes = t + 0.5 * h, self._nodes(state)
+        rolling = [group for group in self.base.mechanism.joints if group.nonholonomic]
+        slips = [(group.rows, self._slips(group, middle, h, nodes, x)) for group in rolling]
+        return accumulate(self.m, [*closed, *slips])
 
     def rates(self, t: Array, state: LivensState) -> Multipliers:
         return self.base.constraint_rate(t, *self.seen(state))
 
     def reaction(self, t: Array, state: LivensState, multipliers: Multipliers) -> Array:
         """By the gradient of μ·Φ, which costs less than the derivatives of all components."""
-        motion, total = self.base.motion(self.seen(state)[0]), jnp.zeros(self.d)
+        motion, total = self.base.motion(*self.seen(state)), jnp.zeros(self.d)
+
+        def rolling(element: Any, poses: tuple[Pose, ...], twists: tuple[Twist, ...], force: Array) -> Array:
+            gradients = jax.grad(lambda twists: force @ group.rate(element, t, poses, twists))(twists)
+            return jnp.concatenate([jnp.concatenate(g) for g in gradients])
 
         def impulse(element: Any, poses: tuple[Pose, ...], force: Array) -> Array:
             gradients = jax.grad(lambda poses: force @ group.residual(element, t, poses))(poses)
             pairs = zip(poses, gradients, strict=True)
             return jnp.concatenate([jnp.concatenate((axial(pose.R.T @ g.R), g.x)) for pose, g in pairs])
 
-        for group in self.base.joints:
-            parts = group.elements, motion.at(group.slots), multipliers[group.rows.numbers]
+        for group in self.base.mechanism.joints:
+            force = multipliers[group.rows.numbers]
+            if group.nonholonomic:
+                # Of twists, in which rates are affine.
+                parts = group.elements, motion.at(group.slots), motion.twists_at(group.slots), force
+                total = total + self._gathered(group.slots, jax.vmap(rolling)(*parts))
+                continue
+            parts = group.elements, motion.at(group.slots), force
             total = total + self._gathered(group.slots, jax.vmap(impulse)(*parts))
         return total
 
@@ -360,7 +379,7 @@ class LivensMultibody(AbstractMovingBodies):
     def gained(self, impulse: Array) -> Array:
         """M⁻¹ times an impulse on the velocities (Ω, u) of `base`; what has no mass is not moved."""
         parts = []
-        for group in self.base.bodies:
+        for group in self.bodies:
             part, mass = group.velocities(impulse), group.moving_mass[:, None]
             if _rigid(group):
                 spin = jax.vmap(lambda J, b: _inverse(J) @ b)(group.inertia, part[:, :3])
@@ -374,8 +393,11 @@ class LivensMultibody(AbstractMovingBodies):
         self, t: Array, h: Array, state: LivensState, x: Increments, multipliers: Multipliers
     ) -> tuple[Matrix, Matrix, Matrix]:
         middle, nodes = t + 0.5 * h, self._nodes(state)
-        forces = [self._each_force(g, middle, h, nodes, x, differentiate=True) for g in self.base.forces]
-        joints = [self._each_joint(g, middle, h, nodes, x, multipliers, differentiate=True) for g in self.base.joints]
+        forces = [self._each_force(g, middle, h, nodes, x, differentiate=True) for g in self.base.mechanism.forces]
+        joints = [
+            self._each_joint(g, middle, h, nodes, x, multipliers, differentiate=True)
+            for g in self.base.mechanism.joints
+        ]
         return self._matrices(h, self._inertia_blocks(h, state, x), forces, [parts[1:] for parts in joints])
 
     def impulse_matrices(
@@ -393,12 +415,12 @@ class LivensMultibody(AbstractMovingBodies):
         # All that counts is where blocks lie, which is known without the derivatives of all elements.
         inertia = [
             block
-            for g in self.base.bodies
+            for g in self.bodies
             for block in g.blocks(jnp.zeros((*g.columns.numbers.shape, g.columns.numbers.shape[1])))
         ]
-        forces = [np.zeros(_square(g.slots)) for g in self.base.forces]
+        forces = [np.zeros(_square(g.slots)) for g in self.base.mechanism.forces]
         joints = []
-        for group in self.base.joints:
+        for group in self.base.mechanism.joints:
             rows = np.zeros((*group.rows.numbers.shape, 6 * len(group.slots)))
             joints.append((np.zeros(_square(group.slots)), rows, rows))
         A, P, _ = self._matrices(1.0, inertia, forces, joints)
@@ -407,11 +429,11 @@ class LivensMultibody(AbstractMovingBodies):
     # --- parts of a step --------------------------------------------------------------------------------------------
 
     def _bodies(self, state: LivensState) -> list[tuple[BodyGroup, Array, Array, Array]]:
-        return list(zip(self.base.bodies, *(self._rows(part) for part in state), strict=True))
+        return list(zip(self.bodies, *(self._rows(part) for part in state), strict=True))
 
     def _moved(self, state: LivensState, x: Increments) -> Array:
         parts = []
-        for group, q in zip(self.base.bodies, self._rows(state.q), strict=True):
+        for group, q in zip(self.bodies, self._rows(state.q), strict=True):
             u = group.velocities(x)
             if _rigid(group):
                 q1 = jnp.concatenate((q[:, :3] + u[:, 3:], jax.vmap(turned)(u[:, :3], q[:, 3:])), axis=1)
@@ -421,7 +443,7 @@ class LivensMultibody(AbstractMovingBodies):
         return jnp.concatenate(parts)
 
     def _body_balance(self, h: Array, q0: Array, v0: Array, p0: Array, x: Array, mass: Array, inertia: Array) -> Array:
-        """What turns and moves one rigid body: the changes of its angular and linear momentum."""
+        """Changes of the angular and linear momentum of one rigid body over the step."""
         turn, move = x[:3], x[3:]
         rotation = self.levers.gained(h, q0[3:], v0[3:], p0[3:], turn, inertia)
         return jnp.concatenate((rotation, 2 * mass / h * move - 2 * p0[:3]))
@@ -455,9 +477,9 @@ class LivensMultibody(AbstractMovingBodies):
     ) -> tuple[Matrix, Matrix, Matrix]:
         """Those of `matrices`, from blocks of the inertia and the derivatives of each group of forces and joints."""
         A, P, Q = list(inertia), [], []
-        for group, derivative in zip(self.base.forces, forces, strict=True):
+        for group, derivative in zip(self.base.mechanism.forces, forces, strict=True):
             A += self._blocks(group.slots, -derivative)
-        for group, (derivative, rows, ends) in zip(self.base.joints, joints, strict=True):
+        for group, (derivative, rows, ends) in zip(self.base.mechanism.joints, joints, strict=True):
             A += self._blocks(group.slots, derivative)
             for k, slot in _moving(group.slots):
                 columns = self._columns(slot)
@@ -468,8 +490,8 @@ class LivensMultibody(AbstractMovingBodies):
 
     def _weight(self, h: Array) -> Increments:
         parts = []
-        for group in self.base.bodies:
-            force = h * group.weight[:, None] * self.base.gravity
+        for group in self.bodies:
+            force = h * group.weight[:, None] * self.base.mechanism.gravity
             if _rigid(group):
                 force = jnp.concatenate((jnp.zeros_like(force), force), axis=1)
             parts.append(force[:, : group.formulation.n].reshape(-1))
@@ -479,7 +501,7 @@ class LivensMultibody(AbstractMovingBodies):
         """Coordinates (x, quaternion) of all bodies at the start, with the ground as the last row."""
         unit = jnp.array([1.0, 0.0, 0.0, 0.0])
         rows = []
-        for group, q in zip(self.base.bodies, self._rows(state.q), strict=True):
+        for group, q in zip(self.bodies, self._rows(state.q), strict=True):
             if not _rigid(group):
                 x = jnp.zeros((group.count, 3)).at[:, : q.shape[1]].set(q)
                 q = jnp.concatenate((x, jnp.broadcast_to(unit, (group.count, 4))), axis=1)
@@ -489,7 +511,7 @@ class LivensMultibody(AbstractMovingBodies):
     def _columns(self, slot: Slot) -> np.ndarray:
         """Which of (turn, move) are increments of the bodies at a slot."""
         assert slot.group is not None
-        group = self.base.bodies[slot.group]
+        group = self.bodies[slot.group]
         return np.arange(6) if _rigid(group) else 3 + np.arange(group.formulation.n)
 
     def _increments(self, slots: tuple[Slot, ...], x: Increments) -> Float[Array, "elements 6slots"]:
@@ -536,7 +558,7 @@ class LivensMultibody(AbstractMovingBodies):
         """Impulses (moment, force) on the nodes of all elements, (elements, 6 slots), or their derivatives."""
 
         def impulse(x: Array, q: Array, element: AbstractForceElement) -> Array:
-            return h * self._load(element, is_relative_force(group), t, self._stretches(h, q, x))
+            return h * self._load(element, group.relative, t, self._stretches(h, q, x))
 
         function = jax.jacfwd(impulse) if differentiate else impulse
         q = jnp.stack([nodes[slot.nodes.numbers] for slot in group.slots], axis=1)
@@ -558,7 +580,7 @@ class LivensMultibody(AbstractMovingBodies):
         return total + jnp.concatenate(rest)
 
     def _remaining(self, wrench: Wrench, gradient: Pose, node: Stretch) -> Float[Array, "6"]:
-        """What a load has besides minus the gradient of the potential; moment in the inertial frame."""
+        """The part of a load without potential; moment in the inertial frame."""
         R = node.middle.R
         moment = R @ wrench.torque + axial(gradient.R @ R.T)
         return jnp.concatenate((node.share * moment, wrench.force + gradient.x))
@@ -575,6 +597,7 @@ class LivensMultibody(AbstractMovingBodies):
     ) -> tuple[Array, ...]:
         """Impulses h B̄ᵀλ on the nodes of all elements; their derivatives, B̄, and the derivatives of the ends' gaps."""
         relative, plain = isinstance(group.elements, InFirstFrame), group.elements.quadratic
+        rolls = bool(group.nonholonomic)
 
         def gradient(x: Array, q: Array, element: Any, force: Array | None = None) -> Array:
             """Of the residual, or of its product with a force."""
@@ -584,13 +607,19 @@ class LivensMultibody(AbstractMovingBodies):
                 residual = group.residual(element, t, poses)
                 return residual if force is None else force @ residual
 
-            return acting(middle_gradient(f, s) if plain else mean_gradient(f, relative, s), s)
+            found = acting(middle_gradient(f, s) if plain else mean_gradient(f, relative, s), s)
+            if not rolls:
+                return found
+            rows = rolling_gradient(group, element, t, s)
+            return found + (rows if force is None else force @ rows)
 
         def impulse(x: Array, q: Array, element: Any, force: Array) -> Array:
             return h * gradient(x, q, element, force)
 
         def gap(x: Array, q: Array, element: Any) -> Array:
-            return group.residual(element, t + 0.5 * h, tuple(s.end for s in self._stretches(h, q, x)))
+            s = self._stretches(h, q, x)
+            closed = group.residual(element, t + 0.5 * h, tuple(n.end for n in s))
+            return closed + slipped(group, element, t, h, s) if rolls else closed
 
         u = self._increments(group.slots, x)
         q = jnp.stack([nodes[slot.nodes.numbers] for slot in group.slots], axis=1)
@@ -602,18 +631,27 @@ class LivensMultibody(AbstractMovingBodies):
         rows = jax.vmap(gradient)(u, q, group.elements)
         return found, derivative, rows, jax.vmap(jax.jacfwd(gap))(u, q, group.elements)
 
+    def _slips(
+        self, group: JointGroup, t: Array, h: Array, nodes: Array, x: Increments
+    ) -> Float[Array, "elements kept"]:
+        """What nonholonomic components slip over a step whose middle is at t."""
+        q = jnp.stack([nodes[slot.nodes.numbers] for slot in group.slots], axis=1)
+        slip = lambda x, q, element: slipped(group, element, t, h, self._stretches(h, q, x))  # noqa: E731
+        return jax.vmap(slip)(self._increments(group.slots, x), q, group.elements)
 
-def build(base: MultibodySystem, state: State, joints: str) -> tuple[LivensMultibody, LivensState]:
+
+def build(base: MultibodySystem[AbsoluteCoordinates], state: State, joints: str) -> tuple[LivensMultibody, LivensState]:
     """The system on Livens' principle and its start, from the bodies in quaternions and positions."""
     checks.choice("joints", joints, LEVERS)
-    for name, group, _ in base.places:
-        if not isinstance(base.bodies[group].formulation, DirectProduct | MassPoint):
+    for name, group, _ in base.coordinates.places:
+        form = base.coordinates.bodies[group].formulation
+        if not isinstance(form, DirectProduct | MassPoint):
             raise ValueError(
-                f"Body `{name}` has coordinates of its own, {type(base.bodies[group].formulation).__name__}; with "
+                f"Body `{name}` has coordinates of its own, {type(form).__name__}; with "
                 "formulation='livens' all rigid bodies are in quaternions. Leave its `formulation` out."
             )
     relative = are_relative(base, state)
-    base = dataclasses.replace(base, joints=tuple(map(undressed_where_whole, base.joints)))
+    base = base.with_joints(tuple(map(undressed_where_whole, base.mechanism.joints)))
     system = LivensMultibody(base, joints, relative)  # pyright: ignore[reportArgumentType]
     system = dataclasses.replace(system, solver=system.choose_solver())
     return system, system.start(*state)

@@ -12,10 +12,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.model.elements import InFirstFrame, Pose, Poses, seen_from_first
-from polhode.model.groups import ForceGroup, JointGroup
+from polhode.model.absolute import AbsoluteCoordinates
+from polhode.model.elements import InFirstFrame
+from polhode.model.groups import JointGroup
 from polhode.model.livens_levers import Stretch
 from polhode.model.multibody import MultibodySystem
+from polhode.model.poses import Pose, Poses, seen_from_first
 from polhode.spaces import quaternions
 from polhode.systems.base import State
 from polhode.systems.discrete_gradients import Gonzalez
@@ -37,6 +39,27 @@ def middle_gradient(f: Callable[[Poses], Array], s: tuple[Stretch, ...]) -> tupl
     """The same for polynomials of degree 2: the gradient at the mean of both ends."""
     start, end = (_flat(tuple(poses)) for poses in zip(*((n.start, n.end) for n in s), strict=True))
     return _unflat(jax.jacrev(lambda y: f(_unflat(y)))(0.5 * (start + end)))
+
+
+def rolling_gradient(group: JointGroup, element: Any, t: Array, s: tuple[Stretch, ...]) -> Float[Array, "kept 6nodes"]:
+    """Rows of the nonholonomic components on turns in the inertial frame and moves, in the middle of the step.
+
+    Taken where the mean velocities of the nodes are measured, they do no work on these.
+    """
+    found = element.gradients(t, tuple(n.middle for n in s))
+    rows = [jnp.concatenate((g[:, :3] @ n.middle.R.T, g[:, 3:]), axis=1) for g, n in zip(found, s, strict=True)]
+    return _nonholonomic(group, jnp.concatenate(rows, axis=1)[np.array(group.kept)])
+
+
+def slipped(group: JointGroup, element: Any, t: Array, h: Array, s: tuple[Stretch, ...]) -> Float[Array, " kept"]:
+    """What slips over a step at the mean velocities; zero in holonomic components."""
+    poses, twists = tuple(n.middle for n in s), tuple(n.twist for n in s)
+    return _nonholonomic(group, h * group.rate(element, t, poses, twists))
+
+
+def _nonholonomic(group: JointGroup, values: Float[Array, "kept ..."]) -> Float[Array, "kept ..."]:
+    rows = np.array(group.nonholonomic)
+    return jnp.zeros_like(values).at[rows].set(values[rows])
 
 
 _ORIGIN = Pose(np.zeros(3), np.eye(3))  # pyright: ignore[reportArgumentType]
@@ -67,7 +90,7 @@ def acting(gradients: tuple[Pose, ...], s: tuple[Stretch, ...]) -> Array:
     return jnp.concatenate([one(g, n.lever) for g, n in zip(gradients, s, strict=True)], axis=-1)
 
 
-def dressed(system: MultibodySystem, state: State) -> MultibodySystem:
+def dressed(system: MultibodySystem[AbsoluteCoordinates], state: State) -> MultibodySystem[AbsoluteCoordinates]:
     """Joints between two bodies of which only the relative pose matters, put into the frame of the first."""
 
     def one(group: JointGroup) -> JointGroup:
@@ -75,8 +98,8 @@ def dressed(system: MultibodySystem, state: State) -> MultibodySystem:
             return group
         return dataclasses.replace(group, elements=InFirstFrame(group.elements))
 
-    joints = tuple(map(one, system.joints))
-    return dataclasses.replace(system, joints=joints)
+    joints = tuple(map(one, system.mechanism.joints))
+    return system.with_joints(joints)
 
 
 def undressed(group: JointGroup) -> JointGroup:
@@ -94,22 +117,25 @@ def undressed_where_whole(group: JointGroup) -> JointGroup:
     return bare if bare.elements.quadratic and len(group.kept) == bare.elements.size else group
 
 
-def are_relative(system: MultibodySystem, state: State) -> bool:
+def are_relative(system: MultibodySystem[AbsoluteCoordinates], state: State) -> bool:
     """Whether all joints hold two bodies relative to each other."""
-    return all(is_relative(system, group, state) for group in system.joints)
+    return all(is_relative(system, group, state) for group in system.mechanism.joints)
 
 
-def is_relative(system: MultibodySystem, group: JointGroup, state: State) -> bool:
+def is_relative(system: MultibodySystem[AbsoluteCoordinates], group: JointGroup, state: State) -> bool:
     """Whether a joint holds the relative pose of two bodies only, in whatever frame its residual is."""
     if isinstance(group.elements, InFirstFrame):
         return True
+    if group.nonholonomic:
+        # What they hold is no function of poses.
+        return False
     if not checks.is_concrete(system, state):
         return len(group.slots) == 2
     return is_objective(system, group, state, lambda e, p, t: jnp.sum(e.residual(t, p) ** 2))
 
 
 def is_objective(
-    base: MultibodySystem, group: JointGroup, state: State, f: Callable[[Any, Poses, Array], Array]
+    base: MultibodySystem[AbsoluteCoordinates], group: JointGroup, state: State, f: Callable[[Any, Poses, Array], Array]
 ) -> bool:
     """Whether a function of two poses and time sees their relative pose only, tried out near the start and far off."""
     if len(group.slots) != 2:
@@ -129,15 +155,3 @@ def is_objective(
         return bool(np.all(np.abs(here - there) <= 1e-9 * (1 + np.abs(here))))
 
     return all(same(size, t) for size, t in ((0.3, 0.0), (1.0, 2.3)))
-
-
-def is_relative_force(group: ForceGroup) -> bool:
-    """Whether the potential of force elements sees relative poses only."""
-    return len(group.slots) == 2 and group.elements.relative
-
-
-def acts_inside(base: MultibodySystem) -> bool:
-    """Whether no gravity and no force acts from outside; of numbers inside JAX transformations, that isn't known."""
-    weightless = checks.is_concrete(base.gravity) and not np.any(np.asarray(base.gravity))
-    alone = all(slot.group is not None for group in base.forces for slot in group.slots)
-    return weightless and alone and all(map(is_relative_force, base.forces))

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.model.elements import Pose, Twist
+from polhode.model.poses import Pose, Twist
 from polhode.spaces import quaternions
 from polhode.spaces.base import hat
 from polhode.systems.quaternion_body import E, E_transposed, G, G_transposed

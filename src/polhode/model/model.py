@@ -1,4 +1,4 @@
-"""What an engineer writes: bodies, joints and forces."""
+"""Models: bodies, joints and forces as an engineer lists them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from polhode.execution.eager import uncompiled
 from polhode.model import bodies as _bodies
 from polhode.model.assembly import Assembled, Redundant, assemble
 from polhode.model.bodies import Body
-from polhode.model.elements import AbstractComposite, AbstractForce, AbstractJoint, AbstractPart, Pose
 from polhode.model.formulations import FORMULATIONS
 from polhode.model.holding import Held
-from polhode.model.minimal import TreeSystem
 from polhode.model.multibody import MultibodySystem
+from polhode.model.parts import AbstractComposite, AbstractForce, AbstractJoint, AbstractPart
+from polhode.model.poses import Pose
 from polhode.systems.base import Observable, State
 
 if TYPE_CHECKING:
@@ -333,7 +333,7 @@ class Model:
         movable = [body for body in part.bodies if body is not self.ground]
         if isinstance(part, AbstractJoint | AbstractForce) and part.bodies and not movable:
             raise ValueError(f"{type(part).__name__} connects the ground with itself; one end must be a body.")
-        attached = part.attach(self)
+        attached = part.attach(self.add_integral)
         self.parts.append((self._name(part.name, _kebab(type(part).__name__)), attached))
         return part
 
@@ -383,7 +383,7 @@ class Model:
         h: float = 1e-3,
         name: str = "model",
         integrator: str | None = None,
-        outputs: Callable[[MultibodySystem | TreeSystem], Mapping[str, Observable]] | None = None,
+        outputs: Callable[[MultibodySystem], Mapping[str, Observable]] | None = None,
         repair: bool = False,
         redundant: Redundant = "error",
         t0: float = 0.0,
@@ -490,14 +490,14 @@ class Model:
         raise ValueError(f"The model has no body {shown(name)}.{checks.nearest(name, names)} It has {listed}{more}.")
 
 
-def _in_coordinates(system: Assembled) -> MultibodySystem | TreeSystem:
+def _in_coordinates(system: Assembled) -> MultibodySystem:
     """The system whose states are (q, v)."""
-    return system if isinstance(system, MultibodySystem | TreeSystem) else system.base
+    return system if isinstance(system, MultibodySystem) else system.base
 
 
 def _outputs(
     system: Assembled,
-    more: Callable[[MultibodySystem | TreeSystem], Mapping[str, Observable]] | None,
+    more: Callable[[MultibodySystem], Mapping[str, Observable]] | None,
 ) -> dict[str, Observable]:
     """Outputs of the system and those that a user adds."""
     known = system.outputs()
@@ -518,7 +518,7 @@ def _outputs(
             raise ValueError(
                 f"Output {shown(name)} must be a function (t, state) → array under a name, got {shown(output)}."
             )
-    return {**known, **(given if isinstance(system, MultibodySystem | TreeSystem) else system.observed(given))}
+    return {**known, **(given if isinstance(system, MultibodySystem) else system.observed(given))}
 
 
 def _kebab(name: str) -> str:

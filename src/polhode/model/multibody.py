@@ -1,11 +1,10 @@
-"""Bodies, joints and forces as one mechanical system in absolute coordinates."""
+"""Multibody systems: a mechanism in coordinates."""
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
 import equinox as eqx
 import jax
@@ -13,139 +12,126 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.execution.once import shapes
-from polhode.execution.rows import each
-from polhode.linalg.blocks import Blocks, Matrix, Places, accumulate
-from polhode.linalg.choose import kkt_solver
+from polhode.linalg.blocks import Matrix, accumulate, to_dense
 from polhode.linalg.kkt import AbstractKKT
-from polhode.model import tangents
+from polhode.model import consistency, redundancy
 from polhode.model.bodies import Body
-from polhode.model.conversions.cotangent import ToHamiltonian
-from polhode.model.conversions.directors import ToDirectors
-from polhode.model.conversions.quaternions import ToLivens, ToSeparable
-from polhode.model.elements import Pose, Twist, Wrench
-from polhode.model.formulations.lie_groups import DirectProduct, SemidirectProduct
-from polhode.model.formulations.linear import MassPoint
-from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Motion, Slot, members
-from polhode.model.observed import AbstractMultibody
-from polhode.model.outlines import OutlinedForce, OutlinedJoint
-from polhode.model.reactions import at_stress, reaction_of, stress_of, stressed
+from polhode.model.coordinates import AbstractCoordinates
+from polhode.model.functions import Function
+from polhode.model.groups import JointGroup, Motion
+from polhode.model.mechanism import Mechanism
+from polhode.model.poses import Pose, Twist
 from polhode.model.waves import stiffest
+from polhode.results import Result
 from polhode.spaces.base import AbstractSpace, Point, Vector
-from polhode.spaces.powers import power
-from polhode.spaces.products import product
-from polhode.systems.base import State
+from polhode.systems.base import Observable, State
 from polhode.systems.conversion import AbstractConversion
-from polhode.systems.mechanical import Multipliers
+from polhode.systems.mechanical import AbstractMechanical, Multipliers
+
+_OPEN = 1e-9
+"""Gap of a constraint that was left out, relative to the larger of 1 and the largest coordinate, from which on it is
+open."""
+
+_SPREAD = 100.0
+"""Largest ratio of gaps of redundant constraints to those of the constraints that imply them."""
+
+Coordinates = TypeVar("Coordinates", bound=AbstractCoordinates, covariant=True)
 
 
-class MultibodySystem(AbstractMultibody):
-    """What `Model.assemble` makes: bodies in the chosen coordinates, with joints and forces.
+class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
+    """Bodies, joints and forces as a mechanical system in coordinates of a user's choice.
 
-    q is a tuple with one stacked point for each group of bodies with the same coordinates, v one flat array.
-    Constraints are numbered joint by joint in the order in which joints were added, then come constraints among the
-    coordinates of single bodies.
+    Constraints are numbered joint by joint in the order in which joints were added, then come those among the
+    coordinates themselves.
 
-    - `bodies`, `joints`, `forces`: groups of elements of one kind.
-    - `gravity`: acceleration in the inertial frame.
-    - `places`: body name → (group, member); `labels`: the joint behind each constraint.
+    - `mechanism`: joints, forces and gravity. - `coordinates`: the bodies.
+    - `labels`: the joint behind each constraint.
     - `dropping`, `complete`: redundant components left out, by joint, and the system that still has them.
-    - `loops`: whether bodies and joints form loops. - `solver`: what solves its saddle-point systems.
+    - `loops`: whether bodies and joints form loops, whose constraints may lose rank in some positions.
+    - `written_as`: makes the conversions to systems of other kinds.
+    - `solver`: what solves its saddle-point systems; `solvable` chooses it.
     """
 
-    bodies: tuple[BodyGroup, ...]
-    joints: tuple[JointGroup, ...]
-    forces: tuple[ForceGroup, ...]
-    gravity: Float[Array, "3"]
-    internal: tuple[Places | None, ...] = eqx.field(static=True)
-    places: tuple[tuple[str, int, int], ...] = eqx.field(static=True)
+    mechanism: Mechanism
+    coordinates: Coordinates
     labels: tuple[str, ...] = eqx.field(static=True)
     dropping: tuple[tuple[str, tuple[int, ...]], ...] = eqx.field(static=True)
-    complete: AbstractMultibody | None
+    complete: MultibodySystem[Coordinates] | None
     loops: bool = eqx.field(static=True)
+    written_as: tuple[Callable[[MultibodySystem], AbstractConversion], ...] = eqx.field(static=True, default=())
     solver: AbstractKKT | None = None
+
+    # --- sizes ------------------------------------------------------------------------------------------------------
 
     @property
     def configuration(self) -> AbstractSpace:
-        return product(*(power(group.formulation.space, group.count) for group in self.bodies))
+        return self.coordinates.space
 
     @property
     def n(self) -> int:
-        return sum(group.columns.numbers.size for group in self.bodies)
+        return self.coordinates.n
 
     @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(name for name, _, _ in self.places)
+    def m(self) -> int:
+        return len(self.labels)
 
     @property
-    def shown(self) -> tuple[str, ...]:
-        return tuple(name for name, group, _ in self.places if self.bodies[group].formulation.n > 1)
+    def nonholonomic(self) -> np.ndarray:
+        return self.mechanism.nonholonomic
 
     @property
-    def inert(self) -> bool:
-        return all(group.energetic for group in self.bodies)
+    def rheonomic(self) -> bool:
+        return self.mechanism.driven
 
     @property
     def holonomic_velocities(self) -> bool:
-        return all(group.formulation.holonomic_velocities for group in self.bodies)
+        return self.coordinates.holonomic_velocities
 
     @property
-    def kkt(self) -> AbstractKKT:
-        return self.solver if self.solver is not None else self.choose_solver()
+    def conservative(self) -> bool:
+        """Whether energy is kept: all forces have potentials and no joint is driven."""
+        return self.mechanism.conservative and self.coordinates.conservative
+
+    @property
+    def inert(self) -> bool:
+        """Whether all velocities have kinetic energy; those of integrals have none."""
+        return self.coordinates.inert
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the bodies in the order of the rows of `motion`."""
+        return self.coordinates.names
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Names of the bodies that are somewhere, coordinates left out, in the order of the rows of the outputs."""
+        return self.coordinates.shown
+
+    # --- motion and energies ----------------------------------------------------------------------------------------
 
     def kinematics(self, q: Point, v: Vector) -> Vector:
-        if self.holonomic_velocities:
-            return v
-        parts = zip(self.bodies, q, strict=True)
-        return jnp.concatenate(
-            [jax.vmap(g.formulation.kinematics)(points, g.velocities(v)).reshape(-1) for g, points in parts]
-        )
-
-    # --- motion of the bodies ---------------------------------------------------------------------------------------
+        return self.coordinates.kinematics(q, v)
 
     def motion(self, q: Point, v: Vector | None = None) -> Motion:
-        """Poses and twists of all bodies and of the ground."""
-        poses = [jax.vmap(g.formulation.pose)(points) for g, points in zip(self.bodies, q, strict=True)]
-        still = Pose(jnp.zeros((1, 3)), jnp.eye(3)[None])
-        if v is None:
-            return Motion(_stack(*poses, still))
-        parts = zip(self.bodies, q, strict=True)
-        twists = [jax.vmap(g.formulation.twist)(points, g.velocities(v)) for g, points in parts]
-        return Motion(_stack(*poses, still), _stack(*twists, Twist(jnp.zeros((1, 3)), jnp.zeros((1, 3)))))
-
-    def coordinates_of(self, motion: Motion) -> State:
-        """The state with given poses and twists of all bodies."""
-        assert motion.twists is not None
-        points, velocities, at = [], [], 0
-        for group in self.bodies:
-            poses, twists = jax.tree.map(lambda a, k=at, n=group.count: a[k : k + n], (motion.poses, motion.twists))
-            at += group.count
-            q = jax.vmap(group.formulation.from_pose)(poses)
-            points.append(q)
-            velocities.append(jax.vmap(group.formulation.from_twist)(q, twists).reshape(-1))
-        return tuple(points), jnp.concatenate(velocities)
+        """Poses and, with v, twists of all bodies and of the ground."""
+        return self.coordinates.motion(q, v)
 
     def pose(self, q: Point, body: Body | str) -> Pose:
         """Position of the centre of mass and rotation matrix of one body."""
-        group, member = self._find(body)
-        return self.bodies[group].formulation.pose(jax.tree.map(lambda a: a[member], q[group]))
+        return self.coordinates.pose(q, body)
 
     def twist(self, q: Point, v: Vector, body: Body | str) -> Twist:
         """Angular velocity (body frame) and velocity (inertial frame) of one body."""
-        group, member = self._find(body)
-        bodies = self.bodies[group]
-        return bodies.formulation.twist(jax.tree.map(lambda a: a[member], q[group]), bodies.velocities(v)[member])
+        return self.coordinates.twist(q, v, body)
 
     def columns(self, body: Body | str) -> np.ndarray:
-        group, member = self._find(body)
-        return self.bodies[group].columns.numbers[member]
+        """Which components of v belong to one body; in joint coordinates, those of the joint that carries it."""
+        return self.coordinates.columns(body)
 
     def kinetic_energy(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
+        """Of all bodies."""
         del t
-        omega, u = self._twists((q, v))
-        mass = jnp.concatenate([g.moving_mass for g in self.bodies])
-        inertia = jnp.concatenate([g.inertia for g in self.bodies])
-        return 0.5 * (mass @ jnp.sum(u[:-1] ** 2, axis=1) + jnp.einsum("ni,nij,nj->", omega[:-1], inertia, omega[:-1]))
+        return self.coordinates.kinetic_energy(q, v)
 
     def potential_energy(self, t: Array, q: Point) -> Float[Array, ""]:
         """Gravity and everything that stores energy."""
@@ -153,151 +139,81 @@ class MultibodySystem(AbstractMultibody):
 
     def potential(self, t: Array, motion: Motion) -> Float[Array, ""]:
         """The same of a motion."""
-        mass = jnp.concatenate([g.weight for g in self.bodies])
-        weight = -mass @ (motion.poses.x[:-1] @ self.gravity)
-        return weight + sum((g.potential(t, motion) for g in self.forces), start=jnp.zeros(()))
+        return self.coordinates.weight(motion, self.mechanism.gravity) + self.mechanism.potential(t, motion)
+
+    def energy(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
+        """Kinetic plus potential energy."""
+        return self.kinetic_energy(t, q, v) + self.potential_energy(t, q)
 
     # --- equations of motion ----------------------------------------------------------------------------------------
 
     def mass(self, t: Array, q: Point) -> Matrix:
         del t
-        return tuple(
-            block
-            for group, points in zip(self.bodies, q, strict=True)
-            for block in group.blocks(group.each(group.formulation.mass, points))
-        )
+        return self.coordinates.mass(q)
 
     def force(self, t: Array, q: Point, v: Vector) -> Vector:
-        wrenches = self.wrenches(t, self.motion(q, v))
-        parts = zip(self.bodies, q, wrenches, strict=True)
-        return jnp.concatenate(
-            [g.each(g.formulation.force, points, g.velocities(v), w).reshape(-1) for g, points, w in parts]
-        )
+        return self.coordinates.force(self.mechanism, t, q, v)
 
     def constraint(self, t: Array, q: Point) -> Multipliers:
-        motion = self.motion(q)
-        parts = [(g.rows, g.residuals(t, motion)) for g in self.joints]
-        for group, points, rows in zip(self.bodies, q, self.internal, strict=True):
-            if rows is not None:
-                parts.append((rows, jax.vmap(group.formulation.constraint)(points)))
-        return accumulate(self.m, parts)
+        closed = self.mechanism.residuals(t, self.motion(q))
+        return accumulate(self.m, closed + self.coordinates.internal_residuals(q))
 
     def constraint_rate(self, t: Array, q: Point, v: Vector) -> Multipliers:
-        motion = self.motion(q, v)
-        parts = [(g.rows, g.rates(t, motion)) for g in self.joints]
-        for group, points, rows in zip(self.bodies, q, self.internal, strict=True):
-            if rows is not None:
-                gradients = tangents.internal_gradients(group, points)
-                parts.append((rows, jnp.einsum("nrc,nc->nr", gradients, group.velocities(v))))
-        return accumulate(self.m, parts)
+        closing = self.mechanism.rates(t, self.motion(q, v))
+        return accumulate(self.m, closing + self.coordinates.internal_rates(q, v))
 
     def curvature(self, t: Array, q: Point, v: Vector) -> Multipliers:
-        # Elsewhere poses off the manifold, such as those of Euler parameters, don't move with the twist.
-        if not all(isinstance(g.formulation, DirectProduct | SemidirectProduct | MassPoint) for g in self.bodies):
-            return super().curvature(t, q, v)
-        parts = [(g.rows, tangents.curvatures(self.bodies, g, t, q, v)) for g in self.joints]
-        for bodies, points, rows in zip(self.bodies, q, self.internal, strict=True):
-            if rows is not None:
-                parts.append((rows, tangents.internal_curvatures(bodies, points, bodies.velocities(v))))
-        return accumulate(self.m, parts)
+        if not self.m:
+            return jnp.zeros(0)
+        found = self.coordinates.curvature(self.mechanism, t, q, v)
+        return super().curvature(t, q, v) if found is None else accumulate(self.m, found)
 
     def jacobian(self, t: Array, q: Point) -> Matrix:
-        motion = self.motion(q)
-        found: list[Blocks] = []
-        for group in self.joints:
-            moving = [slot for slot in group.slots if slot.group is not None]
-            for slot, gradient in zip(moving, group.gradients(t, motion), strict=True):
-                found.append(Blocks(self._pull_rows(slot, q, gradient), group.rows, slot.columns))
-        for bodies, points, rows in zip(self.bodies, q, self.internal, strict=True):
-            if rows is not None:
-                found.append(Blocks(tangents.internal_gradients(bodies, points), rows, bodies.columns))
-        return tuple(found)
+        if not self.m:
+            return ()
+        found = self.coordinates.jacobian(self.mechanism, t, q)
+        return super().jacobian(t, q) if found is None else found
 
     def stiffness(self, t: Array, q: Point, v: Vector) -> Matrix:
-        wrenches = self.wrenches(t, self.motion(q, v))
-        found: list[Blocks] = []
-        for g, points, w in zip(self.bodies, q, wrenches, strict=True):
-            found.extend(g.blocks(g.each(g.formulation.stiffness, points, g.velocities(v), w)))
-        for group in self.forces:
-            uses_twists = group.elements.uses_twists and not self._twists_are_velocities(group)
-            if group.elements.uses_poses or uses_twists:
-                found.extend(tangents.load_blocks(self.bodies, group, t, q, v, along_velocities=False))
-        return tuple(found)
+        found = self.coordinates.stiffness(self.mechanism, t, q, v)
+        return super().stiffness(t, q, v) if found is None else found
 
     def damping(self, t: Array, q: Point, v: Vector) -> Matrix:
-        wrenches = self.wrenches(t, self.motion(q, v))
-        found: list[Blocks] = []
-        for g, points, w in zip(self.bodies, q, wrenches, strict=True):
-            found.extend(g.blocks(g.each(g.formulation.damping, points, g.velocities(v), w)))
-        for group in self.forces:
-            if group.elements.uses_twists:
-                found.extend(tangents.load_blocks(self.bodies, group, t, q, v, along_velocities=True))
-        return tuple(found)
+        found = self.coordinates.damping(self.mechanism, t, q, v)
+        return super().damping(t, q, v) if found is None else found
 
     def geometric_stiffness(self, t: Array, q: Point, multipliers: Multipliers) -> Matrix:
-        """A constraint force acts like that of a potential, -λ·Φ; so its tangent is formed like those of springs."""
-        found = self._fixed_loads([reaction_of(group, multipliers) for group in self.joints], t, q)
-        for g, points, rows in zip(self.bodies, q, self.internal, strict=True):
-            if rows is not None:
-                found.extend(g.blocks(tangents.internal_stiffness(g, points, multipliers[rows.numbers])))
-        return tuple(found)
+        found = self.coordinates.geometric_stiffness(self.mechanism, t, q, multipliers)
+        return super().geometric_stiffness(t, q, multipliers) if found is None else found
 
     def stresses(self, t: Array, q: Point) -> tuple[Array, ...]:
-        motion = self.motion(q, jnp.zeros(self.n))
-        return tuple(stress_of(group, t, motion) for group in stressed(self.forces))
+        return self.coordinates.stresses(self.mechanism, t, q)
 
     def stress_stiffness(self, t: Array, q: Point, stresses: tuple[Array, ...]) -> Matrix:
-        groups = [at_stress(group, stress) for group, stress in zip(stressed(self.forces), stresses, strict=True)]
-        return tuple(self._fixed_loads(groups, t, q))
+        return self.coordinates.stress_stiffness(self.mechanism, t, q, stresses)
 
-    def _fixed_loads(self, groups: Sequence[ForceGroup], t: Array, q: Point) -> list[Blocks]:
-        """K at rest of loads alone, without gravity and inertia."""
-        rest, motion = jnp.zeros(self.n), self.motion(q, jnp.zeros(self.n))
-        found: list[Blocks] = []
-        for group in groups:
-            found.extend(tangents.load_blocks(self.bodies, group, t, q, rest, along_velocities=False))
-        for g, points, w in zip(self.bodies, q, self._collected(groups, t, motion), strict=True):
-            found.extend(g.blocks(g.each(g.formulation.stiffness, points, g.velocities(rest), w)))
-        return found
+    @property
+    def kkt(self) -> AbstractKKT:
+        return self.solver if self.solver is not None else self._choose_solver()
 
-    # --- parts ------------------------------------------------------------------------------------------------------
+    def solvable(self) -> MultibodySystem[Coordinates]:
+        """The system with its linear solver chosen once, which takes a moment."""
+        return dataclasses.replace(self, solver=self._choose_solver())
 
-    def wrenches(self, t: Array, motion: Motion) -> tuple[Wrench, ...]:
-        """Total load on the bodies of each group: gravity and all force elements."""
-        mass = jnp.concatenate([g.weight for g in self.bodies])
-        return self._collected(self.forces, t, motion, mass[:, None] * self.gravity)
+    def _choose_solver(self) -> AbstractKKT:
+        return self.coordinates.choose_solver(self.mechanism, self.m, self.loops)
 
-    def _collected(
-        self, groups: Sequence[ForceGroup], t: Array, motion: Motion, force: Array | None = None
-    ) -> tuple[Wrench, ...]:
-        """Loads of elements on the bodies of each group, and forces on the bodies besides."""
-        total = sum(group.count for group in self.bodies)
-        torque, force = jnp.zeros((total, 3)), jnp.zeros((total, 3)) if force is None else force
-        for group in groups:
-            for slot, wrench in zip(group.slots, group.wrenches(t, motion), strict=True):
-                if slot.group is not None:
-                    torque = torque.at[slot.nodes.numbers].add(wrench.torque)
-                    force = force.at[slot.nodes.numbers].add(wrench.force)
-        ends = np.cumsum([0] + [group.count for group in self.bodies])
-        return tuple(Wrench(torque[a:b], force[a:b]) for a, b in itertools.pairwise(ends))
+    def conversions(self) -> tuple[AbstractConversion, ...]:
+        return (*super().conversions(), *(make(self) for make in self.written_as))
 
-    def _pull_rows(self, slot: Slot, q: Point, rows: Float[Array, "elements k 6"]) -> Float[Array, "elements k n"]:
-        """Rows on twists as rows on velocities: times J."""
-        formulation = self.bodies[slot.group or 0].formulation
-        points = members(q, slot)
-        if formulation.jacobian(jax.tree.map(lambda a: a[0], points)) is None:
-            return rows
-        pulled = lambda form, p, R: R @ form.jacobian(p)  # noqa: E731
-        return each(pulled, formulation, points, rows, loop=self.bodies[slot.group or 0].looped)
-
-    def _twists_are_velocities(self, group: ForceGroup) -> bool:
-        """Whether twists do not depend on the configuration at fixed velocities."""
-        moving = [slot.group for slot in group.slots if slot.group is not None]
-        return all(self.bodies[g].formulation.twist_is_fixed for g in moving)
+    def with_joints(self, joints: tuple[JointGroup, ...], labels: tuple[str, ...] | None = None) -> MultibodySystem:
+        """The system with other joints, and with other labels if these are given."""
+        mechanism = dataclasses.replace(self.mechanism, joints=joints)
+        return dataclasses.replace(self, mechanism=mechanism, labels=self.labels if labels is None else labels)
 
     @property
     def has_waves(self) -> bool:
-        return any(group.elements.waves for group in self.forces)
+        return self.coordinates.local and self.mechanism.has_waves
 
     def explicit_limit(self, t: float, state: State, h: float, share: float = 1.0) -> str:
         found = stiffest(self, t, state)
@@ -312,42 +228,135 @@ class MultibodySystem(AbstractMultibody):
             "constrain stiff strains away."
         )
 
-    def conversions(self) -> tuple[AbstractConversion, ...]:
-        kinds = ToHamiltonian(self), ToLivens(self), ToDirectors(self), ToSeparable(self)
-        return (*super().conversions(), *kinds)
+    # --- joints -----------------------------------------------------------------------------------------------------
 
-    def choose_solver(self) -> AbstractKKT:
-        """The solver that suits the places of the blocks; takes a moment, so `assemble` keeps it in `solver`."""
-        q = self.configuration.origin()
-        t, v = jnp.zeros(()), jnp.zeros(self.n)
-        A, P = jax.tree.map(lambda block: np.zeros(block.shape), shapes(_matrices, self.outlined(), t, q, v))
-        return kkt_solver(A, P, self.n, self.m, compliant=self.loops)
+    @property
+    def dropped(self) -> dict[str, tuple[int, ...]]:
+        """Redundant components that were left out, by the name of the joint; `assemble(redundant=...)` takes it."""
+        return dict(self.dropping)
 
-    def outlined(self) -> MultibodySystem:
-        """The system with elements that compute nothing: its matrices have the same blocks."""
-        return dataclasses.replace(
-            self,
-            bodies=tuple(dataclasses.replace(g, looped=False) for g in self.bodies),
-            joints=tuple(dataclasses.replace(g, elements=OutlinedJoint(g.elements), looped=False) for g in self.joints),
-            forces=tuple(
-                dataclasses.replace(g, elements=OutlinedForce(g.elements, len(g.slots)), looped=False)
-                for g in self.forces
-            ),
+    def joint_multipliers(self, t: Array, q: Point, multipliers: Multipliers) -> dict[str, Array]:
+        """Multipliers by joint. Where constraints are redundant, those of least norm with the same forces.
+
+        Takes the frames of a run as well: everything with a leading axis, as in `solution.t`, `solution.state[0]` and
+        `solution.multipliers`; then values have it too.
+        """
+        multipliers = jnp.asarray(multipliers)
+        labels = np.array(self.labels if self.complete is None else self.complete.labels)
+        if self.complete is not None:
+            spread = self._least_multipliers
+            if multipliers.ndim == 2:
+                t, spread = jnp.broadcast_to(jnp.asarray(t), multipliers.shape[:1]), jax.vmap(spread)
+            multipliers = spread(t, q, multipliers)
+        return {name: multipliers[..., np.flatnonzero(labels == name)] for name in dict.fromkeys(labels.tolist())}
+
+    def _least_multipliers(self, t: Array, q: Point, multipliers: Multipliers) -> Float[Array, " all"]:
+        """Of all constraints, redundant ones included: those of least norm with the same forces."""
+        assert self.complete is not None
+        B = to_dense(self.complete.jacobian(t, q), (self.complete.m, self.n))
+        return jnp.linalg.lstsq(B.T, self.constraint_force(t, q, multipliers))[0]
+
+    def residuals(self, t: Array, state: State) -> dict[str, Array]:
+        """Of all constraints, redundant ones included."""
+        found = super().residuals(t, state)
+        if self.complete is not None:
+            found["position"] = jnp.max(jnp.abs(self.complete.constraint(t, state[0])))
+            found["velocity"] = jnp.max(jnp.abs(self.complete.constraint_rate(t, *state)))
+        return found
+
+    def breakpoints(self) -> tuple[float, ...]:
+        """Those of all functions of time in forces, joints and controllers."""
+        is_function = lambda node: isinstance(node, Function)  # noqa: E731
+        found = jax.tree.leaves(self, is_leaf=is_function)
+        return tuple(sorted({t for f in found if is_function(f) for t in f.breakpoints}))
+
+    def failure(self, t: Array, state: State) -> Array | None:
+        """`joints_open` where redundant constraints, which no method imposes, open although the others hold."""
+        if self.complete is None:
+            return None
+        q = state[0]
+        sizes = [jnp.max(jnp.abs(part), initial=0.0) for part in jax.tree.leaves(q)]
+        size = jnp.maximum(1.0, jnp.max(jnp.stack(sizes)))
+        kept = jnp.max(jnp.abs(self.constraint(t, q)), initial=0.0)
+        opened = jnp.max(jnp.abs(self.complete.constraint(t, q))) > _OPEN * size + _SPREAD * kept
+        return jnp.where(opened, int(Result.joints_open), 0).astype(jnp.int32)
+
+    def violations(self, t: float, state: State) -> tuple[np.ndarray, np.ndarray]:
+        """Φ and dΦ/dt of all constraints, redundant ones included."""
+        # The system as it was when its start was checked at assembly, for which this is compiled already.
+        whole = self._whole
+        gaps, rates, *_ = consistency.violations(whole, jnp.asarray(t), *state)
+        return np.asarray(gaps), np.asarray(rates)
+
+    def name_violations(self, values: np.ndarray) -> str:
+        return consistency.worst(self._whole.labels, values)
+
+    @property
+    def start_remedy(self) -> str:
+        return (
+            "`system.repaired(t, state0)` is the nearest state that keeps them; joints that depend on time need a "
+            "start of their time, `assemble(t0=…)`."
         )
 
-    def _find(self, body: Body | str) -> tuple[int, int]:
-        name = body if isinstance(body, str) else body.name
-        for known, group, member in self.places:
-            if known == name:
-                return group, member
-        raise ValueError(f"The system has no body `{name}`; it has {', '.join(p[0] for p in self.places)}.")
+    def repaired(self, t: float, state: State) -> State:
+        """The nearest state, in the metric of the mass matrix, that keeps the constraints at time t.
 
+        Raises ValueError, naming the joints and the gaps that remain, if they can't be closed from there.
+        """
+        return consistency.repaired(self._whole, self._whole.labels, t, state)
 
-def _stack(*parts: Any) -> Any:
-    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
+    @property
+    def _whole(self) -> MultibodySystem:
+        """The system with redundant constraints, and before `assemble` chose a `solver` for it."""
+        return dataclasses.replace(self, solver=None) if self.complete is None else self.complete
 
+    def diagnose(self, t: float, state: State) -> str:
+        """The joints that gape or have become dependent, and the fastest body."""
+        said = []
+        gaps = self.violations(t, state)[0]
+        if np.max(np.abs(gaps), initial=0.0) > _OPEN:
+            said.append(f"the joints are open: {self.name_violations(gaps)}")
+        if self.m and np.isfinite(gaps).all():
+            rows, explanation = redundancy.dependence(self, self.labels, t, state)
+            nearly = "" if len(rows) else consistency.weakest(self, self.labels, t, state)
+            said += [f"the position is singular: {explanation}"] if len(rows) else [nearly] if nearly else []
+            forces = self.joint_multipliers(jnp.asarray(t), state[0], self.accelerations(jnp.asarray(t), *state)[1])
+            sizes = {name: float(np.linalg.norm(force)) for name, force in forces.items()}
+            most = max(sizes, key=lambda name: sizes[name])
+            said.append(f"`{most}` carries most (|multipliers| = {sizes[most]:.3g})")
+        speeds = np.linalg.norm(np.concatenate(self._twists(state), axis=1)[:-1], axis=1)
+        said.append(f"the fastest body is `{self.names[int(np.argmax(speeds))]}` (|twist| = {np.max(speeds):.3g})")
+        return f"At t = {t:.6g} {'; '.join(said)}."
 
-def _matrices(system: MultibodySystem, t: Array, q: Point, v: Vector) -> tuple[Matrix, Matrix]:
-    """What multiplies changes of velocities, and the Jacobian of the constraints."""
-    A = system.mass(t, q) + system.damping(t, q, v)
-    return (A + system.stiffness(t, q, v) if system.holonomic_velocities else A), system.jacobian(t, q)
+    # --- observation ------------------------------------------------------------------------------------------------
+
+    def outputs(self) -> dict[str, Observable]:
+        """Positions, rotations, velocities and body-fixed angular velocities of the bodies that `shown` names, and
+        the energies of all.
+        """
+        rows = np.array([self.names.index(name) for name in self.shown], dtype=int)
+        return {
+            "positions": lambda t, state: self.motion(state[0]).poses.x[rows],
+            "rotations": lambda t, state: self.motion(state[0]).poses.R[rows],
+            "velocities": lambda t, state: self._twists(state).u[rows],
+            "angular_velocities": lambda t, state: self._twists(state).omega[rows],
+            "kinetic_energy": lambda t, state: self.kinetic_energy(t, *state),
+            "potential_energy": lambda t, state: self.potential_energy(t, state[0]),
+        }
+
+    def invariants(self) -> dict[str, Observable]:
+        """The energy, if it is kept, and the momenta of bodies in absolute coordinates on which nothing acts from
+        outside.
+        """
+        if not self.conservative:
+            return {}
+        energy: dict[str, Observable] = {"energy": lambda t, state: self.energy(t, *state)}
+        if not (self.mechanism.isolated and self.coordinates.has_momenta):
+            return energy
+        linear, angular = (lambda t, state, k=k: self.coordinates.momenta(*state)[k] for k in range(2))
+        return {**energy, "linear_momentum": linear, "angular_momentum": angular}
+
+    def _twists(self, state: State) -> Twist:
+        twists = self.motion(*state).twists
+        assert twists is not None
+        return twists

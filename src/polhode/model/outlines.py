@@ -8,7 +8,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.model.elements import AbstractConstraintElement, AbstractForceElement, Poses, Twists, Wrench
+from polhode.model.elements import AbstractConstraintElement, AbstractForceElement
+from polhode.model.poses import Poses, Twists, Wrench
 
 
 @final

@@ -10,15 +10,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.execution.rows import each
-from polhode.model.elements import (
-    AbstractConstraintElement,
-    AbstractForceElement,
-    AbstractStressedElement,
-    Poses,
-    Twists,
-    Wrench,
-)
+from polhode.model.elements import AbstractConstraintElement, AbstractForceElement, AbstractStressedElement
 from polhode.model.groups import ForceGroup, JointGroup, Motion
+from polhode.model.poses import Poses, Twists, Wrench
 
 
 class Reaction(AbstractForceElement):

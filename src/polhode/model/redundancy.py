@@ -14,13 +14,13 @@ from polhode.execution.once import interpreted
 from polhode.execution.remembering import remembered
 from polhode.linalg.rank import redundancy
 from polhode.model.consistency import DENSE, NAMED, closed, dense, flow, metric
-from polhode.model.elements import Twist
+from polhode.model.poses import Twist
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
 
 if TYPE_CHECKING:
-    from polhode.model.observed import AbstractMultibody
+    from polhode.model.multibody import MultibodySystem
 
 _RANK_TOLERANCE = 1e-8
 
@@ -68,7 +68,7 @@ def dependence(system: AbstractMechanical, labels: Sequence[str], t: float, stat
     return Dependence(found.dependent, "; ".join(explained))
 
 
-def lasting_dependence(system: AbstractMultibody, labels: Sequence[str], t: float, state: State) -> Dependence:
+def lasting_dependence(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> Dependence:
     """Constraints that follow from others along the motion, not just at the start.
 
     Where constraints depend at the start, the mechanism may stand in a dead centre or a change point, which it leaves
@@ -81,10 +81,8 @@ def lasting_dependence(system: AbstractMultibody, labels: Sequence[str], t: floa
 
 
 @remembered
-def _elsewhere(
-    system: AbstractMultibody, labels: Sequence[str], t: float, state: State, found: Dependence
-) -> Dependence:
-    """What is left of a dependence at positions around."""
+def _elsewhere(system: MultibodySystem, labels: Sequence[str], t: float, state: State, found: Dependence) -> Dependence:
+    """The rows of a dependence that persist at neighbouring positions."""
     for time, q in _nearby(system, labels, t, state[0]):
         if system.m > DENSE:
             here = dependence(system, labels, time, (q, state[1]))
@@ -100,7 +98,7 @@ def _elsewhere(
     return found
 
 
-def _nearby(system: AbstractMultibody, labels: Sequence[str], t: float, q: Point) -> Iterator[tuple[float, Point]]:
+def _nearby(system: MultibodySystem, labels: Sequence[str], t: float, q: Point) -> Iterator[tuple[float, Point]]:
     """Positions around q that keep all constraints, with their times."""
     free = _free_directions(*metric(system, jnp.asarray(t), q))
     random = np.random.default_rng(0)
@@ -113,7 +111,7 @@ def _nearby(system: AbstractMultibody, labels: Sequence[str], t: float, q: Point
 
 
 def _moved(
-    system: AbstractMultibody, labels: Sequence[str], t: float, q: Point, direction: np.ndarray
+    system: MultibodySystem, labels: Sequence[str], t: float, q: Point, direction: np.ndarray
 ) -> Iterator[tuple[float, Point]]:
     """The position a little way off, closed again; nothing where that can't be done."""
     for size in _SIZES:
@@ -124,7 +122,7 @@ def _moved(
         return
 
 
-def _later(system: AbstractMultibody, labels: Sequence[str], t: float, q: Point) -> Iterator[tuple[float, Point]]:
+def _later(system: MultibodySystem, labels: Sequence[str], t: float, q: Point) -> Iterator[tuple[float, Point]]:
     """Positions to which drives lead, as far as the mechanism can follow."""
     for ahead in _TIMES:
         try:
@@ -144,7 +142,7 @@ def _free_directions(M: Any, B: Any) -> np.ndarray:
     return unit[:, None] * right[rank:].T
 
 
-def _size(system: AbstractMultibody, q: Point, velocity: np.ndarray) -> float:
+def _size(system: MultibodySystem, q: Point, velocity: np.ndarray) -> float:
     """The fastest turn of a body, rad, or the fastest displacement in units of the size of the mechanism."""
     places, twists = _motion(system, q, jnp.asarray(velocity))
     extent = float(np.max(np.ptp(np.asarray(places), axis=0), initial=0.0)) or 1.0
@@ -153,7 +151,7 @@ def _size(system: AbstractMultibody, q: Point, velocity: np.ndarray) -> float:
 
 
 @interpreted
-def _motion(system: AbstractMultibody, q: Point, velocity: Vector) -> tuple[Array, Twist]:
+def _motion(system: MultibodySystem, q: Point, velocity: Vector) -> tuple[Array, Twist]:
     """Where bodies are, and how they move."""
     motion = system.motion(q, velocity)
     assert motion.twists is not None
@@ -165,7 +163,7 @@ def _by_name(labels: Sequence[str], rows: np.ndarray) -> dict[str, list[int]]:
     return {f"rows of {name}": [int(i) for i in rows if labels[i] == name] for name in _names(labels, rows)}
 
 
-def _explained(system: AbstractMultibody, labels: Sequence[str], t: float, q: Point, rows: np.ndarray) -> Dependence:
+def _explained(system: MultibodySystem, labels: Sequence[str], t: float, q: Point, rows: np.ndarray) -> Dependence:
     """Dependent rows, with the joints from which they follow."""
     if not len(rows):
         return Dependence(rows, "")

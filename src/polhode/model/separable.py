@@ -12,11 +12,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.model.elements import Pose
+from polhode.model.absolute import AbsoluteCoordinates
 from polhode.model.formulations.lie_groups import DirectProduct
 from polhode.model.groups import Motion
-from polhode.model.livens_gradients import acts_inside
 from polhode.model.multibody import MultibodySystem
+from polhode.model.poses import Pose
 from polhode.spaces import components, quaternions
 from polhode.systems.base import Observable, State
 from polhode.systems.separable import AbstractSeparable, BodyStates, Loads, Places, Rest, Surroundings
@@ -27,7 +27,7 @@ _EQUAL = 1e-12
 
 
 class SeparableMultibody(AbstractSeparable):
-    """What `Model.assemble(formulation="separable")` makes: bodies with forces from potentials, and no joints.
+    """A model as a separable system: bodies with forces from potentials, and no joints.
 
     States are `systems.BodyStates`, with attitudes of the principal axes of the bodies; `rigid-verlet` takes them, and
     `rodrigues` if all bodies are spherical. Outputs are those of the model in other formulations.
@@ -38,7 +38,7 @@ class SeparableMultibody(AbstractSeparable):
     - `free`: whether nothing acts from outside.
     """
 
-    base: MultibodySystem
+    base: MultibodySystem[AbsoluteCoordinates]
     axes: Float[Array, "n 4"]
     masses: Float[Array, " n"]
     inertias: Array
@@ -66,7 +66,7 @@ class SeparableMultibody(AbstractSeparable):
     def loads(self, places: Places, rest: Rest, around: Surroundings) -> Loads:
         del rest, around
         motion = self._motion(components.rows(places.x), components.rows(places.q))
-        (wrench,) = self.base.wrenches(jnp.zeros(()), motion)
+        (wrench,) = self.base.coordinates.wrenches(self.base.mechanism, jnp.zeros(()), motion)
         moment = jnp.einsum("nij,nj->ni", motion.poses.R[:-1], wrench.torque)
         return Loads(components.columns(wrench.force), components.columns(moment))
 
@@ -128,13 +128,13 @@ class SeparableMultibody(AbstractSeparable):
         return Motion(Pose(jnp.concatenate((x, ground[0])), jnp.concatenate((R, ground[1]))))
 
 
-def build(base: MultibodySystem, state: State) -> tuple[SeparableMultibody, BodyStates]:
+def build(base: MultibodySystem[AbsoluteCoordinates], state: State) -> tuple[SeparableMultibody, BodyStates]:
     """The system and its start, from the bodies in quaternions and positions.
 
     Raises ValueError for joints, mass points and other coordinates, and loads that have no potential.
     """
     _check(base)
-    (group,) = base.bodies
+    (group,) = base.coordinates.bodies
     moments, axes = jnp.linalg.eigh(group.inertia)
     # Columns of a rotation, not of a reflection.
     axes = axes.at[:, :, 2].multiply(jnp.linalg.det(axes)[:, None])
@@ -146,26 +146,26 @@ def build(base: MultibodySystem, state: State) -> tuple[SeparableMultibody, Body
         axes=jax.vmap(quaternions.from_matrix)(axes),
         masses=group.mass,
         inertias=moments,
-        free=acts_inside(base),
+        free=base.mechanism.acts_inside,
     )
     return system, system.start(state)
 
 
-def _check(base: MultibodySystem) -> None:
+def _check(base: MultibodySystem[AbsoluteCoordinates]) -> None:
     remedy = "Use another formulation, such as 'SE3'"
     if base.m:
         raise ValueError(
             f"formulation='separable' has no constraints, and the model has joints: `{base.labels[0]}`. {remedy}, or "
             "stiff springs and bonds in their place."
         )
-    for name, group, _ in base.places:
-        if not isinstance(base.bodies[group].formulation, DirectProduct):
-            kind = type(base.bodies[group].formulation).__name__
+    for name, group, _ in base.coordinates.places:
+        if not isinstance(base.coordinates.bodies[group].formulation, DirectProduct):
+            kind = type(base.coordinates.bodies[group].formulation).__name__
             raise ValueError(
                 f"formulation='separable' takes rigid bodies in coordinates of its own, and `{name}` has those of "
                 f"{kind}. {remedy}, or a body with an inertia."
             )
-    for group in base.forces:
+    for group in base.mechanism.forces:
         if not group.elements.conservative:
             names = [base.names[i] for slot in group.slots if slot.group is not None for i in slot.members.numbers[:1]]
             raise ValueError(

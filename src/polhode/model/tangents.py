@@ -11,9 +11,9 @@ from jaxtyping import Array, Float
 
 from polhode.execution.rows import each
 from polhode.linalg.blocks import Blocks
-from polhode.model.elements import ORIGIN, RESTING, Pose, Twist
 from polhode.model.formulations.base import AbstractFormulation
 from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, members
+from polhode.model.poses import ORIGIN, RESTING, Pose, Poses, Twist
 from polhode.spaces.base import Point, Vector
 
 Bodies = Sequence[BodyGroup]
@@ -85,19 +85,27 @@ def load_blocks(
 
 
 def curvatures(bodies: Bodies, group: JointGroup, t: Array, q: Points, v: Vector) -> Float[Array, "elements kept"]:
-    """Second time derivatives of the residuals of one group of joints when velocities are frozen."""
+    """Time derivatives of the rates of one group of joints when velocities are frozen."""
     moving, forms = _moving(bodies, group)
     points = tuple(members(q, group.slots[k]) for k in moving)
     velocities = tuple(v[group.slots[k].columns.numbers] for k in moving)
 
     def second(t: Array, element: Any, points: Points, velocities: Velocities) -> Array:
-        def residual(s: Array) -> Array:
-            poses: list[Pose] = [ORIGIN] * len(group.slots)
+        def poses(s: Array) -> Poses:
+            found: list[Pose] = [ORIGIN] * len(group.slots)
             for k, form, p, u in zip(moving, forms, points, velocities, strict=True):
-                poses[k] = form.pose(form.space.move(p, s * u))
-            return group.residual(element, t + s, tuple(poses))
+                found[k] = form.pose(form.space.move(p, s * u))
+            return tuple(found)
 
-        return _second(residual)
+        def rate(s: Array) -> Array:
+            twists: list[Twist] = [RESTING] * len(group.slots)
+            for k, form, p, u in zip(moving, forms, points, velocities, strict=True):
+                twists[k] = form.twist(form.space.move(p, s * u), u)
+            return group.rate(element, t + s, poses(s), tuple(twists))
+
+        if group.nonholonomic:
+            return _first(rate)
+        return _second(lambda s: group.residual(element, t + s, poses(s)))
 
     return each(second, t, group.elements, points, velocities, loop=group.looped)
 
@@ -140,6 +148,11 @@ def _between(left: Array | None, matrix: Array, right: Array | None) -> Array:
     """leftᵀ matrix right, None for the identity."""
     matrix = matrix if left is None else left.T @ matrix
     return matrix if right is None else matrix @ right
+
+
+def _first(curve: Callable[[Array], Array]) -> Array:
+    """The derivative of a curve at 0."""
+    return jax.jvp(curve, (jnp.zeros(()),), (jnp.ones(()),))[1]
 
 
 def _second(curve: Callable[[Array], Array]) -> Array:

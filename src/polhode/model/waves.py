@@ -10,11 +10,9 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode.execution.once import interpreted
-from polhode.execution.rows import in_loops
 from polhode.linalg.blocks import Matrix
 from polhode.model.consistency import metric
 from polhode.model.groups import ForceGroup
-from polhode.model.tangents import load_blocks
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
 
@@ -43,7 +41,6 @@ class Stiffest(NamedTuple):
         return min(bounds, default=np.inf)
 
 
-@in_loops()
 def stiffest(system: MultibodySystem, t: float, state: State) -> Stiffest:
     """The stiffest element at a state, with the share of its bodies' mass that is its own, on its own constraints.
 
@@ -69,15 +66,13 @@ def stiffest(system: MultibodySystem, t: float, state: State) -> Stiffest:
     worst = int(np.argmax(np.where(sharpest > 0, sharpest, 0.0)))
     if not sharpest[worst] > 0:
         return Stiffest(0.0, 0.0, ())
-    touched = [np.isin(group.columns.numbers, elements[worst][0]) for group in system.bodies]
-    connected: list[np.ndarray] = [np.asarray(velocities.any(axis=1)) for velocities in touched]
-    names = tuple(name for name, group, member in system.places if connected[group][member])
+    names = tuple(name for name in system.names if np.isin(system.columns(name), elements[worst][0]).any())
     return Stiffest(float(sizes[worst, 0]), float(sizes[worst, 1]), names)
 
 
 def _elements(system: MultibodySystem, t: float, state: State) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Columns, stiffness and damping of each element that has any, one of several equal ones."""
-    for group in system.forces:
+    for group in system.mechanism.forces:
         if not (group.elements.uses_poses or group.elements.uses_twists):
             continue
         K, D = (_square(part) for part in _tangents(system, group, jnp.asarray(t), *state))
@@ -94,7 +89,7 @@ def _tangents(system: MultibodySystem, group: ForceGroup, t: Array, q: Point, v:
     """Along positions and along velocities; nothing for what loads don't depend on."""
     wanted = (False, group.elements.uses_poses), (True, group.elements.uses_twists)
     K, D = (
-        tuple(load_blocks(system.bodies, group, t, q, v, along_velocities=along)) if used else ()
+        system.coordinates.load_blocks(group, t, q, v, along_velocities=along) or () if used else ()
         for along, used in wanted
     )
     return K, D

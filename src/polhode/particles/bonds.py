@@ -29,7 +29,7 @@ Shear = Literal["objective", "literal"]
 
 
 class Strength(eqx.Module):
-    """What a bond bears: it breaks when N/`tension` + |M|/`moment` + S/`shear` exceeds 1.
+    """Strength of a bond: it breaks when N/`tension` + |M|/`moment` + S/`shear` exceeds 1.
 
     N is the tensile force, zero under pressure; M = K^m θ₁₂ the moment of bending and torsion; S the shear force. Parts
     that are infinite, the default, don't count.

@@ -15,7 +15,9 @@ from polhode.execution.eager import uncompiled
 from polhode.forces._pair import AbstractPairForce, vanishes
 from polhode.joints._frames import at, has_rotation, is_body, point_on, start
 from polhode.model.bodies import Body
-from polhode.model.elements import AbstractForce, AbstractForceElement, Pose, Poses, Twist, Twists, Wrench
+from polhode.model.elements import AbstractForceElement
+from polhode.model.parts import AbstractForce
+from polhode.model.poses import Pose, Poses, Twist, Twists, Wrench
 from polhode.particles import contacts
 from polhode.particles.bonds import BondMaterial
 from polhode.particles.input import not_negative, walls_of

@@ -1,4 +1,4 @@
-"""What users say of particles, checked."""
+"""Checked input for particles."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _EVERYWHERE = ("diameters", "gravity", "contact", "wall_contact", "contact_dampi
 
 
 class Halo(eqx.Module):
-    """What devices send each other of items they hold in blocks of the same size.
+    """Exchange between devices of items that they hold in blocks of the same size.
 
     - `routes`: rounds of sending, each of pairs of a device that sends and one that receives.
     - `sends`: for each round the places in the own block of what is sent, shape (devices · s,).

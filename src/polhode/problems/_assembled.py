@@ -11,7 +11,6 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.model.bodies import Body
 from polhode.model.livens import LivensMultibody
-from polhode.model.minimal import TreeSystem
 from polhode.model.model import Model
 from polhode.model.multibody import MultibodySystem
 from polhode.model.separable import SeparableMultibody
@@ -19,11 +18,11 @@ from polhode.problems.base import Observable, Problem, Reference
 from polhode.systems.base import State
 from polhode.viewing import scene
 
-Assembled = MultibodySystem | TreeSystem
-"""What `Model.assemble` makes, in absolute or in joint coordinates."""
+Assembled = MultibodySystem
+"""Systems of `Model.assemble`, in absolute or in joint coordinates."""
 
 Redundant = Any
-"""What `Model.assemble` takes as `redundant`."""
+"""Values of `redundant` in `Model.assemble`."""
 
 Make = Callable[[Mapping[str, Any], Redundant], Problem]
 """Makes a problem from its parameters, told what to do with redundant constraints."""

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.execution.once import interpreted
-from polhode.model.elements import Pose, Twist, axial
+from polhode.model.poses import Pose, Twist, axial
 
 Poses = Callable[[Array], dict[str, Pose]]
 """Angle → pose of each body by name."""

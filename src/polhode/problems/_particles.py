@@ -1,4 +1,4 @@
-"""What problems of bonded particles share."""
+"""Shared parts of problems of bonded particles."""
 
 from __future__ import annotations
 

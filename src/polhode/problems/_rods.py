@@ -1,4 +1,4 @@
-"""What problems with rods have in common."""
+"""Shared parts of problems with rods."""
 
 from __future__ import annotations
 

@@ -10,7 +10,9 @@ from jaxtyping import Array, Float
 
 from polhode.joints._frames import axis, frame
 from polhode.model.bodies import Body
-from polhode.model.elements import AbstractConstraintElement, AbstractJoint, Poses
+from polhode.model.elements import AbstractConstraintElement
+from polhode.model.parts import AbstractJoint
+from polhode.model.poses import Poses
 
 SHARE = 0.01
 """Part of a body's inertia about its axis that its counter carries, so that neither is without mass."""

@@ -79,7 +79,7 @@ class Problem:
 
 
 def timed(make: Callable[..., Problem], **parameters: Any) -> Problem:
-    """What `make` makes, with the time that it took."""
+    """The problem that `make` makes, with the time that it took."""
     began = time.perf_counter()
     problem = make(**parameters)
     return dataclasses.replace(problem, build_time=time.perf_counter() - began)

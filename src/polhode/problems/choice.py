@@ -1,4 +1,4 @@
-"""What was chosen for a user who has not said, and why."""
+"""Choices made for users who name none, with reasons."""
 
 from __future__ import annotations
 

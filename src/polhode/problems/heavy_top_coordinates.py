@@ -11,8 +11,8 @@ from polhode.linalg.blocks import Matrix, dense_block
 from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT
 from polhode.model import formulations
-from polhode.model.elements import Pose, Twist, Wrench
 from polhode.model.formulations import AbstractFormulation
+from polhode.model.poses import Pose, Twist, Wrench
 from polhode.problems.heavy_top_forms import Formulation, TopParameters
 from polhode.spaces.base import AbstractSpace, Point, Vector, cross
 from polhode.spaces.products import AbstractProduct

@@ -36,7 +36,7 @@ class Gains(eqx.Module):
 
 
 class _Course(NamedTuple):
-    """What the desired force depends on, as it evolves under the law: time, load position and velocity, rods."""
+    """Arguments of the desired force, as they evolve under the law: time, load position and velocity, rods."""
 
     t: Array
     y: Vector3

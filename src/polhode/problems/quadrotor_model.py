@@ -36,7 +36,7 @@ class Transport(NamedTuple):
 
 
 class Control(NamedTuple):
-    """What the rotors do: thrusts u_i, (2, 3), inertial frame, and moments M_i, (2, 3), each in its body frame."""
+    """Rotor loads: thrusts u_i, (2, 3), inertial frame, and moments M_i, (2, 3), each in its body frame."""
 
     thrusts: Pair
     moments: Pair

@@ -61,7 +61,7 @@ def get(name: str, **parameters: Any) -> Problem:
 
 
 def builder_of(name: str) -> Callable[..., Problem]:
-    """What makes the problem called `name`; its docstring and its arguments are known without making it.
+    """The function that makes the problem called `name`; its docstring and its arguments are known without making it.
 
     Raises ValueError for unknown names.
     """

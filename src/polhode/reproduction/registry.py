@@ -39,7 +39,7 @@ class Check:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Outcome:
-    """What an experiment found.
+    """The findings of an experiment.
 
     - `checks`: at least one.
     - `figures`: name → matplotlib figure.
@@ -63,7 +63,7 @@ class Experiment:
 
     @property
     def doc(self) -> str:
-        """What is done and where it is in the paper."""
+        """The experiment in words, and where it is in the paper."""
         return (self.run.__doc__ or "").strip()
 
 

@@ -38,7 +38,7 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Report:
-    """What the experiments found; `path` is the HTML report, if it was written."""
+    """Reports of experiments; `path` is the HTML report, if it was written."""
 
     entries: tuple[Entry, ...]
     path: Path | None = None

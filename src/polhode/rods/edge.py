@@ -11,16 +11,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.model.bodies import Body
-from polhode.model.elements import (
-    AbstractConstraintElement,
-    AbstractForce,
-    AbstractJoint,
-    AbstractStressedElement,
-    Pose,
-    Poses,
-    Twists,
-    Wrench,
-)
+from polhode.model.elements import AbstractConstraintElement, AbstractStressedElement
+from polhode.model.parts import AbstractForce, AbstractJoint
+from polhode.model.poses import Pose, Poses, Twists, Wrench
 from polhode.rods.strain import AbstractStrain, HelicalStrain, Increment, Vector6, offset
 from polhode.rods.tangent import helical_tangent
 from polhode.spaces.base import cross

@@ -16,8 +16,8 @@ from polhode.execution.eager import uncompiled
 from polhode.forces.loads import FRAMES, Frame, PointForce, Torque
 from polhode.forces.plane_contact import PlaneContact
 from polhode.model.bodies import Body
-from polhode.model.elements import AbstractComposite, AbstractPart
 from polhode.model.functions import Function, check_shape, returned
+from polhode.model.parts import AbstractComposite, AbstractPart
 from polhode.rods.rod import Rod
 
 

@@ -15,7 +15,7 @@ from polhode import checks
 from polhode.checks import shown
 from polhode.execution.once import interpreted
 from polhode.model.bodies import Body
-from polhode.model.elements import Pose, Poses, Twist, Twists
+from polhode.model.poses import Pose, Poses, Twist, Twists
 from polhode.rods.edge import Edge, EdgeConstraint, EdgeShape
 from polhode.rods.section import STRAINS, Section
 from polhode.rods.shape import Frames, Points, frames_along, given_frames, points_of
@@ -25,7 +25,7 @@ from polhode.systems.mechanical import Multipliers
 
 if TYPE_CHECKING:
     from polhode.model.model import Model
-    from polhode.model.observed import AbstractMultibody
+    from polhode.model.multibody import MultibodySystem
 
 Constrained = Literal["none", "kirchhoff", "inextensible", "both"] | Sequence[str]
 CONSTRAINED: dict[str, tuple[int, ...]] = {"none": (), "kirchhoff": (3, 4), "inextensible": (5,), "both": (3, 4, 5)}
@@ -86,7 +86,7 @@ class Rod:
 
     # --- what a run shows -------------------------------------------------------------------------------------------
 
-    def poses(self, system: AbstractMultibody) -> Callable[[Array, State], Pose]:
+    def poses(self, system: MultibodySystem) -> Callable[[Array, State], Pose]:
         """Positions (nodes, 3) and rotations (nodes, 3, 3), third column along the rod, as a function of (t, state)."""
         rows, clamped, clamps = self._rows(system)
 
@@ -100,7 +100,7 @@ class Rod:
 
         return poses
 
-    def points(self, system: AbstractMultibody) -> Observable:
+    def points(self, system: MultibodySystem) -> Observable:
         """Positions of the nodes (nodes, 3) as a function of (t, state); a closed rod returns to its first node."""
         poses = self.poses(system)
 
@@ -110,7 +110,7 @@ class Rod:
 
         return points
 
-    def strains(self, system: AbstractMultibody) -> Observable:
+    def strains(self, system: MultibodySystem) -> Observable:
         """w = (K, Γ) of the edges, shape (N, 6), as a function of (t, state)."""
         poses, strain, ends = self.poses(system), self._strain, self._ends()
 
@@ -122,7 +122,7 @@ class Rod:
 
         return strains
 
-    def section_forces(self, system: AbstractMultibody) -> Callable[[Array, State, Multipliers], Float[Array, "N 6"]]:
+    def section_forces(self, system: MultibodySystem) -> Callable[[Array, State, Multipliers], Float[Array, "N 6"]]:
         """Moments and forces (M₁, M₂, M₃, N₁, N₂, N₃) in the edges as a function of (t, state, multipliers).
 
         In axes of the section, what the part of the rod after it exerts on the part before it; elastic and damping
@@ -168,7 +168,7 @@ class Rod:
         before = np.arange(len(self.edges))
         return before, (before + 1) % len(self.nodes)
 
-    def _rows(self, system: AbstractMultibody) -> tuple[np.ndarray, np.ndarray, Pose]:
+    def _rows(self, system: MultibodySystem) -> tuple[np.ndarray, np.ndarray, Pose]:
         """Rows of the nodes in the motion of a system; which nodes are clamped, and where."""
         known = {name: row for row, name in enumerate(system.names)}
         fixed = [body.kind == "ground" for body in self.nodes]

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.model.elements import Poses, Twists
+from polhode.model.poses import Poses, Twists
 from polhode.rods.strain import HelicalStrain, Increment, Vector6
 from polhode.spaces import small_angle
 from polhode.spaces.base import cross, hat

@@ -81,7 +81,7 @@ class ArrayFiles(NamedTuple):
         return self.dtype.itemsize * math.prod(self.shape)
 
     def metadata(self, count: int) -> dict[str, Any]:
-        """What zarr wants to know of the array while it has `count` rows."""
+        """zarr's metadata of the array while it has `count` rows."""
         little = {"configuration": {"endian": "little"}} if self.dtype.itemsize > 1 else {}
         return {
             "zarr_format": 3,

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from polhode.runs import layout
 from polhode.runs.store import attributes
-from polhode.solution import Solution
 
 if TYPE_CHECKING:
     import xarray
+
+    from polhode.solution import Solution
 
 
 def to_xarray(solution: Solution) -> xarray.Dataset:

@@ -1,4 +1,4 @@
-"""What can go wrong with stores, in words."""
+"""Errors of stores."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REMEDIES = {
 }
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-"""What the operating system says of a disk without space."""
+"""Error numbers of the operating system for a disk without space."""
 
 
 class StoreError(OSError):

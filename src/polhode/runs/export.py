@@ -70,7 +70,7 @@ def _html(solution: Solution, path: Path) -> None:
 
 
 def _scene(solution: Solution) -> Scene | None:
-    """What the run stored of its scene, or that of its problem."""
+    """The scene that the run stored, or that of its problem."""
     from polhode.viewing import model_scene
 
     if "scene" in solution.meta:

@@ -12,17 +12,18 @@ import jax
 import numpy as np
 
 from polhode.checks import shown
+from polhode.frames import Frames
 from polhode.results import Result
 from polhode.runs import layout, root
 from polhode.runs.arrays import ArrayFiles, DamageError
 from polhode.runs.errors import StoreError, explaining
-from polhode.solution import Frames, Solution
+from polhode.solution import Solution
 
 if TYPE_CHECKING:
     from polhode.runs.store import RunStore
 
 _KEPT_BYTES = 64 * 1024 * 1024
-"""What of a store is kept in memory once it was read."""
+"""Bytes of a store that are kept in memory once they were read."""
 
 _BLOCK_BYTES = 16 * 1024 * 1024
 
@@ -122,7 +123,7 @@ class StoredFrames:
         return self._root.path
 
     def remembered(self) -> dict[str, Any] | None:
-        """What the method remembers behind the last frame, as it was stored; None if that can't be had any more."""
+        """The method's memory behind the last frame, as it was stored; None if it is not there any more."""
         if self._root.checkpoint is None or self._tail is not None:
             return None
         try:

@@ -52,7 +52,7 @@ class Kept(NamedTuple):
 
 
 class Root(NamedTuple):
-    """What the root of a store says.
+    """The contents of the root of a store.
 
     - `path`: of the store; `run`: the run that wrote it, a name that no other run has.
     - `frames`: number of published frames; `structure`: how their leaves belong together.
@@ -181,7 +181,7 @@ def run_at(path: Path) -> str | None:
 
 
 def opened(path: Path) -> tuple[Root, dict[str, ArrayFiles]]:
-    """What the root of the store at `path` says, and its arrays with their checksums.
+    """The root of the store at `path`, and its arrays with their checksums.
 
     Raises StoreError where `read` does and for damaged checksums.
     """
@@ -198,7 +198,7 @@ def opened(path: Path) -> tuple[Root, dict[str, ArrayFiles]]:
 
 
 def read(path: Path, file: str = FILE) -> Root:
-    """What the root of the store at `path` says.
+    """The root of the store at `path`.
 
     Raises StoreError where it is no run, is damaged, or has another format.
     """

@@ -13,17 +13,20 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from polhode.checks import shown
+from polhode.frames import Frames
 from polhode.results import Result
 from polhode.runs import layout, root
 from polhode.runs.arrays import CHECKSUM_BYTES, ArrayFiles, DamageError, folder_name, replace
 from polhode.runs.errors import StoreError, explaining
 from polhode.runs.locking import Lock, LockedError
-from polhode.solution import Frames, Solution
+
+if TYPE_CHECKING:
+    from polhode.solution import Solution
 
 _INTERVAL_S = 0.1
 """From one publication to the next; blocks of steps take about as long, so that half a second is never lost."""
@@ -49,7 +52,7 @@ class Checkpoint(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """What is written at once: blocks of frames, and what the method remembers behind them."""
+    """A batch to be written: blocks of frames, and the method's memory behind them."""
 
     blocks: list[dict[str, np.ndarray]]
     checkpoint: Checkpoint | None
@@ -62,7 +65,7 @@ class _Batch(NamedTuple):
 
 
 class _Written(NamedTuple):
-    """What has come of a batch: rows of unfinished chunks, checksums of all chunks, and what writing cost.
+    """The outcome of writing a batch: rows of unfinished chunks, checksums of all chunks, and what writing cost.
 
     `published` are the files that the root refers to.
     """
@@ -246,7 +249,7 @@ class RunStore:
         return _Batch(list(self._pending), None if asked is None else asked(), asked)
 
     def _take(self, written: _Written) -> None:
-        """What is published counts as written from now on."""
+        """Counts what was published as written."""
         batch, self._tails, self._checksums, self._published, seconds = written
         self.length += batch.count
         del self._pending[: len(batch.blocks)]
@@ -374,7 +377,7 @@ def _packed(checkpoint: Checkpoint) -> bytes:
 
 
 def attributes(meta: dict[str, Any], stats: dict[str, Any]) -> dict[str, Any]:
-    """What a store, a data set or a netCDF file says about its run: strings and numbers only."""
+    """The description of a run in a store, a data set or a netCDF file: strings and numbers only."""
     from polhode.runs.plain import to_plain
 
     integrator, result = meta.get("integrator"), stats.get("result")

@@ -1,4 +1,4 @@
-"""What every configuration space offers; see `docs/conventions.md` for the trivialisations."""
+"""Configuration spaces: the interface; see `docs/conventions.md` for the trivialisations."""
 
 from __future__ import annotations
 

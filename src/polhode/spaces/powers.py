@@ -22,7 +22,7 @@ def power(space: AbstractSpace, n: int) -> Power | PowerGroup:
 
 
 class AbstractPower(AbstractSpace, Generic[Space]):
-    """What powers of spaces and of groups share: every array of a point has a leading axis n."""
+    """Powers of spaces and of groups: every array of a point has a leading axis n."""
 
     space: eqx.AbstractVar[Space]
     n: eqx.AbstractVar[int]

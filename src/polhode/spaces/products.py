@@ -35,7 +35,7 @@ def direct_s3_r3() -> ProductGroup:
 
 
 class AbstractProduct(AbstractSpace, Generic[Space]):
-    """What products of spaces and of groups share: points are tuples, algebra elements are concatenated."""
+    """Products of spaces and of groups: points are tuples, algebra elements are concatenated."""
 
     spaces: eqx.AbstractVar[tuple[Space, ...]]
 

@@ -83,7 +83,7 @@ def polynomial(coefficients: Sequence[float], t: Scalar) -> Scalar:
 
 
 class _Level(NamedTuple):
-    """What is needed at one angle √t to double it; c is its cosine."""
+    """Functions at one angle √t from which those at its double follow; c is its cosine."""
 
     t: Scalar
     A: Scalar

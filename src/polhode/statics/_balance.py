@@ -29,7 +29,7 @@ _SPARSE = 0.2
 
 
 class Load(NamedTuple):
-    """What the equations depend on besides the unknowns: the time, and the share of the start's imbalance in place."""
+    """Parameters of the equations: the time, and the share of the start's imbalance in place."""
 
     t: Array
     held: Array
@@ -54,7 +54,7 @@ class Balance(eqx.Module):
     gap: Multipliers
 
     def residual(self, load: Load, q: Point, multipliers: Multipliers) -> tuple[Vector, Multipliers]:
-        """What has to vanish, shapes (n,) and (m,)."""
+        """The residual, shapes (n,) and (m,)."""
         system = self.system
         r = load.held * self.force - system.force(load.t, q, jnp.zeros(system.n))
         if system.m == 0:
@@ -73,7 +73,7 @@ class Balance(eqx.Module):
         return Tangent(K, B, B if system.holonomic_velocities else _along(system, load.t, q))
 
     def roundoff(self, load: Load, q: Point, multipliers: Multipliers, tangent: Tangent) -> tuple[Vector, Multipliers]:
-        """What the terms of each equation leave when they cancel, in exact arithmetic zero."""
+        """Round-off of the terms of each equation that cancel."""
         n, m = self.system.n, self.system.m
         size = largest(q)
         rows = apply(_absolute(tangent.K), jnp.full(self.system.configuration.dim, size), n)
@@ -115,7 +115,7 @@ def _start(system: AbstractMechanical, t: Array, q: Point) -> _Start:
 
 
 def solver_of(system: AbstractMechanical, t: Array, q: Point) -> AbstractKKT:
-    """What solves for the tangent: pivoting in any case, for it may be indefinite."""
+    """The solver for the tangent: pivoting in any case, for it may be indefinite."""
     n, m = system.n, system.m
     if not inside_transformation():
         return HostKKT(n, m)

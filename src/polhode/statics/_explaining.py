@@ -1,4 +1,4 @@
-"""What is wrong where no equilibrium was found, in words that name bodies and joints."""
+"""Reasons why no equilibrium was found, in words that name bodies and joints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy import linalg, sparse
 from scipy.sparse.linalg import splu
 
 from polhode.model import consistency
-from polhode.model.observed import AbstractMultibody
+from polhode.model.multibody import MultibodySystem
 from polhode.spaces.base import Point
 from polhode.statics._balance import DENSE
 from polhode.systems.mechanical import AbstractMechanical
@@ -65,8 +65,8 @@ def _by_inverse_iteration(A: Any) -> np.ndarray:
 
 
 def moving(system: AbstractMechanical, q: Point, theta: np.ndarray) -> str:
-    """What moves along θ, in words."""
-    if not isinstance(system, AbstractMultibody):
+    """The bodies that move along θ, in words."""
+    if not isinstance(system, MultibodySystem):
         most = np.argsort(-np.abs(theta))[:_SHOWN]
         listed = ", ".join(str(k) for k in sorted(most.tolist()) if abs(theta[k]) > 1e-3 * np.max(np.abs(theta)))
         return f"coordinates {listed} of the algebra of its configuration"
@@ -104,7 +104,7 @@ def unbalanced(system: AbstractMechanical, forces: np.ndarray, gaps: np.ndarray)
     said = []
     if np.max(np.abs(gaps), initial=0.0) > consistency.POSITION_TOLERANCE or not np.isfinite(gaps).all():
         said.append(f"constraints are open: {system.name_violations(gaps)}")
-    if isinstance(system, AbstractMultibody):
+    if isinstance(system, MultibodySystem):
         sizes = {name: float(np.max(np.abs(forces[system.columns(name)]), initial=0.0)) for name in system.names}
     else:
         sizes = {f"velocity {k}": abs(float(x)) for k, x in enumerate(forces)}

@@ -75,7 +75,7 @@ class _Way(NamedTuple):
 
 
 class Programs:
-    """What Newton's method evaluates again and again.
+    """The programs that Newton's method evaluates again and again.
 
     - `equations`, `moved`: as below, for these equations and limits.
     """
@@ -198,7 +198,7 @@ class Equations(NamedTuple):
 
 
 def equations(balance: Balance, load: Load, q: Point, multipliers: Multipliers, excess: Any) -> Equations:
-    """What one correction needs to know of a place."""
+    """The linearised equations at one place."""
     r, gap = balance.residual(load, q, multipliers)
     tangent = balance.tangent(load, q, multipliers)
     noise = balance.roundoff(load, q, multipliers, tangent)

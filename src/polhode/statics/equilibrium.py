@@ -16,11 +16,10 @@ from polhode._ambient import check_environment, inside_transformation
 from polhode.checks import shown
 from polhode.driver.observing import Observer, Watch
 from polhode.execution.eager import uncompiled
-from polhode.execution.rows import all_at_once
+from polhode.frames import Frames
 from polhode.linalg.kkt import AbstractKKT
 from polhode.problems.base import Observable, Problem
 from polhode.results import Result
-from polhode.solution import Frames
 from polhode.spaces.base import Point
 from polhode.spaces.checks import check_point
 from polhode.statics import _explaining
@@ -79,7 +78,7 @@ class EquilibriumError(RuntimeError):
 
 
 class _Task(NamedTuple):
-    """What is to be solved, checked: `legs` holds the loads of all steps, the start's first."""
+    """A checked task: `legs` holds the loads of all steps, the start's first."""
 
     system: AbstractMechanical
     observer: Observer
@@ -88,7 +87,6 @@ class _Task(NamedTuple):
     limits: Limits
 
 
-@all_at_once()
 @uncompiled()
 def equilibrium(
     problem: Problem | AbstractMechanical,
@@ -195,6 +193,12 @@ def mechanical(problem: Any) -> tuple[AbstractMechanical, dict[str, Observable]]
             f"Equilibria and modes need a mechanical system, got {type(system).__name__}. `Model.assemble` makes one, "
             "and so does polhode.systems.mechanical.Mechanical."
         )
+    if len(system.nonholonomic):
+        raise ValueError(
+            f"{type(system).__name__} has constraints that hold velocities only, such as those of rolling: it may rest "
+            "wherever it has come to, so equilibria aren't isolated and modes have no meaning. Put a `Fixed` or "
+            "`Revolute` joint in their place."
+        )
     return system, dict(problem.outputs) if isinstance(problem, Problem) else system.outputs()
 
 
@@ -240,7 +244,7 @@ def _traced(task: _Task, solver: AbstractKKT, balance: Balance, multipliers: Mul
 def _collected(
     task: _Task, programs: Programs, found: Sequence[Reached], converged: bool
 ) -> tuple[Equilibrium, Equations]:
-    """What was found, stacked, and the equations at the last place."""
+    """All solutions, stacked, and the equations at the last place."""
     stacked = jax.tree.map(lambda *x: jnp.stack(x), *found)
     ends, starts = (jax.tree.map(lambda a, s=s: a[s][: len(found)], task.legs) for s in (slice(1, None), slice(-1)))
     ends = jax.tree.map(lambda a, b: jnp.where(stacked.done < 1, a + stacked.done * (b - a), b), starts, ends)

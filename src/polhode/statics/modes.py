@@ -16,8 +16,8 @@ from polhode.execution.eager import uncompiled
 from polhode.execution.once import interpreted
 from polhode.linalg.blocks import Matrix
 from polhode.model.consistency import to_sparse
-from polhode.model.elements import Twist
-from polhode.model.observed import AbstractMultibody
+from polhode.model.multibody import MultibodySystem
+from polhode.model.poses import Twist
 from polhode.problems.base import Problem
 from polhode.spaces.base import Point
 from polhode.spaces.checks import check_point
@@ -82,7 +82,7 @@ class Modes:
         bodies and translations in the inertial frame, shapes (k, bodies, 3). For models only.
         """
         system, q = self.system, self.q
-        if not isinstance(system, AbstractMultibody):
+        if not isinstance(system, MultibodySystem):
             raise ValueError(f"{type(system).__name__} has no bodies; its shapes are in `shapes`.")
 
         shapes: tuple[Any, ...] = tuple(map(np.ascontiguousarray, (np.real(self.shapes), np.imag(self.shapes))))
@@ -189,7 +189,7 @@ def _masses(system: AbstractMechanical, t: Array, q: Point) -> Matrix:
 
 
 @interpreted
-def _twists(system: AbstractMultibody, q: Point, velocities: Any) -> Any:
+def _twists(system: MultibodySystem, q: Point, velocities: Any) -> Any:
     return jax.vmap(lambda v: system.motion(q, v).twists)(velocities)
 
 

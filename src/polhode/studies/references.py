@@ -1,4 +1,4 @@
-"""What errors are measured against: known values, or a run of an independent method with a much smaller step."""
+"""References for errors: known values, or a run of an independent method with a much smaller step."""
 
 from __future__ import annotations
 

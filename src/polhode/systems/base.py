@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from polhode.systems.conversion import AbstractConversion
 
 State = Any
-"""What evolves: a point of `system.state_space`. For mechanical systems the pair (q, v)."""
+"""A state: a point of `system.state_space`. For mechanical systems the pair (q, v)."""
 
 
 Observable = Callable[[Array, State], Array]
@@ -69,7 +69,7 @@ class AbstractSystem(eqx.Module):
         return {}
 
     def diagnose(self, t: float, state: State) -> str:
-        """What is wrong at a state at which a method failed, in words that name its parts; may be empty."""
+        """A diagnosis of a state at which a method failed, in words that name its parts; may be empty."""
         del t, state
         return ""
 

@@ -11,6 +11,11 @@ from jaxtyping import Array
 
 from polhode.systems.base import AbstractSystem, State
 
+NONHOLONOMIC = (
+    "some constraints hold velocities only, such as those of rolling, and there a constraint is one on coordinates"
+)
+"""Why systems with nonholonomic constraints can't be written as those that know a function g(q) only."""
+
 
 class Converted(NamedTuple):
     """A system of another kind, with maps between its states and those of its source.
@@ -57,7 +62,7 @@ class AbstractConversion(eqx.Module):
     @property
     @abc.abstractmethod
     def note(self) -> str:
-        """What users should know of it, without a full stop; may be empty."""
+        """A remark for users, without a full stop; may be empty."""
 
     @property
     @abc.abstractmethod

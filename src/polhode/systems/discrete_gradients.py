@@ -55,7 +55,7 @@ class AbstractDiscreteGradient(eqx.Module):
         return _corrected(f, x0, x1, self.average(f, x0, x1))
 
     def magnified(self, f: Function, x0: Point, x1: Point) -> Float[Array, ""]:
-        """What the round-off of f becomes in the discrete gradient, over ε: the correction divides it by the step."""
+        """Round-off of f as the discrete gradient magnifies it, over ε: the correction divides it by the step."""
         if isinstance(f, Through):
             rows = jax.jacfwd(f.inner)(0.5 * (x0 + x1))
             return norm(rows.reshape(-1)) * self.magnified(f.outer, f.inner(x0), f.inner(x1))

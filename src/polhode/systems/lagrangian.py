@@ -106,7 +106,7 @@ class AbstractLagrangian(AbstractSystem):
     def magnified(
         self, q0: Coordinates, v0: Coordinates, q1: Coordinates, v1: Coordinates
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """What round-off of energies becomes in `discrete_derivatives`, over ε: in momenta, and in forces."""
+        """Round-off of energies as `discrete_derivatives` magnify it, over ε: in momenta, and in forces."""
         return jnp.zeros(()), jnp.zeros(())
 
     @property

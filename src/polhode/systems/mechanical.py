@@ -1,4 +1,4 @@
-"""Mechanical systems of second order, with or without holonomic constraints."""
+"""Mechanical systems of second order, with or without constraints on positions and on velocities."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode._ambient import inside_transformation
+from polhode.execution.eager import uncompiled
 from polhode.execution.once import interpreted
-from polhode.execution.rows import recording
+from polhode.execution.questions import without_libraries
 from polhode.functions import breakpoints_of
 from polhode.linalg.blocks import Matrix, apply, apply_transposed, dense_block
 from polhode.linalg.choose import kkt_solver
@@ -46,6 +47,9 @@ class AbstractMechanical(AbstractSystem):
     States are pairs (q, v): a point of `configuration` and n velocities. B is defined by the time derivative of the
     constraint, $\dot\Phi = B(t,q)v + \partial_t\Phi$. Whether the constraint is imposed on the level of positions,
     velocities or accelerations is the integrator's choice.
+
+    Some rows may be `nonholonomic`: conditions $B(t,q)v + b(t,q) = 0$ that are the derivative of nothing, such as
+    those of rolling. There Φ is identically zero, and `constraint_rate` is what must vanish.
 
     Subclasses give `configuration`, `n`, `m`, `mass`, `force` and `constraint`; everything else follows by automatic
     differentiation and can be overridden with something cheaper. Matrices are sums of stacked blocks
@@ -90,6 +94,11 @@ class AbstractMechanical(AbstractSystem):
         return True
 
     @property
+    def nonholonomic(self) -> np.ndarray:
+        """Numbers of the constraints on velocities alone, in ascending order; none by default."""
+        return np.zeros(0, int)
+
+    @property
     def rheonomic(self) -> bool:
         """Whether Φ may depend on time."""
         return True
@@ -104,13 +113,13 @@ class AbstractMechanical(AbstractSystem):
         return self.configuration.move(q, s * self.kinematics(q, v))
 
     def constraint_rate(self, t: Array, q: Point, v: Vector) -> Multipliers:
-        """dΦ/dt = B v + ∂Φ/∂t, shape (m,)."""
+        """dΦ/dt = B v + ∂Φ/∂t, shape (m,); systems with `nonholonomic` rows override it."""
         return _derivative(lambda s: self.constraint(t + s, self.flow(q, v, s)))
 
     def jacobian(self, t: Array, q: Point) -> Matrix:
         """B, m×n."""
         zero = jnp.zeros(self.n)
-        if self.holonomic_velocities:
+        if self.holonomic_velocities and not len(self.nonholonomic):
             # One differentiation where the rate of the constraint would take two.
             return dense_block(jax.jacfwd(lambda theta: self.constraint(t, self.configuration.move(q, theta)))(zero))
         return dense_block(jax.jacfwd(lambda v: self.constraint_rate(t, q, v))(zero))
@@ -151,6 +160,7 @@ class AbstractMechanical(AbstractSystem):
         del t, q, stresses
         return ()
 
+    @uncompiled()
     def accelerations(self, t: Array, q: Point, v: Vector) -> tuple[Vector, Multipliers]:
         """v̇ and λ that keep the constraint on the level of accelerations.
 
@@ -159,9 +169,11 @@ class AbstractMechanical(AbstractSystem):
         """
         B, M = self.jacobian(t, q), self.mass(t, q)
         f, Z = self.force(t, q, v), self.curvature(t, q, v) if self.m else jnp.zeros(0)
-        if self.m == 0 or self.n + self.m > _DENSE or recording():
+        if self.m == 0 or self.n + self.m > _DENSE:
             return self.kkt.solution(M, B, B, f, -Z)
-        return self.kkt.over(LapackKKT(self.n, self.m)).solution(M, B, B, f, -Z)
+        by_library = self.kkt.over(LapackKKT(self.n, self.m))
+        own, library = (lambda *x, k=kkt: k.solution(*x) for kkt in (self.kkt, by_library))
+        return jax.lax.cond(without_libraries(), own, library, M, B, B, f, -Z)
 
     def momentum(self, t: Array, q: Point, v: Vector) -> Vector:
         """M v."""
@@ -213,7 +225,7 @@ class AbstractMechanical(AbstractSystem):
 
     @property
     def start_remedy(self) -> str:
-        """What to do about a start that violates the constraints."""
+        """The remedy for a start that violates the constraints."""
         return "Solve Φ = 0 for positions, then take from v its part M⁻¹Bᵀ(BM⁻¹Bᵀ)⁻¹(Bv + ∂Φ/∂t) across them."
 
     def conversions(self) -> tuple[AbstractConversion, ...]:

@@ -1,4 +1,4 @@
-"""What an energy–momentum step needs to know of bodies with joints, whose matrices are sums of few-body blocks."""
+"""The interface of bodies with joints to energy–momentum steps; matrices are sums of few-body blocks."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class AbstractMovingBodies(AbstractSystem):
 
     @abc.abstractmethod
     def balance(self, t: Array, h: Array, state: LivensState, x: Increments, multipliers: Multipliers) -> Balance:
-        """What must vanish besides the constraints; t is the time at the start of the step."""
+        """The balance of momenta over the step, which vanishes with the constraints; t is the time at its start."""
 
     @abc.abstractmethod
     def gaps(self, t: Array, h: Array, state: LivensState, x: Increments) -> Multipliers:

@@ -35,7 +35,7 @@ class BodyStates(NamedTuple):
 
 
 Rest = tuple[Array, ...]
-"""What a state holds besides places, attitudes and velocities."""
+"""The fields of a state besides places, attitudes and velocities."""
 
 
 class Places(NamedTuple):
@@ -53,7 +53,7 @@ class Loads(NamedTuple):
 
 
 class Surroundings(NamedTuple):
-    """What a system finds out about its bodies on the way, such as neighbours; `result`: a `Result` code."""
+    """Knowledge about the bodies that is kept from step to step, such as neighbours; `result`: a `Result` code."""
 
     lists: Any
     result: Array
@@ -74,19 +74,19 @@ class AbstractSeparable(AbstractSystem):
 
     @abc.abstractmethod
     def loads(self, places: Places, rest: Rest, around: Surroundings) -> Loads:
-        """What acts on the bodies."""
+        """Loads on the bodies."""
 
     @abc.abstractmethod
     def potential_energy(self, state: State) -> Float[Array, ""]:
         """U."""
 
     def surroundings(self, places: Places) -> Surroundings:
-        """What is known about the bodies at the start."""
+        """The surroundings at the start."""
         del places
         return Surroundings(None, jnp.zeros((), jnp.int32))
 
     def moved(self, places: Places, rest: Rest, around: Surroundings) -> tuple[Rest, Surroundings]:
-        """What changes when the bodies have moved: neighbours, and what breaks."""
+        """The rest of the state and the surroundings after a move: neighbours, broken bonds."""
         del places
         return rest, around
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -15,12 +15,15 @@ from polhode.joints._elements import FrameConstraint
 from polhode.joints.distance import ConstantDistance
 from polhode.joints.prescribed import DrivenConstraint
 from polhode.model.bodies import Body
-from polhode.model.elements import AbstractForce, AbstractJoint, AbstractPart, Pose
-from polhode.model.model import Model
+from polhode.model.parts import AbstractForce, AbstractJoint, AbstractPart
+from polhode.model.poses import Pose
 from polhode.rods.edge import Edge, EdgeConstraint
 from polhode.spaces import quaternions
 from polhode.viewing import scene
 from polhode.viewing.style import COLOURS
+
+if TYPE_CHECKING:
+    from polhode.model.model import Model
 
 Part = TypeVar("Part", bound=AbstractPart)
 

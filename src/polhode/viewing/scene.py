@@ -1,4 +1,4 @@
-"""What a problem looks like: drawable parts as plain data with pose functions, independent of any renderer."""
+"""Scenes: drawable parts as plain data with pose functions, independent of any renderer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What charts show of a run: outputs, drifts, residuals, step sizes as plain series."""
+"""Series for charts of a run: outputs, drifts, residuals, step sizes as plain series."""
 
 from __future__ import annotations
 

@@ -5,75 +5,50 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
+from polhode.execution import limits
 from polhode.execution.arrays.builder import Builder
 from polhode.execution.arrays.building import Arrays, run
 from polhode.execution.arrays.flattening import flattened
 from polhode.execution.arrays.places import Buffer, Register
 from polhode.execution.arrays.programs import leaves
+from polhode.execution.blocks import POINTERS, Told, block
+from polhode.execution.literals import NotNative
 from polhode.execution.machine import Code
 from polhode.execution.reports import Compiled
 from polhode.execution.slots import Layout
-from polhode.execution.writer import NotNative, Writer
-
-LIMIT = 150_000
-"""Lines of text above which a program stays with XLA."""
+from polhode.execution.writer import Writer
 
 Tell = Callable[[Compiled], None] | None
 
 
-def block(check: Any, steps: Any, layouts: tuple[Layout, Layout, Layout], tell: Tell) -> Code:
+def block_on_arrays(check: Any, steps: Any, layouts: tuple[Layout, Layout, Layout], tell: Tell) -> Code:
     """The function of a block: a loop over frames. `check` and `steps` are traces of `more` and `advance` of
     `Marching`; `layouts` are of arguments, progress and the contents of a frame.
     """
     w = Writer()
     b, (args, progress, row) = Builder(w), layouts
     fixed, now = leaves(w, "%args", args), leaves(w, "%progress", progress)
-    n_limit, every, last, done, n_targets, capacity = (
-        w.load("%control", k, "i1" if k == 2 else "i64") for k in range(6)
-    )
-    head, body, keep, following, end = (w.label() for _ in range(5))
-    w.jump(head)
-    w.open(head)
-    at = len(w.lines)
-    count = w.value("")
-    reached = w.value(f"add i64 {done}, {count}")
-    waiting = w.value(f"icmp slt i64 {reached}, {n_targets}")
-    place = w.call("llvm.smin.i64", "i64", ("i64", reached), ("i64", n_targets))
-    target = w.load("%targets", place, "double")
-    control = [
-        Register(name, np.dtype(kind))
-        for name, kind in (
-            *((n_limit, "int64"), (every, "int64"), (last, "bool")),
-            *((target, "float64"), (waiting, "bool")),
-        )
-    ]
-    told = [*fixed, *now, *control]
-    (again,) = run(b, flattened(check), told)
-    goes_on = b.number(again)
-    room = w.value(f"icmp slt i64 {count}, {capacity}")
-    w.branch(w.value(f"and i1 {goes_on}, {room}"), body, end)
-    w.open(body)
-    results = run(b, flattened(steps), told)
-    saved = b.number(results.pop(len(now)))
-    settled = _settled(b, results, told, now)
-    for x, to in zip(settled, now, strict=False):
-        b.copy(x, to)
-    before_frame = w.block
-    w.branch(saved, keep, following)
-    w.open(keep)
-    for x, to in zip(settled[len(now) :], leaves(w, w.row("%rows", count, row.size), row), strict=True):
-        b.copy(x, to)
-    more = w.value(f"add i64 {count}, 1")
-    kept = w.block
-    w.jump(following)
-    w.open(following)
-    new = w.value(f"phi i64 [ {count}, %{before_frame} ], [ {more}, %{kept} ]")
-    w.jump(head)
-    w.lines[at] = f"{count} = phi i64 [ 0, %entry ], [ {new}, %{following} ]"
-    w.open(end)
-    return _code(w, ("args", "progress", "control", "targets", "rows"), count, tell)
+    results: Arrays = []
+
+    def given(told: Told) -> list[Any]:
+        return [*fixed, *now, *map(Register, told, told.types)]
+
+    def goes_on(told: Told) -> str:
+        return b.number(run(b, flattened(check), given(told))[0])
+
+    def step(told: Told) -> str:
+        found = run(b, flattened(steps), given(told))
+        saved = b.number(found.pop(len(now)))
+        results[:] = _settled(b, found, given(told), now)
+        for x, to in zip(results, now, strict=False):
+            b.copy(x, to)
+        return saved
+
+    def keep(frame: str) -> None:
+        for x, to in zip(results[len(now) :], leaves(w, frame, row), strict=True):
+            b.copy(x, to)
+
+    return _code(w, POINTERS, block(w, goes_on, step, keep, row.size), tell)
 
 
 def _settled(b: Builder, results: Arrays, told: Sequence[Any], now: Sequence[Buffer]) -> Arrays:
@@ -105,6 +80,6 @@ def row_map(program: Any, shared: Layout, row: Layout, out: Layout) -> Code:
 
 
 def _code(w: Writer, pointers: tuple[str, ...], returned: str, tell: Tell) -> Code:
-    if len(w.lines) > LIMIT:
+    if len(w.lines) > limits.MACHINE_CODE:
         raise NotNative(f"{len(w.lines)} lines")
     return Code(w, pointers, returned, tell, long=True)

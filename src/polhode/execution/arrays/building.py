@@ -29,7 +29,7 @@ from polhode.execution.arrays.scheduling import Kernel, Schedule, axes, is_long
 from polhode.execution.arrays.sorting import sorted_together
 from polhode.execution.arrays.viewing import viewed
 from polhode.execution.arrays.writing import scattered
-from polhode.execution.writer import NotNative, type_of
+from polhode.execution.literals import NotNative, type_of
 
 Arrays = list[AbstractArray]
 
@@ -225,7 +225,7 @@ class _Run:
         return found
 
     def _either(self, ends: list[tuple[Any, str]]) -> AbstractArray:
-        """What is one or the other, by the block that was run before."""
+        """One or the other, by the block that was run before."""
         (first, _), w = ends[0], self.b.w
         if isinstance(first, Register):
             cases = ", ".join(f"[ {x.name}, %{block} ]" for x, block in ends)

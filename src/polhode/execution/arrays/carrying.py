@@ -1,4 +1,4 @@
-"""What one pass of a loop over arrays leaves to the next."""
+"""Values carried from one pass of a loop over arrays to the next."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from polhode.execution.arrays.builder import Builder
 from polhode.execution.arrays.flattening import Flat
 from polhode.execution.arrays.places import AbstractArray, Buffer, Register, new
 from polhode.execution.arrays.scheduling import Schedule
-from polhode.execution.writer import type_of
+from polhode.execution.literals import type_of
+from polhode.execution.passes import Passes
 
 
 class Carried:
-    """What one pass of a loop leaves to the next.
+    """Values carried from one pass of a loop to the next.
 
     Numbers are values of the text. Arrays that nothing changes stay where they are. Others are changed in place where
     nothing reads them any more by then, or else have two places, which they take in turn.
@@ -28,9 +29,7 @@ class Carried:
         self._in_place = [not repeated[n] and schedule.in_place(v, body.outputs[n]) for n, v in enumerate(self._given)]
         self._repeated = repeated
         self._start = list(start)
-        self._count: tuple[int, str] | None = None
         self.now: list[AbstractArray] = list(start)
-        self._phis: list[tuple[int, int, str, str]] = []
         self._others: dict[int, Buffer] = {}
 
     def begin(self, count: Register | None = None) -> None:
@@ -47,16 +46,15 @@ class Carried:
                 pairs[n] = new(k, v.shape, v.dtype), new(k, v.shape, v.dtype)
                 begin = self._begun(x, pairs[n][0])
                 self.now[n], first[n] = begin, begin.pointer
-        before, self._head = w.label(), w.label()
-        w.jump(before)
-        w.open(before)
-        w.jump(self._head)
-        w.open(self._head)
+        counted = [] if count is None else [("i64", "0")]
+        kinds = [("ptr" if self.now[n].shape else type_of(self.now[n]), begin) for n, begin in first.items()]
+        self._passes = Passes(w, [*counted, *kinds])
         if count is not None:
-            self._count = len(w.lines), before
-            count.name = self._number = w.value("")
-        for n, begin in first.items():
-            self.now[n] = self._turned(n, begin, before)
+            count.name = self._passes.now[0]
+        self._turned, self._count = list(first), count
+        for n, name in zip(first, self._passes.now[len(counted) :], strict=True):
+            x = self.now[n]
+            self.now[n] = x.moved(name) if isinstance(x, Buffer) and x.shape else Register(name, x.dtype)
         for n, (a, b) in pairs.items():
             now: Any = self.now[n]
             is_first = w.value(f"icmp eq ptr {now.pointer}, {a.pointer}")
@@ -69,14 +67,6 @@ class Carried:
             return x
         self.b.copy(x, place)
         return place
-
-    def _turned(self, n: int, begin: str, before: str) -> AbstractArray:
-        """What a pass begins with, from the start or from the pass before."""
-        w, array = self.b.w, self.now[n]
-        at, name = len(w.lines), w.value("")
-        kind = "ptr" if array.shape else type_of(array)
-        self._phis.append((n, at, f"{name} = phi {kind}", f"[ {begin}, %{before} ]"))
-        return array.moved(name) if isinstance(array, Buffer) and array.shape else Register(name, array.dtype)
 
     def targets(self) -> dict[int, Buffer]:
         """Where a pass puts what it computes."""
@@ -97,11 +87,5 @@ class Carried:
                 then[n] = self._others[n].pointer
             else:
                 self.b.copy(out, self.now[n])  # type: ignore[arg-type]
-        following = "" if self._count is None else w.value(f"add i64 {self._number}, 1")
-        last = w.block
-        w.jump(self._head)
-        for n, at, phi, first in self._phis:
-            w.lines[at] = f"{phi} {first}, [ {then[n]}, %{last} ]"
-        if self._count is not None:
-            at, before = self._count
-            w.lines[at] = f"{self._number} = phi i64 [ 0, %{before} ], [ {following}, %{last} ]"
+        following = [] if self._count is None else [w.value(f"add i64 {self._count.name}, 1")]
+        self._passes.end([*following, *(then[n] for n in self._turned)])

@@ -12,9 +12,10 @@ from polhode.execution.arrays.flattening import Equation
 from polhode.execution.arrays.loops import Index, Loops
 from polhode.execution.arrays.places import AbstractArray, Computed, Known, Place, new
 from polhode.execution.arrays.scheduling import UNROLLED, is_long
+from polhode.execution.literals import NotNative, constant, type_of
 from polhode.execution.scalars.primitives import ELEMENTWISE, REDUCTIONS
 from polhode.execution.scalars.regions import Operation
-from polhode.execution.writer import NotNative, Writer, constant, type_of
+from polhode.execution.writer import Writer
 
 LANES = 16
 """Partial sums of a long sum, so that one addition needn't wait for the one before."""
@@ -133,7 +134,7 @@ def combined(w: Writer, name: str, like: Any, a: str, b: str) -> str:
 
 
 def identity(name: str, dtype: Any) -> Any:
-    """What a reduction makes of nothing."""
+    """The result of a reduction of no elements."""
     if name in ("reduce_sum", "reduce_prod"):
         return np.asarray(int(name == "reduce_prod"), dtype)[()]
     if name in ("reduce_and", "reduce_or"):

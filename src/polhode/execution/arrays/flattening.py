@@ -13,8 +13,8 @@ from jax.extend import core
 from polhode.execution.arrays.folding import folded
 from polhode.execution.arrays.naming import VIEWS
 from polhode.execution.arrays.simplifying import in_simpler_ones
+from polhode.execution.literals import NotNative
 from polhode.execution.scalars.primitives import SUBCALLS, opened
-from polhode.execution.writer import NotNative
 
 
 class Value:
@@ -99,7 +99,7 @@ class _Flattening:
             elif (known := folded(eqn, inputs)) is not None:
                 found = known
             elif (simpler := in_simpler_ones(eqn)) is not None:
-                found = self.evaluate(simpler.jaxpr, [], inputs)
+                found = self.evaluate(simpler.jaxpr, [_known(c) for c in simpler.consts], inputs)
             else:
                 found = self._added(eqn, inputs)
             env.update(zip(eqn.outvars, found, strict=True))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from polhode.execution.passes import Passes
 from polhode.execution.writer import Writer
 
 Index = int | str
@@ -164,13 +165,8 @@ class Loops:
     def over(self, count: int, independent: bool = False) -> Iterator[str]:
         """A loop; inside, the place in it. `independent`: no pass reads what another writes."""
         w, outer = self.w, self._independent
-        before, head, body, behind = (w.label() for _ in range(4))
-        w.jump(before)
-        w.open(before)
-        w.jump(head)
-        w.open(head)
-        at = len(w.lines)
-        place = w.value("")
+        passes, body, behind = Passes(w, [("i64", "0")]), w.label(), w.label()
+        (place,) = passes.now
         w.branch(w.value(f"icmp slt i64 {place}, {count}"), body, behind)
         w.open(body)
         self._independent = self._mark("") if independent else None
@@ -179,11 +175,7 @@ class Loops:
             yield place
         self._independent = outer
         following = w.value(f"add i64 {place}, 1")
-        last = w.block
-        w.jump(head)
-        if mark is not None:
-            w.lines[-1] += f", !llvm.loop {self._mark(mark)}"
-        w.lines[at] = f"{place} = phi i64 [ 0, %{before} ], [ {following}, %{last} ]"
+        passes.end([following], "" if mark is None else f", !llvm.loop {self._mark(mark)}")
         w.open(behind)
 
     def _mark(self, accesses: str) -> str:

@@ -1,4 +1,4 @@
-"""What kinds of operations there are, by the names of their primitives."""
+"""Kinds of operations, by the names of their primitives."""
 
 from polhode.execution.scalars.primitives import SCATTERS
 

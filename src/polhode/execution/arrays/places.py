@@ -10,7 +10,7 @@ import numpy as np
 
 from polhode.execution.arrays.loops import Index, Loops
 from polhode.execution.arrays.scheduling import axes
-from polhode.execution.writer import constant, type_of
+from polhode.execution.literals import constant, type_of
 
 Place = tuple[Index, ...]
 

@@ -9,22 +9,16 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
+from polhode.execution import limits
 from polhode.execution.arrays.places import Buffer, given
+from polhode.execution.literals import NotNative
 from polhode.execution.machine import Code
 from polhode.execution.scalars.primitives import SCATTERS, SUBCALLS, opened
 from polhode.execution.slots import Layout
-from polhode.execution.writer import NotNative, Writer
+from polhode.execution.writer import Writer
 
 _READING = {"gather": slice(1, None), "dynamic_slice": slice(1, None), "dynamic_update_slice": slice(2, None)}
 _WRITING = slice(1, 2)
-
-_FEW = 300
-"""Numbers that go in, up to which looking up is comparing with every place there is."""
-
-_MANY = 1500
-"""Numbers that go in, above which there are loops over elements. A step of a chain of 20 bodies takes 1,400: on scalars
-it is compiled in 2.6 s and takes 56 µs in the end, on arrays in 1.4 s and 80 µs. From 30 bodies on both are better
-there, as with rods of 8 edges in generalized-α, which takes 2,500."""
 
 
 def looks_up(jaxpr: core.Jaxpr, known: Sequence[bool] = ()) -> bool:
@@ -55,7 +49,7 @@ def either(jaxpr: core.Jaxpr, on_arrays: Callable[[], Code], on_scalars: Callabl
     like: list[Any] = [v.aval for v in jaxpr.invars]
     numbers = sum(math.prod(aval.shape) for aval in like)
     first, second = on_scalars, on_arrays
-    if numbers > _MANY or (numbers > _FEW and looks_up(jaxpr)):
+    if numbers > limits.ON_ARRAYS or (numbers > limits.LOOKED_UP and looks_up(jaxpr)):
         first, second = on_arrays, on_scalars
     try:
         return first()

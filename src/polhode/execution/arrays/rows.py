@@ -8,22 +8,19 @@ from typing import Any, final
 
 import numpy as np
 
+from polhode.execution import limits
 from polhode.execution.arrays.flattening import Equation
 from polhode.execution.arrays.loops import Loops
 from polhode.execution.arrays.places import AbstractArray, Buffer, Known, Place, in_rows, new
 from polhode.execution.arrays.programs import looks_up
+from polhode.execution.literals import constant, type_of
+from polhode.execution.passes import Passes
 from polhode.execution.scalars.cost import cost
 from polhode.execution.scalars.emission import NeedsArrays
 from polhode.execution.scalars.graph import Elements, is_known
 from polhode.execution.scalars.regions import Recording, Region, Variable
 from polhode.execution.scalars.replay import Replay
-from polhode.execution.writer import Writer, constant, type_of
-
-_LARGEST = 50_000
-"""Operations of a body, about, above which it is one on arrays."""
-
-_MOST = 2_000
-"""Numbers that a body takes, above which it is one on arrays."""
+from polhode.execution.writer import Writer
 
 _HERE = "%row"
 """In the place of a row's number while it is found out what is known of all rows."""
@@ -66,53 +63,16 @@ def on_scalars(p: Any, given: Sequence[AbstractArray]) -> Body | None:
     """The body of a scan, if it is one of few numbers without anything that needs arrays."""
     closed, n_consts = p["jaxpr"], p["num_consts"]
     avals = (*closed.in_avals, *closed.out_avals)
-    if sum(a.size for a in closed.in_avals) > _MOST or any(a.dtype == np.uint32 for a in avals):
+    if sum(a.size for a in closed.in_avals) > limits.NUMBERS or any(a.dtype == np.uint32 for a in avals):
         return None
     # Rows have different places, even where these are known.
     known = [isinstance(x, Known) and k < n_consts for k, x in enumerate(given)]
-    if looks_up(closed.jaxpr, known) or cost(closed.jaxpr, scans=True) > _LARGEST:
+    if looks_up(closed.jaxpr, known) or cost(closed.jaxpr, scans=True) > limits.ROW:
         return None
     try:
         return Body(closed, n_consts, p["num_carry"], given)
     except NeedsArrays:
         return None
-
-
-class Turning:
-    """Numbers that one pass of a loop leaves to the next, and the number of passes before.
-
-    **Arguments:**
-
-    - `start`: their values before. - `like`: variables of their types.
-    """
-
-    def __init__(self, w: Writer, start: Sequence[str], like: Sequence[Variable]) -> None:
-        self.w, self._start, self._kinds = w, list(start), list(map(type_of, like))
-        self.count = ""
-        self.now: list[str] = []
-
-    def begin(self) -> None:
-        """Opens the block at which every pass begins."""
-        w = self.w
-        self._before, self._head = w.label(), w.label()
-        w.jump(self._before)
-        w.open(self._before)
-        w.jump(self._head)
-        w.open(self._head)
-        self._at = len(w.lines)
-        self.count = w.value("")
-        self.now = [w.value("") for _ in self._start]
-
-    def end(self, then: Sequence[str]) -> None:
-        """Closes a pass."""
-        w = self.w
-        following, last = w.value(f"add i64 {self.count}, 1"), w.block
-        w.jump(self._head)
-        kinds, names = ("i64", *self._kinds), (self.count, *self.now)
-        turns = zip(kinds, names, ("0", *self._start), (following, *then), strict=True)
-        for n, (kind, name, first, value) in enumerate(turns):
-            text = f"{name} = phi {kind} [ {first}, %{self._before} ], [ {value}, %{last} ]"
-            w.lines[self._at + n] = text
 
 
 @final
@@ -159,7 +119,7 @@ def _same_bits(column: np.ndarray) -> bool:
 
 
 def _number(text: str, like: Any) -> Any:
-    """What a literal of the text stands for."""
+    """The number of a literal of the text."""
     kind = type_of(like)
     if kind == "double":
         return np.float64(struct.unpack("<d", struct.pack("<Q", int(text, 16)))[0])
@@ -183,20 +143,21 @@ def scanned(k: Loops, e: Equation, x: Sequence[AbstractArray], body: Body) -> li
         body.name(k, body.consts, x[:n_consts], ())
         start = [a.at(k, place) for a in x[n_consts:behind] for place in np.ndindex(a.shape)]
         variables = [v for of in body.carried for v in of.flat]
-        carried, inside, end = Turning(w, start, variables), w.label(), w.label()
-        carried.begin()
-        for variable, value in zip(variables, carried.now, strict=True):
+        begin = [(type_of(v), value) for v, value in zip(variables, start, strict=True)]
+        passes, inside, end = Passes(w, [("i64", "0"), *begin]), w.label(), w.label()
+        count, *carried = passes.now
+        for variable, value in zip(variables, carried, strict=True):
             w.name(variable, value)
-        w.branch(w.value(f"icmp slt i64 {carried.count}, {length}"), inside, end)
+        w.branch(w.value(f"icmp slt i64 {count}, {length}"), inside, end)
         w.open(inside)
-        at = w.value(f"sub i64 {length - 1}, {carried.count}") if p["reverse"] else carried.count
+        at = w.value(f"sub i64 {length - 1}, {count}") if p["reverse"] else count
         with k.apart():
             body.name(k, body.rows, x[behind:], (at,))
             results = w.program(body.region, [])
             _put(k, rows, (at,), results[len(start) :])
-        carried.end(results[: len(start)])
+        passes.end([w.value(f"add i64 {count}, 1"), *results[: len(start)]])
         w.open(end)
-        _put(k, ends, (), carried.now)
+        _put(k, ends, (), carried)
     return [*ends, *(Partly(to, known) for to, known in zip(rows, body.outs[n_carry:], strict=True))]
 
 

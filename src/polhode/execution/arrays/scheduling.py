@@ -14,7 +14,7 @@ UNROLLED = 4
 """Elements of an axis up to which there is no loop over it."""
 
 Group = tuple[Any, ...]
-"""What shares a loop: its axes, or the reduction that it is for."""
+"""The key of a loop that operations share: its axes, or the reduction that it is for."""
 
 
 def axes(shape: Sequence[int]) -> tuple[int, ...]:

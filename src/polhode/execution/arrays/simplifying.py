@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax.extend import core
 
 from polhode.execution.arrays.naming import FOLDED
-from polhode.execution.scalars.rewriting import REWRITTEN, rewritten
+from polhode.execution.scalars.rewriting import REWRITTEN, as_one_loop, is_batch_of_loops, rewritten
 
 
 def in_simpler_ones(eqn: Any) -> core.ClosedJaxpr | None:
@@ -22,7 +22,7 @@ def in_simpler_ones(eqn: Any) -> core.ClosedJaxpr | None:
     if name in REWRITTEN and not eqn.params.keys().isdisjoint(("axis", "axes")):
         axes = eqn.params.get("axes") or (eqn.params["axis"],)
         return rewritten(eqn) if _few(eqn, axes) else None
-    return None
+    return as_one_loop(eqn) if is_batch_of_loops(eqn) else None
 
 
 def _few(eqn: Any, axes: Sequence[int]) -> bool:

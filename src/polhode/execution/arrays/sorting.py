@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from polhode.execution.arrays.flattening import Equation
 from polhode.execution.arrays.loops import Loops
 from polhode.execution.arrays.places import Buffer, View, new
-from polhode.execution.writer import NotNative
+from polhode.execution.literals import NotNative
 
 
 def sorted_together(

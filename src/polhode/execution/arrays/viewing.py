@@ -10,7 +10,7 @@ import numpy as np
 from polhode.execution.arrays.flattening import Equation
 from polhode.execution.arrays.loops import Index, Loops
 from polhode.execution.arrays.places import AbstractArray, Place, View
-from polhode.execution.writer import constant, type_of
+from polhode.execution.literals import constant, type_of
 
 Read = Callable[[Loops, Place], str]
 

@@ -9,9 +9,9 @@ from polhode.execution.arrays.computing import started
 from polhode.execution.arrays.flattening import Equation
 from polhode.execution.arrays.loops import Index, Loops
 from polhode.execution.arrays.places import AbstractArray, Buffer, Place
+from polhode.execution.literals import NotNative
 from polhode.execution.scalars.primitives import SCATTERS
 from polhode.execution.scalars.regions import Operation
-from polhode.execution.writer import NotNative
 
 _OF_SCATTER = "scatter_dims_to_operand_dims", "operand_batching_dims", "scatter_indices_batching_dims"
 

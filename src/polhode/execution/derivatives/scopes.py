@@ -18,7 +18,7 @@ Elements = list[Any]
 
 
 class Scope:
-    """What the variables of a recorded program are in another one under construction.
+    """The variables of a recorded program in another one under construction.
 
     **Arguments:**
 
@@ -60,7 +60,7 @@ class Scope:
         return found
 
     def begins(self, operation: Operation) -> list[Elements]:
-        """What each of some rows began with, where that was kept."""
+        """The carry with which each of some rows began, where that was kept."""
         found = self.saved.get(operation)
         if found is None:
             assert self.around is not None
@@ -149,7 +149,7 @@ class Scope:
         return self.adopt([*carried, *(x for k in range(length) for x in found[k][:width])])
 
     def rows_given(self, operation: Operation) -> list[Values]:
-        """What goes into a loop over rows, row by row."""
+        """The operands of a loop over rows, row by row."""
         p = operation.params
         n, of_row = p["carried"], p["body"].inputs[p["carried"] :]
         width, given = len(of_row), [self.read(x) for x in operation.operands[n:]]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 from jax.extend import core
+from jax.interpreters import batching, mlir
 
 Tree = Any
 
@@ -22,23 +23,41 @@ def _types(*avals: Any, counts: tuple[int, int], **_: Any) -> list[Any]:
     return list(avals[sum(counts) :])
 
 
-def marked(
-    equation: Callable[[Tree], tuple[Tree, Tree]], precondition: Callable[[Tree, Tree], Tree], x: Tree, place: Tree
-) -> tuple[Tree, Tree]:
-    """`x` and `place` with the derivatives of a solution of F(x) = 0, in programs that are recorded to be derived.
+@_SOLUTION.def_impl
+def _same(*args: Any, counts: tuple[int, int], **_: Any) -> list[Any]:
+    return list(args[sum(counts) :])
 
-    `equation(x)` returns (F(x), place), `precondition(x, b)` an approximation of $F_x^{-1}b$, linear in b.
+
+def _batched(args: Any, dims: Any, counts: tuple[int, int], **_: Any) -> tuple[list[Any], list[Any]]:
+    # Of batches nothing is recorded.
+    return list(args[sum(counts) :]), list(dims[sum(counts) :])
+
+
+batching.primitive_batchers[_SOLUTION] = _batched
+mlir.register_lowering(_SOLUTION, mlir.lower_fun(_same, multiple_results=True))
+
+
+def marked(
+    equation: core.ClosedJaxpr,
+    precondition: core.ClosedJaxpr,
+    closed_over: tuple[Sequence[Any], Sequence[Any]],
+    x: Tree,
+    place: Tree,
+) -> tuple[Tree, Tree]:
+    """`x` and `place` as they are, with the derivatives of a solution of F(x) = 0 where the record is derived.
+
+    `equation` gives F and the place from x, `precondition` an approximation of $F_x^{-1}b$, linear in b, from x and b;
+    both take what they close over first.
     """
     flat, structure = jax.tree.flatten((x, place))
-    equations, (parts, _) = jax.make_jaxpr(equation, return_shape=True)(x)
-    preconditions = jax.make_jaxpr(precondition)(x, parts)
+    first, second = closed_over
     outs = _SOLUTION.bind(
-        *equations.consts,
-        *preconditions.consts,
+        *first,
+        *second,
         *flat,
-        counts=(len(equations.consts), len(preconditions.consts)),
-        equation=equations.jaxpr,
-        precondition=preconditions.jaxpr,
+        counts=(len(first), len(second)),
+        equation=equation.jaxpr,
+        precondition=precondition.jaxpr,
         unknowns=len(jax.tree.leaves(x)),
     )
     return jax.tree.unflatten(structure, outs)

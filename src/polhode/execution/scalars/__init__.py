@@ -10,8 +10,9 @@ unrolled, equal expressions are shared. The graph is then emitted as JAX scalar 
 Primitives without a rule here are bound on packed arrays, so every program runs; it is only not faster then.
 """
 
-from polhode.execution.scalars.cost import cost, iterates, operations
-from polhode.execution.scalars.packing import join, split
-from polhode.execution.scalars.program import SCALAR_LIMIT, Program, scalarise
+from polhode.execution.scalars.compiling import carried_on_scalars, scalarise
+from polhode.execution.scalars.cost import cost, operations
+from polhode.execution.scalars.packing import split
+from polhode.execution.scalars.program import Program
 
-__all__ = ["SCALAR_LIMIT", "Program", "cost", "iterates", "join", "operations", "scalarise", "split"]
+__all__ = ["Program", "carried_on_scalars", "cost", "operations", "scalarise", "split"]

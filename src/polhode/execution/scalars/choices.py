@@ -126,7 +126,7 @@ def _bind(primitive: Any, params: Any, *args: Any) -> Any:
 
 
 def _filling(params: Any, dtype: Any) -> Any:
-    """What stands for elements that are not there."""
+    """The elements in the place of those that are not there."""
     if params["fill_value"] is not None:
         return params["fill_value"]
     if np.issubdtype(dtype, np.inexact):

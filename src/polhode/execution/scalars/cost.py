@@ -10,6 +10,7 @@ import numpy as np
 from jax.extend import core
 
 from polhode.execution.derivatives.solutions import SOLUTION
+from polhode.execution.rows import ROWS
 from polhode.execution.scalars.moves import MOVES
 from polhode.execution.scalars.primitives import (
     ELEMENTWISE,
@@ -55,7 +56,7 @@ def cost(jaxpr: Any, known: Sequence[bool] = (), scans: bool = False) -> float:
             total += sum(cost(part.jaxpr, scans=scans) for part in parts)
         elif name == "cond":
             total += sum(cost(b.jaxpr, scans=scans) for b in eqn.params["branches"])
-        elif name == "scan":
+        elif name == "scan" or eqn.primitive is ROWS:
             if not scans:
                 return math.inf
             total += cost(eqn.params["jaxpr"].jaxpr, scans=scans)

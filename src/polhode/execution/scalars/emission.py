@@ -12,7 +12,7 @@ class NeedsArrays(Exception):
 
 
 class Kind:
-    """What an operation does: the name of a primitive and its parameters. `key` is equal where these are.
+    """The kind of an operation: the name of a primitive and its parameters. `key` is equal where these are.
 
     `primitive` is the primitive itself, which only programs for XLA need.
     """
@@ -53,7 +53,7 @@ class AbstractEmission(abc.ABC):
         body: Callable[[AbstractEmission, Values], Values],
         start: Values,
     ) -> Values:
-        """What is carried at the end of a loop that goes on while `cond` holds; both get the program inside."""
+        """The values carried at the end of a loop that goes on while `cond` holds; both get the program inside."""
 
     @abc.abstractmethod
     def branch(self, which: Any, branches: Sequence[Callable[[AbstractEmission], Values]]) -> Values:
@@ -67,7 +67,7 @@ class AbstractEmission(abc.ABC):
         rows: Sequence[Values],
         reverse: bool,
     ) -> tuple[Values, list[Values]]:
-        """What is carried after a loop over rows, and the rows that come out, from what a row makes of both."""
+        """The values carried after a loop over rows, and the rows that come out, from what a row makes of both."""
 
     @abc.abstractmethod
     def solution(

@@ -28,9 +28,12 @@ def refined(scope: Scope, matvec: Map, inverse: Map, b: Elements) -> Elements:
         inner = scope.within(inside)
         here = inner.adopt(carried)
         f = Terms(inner.graph)
-        large = f.test("gt", here[2 * n], f("mul", TOLERANCE, _size(f, here[:n])))
-        few = f.test("lt", here[2 * n + 1], float(SWEEPS))
-        return inner.values([f.test("and", large, few)])[0]
+        size, count, before = here[2 * n : 2 * n + 3]
+        large = f.test("gt", size, f("mul", TOLERANCE, _size(f, here[:n])))
+        # Components may differ by orders of magnitude: the small ones are done where nothing falls any more.
+        falling = f.test("and", f.test("gt", size, 0.0), f.test("lt", size, f("mul", 0.5, before)))
+        few = f.test("lt", count, float(SWEEPS))
+        return inner.values([f.test("and", f.test("or", large, falling), few)])[0]
 
     def body(inside: AbstractEmission, carried: Values) -> Values:
         inner = scope.within(inside)
@@ -40,10 +43,12 @@ def refined(scope: Scope, matvec: Map, inverse: Map, b: Elements) -> Elements:
         y = [f("add", a, d) for a, d in zip(here[:n], change, strict=True)]
         image = filled(matvec(inner, y))
         left = [f("sub", c, i) for c, i in zip(inner.adopt(constant), image, strict=True)]
-        return inner.floats([*y, *left, _size(f, change), f("add", here[2 * n + 1], 1.0)])
+        return inner.floats([*y, *left, _size(f, change), f("add", here[2 * n + 1], 1.0), here[2 * n]])
 
     zeros = [np.float64(0.0)] * n
-    end = scope.adopt(scope.emission.loop(cond, body, [*zeros, *constant, np.float64(np.inf), np.float64(0.0)]))
+    end = scope.adopt(
+        scope.emission.loop(cond, body, [*zeros, *constant, np.float64(np.inf), np.float64(0.0), np.float64(np.inf)])
+    )
     f = Terms(scope.graph)
     good = f.test("le", end[2 * n], f("mul", CLOSE, _size(f, end[:n])))
     return [f.where(good, y, np.nan) for y in end[:n]]

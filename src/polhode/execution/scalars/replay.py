@@ -28,7 +28,8 @@ from polhode.execution.scalars.primitives import (
     opened,
     solved,
 )
-from polhode.execution.scalars.rewriting import REWRITTEN, rewritten
+from polhode.execution.scalars.rewriting import REWRITTEN, as_one_loop, is_batch_of_loops, rewritten
+from polhode.execution.settling import MACHINE_CODE, settled
 
 
 class Replay:
@@ -129,6 +130,9 @@ class Replay:
                 return self.evaluate(spelled.jaxpr, [self.unpack(c) for c in spelled.consts], inputs)
         if self._scalars_only and not (name == "cond" and is_known(inputs[0][()])):
             raise NeedsArrays(name)
+        if is_batch_of_loops(eqn):
+            closed = as_one_loop(eqn)
+            return self.evaluate(closed.jaxpr, [self.unpack(c) for c in closed.consts], inputs)
         if name == "while":
             return self._while(eqn, inputs)
         elif name == "cond":
@@ -302,7 +306,7 @@ class Replay:
         return self.restore(outs, avals)
 
     def _ruled(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
-        """What has a derivative of its own, which is that of JAX's `custom_jvp`."""
+        """An operation with a derivative of its own, which is that of JAX's `custom_jvp`."""
         inner, consts = opened(eqn.params[SUBCALLS[eqn.primitive.name]])
         outs = self.evaluate(inner, [self.unpack(c) for c in consts], inputs)
         avals = [v.aval for v in eqn.invars]
@@ -349,7 +353,7 @@ class Replay:
 
 _RULED = ("custom_jvp_call",)
 _RULED_BACK = ("custom_vjp_call", "custom_vjp_call_jaxpr")
-"""What has a derivative of its own, and what has one that only JAX knows to go back through."""
+"""Operations with derivatives of their own, and with such as only JAX knows to go back through."""
 
 
 def _rule(eqn: Any, avals: Sequence[Any], moving: Sequence[int], floats: Sequence[int]) -> core.ClosedJaxpr:
@@ -367,7 +371,7 @@ def _rule(eqn: Any, avals: Sequence[Any], moving: Sequence[int], floats: Sequenc
 
         return jax.jvp(outs, ([given[k] for k in moving],), (dots,))[1]
 
-    return jax.make_jaxpr(tangents)(list(avals), [avals[k] for k in moving])
+    return settled(jax.make_jaxpr(tangents)(list(avals), [avals[k] for k in moving]), MACHINE_CODE)
 
 
 class _Typed(NamedTuple):

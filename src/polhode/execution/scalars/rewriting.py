@@ -18,6 +18,36 @@ def rewritten(eqn: Any) -> core.ClosedJaxpr:
     return jax.make_jaxpr(lambda *x: function(*x, **eqn.params))(*given)
 
 
+def is_batch_of_loops(eqn: Any) -> bool:
+    """Whether it is a `while_loop` under `vmap` whose members end at different times: its condition is an array."""
+    return eqn.primitive.name == "while" and bool(eqn.params["cond_jaxpr"].out_avals[0].shape)
+
+
+def as_one_loop(eqn: Any) -> core.ClosedJaxpr:
+    """A batch of loops as one that goes on while any member does; those at their end stay as they are."""
+    p = eqn.params
+    n, m = p["cond_nconsts"], p["body_nconsts"]
+    test, again = core.jaxpr_as_fun(p["cond_jaxpr"]), core.jaxpr_as_fun(p["body_jaxpr"])
+
+    def run(*given: jax.Array) -> Any:
+        of_test, of_body, start = given[:n], given[n : n + m], given[n + m :]
+
+        def going(state: Any) -> jax.Array:
+            return test(*of_test, *state)[0]
+
+        def body(state: Any) -> Any:
+            on, after = going(state), again(*of_body, *state)
+            dims = range(on.ndim)
+            return [
+                jax.lax.select(jax.lax.broadcast_in_dim(on, y.shape, dims), y, x)
+                for x, y in zip(state, after, strict=True)
+            ]
+
+        return jax.lax.while_loop(lambda state: jnp.any(going(state)), body, list(start))
+
+    return jax.make_jaxpr(run)(*(jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars))
+
+
 def _cumulative(combine: Callable) -> Callable:
     def run(x: jax.Array, axis: int, reverse: bool) -> jax.Array:
         slices = [jax.lax.index_in_dim(x, k, axis) for k in range(x.shape[axis])]

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.model.observed import AbstractMultibody
+from polhode.model.multibody import MultibodySystem
 from polhode.spaces.base import AbstractGroup, Point, Vector
 from polhode.spaces.cotangent import CotangentPoint
 from polhode.systems.base import State
@@ -20,7 +20,7 @@ class ToHamiltonian(AbstractConversion):
     States (q, v) become (q, μ): μ is the momentum in the inertial frame, as `Hamiltonian` has it.
     """
 
-    source: AbstractMultibody
+    source: MultibodySystem
 
     @property
     def kind(self) -> type[Hamiltonian]:
@@ -51,7 +51,7 @@ class ToHamiltonian(AbstractConversion):
 
 
 class _Energy(eqx.Module):
-    system: AbstractMultibody
+    system: MultibodySystem
 
     def __call__(self, g: Point, mu: Momentum) -> Float[Array, ""]:
         p = _body_momentum(self.system, g, mu)
@@ -59,7 +59,7 @@ class _Energy(eqx.Module):
 
 
 class _Into(eqx.Module):
-    system: AbstractMultibody
+    system: MultibodySystem
 
     def __call__(self, state: State) -> CotangentPoint:
         q, v = state
@@ -69,19 +69,19 @@ class _Into(eqx.Module):
 
 
 class _Back(eqx.Module):
-    system: AbstractMultibody
+    system: MultibodySystem
 
     def __call__(self, state: CotangentPoint) -> State:
         g, mu = state
         return g, _velocity(self.system, g, _body_momentum(self.system, g, mu))
 
 
-def _body_momentum(system: AbstractMultibody, g: Point, mu: Momentum) -> Vector:
+def _body_momentum(system: MultibodySystem, g: Point, mu: Momentum) -> Vector:
     group = system.configuration
     assert isinstance(group, AbstractGroup)
     return group.Ad_dual(g, mu)
 
 
-def _velocity(system: AbstractMultibody, q: Point, p: Vector) -> Vector:
+def _velocity(system: MultibodySystem, q: Point, p: Vector) -> Vector:
     """M⁻¹p."""
     return system.kkt.solution(system.mass(jnp.zeros(()), q), (), (), p, jnp.zeros(0))[0]

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.model.elements import Pose, Twist, axial
+from polhode.model.absolute import AbsoluteCoordinates
 from polhode.model.formulations.linear import MassPoint
 from polhode.model.groups import BodyGroup, Motion
+from polhode.model.multibody import MultibodySystem
+from polhode.model.poses import Pose, Twist, axial
 from polhode.spaces.base import hat
 from polhode.systems.base import Observable, State
-from polhode.systems.conversion import AbstractConversion, Converted
+from polhode.systems.conversion import NONHOLONOMIC, AbstractConversion, Converted
 from polhode.systems.lagrangian import (
     AbstractLagrangian,
     Coordinates,
@@ -24,9 +26,6 @@ from polhode.systems.lagrangian import (
     LivensState,
     Multipliers,
 )
-
-if TYPE_CHECKING:
-    from polhode.model.multibody import MultibodySystem
 
 _NOW: Any = np.zeros(())
 """For energies and constraints, which don't depend on time."""
@@ -44,7 +43,7 @@ class ToDirectors(AbstractConversion):
         (2001), section 3.
     """
 
-    source: MultibodySystem
+    source: MultibodySystem[AbsoluteCoordinates]
 
     @property
     def kind(self) -> type[AbstractLagrangian]:
@@ -56,8 +55,10 @@ class ToDirectors(AbstractConversion):
 
     @property
     def obstacle(self) -> str:
-        if any(group.elements.driven for group in self.source.joints):
+        if self.source.mechanism.driven:
             return "some joints depend on time"
+        if len(self.source.nonholonomic):
+            return NONHOLONOMIC
         return "" if self.source.inert else "some of its coordinates have no kinetic energy"
 
     def at(self, state: State) -> Converted:
@@ -75,16 +76,21 @@ class DirectorLagrangian(AbstractLagrangian):
     - `base`: the system in its own coordinates.
     """
 
-    base: MultibodySystem
+    base: MultibodySystem[AbsoluteCoordinates]
+
+    @property
+    def bodies(self) -> tuple[BodyGroup, ...]:
+        """Groups of bodies with the same coordinates in the base."""
+        return self.base.coordinates.bodies
 
     @property
     def n(self) -> int:
-        return sum(group.count * _width(group) for group in self.base.bodies)
+        return sum(group.count * _width(group) for group in self.bodies)
 
     @property
     def m(self) -> int:
-        joints = sum(group.rows.numbers.size for group in self.base.joints)
-        return joints + sum(6 * group.count for group in self.base.bodies if _rigid(group))
+        joints = sum(group.rows.numbers.size for group in self.base.mechanism.joints)
+        return joints + sum(6 * group.count for group in self.bodies if _rigid(group))
 
     @property
     def conservative(self) -> bool:
@@ -96,7 +102,7 @@ class DirectorLagrangian(AbstractLagrangian):
     def momenta(self, q: Coordinates, v: Coordinates) -> Coordinates:
         del q
         found = []
-        for group, rows in zip(self.base.bodies, self._rows(v), strict=True):
+        for group, rows in zip(self.bodies, self._rows(v), strict=True):
             p = group.mass[:, None] * rows[:, :3]
             if _rigid(group):
                 J = group.inertia
@@ -109,12 +115,12 @@ class DirectorLagrangian(AbstractLagrangian):
         return self.base.potential(_NOW, self.motion(q))
 
     def constraint(self, q: Coordinates) -> Multipliers:
-        motion, joints = self.motion(q), self.base.joints
+        motion, joints = self.motion(q), self.base.mechanism.joints
         parts = [group.residuals(_NOW, motion).reshape(-1) for group in joints]
         # In the order of the base, whose numbers have gaps where its coordinates have constraints of their own.
         numbers = [group.rows.numbers.reshape(-1) for group in joints]
         closed = [jnp.concatenate(parts)[np.argsort(np.concatenate(numbers))]] if parts else [jnp.zeros(0)]
-        for group, rows in zip(self.base.bodies, self._rows(q), strict=True):
+        for group, rows in zip(self.bodies, self._rows(q), strict=True):
             if _rigid(group):
                 R = _matrices(rows)
                 gram = 0.5 * (jnp.einsum("nki,nkj->nij", R, R) - jnp.eye(3))
@@ -125,8 +131,8 @@ class DirectorLagrangian(AbstractLagrangian):
         """All loads, less those of the potential; a moment τ in the body acts on R as ½ R hat(τ)."""
         if self.conservative:
             return super().load(t, q, v)
-        found, wrenches = [], self.base.wrenches(t, self.motion(q, v))
-        for group, rows, wrench in zip(self.base.bodies, self._rows(q), wrenches, strict=True):
+        found, wrenches = [], self.base.coordinates.wrenches(self.base.mechanism, t, self.motion(q, v))
+        for group, rows, wrench in zip(self.bodies, self._rows(q), wrenches, strict=True):
             load = wrench.force
             if _rigid(group):
                 turning = 0.5 * _matrices(rows) @ jax.vmap(hat)(wrench.torque)
@@ -153,7 +159,7 @@ class DirectorLagrangian(AbstractLagrangian):
         motion = self.base.motion(*state)
         assert motion.twists is not None
         places, speeds, at = [], [], 0
-        for group in self.base.bodies:
+        for group in self.bodies:
             x, R, omega, u = (part[at : at + group.count] for part in (*motion.poses, *motion.twists))
             at += group.count
             if _rigid(group):
@@ -167,16 +173,16 @@ class DirectorLagrangian(AbstractLagrangian):
 
     def left(self, state: LivensState) -> State:
         """(q, v) of the base."""
-        return self.base.coordinates_of(self.motion(state[0], state[1]))
+        return self.base.coordinates.state_of(self.motion(state[0], state[1]))
 
     def motion(self, q: Coordinates, v: Coordinates | None = None) -> Motion:
         """Poses and, with v, twists of all bodies and of the ground."""
-        places = [_place(group, rows) for group, rows in zip(self.base.bodies, self._rows(q), strict=True)]
+        places = [_place(group, rows) for group, rows in zip(self.bodies, self._rows(q), strict=True)]
         x, R = (jnp.concatenate(parts) for parts in zip(*places, strict=True))
         poses = Pose(jnp.concatenate((x, jnp.zeros((1, 3)))), jnp.concatenate((R, jnp.eye(3)[None])))
         if v is None:
             return Motion(poses)
-        rates = [_place(group, rows, still=True) for group, rows in zip(self.base.bodies, self._rows(v), strict=True)]
+        rates = [_place(group, rows, still=True) for group, rows in zip(self.bodies, self._rows(v), strict=True)]
         u, turning = (jnp.concatenate(parts) for parts in zip(*rates, strict=True))
         omega = 0.5 * jax.vmap(axial)(jnp.einsum("nki,nkj->nij", R, turning))
         zero = jnp.zeros((1, 3))
@@ -184,9 +190,9 @@ class DirectorLagrangian(AbstractLagrangian):
 
     def _rows(self, flat: Coordinates) -> list[Float[Array, "count width"]]:
         """The coordinates of each group of bodies, a row for each body."""
-        ends = np.cumsum([0] + [group.count * _width(group) for group in self.base.bodies])
+        ends = np.cumsum([0] + [group.count * _width(group) for group in self.bodies])
         parts = [flat[a:b] for a, b in itertools.pairwise(ends)]
-        return [part.reshape(group.count, -1) for part, group in zip(parts, self.base.bodies, strict=True)]
+        return [part.reshape(group.count, -1) for part, group in zip(parts, self.bodies, strict=True)]
 
     # --- what is seen -----------------------------------------------------------------------------------------------
 

@@ -10,13 +10,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.linalg.blocks import apply
-from polhode.model.observed import AbstractMultibody
+from polhode.model.multibody import MultibodySystem
 from polhode.spaces.base import AbstractSpace, Point
 from polhode.spaces.linear import Rn
 from polhode.spaces.powers import AbstractPower
 from polhode.spaces.products import AbstractProduct
 from polhode.systems.base import Observable, State
-from polhode.systems.conversion import AbstractConversion, Converted
+from polhode.systems.conversion import NONHOLONOMIC, AbstractConversion, Converted
 from polhode.systems.lagrangian import (
     AbstractLagrangian,
     Coordinates,
@@ -30,7 +30,7 @@ from polhode.systems.lagrangian import (
 class ToJointLagrangian(AbstractConversion):
     r"""$L = \tfrac12 v^TM(q)v - V(q)$ with v = q̇ in coordinates of linear spaces."""
 
-    source: AbstractMultibody
+    source: MultibodySystem
 
     @property
     def kind(self) -> type[AbstractLagrangian]:
@@ -45,8 +45,10 @@ class ToJointLagrangian(AbstractConversion):
         system = self.source
         if not (system.holonomic_velocities and is_flat(system.configuration)):
             return "some of its coordinates are rotations, which Lagrangian coordinates q with v = q̇ don't describe"
-        if any(group.elements.driven for group in system.joints):
+        if system.mechanism.driven:
             return "some constraints depend on time"
+        if len(system.nonholonomic):
+            return NONHOLONOMIC
         if not system.inert:
             return "some of its coordinates have no kinetic energy"
         return ""
@@ -63,7 +65,7 @@ class JointLagrangian(AbstractLagrangian):
     - `base`: the system.
     """
 
-    base: AbstractMultibody
+    base: MultibodySystem
 
     @property
     def n(self) -> int:

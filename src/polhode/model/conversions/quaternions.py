@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import equinox as eqx
 
-from polhode.model import formulations
+from polhode.model import formulations, livens, separable
+from polhode.model.absolute import AbsoluteCoordinates
 from polhode.model.formulations.linear import MassPoint
+from polhode.model.livens_gradients import dressed
+from polhode.model.multibody import MultibodySystem
 from polhode.systems.base import State
 from polhode.systems.conversion import AbstractConversion, Converted
 from polhode.systems.moving_bodies import AbstractMovingBodies
 from polhode.systems.separable import AbstractSeparable
-
-if TYPE_CHECKING:
-    from polhode.model.livens import LivensMultibody
-    from polhode.model.multibody import MultibodySystem
 
 _QUATERNIONS = formulations.get("S3xR3")
 
@@ -25,7 +24,7 @@ _QUATERNIONS = formulations.get("S3xR3")
 class ToSeparable(AbstractConversion):
     """Bodies without joints, with `systems.BodyStates`."""
 
-    source: MultibodySystem
+    source: MultibodySystem[AbsoluteCoordinates]
 
     @property
     def kind(self) -> type[AbstractSeparable]:
@@ -42,9 +41,7 @@ class ToSeparable(AbstractConversion):
         return _obstacle(self.source)
 
     def at(self, state: State) -> Converted:
-        from polhode.model import separable
-
-        change = _Change(self.source)
+        change = _Change.of(self.source)
         system, _ = separable.build(change.other, change(state))
         return Converted(system, _InTurn((change, system.start)), _InTurn((system.coordinates, change.back)))
 
@@ -52,7 +49,7 @@ class ToSeparable(AbstractConversion):
 class ToLivens(AbstractConversion):
     """Bodies with joints on Livens' principle, in quaternions, with joints whose angular momentum is kept."""
 
-    source: MultibodySystem
+    source: MultibodySystem[AbsoluteCoordinates]
 
     @property
     def kind(self) -> type[AbstractMovingBodies]:
@@ -69,10 +66,7 @@ class ToLivens(AbstractConversion):
         return _obstacle(self.source)
 
     def at(self, state: State) -> Converted:
-        from polhode.model import livens
-        from polhode.model.livens_gradients import dressed
-
-        change = _Change(self.source)
+        change = _Change.of(self.source)
         seen = change(state)
         system, _ = livens.build(dressed(change.other, seen), seen, "invariant")
         return Converted(system, _InTurn((change, _Livens(system))), _InTurn((system.seen, change.back)))
@@ -92,35 +86,39 @@ class _InTurn(eqx.Module):
 class _Livens(eqx.Module):
     """The start of a system on Livens' principle from a state (q, v)."""
 
-    system: LivensMultibody
+    system: livens.LivensMultibody
 
     def __call__(self, state: State) -> State:
         return self.system.start(*state)
 
 
 class _Change(eqx.Module):
-    """States of bodies in some coordinates as those in quaternions, and back."""
+    """States of bodies in some coordinates as those in quaternions, and back.
 
-    source: MultibodySystem
+    - `source`, `other`: the bodies in both.
+    """
 
-    @property
-    def other(self) -> MultibodySystem:
-        """The bodies in quaternions and positions."""
+    source: MultibodySystem[AbsoluteCoordinates]
+    other: MultibodySystem[AbsoluteCoordinates]
+
+    @classmethod
+    def of(cls, source: MultibodySystem[AbsoluteCoordinates]) -> _Change:
+        """From the coordinates of a system."""
         groups = tuple(
             group if isinstance(group.formulation, MassPoint) else dataclasses.replace(group, formulation=_QUATERNIONS)
-            for group in self.source.bodies
+            for group in source.coordinates.bodies
         )
-        other = dataclasses.replace(self.source, bodies=groups, solver=None)
-        return dataclasses.replace(other, solver=other.choose_solver())
+        coordinates = dataclasses.replace(source.coordinates, bodies=groups)
+        return cls(source, dataclasses.replace(source, coordinates=coordinates).solvable())
 
     def __call__(self, state: State) -> State:
-        return self.other.coordinates_of(self.source.motion(*state))
+        return self.other.coordinates.state_of(self.source.motion(*state))
 
     def back(self, state: State) -> State:
         """The other way."""
-        return self.source.coordinates_of(self.other.motion(*state))
+        return self.source.coordinates.state_of(self.other.motion(*state))
 
 
-def _obstacle(system: MultibodySystem) -> str:
-    other = [g for g in system.bodies if not isinstance(g.formulation, MassPoint) and g.formulation.n != 6]
+def _obstacle(system: MultibodySystem[AbsoluteCoordinates]) -> str:
+    other = [g for g in system.coordinates.bodies if not isinstance(g.formulation, MassPoint) and g.formulation.n != 6]
     return "the coordinates of some bodies have constraints of their own" if other else ""

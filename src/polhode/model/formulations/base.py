@@ -1,4 +1,4 @@
-"""What a choice of coordinates for one body must say."""
+"""Coordinates of one body: the interface."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.model.elements import Pose, Twist, Wrench
+from polhode.model.poses import Pose, Twist, Wrench
 from polhode.spaces.base import AbstractSpace, Point, Vector, cross
 
 

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.model.elements import Pose, Twist
 from polhode.model.formulations.base import AbstractFormulation
+from polhode.model.poses import Pose, Twist
 from polhode.spaces.base import AbstractGroup, Vector
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.model.elements import Pose, Twist, Wrench
 from polhode.model.formulations.base import AbstractFormulation
+from polhode.model.poses import Pose, Twist, Wrench
 from polhode.spaces.base import AbstractGroup, Vector, cross, hat
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product

@@ -7,8 +7,8 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.model.elements import Pose, Twist, Wrench
 from polhode.model.formulations.base import AbstractFormulation, rigid_mass
+from polhode.model.poses import Pose, Twist, Wrench
 from polhode.spaces.base import AbstractGroup, Point, Vector, cross
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product

@@ -8,8 +8,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.model.elements import Pose, Twist, Wrench
 from polhode.model.formulations.base import AbstractFormulation
+from polhode.model.poses import Pose, Twist, Wrench
 from polhode.spaces.base import Point, Vector
 from polhode.spaces.linear import Rn
 

@@ -11,8 +11,8 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.forces import SpringDamper, Torque
 from polhode.joints import Revolute
-from polhode.model.elements import Pose
 from polhode.model.model import Model
+from polhode.model.poses import Pose
 from polhode.problems._assembled import Assembled, assembled, drawn, polyline, same_numbers
 from polhode.problems._loops import Poses, bar, meet, placed
 from polhode.problems._turns import SHARE, CountTurns

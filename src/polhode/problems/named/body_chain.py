@@ -12,8 +12,8 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.execution.once import interpreted
 from polhode.joints import Revolute
-from polhode.model.elements import Pose
 from polhode.model.model import Model
+from polhode.model.poses import Pose
 from polhode.problems._assembled import Assembled, assembled, rod_inertia
 from polhode.problems._loops import about
 from polhode.problems.base import Observable, Problem

@@ -13,8 +13,9 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.joints._elements import FrameConstraint
 from polhode.joints.spherical import Spherical
-from polhode.model.elements import AbstractConstraintElement, Poses, axial
+from polhode.model.elements import AbstractConstraintElement
 from polhode.model.model import Model
+from polhode.model.poses import Poses, axial
 from polhode.problems._assembled import Assembled, assembled, drawn, point_of, polyline, same_numbers
 from polhode.problems.base import Observable, Problem, Reference
 from polhode.problems.registry import register

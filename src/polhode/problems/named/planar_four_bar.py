@@ -10,8 +10,8 @@ from jaxtyping import Array
 
 from polhode import checks
 from polhode.joints import Revolute
-from polhode.model.elements import Pose
 from polhode.model.model import Model
+from polhode.model.poses import Pose
 from polhode.problems._assembled import Assembled, assembled, drawn, point_of, polyline, rod_inertia
 from polhode.problems._loops import Poses, bar, meet, placed
 from polhode.problems._turns import SHARE, CountTurns

@@ -14,8 +14,8 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.forces import PD
 from polhode.joints import Revolute
-from polhode.model.elements import Pose
 from polhode.model.model import Model
+from polhode.model.poses import Pose
 from polhode.problems._assembled import Assembled, assembled, polyline, same_numbers
 from polhode.problems._loops import about
 from polhode.problems.base import Observable, Problem, Reference

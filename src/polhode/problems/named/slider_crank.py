@@ -10,8 +10,8 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.joints import Prismatic, Revolute, Spherical, Universal
-from polhode.model.elements import Pose
 from polhode.model.model import Model
+from polhode.model.poses import Pose
 from polhode.problems._assembled import Assembled, assembled, drawn, point_of, polyline, same_numbers
 from polhode.problems._loops import Poses, about, placed
 from polhode.problems._turns import SHARE, CountTurns

@@ -1,4 +1,4 @@
-"""What the comparison schemes of the experiments on Livens' principle share."""
+"""Shared parts of the comparison schemes of the experiments on Livens' principle."""
 
 from __future__ import annotations
 

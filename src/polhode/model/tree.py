@@ -1,70 +1,51 @@
-"""Trees of bodies in joint coordinates."""
+"""Joint coordinates: bodies carried by the joints of a tree."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.linalg.blocks import Matrix, accumulate, dense_block, to_dense
+from polhode.linalg.blocks import Matrix, apply, dense_block, to_dense
 from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT
 from polhode.model.bodies import Body
-from polhode.model.conversions.cotangent import ToHamiltonian
-from polhode.model.conversions.joint_lagrangian import ToJointLagrangian
-from polhode.model.elements import ORIGIN, RESTING, Pose, Twist, Wrench, axial
-from polhode.model.groups import ForceGroup, JointGroup, Motion
-from polhode.model.minimal_controls import JointControl
-from polhode.model.minimal_links import Link, Vec
-from polhode.model.minimal_matrices import assembled, gravity_blocks, mass_blocks, velocity_blocks
-from polhode.model.observed import AbstractMultibody
+from polhode.model.coordinates import AbstractCoordinates
+from polhode.model.groups import Motion
+from polhode.model.mechanism import Mechanism
+from polhode.model.poses import ORIGIN, RESTING, Pose, Twist, Wrench, axial
+from polhode.model.tree_controls import JointControl
+from polhode.model.tree_links import Link, Vec
+from polhode.model.tree_matrices import assembled, gravity_blocks, mass_blocks, velocity_blocks
 from polhode.spaces.base import AbstractSpace, Point, Vector, cross, hat
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
-from polhode.systems.conversion import AbstractConversion
-from polhode.systems.mechanical import Multipliers
 
 
-class TreeSystem(AbstractMultibody):
-    r"""A model in joint coordinates: q is a tuple with the coordinates of one joint after the other, v one flat array.
+class JointTree(AbstractCoordinates):
+    r"""q is a tuple with the coordinates of one joint after the other, v one flat array.
 
     M by composite bodies, f by recursion of velocities and forces along the tree (R. Featherstone, *Rigid Body
     Dynamics Algorithms*, §5.3 and §6.2; the recursion of J. Luh, M. Walker & R. Paul in frames of the links). Joints
-    that would close loops stay as constraints between the bodies of the tree.
+    that would close loops stay as constraints of the mechanism.
 
     - `links`: bodies, parents before children.
-    - `joints`: constraints that the tree doesn't hold; `forces`: elements as in `MultibodySystem`.
-    - `controls`: controllers of coordinates of the tree; `labels`: the joint behind each constraint.
-    - `dropping`, `complete`: redundant components left out, by joint, and the system that still has them.
-    - `loops`: whether bodies and joints form loops. - `solver`: what solves its saddle-point systems.
+    - `controls`: controllers of coordinates of the tree.
     """
 
     links: tuple[Link, ...]
-    joints: tuple[JointGroup, ...]
-    forces: tuple[ForceGroup, ...]
     controls: tuple[JointControl, ...]
-    gravity: Vec
-    labels: tuple[str, ...] = eqx.field(static=True)
-    dropping: tuple[tuple[str, tuple[int, ...]], ...] = eqx.field(static=True)
-    complete: AbstractMultibody | None
-    loops: bool = eqx.field(static=True)
-    solver: AbstractKKT | None = None
 
     @property
-    def configuration(self) -> AbstractSpace:
+    def space(self) -> AbstractSpace:
         return product(*(link.motion.space for link in self.links if link.motion.n))
 
     @property
     def n(self) -> int:
         return self.links[-1].last
-
-    @property
-    def kkt(self) -> AbstractKKT:
-        return self.solver if self.solver is not None else self.choose_solver()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -80,9 +61,13 @@ class TreeSystem(AbstractMultibody):
 
     @property
     def conservative(self) -> bool:
-        return super().conservative and not self.controls
+        return not self.controls
 
-    # --- observers --------------------------------------------------------------------------------------------------
+    @property
+    def loaded(self) -> bool:
+        return bool(self.controls)
+
+    # --- motion of the bodies -----------------------------------------------------------------------------------------
 
     def pose(self, q: Point, body: Body | str) -> Pose:
         """Position of the centre of mass and rotation matrix of one body."""
@@ -100,26 +85,6 @@ class TreeSystem(AbstractMultibody):
         link = self.links[self._find(body)]
         return np.arange(link.first, link.last)
 
-    def coordinates(self, q: Point, joint: str) -> Point:
-        """Coordinates of one joint, zero at the start; a body without joint has those of its free motion."""
-        moving = [link for link in self.links if link.motion.n]
-        for link, point in zip(moving, q, strict=True):
-            if joint in (link.joint, link.name):
-                return point
-        raise ValueError(f"No joint `{joint}` has coordinates; there are {', '.join(k.joint for k in moving)}.")
-
-    def kinetic_energy(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
-        still = np.concatenate([np.full(link.motion.n, not link.energetic) for link in self.links])
-        v = jnp.where(still, 0.0, v) if still.any() else v
-        return 0.5 * v @ self.momentum(t, q, v)
-
-    def potential_energy(self, t: Array, q: Point) -> Float[Array, ""]:
-        """Gravity and everything that stores energy."""
-        motion = self.motion(q)
-        mass = jnp.stack([link.weight * link.inertia.mass for link in self.links])
-        weight = -mass @ (motion.poses.x[:-1] @ self.gravity)
-        return weight + sum((g.potential(t, motion) for g in self.forces), start=jnp.zeros(()))
-
     def motion(self, q: Point, v: Vector | None = None) -> Motion:
         """Poses and, with v, twists of all bodies and of the ground."""
         relative = self._relative(q)
@@ -134,16 +99,32 @@ class TreeSystem(AbstractMultibody):
             twists.append(Twist(omega @ link.attitude, F @ (u + cross(omega, link.centre))))
         return Motion(stacked, Twist(*_columns([*twists, RESTING])))
 
-    # --- equations of motion ----------------------------------------------------------------------------------------
+    def of_joint(self, q: Point, joint: str) -> Point:
+        """Coordinates of one joint, zero at the start; a body without joint has those of its free motion."""
+        moving = [link for link in self.links if link.motion.n]
+        for link, point in zip(moving, q, strict=True):
+            if joint in (link.joint, link.name):
+                return point
+        raise ValueError(f"No joint `{joint}` has coordinates; there are {', '.join(k.joint for k in moving)}.")
 
-    def mass(self, t: Array, q: Point) -> Matrix:
-        del t
+    # --- inertia and loads --------------------------------------------------------------------------------------------
+
+    def kinetic_energy(self, q: Point, v: Vector) -> Float[Array, ""]:
+        still = np.concatenate([np.full(link.motion.n, not link.energetic) for link in self.links])
+        v = jnp.where(still, 0.0, v) if still.any() else v
+        return 0.5 * v @ apply(self.mass(q), v, self.n)
+
+    def weight(self, motion: Motion, gravity: Float[Array, "3"]) -> Float[Array, ""]:
+        mass = jnp.stack([link.weight * link.inertia.mass for link in self.links])
+        return -mass @ (motion.poses.x[:-1] @ gravity)
+
+    def mass(self, q: Point) -> Matrix:
         blocks = mass_blocks(self.links, self._points(q), self._relative(q))
         return dense_block(assembled(self.links, blocks))
 
-    def force(self, t: Array, q: Point, v: Vector) -> Vector:
+    def force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
         relative, points = self._relative(q), self._points(q)
-        loads = self._loads(t, q, v, relative)
+        loads = self._loads(mechanism, t, q, v, relative)
         omegas: list[Vec] = []
         spins: list[Array] = []
         accelerations: list[Vec] = []
@@ -157,7 +138,7 @@ class TreeSystem(AbstractMultibody):
             omega = omegas[p] if p >= 0 else jnp.zeros(3)
             alpha = alphas[p] if p >= 0 else jnp.zeros(3)
             # Gravity as an acceleration of the ground.
-            a = accelerations[p] + spins[p] @ r if p >= 0 else -link.weight * self.gravity
+            a = accelerations[p] + spins[p] @ r if p >= 0 else -link.weight * mechanism.gravity
             if sliding is not None and p >= 0:
                 a = a + 2 * cross(omega, rates @ sliding)
             slide_drift, turn_drift = motion.sliding_drift(point, rates), motion.turning_drift(point, rates)
@@ -182,56 +163,39 @@ class TreeSystem(AbstractMultibody):
             found = found.at[control.place].add(control.effort(t, points[control.link], v))
         return found
 
-    def stiffness(self, t: Array, q: Point, v: Vector) -> Matrix:
-        """K of gravity, controllers and force elements; see `AbstractMechanical.stiffness`.
+    def stiffness(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
+        """K of gravity, controllers and force elements; see `AbstractCoordinates.stiffness`.
 
         The part of the inertial forces, of order v², is left out: in Newton's method it weighs as much as the
         derivative of M v̇, which methods leave out as well.
         """
         relative, points = self._relative(q), self._points(q)
-        K = assembled(self.links, gravity_blocks(self.links, points, relative, self.gravity))
+        K = assembled(self.links, gravity_blocks(self.links, points, relative, mechanism.gravity))
         for control in self.controls:
             K = K.at[control.place, control.place].add(control.stiffness)
-        if self.forces:
-            move = self.configuration.move
-            K = K - jax.jacfwd(lambda theta: self._applied(t, move(q, theta), v))(jnp.zeros(self.n))
+        if mechanism.forces:
+            move = self.space.move
+            K = K - jax.jacfwd(lambda theta: self._applied(mechanism, t, move(q, theta), v))(jnp.zeros(self.n))
         return dense_block(K)
 
-    def damping(self, t: Array, q: Point, v: Vector) -> Matrix:
+    def damping(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
         relative, points = self._relative(q), self._points(q)
         twists = self._link_twists(v, points, relative)
         C = 2 * assembled(self.links, velocity_blocks(self.links, points, relative, twists, v))
         if not all(isinstance(link.motion.space, Rn) for link in self.links if link.motion.n):
             # Velocity fields of unit velocities don't commute; their brackets are accelerations too.
-            M = to_dense(self.mass(t, q), (self.n, self.n))
-            C = C + M @ jax.vmap(lambda e: self.configuration.bracket(v, e), out_axes=1)(jnp.eye(self.n))
+            M = to_dense(self.mass(q), (self.n, self.n))
+            C = C + M @ jax.vmap(lambda e: self.space.bracket(v, e), out_axes=1)(jnp.eye(self.n))
         for control in self.controls:
             C = C.at[control.place, control.place].add(control.damping)
-        if any(group.elements.uses_twists for group in self.forces):
-            C = C - jax.jacfwd(lambda u: self._applied(t, q, u))(v)
+        if any(group.elements.uses_twists for group in mechanism.forces):
+            C = C - jax.jacfwd(lambda u: self._applied(mechanism, t, q, u))(v)
         return dense_block(C)
 
-    def constraint(self, t: Array, q: Point) -> Multipliers:
-        motion = self.motion(q)
-        return accumulate(self.m, [(g.rows, g.residuals(t, motion)) for g in self.joints])
-
-    def constraint_rate(self, t: Array, q: Point, v: Vector) -> Multipliers:
-        motion = self.motion(q, v)
-        return accumulate(self.m, [(g.rows, g.rates(t, motion)) for g in self.joints])
-
-    def jacobian(self, t: Array, q: Point) -> Matrix:
-        return super().jacobian(t, q) if self.m else ()
-
-    def curvature(self, t: Array, q: Point, v: Vector) -> Multipliers:
-        return super().curvature(t, q, v) if self.m else jnp.zeros(0)
-
-    def conversions(self) -> tuple[AbstractConversion, ...]:
-        return (*super().conversions(), ToHamiltonian(self), ToJointLagrangian(self))
-
-    def choose_solver(self) -> AbstractKKT:
-        """The solver for its dense matrices."""
-        A, P = (dense_block(jnp.zeros((rows, self.n))) for rows in (self.n, self.m))
-        return kkt_solver(A, P, self.n, self.m, compliant=self.loops)
+    def choose_solver(self, mechanism: Mechanism, m: int, compliant: bool) -> AbstractKKT:
+        del mechanism
+        A, P = (dense_block(jnp.zeros((rows, self.n))) for rows in (self.n, m))
+        return kkt_solver(A, P, self.n, m, compliant=compliant)
 
     # --- parts ------------------------------------------------------------------------------------------------------
 
@@ -267,17 +231,12 @@ class TreeSystem(AbstractMultibody):
             found.append(Twist(omega, u))
         return found
 
-    def _loads(self, t: Array, q: Point, v: Vector, relative: Sequence[Pose]) -> list[Wrench]:
-        """What the force elements put on each link, about its origin and in its frame."""
+    def _loads(self, mechanism: Mechanism, t: Array, q: Point, v: Vector, relative: Sequence[Pose]) -> list[Wrench]:
+        """Loads of the force elements on each link, about its origin and in its frame."""
         count = len(self.links)
-        if not self.forces:
+        if not mechanism.forces:
             return [Wrench(jnp.zeros(3), jnp.zeros(3))] * count
-        motion, torque, force = self.motion(q, v), jnp.zeros((count, 3)), jnp.zeros((count, 3))
-        for group in self.forces:
-            for slot, wrench in zip(group.slots, group.wrenches(t, motion), strict=True):
-                if slot.group is not None:
-                    torque = torque.at[slot.nodes.numbers].add(wrench.torque)
-                    force = force.at[slot.nodes.numbers].add(wrench.force)
+        torque, force = mechanism.loads(t, self.motion(q, v))
         frames = self._frames(relative)
         local = [force[i] @ frames[i].R for i in range(count)]
         return [
@@ -285,10 +244,10 @@ class TreeSystem(AbstractMultibody):
             for i, link in enumerate(self.links)
         ]
 
-    def _applied(self, t: Array, q: Point, v: Vector) -> Vector:
+    def _applied(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
         """Generalised forces of the force elements between bodies."""
         relative = self._relative(q)
-        loads = self._loads(t, q, v, relative)
+        loads = self._loads(mechanism, t, q, v, relative)
         return self._projected(self._points(q), relative, [w.torque for w in loads], [w.force for w in loads])
 
     def _projected(

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.model.elements import Pose
+from polhode.execution.once import interpreted
+from polhode.model.poses import Pose
 from polhode.spaces.base import AbstractSpace, Point, Vector, cross
 from polhode.spaces.linear import Rn
 from polhode.spaces.rigid import SE3
@@ -78,9 +79,12 @@ class AbstractJointMotion(AbstractRelativeMotion):
 
     def on(self, parent: Pose) -> Self:
         """The same motion with `initial` in the frame of a parent, whose pose in the inertial frame is given."""
-        x, R = self.initial
-        seen = Pose((x - parent.x) @ parent.R, parent.R.T @ R)
-        return eqx.tree_at(lambda motion: motion.initial, self, seen)
+        return eqx.tree_at(lambda motion: motion.initial, self, _seen_from(parent, self.initial))
+
+
+@interpreted
+def _seen_from(parent: Pose, pose: Pose) -> Pose:
+    return Pose((pose.x - parent.x) @ parent.R, parent.R.T @ pose.R)
 
 
 class AxisMotion(AbstractJointMotion):

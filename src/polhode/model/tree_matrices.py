@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.model.elements import Pose, Twist
-from polhode.model.minimal_links import Inertia, Link, Loads, Rows, Vec, crossed
+from polhode.model.poses import Pose, Twist
+from polhode.model.tree_links import Inertia, Link, Loads, Rows, Vec, crossed
 from polhode.spaces.base import Point, Vector, cross, hat
 
 Blocks = dict[tuple[int, int], Array]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax.numpy as jnp
@@ -10,20 +10,26 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.execution.once import interpreted
 from polhode.linalg.blocks import Places
 from polhode.model import consistency
 from polhode.model.bodies import SINGLE, Body
-from polhode.model.elements import AbstractJoint, Pose, Twist
-from polhode.model.groups import ForceGroup, JointGroup, Slot
-from polhode.model.minimal import TreeSystem
-from polhode.model.minimal_controls import JointControl
-from polhode.model.minimal_links import Inertia, Link
-from polhode.model.minimal_motions import (
+from polhode.model.conversions.cotangent import ToHamiltonian
+from polhode.model.conversions.joint_lagrangian import ToJointLagrangian
+from polhode.model.groups import Slot
+from polhode.model.joint_motions import (
     AbstractJointMotion,
     AbstractRelativeMotion,
     FreeMotion,
     PointMotion,
 )
+from polhode.model.layout import AbstractLayout, Placed
+from polhode.model.mechanism import Mechanism
+from polhode.model.parts import AbstractJoint
+from polhode.model.poses import Pose, Twist
+from polhode.model.tree import JointTree
+from polhode.model.tree_controls import JointControl
+from polhode.model.tree_links import Inertia, Link
 from polhode.spaces.base import cross
 from polhode.systems.base import State
 
@@ -45,8 +51,10 @@ class _Placed(NamedTuple):
     frame: Pose
 
 
-class TreeLayout:
+class TreeLayout(AbstractLayout):
     """Which body of a model is which link, and the joints that are left over."""
+
+    written_as = (ToHamiltonian, ToJointLagrangian)
 
     def __init__(self, model: Model, repair: bool) -> None:
         for body in model.bodies:
@@ -55,7 +63,7 @@ class TreeLayout:
                     f"{body!r} asks for the coordinates {body.formulation!r}, but formulation='minimal' takes those of "
                     "the joints for all bodies. Leave `formulation` of the body out, or assemble in other coordinates."
                 )
-        self.gravity, self.repair = model.gravity, repair
+        self.repair = repair
         self.placed: list[_Placed] = []
         self.carrying: set[str] = set()
         self.controls: list[JointControl] = []
@@ -78,13 +86,10 @@ class TreeLayout:
             frame = allowed.initial
             motion = allowed.on(self.placed[parent].frame if parent >= 0 else Pose(jnp.zeros(3), jnp.eye(3)))
         first = self.placed[-1].link.last if self.placed else 0
-        centre, attitude = (body.x - frame.x) @ frame.R, frame.R.T @ body.R
-        inertia = attitude @ body.inertia @ attitude.T
-        mass = jnp.asarray(body.mass)
-        second = 0.5 * jnp.trace(inertia) * jnp.eye(3) - inertia + mass * jnp.outer(centre, centre)
+        centre, attitude, inertia = _seen_from(frame, Pose(body.x, body.R), jnp.asarray(body.mass), body.inertia)
         link = Link(
             motion=motion,
-            inertia=Inertia(mass, mass * centre, second),
+            inertia=inertia,
             centre=centre,
             attitude=attitude,
             name=body.name,
@@ -98,7 +103,7 @@ class TreeLayout:
         self._numbers[body.name] = len(self.placed)
         self.placed.append(_Placed(link, body, frame))
 
-    def remaining(self, elements: Sequence[tuple[str, Any, Any]]) -> list[tuple[str, Any, Any]]:
+    def remaining(self, elements: Sequence[Placed]) -> list[Placed]:
         """The elements that the tree doesn't hold, neither as a joint nor as a controller of its coordinates."""
         left = []
         for name, part, element in elements:
@@ -138,28 +143,11 @@ class TreeLayout:
         columns = Places(np.zeros((len(bodies), 0), dtype=int))
         return Slot(self.kind(bodies[0]), Places(nodes), Places(nodes), columns)
 
-    def system(
-        self,
-        joints: tuple[JointGroup, ...],
-        forces: tuple[ForceGroup, ...],
-        labels: tuple[str, ...],
-        dropped: Mapping[str, tuple[int, ...]],
-        closed: bool,
-    ) -> TreeSystem:
+    def finished(self, mechanism: Mechanism, labels: tuple[str, ...]) -> tuple[JointTree, Mechanism, tuple[str, ...]]:
         links = tuple(placed.link for placed in self.placed)
         if links[-1].last == 0:
             raise ValueError("Fixed joints hold all bodies of the model, so no joint coordinate is left to move.")
-        return TreeSystem(
-            links=links,
-            joints=joints,
-            forces=forces,
-            controls=tuple(self.controls),
-            gravity=self.gravity,
-            labels=labels,
-            dropping=tuple(sorted(dropped.items())),
-            complete=None,
-            loops=closed,
-        )
+        return JointTree(links, tuple(self.controls)), mechanism, labels
 
     def start(self) -> State:
         """Joint coordinates at the start. Raises ValueError, naming the joint, for velocities that it doesn't allow."""
@@ -180,13 +168,7 @@ class TreeLayout:
             F = parent.frame.R
         else:
             omega0, u0, F = jnp.zeros(3), jnp.zeros(3), jnp.eye(3)
-        r, A = link.motion.pose(point)
-        wanted = jnp.concatenate((omega - omega0 @ A, (u - u0) @ F - cross(omega0, r)))
-        none = jnp.zeros((link.motion.n, 3))
-        turning, sliding = link.motion.turning(point), link.motion.sliding(point)
-        rows = jnp.concatenate((none if turning is None else turning, none if sliding is None else sliding), axis=1)
-        v = jnp.linalg.solve(rows @ rows.T, rows @ wanted) if link.motion.n else jnp.zeros(0)
-        gap = wanted - v @ rows
+        v, gap, wanted = _nearest(link.motion, point, (omega, u), (omega0, u0), F)
         if not self.repair and checks.is_concrete(gap):
             speed = max(1.0, float(jnp.max(jnp.abs(wanted))))
             if not float(jnp.max(jnp.abs(gap))) <= consistency.POSITION_TOLERANCE * speed:
@@ -197,6 +179,24 @@ class TreeLayout:
                     "them, or let `assemble(repair=True)` take the nearest that fit."
                 )
         return v
+
+
+@interpreted
+def _nearest(
+    motion: AbstractRelativeMotion, point: Any, own: tuple[Array, Array], carrier: tuple[Array, Array], F: Array
+) -> tuple[Array, Array, Array]:
+    """The velocities of a joint nearest to those of its bodies, what they leave, and what was wanted of them.
+
+    `F`: the rotation of the link that carries it, whose twist has its angular velocity in its own frame.
+    """
+    (omega, u), (omega0, u0) = own, carrier
+    r, A = motion.pose(point)
+    wanted = jnp.concatenate((omega - omega0 @ A, (u - u0) @ F - cross(omega0, r)))
+    none = jnp.zeros((motion.n, 3))
+    turning, sliding = motion.turning(point), motion.sliding(point)
+    rows = jnp.concatenate((none if turning is None else turning, none if sliding is None else sliding), axis=1)
+    v = jnp.linalg.solve(rows @ rows.T, rows @ wanted) if motion.n else jnp.zeros(0)
+    return v, wanted - v @ rows, wanted
 
 
 class Hung(NamedTuple):
@@ -294,5 +294,19 @@ def _origin(motion: AbstractRelativeMotion, body: Body) -> Any:
 
 def _link_twist(link: Link, body: Body, frame: Pose) -> Twist:
     """Angular velocity in the frame of the link, inertial velocity of its origin, at the start."""
-    omega = link.attitude @ body.omega
-    return Twist(omega, body.u - frame.R @ cross(omega, link.centre))
+    return _twist(link.attitude, link.centre, frame.R, body.omega, body.u)
+
+
+@interpreted
+def _twist(attitude: Array, centre: Array, R: Array, omega: Array, u: Array) -> Twist:
+    turning = attitude @ omega
+    return Twist(turning, u - R @ cross(turning, centre))
+
+
+@interpreted
+def _seen_from(frame: Pose, body: Pose, mass: Array, inertia: Array) -> tuple[Array, Array, Inertia]:
+    """Centre of mass, attitude and inertia of a body in the frame of its link."""
+    centre, attitude = (body.x - frame.x) @ frame.R, frame.R.T @ body.R
+    own = attitude @ inertia @ attitude.T
+    second = 0.5 * jnp.trace(own) * jnp.eye(3) - own + mass * jnp.outer(centre, centre)
+    return centre, attitude, Inertia(mass, mass * centre, second)

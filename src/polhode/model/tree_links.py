@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.model.elements import Pose
-from polhode.model.minimal_motions import AbstractRelativeMotion
+from polhode.model.joint_motions import AbstractRelativeMotion
+from polhode.model.poses import Pose
 from polhode.spaces.base import Point, cross
 
 Vec = Float[Array, "3"]

@@ -1,0 +1,57 @@
+"""How large a program may be for each way to run it, in one place, with what was measured of each.
+
+Operations are those of single numbers, in loops counted once; times are those of one core of a shared server.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+MACHINE_CODE = 150_000
+"""Operations, or lines of text, above which a program stays with XLA: compiling takes some 50 µs for each, so that is
+8 s. A step of a rod of 16 edges in `herk5` has 76,000, one of a loop of four bars in `eml` 53,000."""
+
+XLA = 20_000
+"""Operations of a step above which XLA gets it on arrays: compiling takes it 1.5 ms for each, half a minute in all."""
+
+XLA_DIFFERENTIATED = XLA // 2
+"""The same for a step that JAX differentiates, which triples its operations in reverse mode."""
+
+XLA_LESS_WITH_LIBRARIES = 10
+"""The factor by which the limit is lower for a step that calls a library: such a step runs as separate kernels, where
+scalars pay for the smallest ones only."""
+
+XLA_ROW = 200_000
+"""Operations of a row in a loop of XLA's, before they are simplified: it is compiled once for all rows."""
+
+WORTH_TRYING = 8
+"""How far the count before simplification may exceed a limit: that of multibody systems falls to a quarter."""
+
+NUMBERS = 2_000
+"""Numbers that go into a program on scalars, or into a row of one: each takes an operation or more, also if all there
+is to do is to move it. The equations of `equilibrium` take as many for a rod of some 20 edges."""
+
+SWEPT_NUMBERS = 5_000
+"""The same for a row of a loop that NumPy would carry out otherwise, at some 10 µs an operation."""
+
+SWEPT_OPERATIONS = 15_000
+"""Operations of all rows from which on such a loop becomes machine code: NumPy would take 0.15 s."""
+
+ROW = 50_000
+"""Operations of a row, before they are simplified, above which it is a program on arrays inside one on arrays."""
+
+ON_ARRAYS = 1_500
+"""Numbers that go in, above which there are loops over elements. A step of a chain of 20 bodies takes 1,400: on scalars
+it is compiled in 2.6 s and takes 56 µs in the end, on arrays in 1.4 s and 80 µs. From 30 bodies on both are better
+there, as with rods of 8 edges in generalized-α, which takes 2,500."""
+
+LOOKED_UP = 300
+"""Numbers that go in, up to which reading at a place that only the data say is a comparison with every place."""
+
+
+def is_long(tree: Any) -> bool:
+    """Whether arrays hold more numbers than a program on scalars takes."""
+    return sum(int(np.prod(np.shape(x))) for x in jax.tree.leaves(tree)) > NUMBERS

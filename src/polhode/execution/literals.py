@@ -1,0 +1,39 @@
+"""Types and literals of LLVM's intermediate representation."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+
+_TYPES = {
+    np.dtype(np.float64): "double",
+    np.dtype(np.int64): "i64",
+    np.dtype(np.int32): "i32",
+    np.dtype(np.uint32): "i64",
+    np.dtype(np.bool_): "i1",
+}
+"""LLVM's numbers have no sign of their own; unsigned ones are kept in larger ones, where they are never negative."""
+
+
+class NotNative(Exception):
+    """A program holds an operation or a type that has no rule here."""
+
+
+def type_of(scalar: Any) -> str:
+    """LLVM's type of a scalar. Raises NotNative for types without one."""
+    name = _TYPES.get(scalar.dtype)
+    if name is None:
+        raise NotNative(str(scalar.dtype))
+    return name
+
+
+def constant(value: np.generic) -> str:
+    """A literal of the text."""
+    kind = type_of(value)
+    if kind == "double":
+        return f"0x{struct.unpack('<Q', struct.pack('<d', float(value)))[0]:016X}"
+    if kind == "i1":
+        return "true" if bool(value) else "false"
+    return str(int(value))

@@ -1,0 +1,307 @@
+"""Absolute coordinates: each body has some of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode.execution.once import shapes
+from polhode.execution.rows import each
+from polhode.linalg.blocks import Blocks, Matrix, Places
+from polhode.linalg.choose import kkt_solver
+from polhode.linalg.kkt import AbstractKKT
+from polhode.model import tangents
+from polhode.model.bodies import Body
+from polhode.model.coordinates import AbstractCoordinates
+from polhode.model.formulations.lie_groups import DirectProduct, SemidirectProduct
+from polhode.model.formulations.linear import MassPoint
+from polhode.model.groups import BodyGroup, ForceGroup, Motion, Slot, members
+from polhode.model.mechanism import Mechanism
+from polhode.model.poses import Pose, Twist, Wrench
+from polhode.model.reactions import at_stress, reaction_of, stress_of, stressed
+from polhode.spaces.base import AbstractSpace, Point, Vector
+from polhode.spaces.powers import power
+from polhode.spaces.products import product
+from polhode.systems.base import State
+
+
+class AbsoluteCoordinates(AbstractCoordinates):
+    """Bodies in coordinates of their own choice.
+
+    q is a tuple with one stacked point for each group of bodies with the same coordinates, v one flat array.
+    Constraints among the coordinates of single bodies are numbered behind those of the joints.
+
+    - `bodies`: groups of bodies with the same coordinates.
+    - `internal`: rows of the constraints among the coordinates of each body, by group; None without any.
+    - `places`: body name → (group, member).
+    """
+
+    bodies: tuple[BodyGroup, ...]
+    internal: tuple[Places | None, ...] = eqx.field(static=True)
+    places: tuple[tuple[str, int, int], ...] = eqx.field(static=True)
+
+    @property
+    def space(self) -> AbstractSpace:
+        return product(*(power(group.formulation.space, group.count) for group in self.bodies))
+
+    @property
+    def n(self) -> int:
+        return sum(group.columns.numbers.size for group in self.bodies)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name, _, _ in self.places)
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        return tuple(name for name, group, _ in self.places if self.bodies[group].formulation.n > 1)
+
+    @property
+    def inert(self) -> bool:
+        return all(group.energetic for group in self.bodies)
+
+    @property
+    def holonomic_velocities(self) -> bool:
+        return all(group.formulation.holonomic_velocities for group in self.bodies)
+
+    @property
+    def local(self) -> bool:
+        return True
+
+    def kinematics(self, q: Point, v: Vector) -> Vector:
+        if self.holonomic_velocities:
+            return v
+        parts = zip(self.bodies, q, strict=True)
+        return jnp.concatenate(
+            [jax.vmap(g.formulation.kinematics)(points, g.velocities(v)).reshape(-1) for g, points in parts]
+        )
+
+    # --- motion of the bodies ---------------------------------------------------------------------------------------
+
+    def motion(self, q: Point, v: Vector | None = None) -> Motion:
+        """Poses and twists of all bodies and of the ground."""
+        poses = [jax.vmap(g.formulation.pose)(points) for g, points in zip(self.bodies, q, strict=True)]
+        still = Pose(jnp.zeros((1, 3)), jnp.eye(3)[None])
+        if v is None:
+            return Motion(_stack(*poses, still))
+        parts = zip(self.bodies, q, strict=True)
+        twists = [jax.vmap(g.formulation.twist)(points, g.velocities(v)) for g, points in parts]
+        return Motion(_stack(*poses, still), _stack(*twists, Twist(jnp.zeros((1, 3)), jnp.zeros((1, 3)))))
+
+    def state_of(self, motion: Motion) -> State:
+        """The state with given poses and twists of all bodies."""
+        assert motion.twists is not None
+        points, velocities, at = [], [], 0
+        for group in self.bodies:
+            poses, twists = jax.tree.map(lambda a, k=at, n=group.count: a[k : k + n], (motion.poses, motion.twists))
+            at += group.count
+            q = jax.vmap(group.formulation.from_pose)(poses)
+            points.append(q)
+            velocities.append(jax.vmap(group.formulation.from_twist)(q, twists).reshape(-1))
+        return tuple(points), jnp.concatenate(velocities)
+
+    def pose(self, q: Point, body: Body | str) -> Pose:
+        """Position of the centre of mass and rotation matrix of one body."""
+        group, member = self._find(body)
+        return self.bodies[group].formulation.pose(jax.tree.map(lambda a: a[member], q[group]))
+
+    def twist(self, q: Point, v: Vector, body: Body | str) -> Twist:
+        """Angular velocity (body frame) and velocity (inertial frame) of one body."""
+        group, member = self._find(body)
+        bodies = self.bodies[group]
+        return bodies.formulation.twist(jax.tree.map(lambda a: a[member], q[group]), bodies.velocities(v)[member])
+
+    def columns(self, body: Body | str) -> np.ndarray:
+        group, member = self._find(body)
+        return self.bodies[group].columns.numbers[member]
+
+    # --- inertia and loads ------------------------------------------------------------------------------------------
+
+    def kinetic_energy(self, q: Point, v: Vector) -> Float[Array, ""]:
+        twists = self.motion(q, v).twists
+        assert twists is not None
+        omega, u = twists
+        mass = jnp.concatenate([g.moving_mass for g in self.bodies])
+        inertia = jnp.concatenate([g.inertia for g in self.bodies])
+        return 0.5 * (mass @ jnp.sum(u[:-1] ** 2, axis=1) + jnp.einsum("ni,nij,nj->", omega[:-1], inertia, omega[:-1]))
+
+    def weight(self, motion: Motion, gravity: Float[Array, "3"]) -> Float[Array, ""]:
+        mass = jnp.concatenate([g.weight for g in self.bodies])
+        return -mass @ (motion.poses.x[:-1] @ gravity)
+
+    @property
+    def has_momenta(self) -> bool:
+        return all(group.formulation.n > 1 for group in self.bodies)
+
+    def momenta(self, q: Point, v: Vector) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
+        poses, twists = self.motion(q, v).poses, self.motion(q, v).twists
+        assert twists is not None
+        mass = jnp.concatenate([group.moving_mass for group in self.bodies])
+        inertia = jnp.concatenate([group.inertia for group in self.bodies])
+        momenta = mass[:, None] * twists.u[:-1]
+        spins = jnp.einsum("nij,njk,nk->ni", poses.R[:-1], inertia, twists.omega[:-1])
+        return jnp.sum(momenta, axis=0), jnp.sum(spins + jnp.cross(poses.x[:-1], momenta), axis=0)
+
+    def mass(self, q: Point) -> Matrix:
+        return tuple(
+            block
+            for group, points in zip(self.bodies, q, strict=True)
+            for block in group.blocks(group.each(group.formulation.mass, points))
+        )
+
+    def force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
+        wrenches = self.wrenches(mechanism, t, self.motion(q, v))
+        parts = zip(self.bodies, q, wrenches, strict=True)
+        return jnp.concatenate(
+            [g.each(g.formulation.force, points, g.velocities(v), w).reshape(-1) for g, points, w in parts]
+        )
+
+    def wrenches(self, mechanism: Mechanism, t: Array, motion: Motion) -> tuple[Wrench, ...]:
+        """Total load on the bodies of each group: gravity and all force elements."""
+        mass = jnp.concatenate([g.weight for g in self.bodies])
+        return self._by_group(mechanism.loads(t, motion, force=mass[:, None] * mechanism.gravity))
+
+    def _by_group(self, loads: Wrench) -> tuple[Wrench, ...]:
+        ends = np.cumsum([0] + [group.count for group in self.bodies])
+        return tuple(Wrench(loads.torque[a:b], loads.force[a:b]) for a, b in itertools.pairwise(ends))
+
+    # --- constraints among the coordinates of single bodies ---------------------------------------------------------
+
+    def internal_residuals(self, q: Point) -> list[tuple[Places, Array]]:
+        return [
+            (rows, jax.vmap(group.formulation.constraint)(points))
+            for group, points, rows in zip(self.bodies, q, self.internal, strict=True)
+            if rows is not None
+        ]
+
+    def internal_rates(self, q: Point, v: Vector) -> list[tuple[Places, Array]]:
+        return [
+            (rows, jnp.einsum("nrc,nc->nr", tangents.internal_gradients(group, points), group.velocities(v)))
+            for group, points, rows in zip(self.bodies, q, self.internal, strict=True)
+            if rows is not None
+        ]
+
+    # --- derivatives ------------------------------------------------------------------------------------------------
+
+    def curvature(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> list[tuple[Places, Array]] | None:
+        # Elsewhere poses off the manifold, such as those of Euler parameters, don't move with the twist.
+        if not all(isinstance(g.formulation, DirectProduct | SemidirectProduct | MassPoint) for g in self.bodies):
+            return None
+        parts = [(g.rows, tangents.curvatures(self.bodies, g, t, q, v)) for g in mechanism.joints]
+        for bodies, points, rows in zip(self.bodies, q, self.internal, strict=True):
+            if rows is not None:
+                parts.append((rows, tangents.internal_curvatures(bodies, points, bodies.velocities(v))))
+        return parts
+
+    def jacobian(self, mechanism: Mechanism, t: Array, q: Point) -> Matrix:
+        motion = self.motion(q)
+        found: list[Blocks] = []
+        for group in mechanism.joints:
+            moving = [slot for slot in group.slots if slot.group is not None]
+            for slot, gradient in zip(moving, group.gradients(t, motion), strict=True):
+                found.append(Blocks(self._pull_rows(slot, q, gradient), group.rows, slot.columns))
+        for bodies, points, rows in zip(self.bodies, q, self.internal, strict=True):
+            if rows is not None:
+                found.append(Blocks(tangents.internal_gradients(bodies, points), rows, bodies.columns))
+        return tuple(found)
+
+    def stiffness(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
+        wrenches = self.wrenches(mechanism, t, self.motion(q, v))
+        found: list[Blocks] = []
+        for g, points, w in zip(self.bodies, q, wrenches, strict=True):
+            found.extend(g.blocks(g.each(g.formulation.stiffness, points, g.velocities(v), w)))
+        for group in mechanism.forces:
+            uses_twists = group.elements.uses_twists and not self._twists_are_velocities(group)
+            if group.elements.uses_poses or uses_twists:
+                found.extend(tangents.load_blocks(self.bodies, group, t, q, v, along_velocities=False))
+        return tuple(found)
+
+    def damping(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
+        wrenches = self.wrenches(mechanism, t, self.motion(q, v))
+        found: list[Blocks] = []
+        for g, points, w in zip(self.bodies, q, wrenches, strict=True):
+            found.extend(g.blocks(g.each(g.formulation.damping, points, g.velocities(v), w)))
+        for group in mechanism.forces:
+            if group.elements.uses_twists:
+                found.extend(tangents.load_blocks(self.bodies, group, t, q, v, along_velocities=True))
+        return tuple(found)
+
+    def geometric_stiffness(self, mechanism: Mechanism, t: Array, q: Point, multipliers: Array) -> Matrix:
+        """A constraint force acts like that of a potential, -λ·Φ; so its tangent is formed like those of springs."""
+        found = self._fixed_loads(mechanism, [reaction_of(group, multipliers) for group in mechanism.joints], t, q)
+        for g, points, rows in zip(self.bodies, q, self.internal, strict=True):
+            if rows is not None:
+                found.extend(g.blocks(tangents.internal_stiffness(g, points, multipliers[rows.numbers])))
+        return tuple(found)
+
+    def stresses(self, mechanism: Mechanism, t: Array, q: Point) -> tuple[Array, ...]:
+        motion = self.motion(q, jnp.zeros(self.n))
+        return tuple(stress_of(group, t, motion) for group in stressed(mechanism.forces))
+
+    def stress_stiffness(self, mechanism: Mechanism, t: Array, q: Point, stresses: tuple[Array, ...]) -> Matrix:
+        groups = [at_stress(group, stress) for group, stress in zip(stressed(mechanism.forces), stresses, strict=True)]
+        return tuple(self._fixed_loads(mechanism, groups, t, q))
+
+    def _fixed_loads(self, mechanism: Mechanism, groups: Sequence[ForceGroup], t: Array, q: Point) -> list[Blocks]:
+        """K at rest of loads alone, without gravity and inertia."""
+        rest, motion = jnp.zeros(self.n), self.motion(q, jnp.zeros(self.n))
+        found: list[Blocks] = []
+        for group in groups:
+            found.extend(tangents.load_blocks(self.bodies, group, t, q, rest, along_velocities=False))
+        for g, points, w in zip(self.bodies, q, self._by_group(mechanism.loads(t, motion, groups)), strict=True):
+            found.extend(g.blocks(g.each(g.formulation.stiffness, points, g.velocities(rest), w)))
+        return found
+
+    def load_blocks(self, group: ForceGroup, t: Array, q: Point, v: Vector, along_velocities: bool) -> Matrix | None:
+        return tuple(tangents.load_blocks(self.bodies, group, t, q, v, along_velocities=along_velocities))
+
+    def _pull_rows(self, slot: Slot, q: Point, rows: Float[Array, "elements k 6"]) -> Float[Array, "elements k n"]:
+        """Rows on twists as rows on velocities: times J."""
+        formulation = self.bodies[slot.group or 0].formulation
+        points = members(q, slot)
+        if formulation.jacobian(jax.tree.map(lambda a: a[0], points)) is None:
+            return rows
+        pulled = lambda form, p, R: R @ form.jacobian(p)  # noqa: E731
+        return each(pulled, formulation, points, rows, loop=self.bodies[slot.group or 0].looped)
+
+    def _twists_are_velocities(self, group: ForceGroup) -> bool:
+        """Whether twists do not depend on the configuration at fixed velocities."""
+        moving = [slot.group for slot in group.slots if slot.group is not None]
+        return all(self.bodies[g].formulation.twist_is_fixed for g in moving)
+
+    def choose_solver(self, mechanism: Mechanism, m: int, compliant: bool) -> AbstractKKT:
+        outlined = dataclasses.replace(self, bodies=tuple(dataclasses.replace(g, looped=False) for g in self.bodies))
+        q = self.space.origin()
+        t, v = jnp.zeros(()), jnp.zeros(self.n)
+        found = shapes(_matrices, outlined, mechanism.outlined(), t, q, v)
+        A, P = jax.tree.map(lambda block: np.zeros(block.shape), found)
+        return kkt_solver(A, P, self.n, m, compliant=compliant)
+
+    def _find(self, body: Body | str) -> tuple[int, int]:
+        name = body if isinstance(body, str) else body.name
+        for known, group, member in self.places:
+            if known == name:
+                return group, member
+        raise ValueError(f"The system has no body `{name}`; it has {', '.join(p[0] for p in self.places)}.")
+
+
+def _stack(*parts: Any) -> Any:
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
+
+
+def _matrices(
+    coordinates: AbsoluteCoordinates, mechanism: Mechanism, t: Array, q: Point, v: Vector
+) -> tuple[Matrix, Matrix]:
+    """The matrix of changes of velocities, and the Jacobian of the constraints."""
+    A = coordinates.mass(q) + coordinates.damping(mechanism, t, q, v)
+    if coordinates.holonomic_velocities:
+        A = A + coordinates.stiffness(mechanism, t, q, v)
+    return A, coordinates.jacobian(mechanism, t, q)

@@ -1,0 +1,147 @@
+"""From a model to absolute coordinates: bodies with the same coordinates are stacked in groups."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Hashable, Sequence
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from polhode import checks
+from polhode.execution.once import interpreted
+from polhode.linalg.blocks import Places
+from polhode.model import formulations
+from polhode.model.absolute import AbsoluteCoordinates
+from polhode.model.bodies import SINGLE, Body
+from polhode.model.conversions.cotangent import ToHamiltonian
+from polhode.model.conversions.directors import ToDirectors
+from polhode.model.conversions.quaternions import ToLivens, ToSeparable
+from polhode.model.formulations import AbstractFormulation, MassPoint
+from polhode.model.formulations.lie_groups import DirectProduct, SemidirectProduct
+from polhode.model.groups import BodyGroup, ForceGroup, JointGroup, Slot, stack
+from polhode.model.layout import AbstractLayout
+from polhode.model.mechanism import Mechanism
+from polhode.model.poses import Pose, Twist
+from polhode.systems.base import State
+
+Group = TypeVar("Group", BodyGroup, JointGroup, ForceGroup)
+
+_LOOPED = 48
+"""Velocities from which on groups of elements are evaluated row by row. Steps of smaller systems are run on scalars
+altogether, where that would be in the way."""
+
+
+class AbsoluteLayout(AbstractLayout):
+    """Which body of the model is which row of which group."""
+
+    written_as = (ToHamiltonian, ToLivens, ToDirectors, ToSeparable)
+
+    def __init__(self, bodies: Sequence[Body], formulation: str) -> None:
+        chosen = formulations.get(formulation)
+        kinds: dict[Hashable, list[Body]] = {}
+        for body in bodies:
+            kinds.setdefault(_formulation(body, chosen), []).append(body)
+        self.members = list(kinds.values())
+        self.groups, self.places = self._stack(kinds)
+        self._index = {name: (group, member) for name, group, member in self.places}
+        self._first = np.cumsum([0] + [len(m) for m in self.members])
+
+    def _stack(self, kinds: dict[Any, list[Body]]) -> tuple[tuple[BodyGroup, ...], tuple[tuple[str, int, int], ...]]:
+        groups, places, at = [], [], 0
+        for g, (form, members) in enumerate(kinds.items()):
+            count = len(members)
+            columns = at + np.arange(count * form.n).reshape(count, form.n)
+            at += count * form.n
+            groups.append(
+                BodyGroup(
+                    form,
+                    checks.stacked([b.mass for b in members]),
+                    checks.stacked([b.inertia for b in members]),
+                    Places(columns),
+                )
+            )
+            places += [(b.name, g, k) for k, b in enumerate(members)]
+        return tuple(groups), tuple(places)
+
+    def slot(self, bodies: Sequence[Body]) -> Slot:
+        """One end of several elements; all bodies are of one group, or all are the ground."""
+        total = int(self._first[-1])
+        if bodies[0].kind == "ground":
+            none = np.zeros(len(bodies), dtype=int)
+            return Slot(None, Places(none), Places(none + total), Places(np.zeros((len(bodies), 0), dtype=int)))
+        found = [self._index[body.name] for body in bodies]
+        group = found[0][0]
+        members = np.array([member for _, member in found])
+        columns = self.groups[group].columns.numbers[members]
+        return Slot(group, Places(members), Places(members + self._first[group]), Places(columns))
+
+    def kind(self, body: Body) -> int | None:
+        return None if body.kind == "ground" else self._index[body.name][0]
+
+    def _internal(self, labels: tuple[str, ...]) -> tuple[tuple[Places | None, ...], tuple[str, ...]]:
+        """Rows of the constraints among the coordinates of single bodies."""
+        rows: list[Places | None] = []
+        for group, members in zip(self.groups, self.members, strict=True):
+            k = group.formulation.internal
+            if k == 0:
+                rows.append(None)
+                continue
+            rows.append(Places(len(labels) + np.arange(k * len(members)).reshape(len(members), k)))
+            labels += tuple(f"{body.name}, norm of its coordinates" for body in members for _ in range(k))
+        return tuple(rows), labels
+
+    def finished(
+        self, mechanism: Mechanism, labels: tuple[str, ...]
+    ) -> tuple[AbsoluteCoordinates, Mechanism, tuple[str, ...]]:
+        internal, labels = self._internal(labels)
+        looped = sum(group.columns.numbers.size for group in self.groups) >= _LOOPED
+        coordinates = AbsoluteCoordinates(_told(self.groups, looped), internal, self.places)
+        joints, forces = _told(mechanism.joints, looped), _told(mechanism.forces, looped)
+        return coordinates, Mechanism(joints, forces, mechanism.gravity), labels
+
+    def start(self) -> State:
+        """The initial state that the bodies of the model name."""
+        points, velocities = [], []
+        for group, members in zip(self.groups, self.members, strict=True):
+            form, motions = group.formulation, [_motion(body) for body in members]
+            if isinstance(form, DirectProduct | SemidirectProduct):
+                poses, twists = (stack(which) for which in zip(*motions, strict=True))
+                q, v = _coordinates(form, poses, twists)
+            else:
+                # Other coordinates may refuse a pose, for which they have to see its numbers.
+                each_q = [form.from_pose(pose) for pose, _ in motions]
+                q = stack(each_q)
+                v = jnp.stack([form.from_twist(p, twist) for p, (_, twist) in zip(each_q, motions, strict=True)])
+            points.append(q)
+            velocities.append(v.reshape(-1))
+        return tuple(points), jnp.concatenate(velocities)
+
+
+def _motion(body: Body) -> tuple[Pose, Twist]:
+    return Pose(body.x, body.R), Twist(body.omega, body.u)
+
+
+@interpreted
+def _coordinates(form: AbstractFormulation, poses: Pose, twists: Twist) -> tuple[Any, Any]:
+    """Coordinates and velocities of several bodies."""
+
+    def one(pose: Pose, twist: Twist) -> tuple[Any, Any]:
+        q = form.from_pose(pose)
+        return q, form.from_twist(q, twist)
+
+    return jax.vmap(one)(poses, twists)
+
+
+def _formulation(body: Body, chosen: AbstractFormulation) -> AbstractFormulation:
+    if body.kind == "point":
+        return MassPoint(3)
+    if body.kind in SINGLE:
+        return MassPoint(1, energetic=body.kind == "coordinate")
+    return chosen if body.formulation is None else formulations.get(body.formulation)
+
+
+def _told(groups: tuple[Group, ...], looped: bool) -> tuple[Group, ...]:
+    return tuple(dataclasses.replace(group, looped=looped) for group in groups)

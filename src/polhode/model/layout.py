@@ -1,0 +1,49 @@
+"""From a model to coordinates of its bodies: the interface."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from polhode.model.bodies import Body
+from polhode.model.coordinates import AbstractCoordinates
+from polhode.model.elements import AbstractConstraintElement, AbstractForceElement
+from polhode.model.groups import Slot
+from polhode.model.mechanism import Mechanism
+from polhode.systems.base import State
+from polhode.systems.conversion import AbstractConversion
+
+Placed = tuple[str, Any, AbstractConstraintElement | AbstractForceElement]
+"""A part of a model: its name, the part, and the element that it becomes."""
+
+
+class AbstractLayout(abc.ABC):
+    """Which body of a model is which row of its coordinates.
+
+    `written_as` makes conversions of systems in these coordinates to ones of other kinds, those that lose least first.
+    """
+
+    written_as: ClassVar[tuple[Callable[[Any], AbstractConversion], ...]]
+
+    def remaining(self, elements: Sequence[Placed]) -> list[Placed]:
+        """The elements that the coordinates themselves don't replace."""
+        return list(elements)
+
+    @abc.abstractmethod
+    def kind(self, body: Body) -> int | None:
+        """Equal for bodies that elements of one group may connect; None for the ground."""
+
+    @abc.abstractmethod
+    def slot(self, bodies: Sequence[Body]) -> Slot:
+        """One end of several elements; all bodies are of one kind, or all are the ground."""
+
+    @abc.abstractmethod
+    def finished(
+        self, mechanism: Mechanism, labels: tuple[str, ...]
+    ) -> tuple[AbstractCoordinates, Mechanism, tuple[str, ...]]:
+        """The coordinates, the mechanism as these evaluate it, and labels with those of their own constraints."""
+
+    @abc.abstractmethod
+    def start(self) -> State:
+        """The initial state that the bodies of the model name."""

@@ -1,0 +1,128 @@
+"""When Newton's method ends: at tolerances, at round-off that stiffness magnifies, and not before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import Array
+
+import polhode as ph
+from polhode.integrators._newton import AbstractEquations, Newton, Residual, Solved, solve
+
+EPS = 2.0**-52
+STIFF = 1e6
+PLACES = np.linspace(0.6, 0.9, 40)
+"""Whose units of round-off are all the same."""
+FORCES = np.cos(np.arange(40.0))
+ROUND_OFF = STIFF * EPS / 2 * np.sqrt(40)
+"""At most: places are rounded to half a unit, in [0.5, 1] of 2⁻⁵³."""
+
+
+class Springs(AbstractEquations):
+    """k (q - q₀) = f with q = q₀ + x rounded to its last place; `noisy`: whether the equations tell of that."""
+
+    stiffness: Array
+    noisy: bool = eqx.field(static=True)
+
+    def place(self, x: Array) -> Array:
+        return jnp.asarray(PLACES) + x
+
+    def residual(self, place: Array, x: Array) -> Residual:
+        size = jnp.ones(())
+        noise = (self.stiffness / 8 * np.sqrt(40),) if self.noisy else None
+        return Residual((self.stiffness * (place - PLACES) - FORCES,), (size,), (size,), noise)
+
+    def factor(self, place: Array, x: Array) -> Array:
+        return self.stiffness
+
+    def correct(self, factors: Array, parts: tuple[Array, ...]) -> Array:
+        return -parts[0] / factors
+
+    def negligible(self, place: Array, correction: Array) -> Array:
+        return jnp.max(jnp.abs(correction)) <= 8 * EPS
+
+
+@jax.jit
+def springs(equations: Springs, factors: Array) -> Solved:
+    return solve(equations, jnp.zeros(40), factors, Newton("modified", 1e-13, 1e-13))
+
+
+def test_kept_factors_are_trusted_at_the_round_off_that_stiffness_magnifies() -> None:
+    kept = jnp.asarray(1.001 * STIFF)
+    found = springs(Springs(jnp.asarray(STIFF), True), kept)
+    assert int(found.result) == 0
+    assert float(found.factors) == 1.001 * STIFF
+    assert int(found.iterations) <= 5
+    assert float(found.residual) < 2 * ROUND_OFF
+    # The control: who knows nothing of round-off makes a new factorisation there.
+    control = springs(Springs(jnp.asarray(STIFF), False), kept)
+    assert float(control.factors) == STIFF
+    assert int(control.iterations) > int(found.iterations)
+
+
+@pytest.mark.parametrize("stale", [1.5, 3.0, 30.0, 1e6])
+def test_kept_factors_that_no_longer_serve_are_not_trusted(stale: float) -> None:
+    found = springs(Springs(jnp.asarray(STIFF), True), jnp.asarray(stale * STIFF))
+    assert int(found.result) == 0
+    assert float(found.residual) < 2 * ROUND_OFF
+    np.testing.assert_allclose(found.x, FORCES / STIFF, rtol=0, atol=2 * EPS)
+
+
+class Chain(AbstractEquations):
+    """Four equations, each of which feels the error of the next unknown. The matrix leaves that out, so that every
+    iteration solves one more of them, from the last to the first.
+    """
+
+    solution: Array
+
+    def place(self, x: Array) -> Array:
+        return x
+
+    def residual(self, place: Array, x: Array) -> Residual:
+        error = x - self.solution
+        felt = jnp.array([0.05, 1e-3, 1e-2, 0.0]) * jnp.append(error[1:], 0.0)
+        return Residual(tuple(jnp.split(error + felt, 4)), (jnp.ones(()),) * 4, (jnp.ones(()),) * 4)
+
+    def factor(self, place: Array, x: Array) -> Array:
+        return jnp.ones(4)
+
+    def correct(self, factors: Array, parts: tuple[Array, ...]) -> Array:
+        return -jnp.concatenate(parts) / factors
+
+    def negligible(self, place: Array, correction: Array) -> Array:
+        return jnp.zeros((), bool)
+
+
+def test_an_iteration_that_brings_a_part_to_its_floor_is_not_taken_for_stagnation() -> None:
+    """In the third one the first equation stays at 5e-7, tolerances being 1e-10, and the second is met."""
+    solution = jnp.array([1.0, 0.0, 0.0, 1.0])
+    found = jax.jit(lambda a: solve(Chain(a), jnp.zeros(4), None, Newton("full", 1e-10, 1e-10)))(solution)
+    assert int(found.result) == 0
+    assert int(found.iterations) == 4
+    np.testing.assert_allclose(found.x, solution, rtol=0, atol=1e-15)
+
+
+@pytest.mark.exhaustive
+def test_long_rods_keep_factors_at_round_off_and_lose_nothing() -> None:
+    """Residuals reach the round-off of places, magnified by the stiffness of short edges, at the second iteration."""
+    n = 128
+    problem = ph.problems.get("flying-spaghetti", n=n)
+    ((turns, places),), v = problem.state0
+    another = ((turns, places * (1 + EPS * (-1.0) ** np.arange(n + 1)[:, None])),), v
+
+    def end(state0: Any = None, **options: Any) -> tuple[np.ndarray, np.ndarray, float]:
+        method = ph.integrators.get("generalized-alpha", rho_inf=0.9, **options)
+        h = 10 / n / 200
+        run = ph.simulate(problem, method, h=h, t1=60 * h, save_every=None, state0=state0)
+        return np.asarray(run.outputs["nodes"][-1]), np.asarray(run.state[1])[-1], run.stats["newton_iterations"]
+
+    full, rounded, modified = end(), end(another), end(newton="modified")
+    assert modified[2] <= full[2]
+    for ours, others, moved in zip(modified[:2], full[:2], rounded[:2], strict=True):
+        # No farther than full Newton is from itself if the start is rounded otherwise.
+        assert np.abs(ours - others).max() < 2 * np.abs(moved - others).max()
