@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
@@ -40,6 +41,11 @@ class Formula(NamedTuple):
         theta = self.ahead.theta + self.ahead.velocity * (rate - self.slope)
         return Place(theta, space.move(self.ahead.q0, theta), self.ahead.v + self.ahead.velocity * (vdot - self.vdot))
 
+    def off(self, theta: Vector, v: Vector) -> Formula:
+        """The same with other values of the polynomials."""
+        ahead = self.ahead._replace(theta=self.ahead.theta + theta, v=self.ahead.v + v)
+        return self._replace(ahead=ahead)
+
 
 class Keys(NamedTuple):
     """A factorised iteration matrix, and where it belongs."""
@@ -55,29 +61,41 @@ class Free(AbstractEquations):
     system: AbstractMechanical
     formula: Formula
 
-    def place(self, x: tuple[Vector, Vector]) -> Place:
+    def place(self, x: tuple[Array, ...]) -> Place:
         return self.formula.place(self.system.configuration, x[1], x[0])
 
-    def residual(self, place: Place, x: tuple[Vector, Vector]) -> Residual:
+    def residual(self, place: Place, x: tuple[Array, ...]) -> Residual:
         vdot, rate = x
         balance, terms = balance_of(self.system, self.formula.ahead.t, place, vdot, jnp.zeros(0))
         kinematics = rate - self.system.configuration.rate(place.theta, place.v)
         scale = self.formula.ahead.velocity * largest_of(vdot)
         return Residual((balance, kinematics), (terms, scale), (terms, largest_of(rate) + largest_of(place.v)))
 
-    def factor(self, place: Place, x: tuple[Vector, Vector]) -> Keys:
+    def factor(self, place: Place, x: tuple[Array, ...]) -> Keys:
         return _keys(self.system, self.formula, place, ())
 
     def noise(self, factors: Keys, residual: Residual) -> tuple[Array, ...]:
         return noise_of(factors.matrix, residual)
 
-    def negligible(self, place: Place, correction: tuple[Vector, Vector]) -> Array:
+    def negligible(self, place: Place, correction: tuple[Array, ...]) -> Array:
         return _unmoved(self.formula, place, correction[1])
 
     def correct(self, factors: Keys, parts: tuple[Array, ...]) -> tuple[Vector, Vector]:
         balance, kinematics = parts
         vdot = self.system.kkt.solve(factors.matrix.matrix, -balance, jnp.zeros(0))[0]
         return vdot, _turned(self.system, self.formula, factors, vdot, -kinematics)
+
+    def moved(self, formula: Formula) -> Free:
+        """The same with another formula."""
+        return Free(self.system, formula)
+
+    def turned(self, x: tuple[Array, ...], rate: Vector) -> tuple[Array, ...]:
+        """x with θ̇ + `rate`."""
+        return x[0], x[1] + rate
+
+    def split(self, x: tuple[Array, ...]) -> tuple[Vector, Vector]:
+        """v̇ and θ̇."""
+        return x[0], x[1]
 
 
 class Constrained(AbstractEquations):
@@ -142,6 +160,41 @@ class Constrained(AbstractEquations):
         missing = -gaps / ahead.velocity - moved
         z, eta = kkt.solve(self.projector, -shift, missing)
         return vdot, multipliers, rate + z, eta
+
+    def moved(self, formula: Formula) -> Constrained:
+        """The same with another formula."""
+        return Constrained(self.system, formula, self.mass, self.jacobian, self.projector)
+
+    def turned(self, x: tuple[Array, ...], rate: Vector) -> tuple[Array, ...]:
+        """x with θ̇ + `rate`."""
+        return x[0], x[1], x[2] + rate, x[3]
+
+    def split(self, x: tuple[Array, ...]) -> tuple[Vector, Vector]:
+        """v̇ and θ̇."""
+        return x[0], x[2]
+
+
+def answered(equations: Free | Constrained, place: Place, factors: Keys, x: tuple[Array, ...], error: Vector) -> Vector:
+    r"""What a step whose formulas are off by `error`, of θ and v, makes of it: the errors of its end.
+
+    The derivative of the solution: with r the change of rate(θ, v), v̇ changes by ẇ, where
+    $(M + γC + γ^2K)\dot w + B^T\mu = -C\,δv - K(δθ + γr)$ and constraints hold, so that δv + γẇ and δθ + γr + γ²ẇ are
+    left. For small steps of systems without constraints that is `error`; motion that stiff forces or constraints
+    hold to something has no other errors than that leaves it.
+    """
+    formula, dim = equations.formula, equations.system.configuration.dim
+    theta, v = error[:dim], error[dim:]
+    rate = equations.system.configuration.rate(place.theta, v)
+
+    def parts(s: Array) -> tuple[Array, ...]:
+        moved = equations.moved(formula.off(s * theta, s * v))
+        at = moved.turned(x, s * rate)
+        return moved.residual(moved.place(at), at).parts
+
+    _, change = jax.jvp(parts, (jnp.zeros(()),), (jnp.ones(()),))
+    vdot, more = equations.split(equations.correct(factors, change))
+    step = formula.ahead.velocity
+    return jnp.concatenate((theta + step * (rate + more), v + step * vdot))
 
 
 def _keys(system: AbstractMechanical, formula: Formula, place: Place, B: Matrix) -> Keys:

@@ -12,8 +12,8 @@ from jaxtyping import Array, Float, Int
 
 from polhode import checks
 from polhode.integrators._alpha_equations import Prediction
-from polhode.integrators._bdf_equations import Constrained, Formula, Free
-from polhode.integrators._newton import AbstractEquations, Newton, Solved, solve
+from polhode.integrators._bdf_equations import Constrained, Formula, Free, answered
+from polhode.integrators._newton import Newton, Solved, solve
 from polhode.integrators.base import AbstractIntegrator, Carry, Estimate, StepInfo
 from polhode.integrators.rkmk import RKMK
 from polhode.integrators.tableaus import DORMAND_PRINCE, without_pair
@@ -55,8 +55,9 @@ class BDF(AbstractIntegrator):
     - Preserves: the space to round-off; Φ = 0 and B v + ∂Φ/∂t = 0 to the tolerance of Newton's method. With
       constant steps motion that decays does so for k ≤ 2 whatever the step; from k = 3 on vibrations that are hardly
       damped may grow where steps resolve them poorly.
-    - Error estimate: from divided differences of order k + 1 in the algebra of the state space; with those of orders
-      k and k + 2 the next order is chosen.
+    - Error estimate: from divided differences of order k + 1 in the algebra of the state space, of which the linearised
+      step says what stiff forces and constraints leave; with those of orders k and k + 2 the next order is chosen.
+      Errors of multipliers are not estimated.
     - Interpolation: the polynomial through the same points, on the space.
     - Start with constant steps: from the polynomial through `max_order` explicit steps of order 5 ahead. Where these
       don't resolve the motion, it starts with order 1, which goes up by one with each step; then the start has an
@@ -154,14 +155,18 @@ class BDF(AbstractIntegrator):
         solved = solve(equations, guess, memory.factors, self._solver)
         q, v = solved.place.q, solved.place.v
         reached = jnp.concatenate((solved.place.theta, v - carry.state[1]))
-        errors = _errors(past, distances, spans, reached)
+        found = _errors(past, distances, spans, reached)
+        factors = solved.factors if self._solver.keeps_factors else equations.factor(solved.place, solved.x)
+        error, lower, higher = (
+            answered(equations, solved.place, factors, solved.x, _picked(found, p)) for p in (k, k - 1, k + 1)
+        )
         info = StepInfo(
             result=solved.result,
-            error=_picked(errors, k),
+            error=error,
             newton_iterations=solved.iterations,
             residual=solved.residual,
             order=k,
-            others=(Estimate(_picked(errors, k - 1), k - 1), Estimate(_picked(errors, k + 1), k + 1)),
+            others=(Estimate(lower, k - 1), Estimate(higher, k + 1)),
         )
         new = self._remembered(h, carry, solved)
         return Carry((q, v), new, solved.x[1] if system.m else None), info
@@ -215,7 +220,7 @@ class BDF(AbstractIntegrator):
         value: Vector,
         slope: Vector,
         span: Array,
-    ) -> tuple[AbstractEquations, tuple[Array, ...]]:
+    ) -> tuple[Free | Constrained, tuple[Array, ...]]:
         """Of a step to t, for which the past predicts `value` and `slope`, and where to begin with them."""
         (q, v), space = state, system.configuration
         theta, dv = value[: space.dim], value[space.dim :]
