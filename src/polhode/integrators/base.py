@@ -146,6 +146,19 @@ class AbstractIntegrator(eqx.Module):
         del accepted
         return carry, factors[0]
 
+    def choice(self, carry: Carry) -> Any:
+        """What `chosen` may choose, as it was for the step that ended with `carry`: the order. None if there is none.
+
+        Derivatives hold it fixed, with the size of the step.
+        """
+        del carry
+        return None
+
+    def choosing(self, carry: Carry, choice: Any) -> Carry:
+        """The same carry for a step with that choice."""
+        del choice
+        return carry
+
     def newton_tolerance(self, h: float | None) -> float:
         """The tolerance of "newton" promises with steps h, relative to the size of the state; see `polhode.audit`."""
         del h

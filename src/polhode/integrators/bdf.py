@@ -212,6 +212,12 @@ class BDF(AbstractIntegrator):
         settled = jnp.where(changed, 0, memory.settled).astype(jnp.int32)
         return carry._replace(memory=memory._replace(order=order, settled=settled)), factor
 
+    def choice(self, carry: Carry) -> Array:
+        return carry.memory.used
+
+    def choosing(self, carry: Carry, choice: Array) -> Carry:
+        return carry._replace(memory=carry.memory._replace(order=choice))
+
     def _equations(
         self,
         system: AbstractMechanical,
