@@ -32,6 +32,8 @@ METHODS = [
         id="index-2",
         marks=slow,
     ),
+    pytest.param("bdf", {"max_order": 3}, (3, 3, 3), id="bdf3"),
+    pytest.param("bdf", {}, (5, 5, 5), id="bdf5", marks=slow),
     pytest.param("eml", {}, (2, 2, 2), id="eml", marks=slow),
 ]
 
@@ -107,7 +109,7 @@ def test_an_upright_disc_rolls_straight(method):
 
 @slow
 @pytest.mark.parametrize("form", ["SE3", "S3|xR3", "rotation-vector", "euler-angles", "euler-parameters", "minimal"])
-@pytest.mark.parametrize("method", ["herk4", "generalized-alpha"])
+@pytest.mark.parametrize("method", ["herk4", "generalized-alpha", "bdf"])
 def test_discs_roll_in_all_coordinates(form, method):
     end = DISC.motion(DISC.after(TUMBLING, LATER))
     solution = run(DISC.model(TUMBLING), method, 1 / 160, form=form)
@@ -303,7 +305,7 @@ def test_edges_in_one_line_across_are_redundant():
 
 def test_methods_without_a_place_for_them_say_so():
     rows = {row.name: row for row in ph.integrators.suited(SLEIGH.model().problem("SO3xR3", t1=1, h=0.1))}
-    assert all(rows[name].suited for name in ("herk4", "generalized-alpha", "eml", "rkmk4"))
+    assert all(rows[name].suited for name in ("herk4", "generalized-alpha", "bdf", "eml", "rkmk4"))
     assert "hold velocities only" in rows["rattle"].reason
     assert "hold velocities only" in rows["mpl"].reason
     assert not any(rows[name].suited for name in ("rattle", "mpl", "symplectic", "rigid-verlet"))

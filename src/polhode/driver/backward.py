@@ -75,7 +75,8 @@ class Backward:
         begins, ends = jax.tree.map(lambda x: x[:-1], p), jax.tree.map(lambda x: x[1:], p)
         t, h = stepper.last_step(ends._replace(t_before=begins.t))
         count = len(begins.n)
-        steps = Step(np.asarray(t), np.broadcast_to(h, count), begins.carry)
+        begun = run.integrator.choosing(begins.carry, run.integrator.choice(ends.carry))
+        steps = Step(np.asarray(t), np.broadcast_to(h, count), begun)
         added = jax.tree.map(np.zeros_like, passages.floats(ends.carry))
         first = jax.tree.map(lambda x: np.zeros_like(x[:1]), added)
         if run.saving.at is None:

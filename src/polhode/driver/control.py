@@ -100,7 +100,7 @@ class StepControl(eqx.Module):
             at += size
         return jnp.sqrt(sum(squares) / (len(sizes) if self.norm == "rms" else 1))
 
-    def factor(self, error: Array, previous: Array, order: int) -> Array:
+    def factor(self, error: Array, previous: Array, order: int | Array) -> Array:
         """Change of the step after an error `error`, the last accepted one being `previous`."""
         alpha = self.exponent or 1.0 / (1 + order)
         tiny = 1e-10

@@ -71,7 +71,8 @@ class Forward:
         run, stepper = self._run, self._run.legs[leg].stepper
         begins, ends = jax.tree.map(lambda x: x[:-1], p), jax.tree.map(lambda x: x[1:], p)
         t, h = stepper.last_step(ends._replace(t_before=begins.t))
-        steps = Step(np.asarray(t), np.broadcast_to(h, len(begins.n)), begins.carry)
+        begun = run.integrator.choosing(begins.carry, run.integrator.choice(ends.carry))
+        steps = Step(np.asarray(t), np.broadcast_to(h, len(begins.n)), begun)
         push = pushforwards.steps_along(
             run.system, run.integrator, self._of_system, jax.tree.map(lambda x: x[0], steps)
         )

@@ -53,6 +53,10 @@ class AbstractStepper(eqx.Module):
         """Size of the first attempt."""
 
     @abc.abstractmethod
+    def begun(self, integrator: AbstractIntegrator, carry: Carry) -> Carry:
+        """The carry of a start as these steps begin with it."""
+
+    @abc.abstractmethod
     def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
         """One step, accepted or not."""
 
@@ -73,7 +77,7 @@ class AbstractStepper(eqx.Module):
     ) -> Progress:
         """The beginning of a run."""
         h = _strong(self.first_step(system, integrator, state))
-        carry = _strong(integrator.init(system, self.t0 + self.ahead, h, state))
+        carry = _strong(self.begun(integrator, integrator.init(system, self.t0 + self.ahead, h, state)))
         zero = jnp.zeros((), jnp.int64)
         return Progress(
             n=zero,
@@ -90,7 +94,8 @@ class AbstractStepper(eqx.Module):
 
     def again(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
         """The beginning of another leg of a run, at a time at which loads may have jumped."""
-        return p._replace(carry=_strong(integrator.restart(system, p.t + self.ahead, p.h, p.carry)))
+        carry = self.begun(integrator, integrator.restart(system, p.t + self.ahead, p.h, p.carry))
+        return p._replace(carry=_strong(carry))
 
 
 class ConstantSteps(AbstractStepper):
@@ -110,6 +115,9 @@ class ConstantSteps(AbstractStepper):
 
     def first_step(self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any) -> Array:
         return self.h
+
+    def begun(self, integrator: AbstractIntegrator, carry: Carry) -> Carry:
+        return carry
 
     def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
         carry, info = integrator.step(system, p.t + self.ahead, self.h, p.carry)
@@ -150,8 +158,18 @@ class ControlledSteps(AbstractStepper):
         if system.velocity(self.t0, state) is None:
             return span * 1e-4
         return jnp.sign(span) * first_step(
-            self.control, system.state_space, system.velocity, self.t0, span, state, integrator.order, self.tolerances
+            self.control,
+            system.state_space,
+            system.velocity,
+            self.t0,
+            span,
+            state,
+            integrator.first_order,
+            self.tolerances,
         )
+
+    def begun(self, integrator: AbstractIntegrator, carry: Carry) -> Carry:
+        return integrator.controlled(carry)
 
     def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
         left = self.t1 - p.t
@@ -167,13 +185,23 @@ class ControlledSteps(AbstractStepper):
         space = system.state_space
         error = self.control.measure(space, info.error, p.carry.state, carry.state, self.tolerances)
         good = (result == 0) & (error <= 1)
-        factor = self.control.factor(error, p.error, min(integrator.order, integrator.error_order or integrator.order))
-        factor = jnp.where(result == 0, factor, self.control.min_factor)
+        order = min(integrator.order, integrator.error_order or integrator.order) if info.order is None else info.order
+        factor = shrinking = self._factor(error, p.error, order, result)
+        kept = p.carry
+        if info.others:
+            others = tuple(
+                self._factor(
+                    self.control.measure(space, e, p.carry.state, carry.state, self.tolerances), p.error, k, result
+                )
+                for e, k in info.others
+            )
+            carry, factor = integrator.chosen(carry, (factor, *others), accepted=True)
+            kept, shrinking = integrator.chosen(kept, (shrinking, *others), accepted=False)
         # A step that was cut short for the end says nothing against longer ones after it.
         following = jnp.where(last & (jnp.abs(p.h) > jnp.abs(h)), p.h, h * factor)
         moved = accept(p, jnp.where(last, self.t1, p.t + h), following, carry, info, jnp.zeros_like(result), error)
-        shrunk = h * jnp.minimum(factor, self.control.safety)
-        retry = p._replace(h=shrunk, rejected=p.rejected + 1, newton=_with_iterations(p, info))
+        shrunk = h * jnp.minimum(shrinking, self.control.safety)
+        retry = p._replace(h=shrunk, carry=kept, rejected=p.rejected + 1, newton=_with_iterations(p, info))
         new = _select(good, moved, retry)
         resolution = 16 * jnp.finfo(jnp.float64).eps * jnp.maximum(jnp.abs(p.t), jnp.abs(self.t1 - self.t0))
         code = jnp.where(
@@ -186,6 +214,10 @@ class ControlledSteps(AbstractStepper):
             ),
         )
         return new._replace(result=code.astype(jnp.int32))
+
+    def _factor(self, error: Array, previous: Array, order: Any, result: Array) -> Array:
+        """Change of the step after an error that a method of that order made."""
+        return jnp.where(result == 0, self.control.factor(error, previous, order), self.control.min_factor)
 
     def finished(self, p: Progress) -> Array:
         return p.t == self.t1

@@ -35,13 +35,17 @@ Step = Callable[[Progress, Any], Progress]
 
 
 class _Steps(NamedTuple):
-    """All steps of a run, from t to `end` with h; whether each is one at all, and whether loads may jump before."""
+    """All steps of a run, from t to `end` with h; whether each is one at all, and whether loads may jump before.
+
+    `choice` is that of the method, for every step, where step control asked for it; see `AbstractIntegrator.choice`.
+    """
 
     t: Array
     end: Array
     h: Array
     active: Array
     fresh: Array
+    choice: Any = None
 
 
 def run(
@@ -110,7 +114,8 @@ def _run(
     def step(p: Progress, x: _Steps) -> Progress:
         if any(fresh):
             p = jax.lax.cond(x.fresh, again, lambda p: p, p)
-        carry, info = integrator.step(system, x.t, x.h, p.carry)
+        begin = p.carry if x.choice is None else integrator.choosing(p.carry, x.choice)
+        carry, info = integrator.step(system, x.t, x.h, begin)
         outcome = judged(system, x.end, carry.state, outcome_of(carry, info))
         # A failure ends the run: what later steps make of the last good state doesn't count.
         outcome = jnp.where(p.result == 0, outcome, p.result)
@@ -234,7 +239,8 @@ def _find_steps(
     steppers, system, integrator, state0 = _without_derivatives((steppers, system, integrator, state0))
     p = steppers[0].start(system, integrator, state0, keep_previous=False)
     numbers = jnp.zeros(max_steps)
-    found = _Steps(numbers, numbers, numbers, jnp.zeros(max_steps, bool), jnp.zeros(max_steps, bool))
+    choices = jax.tree.map(lambda x: jnp.broadcast_to(x, (max_steps,)), integrator.choice(p.carry))
+    found = _Steps(numbers, numbers, numbers, jnp.zeros(max_steps, bool), jnp.zeros(max_steps, bool), choices)
     for stepper, jumps in zip(steppers, fresh, strict=True):
         if jumps:
             p = stepper.again(system, integrator, p)
@@ -266,7 +272,8 @@ def _find_leg(
         # Steps at breakpoints are a little shorter for their loads.
         ahead = jnp.where(p.t == stepper.t0, stepper.ahead, 0.0)
         h = new.t - p.t - ahead - jnp.where(new.t == stepper.t1, short, 0.0)
-        row = _Steps(p.t + ahead, new.t, h, jnp.ones((), bool), (p.n == begin) & jumps)
+        fresh = (p.n == begin) & jumps
+        row = _Steps(p.t + ahead, new.t, h, jnp.ones((), bool), fresh, integrator.choice(new.carry))
         return new, jax.tree.map(lambda a, x: a.at[index].set(x, mode="drop"), so_far, row)
 
     return jax.lax.while_loop(more, body, (p, found))

@@ -2,7 +2,9 @@
 
 from polhode.integrators.base import AbstractIntegrator as AbstractIntegrator
 from polhode.integrators.base import Carry as Carry
+from polhode.integrators.base import Estimate as Estimate
 from polhode.integrators.base import StepInfo as StepInfo
+from polhode.integrators.bdf import BDF as BDF
 from polhode.integrators.classical import ClassicalRungeKutta as ClassicalRungeKutta
 from polhode.integrators.commutator_free import CommutatorFree as CommutatorFree
 from polhode.integrators.commutator_free import Composition as Composition

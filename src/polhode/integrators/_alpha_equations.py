@@ -64,29 +64,29 @@ class Index3(AbstractEquations):
         return _place(self.system, self.prediction, x[0], x[0])
 
     def residual(self, place: Place, x: tuple[Vector, Array]) -> Residual:
-        balance, terms = _balance(self.system, self.prediction.t, place, *x)
+        balance, terms = balance_of(self.system, self.prediction.t, place, *x)
         if self.system.m == 0:
             return Residual((balance,), (terms,), (terms,))
-        position, size = _position(self.system, self.prediction.t, place)
+        position, size = positions_of(self.system, self.prediction.t, place)
         rows = self.system.nonholonomic
         if len(rows):
             p = self.prediction
             length = p.position / p.velocity
             rate = self.system.constraint_rate(p.t, place.q, place.v)
             position = position.at[rows].set(length * rate[rows])
-            size = size * (1 + jnp.abs(length) * _largest(place.v))
-        return Residual((balance, position), (terms, self.prediction.position * _largest(x[0])), (terms, size))
+            size = size * (1 + jnp.abs(length) * largest_of(place.v))
+        return Residual((balance, position), (terms, self.prediction.position * largest_of(x[0])), (terms, size))
 
     def factor(self, place: Place, x: tuple[Vector, Array]) -> Factored:
         B = self.system.jacobian(self.prediction.t, place.q)
         Q = times_tangent(B, self.system.configuration, place.theta) if self.tangent else B
-        return _factored(self.system, self.prediction, place, self.tangent, B, Q)
+        return factored(self.system, self.prediction, place, self.tangent, B, Q)
 
     def noise(self, factors: Factored, residual: Residual) -> tuple[Array, ...]:
-        return _noise(factors, residual)
+        return noise_of(factors, residual)
 
     def negligible(self, place: Place, correction: tuple[Vector, Array]) -> Array:
-        return _unmoved(self.prediction, place, correction[0])
+        return unmoved(self.prediction, place, correction[0])
 
     def correct(self, factors: Factored, parts: tuple[Array, ...]) -> tuple[Vector, Array]:
         position = parts[1] / self.prediction.position if self.system.m else jnp.zeros(0)
@@ -116,26 +116,26 @@ class StabilizedIndex2(AbstractEquations):
     def residual(self, place: Place, x: tuple[Array, ...]) -> Residual:
         vdot, multipliers, z, eta = x
         t, n = self.prediction.t, self.system.n
-        balance, terms = _balance(self.system, t, place, vdot, multipliers)
+        balance, terms = balance_of(self.system, t, place, vdot, multipliers)
         rate = self.system.constraint_rate(t, place.q, place.v)
-        position, size = _position(self.system, t, place)
+        position, size = positions_of(self.system, t, place)
         rows = self.system.nonholonomic
         if len(rows):
             position = position.at[rows].set(self.prediction.position * apply(self.jacobian, z, self.system.m)[rows])
         Mz, Bη = apply(self.mass, z, n), apply_transposed(self.jacobian, eta, n)
-        speed, shift, a = size * (1 + _largest(place.v)), _largest(Mz) + _largest(Bη), _largest(vdot)
+        speed, shift, a = size * (1 + largest_of(place.v)), largest_of(Mz) + largest_of(Bη), largest_of(vdot)
         scales = (terms, self.prediction.velocity * a, terms, self.prediction.position * a)
         return Residual((balance, rate, Mz + Bη, position), scales, (terms, speed, shift, size))
 
     def factor(self, place: Place, x: tuple[Array, ...]) -> Factored:
         B = self.system.jacobian(self.prediction.t, place.q)
-        return _factored(self.system, self.prediction, place, self.tangent, B, B)
+        return factored(self.system, self.prediction, place, self.tangent, B, B)
 
     def noise(self, factors: Factored, residual: Residual) -> tuple[Array, ...]:
-        return _noise(factors, residual)
+        return noise_of(factors, residual)
 
     def negligible(self, place: Place, correction: tuple[Array, ...]) -> Array:
-        return _unmoved(self.prediction, place, correction[0] + correction[2])
+        return unmoved(self.prediction, place, correction[0] + correction[2])
 
     def correct(self, factors: Factored, parts: tuple[Array, ...]) -> tuple[Array, ...]:
         balance, rate, shift, position = parts
@@ -148,10 +148,10 @@ class StabilizedIndex2(AbstractEquations):
         return vdot, multipliers, z, eta
 
 
-def _unmoved(p: Prediction, place: Place, w: Vector) -> Array:
+def unmoved(p: Prediction, place: Place, w: Vector) -> Array:
     """Whether accelerations w move positions by a few units of round-off at most."""
-    size = jnp.max(jnp.stack([_largest(part) for part in jax.tree.leaves(place.q)]))
-    return p.position * _largest(w) <= 8 * jnp.finfo(float).eps * (1 + size)
+    size = jnp.max(jnp.stack([largest_of(part) for part in jax.tree.leaves(place.q)]))
+    return p.position * largest_of(w) <= 8 * jnp.finfo(float).eps * (1 + size)
 
 
 def _place(system: AbstractMechanical, p: Prediction, w: Vector, vdot: Vector) -> Place:
@@ -159,31 +159,31 @@ def _place(system: AbstractMechanical, p: Prediction, w: Vector, vdot: Vector) -
     return Place(theta, system.configuration.move(p.q0, theta), p.v + p.velocity * vdot)
 
 
-def _balance(
+def balance_of(
     system: AbstractMechanical, t: Array, place: Place, vdot: Vector, multipliers: Array
 ) -> tuple[Vector, Float[Array, ""]]:
     """M v̇ - f + Bᵀλ, and the size of its terms."""
     inertia = apply(system.mass(t, place.q), vdot, system.n)
     force = system.force(t, place.q, place.v)
-    size = _largest(inertia) + _largest(force)
+    size = largest_of(inertia) + largest_of(force)
     if system.m == 0:
         return inertia - force, size
     reaction = system.constraint_force(t, place.q, multipliers)
-    return inertia - force + reaction, size + _largest(reaction)
+    return inertia - force + reaction, size + largest_of(reaction)
 
 
-def _position(system: AbstractMechanical, t: Array, place: Place) -> tuple[Array, Float[Array, ""]]:
+def positions_of(system: AbstractMechanical, t: Array, place: Place) -> tuple[Array, Float[Array, ""]]:
     """Φ, and the size of its terms as far as the numbers of q tell."""
-    size = jnp.max(jnp.stack([_largest(part) for part in jax.tree.leaves(place.q)]))
+    size = jnp.max(jnp.stack([largest_of(part) for part in jax.tree.leaves(place.q)]))
     return system.constraint(t, place.q), 1 + size
 
 
-def _factored(system: AbstractMechanical, p: Prediction, place: Place, tangent: bool, B: Matrix, Q: Matrix) -> Factored:
+def factored(system: AbstractMechanical, p: Prediction, place: Place, tangent: bool, B: Matrix, Q: Matrix) -> Factored:
     """The derivative of M v̇ - f with respect to v̇ with Bᵀ and Q at its sides, factorised."""
     t, q, v = p.t, place.q, place.v
     K, C = system.stiffness(t, q, v), system.damping(t, q, v)
-    largest = jnp.max(jnp.stack([_largest(part) for part in jax.tree.leaves(q)]))
-    rows = _bound(K, largest, system.configuration.dim, system.n) + _bound(C, _largest(v), system.n, system.n)
+    largest = jnp.max(jnp.stack([largest_of(part) for part in jax.tree.leaves(q)]))
+    rows = _bound(K, largest, system.configuration.dim, system.n) + _bound(C, largest_of(v), system.n, system.n)
     if tangent:
         K = times_tangent(K, system.configuration, place.theta)
     A = (*system.mass(t, q), *scaled(C, p.velocity), *scaled(K, p.position))
@@ -195,7 +195,7 @@ def _bound(matrix: Matrix, size: Array, cols: int, rows: int) -> Vector:
     return apply(absolute(matrix), jnp.broadcast_to(size, (cols,)), rows)
 
 
-def _noise(factors: Factored, residual: Residual) -> tuple[Array, ...]:
+def noise_of(factors: Factored, residual: Residual) -> tuple[Array, ...]:
     """Of the balance, whose positions and velocities may be off by some units in their last places."""
     others = (jnp.zeros(()),) * (len(residual.parts) - 1)
     return (_PLACES / 32 * factors.magnified, *others)
@@ -205,5 +205,5 @@ _PLACES = 4
 """Places and velocities are rounded when they are kept, and once more or twice on the way into forces."""
 
 
-def _largest(x: Array) -> Float[Array, ""]:
+def largest_of(x: Array) -> Float[Array, ""]:
     return jnp.max(jnp.abs(x), initial=0.0)

@@ -28,6 +28,13 @@ class Carry(NamedTuple):
     multipliers: Array | None = None
 
 
+class Estimate(NamedTuple):
+    """The local error that a step of another order would have had, as `StepInfo.error` has it, and that order."""
+
+    error: Array
+    order: Array
+
+
 class StepInfo(NamedTuple):
     """Information about one step. Fields that a method does not know stay None and cost nothing.
 
@@ -35,12 +42,16 @@ class StepInfo(NamedTuple):
     - `error`: local error estimate in the algebra of `system.state_space`.
     - `newton_iterations`: int32.
     - `residual`: final residual of the nonlinear solve.
+    - `order`: of this step, if it is not that of the method.
+    - `others`: estimates for other orders, among which `AbstractIntegrator.chosen` chooses.
     """
 
     result: Array | None = None
     error: Array | None = None
     newton_iterations: Array | None = None
     residual: Array | None = None
+    order: Array | None = None
+    others: tuple[Estimate, ...] = ()
 
 
 def plain_number(name: str, value: Any, meaning: str) -> float:
@@ -86,6 +97,11 @@ class AbstractIntegrator(eqx.Module):
         return None
 
     @property
+    def first_order(self) -> int:
+        """Order of the first step under step control."""
+        return self.order
+
+    @property
     def symmetric(self) -> bool:
         """Whether a step with -h undoes one with h, which compositions need."""
         return False
@@ -116,6 +132,32 @@ class AbstractIntegrator(eqx.Module):
     def restart(self, system: AbstractSystem, t: Array, h: Array, carry: Carry) -> Carry:
         """The carry with which to go on at t where loads may jump: what the method remembers is made anew."""
         return self.init(system, t, h, carry.state)
+
+    def controlled(self, carry: Carry) -> Carry:
+        """The carry of `init` or `restart` with which steps under control begin."""
+        return carry
+
+    def chosen(self, carry: Carry, factors: tuple[Array, ...], accepted: bool) -> tuple[Carry, Array]:
+        """The order to go on with, in the carry, and the change of step; asked if `StepInfo.others` has estimates.
+
+        `factors`: what step control would change the step by after `StepInfo.error`, and after each of the others.
+        `carry`: that after the step, or if it is not `accepted` that before it.
+        """
+        del accepted
+        return carry, factors[0]
+
+    def choice(self, carry: Carry) -> Any:
+        """What `chosen` may choose, as it was for the step that ended with `carry`: the order. None if there is none.
+
+        Derivatives hold it fixed, with the size of the step.
+        """
+        del carry
+        return None
+
+    def choosing(self, carry: Carry, choice: Any) -> Carry:
+        """The same carry for a step with that choice."""
+        del choice
+        return carry
 
     def newton_tolerance(self, h: float | None) -> float:
         """The tolerance of "newton" promises with steps h, relative to the size of the state; see `polhode.audit`."""

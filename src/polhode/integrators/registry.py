@@ -16,6 +16,7 @@ from polhode.checks import shown
 from polhode.integrators import commutator_free as cf
 from polhode.integrators import tableaus as rk
 from polhode.integrators.base import AbstractIntegrator
+from polhode.integrators.bdf import BDF
 from polhode.integrators.classical import ClassicalRungeKutta
 from polhode.integrators.commutator_free import CommutatorFree
 from polhode.integrators.energy_momentum import EnergyMomentum, LivensMidpoint
@@ -115,6 +116,7 @@ _INTEGRATORS: dict[str, _Entry] = {
     "ode23": _classical(rk.BOGACKI_SHAMPINE),
     "dopri5": _classical(rk.DORMAND_PRINCE),
     "generalized-alpha": _Entry(GeneralizedAlpha),
+    "bdf": _Entry(BDF),
     **{f"herk{order}": _half_explicit(order) for order in range(1, 6)},
     "herk54": _half_explicit(5, pair=True),
     "implicit-midpoint": _Entry(ImplicitMidpoint),
