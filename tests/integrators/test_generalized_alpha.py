@@ -19,7 +19,7 @@ from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
 from polhode.spaces.rigid import S3R3, SE3, AbstractRigidGroup
 from polhode.spaces.rotations import S3, SO3, RotationVector
-from polhode.systems.mechanical_from_functions import Mechanical
+from polhode.systems.mechanical import Mechanical
 from polhode.systems.vector_field import VectorField
 
 INERTIA, MASS, CENTRE = np.array([0.234375, 0.46875, 0.234375]), 15.0, np.array([0.0, 1.0, 0.0])

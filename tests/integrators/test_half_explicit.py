@@ -16,7 +16,7 @@ from polhode.integrators.half_explicit import _stages
 from polhode.integrators.tableaus import HEUN
 from polhode.linalg.blocks import apply
 from polhode.spaces import S3, Rn
-from polhode.systems.mechanical_from_functions import Mechanical
+from polhode.systems.mechanical import Mechanical
 
 T1 = 0.125
 # Halvings of the step that are asymptotic and above round-off.

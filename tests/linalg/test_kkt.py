@@ -18,7 +18,7 @@ from polhode.linalg.elimination import EliminationKKT
 from polhode.linalg.plan import Plan
 from polhode.linalg.sparse import Analysis, SparseKKT
 from polhode.spaces import Rn
-from polhode.systems.mechanical_from_functions import Mechanical
+from polhode.systems.mechanical import Mechanical
 
 
 def elimination(system, padded):

@@ -17,7 +17,7 @@ from polhode.linalg.dense import LapackKKT
 from polhode.linalg.sparse import SparseKKT
 from polhode.spaces import Rn
 from polhode.statics import EquilibriumError, _balance, equilibrium
-from polhode.systems.mechanical_from_functions import Mechanical
+from polhode.systems.mechanical import Mechanical
 
 M, L, G, SPRING = 2.0, 0.7, 9.81, 20.0
 

@@ -12,7 +12,7 @@ from scipy.special import jn_zeros
 import polhode as ph
 from polhode.spaces import Rn
 from polhode.statics import equilibrium, modes
-from polhode.systems.mechanical_from_functions import Mechanical
+from polhode.systems.mechanical import Mechanical
 
 G = 9.81
 

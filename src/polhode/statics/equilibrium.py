@@ -191,7 +191,7 @@ def mechanical(problem: Any) -> tuple[AbstractMechanical, dict[str, Observable]]
     if not isinstance(system, AbstractMechanical):
         raise ValueError(
             f"Equilibria and modes need a mechanical system, got {type(system).__name__}. `Model.assemble` makes one, "
-            "and so does polhode.systems.Mechanical."
+            "and so does polhode.systems.mechanical.Mechanical."
         )
     if len(system.nonholonomic):
         raise ValueError(

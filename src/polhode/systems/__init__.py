@@ -12,10 +12,10 @@ from polhode.systems.hamiltonian import Hamiltonian as Hamiltonian
 from polhode.systems.hamiltonian import LiePoisson as LiePoisson
 from polhode.systems.lagrangian import AbstractLagrangian as AbstractLagrangian
 from polhode.systems.lagrangian import AbstractParametrisedLagrangian as AbstractParametrisedLagrangian
+from polhode.systems.lagrangian import Lagrangian as Lagrangian
 from polhode.systems.lagrangian import LivensState as LivensState
-from polhode.systems.lagrangian_from_functions import Lagrangian as Lagrangian
 from polhode.systems.mechanical import AbstractMechanical as AbstractMechanical
-from polhode.systems.mechanical_from_functions import Mechanical as Mechanical
+from polhode.systems.mechanical import Mechanical as Mechanical
 from polhode.systems.quaternion_body import QuaternionBody as QuaternionBody
 from polhode.systems.separable import AbstractSeparable as AbstractSeparable
 from polhode.systems.separable import BodyStates as BodyStates

@@ -14,7 +14,7 @@ from polhode.problems.base import Problem, Reference
 from polhode.problems.registry import register
 from polhode.systems.base import State
 from polhode.systems.discrete_gradients import Through
-from polhode.systems.lagrangian_from_functions import Lagrangian
+from polhode.systems.lagrangian import Lagrangian
 from polhode.viewing.scene import Body, Line, Scene, Trail
 
 Vector3 = Float[Array, "3"]

@@ -1,4 +1,4 @@
-"""Lagrangian systems in the sense of Livens: positions, velocities and momenta as independent variables."""
+"""Equations of Lagrangian systems, their states and the averages that energy–momentum steps take."""
 
 from __future__ import annotations
 
@@ -11,25 +11,15 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode._ambient import inside_transformation, warn
+from polhode._ambient import inside_transformation
 from polhode.execution.once import interpreted
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
 from polhode.systems.base import AbstractSystem, Observable, State, shape_of
+from polhode.systems.lagrangian.starts import COARSE_TOLERANCE, check_gaps, check_momenta
 
 Coordinates = Float[Array, " n"]
 Multipliers = Float[Array, " m"]
-
-START_TOLERANCE = 1e-6
-"""Largest |g| of a given start, relative to the larger of 1 and the largest coordinate."""
-
-
-COARSE_TOLERANCE = 0.1
-"""Largest relative gap of velocities or momenta at the end of a step from which a run may go on."""
-
-
-class StartWarning(UserWarning):
-    """A start whose velocities or momenta are off, as the ends of energy–momentum steps may be."""
 
 
 class LivensState(NamedTuple):
@@ -189,30 +179,6 @@ class AbstractLagrangian(AbstractSystem):
         gap, rate = (np.asarray(x) for x in _start_gaps(self, state.q, state.v))
         check_gaps("coordinates", gap, state.q, "Solve g(q) = 0 for q.")
         check_gaps("velocities", rate, state.v, "Take from v its part across the constraints.", COARSE_TOLERANCE)
-
-
-def check_gaps(what: str, values: Any, at: Any, remedy: str, tolerance: float = START_TOLERANCE) -> None:
-    """Raises ValueError for violated constraints; warns between `START_TOLERANCE` and a larger `tolerance`."""
-    values, largest = np.abs(np.asarray(values)), max(1.0, float(np.max(np.abs(np.asarray(at)), initial=0.0)))
-    worst = int(np.argmax(np.where(np.isfinite(values), values, np.inf)))
-    if values[worst] <= START_TOLERANCE * largest:
-        return
-    said = f"`state0` violates the constraints on {what}: number {worst} of {len(values)} by {values[worst]:.3g}."
-    if not values[worst] <= tolerance * largest:
-        raise ValueError(f"{said} {remedy}")
-    warn(f"{said} The ends of steps of `eml` do, so that is right for going on with a run.", StartWarning)
-
-
-def check_momenta(given: Any, expected: Any) -> None:
-    """Raises ValueError for p far from ∂L/∂v, and warns where it is off by as much as the ends of steps may be."""
-    gap = float(np.max(np.abs(np.asarray(given) - np.asarray(expected)), initial=0.0))
-    largest = max(1.0, float(np.max(np.abs(np.asarray(expected)), initial=0.0)))
-    if gap <= START_TOLERANCE * largest:
-        return
-    said = f"`state0` has momenta that differ from ∂L/∂v by {gap:.3g}, where the largest is {largest:.3g}."
-    if not gap <= COARSE_TOLERANCE * largest:
-        raise ValueError(f"{said} `system.start(q, v)` makes a state with consistent ones.")
-    warn(f"{said} The ends of steps of `eml` do, so that is right for going on with a run.", StartWarning)
 
 
 class AbstractParametrisedLagrangian(AbstractLagrangian):

@@ -15,7 +15,8 @@ from polhode._ambient import inside_transformation
 from polhode.checks import shown
 from polhode.systems.base import State, shape_of
 from polhode.systems.discrete_gradients import AbstractDiscreteGradient, Gonzalez, Through
-from polhode.systems.lagrangian import START_TOLERANCE, AbstractLagrangian, Coordinates, Derivatives, Multipliers
+from polhode.systems.lagrangian.abstract import AbstractLagrangian, Coordinates, Derivatives, Multipliers
+from polhode.systems.lagrangian.starts import START_TOLERANCE
 
 
 class Lagrangian(AbstractLagrangian):

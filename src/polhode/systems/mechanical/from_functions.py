@@ -14,7 +14,7 @@ from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.systems.base import State, shape_of
-from polhode.systems.mechanical import AbstractMechanical, Multipliers
+from polhode.systems.mechanical.abstract import AbstractMechanical, Multipliers
 
 
 class Mechanical(AbstractMechanical):

@@ -1,4 +1,4 @@
-"""Mechanical systems of second order, with or without constraints on positions and on velocities."""
+"""Equations of mechanical systems, their derivatives and the checks of starts."""
 
 from __future__ import annotations
 
