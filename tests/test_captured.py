@@ -19,6 +19,7 @@ import pytest
 
 import polhode as ph
 from polhode import captured
+from polhode.captured import programs
 from polhode.multibody.functions import Function
 from polhode.spaces import Rn
 
@@ -504,21 +505,21 @@ def test_forces_of_models_see_what_has_changed_also_in_new_models():
 
 
 def test_equal_functions_share_a_program(monkeypatch):
-    monkeypatch.setattr(captured, "_PROGRAMS", captured._Programs(100))
+    monkeypatch.setattr(programs, "_PROGRAMS", programs._Programs(100))
 
     def made(k):
         return lambda t, y: -k * y
 
     end(made(3.0))
-    count = len(captured._PROGRAMS._found)
+    count = len(programs._PROGRAMS._found)
     end(made(3.0))
-    assert len(captured._PROGRAMS._found) == count
+    assert len(programs._PROGRAMS._found) == count
     end(made(4.0))
-    assert len(captured._PROGRAMS._found) > count
+    assert len(programs._PROGRAMS._found) > count
 
 
 def test_programs_are_dropped_beyond_a_number():
-    programs = captured._Programs(3)
+    found = programs._Programs(3)
     made = []
 
     def make(k):
@@ -526,10 +527,10 @@ def test_programs_are_dropped_beyond_a_number():
         return lambda inputs: k
 
     for k in (1, 2, 3, 1, 4):
-        assert programs.find(k, lambda k=k: make(k))(None) == k
-    assert programs.find(1, lambda: make(1))(None) == 1
+        assert found.find(k, lambda k=k: make(k))(None) == k
+    assert found.find(1, lambda: make(1))(None) == 1
     assert made == [1, 2, 3, 4]
-    programs.find(2, lambda: make(2))
+    found.find(2, lambda: make(2))
     assert made[-1] == 2
 
 

@@ -15,6 +15,13 @@ NAMES = {
 }
 
 
+def names_of(package: str) -> dict[str, str]:
+    """The modules from which a package takes the names that it has."""
+    nodes = ast.parse(NAMES[package].read_text()).body if NAMES[package].name == "__init__.py" else []
+    found = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+    return {alias.asname or alias.name: f"{node.module}" for node in found for alias in node.names}
+
+
 def imports(tree: ast.AST) -> set[str]:
     """Modules of the package that a module imports anywhere but for annotations; packages only name their modules."""
     found: set[str] = set()
@@ -23,11 +30,18 @@ def imports(tree: ast.AST) -> set[str]:
             continue
         if isinstance(node, ast.ImportFrom) and node.module:
             inner = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= {name if name in NAMES else node.module for name in inner}
+            found |= {name if name in NAMES else origin(node.module, name) for name in inner}
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         found |= imports(node)
     return {name for name in found if name in NAMES and NAMES[name].name != "__init__.py"}
+
+
+def origin(module: str, name: str) -> str:
+    """The module in which something is written that may be imported from a package."""
+    known = names_of(module) if module in NAMES else {}
+    inner = known.get(name.removeprefix(f"{module}."))
+    return module if inner is None else origin(inner, f"{inner}.{name.rpartition('.')[2]}")
 
 
 def graph() -> dict[str, set[str]]:

@@ -7,7 +7,7 @@ import pytest
 from programs import PROGRAMS, A, V
 
 import polhode as ph
-from polhode import captured
+from polhode.captured import programs
 from polhode.driver import host, observing
 from polhode.execution import machine
 from polhode.execution.listing import listed
@@ -224,7 +224,7 @@ AT_ONCE = dict.fromkeys(range(3), 0.0)
 def test_the_effort_of_compiling_does_not_change_a_bit(setting, monkeypatch):
     problem = ph.problems.get("heavy-top-constrained")
     run = ph.simulate(problem, "generalized-alpha", h=1e-3, t1=0.3)
-    monkeypatch.setattr(captured, "_PROGRAMS", captured._Programs(captured.KEPT))
+    monkeypatch.setattr(programs, "_PROGRAMS", programs._Programs(programs.KEPT))
     monkeypatch.setattr(machine, *setting)
     if setting[0] == "_SECONDS_EACH":
         monkeypatch.setattr(machine, "_AT_ONCE", 0)
@@ -235,7 +235,7 @@ def test_the_effort_of_compiling_does_not_change_a_bit(setting, monkeypatch):
 
 
 def test_without_the_compiler_runs_go_through_xla_and_say_so(monkeypatch):
-    monkeypatch.setattr(captured, "_PROGRAMS", captured._Programs(captured.KEPT))
+    monkeypatch.setattr(programs, "_PROGRAMS", programs._Programs(programs.KEPT))
     monkeypatch.setattr(machine, "llvm", None)
     machine.missing.cache_clear()
     problem = ph.problems.get("heavy-top")

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 import polhode as ph
 from polhode import captured
+from polhode.captured import origin
 from polhode.cli import app
 from polhode.execution import kept
 
@@ -135,14 +136,14 @@ class Field(eqx.Module):
 
 def test_modules_of_other_packages_are_the_users_own(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(captured.site, "getsitepackages", lambda: [str(tmp_path)])
-    captured._of_library.cache_clear()
+    monkeypatch.setattr(origin.site, "getsitepackages", lambda: [str(tmp_path)])
+    origin.of_library.cache_clear()
     (tmp_path / "a_package_of_others.py").write_text(OTHERS.format(factor=1))
     import a_package_of_others
 
     assert captured.lasting(a_package_of_others.Field(1.0)) is None
     assert captured.lasting(a_package_of_others.Field) is None
-    captured._of_library.cache_clear()
+    origin.of_library.cache_clear()
 
 
 class Either(eqx.Module):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import polhode as ph
-from polhode import captured
 from polhode import particles as pt
+from polhode.captured import programs
 from polhode.driver import host
 from polhode.execution import machine
 from polhode.execution.listing import listed
@@ -63,7 +63,7 @@ def parts(state):
 @pytest.fixture(autouse=True)
 def made_anew(monkeypatch):
     """Every test begins with nothing compiled."""
-    monkeypatch.setattr(captured, "_PROGRAMS", captured._Programs(captured.KEPT))
+    monkeypatch.setattr(programs, "_PROGRAMS", programs._Programs(programs.KEPT))
 
 
 def differences(found, states):
@@ -119,7 +119,7 @@ def test_the_frames_and_outputs_are_those_of_xla(monkeypatch):
 def test_the_same_bytes_whatever_the_effort_and_wherever_they_go(monkeypatch, tmp_path):
     made = pile()
     once = [a.tobytes() for a in parts(run(made).state)]
-    monkeypatch.setattr(captured, "_PROGRAMS", captured._Programs(captured.KEPT))
+    monkeypatch.setattr(programs, "_PROGRAMS", programs._Programs(programs.KEPT))
     monkeypatch.setattr(machine, "_SECONDS_EACH", dict.fromkeys(range(3), 0.0))
     again = run(made)
     assert [a.tobytes() for a in parts(again.state)] == once

@@ -17,7 +17,7 @@ from compiling import quick
 from tumbling import VALUES, Form, form_of
 
 import polhode as ph
-from polhode import captured
+from polhode.captured import programs
 from polhode.driver import host, observing, traced
 from polhode.execution import limits, machine
 from polhode.execution.eager import uncompiled
@@ -206,7 +206,7 @@ def _end(run: ph.Solution) -> Carry:
 
 def is_machine_code() -> bool:
     """Whether all steps that this process knows of are machine code, and there are some."""
-    steps = [found for key, found in captured._PROGRAMS._found.items() if key[0] is host._native]
+    steps = [found for key, found in programs._PROGRAMS._found.items() if key[0] is host._native]
     return bool(steps) and all(marching is not None for (marching,) in steps)
 
 
@@ -369,6 +369,6 @@ def is_exact(row: Row, errors: dict[str, float]) -> bool:
 def forget() -> None:
     """Drops compiled programs: those of one method are of no use to another."""
     _audited.cache_clear()
-    captured._PROGRAMS._found.clear()
+    programs._PROGRAMS._found.clear()
     jax.clear_caches()
     gc.collect()

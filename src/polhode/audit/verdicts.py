@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from polhode.audit.measuring import BLOCKS, Measured, measured, span, swelling, swings, wandering
 from polhode.audit.table import Accuracy, Audit, Row, Verdict
 from polhode.checks import shown
-from polhode.solution import Solution
+
+if TYPE_CHECKING:
+    from polhode.solution import Solution
 
 _NEWTON_TOLERANCE = 1e-8
 """For runs made by hand, which don't say how they were solved."""

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode import integrators
-from polhode.captured import signature
+from polhode.captured.lasting_keys import signature
 from polhode.driver import host, legs
 from polhode.driver.control import StepControl, Tolerances
 from polhode.driver.legs import Breaks, Leg

@@ -18,7 +18,7 @@ from jax.core import Tracer
 from jax.custom_derivatives import SymbolicZero
 
 from polhode._ambient import are_known, in_forward_mode, in_reverse_mode, outside, without_derivative
-from polhode.captured import settled
+from polhode.captured.functions import settled
 from polhode.driver.backward import Backward
 from polhode.driver.forward import Forward
 from polhode.driver.host import Saving

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from polhode.captured import compiled, found
+from polhode.captured.programs import compiled, found
 from polhode.driver.legs import Leg
 from polhode.driver.observing import Observer, Watch
 from polhode.driver.showing import Show

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from polhode.captured import compiled, found
+from polhode.captured.programs import compiled, found
 from polhode.execution.kept import Keeping
 from polhode.execution.limits import is_long
 from polhode.execution.literals import NotNative

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from polhode.captured import found
+from polhode.captured.programs import found
 from polhode.driver import passages
 from polhode.driver.observing import Observer
 from polhode.driver.passages import Instant, Places, Step, Tree, floats

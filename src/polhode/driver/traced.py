@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from polhode.captured import compiled
+from polhode.captured.programs import compiled
 from polhode.driver import differentiated
 from polhode.driver.host import Saving
 from polhode.driver.legs import Leg

@@ -9,7 +9,8 @@ import jax
 import numpy as np
 from jax.extend import core
 
-from polhode.execution.numpy_rules import NUMPY, RULES, left_to_jax
+from polhode.execution.numpy_rules.elementwise import NUMPY
+from polhode.execution.numpy_rules.rules import RULES, left_to_jax
 from polhode.execution.scalars.primitives import SUBCALLS, opened
 from polhode.execution.settling import ARRAYS, settled
 from polhode.execution.simplifying import Simplification, Value

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from polhode._ambient import inside_transformation
-from polhode.captured import Arguments, compiled, found
+from polhode.captured.programs import Arguments, compiled, found
 from polhode.execution.kept import Keeping
 from polhode.execution.listing import Listing, NeedsJax, listed
 from polhode.execution.placement import on_host, place

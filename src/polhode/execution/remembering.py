@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from polhode._ambient import inside_transformation
-from polhode.captured import lasting
+from polhode.captured.lasting_keys import lasting
 from polhode.execution.kept import Keeping, recalled
 
 P = ParamSpec("P")

@@ -12,7 +12,7 @@ import numpy as np
 from jax.extend import core
 
 from polhode._ambient import inside_transformation
-from polhode.captured import compiled, found
+from polhode.captured.programs import compiled, found
 from polhode.execution import limits
 from polhode.execution.kept import Keeping
 from polhode.execution.listing import Equation, Listing, NeedsJax, listed

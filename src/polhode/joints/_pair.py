@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.captured import lasts
+from polhode.captured.functions import lasts
 from polhode.execution.eager import uncompiled
 from polhode.joints._elements import FrameConstraint
 from polhode.joints._frames import distinct, frame, has_rotation, local, point_on, start

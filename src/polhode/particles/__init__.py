@@ -1,13 +1,13 @@
 """Bonded particles: spheres with bonds that resist stretching, shearing, bending and torsion, contacts and walls."""
 
 from polhode.particles import builders as builders
+from polhode.particles.bond_elements import Bond as Bond
 from polhode.particles.bonds import BondMaterial as BondMaterial
 from polhode.particles.bonds import Strength as Strength
 from polhode.particles.builders import block as block
 from polhode.particles.builders import chain as chain
 from polhode.particles.builders import packing as packing
 from polhode.particles.builders import torus as torus
-from polhode.particles.elements import Bond as Bond
 from polhode.particles.in_models import ParticleGroup as ParticleGroup
 from polhode.particles.sharding import ShardedParticles as ShardedParticles
 from polhode.particles.sharding import sharded as sharded

@@ -13,8 +13,9 @@ import numpy as np
 from polhode import checks
 from polhode.checks import shown
 from polhode.multibody.bodies import Body
+from polhode.particles.bond_elements import Bond
 from polhode.particles.bonds import BondMaterial
-from polhode.particles.elements import Bond, SphereContact, WallContact
+from polhode.particles.contact_elements import SphereContact, WallContact
 from polhode.particles.input import bond_kinds, bond_pairs, materials, not_negative, per_particle, walls_of
 from polhode.particles.system import OVERLAP
 from polhode.particles.walls import AbstractWall

@@ -14,7 +14,7 @@ import scipy
 from jaxtyping import Array, Float, Int
 
 from polhode import checks
-from polhode.captured import compiled
+from polhode.captured.programs import compiled
 from polhode.particles import bonds, contacts
 from polhode.particles.bonds import BondMaterial, Constants, Pair, Shear, Slots
 from polhode.particles.input import bond_kinds, bond_pairs, materials, not_negative, per_particle, walls_of

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from polhode.captured import compiled
+from polhode.captured.programs import compiled
 from polhode.solution import Solution
 from polhode.systems.base import State
 from polhode.viewing.scene import Body, Line, Scene, Trail

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 import polhode as ph
-from polhode.captured import compiled
+from polhode.captured.programs import compiled
 from polhode.integrators.base import AbstractIntegrator
 from polhode.systems.mechanical import AbstractMechanical
 

@@ -1,4 +1,4 @@
-"""Mechanical systems of second order, with or without constraints on positions and on velocities."""
+"""Equations of mechanical systems, their derivatives and the checks of starts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import abc
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,15 +15,13 @@ from polhode._ambient import inside_transformation
 from polhode.execution.eager import uncompiled
 from polhode.execution.once import interpreted
 from polhode.execution.questions import without_libraries
-from polhode.functions import breakpoints_of
 from polhode.linalg.blocks import Matrix, apply, apply_transposed, dense_block
-from polhode.linalg.choose import kkt_solver
 from polhode.linalg.dense import LapackKKT
 from polhode.linalg.kkt import AbstractKKT
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
-from polhode.systems.base import AbstractSystem, State, shape_of
+from polhode.systems.base import AbstractSystem, State
 from polhode.systems.conversion import AbstractConversion
 from polhode.systems.vector_field import ToVectorField
 
@@ -231,73 +228,6 @@ class AbstractMechanical(AbstractSystem):
     def conversions(self) -> tuple[AbstractConversion, ...]:
         """The vector field on configuration × velocities."""
         return (ToVectorField(self, _DRIFT if self.m else ""),)
-
-
-class Mechanical(AbstractMechanical):
-    r"""A mechanical system from functions: $\dot q = q\tilde v,\ M(q)\dot v = f - B^T\lambda,\ \Phi(t,q) = 0$.
-
-    **Arguments:**
-
-    - `space`: the configuration space; velocities are elements of its algebra, n = `space.dim`.
-    - `mass_matrix`: callable (q) → (n, n) or a constant array; symmetric positive definite.
-    - `forces`: callable (t, q, v) → (n,), gyroscopic terms included.
-    - `constraints`: callable (t, q) → (m,), or None.
-    - `number`: m; 0 without constraints.
-    """
-
-    space: AbstractSpace
-    mass_matrix: Callable[[Point], Array] | Array
-    forces: Callable[[Array, Point, Vector], Vector]
-    constraints: Callable[[Array, Point], Multipliers] | None = None
-    number: int = eqx.field(static=True, default=0)
-
-    def __check_init__(self) -> None:
-        if (self.constraints is None) != (self.number == 0):
-            raise ValueError(
-                f"`number` must be the length of what `constraints` returns, got number={self.number} "
-                f"{'without' if self.constraints is None else 'with'} `constraints`."
-            )
-
-    @property
-    def configuration(self) -> AbstractSpace:
-        return self.space
-
-    def check(self, t: float, state: State) -> None:
-        q, v = state
-        time = jnp.asarray(t)
-        shape_of("forces(t, q, v)", self.forces, (time, q, v), (self.n,), "one force for each velocity")
-        if callable(self.mass_matrix):
-            shape_of("mass_matrix(q)", self.mass_matrix, (q,), (self.n, self.n), "one row for each velocity")
-        elif jnp.shape(self.mass_matrix) != (self.n, self.n):
-            raise ValueError(f"`mass_matrix` must have shape {(self.n, self.n)}, got {jnp.shape(self.mass_matrix)}.")
-        if self.constraints is not None:
-            shape_of("constraints(t, q)", self.constraints, (time, q), (self.m,), "as many as `number` says")
-        super().check(t, state)
-
-    @property
-    def n(self) -> int:
-        return self.space.dim
-
-    @property
-    def m(self) -> int:
-        return self.number
-
-    @property
-    def kkt(self) -> AbstractKKT:
-        return kkt_solver((), (), self.n, self.m)
-
-    def breakpoints(self) -> tuple[float, ...]:
-        return (*breakpoints_of(self.forces), *breakpoints_of(self.constraints))
-
-    def mass(self, t: Array, q: Point) -> Matrix:
-        del t
-        return dense_block(self.mass_matrix(q) if callable(self.mass_matrix) else jnp.asarray(self.mass_matrix))
-
-    def force(self, t: Array, q: Point, v: Vector) -> Vector:
-        return self.forces(t, q, v)
-
-    def constraint(self, t: Array, q: Point) -> Multipliers:
-        return jnp.zeros(0) if self.constraints is None else self.constraints(t, q)
 
 
 @interpreted

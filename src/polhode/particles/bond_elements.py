@@ -1,4 +1,4 @@
-"""Bonds and contacts between bodies of a model."""
+"""Bonds between bodies of a model."""
 
 from __future__ import annotations
 
@@ -11,17 +11,12 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import shown
-from polhode.execution.eager import uncompiled
 from polhode.forces._pair import AbstractPairForce, vanishes
-from polhode.joints._frames import at, has_rotation, is_body, point_on, start
+from polhode.joints._frames import at, has_rotation, point_on
 from polhode.multibody.bodies import Body
 from polhode.multibody.elements import AbstractForceElement
-from polhode.multibody.parts import AbstractForce
 from polhode.multibody.poses import Pose, Poses, Twist, Twists, Wrench
-from polhode.particles import contacts
 from polhode.particles.bonds import BondMaterial
-from polhode.particles.input import not_negative, walls_of
-from polhode.particles.walls import AbstractWall
 from polhode.spaces.base import cross, norm
 from polhode.spaces.quaternions import vector_from_matrix
 
@@ -188,182 +183,3 @@ class Bond(AbstractPairForce):
 
 def _end(body: Body, pose: Pose, point: Any, name: str) -> Float[Array, "3"]:
     return jnp.zeros(3) if point is None else point_on(body, pose, point, name)
-
-
-class SpheresTouching(AbstractForceElement):
-    """Hertz's contact of two spheres about the centres of mass, (2/5) K δ^{5/2} with δ = [1 - |d|/D]₊.
-
-    **Arguments:**
-
-    - `stiffness`, `reach`: K and D.
-    """
-
-    relative: ClassVar[bool] = True
-    uses_poses: ClassVar[bool] = True
-    uses_twists: ClassVar[bool] = False
-    conservative: ClassVar[bool] = True
-
-    stiffness: Float[Array, ""]
-    reach: Float[Array, ""]
-
-    def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
-        del t
-        return contacts.hertz_energy(self.stiffness, contacts.overlap(_apart(poses), self.reach)[0])
-
-    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
-        del t, twists
-        return _opposite(contacts.force(self.stiffness, 0.0, _apart(poses), self.reach))
-
-
-class SpheresTouchingDamped(AbstractForceElement):
-    """The same with a force per speed of approach while the spheres touch.
-
-    **Arguments:**
-
-    - `contact`: the elastic contact. - `damping`: force per speed.
-    """
-
-    relative: ClassVar[bool] = True
-    uses_poses: ClassVar[bool] = True
-    uses_twists: ClassVar[bool] = True
-
-    contact: SpheresTouching
-    damping: Float[Array, ""]
-
-    def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
-        return self.contact.potential(t, poses)
-
-    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
-        v = tuple(twists[0].u - twists[1].u)
-        drag = _opposite(contacts.force(0.0, self.damping, _apart(poses), self.contact.reach, v))
-        elastic = self.contact.wrenches(t, poses, twists)
-        return tuple(jax.tree.map(jnp.add, a, b) for a, b in zip(elastic, drag, strict=True))
-
-
-def _apart(poses: Poses) -> tuple[Array, ...]:
-    return tuple(poses[0].x - poses[1].x)
-
-
-def _opposite(force: tuple[Array, ...]) -> tuple[Wrench, Wrench]:
-    f = jnp.stack(force)
-    return Wrench(jnp.zeros(3), f), Wrench(jnp.zeros(3), -f)
-
-
-class SphereAtWall(AbstractForceElement):
-    """Hertz's contact of a sphere about the centre of mass with the faces of a wall, D half a diameter.
-
-    **Arguments:**
-
-    - `wall`: of `polhode.particles`. - `stiffness`, `radius`: K and the radius.
-    """
-
-    uses_poses: ClassVar[bool] = True
-    uses_twists: ClassVar[bool] = False
-    conservative: ClassVar[bool] = True
-
-    wall: AbstractWall
-    stiffness: Float[Array, ""]
-    radius: Float[Array, ""]
-
-    def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
-        del t
-        return sum(
-            (contacts.hertz_energy(self.stiffness, delta) for delta, _ in self.pressed(poses)), start=jnp.zeros(())
-        )
-
-    def pressed(self, poses: Poses) -> list[tuple[Array, Array]]:
-        """δ and the normal of each face."""
-        faces = self.wall.faces(tuple(poses[0].x))
-        return [
-            (jnp.maximum(1 - distance / self.radius, 0.0), jnp.stack(jnp.broadcast_arrays(*n))) for distance, n in faces
-        ]
-
-    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
-        del t, twists
-        pushes = (contacts.hertz(self.stiffness, delta) / self.radius * n for delta, n in self.pressed(poses))
-        return (Wrench(jnp.zeros(3), sum(pushes, start=jnp.zeros(3))),)
-
-
-class SphereAtWallDamped(AbstractForceElement):
-    """The same with a force per speed of approach while the sphere touches the wall.
-
-    **Arguments:**
-
-    - `contact`: the elastic contact. - `damping`: force per speed.
-    """
-
-    uses_poses: ClassVar[bool] = True
-    uses_twists: ClassVar[bool] = True
-
-    contact: SphereAtWall
-    damping: Float[Array, ""]
-
-    def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
-        return self.contact.potential(t, poses)
-
-    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
-        (elastic,) = self.contact.wrenches(t, poses, twists)
-        drag = (
-            jnp.where(delta > 0, -self.damping * (n @ twists[0].u), 0.0) * n for delta, n in self.contact.pressed(poses)
-        )
-        return (elastic._replace(force=sum(drag, start=elastic.force)),)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class SphereContact(AbstractPairForce):
-    """Hertz's contact of two spheres about the centres of mass of two bodies.
-
-    **Arguments:**
-
-    - `first`, `second`: rigid bodies, or particles. - `stiffness`: K, an energy.
-    - `reach`: D, the mean of the diameters. - `damping`: force per speed of approach while they touch.
-    - `name`: for messages.
-    """
-
-    stiffness: Any
-    reach: Any
-    damping: Any = 0.0
-    name: str | None = None
-
-    def place(self, poses: Poses) -> SpheresTouching | SpheresTouchingDamped:
-        del poses
-        contact = SpheresTouching(
-            not_negative("stiffness", self.stiffness), checks.positive("reach", self.reach, (), "mean of the diameters")
-        )
-        damping = not_negative("damping", self.damping)
-        return contact if vanishes(damping) else SpheresTouchingDamped(contact, damping)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class WallContact(AbstractForce):
-    """Hertz's contact of a sphere about the centre of mass of a body with a wall of `polhode.particles`.
-
-    **Arguments:**
-
-    - `body`: a rigid body, or a particle. - `wall`: `Plane`, `Box` or `Cylinder`. - `stiffness`: K, an energy.
-    - `radius`: of the sphere. - `damping`: force per speed of approach while it touches. - `name`: for messages.
-    """
-
-    body: Body
-    wall: AbstractWall
-    stiffness: Any
-    radius: Any
-    damping: Any = 0.0
-    name: str | None = None
-
-    @uncompiled()
-    def __post_init__(self) -> None:
-        is_body(self, "body", self.body)
-        walls_of((self.wall,), self.stiffness)
-        self.place((start(self.body),))
-
-    @property
-    def bodies(self) -> tuple[Body, ...]:
-        return (self.body,)
-
-    def place(self, poses: Poses) -> SphereAtWall | SphereAtWallDamped:
-        del poses
-        radius = checks.positive("radius", self.radius, (), "radius of the sphere")
-        contact = SphereAtWall(self.wall, not_negative("stiffness", self.stiffness), radius)
-        damping = not_negative("damping", self.damping)
-        return contact if vanishes(damping) else SphereAtWallDamped(contact, damping)

@@ -1,0 +1,274 @@
+"""Keys of values from everything behind them, valid in this process."""
+
+from __future__ import annotations
+
+import array
+import functools
+import hashlib
+import types
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from jax.core import Tracer
+
+from polhode.captured.inspection import (
+    COLLECTIONS,
+    JITTED,
+    PLAIN,
+    SCALARS,
+    attributes_of,
+    closure_of,
+    content_of,
+    content_of_cell,
+    imported_modules,
+    is_fixed,
+    is_special,
+    is_worked_out,
+    names_used,
+    numbers_of,
+)
+from polhode.captured.origin import is_of_libraries, is_own, is_own_module, is_written_by_user, of_library
+from polhode.unchanging import Contents
+
+_MOST = 200_000
+"""Values that are looked at behind one function; beyond that, an object is told by its identity."""
+
+_FLAGS = 0x3FF
+"""Flags of code that say what it does, not how it was compiled."""
+
+_CONTENTS = Contents(is_of_libraries)
+
+
+class _Same:
+    """An object told by its identity, and kept alive as long as something is told by it."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+class Walk:
+    """One pass through everything behind a value.
+
+    `renewing`: helpers that a user has compiled are traced anew where what they capture has changed.
+    """
+
+    def __init__(self, left_out: tuple[int, ...], renewing: bool = True) -> None:
+        self._left_out, self._renewing = left_out, renewing
+        self._digest = hashlib.blake2b(digest_size=16)
+        self._objects: list[Any] = []
+        self._numbers: dict[int, int] = {}
+        self._alive: list[Any] = []
+
+    def key(self, function: Any) -> tuple[bytes, tuple[Any, ...]]:
+        """Equal for functions with equal code and equal captured values."""
+        pending = [self._parts(function, self._left_out)]
+        while pending:
+            try:
+                value = next(pending[-1])
+            except StopIteration:
+                pending.pop()
+                self._note("end")
+                continue
+            pending.append(self._parts(value, ()))
+        return self._digest.digest(), tuple(self._objects)
+
+    def _note(self, *words: Any) -> None:
+        for word in words:
+            self._digest.update(word if isinstance(word, bytes) else repr(word).encode())
+            self._digest.update(b"\0")
+
+    def _same(self, value: Any) -> None:
+        self._note("object", len(self._objects))
+        self._objects.append(_Same(value))
+
+    def _parts(self, value: Any, left_out: tuple[int, ...]) -> Iterator[Any]:
+        """Notes what a value is by itself; yields what it is made of."""
+        if isinstance(value, SCALARS):
+            self._note(type(value).__name__, value if isinstance(value, bytes) else repr(value))
+            return
+        if id(value) in self._numbers:
+            self._note("again", self._numbers[id(value)])
+            return
+        self._numbers[id(value)] = len(self._numbers)
+        self._alive.append(value)
+        if len(self._numbers) > _MOST or isinstance(value, Tracer) or is_fixed(value):
+            self._same(value)
+        elif isinstance(value, type):
+            yield from self._class(value)
+        elif isinstance(value, np.ndarray | jax.Array | array.array):
+            if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
+                self._note(type(value).__qualname__)
+                yield np.ma.getmaskarray(value)
+            yield from self._array(numbers_of(value))
+        elif isinstance(value, types.FunctionType):
+            yield from self._function(value, left_out)
+        elif isinstance(value, types.CodeType):
+            yield from self._code(value)
+        elif isinstance(value, types.MethodType | types.BuiltinFunctionType):
+            self._note("method", value.__name__)
+            yield from (getattr(value, "__func__", None), value.__self__)
+        elif isinstance(value, types.ModuleType):
+            self._note("module", value.__name__)
+            if is_own_module(value):
+                yield {name: item for name, item in vars(value).items() if not is_special(name)}
+        elif isinstance(value, functools.partial):
+            self._note("partial")
+            yield from (value.func, value.args, value.keywords)
+        elif isinstance(value, COLLECTIONS):
+            yield from self._collection(value)
+        elif (content := self._content(value)) is not None:
+            self._note("content", content)
+        else:
+            yield from self._object(value)
+
+    def _array(self, value: np.ndarray) -> Iterator[Any]:
+        self._note("array", value.dtype.str if value.dtype.kind in "biufcSU" else repr(value.dtype), value.shape)
+        if value.dtype.hasobject:
+            yield from value.flat
+        else:
+            self._note(np.ascontiguousarray(value).tobytes())
+
+    def _collection(self, value: Any) -> Iterator[Any]:
+        self._note(type(value).__name__, len(value), getattr(value, "maxlen", None))
+        if isinstance(value, set | frozenset):
+            # Their order differs from process to process, not within one.
+            yield from self._items(self._ordered(value))
+        elif isinstance(value, dict | types.MappingProxyType):
+            yield from self._items(list(value))
+            yield from self._items(list(value.values()))
+        else:
+            yield from self._items(value)
+        if type(value) not in COLLECTIONS:
+            yield type(value)
+            yield attributes_of(value)
+
+    def _ordered(self, values: Any) -> list[Any]:
+        return sorted(values, key=repr)
+
+    def _content(self, value: Any) -> bytes | None:
+        """A digest of an object of the library that doesn't change, made once."""
+        return _CONTENTS.digest(value)
+
+    def _items(self, values: Any) -> Iterator[Any]:
+        """Plain values count as one, since there may be many."""
+        kinds = set(map(type, values))
+        if kinds == {float}:
+            yield from self._array(np.fromiter(values, float, len(values)))
+        elif kinds <= PLAIN:
+            self._note(repr(list(values)))
+        else:
+            yield from values
+
+    def _class(self, kind: type) -> Iterator[Any]:
+        """The attributes and methods of a user's class."""
+        self._same(kind)
+        if not is_own(kind):
+            return
+        yield type(kind)
+        yield from kind.__bases__
+        if is_written_by_user(kind):
+            for name, value in vars(kind).items():
+                if name != "_abc_impl" and (not is_special(name) or callable(value)):
+                    self._note("attribute", name)
+                    yield value
+
+    def _function(self, f: types.FunctionType, left_out: tuple[int, ...]) -> Iterator[Any]:
+        self._note("function")
+        yield from self._text(f)
+        yield f.__defaults__
+        yield f.__kwdefaults__
+        yield vars(f)
+        own = not of_library(f.__code__.co_filename)
+        modules: list[types.ModuleType] = []
+        for place, cell in enumerate(closure_of(f)):
+            if place not in left_out:
+                yield from self._unless_module(content_of_cell(cell), modules)
+        if own:
+            yield from self._globals(f, modules)
+
+    def _text(self, f: types.FunctionType) -> Iterator[Any]:
+        """The code of a function."""
+        self._objects.append(f.__code__)
+        yield from ()
+
+    def _code(self, code: types.CodeType) -> Iterator[Any]:
+        """The code of a function, wherever it is written, also in those that are defined in it."""
+        self._note("code", code.co_code, code.co_names, code.co_flags & _FLAGS, code.co_exceptiontable)
+        self._note(code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)
+        self._note(code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount])
+        yield code.co_consts
+
+    def _globals(self, f: types.FunctionType, modules: list[types.ModuleType]) -> Iterator[Any]:
+        """Objects that a function finds by names: in its own module, in those that it imports and in those given."""
+        names = sorted(names_used(f.__code__))
+        modules += imported_modules(f, names)
+        for name in names:
+            if name in f.__globals__:
+                self._note("global", name)
+                yield from self._unless_module(f.__globals__[name], modules)
+        known: set[int] = set()
+        while modules:
+            module = modules.pop()
+            if id(module) in known or not is_own_module(module):
+                continue
+            known.add(id(module))
+            for name in names:
+                if name in vars(module):
+                    self._note("member", module.__name__, name)
+                    yield from self._unless_module(vars(module)[name], modules)
+
+    def _unless_module(self, value: Any, modules: list[types.ModuleType]) -> Iterator[Any]:
+        """Only the names that are used count of modules, which are set aside for that."""
+        if isinstance(value, types.ModuleType):
+            self._note("module", value.__name__)
+            modules.append(value)
+        else:
+            yield value
+
+    def _object(self, value: Any) -> Iterator[Any]:
+        """Anything else: its class, and its attributes if it has any that can be seen."""
+        yield type(value)
+        found = attributes_of(value)
+        if not is_own(type(value)):
+            if "_identity" in found:
+                # Made from this alone, by which it is also compared.
+                yield found["_identity"]
+                return
+            # What a library's object has worked out follows from the rest, and may not have been asked for yet.
+            found = {name: x for name, x in found.items() if not is_worked_out(type(value), name)}
+        jitted = value if isinstance(value, JITTED) else found.get("_cached")
+        if isinstance(jitted, JITTED):
+            # By `jax.jit`, or by `eqx.filter_jit`, which shares what it has compiled.
+            found = {"": value.__wrapped__} if jitted is value else {**found, "_cached": None}
+            if self._renewing:
+                _renew(jitted, value, found)
+        yield found
+        content = content_of(value, found)
+        yield content
+        if not found and not isinstance(content, np.ndarray):
+            self._same(value)
+
+
+_TRACED: weakref.WeakKeyDictionary[Any, dict[int, int]] = weakref.WeakKeyDictionary()
+"""Of functions that users have compiled: what they captured when they were looked at last."""
+
+
+def _renew(jitted: Any, owner: Any, parts: dict[str, Any]) -> None:
+    """Makes JAX forget the traces of a compiled function of a user if what it captures has changed.
+
+    `owner` is what holds the compiled function, or that itself; several may share one.
+    """
+    key = hash(Walk((), renewing=False).key(parts))
+    known = _TRACED.setdefault(jitted, {})
+    if known.get(id(owner)) != key:
+        known[id(owner)] = key
+        jitted.clear_cache()

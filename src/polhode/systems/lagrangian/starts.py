@@ -1,0 +1,44 @@
+"""Checks of starts against constraints and of momenta against velocities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from polhode._ambient import warn
+
+START_TOLERANCE = 1e-6
+"""Largest |g| of a given start, relative to the larger of 1 and the largest coordinate."""
+
+
+COARSE_TOLERANCE = 0.1
+"""Largest relative gap of velocities or momenta at the end of a step from which a run may go on."""
+
+
+class StartWarning(UserWarning):
+    """A start whose velocities or momenta are off, as the ends of energy–momentum steps may be."""
+
+
+def check_gaps(what: str, values: Any, at: Any, remedy: str, tolerance: float = START_TOLERANCE) -> None:
+    """Raises ValueError for violated constraints; warns between `START_TOLERANCE` and a larger `tolerance`."""
+    values, largest = np.abs(np.asarray(values)), max(1.0, float(np.max(np.abs(np.asarray(at)), initial=0.0)))
+    worst = int(np.argmax(np.where(np.isfinite(values), values, np.inf)))
+    if values[worst] <= START_TOLERANCE * largest:
+        return
+    said = f"`state0` violates the constraints on {what}: number {worst} of {len(values)} by {values[worst]:.3g}."
+    if not values[worst] <= tolerance * largest:
+        raise ValueError(f"{said} {remedy}")
+    warn(f"{said} That is expected when a run goes on from the end of an `eml` step.", StartWarning)
+
+
+def check_momenta(given: Any, expected: Any) -> None:
+    """Raises ValueError for p far from ∂L/∂v, and warns where it is off by as much as the ends of steps may be."""
+    gap = float(np.max(np.abs(np.asarray(given) - np.asarray(expected)), initial=0.0))
+    largest = max(1.0, float(np.max(np.abs(np.asarray(expected)), initial=0.0)))
+    if gap <= START_TOLERANCE * largest:
+        return
+    said = f"`state0` has momenta that differ from ∂L/∂v by {gap:.3g}, where the largest is {largest:.3g}."
+    if not gap <= COARSE_TOLERANCE * largest:
+        raise ValueError(f"{said} `system.start(q, v)` makes a state with consistent ones.")
+    warn(f"{said} That is expected when a run goes on from the end of an `eml` step.", StartWarning)
