@@ -78,8 +78,9 @@ def _elements(system: MultibodySystem, t: float, state: State) -> Iterable[tuple
     for bodies in system.bodies:
         inner = bodies.formulation.inner_tangents()
         if inner is not None:
+            K, D = (np.asarray(part) for part in inner)
             for columns in bodies.columns.numbers:
-                yield columns, *map(np.asarray, inner)
+                yield columns, K, D
     for group in system.forces:
         if not (group.elements.uses_poses or group.elements.uses_twists):
             continue
