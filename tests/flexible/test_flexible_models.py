@@ -137,9 +137,8 @@ def test_joints_between_nodes_hold():
     pair = first.node("tip"), second.node("root")
     model.add(ph.joints.Universal(*pair, point=(1, 0, 0), first_axis=(0, 1, 0), second_axis=(0, 0, 1)))
     model.add(ph.joints.Spherical(second.node("tip"), model.ground, point=end))
-    model.add(
-        ph.forces.SpringDamper(first.node("root"), first.node("tip"), (0, 0, 0.1), (1, 0, 0.2), 50.0, damping=0.1)
-    )
+    across = first.node("root"), first.node("tip"), (0, 0, 0.1), (1, 0, 0.2)
+    model.add(ph.forces.SpringDamper(*across, stiffness=50.0, damping=0.1))
     system, state = model.assemble("SE3")
     assert [group.count for group in system.coordinates.bodies] == [2]
     assert system.names == ("first", "first-root", "first-tip", "second", "second-root", "second-tip")

@@ -14,6 +14,7 @@ from polhode.forces.spring_damper import LineSpring, LineSpringDamper
 from polhode.joints._elements import FrameConstraint
 from polhode.joints.distance import ConstantDistance
 from polhode.joints.prescribed import DrivenConstraint
+from polhode.model.flexible_body import FlexibleBody
 from polhode.multibody.bodies import Body
 from polhode.multibody.parts import AbstractForce, AbstractJoint, AbstractPart
 from polhode.multibody.poses import Pose
@@ -55,7 +56,7 @@ def described(model: Model, names: Sequence[str]) -> dict[str, Any]:
             {"name": body.name, "row": rows[body.name], "colour": COLOURS[i % len(COLOURS)], **_solid(body, size)}
             for i, body in enumerate(body for body in shown if body.rod is None)
         ],
-        "lines": [*_skeleton(model, rows), *_between(model, rows), *_rods(model, rows)],
+        "lines": [*_skeleton(model, rows), *_between(model, rows), *_rods(model, rows), *_flexible(model, rows)],
         "trails": [rows[body.name] for body in _farthest(model, shown)[:_MOST_TRAILS]],
     }
 
@@ -164,6 +165,13 @@ def _rods(model: Model, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
             "points": [[0.0, 0.0, 0.0] if frame is None else np.asarray(frame.x).tolist() for _, frame in ends],
             "colour": _RODS,
         }
+
+
+def _flexible(model: Model, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
+    """One line a flexible body, from its centre of mass to each node."""
+    for body in (body for body in model.bodies if isinstance(body, FlexibleBody)):
+        ends = [rows[name] for node in body.nodes for name in (body.name, node.name)]
+        yield {"name": body.name, "rows": ends, "points": [[0.0, 0.0, 0.0]] * len(ends), "colour": _RODS}
 
 
 def _parts(model: Model, kind: type[Part]) -> list[Part]:
