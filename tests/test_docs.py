@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from polhode.cli import app
+from polhode.multibody.formulations import FORMULATIONS
 from polhode.problems import registry
 
 ROOT = Path(__file__).parents[1]
@@ -32,12 +34,16 @@ def commands(page: Path) -> list[list[str]]:
 
 
 @pytest.fixture
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty folder, and registries that forget what a page adds to them."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(registry, "_BUILDERS", dict(registry._BUILDERS))
     matplotlib.use("agg")
-    return tmp_path
+    known = dict(FORMULATIONS)
+    yield tmp_path
+    # Others hold this very dictionary.
+    FORMULATIONS.clear()
+    FORMULATIONS.update(known)
 
 
 def cases(language: str) -> list[Any]:

@@ -60,3 +60,24 @@ def test_a_circle_would_be_seen():
     circle["polhode.multibody.poses"].add("polhode.multibody.system")
     with pytest.raises(graphlib.CycleError):
         graphlib.TopologicalSorter(circle).prepare()
+
+
+ORDER = (
+    "captured", "execution", "spaces", "linalg", "systems", "multibody", "integrators", "joints", "forces", "rods",
+    "particles", "flexible", "model", "problems", "viewing", "runs", "driver", "audit", "statics", "studies", "importers",
+    "reproduction", "cli",
+)  # fmt: skip
+"""Packages as `docs/theory/layout.md` has them: each may need those before it."""
+
+BACK = {
+    ("captured", "execution"), ("integrators", "driver"), ("flexible", "model"), ("model", "problems"),
+    ("model", "viewing"), ("problems", "viewing"), ("viewing", "runs"),
+}  # fmt: skip
+"""Those that look ahead, in single modules."""
+
+
+def test_packages_need_those_before_them():
+    packages = {name.split(".")[1] for name in NAMES if name.count(".") > 1}
+    assert packages == {*ORDER}
+    needs = {tuple(name.split(".")[1] for name in (a, b)) for a, others in graph().items() for b in others if "." in a}
+    assert {(a, b) for a, b in needs if {a, b} <= packages and ORDER.index(a) < ORDER.index(b)} == BACK

@@ -197,6 +197,7 @@ CALLS = [
     joint(ph.joints.Spherical, ("point",), point=(0.0, 0.0, 0.0), name=None),
     joint(ph.joints.Prismatic, ("axis",), axis=(0.0, 1.0, 0.0), point=None),
     joint(ph.joints.Cylindrical, ("point", "axis"), point=(0.0, 0.0, 0.0), axis=(0.0, 1.0, 0.0)),
+    joint(ph.joints.Screw, ("point", "axis", "lead"), point=(0.0, 0.0, 0.0), axis=(0.0, 1.0, 0.0), lead=0.01),
     joint(ph.joints.Planar, ("normal",), normal=(0.0, 1.0, 0.0)),
     joint(
         ph.joints.Universal,

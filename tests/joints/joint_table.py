@@ -50,6 +50,9 @@ def on_sphere(s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return G @ d - d, turn(*s[3:]) @ G
 
 
+ADVANCE = -0.3
+"""Of the screw, in metres per radian; its thread is left-handed."""
+
 DISTANT = POINT + np.array([0.3, 0.5, -0.2])
 
 
@@ -98,6 +101,11 @@ _CASES = {
     "fixed": Case(lambda a, b: J.Fixed(a, b, POINT), 6, lambda s: (vector(), np.eye(3))),
     "distance": Case(lambda a, b: J.Distance(a, b, POINT, DISTANT), 1, on_sphere, DISTANT),
     "point-on-line": Case(lambda a, b: J.PointOnLine(a, b, POINT, AXIS), 2, lambda s: (vector(z=s[1]), turn(*s[2:5]))),
+    "screw": Case(
+        lambda a, b: J.Screw(a, b, POINT, AXIS, 2 * np.pi * ADVANCE),
+        5,
+        lambda s: (vector(z=ADVANCE * s[0]), about_z(s)),
+    ),
     "generic: x ry": Case(generic("x ry"), 2, lambda s: (vector(0, s[1], s[2]), about_z(s) @ turn(s[3], 0, 0))),
     "generic: x y z ry rz": Case(generic("x y z ry rz"), 5, lambda s: (vector(), turn(s[0], 0, 0))),
     "generic: y rx rz": Case(generic("y rx rz"), 3, lambda s: (vector(s[1], 0, s[2]), turn(0, s[0], 0))),
@@ -113,6 +121,7 @@ _HELD = {
     "fixed": PIN + moments(*np.eye(3)),
     "distance": forces((DISTANT - POINT) / np.linalg.norm(DISTANT - POINT)),
     "point-on-line": forces(X, Y),
+    "screw": forces(X, Y) + moments(X, Y) + ((Z, -ADVANCE * Z),),
     "generic: x ry": forces(X) + moments(Y),
     "generic: x y z ry rz": PIN + moments(Y, Z),
     "generic: y rx rz": forces(Y) + moments(X, Z),

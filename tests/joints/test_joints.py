@@ -16,6 +16,7 @@ import polhode as ph
 from polhode.joints._elements import FrameConstraint
 from polhode.joints._frames import axis
 from polhode.joints.distance import ConstantDistance
+from polhode.joints.screw import ThreadConstraint
 from polhode.multibody import formulations
 from polhode.multibody.poses import Pose, Twist
 
@@ -28,6 +29,8 @@ def hat(a: np.ndarray) -> np.ndarray:
 
 def rows(element: Any, poses: Any, twists: Any) -> tuple[np.ndarray, np.ndarray]:
     """B for (Ω₀, u₀, Ω₁, u₁) and Z of a constraint element, from the closed forms written for vectors by hand."""
+    if isinstance(element, ThreadConstraint):
+        return thread_rows(element, poses, twists)
     (x0, R0), (x1, R1) = (map(np.asarray, pose) for pose in poses)
     (w0, u0), (w1, u1) = (map(np.asarray, twist) for twist in twists)
     W0, W1 = hat(w0), hat(w1)
@@ -51,6 +54,28 @@ def rows(element: Any, poses: Any, twists: Any) -> tuple[np.ndarray, np.ndarray]
             [(R0 @ W0 @ W0 @ a) @ (R1 @ b) + 2 * (R0 @ W0 @ a) @ (R1 @ W1 @ b) + (R0 @ a) @ (R1 @ W1 @ W1 @ b)]
         )
     return np.vstack(B), np.concatenate(curvature)
+
+
+def thread_rows(element: ThreadConstraint, poses: Any, twists: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The same for a screw: of its guide, then of -p a·w with a = cos ψ e₂ - sin ψ e₁, w = R₀ᵀR₁c and ψ = z/p."""
+    p, angle, z = float(element.advance), element.angle, element.displacement
+    none = np.zeros((0, 3))
+    along, sliding = rows(FrameConstraint(z.s0, z.s1, z.n[None], none, none, False), poses, twists)
+    (x0, R0), (x1, R1) = (map(np.asarray, pose) for pose in poses)
+    (w0, u0), (w1, u1) = (map(np.asarray, twist) for twist in twists)
+    psi = np.asarray(z.n) @ R0.T @ (x1 + R1 @ np.asarray(z.s1) - x0 - R0 @ np.asarray(z.s0)) / p
+    a = np.cos(psi) * np.asarray(angle.e2) - np.sin(psi) * np.asarray(angle.e1)
+    b = np.cos(psi) * np.asarray(angle.e1) + np.sin(psi) * np.asarray(angle.e2)
+    w, c = R0.T @ R1 @ np.asarray(angle.c), np.asarray(angle.c)
+    # Of an axis f of body 0 against that of body 1 while f stays in its body.
+    still = [rows(FrameConstraint(z.s0, z.s1, none, f[None], c[None], False), poses, twists) for f in (a, b)]
+    turned, bent = still[0]
+    psi_dot = (along @ np.concatenate((w0, u0, w1, u1)))[0] / p
+    b_dot = (still[1][0] @ np.concatenate((w0, u0, w1, u1)))[0]
+    thread = -p * (turned - (b @ w) * along / p)
+    curvature = -p * (bent - 2 * psi_dot * b_dot - (a @ w) * psi_dot**2 - (b @ w) * sliding / p)
+    B, Z = rows(element.guide, poses, twists)
+    return np.vstack((B, thread)), np.concatenate((Z, curvature))
 
 
 def in_body_frames(B: np.ndarray, Z: np.ndarray, poses: Any, twists: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -217,6 +242,7 @@ def test_joints_leave_their_freedom_and_nothing_else(name: str) -> None:
         ("prismatic", "displacement", 1),
         ("cylindrical", "angle", 0),
         ("cylindrical", "displacement", 1),
+        ("screw", "angle", 0),
         ("planar", "angle", 0),
         ("universal", "first_angle", 0),
         ("universal", "second_angle", 1),
@@ -292,6 +318,7 @@ DRIVE = "`angle` of PrescribedRotation 'drive' can't be traced.*jnp.where instea
         (lambda m, a, b, p: J.PointOnLine(p, b, p.x, AXIS), "needs the rotation"),
         (lambda m, a, b, p: J.Spherical(a, p, POINT), "away from the mass point"),
         (lambda m, a, b, p: J.Universal(a, b, POINT, X, X + Z), "must be perpendicular"),
+        (lambda m, a, b, p: J.Screw(a, b, POINT, AXIS, 0.0), "Join the bodies by `Revolute`"),
         (lambda m, a, b, p: J.Distance(a, b, POINT, POINT), "needs a length"),
         (lambda m, a, b, p: J.Distance(a, b, POINT, DISTANT, length=-1.0), "greater than zero"),
         (lambda m, a, b, p: J.Generic(a, b, POINT, ("x", "rw")), "`fixed` must be one of"),

@@ -1,5 +1,8 @@
 """All ways to solve a saddle-point system agree with NumPy, and so do their derivatives and batches."""
 
+import importlib
+import pkgutil
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,11 +11,13 @@ from compiling import evaluated
 from structures import STRUCTURES, chain, connected
 
 import polhode as ph
+from polhode import linalg
 from polhode.execution.mapping import RowMap
 from polhode.execution.scalars import cost, scalarise
-from polhode.linalg import Blocks, Places, kkt_solver
+from polhode.linalg import AbstractKKT, Blocks, Places, kkt_solver
 from polhode.linalg.blocks import dense_block, pattern
 from polhode.linalg.chain import ChainKKT, Layout, links
+from polhode.linalg.compliant import CompliantKKT
 from polhode.linalg.dense import DenseKKT, LapackKKT, PivotingKKT
 from polhode.linalg.elimination import EliminationKKT
 from polhode.linalg.plan import Plan
@@ -49,6 +54,43 @@ def test_elimination_agrees_with_numpy(name, padded):
 
 def chained(system):
     return ChainKKT(system.n, system.m, Layout(pattern(system.A), pattern(system.P), system.n, system.m))
+
+
+def sparse(system):
+    return SparseKKT(system.n, system.m, Analysis(pattern(system.A), pattern(system.P), system.n, system.m))
+
+
+SOLVERS = {
+    "DenseKKT": lambda system: DenseKKT(system.n, system.m),
+    "LapackKKT": lambda system: LapackKKT(system.n, system.m),
+    "PivotingKKT": lambda system: PivotingKKT(system.n, system.m),
+    "EliminationKKT": lambda system: elimination(system, False),
+    "ChainKKT": chained,
+    "SparseKKT": sparse,
+    "CompliantKKT": lambda system: CompliantKKT(DenseKKT(system.n, system.m)),
+}
+
+
+def test_every_solver_has_a_row():
+    for module in pkgutil.iter_modules(linalg.__path__, "polhode.linalg."):
+        importlib.import_module(module.name)
+    kinds = [kind for kind in AbstractKKT.__subclasses__() if kind.__module__.startswith("polhode.linalg.")]
+    assert {kind.__name__ for kind in kinds} == {*SOLVERS}
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_every_solver_agrees_with_numpy_for_several_right_sides(name):
+    system = chain(3, rows=1, size=2)
+    solver, (r, s) = SOLVERS[name](system), system.right_sides()
+
+    def solved(A, P, Q):
+        if name == "CompliantKKT":
+            return [jnp.concatenate(solver.solution(A, P, Q, a * r, a * s)) for a in (1.0, -3.0)]
+        factors = solver.factor(A, P, Q)
+        return [jnp.concatenate(solver.solve(factors, a * r, a * s)) for a in (1.0, -3.0)]
+
+    for found, scale in zip(evaluated(solved, system.A, system.P, system.Q), (1.0, -3.0), strict=True):
+        check(found, system, scale * r, scale * s)
 
 
 @pytest.mark.parametrize(("n", "m"), [(1, 0), (2, 0), (7, 0), (5, 4)])

@@ -69,6 +69,7 @@ JOINTS: dict[str, Callable[[Any, Any], Any]] = {
     "Planar": lambda a, b: J.Planar(a, b, AXIS, POINT),
     "Universal": lambda a, b: J.Universal(a, b, POINT, AXIS, ACROSS),
     "Fixed": lambda a, b: J.Fixed(a, b, POINT),
+    "Screw": lambda a, b: J.Screw(a, b, POINT, AXIS, 3.0),
     "Distance": lambda a, b: J.Distance(a, b, POINT, OTHER),
     "PointOnLine": lambda a, b: J.PointOnLine(a, b, POINT, AXIS),
     "Generic": lambda a, b: J.Generic(a, b, POINT, ("x", "ry", "rz")),

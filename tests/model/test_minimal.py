@@ -64,6 +64,7 @@ def tree() -> ph.Model:
     plane = make.hang(cross, "Planar", spin=(0, 1.2, 0), slip=(0.3, 0, -0.2), normal=(0, 1, 0))
     make.hang(plane, "Fixed")
     make.hang(plane, "Revolute", spin=0.7 * z, axis=z, reverse=True)
+    make.hang(ball, "Screw", spin=0.9 * z, slip=0.9 * 0.2 * z, axis=z, lead=2 * np.pi * 0.2, reverse=True)
     make.model.add_body(
         mass=0.8, inertia=INERTIA, position=(1, 2, 3), rotation=ph.rotation_vector((0.2, 0.6, -1.4)),
         velocity=(0.4, 0.5, -0.6), angular_velocity=(3, -2, 1), name="free",
@@ -100,7 +101,7 @@ def test_every_joint_moves_its_body_as_the_constraint_does():
     names = tuple(body.name for body in model.bodies)
     known, _ = describe(model.assemble("SO3xR3"), names)
     found, M = describe(model.assemble("minimal"), names)
-    assert M.shape == (1 + 3 + 1 + 2 + 2 + 3 + 0 + 1 + 6 + 3,) * 2
+    assert M.shape == (1 + 3 + 1 + 2 + 2 + 3 + 0 + 1 + 1 + 6 + 3,) * 2
     assert np.all(np.linalg.eigvalsh(M) > 0)
     for what in known:
         for name, one, other in zip(names, found[what], known[what], strict=False):

@@ -65,6 +65,9 @@ class LineSpring(AbstractForceElement):
         del t, twists
         return self.loads(poses, self.pull(poses))
 
+    def points(self) -> tuple[Array, ...]:
+        return self.s0, self.s1
+
 
 class LineSpringDamper(AbstractForceElement):
     """A linear spring with a damper beside it, whose force is c times the rate of the distance.
@@ -95,6 +98,9 @@ class LineSpringDamper(AbstractForceElement):
         )
         resistance = self.damping * (direction @ (second - first)) * direction
         return self.spring.loads(poses, self.spring.pull(poses) + resistance)
+
+    def points(self) -> tuple[Array, ...]:
+        return self.spring.points()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -16,5 +16,6 @@ from polhode.joints.prescribed import PrescribedRotation as PrescribedRotation
 from polhode.joints.prescribed import PrescribedTranslation as PrescribedTranslation
 from polhode.joints.rolling_ball import RollingBall as RollingBall
 from polhode.joints.rolling_disc import RollingDisc as RollingDisc
+from polhode.joints.screw import Screw as Screw
 from polhode.joints.spherical import Spherical as Spherical
 from polhode.joints.universal import Universal as Universal

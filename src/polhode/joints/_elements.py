@@ -51,6 +51,9 @@ class FrameConstraint(AbstractConstraintElement):
         del t
         return jnp.concatenate((*self._gaps(poses), self.cosines(self.a, poses)))
 
+    def points(self) -> tuple[Array, ...]:
+        return (self.s0, self.s1) if self.pinned or self.directions.shape[-2] else ()
+
     def _gaps(self, poses: Poses) -> tuple[Float[Array, " k"], ...]:
         """The residuals of the points; nothing if they move freely."""
         if not (self.pinned or self.directions.shape[-2]):

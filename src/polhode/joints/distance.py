@@ -39,6 +39,9 @@ class ConstantDistance(AbstractConstraintElement):
         d = at(poses[1], self.s1) - at(poses[0], self.s0)
         return (0.5 * (d @ d / self.length - self.length))[None]
 
+    def points(self) -> tuple[Array, ...]:
+        return self.s0, self.s1
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Distance(AbstractPairJoint):

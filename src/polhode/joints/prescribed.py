@@ -59,6 +59,9 @@ class DrivenConstraint(AbstractConstraintElement):
         facing, moved = self._counterparts(), self._moved(t, poses)
         return self.inner.residual(t, moved) if facing is None else self.inner.turned(facing, moved)
 
+    def points(self) -> tuple[Array, ...]:
+        return self.inner.points()
+
     def _moved(self, t: Array, poses: Poses) -> Poses:
         """Poses with the moved frame in the place of the first body."""
         first, s0 = poses[0], self.inner.s0

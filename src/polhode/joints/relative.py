@@ -50,11 +50,15 @@ class Angle(AbstractRelativeCoordinate):
     c: Float[Array, "3"]
 
     def difference(self, poses: Poses, target: Any) -> Scalar:
+        across, along = self.sine_and_cosine(poses, target)
+        defined = across * across + along * along > 0
+        return jnp.where(defined, jnp.arctan2(jnp.where(defined, across, 0.0), jnp.where(defined, along, 1.0)), 0.0)
+
+    def sine_and_cosine(self, poses: Poses, target: Any) -> tuple[Scalar, Scalar]:
+        """Of the angle minus `target`, times the sine of the angle between c and n, which is 1 in a closed joint."""
         x, y, _ = self._components(poses)
         cosine, sine = jnp.cos(target), jnp.sin(target)
-        across, along = y * cosine - x * sine, x * cosine + y * sine
-        defined = x * x + y * y > 0
-        return jnp.where(defined, jnp.arctan2(jnp.where(defined, across, 0.0), jnp.where(defined, along, 1.0)), 0.0)
+        return y * cosine - x * sine, x * cosine + y * sine
 
     def rate(self, poses: Poses, twists: Twists) -> Scalar:
         return self._gradient(poses) @ (poses[1].R @ twists[1].omega - poses[0].R @ twists[0].omega)

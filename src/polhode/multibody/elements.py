@@ -63,6 +63,10 @@ class AbstractConstraintElement(eqx.Module):
         """Like `residual`, but zero only where the joint is closed the right way round, for methods that start far."""
         return self.residual(t, poses)
 
+    def points(self) -> tuple[Array, ...]:
+        """Where it takes hold of its nodes, in their frames, for pictures; nothing where no points are told."""
+        return ()
+
 
 class AbstractRollingElement(AbstractConstraintElement):
     """A constraint with components that hold velocities only, behind those that hold positions: no slip, no skidding.
@@ -180,6 +184,10 @@ class AbstractForceElement(eqx.Module):
         """Stored energy; zero for loads that have none."""
         del t, poses
         return jnp.zeros(())
+
+    def points(self) -> tuple[Array, ...]:
+        """Where it takes hold of its nodes, in their frames, for pictures; nothing where no points are told."""
+        return ()
 
 
 class AbstractStressedElement(AbstractForceElement):

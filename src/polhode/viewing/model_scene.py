@@ -11,9 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.forces.spring_damper import LineSpring, LineSpringDamper
-from polhode.joints._elements import FrameConstraint
 from polhode.joints.distance import ConstantDistance
-from polhode.joints.prescribed import DrivenConstraint
 from polhode.model.flexible_body import FlexibleBody
 from polhode.multibody.bodies import Body
 from polhode.multibody.parts import AbstractForce, AbstractJoint, AbstractPart
@@ -180,15 +178,8 @@ def _parts(model: Model, kind: type[Part]) -> list[Part]:
 
 def _points(part: AbstractPart) -> list[list[float]]:
     """Where a part takes hold of its two bodies, in their frames; empty if it has no such points."""
-    element: Any = part.place(tuple(Pose(body.x, body.R) for body in part.bodies))
-    if isinstance(element, DrivenConstraint):
-        element = element.inner
-    if isinstance(element, LineSpringDamper):
-        element = element.spring
-    placeless = isinstance(element, FrameConstraint) and not (element.pinned or element.directions.shape[0])
-    if placeless or not isinstance(element, FrameConstraint | ConstantDistance | LineSpring):
-        return []
-    return [np.asarray(element.s0).tolist(), np.asarray(element.s1).tolist()]
+    element = part.place(tuple(Pose(body.x, body.R) for body in part.bodies))
+    return [np.asarray(point).tolist() for point in element.points()]
 
 
 def _farthest(model: Model, shown: Sequence[Body]) -> list[Body]:

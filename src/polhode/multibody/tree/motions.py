@@ -128,6 +128,33 @@ class AxisMotion(AbstractJointMotion):
         return jnp.concatenate((jnp.zeros((1, 3)), rows)) if self.turns else rows
 
 
+class ScrewMotion(AbstractJointMotion):
+    """Rotation about the z axis of the link, and `advance` times its angle along it."""
+
+    initial: Pose
+    advance: Float[Array, ""]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("angle",)
+
+    @property
+    def space(self) -> Rn:
+        return Rn(1)
+
+    def pose(self, q: Point) -> Pose:
+        x, R = self.initial
+        c, s = jnp.cos(q[0]), jnp.sin(q[0])
+        turned = jnp.stack((c * R[:, 0] + s * R[:, 1], c * R[:, 1] - s * R[:, 0], R[:, 2]), axis=1)
+        return Pose(x + self.advance * q[0] * R[:, 2], turned)
+
+    def turning(self, q: Point) -> Rows:
+        return jnp.array([[0.0, 0.0, 1.0]])
+
+    def sliding(self, q: Point) -> Rows:
+        return self.advance * self.initial.R[:, 2][None]
+
+
 class CrossMotion(AbstractJointMotion):
     """Rotation about the x axis of the initial frame of the link, then about its z axis: a universal joint."""
 
