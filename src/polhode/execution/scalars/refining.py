@@ -6,14 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from polhode.execution.derivatives.accuracy import CLOSE, SWEEPS, TOLERANCE
 from polhode.execution.derivatives.partials import Terms
 from polhode.execution.derivatives.scopes import Elements, Scope, filled
 from polhode.execution.scalars.emission import AbstractEmission, Values
-
-SWEEPS = 200
-TOLERANCE = 1e-14
-CLOSE = 1e-8
-"""Corrections at most, the relative size of the last one, and the one up to which a solution counts as such."""
 
 Map = Callable[[Scope, Elements], Elements]
 """A linear map of elements, carried out in the scope of a loop."""
