@@ -15,7 +15,6 @@ from polhode.execution.machine import Code
 from polhode.execution.slots import Layout
 from polhode.execution.writer import Writer
 
-
 POINTERS = ("args", "rows", "carried", "fixed", "out", "count")
 """Of the function of a block."""
 

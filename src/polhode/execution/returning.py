@@ -16,7 +16,6 @@ from polhode.execution.passes import Passes
 from polhode.execution.slots import Layout
 from polhode.execution.writer import Writer
 
-
 POINTERS = ("args", "rows", "carried", "added", "summed", "count")
 """Of the function of a block."""
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from polhode.execution.derivatives.accuracy import CLOSE, SWEEPS, TOLERANCE
+from polhode.execution.derivatives.accuracy import CLOSE, FALLING, NOISE, STAYING, SWEEPS, TOLERANCE
 
 Tree = Any
 
@@ -46,9 +46,10 @@ def _refine(matvec: Callable, precondition: Callable, b: Array) -> Array:
 
     def more(loop: tuple[Array, ...]) -> Array:
         y, _, change, count, before = loop
-        # Components may differ by orders of magnitude: the small ones are done where nothing falls any more.
-        falling = (change > 0) & (change < 0.5 * before)
-        return ((change > TOLERANCE * size(y)) | falling) & (count < SWEEPS)
+        of_y = size(y)
+        large = (change > TOLERANCE * of_y) & ((change > NOISE * of_y) | (change < STAYING * before))
+        falling = (change > 0) & (change < FALLING * before)
+        return (large | falling) & (count < SWEEPS)
 
     def body(loop: tuple[Array, ...]) -> tuple[Array, ...]:
         y, defect, change, count, _ = loop

@@ -50,7 +50,7 @@ def _derivative(
     dots = dict(enumerate(tangents[: counts[0]]))
     moving = [k for k, dot in dots.items() if not isinstance(dot, ad.Zero)]
     if not moving:
-        return [*x, *place], [ad.Zero.from_primal_value(value) for value in (*x, *place)]
+        return [*x, *place], [jnp.zeros_like(value) for value in (*x, *place)]
     parts = len(equation.outvars) - len(place)
 
     def equate(values: Sequence[Any], x: Sequence[Any]) -> tuple[list[Any], list[Any]]:
