@@ -89,8 +89,8 @@ class Derivable:
 
         try:
             return settled(jax.make_jaxpr(derivative)(self._like, jax.tree.leaves(told)), MACHINE_CODE)
-        except (NotImplementedError, ValueError) as failed:
-            # What JAX has no rule for, as for loops for a number of times that only the data give.
+        except (NotImplementedError, TypeError, ValueError) as failed:
+            # JAX has no rule for it, as for loops for a number of times that only the data give.
             raise NotNative(str(failed)) from None
 
 

@@ -8,7 +8,7 @@ smaller, by `STAYING`: round-off may be larger than the tolerance, and then they
 FALLING = 0.5
 STAYING = 0.9
 TOLERANCE = 1e-14
-NOISE = 1e-11
+NOISE = 1e-9
 SWEEPS = 200
 """Corrections at most."""
 

@@ -26,7 +26,7 @@ def solution(matvec: Callable[[Tree], Tree], precondition: Callable[[Tree], Tree
     def flat(function: Callable, unflatten: Callable) -> Callable[[Array], Array]:
         return lambda y: ravel_pytree(function(unflatten(y)))[0]
 
-    forward = flat(precondition, to_b)
+    _, forward = jax.linearize(flat(precondition, to_b), jnp.zeros_like(flat_b))
 
     def solve(mv: Callable, c: Array) -> Array:
         return _refine(mv, forward, c)

@@ -119,10 +119,8 @@ def along(
     formed; `precondition` is an approximation of its inverse.
     """
     forcing, place_dot = jax.jvp(lambda at: equation(at, x), (at,), (dots,))[1]
-
-    def derivative(x_dot: Tree) -> tuple[Tree, Tree]:
-        return jax.jvp(lambda x: equation(at, x), (x,), (x_dot,))[1]
-
+    # What doesn't depend on the direction is worked out once for all of them.
+    _, derivative = jax.linearize(lambda x: equation(at, x), x)
     minus = jax.tree.map(jnp.negative, forcing)
     x_dot = linear.solution(lambda d: derivative(d)[0], precondition, minus, x)
     return x_dot, jax.tree.map(jnp.add, place_dot, derivative(x_dot)[1])
