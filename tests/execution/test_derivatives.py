@@ -142,7 +142,7 @@ def of_parts(a, b):
     at = (5 * a[1]).astype(int)
     part = jax.lax.dynamic_slice(long, (at,), (4,))
     put = jax.lax.dynamic_update_slice(long, part * part, (at + 2,))
-    return jnp.pad(long[1::3] * put[:8:2][0], (2, -1)), put[at] * part, long.at[at].add(b[1])
+    return jax.lax.pad(long[1::3] * put[:8:2][0], b[0], [(2, -1, 2)]), put[at] * part, long.at[at].add(b[1])
 
 
 PROGRAMS = [elementary, of_rows, of_rows_in_rows, of_rows_of_a_system, of_parts, of_branches, with_rules, solved]

@@ -94,6 +94,12 @@ def _updated(eqn: Any) -> core.ClosedJaxpr:
     return _traced(run, eqn)
 
 
+def _zeros(eqn: Any) -> core.ClosedJaxpr:
+    """What a scan writes its rows into."""
+    like: Any = eqn.outvars[0].aval
+    return _traced(lambda *_: jnp.zeros(like.shape, like.dtype), eqn)
+
+
 def _traced(run: Callable[..., jax.Array], eqn: Any) -> core.ClosedJaxpr:
     return jax.make_jaxpr(run)(*(jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars))
 
@@ -102,4 +108,6 @@ _SIMPLER: dict[str, Callable[[Any], core.ClosedJaxpr]] = {
     "dot_general": _products,
     "pad": _padded,
     "dynamic_update_slice": _updated,
+    "empty": _zeros,
+    "empty2": _zeros,
 }
