@@ -198,3 +198,20 @@ def test_constrained_methods_have_the_gradient_of_the_expression(method, options
     assert not expressions
     np.testing.assert_allclose(forward, found, rtol=1e-10)
     np.testing.assert_allclose(found, jax.jit(jax.grad(function))(x), rtol=1e-10)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("method", ["generalized-alpha", "herk4"])
+def test_gradients_of_systems_that_are_loops_over_arrays(method, expressions):
+    """Of a chain just long enough for that: by differences, and forward as backward."""
+    chain = ph.problems.get("body-chain", n=30, formulation="SO3xR3")
+
+    def function(gravity):
+        run = ph.simulate(chain.replace(gravity=gravity), method, h=2e-3, t1=0.02, save_every=5)
+        return weighed((run.state, run.outputs))
+
+    native = jax.grad(function)(9.81)
+    _, forward = jax.jvp(function, (9.81,), (1.0,))
+    assert not expressions
+    np.testing.assert_allclose(forward, native, rtol=1e-10)
+    np.testing.assert_allclose(native, (function(9.91) - function(9.71)) / 0.2, rtol=1e-6)

@@ -9,9 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from polhode.execution import limits
 from polhode.execution.derivatives import partials
+from polhode.execution.deriving import Derivable
 from polhode.execution.literals import NotNative
 from polhode.execution.mapping import RowMap
+from polhode.execution.rows import each, sweep
 from polhode.integrators._implicit import implicit
 
 A, B = jnp.array([0.3, 0.7, 0.9]), jnp.array([0.2, -0.5])
@@ -126,16 +129,41 @@ def solved(a, b):
     return found.x * a, found.place * b[1]
 
 
-PROGRAMS = [elementary, of_rows, of_rows_in_rows, of_branches, with_rules, solved]
+def of_rows_of_a_system(a, b):
+    """Rows side by side, and one that carries something; what they close over is shared."""
+    tables = jnp.outer(jnp.arange(6.0), a), jnp.stack([a, b[0] * a] * 3)
+    made = each(lambda shared, x, y: jnp.cross(x, y) * jnp.sin(shared), b[1], *tables)
+    return sweep(lambda shared, c, x: (c * shared + x @ a, c * x), b[0], b[1], made, reverse=True)
+
+
+def of_parts(a, b):
+    """Parts that begin somewhere, every second element, and places that the data say."""
+    long = jnp.concatenate([a, b, a * b[0], b])
+    at = (5 * a[1]).astype(int)
+    part = jax.lax.dynamic_slice(long, (at,), (4,))
+    put = jax.lax.dynamic_update_slice(long, part * part, (at + 2,))
+    return jax.lax.pad(long[1::3] * put[:8:2][0], b[0], [(2, -1, 2)]), put[at] * part, long.at[at].add(b[1])
+
+
+PROGRAMS = [elementary, of_rows, of_rows_in_rows, of_rows_of_a_system, of_parts, of_branches, with_rules, solved]
+
+
+@pytest.fixture(params=["scalars", "arrays"])
+def way(request, monkeypatch):
+    """Programs become machine code on scalars, or all on arrays as large ones do."""
+    if request.param == "arrays":
+        monkeypatch.setattr(limits, "ON_ARRAYS", 0)
+        monkeypatch.setattr(Derivable, "_of_scalars", None)
+    return request.param
 
 
 @pytest.mark.parametrize("function", PROGRAMS)
-def test_derivatives_along_directions_are_those_of_jax(function):
+def test_derivatives_along_directions_are_those_of_jax(function, way):
     close(along(function, A, B))
 
 
 @pytest.mark.parametrize("function", PROGRAMS)
-def test_transposed_derivatives_are_those_of_jax(function):
+def test_transposed_derivatives_are_those_of_jax(function, way):
     close(back(function, A, B))
 
 
@@ -155,11 +183,12 @@ def test_loops_of_unknown_length_have_derivatives_along_directions_only():
         RowMap.back(doubled, everything, A, B, A)
 
 
-def test_rules_that_only_go_back_are_left_to_jax():
+def test_rules_that_only_go_back_have_derivatives_of_arrays_that_way():
     @jax.custom_vjp
     def function(x):
         return jnp.sin(x)
 
     function.defvjp(lambda x: (jnp.sin(x), x), lambda x, c: (3 * jnp.cos(x) * c,))
+    close(back(lambda a, b: function(a) * b[0], A, B))
     with pytest.raises(NotNative, match="custom_vjp"):
-        RowMap.back(lambda a, b: function(a) * b[0], everything, A, B, A)
+        RowMap.along(lambda a, b: function(a) * b[0], everything, A, B)

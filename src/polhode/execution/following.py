@@ -8,11 +8,15 @@ from typing import Any
 import jax
 import numpy as np
 
+from polhode.execution.arrays.blocks import block_along
+from polhode.execution.deriving import Derivable
 from polhode.execution.literals import type_of
 from polhode.execution.machine import Code
-from polhode.execution.recording import pushed
 from polhode.execution.slots import Layout
 from polhode.execution.writer import Writer
+
+POINTERS = ("args", "rows", "carried", "fixed", "out", "count")
+"""Of the function of a block."""
 
 
 class Following:
@@ -39,8 +43,12 @@ class Following:
 
         Raises `NotNative` for what can't be done on scalars, or takes too many.
         """
-        program, (carried, fixed), _ = pushed(advance, of, args, row)
-        code = _compiled(program, Layout(args), Layout(row), Layout(carried), Layout(fixed))
+        step = Derivable(advance, of, args, row)
+        carried, fixed = step.wanted
+        layouts = Layout(args), Layout(row), Layout(carried), Layout(fixed)
+        code = step.along(
+            lambda program: _compiled(program, *layouts), lambda program: block_along(program, POINTERS, *layouts)
+        )
         return cls(code, args, row, carried, fixed)
 
     @property
@@ -75,4 +83,4 @@ def _compiled(program: Any, args: Layout, row: Layout, carried: Layout, fixed: L
         for k, result in enumerate(results):
             w.store("%carried", k, "double", result)
             w.store(target, k, "double", result)
-    return Code(w, ("args", "rows", "carried", "fixed", "out", "count"), count)
+    return Code(w, POINTERS, count)

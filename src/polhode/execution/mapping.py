@@ -11,9 +11,10 @@ import numpy as np
 from polhode.execution import limits
 from polhode.execution.arrays.blocks import row_map
 from polhode.execution.arrays.programs import either
+from polhode.execution.deriving import Derivable
 from polhode.execution.literals import NotNative, type_of
 from polhode.execution.machine import Code
-from polhode.execution.recording import on_scalars, pushed, traced, transposed
+from polhode.execution.recording import on_scalars, traced
 from polhode.execution.scalars.program import Program
 from polhode.execution.scalars.regions import Region
 from polhode.execution.slots import Layout
@@ -53,18 +54,22 @@ class RowMap:
     ) -> RowMap:
         """The transposed derivative of a function that returns floats like `told`; rows are pairs of its and these.
 
-        `of` picks what it is wanted with respect to, see `recording.transposed`. Raises `NotNative` as `of` does.
+        `of` picks what it is wanted with respect to, see `Derivable`. Raises `NotNative` as `of` does.
         """
-        program, out = transposed(function, of, shared, row)
-        both = row, told
-        return cls(_compiled(program, Layout(shared), Layout(both), Layout(out)), Layout(out), shared, both)
+        derivable = Derivable(function, of, shared, row)
+        both, out = (row, told), Layout(derivable.wanted)
+        layouts = Layout(shared), Layout(both), out
+        code = derivable.back(lambda program: _compiled(program, *layouts), lambda program: row_map(program, *layouts))
+        return cls(code, out, shared, both)
 
     @classmethod
     def along(cls, function: Callable[[Any, Any], Any], of: Callable[[Any, Any], Any], shared: Any, row: Any) -> RowMap:
         """The derivative of such a function along directions; rows are pairs of its and these, as `of` picks them."""
-        program, directions, out = pushed(function, of, shared, row)
-        both = row, directions
-        return cls(_compiled(program, Layout(shared), Layout(both), Layout(out)), Layout(out), shared, both)
+        derivable = Derivable(function, of, shared, row)
+        both, out = (row, derivable.wanted), Layout(derivable.returned)
+        layouts = Layout(shared), Layout(both), out
+        code = derivable.along(lambda program: _compiled(program, *layouts), lambda program: row_map(program, *layouts))
+        return cls(code, out, shared, both)
 
     def __call__(self, shared: Any, stacked: Any) -> Any:
         """The results, stacked as the rows are."""

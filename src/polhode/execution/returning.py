@@ -8,12 +8,16 @@ from typing import Any
 import jax
 import numpy as np
 
+from polhode.execution.arrays.blocks import block_back
+from polhode.execution.deriving import Derivable
 from polhode.execution.literals import type_of
 from polhode.execution.machine import Code
 from polhode.execution.passes import Passes
-from polhode.execution.recording import transposed
 from polhode.execution.slots import Layout
 from polhode.execution.writer import Writer
+
+POINTERS = ("args", "rows", "carried", "added", "summed", "count")
+"""Of the function of a block."""
 
 
 class Returning:
@@ -41,8 +45,12 @@ class Returning:
 
         Raises `NotNative` for what can't be done on scalars, or takes too many.
         """
-        program, (carried, summed) = transposed(advance, of, args, row)
-        code = _compiled(program, Layout(args), Layout(row), Layout(carried), Layout(summed))
+        step = Derivable(advance, of, args, row)
+        carried, summed = step.wanted
+        layouts = Layout(args), Layout(row), Layout(carried), Layout(summed)
+        code = step.back(
+            lambda program: _compiled(program, *layouts), lambda program: block_back(program, POINTERS, *layouts)
+        )
         return cls(code, args, row, carried, summed)
 
     @property
@@ -86,7 +94,7 @@ def _compiled(program: Any, args: Layout, row: Layout, carried: Layout, summed: 
         w.store("%summed", k, "double", w.value(f"fadd double {before}, {results[carried.size + k]}"))
     passes.end([here])
     w.open(end)
-    return Code(w, ("args", "rows", "carried", "added", "summed", "count"), count)
+    return Code(w, POINTERS, count)
 
 
 def _sum(w: Writer, first: str, second: str, slot: int) -> str:

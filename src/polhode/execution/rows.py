@@ -12,7 +12,7 @@ from typing import Any
 import jax
 from jax.core import ShapedArray
 from jax.extend import core
-from jax.interpreters import batching, mlir
+from jax.interpreters import ad, batching, mlir
 
 Tree = Any
 Body = Callable[[Tree, Tree, Tree], tuple[Tree, Tree]]
@@ -74,6 +74,22 @@ def on_arrays(params: Any) -> Callable[..., list[Any]]:
     return scanned if m else at_once
 
 
+def made_again(params: Any) -> Callable[..., list[Any]]:
+    """The operation as a scan whose derivative in reverse mode makes each row again from what it began with."""
+    run, n, m = core.jaxpr_as_fun(params["jaxpr"]), params["num_consts"], params["num_carry"]
+    again = jax.checkpoint(lambda *args: run(*args))  # type: ignore[reportPrivateImportUsage]
+
+    def scanned(*args: Any) -> list[Any]:
+        def step(carry: list[Any], row: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+            outs = again(*args[:n], *carry, *row)
+            return outs[:m], outs[m:]
+
+        carry, out = jax.lax.scan(step, list(args[n : n + m]), args[n + m :], params["length"], params["reverse"])
+        return [*carry, *out]
+
+    return scanned
+
+
 def _run(*args: Any, **params: Any) -> list[Any]:
     return on_arrays(params)(*args)
 
@@ -89,7 +105,22 @@ def _batched(args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> 
     return outs, [0] * len(outs)
 
 
+def _transposed(cotangents: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
+    """Through a loop that is linear in some operands."""
+    linear = [k for k, x in enumerate(args) if ad.is_undefined_primal(x)]
+    avals = [args[k].aval for k in linear]
+
+    def run(*moving: Any) -> list[Any]:
+        known = dict(zip(linear, moving, strict=True))
+        return on_arrays(params)(*(known.get(k, x) for k, x in enumerate(args)))
+
+    found = jax.linear_transpose(run, *(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
+    back = dict(zip(linear, found([ad.instantiate_zeros(c) for c in cotangents]), strict=True))
+    return [back.get(k) for k in range(len(args))]
+
+
 ROWS.def_impl(_run)
 ROWS.def_abstract_eval(_types)
+ad.primitive_transposes[ROWS] = _transposed
 batching.primitive_batchers[ROWS] = _batched
 mlir.register_lowering(ROWS, mlir.lower_fun(_run, multiple_results=True))

@@ -12,7 +12,7 @@ from jax.extend import core
 
 from polhode.execution.derivatives.solutions import SOLUTION, taken_apart
 from polhode.execution.questions import DERIVED, WITHOUT_LIBRARIES
-from polhode.execution.rows import ROWS, on_arrays
+from polhode.execution.rows import ROWS, made_again, on_arrays
 
 
 class Target(NamedTuple):
@@ -30,6 +30,9 @@ class Target(NamedTuple):
 
 MACHINE_CODE = Target(without_libraries=True)
 RECORD_TO_DERIVE = Target(without_libraries=True, derived=True)
+RECORD_TO_GO_BACK = Target(made_again, without_libraries=True, derived=True)
+"""For JAX, which keeps all that happens in a loop over rows unless it is told to do it again."""
+
 ARRAYS = Target(on_arrays)
 """NumPy, and XLA where nothing better is known."""
 

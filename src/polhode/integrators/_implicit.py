@@ -11,13 +11,9 @@ import numpy as np
 from jax.core import Tracer
 from jax.dtypes import float0
 from jax.extend import core
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from polhode.execution.derivatives.solutions import marked
-
-_SWEEPS = 200
-_TOLERANCE = 1e-14
+from polhode.execution.derivatives.solutions import along, marked
 
 Tree = Any
 
@@ -47,7 +43,8 @@ def implicit(
 
     @jax.custom_jvp
     def run(guess: Tree, memory: Tree, traced: Tree) -> Any:
-        solved = programs[0](traced[0], guess, memory)
+        # The solution has the derivative of its equation, in every record too: the search has none.
+        solved = programs[0](*jax.lax.stop_gradient((traced[0], guess, memory)))
         closed_over = programs[1].consts(traced[1]), programs[2].consts(traced[2])
         x, place = marked(programs[1].closed, programs[2].closed, closed_over, solved.x, solved.place)
         return jax.lax.stop_gradient(solved)._replace(x=x, place=place)
@@ -82,60 +79,10 @@ class _Program:
 def _derivative(solved: Any, equation: _Program, precondition: _Program, traced: Tree, dots: Tree) -> tuple[Any, Any]:
     """The solution and its derivative along those of what the functions close over."""
     (_, of_equation, of_precondition), (_, dot, _) = traced, dots
-    x = solved.x
-    forcing, place_dot = jax.jvp(lambda c: equation(c, x), (of_equation,), (dot,))[1]
-    frozen_x, frozen = jax.lax.stop_gradient((x, of_precondition))
-
-    def derivative(x_dot: Tree) -> tuple[Tree, Tree]:
-        return jax.jvp(lambda x: equation(of_equation, x), (x,), (x_dot,))[1]
-
-    minus = jax.tree.map(jnp.negative, forcing)
-    x_dot = _linear_solve(lambda d: derivative(d)[0], lambda b: precondition(frozen, frozen_x, b), minus, x)
-    moved = jax.tree.map(jnp.add, place_dot, derivative(x_dot)[1])
-    return solved, jax.tree.map(_zero, solved)._replace(x=x_dot, place=moved)
+    frozen_x, frozen = jax.lax.stop_gradient((solved.x, of_precondition))
+    x_dot, place_dot = along(equation, lambda b: precondition(frozen, frozen_x, b), of_equation, dot, solved.x)
+    return solved, jax.tree.map(_zero, solved)._replace(x=x_dot, place=place_dot)
 
 
 def _zero(value: Array) -> Any:
     return jnp.zeros_like(value) if jnp.issubdtype(value.dtype, jnp.inexact) else np.zeros(value.shape, float0)
-
-
-def _linear_solve(matvec: Callable, precondition: Callable, b: Tree, like: Tree) -> Tree:
-    """`jax.lax.custom_linear_solve` from trees like `b` to trees like `like`, both flattened."""
-    flat_b, to_b = ravel_pytree(b)
-    _, to_x = ravel_pytree(like)
-
-    def flat(function: Callable, unflatten: Callable) -> Callable[[Array], Array]:
-        return lambda y: ravel_pytree(function(unflatten(y)))[0]
-
-    forward = flat(precondition, to_b)
-
-    def solve(mv: Callable, c: Array) -> Array:
-        return _refine(mv, forward, c)
-
-    def transpose_solve(mv: Callable, c: Array) -> Array:
-        backward = jax.linear_transpose(forward, c)
-        return _refine(mv, lambda r: backward(r)[0], c)
-
-    return to_x(jax.lax.custom_linear_solve(flat(matvec, to_x), flat_b, solve, transpose_solve))
-
-
-def _refine(matvec: Callable, precondition: Callable, b: Array) -> Array:
-    """The solution y of `matvec(y)` = b by defect correction with an approximate inverse."""
-
-    def size(y: Array) -> Array:
-        return jnp.sqrt(jnp.sum(y * y))
-
-    def more(loop: tuple[Array, ...]) -> Array:
-        y, _, change, count, before = loop
-        # Components may differ by orders of magnitude: the small ones are done where nothing falls any more.
-        falling = (change > 0) & (change < 0.5 * before)
-        return ((change > _TOLERANCE * size(y)) | falling) & (count < _SWEEPS)
-
-    def body(loop: tuple[Array, ...]) -> tuple[Array, ...]:
-        y, defect, change, count, _ = loop
-        dy = precondition(defect)
-        return y + dy, b - matvec(y + dy), size(dy), count + 1, change
-
-    far = jnp.asarray(jnp.inf)
-    y, _, change, *_ = jax.lax.while_loop(more, body, (jnp.zeros_like(b), b, far, jnp.asarray(0), far))
-    return jnp.where(change <= 1e-8 * size(y), y, jnp.nan)

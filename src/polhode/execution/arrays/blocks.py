@@ -8,6 +8,7 @@ from typing import Any
 from polhode.execution import limits
 from polhode.execution.arrays.builder import Builder
 from polhode.execution.arrays.building import Arrays, run
+from polhode.execution.arrays.computing import combined
 from polhode.execution.arrays.flattening import flattened
 from polhode.execution.arrays.places import Buffer, Register
 from polhode.execution.arrays.programs import leaves
@@ -64,6 +65,52 @@ def _settled(b: Builder, results: Arrays, told: Sequence[Any], now: Sequence[Buf
 
     owners = [*now, *[None] * len(results)]
     return [apart(x, owners[n]) for n, x in enumerate(results)]
+
+
+def block_back(
+    program: Any, pointers: tuple[str, ...], args: Layout, row: Layout, carried: Layout, summed: Layout
+) -> Code:
+    """The function of a block of `Returning`: a loop over steps, the last one first."""
+    w = Writer()
+    b, flat = Builder(w), flattened(program)
+    fixed, now, totals = leaves(w, "%args", args), leaves(w, "%carried", carried), leaves(w, "%summed", summed)
+    count = w.load("%count", 0, "i64")
+    with w.each(count) as passed:
+        n = w.value(f"sub i64 {w.value(f'sub i64 {count}, {passed}')}, 1")
+        _add(w, "%carried", w.row("%added", n, carried.size), carried.size)
+        given = [*fixed, *leaves(w, w.row("%rows", n, row.size), row), *now]
+        results = _settled(b, run(b, flat, given), given, now)
+        for x, to in zip(results, now, strict=False):
+            b.copy(x, to)
+        for x, total in zip(results[len(now) :], totals, strict=True):
+            with b.elements(x.shape) as places:
+                for place in places:
+                    total.put(b.k, place, combined(w, "reduce_sum", x, total.at(b.k, place), x.at(b.k, place)))
+    return _code(w, pointers, count, None)
+
+
+def block_along(
+    program: Any, pointers: tuple[str, ...], args: Layout, row: Layout, carried: Layout, fixed: Layout
+) -> Code:
+    """The function of a block of `Following`: a loop over steps."""
+    w = Writer()
+    b, flat = Builder(w), flattened(program)
+    before, now, directions = leaves(w, "%args", args), leaves(w, "%carried", carried), leaves(w, "%fixed", fixed)
+    count = w.load("%count", 0, "i64")
+    with w.each(count) as n:
+        given = [*before, *leaves(w, w.row("%rows", n, row.size), row), *now, *directions]
+        results = _settled(b, run(b, flat, given), given, now)
+        for x, to, out in zip(results, now, leaves(w, w.row("%out", n, carried.size), carried), strict=True):
+            b.copy(x, to)
+            b.copy(x, out)
+    return _code(w, pointers, count, None)
+
+
+def _add(w: Writer, to: str, source: str, size: int) -> None:
+    """Adds one row of numbers to another."""
+    with w.each(str(size)) as k:
+        a, b = w.load(to, k, "double"), w.load(source, k, "double")
+        w.store(to, k, "double", w.value(f"fadd double {a}, {b}"))
 
 
 def row_map(program: Any, shared: Layout, row: Layout, out: Layout) -> Code:

@@ -14,7 +14,7 @@ from polhode.execution.arrays.folding import folded
 from polhode.execution.arrays.naming import VIEWS
 from polhode.execution.arrays.simplifying import in_simpler_ones
 from polhode.execution.literals import NotNative
-from polhode.execution.scalars.primitives import SUBCALLS, opened
+from polhode.execution.scalars.primitives import LINEAR_SOLVE, SUBCALLS, opened, solved
 
 
 class Value:
@@ -96,6 +96,9 @@ class _Flattening:
             if name in SUBCALLS:
                 inner, consts_inside = opened(eqn.params[SUBCALLS[name]])
                 found: Sequence[Atom] = self.evaluate(inner, [_known(c) for c in consts_inside], inputs)
+            elif name == LINEAR_SOLVE:
+                closed, given = solved(eqn.params, inputs)
+                found = self.evaluate(closed.jaxpr, [_known(c) for c in closed.consts], given)
             elif (known := folded(eqn, inputs)) is not None:
                 found = known
             elif (simpler := in_simpler_ones(eqn)) is not None:

@@ -53,8 +53,12 @@ def either(jaxpr: core.Jaxpr, on_arrays: Callable[[], Code], on_scalars: Callabl
         first, second = on_arrays, on_scalars
     try:
         return first()
-    except NotNative:
-        return second()
+    except NotNative as reason:
+        try:
+            return second()
+        except NotNative:
+            # Of both reasons that of the way that was meant for it.
+            raise reason from None
 
 
 def _inside(name: str, p: Any, fixed: list[bool]) -> list[tuple[core.Jaxpr, list[bool]]]:

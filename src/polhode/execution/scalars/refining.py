@@ -6,14 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from polhode.execution.derivatives.accuracy import CLOSE, FALLING, NOISE, STAYING, SWEEPS, TOLERANCE
 from polhode.execution.derivatives.partials import Terms
 from polhode.execution.derivatives.scopes import Elements, Scope, filled
 from polhode.execution.scalars.emission import AbstractEmission, Values
-
-SWEEPS = 200
-TOLERANCE = 1e-14
-CLOSE = 1e-8
-"""Corrections at most, the relative size of the last one, and the one up to which a solution counts as such."""
 
 Map = Callable[[Scope, Elements], Elements]
 """A linear map of elements, carried out in the scope of a loop."""
@@ -29,9 +25,11 @@ def refined(scope: Scope, matvec: Map, inverse: Map, b: Elements) -> Elements:
         here = inner.adopt(carried)
         f = Terms(inner.graph)
         size, count, before = here[2 * n : 2 * n + 3]
-        large = f.test("gt", size, f("mul", TOLERANCE, _size(f, here[:n])))
-        # Components may differ by orders of magnitude: the small ones are done where nothing falls any more.
-        falling = f.test("and", f.test("gt", size, 0.0), f.test("lt", size, f("mul", 0.5, before)))
+        of_y = _size(f, here[:n])
+        large = f.test("gt", size, f("mul", TOLERANCE, of_y))
+        useful = f.test("or", f.test("gt", size, f("mul", NOISE, of_y)), f.test("lt", size, f("mul", STAYING, before)))
+        large = f.test("and", large, useful)
+        falling = f.test("and", f.test("gt", size, 0.0), f.test("lt", size, f("mul", FALLING, before)))
         few = f.test("lt", count, float(SWEEPS))
         return inner.values([f.test("and", f.test("or", large, falling), few)])[0]
 
