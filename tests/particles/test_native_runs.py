@@ -8,7 +8,7 @@ import pytest
 import polhode as ph
 from polhode import particles as pt
 from polhode.captured import programs
-from polhode.driver import host
+from polhode.driver import native
 from polhode.execution import machine
 from polhode.execution.listing import listed
 
@@ -109,7 +109,7 @@ def test_every_part_is_what_numpy_computes(case):
 def test_the_frames_and_outputs_are_those_of_xla(monkeypatch):
     made, saving = pile(), {"save_every": None, "save_at": np.linspace(0, STEPS * H, 17)}
     native = run(made, **saving)
-    monkeypatch.setattr(host, "_native", lambda inputs, rest, tell: (None,))
+    monkeypatch.setattr(native, "_native", lambda inputs, rest, tell: (None,))
     other = run(made, **saving)
     assert (native.stats["compiled"]["by"], other.stats["compiled"]["by"]) != ("xla", "xla")
     for a, b in zip(parts(native.state), parts(other.state), strict=True):
