@@ -15,7 +15,8 @@ from polhode.captured.lasting_keys import signature
 from polhode.driver import host, legs
 from polhode.driver.control import StepControl, Tolerances
 from polhode.driver.legs import Breaks, Leg
-from polhode.driver.preparation import Steps, Task
+from polhode.driver.planning import Steps
+from polhode.driver.preparation import Task
 from polhode.driver.recorded import recorded, restored
 from polhode.driver.stepping import ConstantSteps, ControlledSteps, Progress
 from polhode.execution.eager import uncompiled

@@ -21,12 +21,12 @@ from polhode._ambient import are_known, in_forward_mode, in_reverse_mode, outsid
 from polhode.captured.functions import settled
 from polhode.driver.backward import Backward
 from polhode.driver.forward import Forward
-from polhode.driver.host import Saving
 from polhode.driver.known import called
 from polhode.driver.legs import Leg
 from polhode.driver.marked import MarkedRun
 from polhode.driver.observing import Observer, Seen
 from polhode.driver.passages import Places, floats
+from polhode.driver.saving import Saving
 from polhode.driver.stepping import Progress
 from polhode.execution.eager import uncompiled
 from polhode.execution.literals import NotNative

@@ -15,8 +15,9 @@ from polhode.driver import native
 from polhode.driver.blocks import Buffer, run_block
 from polhode.driver.legs import Leg
 from polhode.driver.observing import Observer, Watch
+from polhode.driver.saving import Saving, capacity
 from polhode.driver.showing import Show
-from polhode.driver.stepping import AbstractStepper, ConstantSteps, ControlledSteps, Progress
+from polhode.driver.stepping import AbstractStepper, Progress
 from polhode.execution.eager import uncompiled
 from polhode.execution.once import interpreted
 from polhode.execution.reports import Compiled
@@ -28,16 +29,8 @@ from polhode.systems.base import AbstractSystem
 _BLOCK_SECONDS = 0.2
 _STORED_BLOCK_SECONDS = 0.1
 _FIRST_BLOCK = 1
-_BUFFER_FLOATS = 2_000_000
-_BUFFER_SIZES = (1, 256, 4096)
+
 _OBSERVED_ROWS = 512
-
-
-class Saving(NamedTuple):
-    """Which instants are kept: every `every`-th step (None: only the ends), or the times `at`."""
-
-    every: int | None
-    at: np.ndarray | None
 
 
 class Outcome(NamedTuple):
@@ -158,7 +151,7 @@ class _Run:
         else:
             self.leg = self.done = 0
             self.p = begin(self.stepper, system, integrator, start.state, saving.at is not None)
-        self.capacity = _capacity(self.p.carry.state, legs, saving)
+        self.capacity = capacity(self.p.carry.state, legs, saving)
         self.watch = Watch(observer, min(self.capacity, _OBSERVED_ROWS))
 
     @property
@@ -321,27 +314,3 @@ def row(p: Progress) -> Any:
 def _head(buffer: Buffer, count: int) -> tuple[Any, Any, Any]:
     t, state, multipliers = jax.tree.map(lambda x: np.asarray(x)[:count], (buffer.t, buffer.state, buffer.multipliers))
     return t, state, multipliers
-
-
-def expected(legs: Sequence[Leg], saving: Saving) -> int | None:
-    """How many frames a run saves after its start; None if nobody knows."""
-    if saving.at is not None:
-        return len(saving.at)
-    if saving.every is None:
-        return 1
-    return None if isinstance(legs[-1].stepper, ControlledSteps) else -(-_steps(legs) // saving.every)
-
-
-def _steps(legs: Sequence[Leg]) -> int:
-    """The number of steps where it is known, otherwise 0."""
-    steppers = [leg.stepper for leg in legs if isinstance(leg.stepper, ConstantSteps)]
-    return int(steppers[-1].last) - int(steppers[0].first) if steppers else 0
-
-
-def _capacity(state0: Any, legs: Sequence[Leg], saving: Saving) -> int:
-    """Frames in one buffer: no more than are saved, and within a bounded memory."""
-    floats = sum(np.size(x) for x in jax.tree.leaves(state0)) + 1
-    wanted = expected(legs, saving)
-    # Few sizes, so that runs of other lengths find their program compiled.
-    size = next((s for s in _BUFFER_SIZES if wanted is not None and s >= wanted), _BUFFER_SIZES[-1])
-    return max(1, min(size, _BUFFER_FLOATS // floats))

@@ -10,9 +10,9 @@ import numpy as np
 
 from polhode._ambient import uncollected
 from polhode.driver import host, native
-from polhode.driver.host import Saving
 from polhode.driver.legs import Leg
 from polhode.driver.observing import Observer, Watch
+from polhode.driver.saving import Saving
 from polhode.driver.stepping import AbstractStepper, Progress
 from polhode.execution.marching import Marching
 from polhode.frames import Frames

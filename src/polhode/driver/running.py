@@ -13,7 +13,9 @@ from polhode.driver import host
 from polhode.driver.continuing import Kept
 from polhode.driver.interruption import interrupts
 from polhode.driver.observing import Observer
-from polhode.driver.preparation import Plan, Task
+from polhode.driver.planning import Plan
+from polhode.driver.preparation import Task
+from polhode.driver.saving import Saving
 from polhode.driver.showing import showing
 from polhode.driver.stepping import ConstantSteps, Progress
 from polhode.execution.eager import uncompiled
@@ -47,7 +49,7 @@ class Run(NamedTuple):
 
     task: Task
     plan: Plan
-    saving: host.Saving
+    saving: Saving
     observer: Observer
     meta: dict[str, Any]
     progress: bool
