@@ -101,12 +101,12 @@ class _Model:
 
 
 def _moving(frames: Frames) -> tuple[Any, Seen, Any]:
-    """What of frames has derivatives."""
+    """The parts of frames that have derivatives."""
     return frames.state, Seen(frames.outputs, frames.invariants, frames.residuals), frames.multipliers
 
 
 def _in_reverse(made: MarkedRun, model: _Model, expression: Expression) -> Callable[[list[Any]], Any]:
-    """What was made as a function of the model's arrays that JAX can differentiate in reverse mode."""
+    """A run as a function of the model's arrays that JAX can differentiate in reverse mode."""
 
     def expressed(values: list[Any]) -> Any:
         return _moving(expression(*model.whole(values)))

@@ -70,7 +70,7 @@ def _compared(solution: Solution, run: Run, sink: StoreSink | None) -> dict[str,
 
 
 def _seen(frames: Frames) -> dict[str, Any]:
-    """What is compared: outputs, or the state where there are none."""
+    """The compared values: outputs, or the state where there are none."""
     return dict(frames.outputs) or {"state": frames.state}
 
 

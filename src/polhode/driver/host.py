@@ -34,12 +34,12 @@ _OBSERVED_ROWS = 512
 
 
 class Outcome(NamedTuple):
-    """What a run on the host returns.
+    """The results of a run on the host.
 
-    - `frames`: all that no sink has taken. - `checkpoint`: what it can go on from.
+    - `frames`: all that no sink has taken. - `checkpoint`: the data to resume from.
     - `start_time`, `compile_time`, `wall_time`: seconds of making the start, of compiling, of running.
     - `compiled`: how the steps were executed at the end.
-    - `error`: what broke it off unforeseen, if anything did.
+    - `error`: the unforeseen exception that ended it, if any.
     """
 
     frames: Frames
@@ -61,7 +61,7 @@ class Checkpoint(NamedTuple):
 
 
 class Start(NamedTuple):
-    """What a run begins with: a state; or a checkpoint, whose frame is saved unless the run `goes_on`."""
+    """The start of a run: a state; or a checkpoint, whose frame is saved unless the run `goes_on`."""
 
     state: Any
     checkpoint: Checkpoint | None = None
@@ -69,7 +69,7 @@ class Start(NamedTuple):
 
 
 class Sink(Protocol):
-    """What takes the frames of a run while it is going."""
+    """Receiver of frames while a run is going."""
 
     def append(self, frames: Frames, checkpoint: Checkpoint, stopping: Callable[[], bool]) -> Result:
         """Takes a block of frames, and where the run stands behind it; any code but `successful` ends the run.

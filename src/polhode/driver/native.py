@@ -66,7 +66,7 @@ def _native(inputs: Any, rest: Any, tell: Callable[[Compiled], None]) -> tuple[M
 
 
 def _frame(p: Progress) -> tuple[Any, Any, Array | None]:
-    """What a frame consists of."""
+    """Time, state and multipliers of a frame."""
     return p.t, p.carry.state, p.carry.multipliers
 
 

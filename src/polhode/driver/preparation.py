@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Task(eqx.Module):
-    """What is to be run, with names resolved and input checked.
+    """A system, a start and a method, with names resolved and input checked.
 
     - `source`: the system that was given. - `converted`: the same as the method takes it, of which `state0` is a state.
     - `outputs`, `invariants`: of states of `source`. - `note`: what is to be said of the conversion; may be empty.
@@ -52,7 +52,7 @@ class Task(eqx.Module):
 
     @property
     def system(self) -> AbstractSystem:
-        """What the method steps."""
+        """The system as the method takes it."""
         return self.converted.system
 
     @property

@@ -96,7 +96,7 @@ def resume(
 
 
 class Wanted(NamedTuple):
-    """What is asked of a run that is to go on.
+    """Requests for a run that is resumed.
 
     - `steps`: what of them is given; they must be those of the run. - `t1`, `max_steps`: another end or limit.
     - `saving`: what is to be saved. - `starts`: whether the task's start must be that of the run.

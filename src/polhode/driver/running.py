@@ -97,7 +97,7 @@ def _carried_out(run: Run, sink: StoreSink | None, interrupted: threading.Event)
 
 
 def _explanation(system: AbstractSystem, stats: dict[str, Any], outcome: host.Outcome) -> str:
-    """What is known of a failure besides its code; also noted in the stats."""
+    """The explanation of a failure besides its code; also noted in the stats."""
     if outcome.error is not None:
         said = stats["error"] = f"{type(outcome.error).__name__}: {outcome.error}"
         return f" {said}."
