@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import polhode as ph
-from polhode.driver import host
+from polhode.driver import host, saving
 from polhode.driver.observing import Watch
 from polhode.execution import machine
 from polhode.runs.store import RunStore
@@ -230,7 +230,7 @@ def test_a_store_that_fails_at_the_end_keeps_the_run(top, tmp_path, monkeypatch)
 
 def test_full_buffers_do_not_inflate_the_blocks(monkeypatch):
     """Blocks end early where every step is saved; their length once grew tenfold with each, beyond all integers."""
-    monkeypatch.setattr(host, "_BUFFER_SIZES", (1, 4))
+    monkeypatch.setattr(saving, "_BUFFER_SIZES", (1, 4))
     run = ph.simulate(line(), "rkmk3", state0=jnp.ones(2), t1=1.0, h=0.01)
     assert len(run.t) == 101
     np.testing.assert_allclose(run.state[:, 0], np.exp(-run.t), rtol=1e-7)
@@ -251,7 +251,7 @@ def test_an_unforeseen_error_loses_no_frames(monkeypatch, tmp_path, store):
             raise ZeroDivisionError("a bar of length zero")
         return frames(self, t, *others)
 
-    monkeypatch.setattr(host, "_BUFFER_SIZES", (1, 4))
+    monkeypatch.setattr(saving, "_BUFFER_SIZES", (1, 4))
     monkeypatch.setattr(Watch, "frames", broken)
     path = tmp_path / "run.zarr" if store else None
     arguments = {"state0": jnp.ones(2), "t1": 1.0, "h": 0.01, "store": path, "overwrite": True}

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 import polhode as ph
-from polhode.driver import host, showing
+from polhode.driver import native, showing
 from polhode.execution.reports import Compiled
 from polhode.spaces import Rn
 
@@ -57,7 +57,7 @@ def test_making_a_problem_is_told_apart_from_its_runs(tmp_path):
 
 
 def test_steps_that_xla_compiles_are_said_to_be(monkeypatch):
-    monkeypatch.setattr(host, "on_host", lambda tree: False)
+    monkeypatch.setattr(native, "on_host", lambda tree: False)
     assert run(1.5).stats["compiled"] == {"operations": None, "by": "xla", "kept": False}
 
 

@@ -8,7 +8,7 @@ from programs import PROGRAMS, A, V
 
 import polhode as ph
 from polhode.captured import programs
-from polhode.driver import host, observing
+from polhode.driver import native, observing
 from polhode.execution import machine
 from polhode.execution.listing import listed
 from polhode.execution.literals import NotNative
@@ -168,7 +168,7 @@ def nothing_native(inputs, rest, *beside):
 
 
 def through_xla(monkeypatch):
-    monkeypatch.setattr(host, "_native", nothing_native)
+    monkeypatch.setattr(native, "_native", nothing_native)
     monkeypatch.setattr(observing, "_native", lambda *_: None)
 
 

@@ -8,7 +8,7 @@ import pytest
 import polhode as ph
 from polhode import particles as pt
 from polhode.captured import programs
-from polhode.driver import host
+from polhode.driver import native
 from polhode.execution import machine
 from polhode.execution.listing import listed
 
@@ -108,11 +108,11 @@ def test_every_part_is_what_numpy_computes(case):
 @pytest.mark.exhaustive
 def test_the_frames_and_outputs_are_those_of_xla(monkeypatch):
     made, saving = pile(), {"save_every": None, "save_at": np.linspace(0, STEPS * H, 17)}
-    native = run(made, **saving)
-    monkeypatch.setattr(host, "_native", lambda inputs, rest, tell: (None,))
+    compiled = run(made, **saving)
+    monkeypatch.setattr(native, "_native", lambda inputs, rest, tell: (None,))
     other = run(made, **saving)
-    assert (native.stats["compiled"]["by"], other.stats["compiled"]["by"]) != ("xla", "xla")
-    for a, b in zip(parts(native.state), parts(other.state), strict=True):
+    assert (compiled.stats["compiled"]["by"], other.stats["compiled"]["by"]) != ("xla", "xla")
+    for a, b in zip(parts(compiled.state), parts(other.state), strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-11)
 
 

@@ -18,7 +18,7 @@ from tumbling import VALUES, Form, form_of
 
 import polhode as ph
 from polhode.captured import programs
-from polhode.driver import host, observing, traced
+from polhode.driver import native, observing, traced
 from polhode.execution import limits, machine
 from polhode.execution.eager import uncompiled
 from polhode.execution.listing import listed
@@ -206,13 +206,13 @@ def _end(run: ph.Solution) -> Carry:
 
 def is_machine_code() -> bool:
     """Whether all steps that this process knows of are machine code, and there are some."""
-    steps = [found for key, found in programs._PROGRAMS._found.items() if key[0] is host._native]
+    steps = [found for key, found in programs._PROGRAMS._found.items() if key[0] is native._native]
     return bool(steps) and all(marching is not None for (marching,) in steps)
 
 
 def by_xla(row: Row) -> Carry:
     """The same as where there is no compiler of machine code."""
-    with mock.patch.object(host, "_native", _nothing), mock.patch.object(observing, "_native", return_value=None):
+    with mock.patch.object(native, "_native", _nothing), mock.patch.object(observing, "_native", return_value=None):
         return on_host(row)
 
 

@@ -15,7 +15,8 @@ from polhode.captured.lasting_keys import signature
 from polhode.driver import host, legs
 from polhode.driver.control import StepControl, Tolerances
 from polhode.driver.legs import Breaks, Leg
-from polhode.driver.preparation import Steps, Task
+from polhode.driver.planning import Steps
+from polhode.driver.preparation import Task
 from polhode.driver.recorded import recorded, restored
 from polhode.driver.stepping import ConstantSteps, ControlledSteps, Progress
 from polhode.execution.eager import uncompiled
@@ -34,7 +35,7 @@ _WHOLE_STEP = 0.6
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Kept:
-    """What a solution remembers besides its frames, to be gone on from in memory."""
+    """The end of a run in memory, from which a further run can start."""
 
     checkpoint: host.Checkpoint
     legs: list[Leg]
@@ -90,7 +91,7 @@ class Memory(NamedTuple):
 
     @uncompiled()
     def progress(self, task: Task) -> Progress | None:
-        """What the method goes on from; None if another method or another system does."""
+        """The progress that the method starts from; None if another method or another system goes on."""
         found = self._found(task)
         if found is None:
             return None
@@ -166,7 +167,7 @@ def start_of(task: Task) -> str:
 
 
 def facts(run: Any) -> dict[str, Any]:
-    """What a store keeps of a run, besides arrays, to go on with it."""
+    """Facts that a store keeps beside its arrays, so that the run can be resumed."""
     task, saving = run.task, run.saving
     control = next((s.control for s, _ in run.plan.legs if isinstance(s, ControlledSteps)), None)
     return {
@@ -181,7 +182,7 @@ def facts(run: Any) -> dict[str, Any]:
 
 
 def arrays(checkpoint: host.Checkpoint, run: Any) -> dict[str, np.ndarray]:
-    """What a method remembers, the legs of its run and the times to be saved."""
+    """Arrays of a checkpoint: the carry of the method, the legs of its run and the times to be saved."""
     leaves = jax.tree.leaves(checkpoint.progress)
     found = {f"progress-{k}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
     if run.saving.at is not None:
@@ -224,7 +225,7 @@ def legs_from_array(rows: np.ndarray, control: StepControl | None) -> list[Leg]:
 
 @uncompiled()
 def progress_from_arrays(found: dict[str, Any], task: Task, leg: Leg, at_times: bool) -> Progress:
-    """What a method remembered. Raises ValueError where it does not fit the method as it is now."""
+    """The carry of a method, as stored. Raises ValueError where it does not fit the method as it is now."""
     start = eqx.filter_eval_shape(leg.stepper.start, task.system, task.integrator, task.state0, at_times)
     wanted, structure = jax.tree.flatten(start)
     leaves = [found[f"progress-{k}"] for k in range(len(wanted)) if f"progress-{k}" in found]

@@ -21,12 +21,12 @@ from polhode._ambient import are_known, in_forward_mode, in_reverse_mode, outsid
 from polhode.captured.functions import settled
 from polhode.driver.backward import Backward
 from polhode.driver.forward import Forward
-from polhode.driver.host import Saving
 from polhode.driver.known import called
 from polhode.driver.legs import Leg
 from polhode.driver.marked import MarkedRun
 from polhode.driver.observing import Observer, Seen
 from polhode.driver.passages import Places, floats
+from polhode.driver.saving import Saving
 from polhode.driver.stepping import Progress
 from polhode.execution.eager import uncompiled
 from polhode.execution.literals import NotNative
@@ -101,12 +101,12 @@ class _Model:
 
 
 def _moving(frames: Frames) -> tuple[Any, Seen, Any]:
-    """What of frames has derivatives."""
+    """The parts of frames that have derivatives."""
     return frames.state, Seen(frames.outputs, frames.invariants, frames.residuals), frames.multipliers
 
 
 def _in_reverse(made: MarkedRun, model: _Model, expression: Expression) -> Callable[[list[Any]], Any]:
-    """What was made as a function of the model's arrays that JAX can differentiate in reverse mode."""
+    """A run as a function of the model's arrays that JAX can differentiate in reverse mode."""
 
     def expressed(values: list[Any]) -> Any:
         return _moving(expression(*model.whole(values)))

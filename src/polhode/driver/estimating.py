@@ -12,11 +12,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from polhode.driver import host
 from polhode.driver.control import Tolerances
 from polhode.driver.legs import Leg
-from polhode.driver.preparation import Plan
+from polhode.driver.planning import Plan
 from polhode.driver.running import Run, SimulationError, carry_out
+from polhode.driver.saving import Saving
 from polhode.driver.sinks import StoreSink, opened
 from polhode.driver.stepping import ConstantSteps, ControlledSteps
 from polhode.frames import Frames
@@ -70,7 +70,7 @@ def _compared(solution: Solution, run: Run, sink: StoreSink | None) -> dict[str,
 
 
 def _seen(frames: Frames) -> dict[str, Any]:
-    """What is compared: outputs, or the state where there are none."""
+    """The compared values: outputs, or the state where there are none."""
     return dict(frames.outputs) or {"state": frames.state}
 
 
@@ -82,7 +82,7 @@ def _digits(error: float, size: float) -> float:
     return most if error == 0 else float(np.clip(math.log10(size / error), 0.0, most))
 
 
-def _finer(run: Run, solution: Solution) -> tuple[list[Leg], host.Saving]:
+def _finer(run: Run, solution: Solution) -> tuple[list[Leg], Saving]:
     """The same legs with half the step, and what to save so that frames are those of the run."""
     found, saving = [], run.saving
     for stepper, fresh in run.plan.legs:
@@ -101,7 +101,7 @@ def _finer(run: Run, solution: Solution) -> tuple[list[Leg], host.Saving]:
             found.append(Leg(dataclasses.replace(stepper, tolerances=tolerances), fresh))
     if saving.at is None and saving.every is not None:
         if isinstance(run.plan.legs[0].stepper, ConstantSteps):
-            saving = host.Saving(2 * saving.every, None)
+            saving = Saving(2 * saving.every, None)
         else:
-            saving = host.Saving(None, np.asarray(solution.t, float))
+            saving = Saving(None, np.asarray(solution.t, float))
     return found, saving

@@ -7,25 +7,20 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
-from polhode.captured.programs import compiled, found
+from polhode.driver import native
+from polhode.driver.blocks import Buffer, run_block
 from polhode.driver.legs import Leg
 from polhode.driver.observing import Observer, Watch
+from polhode.driver.saving import Saving, capacity
 from polhode.driver.showing import Show
-from polhode.driver.stepping import AbstractStepper, ConstantSteps, ControlledSteps, Progress, between, march
+from polhode.driver.stepping import AbstractStepper, Progress
 from polhode.execution.eager import uncompiled
-from polhode.execution.kept import Keeping
-from polhode.execution.literals import NotNative
-from polhode.execution.marching import Control, Marching
 from polhode.execution.once import interpreted
-from polhode.execution.placement import on_host
 from polhode.execution.reports import Compiled
-from polhode.execution.scalars import scalarise
 from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
 from polhode.results import Result
@@ -34,25 +29,17 @@ from polhode.systems.base import AbstractSystem
 _BLOCK_SECONDS = 0.2
 _STORED_BLOCK_SECONDS = 0.1
 _FIRST_BLOCK = 1
-_BUFFER_FLOATS = 2_000_000
-_BUFFER_SIZES = (1, 256, 4096)
+
 _OBSERVED_ROWS = 512
 
 
-class Saving(NamedTuple):
-    """Which instants are kept: every `every`-th step (None: only the ends), or the times `at`."""
-
-    every: int | None
-    at: np.ndarray | None
-
-
 class Outcome(NamedTuple):
-    """What a run on the host returns.
+    """The results of a run on the host.
 
-    - `frames`: all that no sink has taken. - `checkpoint`: what it can go on from.
+    - `frames`: all that no sink has taken. - `checkpoint`: the data to resume from.
     - `start_time`, `compile_time`, `wall_time`: seconds of making the start, of compiling, of running.
     - `compiled`: how the steps were executed at the end.
-    - `error`: what broke it off unforeseen, if anything did.
+    - `error`: the unforeseen exception that ended it, if any.
     """
 
     frames: Frames
@@ -74,7 +61,7 @@ class Checkpoint(NamedTuple):
 
 
 class Start(NamedTuple):
-    """What a run begins with: a state; or a checkpoint, whose frame is saved unless the run `goes_on`."""
+    """The start of a run: a state; or a checkpoint, whose frame is saved unless the run `goes_on`."""
 
     state: Any
     checkpoint: Checkpoint | None = None
@@ -82,7 +69,7 @@ class Start(NamedTuple):
 
 
 class Sink(Protocol):
-    """What takes the frames of a run while it is going."""
+    """Receiver of frames while a run is going."""
 
     def append(self, frames: Frames, checkpoint: Checkpoint, stopping: Callable[[], bool]) -> Result:
         """Takes a block of frames, and where the run stands behind it; any code but `successful` ends the run.
@@ -90,13 +77,6 @@ class Sink(Protocol):
         `stopping` tells whether the user wants the run to end.
         """
         ...
-
-
-class _Buffer(NamedTuple):
-    count: Any
-    t: Any
-    state: Any
-    multipliers: Array | None
 
 
 @interpreted
@@ -113,141 +93,7 @@ def again(stepper: AbstractStepper, system: AbstractSystem, integrator: Abstract
     return stepper.again(system, integrator, p)
 
 
-@compiled
-def _run_block(
-    stepper: AbstractStepper,
-    system: AbstractSystem,
-    integrator: AbstractIntegrator,
-    p: Progress,
-    n_limit: Array,
-    every: Array,
-    targets: Array | None,
-    done: Array,
-    last: Array,
-    capacity: int,
-) -> tuple[Progress, _Buffer]:
-    """Steps until `n_limit`, until `capacity` frames are saved, until the end of the leg or a failure.
-
-    `targets` are the save times followed by t1, of which `done` lie behind; without them every `every`-th step is
-    saved and, in the `last` leg, the end.
-    """
-
-    def run(p: Progress, n_stop: Array, *target: Array) -> Progress:
-        return march(stepper, system, integrator, p, n_stop, *(target or (None,)))
-
-    on_scalars = scalarise(run, one_kernel=True)
-    interpolated = scalarise(lambda p, t: between(stepper, system, integrator, p, t))
-
-    def more(loop: tuple[Progress, _Buffer]) -> Array:
-        p, buffer = loop
-        left = ~stepper.finished(p)
-        if targets is not None:
-            waiting = done + buffer.count < targets.shape[0] - 1
-            left = waiting & (left | stepper.passed(p, targets[jnp.minimum(done + buffer.count, targets.shape[0] - 1)]))
-        return left & (buffer.count < capacity) & (p.n < n_limit) & (p.result == 0)
-
-    def body(loop: tuple[Progress, _Buffer]) -> tuple[Progress, _Buffer]:
-        p, buffer = loop
-        if targets is None:
-            p = on_scalars(p, jnp.minimum((p.n // every + 1) * every, n_limit))
-            save = ((p.n % every == 0) | (last & stepper.finished(p))) & (p.result == 0)
-            t, state = p.t, p.carry.state
-        else:
-            t = targets[done + buffer.count]
-            p = on_scalars(p, n_limit, t)
-            save = stepper.passed(p, t) & (p.result == 0)
-            state = interpolated(p, t)
-        return p, _write(buffer, save, t, state, p.carry.multipliers)
-
-    zeros = jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape), x.dtype), (p.carry.state, p.carry.multipliers))
-    p, buffer = jax.lax.while_loop(more, body, (p, _Buffer(jnp.zeros((), jnp.int64), jnp.zeros(capacity), *zeros)))
-    if targets is not None:
-        # After the last save time the run still goes on to t1.
-        rest = jnp.where(done + buffer.count >= targets.shape[0] - 1, n_limit, p.n)
-        p = on_scalars(p, rest, targets[-1])
-    return p, buffer
-
-
-def _more(args: Any, p: Progress, c: Control) -> Array:
-    stepper, *_ = args
-    left = ~stepper.finished(p)
-    if p.before is not None:
-        left = left | (c.waiting & stepper.passed(p, c.target))
-    return left & (p.n < c.n_limit) & (p.result == 0)
-
-
-def _advance(args: Any, p: Progress, c: Control) -> tuple[Progress, Array, Any]:
-    stepper, system, integrator = args
-    if p.before is None:
-        p = march(stepper, system, integrator, p, jnp.minimum((p.n // c.every + 1) * c.every, c.n_limit), None)
-        save = ((p.n % c.every == 0) | (c.last & stepper.finished(p))) & (p.result == 0)
-        return p, save, (p.t, p.carry.state, p.carry.multipliers)
-    p = march(stepper, system, integrator, p, c.n_limit, c.target)
-    save = c.waiting & stepper.passed(p, c.target) & (p.result == 0)
-    return p, save, (c.target, between(stepper, system, integrator, p, c.target), p.carry.multipliers)
-
-
-def native(
-    stepper: AbstractStepper,
-    system: AbstractSystem,
-    integrator: AbstractIntegrator,
-    p: Progress,
-    tell: Callable[[Compiled], None] = lambda _: None,
-) -> tuple[Marching | None, Any]:
-    """Steps in machine code with its arguments, if they can be; `tell` is told what is compiled."""
-    make = _native if on_host((system, p)) else _on_devices
-    (marching,), (args, _) = found(make, (stepper, system, integrator), p, keeping=_KEEPING, beside=(tell,))
-    return marching, None if marching is None else marching.arguments(args)
-
-
-def _native(inputs: Any, rest: Any, tell: Callable[[Compiled], None]) -> tuple[Marching | None]:
-    """Steps in machine code, if they can be; `tell` is told what is compiled."""
-    (args, progress), others = inputs, rest[0]
-
-    def with_all(function: Callable) -> Callable:
-        return lambda given, p, control: function(eqx.combine(given, others), p, control)
-
-    try:
-        return (Marching.of(with_all(_more), with_all(_advance), args, progress, _frame(progress), tell),)
-    except NotNative:
-        return (None,)
-
-
-def _frame(p: Progress) -> tuple[Any, Any, Array | None]:
-    """What a frame consists of."""
-    return p.t, p.carry.state, p.carry.multipliers
-
-
-def _watch(found: tuple[Marching | None], write: Callable[[], None]) -> None:
-    if found[0] is not None:
-        found[0].code.when_improved = write
-
-
-_KEEPING: Keeping[tuple[Marching | None]] = Keeping(
-    dump=lambda found: None if found[0] is None else found[0].code,
-    load=lambda code, inputs: (Marching(code, inputs[0], inputs[1], _frame(inputs[1])),),
-    watch=_watch,
-)
-
-
 _BY_XLA = Compiled(None, "xla", kept=False)
-
-
-def _on_devices(inputs: Any, rest: Any, tell: Callable[[Compiled], None]) -> tuple[None]:
-    """No machine code for what JAX does elsewhere."""
-    return (None,)
-
-
-def _write(buffer: _Buffer, save: Array, t: Array, state: Any, multipliers: Array | None) -> _Buffer:
-    def put(rows: Any, row: Any) -> Array:
-        return rows.at[buffer.count].set(jnp.where(save, row, rows[buffer.count]))
-
-    return _Buffer(
-        buffer.count + save,
-        put(buffer.t, t),
-        jax.tree.map(put, buffer.state, state),
-        None if multipliers is None else put(buffer.multipliers, multipliers),
-    )
 
 
 def run(
@@ -305,7 +151,7 @@ class _Run:
         else:
             self.leg = self.done = 0
             self.p = begin(self.stepper, system, integrator, start.state, saving.at is not None)
-        self.capacity = _capacity(self.p.carry.state, legs, saving)
+        self.capacity = capacity(self.p.carry.state, legs, saving)
         self.watch = Watch(observer, min(self.capacity, _OBSERVED_ROWS))
 
     @property
@@ -351,9 +197,9 @@ class _Run:
         self.made_anew = True
         self.show.stage(form.making)
 
-    def block(self, steps: int) -> tuple[Progress, _Buffer]:
+    def block(self, steps: int) -> tuple[Progress, Buffer]:
         if self.native is None:
-            self.native = native(self.stepper, self.system, self.integrator, self.p, self._tell)
+            self.native = native.steps(self.stepper, self.system, self.integrator, self.p, self._tell)
             if self.native[0] is None:
                 self._tell(_BY_XLA)
         marching, arguments = self.native
@@ -368,8 +214,8 @@ class _Run:
                 self.done,
                 self.capacity,
             )
-            return p, _Buffer(count, t, state, multipliers)
-        return _run_block(
+            return p, Buffer(count, t, state, multipliers)
+        return run_block(
             self.stepper,
             self.system,
             self.integrator,
@@ -465,30 +311,6 @@ def row(p: Progress) -> Any:
     return jax.tree.map(lambda x: np.asarray(x)[None], (p.t, p.carry.state, p.carry.multipliers))
 
 
-def _head(buffer: _Buffer, count: int) -> tuple[Any, Any, Any]:
+def _head(buffer: Buffer, count: int) -> tuple[Any, Any, Any]:
     t, state, multipliers = jax.tree.map(lambda x: np.asarray(x)[:count], (buffer.t, buffer.state, buffer.multipliers))
     return t, state, multipliers
-
-
-def expected(legs: Sequence[Leg], saving: Saving) -> int | None:
-    """How many frames a run saves after its start; None if nobody knows."""
-    if saving.at is not None:
-        return len(saving.at)
-    if saving.every is None:
-        return 1
-    return None if isinstance(legs[-1].stepper, ControlledSteps) else -(-_steps(legs) // saving.every)
-
-
-def _steps(legs: Sequence[Leg]) -> int:
-    """The number of steps where it is known, otherwise 0."""
-    steppers = [leg.stepper for leg in legs if isinstance(leg.stepper, ConstantSteps)]
-    return int(steppers[-1].last) - int(steppers[0].first) if steppers else 0
-
-
-def _capacity(state0: Any, legs: Sequence[Leg], saving: Saving) -> int:
-    """Frames in one buffer: no more than are saved, and within a bounded memory."""
-    floats = sum(np.size(x) for x in jax.tree.leaves(state0)) + 1
-    wanted = expected(legs, saving)
-    # Few sizes, so that runs of other lengths find their program compiled.
-    size = next((s for s in _BUFFER_SIZES if wanted is not None and s >= wanted), _BUFFER_SIZES[-1])
-    return max(1, min(size, _BUFFER_FLOATS // floats))

@@ -110,7 +110,7 @@ def _steps(t0: float, t1: float, h: float, spacing: float, first: int, last: int
 
 
 def _spacing(start: float, end: float) -> float:
-    """What added to `start` gives `end`, to the last bit."""
+    """The number that gives `end` when added to `start`, to the last bit."""
     spacing = end - start
     for candidate in (spacing, math.nextafter(spacing, math.inf), math.nextafter(spacing, -math.inf)):
         if start + candidate == end:

@@ -9,10 +9,10 @@ import jax
 import numpy as np
 
 from polhode._ambient import uncollected
-from polhode.driver import host
-from polhode.driver.host import Saving
+from polhode.driver import host, native
 from polhode.driver.legs import Leg
 from polhode.driver.observing import Observer, Watch
+from polhode.driver.saving import Saving
 from polhode.driver.stepping import AbstractStepper, Progress
 from polhode.execution.marching import Marching
 from polhode.frames import Frames
@@ -92,7 +92,7 @@ class MarkedRun:
 
     def _leg(self, number: int, stepper: AbstractStepper) -> bool:
         """Make the steps of a leg; whether that went well."""
-        marching, arguments = host.native(stepper, self.system, self.integrator, self.p)
+        marching, arguments = native.steps(stepper, self.system, self.integrator, self.p)
         if marching is None:
             return False
         self._machines.append((marching, arguments))

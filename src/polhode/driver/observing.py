@@ -55,7 +55,7 @@ class Observer(eqx.Module):
         self.beside = beside
 
     def __call__(self, t: Array, state: State) -> Seen:
-        """What is reported about one state."""
+        """Outputs, invariants and residuals of one state."""
         outputs = {name: f(t, state) for name, f in self.outputs.items()}
         invariants = {name: f(t, state) for name, f in self.invariants.items()}
         for name, value in self.system.state_space.invariants(state).items():
@@ -107,7 +107,7 @@ class Watch:
 
 
 def _native(observer: Observer, stacked: Any) -> Callable[[Any], Seen] | None:
-    """What looks at states stacked like these in machine code, if that can be."""
+    """Machine code for outputs, invariants and residuals of states stacked like these, if there can be any."""
     if not on_host(observer):
         return None
     examples = observer, jax.tree.map(lambda x: x[0], stacked)

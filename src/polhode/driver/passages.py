@@ -1,4 +1,4 @@
-"""What a run consists of, as functions with derivatives.
+"""The parts of a run as functions with derivatives.
 
 Derivatives are of floats only: numbers of steps, codes and the like have none. Parameters are some of the arrays of a
 system, told by their `places` among its leaves. Each function here makes a `Passage` from `inputs` and `rest` as
@@ -26,7 +26,7 @@ _ON_STEP = 1e-9
 
 
 class Step(NamedTuple):
-    """What is known of a step: where and how long it was for the method, and what it began with."""
+    """A step: its time and length for the method, and the carry that it began with."""
 
     t: Any
     h: Any
@@ -34,7 +34,7 @@ class Step(NamedTuple):
 
 
 class Instant(NamedTuple):
-    """What is known of a state within a step: that step, the part of it that had passed, and what it ended with."""
+    """A state within a step: that step, the part of it that had passed, and the carry that it ended with."""
 
     step: Step
     s: Any
@@ -152,7 +152,7 @@ def divided(places: Places, *trees: Any) -> list[Places]:
 
 
 def _moving(tree: Tree) -> Tree:
-    """What of a tree has a derivative, as truth values."""
+    """Whether each leaf of a tree has a derivative, as truth values."""
     return jax.tree.map(lambda x: eqx.is_array(x) and jnp.issubdtype(x.dtype, jnp.floating), tree)
 
 

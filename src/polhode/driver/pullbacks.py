@@ -96,7 +96,7 @@ def _seen_back(inputs: Any, rest: Any) -> tuple[RowMap]:
 
 
 def once(make: Callable[..., tuple[RowMap]], given: Any, row: Any, places: Any) -> Any:
-    """What a map of rows makes of a single one."""
+    """The result of a map of rows for a single row."""
     (mapping,), inputs = found(make, given, row, places, keeping=MAPPING)
     return jax.tree.map(lambda x: x[0], mapping(inputs[0], jax.tree.map(lambda x: np.asarray(x)[None], row)))
 

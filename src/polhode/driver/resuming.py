@@ -13,13 +13,15 @@ import numpy as np
 from polhode import checks
 from polhode._ambient import check_environment
 from polhode.checks import shown
-from polhode.driver import continuing, host, preparation
+from polhode.driver import continuing, host, planning
 from polhode.driver.control import StepControl
 from polhode.driver.differences import differences
 from polhode.driver.legs import described
-from polhode.driver.preparation import Plan, Steps, Task
+from polhode.driver.planning import Plan, Steps
+from polhode.driver.preparation import Task
 from polhode.driver.recorded import recorded, restored
 from polhode.driver.running import Run, carry_out
+from polhode.driver.saving import Saving
 from polhode.driver.sinks import StoreSink, check_when_full
 from polhode.integrators.base import AbstractIntegrator
 from polhode.problems.base import Problem
@@ -73,7 +75,7 @@ def resume(
     check_environment()
     place = _place(path)
     check_when_full(when_full)
-    wanted = Wanted(Steps(breakpoints=preparation.times_of(breakpoints)), t1, max_steps)
+    wanted = Wanted(Steps(breakpoints=planning.times_of(breakpoints)), t1, max_steps)
     throw, progress = checks.flag("throw", throw), checks.flag("progress", progress)
     with explaining(place):
         found = root.read(place)
@@ -88,13 +90,13 @@ def resume(
             "problem=…)."
         )
     method = integrator if integrator is not None else _method(facts)
-    memory = continuing.Memory(found.meta["t0"], _state(problem, path), method, preparation.Steps(), None)
+    memory = continuing.Memory(found.meta["t0"], _state(problem, path), method, planning.Steps(), None)
     task = Task.prepare(problem, method, None, found.meta["t1"] if t1 is None else t1, None, memory=memory)
     return resumed(path, task, wanted, when_full, progress, throw, began)
 
 
 class Wanted(NamedTuple):
-    """What is asked of a run that is to go on.
+    """Requests for a run that is resumed.
 
     - `steps`: what of them is given; they must be those of the run. - `t1`, `max_steps`: another end or limit.
     - `saving`: what is to be saved. - `starts`: whether the task's start must be that of the run.
@@ -103,7 +105,7 @@ class Wanted(NamedTuple):
     steps: Steps
     t1: float | None
     max_steps: int | None
-    saving: host.Saving | None = None
+    saving: Saving | None = None
     starts: bool = False
 
 
@@ -112,7 +114,7 @@ def resumed(
 ) -> Solution:
     """The run in the store, gone on with as that task; `began` is when making it did."""
     saving, t1, max_steps = given.saving, given.t1, given.max_steps
-    limit = None if max_steps is None else preparation.limit(max_steps, 1)
+    limit = None if max_steps is None else planning.limit(max_steps, 1)
     store, found = RunStore.reopen(_place(path))
     try:
         remembered = found.remembered()
@@ -123,7 +125,7 @@ def resumed(
         legs = continuing.legs_from_array(remembered["legs"], control)
         leg, done = (int(k) for k in remembered["stand"])
         at = saving.at if saving is not None and saving.at is not None else remembered.get("targets")
-        saved = host.Saving(facts["every"], at)
+        saved = Saving(facts["every"], at)
         p = continuing.progress_from_arrays(remembered, task, legs[leg], saved.at is not None)
         end = float(legs[-1].stepper.t1)
         wanted = end if t1 is None else task.t1
@@ -136,7 +138,7 @@ def resumed(
         asked = dict(found.meta.get("asked", {}))
         if wanted != end:
             times = [*asked.get("breakpoints", ()), *given.steps.breakpoints]
-            breaks = preparation.breakpoints(task.system, times, end, wanted)
+            breaks = planning.breakpoints(task.system, times, end, wanted)
             legs = continuing.extended(legs, leg, int(p.n), wanted, breaks, asked.get("h"))
             asked.update({"breakpoints": times} if times else {})
         if limit is not None:
@@ -179,9 +181,7 @@ def _state(problem: Any, path: Any) -> Any:
     return jax.tree.map(lambda x: x[-1], load(path)[-1].state)
 
 
-def _check_same(
-    path: Any, task: Task, saving: host.Saving | None, meta: dict[str, Any], remembered: dict[str, Any]
-) -> None:
+def _check_same(path: Any, task: Task, saving: Saving | None, meta: dict[str, Any], remembered: dict[str, Any]) -> None:
     """Raises ValueError unless the run in the store is of that task."""
     now, facts = continuing.signatures(task), remembered["facts"]
     other = [name for name, known in facts["signatures"].items() if now[name] != known]

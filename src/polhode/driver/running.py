@@ -13,7 +13,9 @@ from polhode.driver import host
 from polhode.driver.continuing import Kept
 from polhode.driver.interruption import interrupts
 from polhode.driver.observing import Observer
-from polhode.driver.preparation import Plan, Task
+from polhode.driver.planning import Plan
+from polhode.driver.preparation import Task
+from polhode.driver.saving import Saving
 from polhode.driver.showing import showing
 from polhode.driver.stepping import ConstantSteps, Progress
 from polhode.execution.eager import uncompiled
@@ -47,7 +49,7 @@ class Run(NamedTuple):
 
     task: Task
     plan: Plan
-    saving: host.Saving
+    saving: Saving
     observer: Observer
     meta: dict[str, Any]
     progress: bool
@@ -95,7 +97,7 @@ def _carried_out(run: Run, sink: StoreSink | None, interrupted: threading.Event)
 
 
 def _explanation(system: AbstractSystem, stats: dict[str, Any], outcome: host.Outcome) -> str:
-    """What is known of a failure besides its code; also noted in the stats."""
+    """The explanation of a failure besides its code; also noted in the stats."""
     if outcome.error is not None:
         said = stats["error"] = f"{type(outcome.error).__name__}: {outcome.error}"
         return f" {said}."

@@ -1,4 +1,4 @@
-"""What a run shows of itself on standard error while it goes."""
+"""Progress of a run, shown on standard error."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Show(Protocol):
-    """What is told where a run stands."""
+    """Receiver of the progress of a run."""
 
     def stage(self, text: str) -> None:
-        """What is done now, before steps are made or between them."""
+        """The present stage, before steps are made or between them."""
         ...
 
     def reached(self, t: float) -> None:
@@ -96,7 +96,7 @@ class Shown:
 
 @contextlib.contextmanager
 def showing(wanted: bool, name: str, t0: float, t1: float) -> Iterator[Show]:
-    """What shows a run, if that is wanted."""
+    """The display of a run; one that shows nothing unless progress is wanted."""
     if not wanted:
         yield Nothing()
         return

@@ -9,14 +9,16 @@ from typing import Any, Literal
 
 from polhode import checks
 from polhode._ambient import check_environment, inside_transformation, warn
-from polhode.driver import host, preparation, sinks, traced
+from polhode.driver import planning, sinks, traced
 from polhode.driver.continuing import Memory
 from polhode.driver.control import StepControl
 from polhode.driver.estimating import estimated
 from polhode.driver.observing import Observer
-from polhode.driver.preparation import Plan, Task
+from polhode.driver.planning import Plan
+from polhode.driver.preparation import Task
 from polhode.driver.resuming import Wanted, resumed
 from polhode.driver.running import Run, carry_out, statistics, too_large
+from polhode.driver.saving import Saving, expected, instants
 from polhode.driver.stepping import ConstantSteps, ControlledSteps
 from polhode.integrators.base import AbstractIntegrator
 from polhode.problems.base import Problem
@@ -121,23 +123,23 @@ def simulate(
     memory = None if initial is None else Memory.of(initial, (t0, state0))
     tolerances = rtol is not None or atol is not None
     task = Task.prepare(problem, integrator, t0, t1, state0, tolerances=tolerances, memory=memory)
-    saving = preparation.saving(save_every, save_at, task.t0, task.t1)
+    saving = instants(save_every, save_at, task.t0, task.t1)
     inside = inside_transformation()
-    limit = preparation.limit(max_steps, 4096 if inside else 10_000_000)
-    steps = preparation.Steps(h, rtol, atol, control or StepControl(), limit, breakpoints)
-    plan = preparation.plan(task, steps, memory)
+    limit = planning.limit(max_steps, 4096 if inside else 10_000_000)
+    steps = planning.Steps(h, rtol, atol, control or StepControl(), limit, breakpoints)
+    plan = planning.plan(task, steps, memory)
     observer = task.observer
     meta = task.describe(plan, saving)
     if inside:
         return _as_expression(task, plan, saving, observer, meta, store, estimate_error)
     if resume and store is not None and is_run(store):
-        given = steps._replace(breakpoints=preparation.times_of(breakpoints))
+        given = steps._replace(breakpoints=planning.times_of(breakpoints))
         wanted = Wanted(given, t1, max_steps, saving, starts=True)
         return resumed(store, task, wanted, when_full, progress, throw, began)
     run = Run(task, plan, saving, observer, meta, progress, throw, 0.0)
     _warn_of_waves(run)
     run = run._replace(build_time=time.perf_counter() - began)
-    with sinks.opened(store, meta, overwrite, when_full, host.expected(plan.legs, saving)) as sink:
+    with sinks.opened(store, meta, overwrite, when_full, expected(plan.legs, saving)) as sink:
         solution = carry_out(run, sink)
     if estimate_error and solution.stats["result"] == Result.successful:
         solution.stats["error_estimate"] = estimated(solution, run, store)
@@ -157,7 +159,7 @@ def _check_together(initial: Any, store: Any, overwrite: bool, resume: bool, est
 
 
 def _as_expression(
-    task: Task, plan: Plan, saving: host.Saving, observer: Observer, meta: dict[str, Any], store: Any, estimate: bool
+    task: Task, plan: Plan, saving: Saving, observer: Observer, meta: dict[str, Any], store: Any, estimate: bool
 ) -> Solution:
     """The run inside `jit`, `grad` or `vmap`. Raises ValueError for what has no place there."""
     if store is not None:

@@ -14,9 +14,9 @@ from jaxtyping import Array
 
 from polhode.captured.programs import compiled
 from polhode.driver import differentiated
-from polhode.driver.host import Saving
 from polhode.driver.legs import Leg
 from polhode.driver.observing import Observer
+from polhode.driver.saving import Saving
 from polhode.driver.stepping import (
     AbstractStepper,
     ConstantSteps,

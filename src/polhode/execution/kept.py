@@ -46,7 +46,7 @@ class Keeping(NamedTuple, Generic[T]):
 
 
 def recalled(key: bytes | None, make: Callable[[], T], keeping: Keeping[T], inputs: Any) -> T:
-    """What is kept under that key, or else what is made, and kept from now on; without a key it is only made."""
+    """The object stored under a key, or else a new one, which is then stored; without a key it is only made."""
     if key is None or not is_on():
         return make()
     state = _read(_path(key))

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from polhode.linalg.blocks import Matrix
 
 Factors = Any
-"""What a factorisation remembers: a pytree of arrays, so that a carry can hold it from step to step."""
+"""Data of a factorisation: a pytree of arrays, so that a carry can hold it from step to step."""
 
 
 class AbstractKKT(eqx.Module):

@@ -1,4 +1,4 @@
-"""What is known about an elimination before any number is: where every entry is read, and where it goes."""
+"""Symbolic elimination: the places that every entry is read from and written to, without its values."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _ROUNDOFF = 64 * np.finfo(float).eps
 
 
 class Redundancy(NamedTuple):
-    """What `redundancy` found.
+    """Rank and redundant constraints, as `redundancy` returns them.
 
     - `rank`: number of independent rows.
     - `independent`, `dependent`: row numbers, sorted; dependent rows follow from the independent ones.
@@ -97,7 +97,7 @@ def _new_directions(rows: np.ndarray, basis: np.ndarray, tolerance: float) -> tu
 
 
 def _without(columns: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    """What is orthogonal to a basis. Twice is enough: once leaves what round-off has mixed in."""
+    """The part orthogonal to a basis. Projecting twice removes what round-off has mixed in."""
     for _ in range(2):
         columns = columns - basis @ (basis.T @ columns)
     return columns

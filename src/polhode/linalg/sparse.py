@@ -76,7 +76,7 @@ def _ordering(keys: bytes, size: int) -> Any:
 
 
 class Entries(NamedTuple):
-    """What is kept of a matrix.
+    """Data kept of a matrix.
 
     - `values`: the matrix as KLU gets it, changed in the last digits.
     - `changed`: by how much its diagonal in the rows of constraints differs from zero.

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import io
 import json
-import os
 import shutil
 import time
 import uuid
@@ -17,16 +15,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from polhode.checks import shown
 from polhode.frames import Frames
 from polhode.results import Result
 from polhode.runs import layout, root
 from polhode.runs.arrays import CHECKSUM_BYTES, ArrayFiles, DamageError, folder_name, replace
 from polhode.runs.errors import StoreError, explaining
-from polhode.runs.locking import Lock, LockedError
+from polhode.runs.locking import Lock
 
 if TYPE_CHECKING:
     from polhode.solution import Solution
+from polhode.runs.places import check_room, locked, put_in_place, resolved
 
 _INTERVAL_S = 0.1
 """From one publication to the next; blocks of steps take about as long, so that half a second is never lost."""
@@ -127,12 +125,12 @@ class RunStore:
 
         `expected` is the number of frames, as far as that is known.
         """
-        path = _resolved(path)
+        path = resolved(path)
         run = uuid.uuid4().hex
-        lock = _locked(path, run)
+        lock = locked(path, run)
         try:
             with explaining(path):
-                _check_room(path, overwrite)
+                check_room(path, overwrite)
         except BaseException:
             lock.release()
             raise
@@ -146,8 +144,8 @@ class RunStore:
 
         Raises StoreError, saying what is damaged, unless all of its frames are whole.
         """
-        path = _resolved(path)
-        lock = _locked(path, "")
+        path = resolved(path)
+        lock = locked(path, "")
         try:
             with explaining(path):
                 found, arrays = root.opened(path)
@@ -267,11 +265,11 @@ class RunStore:
         """Goes on elsewhere, with a copy of what is written so far."""
         with contextlib.suppress(StoreError):
             self._settle()
-        target = _resolved(place)
-        lock = _locked(target, self._run)
+        target = resolved(place)
+        lock = locked(target, self._run)
         try:
             with explaining(target):
-                _check_room(target, False)
+                check_room(target, False)
                 if self._begun:
                     shutil.copytree(self.path, target, dirs_exist_ok=True)
         except BaseException:
@@ -288,7 +286,7 @@ class RunStore:
         try:
             self._create_arrays(aside)
             written = self._write(aside, batch, stats)
-            _put(aside, self.path)
+            put_in_place(aside, self.path)
         except BaseException:
             shutil.rmtree(aside, ignore_errors=True)
             self._arrays, self._tails, self._checksums = {}, {}, {}
@@ -408,60 +406,3 @@ def save(solution: Solution, path: str | Path, *, overwrite: bool = False) -> No
         store.close(solution.stats)
     finally:
         store.release()
-
-
-def _resolved(path: str | Path) -> Path:
-    """The place behind symbolic links, which are left as they are. Raises ValueError for what is no path."""
-    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
-        raise ValueError(f"The path of a run store must be a path, got {shown(path)}.")
-    try:
-        return Path(os.path.realpath(path))
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"The path of a run store must be a path, got {shown(path)}: {error}.") from error
-
-
-def _locked(path: Path, run: str) -> Lock:
-    lock = Lock(path, run)
-    with explaining(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            lock.acquire()
-        except LockedError as error:
-            raise StoreError(f"`{path}` is in use: {error}. Wait for it, or choose another place.") from None
-    return lock
-
-
-def _check_room(path: Path, overwrite: bool) -> None:
-    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
-        return
-    if not root.is_run(path):
-        raise StoreError(f"`{path}` exists and is not a run of polhode, so it is left alone. Choose another place.")
-    if not overwrite:
-        raise StoreError(f"There is already a run at `{path}`. Choose another place, or pass `overwrite=True`.")
-
-
-def _put(aside: Path, path: Path) -> None:
-    """Put a folder in place; what was there goes, at once where the system can exchange folders."""
-    if not path.exists():
-        os.rename(aside, path)
-        return
-    if not any(path.iterdir()):
-        path.rmdir()
-        os.rename(aside, path)
-        return
-    if not _exchanged(aside, path):
-        former = aside.with_suffix(".former")
-        os.rename(path, former)
-        os.rename(aside, path)
-        os.rename(former, aside)
-    shutil.rmtree(aside, ignore_errors=True)
-
-
-def _exchanged(a: Path, b: Path) -> bool:
-    """Exchange two folders atomically; False where the system can't."""
-    try:
-        rename = ctypes.CDLL(None, use_errno=True).renameat2
-    except (AttributeError, OSError):
-        return False
-    here, exchange = -100, 2
-    return rename(here, os.fsencode(a), here, os.fsencode(b), exchange) == 0

@@ -119,7 +119,7 @@ class Loops:
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[None]:
-        """What takes space inside is not needed behind; nor is anything known there that is made inside."""
+        """A scope: memory allocated inside is free afterwards, and values made inside are unknown then."""
         top, free = self._top, list(self._free)
         with self.apart():
             yield
@@ -152,7 +152,7 @@ class Loops:
 
     @contextlib.contextmanager
     def apart(self) -> Iterator[None]:
-        """What is made inside is not known outside."""
+        """A scope: values made inside are unknown outside."""
         self._scopes.append({})
         try:
             yield

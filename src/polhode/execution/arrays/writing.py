@@ -37,7 +37,7 @@ def scattered(k: Loops, e: Equation, to: Buffer, indices: AbstractArray, updates
 
 @contextlib.contextmanager
 def _where(k: Loops, condition: str) -> Iterator[None]:
-    """What is done only if the condition holds."""
+    """Statements that are executed only if the condition holds."""
     inside, behind = k.w.label(), k.w.label()
     k.w.branch(condition, inside, behind)
     k.w.open(inside)
