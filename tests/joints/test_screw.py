@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from compiling import evaluated
+from jaxtyping import Array
 
 import polhode as ph
+from polhode.multibody.poses import Pose
 
 MASS, INERTIA, GRAVITY, LEAD = 2.0, 0.3, 9.81, -0.5
 ADVANCE = LEAD / (2 * np.pi)
@@ -70,3 +74,24 @@ def test_velocities_that_the_thread_does_not_allow_are_refused() -> None:
     for formulation in ("SO3xR3", "minimal"):
         with pytest.raises(ValueError, match="thread"):
             spindle(slip=0.1)[0].assemble(formulation)
+
+
+def test_half_a_turn_off_is_not_on_the_thread() -> None:
+    """The sine vanishes there too; the cosine and the angle tell."""
+    _, joint = spindle()
+    element, start = joint.place(joint._start()), joint._start()
+    turned = start[1]._replace(R=start[1].R @ np.diag([-1.0, -1.0, 1.0]))
+
+    def measured(second: Pose) -> tuple[Array, ...]:
+        poses = (start[0], second)
+        t = jnp.zeros(())
+        return element.residual(t, poses), element.sides(t, poses), element.unfolded(t, poses)
+
+    residual, sides, unfolded = evaluated(measured, turned)
+    np.testing.assert_allclose(residual, 0, atol=1e-15)
+    np.testing.assert_allclose(sides, (1, 1, -1), atol=1e-15)
+    np.testing.assert_allclose(np.abs(unfolded), (0, 0, 0, 0, abs(LEAD) / 2), atol=1e-15)
+    # A whole turn without the displacement that goes with it is on the next thread; with it, on this one.
+    residual, sides, unfolded = evaluated(measured, start[1]._replace(x=start[1].x + jnp.array([0, 0, LEAD])))
+    np.testing.assert_allclose(np.concatenate((residual, unfolded)), 0, atol=1e-15)
+    np.testing.assert_allclose(sides, 1, atol=1e-15)
