@@ -97,6 +97,7 @@ def rod_pendulum(beam: Beam, edges: int) -> np.ndarray:
     return np.asarray(pendulum(model, rod.first).outputs["positions"])[:, -1]
 
 
+@pytest.mark.exhaustive
 def test_a_pendulum_bends_as_a_rod_does():
     tip, bent = flexible_pendulum(SOFT)
     coarse, fine = (rod_pendulum(SOFT, edges) for edges in (8, 16))
@@ -186,6 +187,7 @@ def test_joints_between_nodes_hold():
     assert np.max(energy) - energy[0] < 0.01 * moving
 
 
+@pytest.mark.exhaustive
 def test_a_slider_crank_moves_as_in_another_frame():
     problem = ph.problems.get("flexible-slider-crank")
     places, bent = motion(problem.parameters, np.linspace(0.0, 0.002, 3))
@@ -264,6 +266,7 @@ def test_without_coriolis_forces_energy_is_lost():
     assert drifts[1] > 1e3 * drifts[0]
 
 
+@pytest.mark.exhaustive
 def test_symplectic_methods_take_free_bodies():
     problem = tumbling()
     run = ph.simulate(problem, "symplectic", h=0.01)
