@@ -18,9 +18,9 @@ from polhode.checks import shown
 from polhode.execution.eager import uncompiled
 from polhode.importers import inventory, loads, loops, reading, stacks
 from polhode.importers._mujoco import mujoco
+from polhode.importers.construction import Construction, lumped
 from polhode.importers.inventory import NotCarried
 from polhode.importers.loads import JointRecord
-from polhode.importers.mechanism import Mechanism, lumped
 from polhode.model.holding import Held, held_attitude, held_coordinate, held_pose
 from polhode.model.model import Model
 from polhode.multibody.bodies import Body
@@ -115,11 +115,11 @@ def load(
     compiled = reading.compiled(path, root, floating)
     start = reading.initial(compiled, keyframe, positions or {}, velocities or {})
     try:
-        mechanism = lumped(start, check_inertia)
-        records = _join(mechanism)
+        construction = lumped(start, check_inertia)
+        records = _join(construction)
         lost = inventory.of_urdf(root) if root.tag == "robot" else []
-        lost += loops.add_equalities(mechanism, records)
-        lost += loads.add_passive(mechanism, records) + loads.add_actuators(mechanism, records)
+        lost += loops.add_equalities(construction, records)
+        lost += loads.add_passive(construction, records) + loads.add_actuators(construction, records)
         lost += inventory.of_compiled(start)
     except ValueError as error:
         raise ValueError(f"`{path}`: {error}") from error
@@ -132,10 +132,10 @@ def load(
         "check_inertia": check_inertia,
     }
     kinds = mujoco.mjtObj
-    links = {start.name(kinds.mjOBJ_BODY, i): mechanism.body(i) for i in range(compiled.nbody)}
+    links = {start.name(kinds.mjOBJ_BODY, i): construction.body(i) for i in range(compiled.nbody)}
     return ImportedModel(
         name=root.get("name") or root.get("model") or path.stem,
-        model=mechanism.model,
+        model=construction.model,
         links=links,
         joints={record.name: record for record in records},
         not_carried=sorted(lost, key=lambda item: not item.changes_motion),
@@ -162,18 +162,18 @@ def _held(records: Sequence[JointRecord], positions: Mapping[str, Any], velociti
     return found
 
 
-def _join(mechanism: Mechanism) -> list[JointRecord]:
+def _join(construction: Construction) -> list[JointRecord]:
     """Adds the joints of all bodies; returns a record of each joint of the file."""
-    start = mechanism.start
+    start = construction.start
     records: list[JointRecord] = []
-    for body in mechanism.carriers:
+    for body in construction.carriers:
         if body == 0:
             continue
-        stack = stacks.read(mechanism, body)
+        stack = stacks.read(construction, body)
         names = [start.name(mujoco.mjtObj.mjOBJ_JOINT, j) for j in stack.numbers]
-        joined = stacks.joined(stack, mechanism.free_name(" + ".join(names), "joint"))
+        joined = stacks.joined(stack, construction.free_name(" + ".join(names), "joint"))
         if joined.part is not None:
-            mechanism.model.add(joined.part)
+            construction.model.add(joined.part)
         records += [
             JointRecord(j, name, kind, (stack.parent, stack.child), joined.coordinates.get(j))
             for j, name, kind in zip(stack.numbers, names, stack.kinds, strict=True)

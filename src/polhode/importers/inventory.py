@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from polhode.importers._mujoco import mujoco
-from polhode.importers.mechanism import Start
+from polhode.importers.construction import Start
 
 _OBJ = mujoco.mjtObj
 

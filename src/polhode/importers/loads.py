@@ -10,9 +10,9 @@ import numpy as np
 
 from polhode.forces.torsional import CoordinateSpring, CoordinateSpringDamper
 from polhode.importers._mujoco import mujoco
+from polhode.importers.construction import Construction
 from polhode.importers.elements import BallDamper, ConstantEffort, FollowingCoordinate, ImportedForce, ImportedJoint
 from polhode.importers.inventory import NotCarried
-from polhode.importers.mechanism import Mechanism
 from polhode.importers.stacks import BALL
 from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.multibody.bodies import Body
@@ -37,9 +37,9 @@ class JointRecord:
     coordinate: AbstractRelativeCoordinate | None
 
 
-def add_passive(mechanism: Mechanism, records: list[JointRecord]) -> list[NotCarried]:
+def add_passive(construction: Construction, records: list[JointRecord]) -> list[NotCarried]:
     """Springs, dampers and reflected inertias; returns what could not be carried over."""
-    m = mechanism.start.compiled
+    m = construction.start.compiled
     springs = 0.0 if m.opt.disableflags & _DISABLE.mjDSBL_SPRING else 1.0
     dampers = 0.0 if m.opt.disableflags & _DISABLE.mjDSBL_DAMPER else 1.0
     lost: dict[str, list[str]] = {}
@@ -50,13 +50,13 @@ def add_passive(mechanism: Mechanism, records: list[JointRecord]) -> list[NotCar
         armature = float(m.dof_armature[dof])
         if record.coordinate is not None:
             rest = float(m.qpos_spring[m.jnt_qposadr[record.number]])
-            _add_load(mechanism, record, f"{record.name} spring-damper", rest, 0.0, stiffness, damping)
+            _add_load(construction, record, f"{record.name} spring-damper", rest, 0.0, stiffness, damping)
             if armature > 0:
-                _add_armature(mechanism, record, armature)
+                _add_armature(construction, record, armature)
             continue
         if record.kind == BALL and damping > 0:
             element = BallDamper(jnp.asarray(damping))
-            mechanism.model.add(ImportedForce(record.bodies, element, f"{record.name} damper"))
+            construction.model.add(ImportedForce(record.bodies, element, f"{record.name} damper"))
         for what, value in (("springs", stiffness), ("armature", armature), ("dampers", damping)):
             if value > 0 and not (what == "dampers" and record.kind == BALL):
                 lost.setdefault(what, []).append(record.name)
@@ -69,7 +69,7 @@ def add_passive(mechanism: Mechanism, records: list[JointRecord]) -> list[NotCar
 
 
 def _add_load(
-    mechanism: Mechanism,
+    construction: Construction,
     record: JointRecord,
     name: str,
     rest: float,
@@ -79,7 +79,7 @@ def _add_load(
 ) -> None:
     if record.coordinate is None or not (constant or stiffness or damping):
         return
-    coordinate, model = record.coordinate, mechanism.model
+    coordinate, model = record.coordinate, construction.model
     if constant:
         model.add(ImportedForce(record.bodies, ConstantEffort(coordinate, jnp.asarray(constant)), f"{name} effort"))
     if stiffness or damping:
@@ -88,24 +88,24 @@ def _add_load(
         model.add(ImportedForce(record.bodies, element, name))
 
 
-def _add_armature(mechanism: Mechanism, record: JointRecord, armature: float) -> None:
+def _add_armature(construction: Construction, record: JointRecord, armature: float) -> None:
     """The inertia of a rotor that turns with the joint: a coordinate with that inertia, tied to the joint's."""
     if record.coordinate is None:
         return
-    start = mechanism.start
-    coordinate = mechanism.model.add_coordinate(
+    start = construction.start
+    coordinate = construction.model.add_coordinate(
         mass=armature,
         value=float(start.data.qpos[start.compiled.jnt_qposadr[record.number]]),
         velocity=float(start.data.qvel[start.compiled.jnt_dofadr[record.number]]),
         name=f"{record.name} armature",
     )
     element = FollowingCoordinate(record.coordinate)
-    mechanism.model.add(ImportedJoint((*record.bodies, coordinate), element, f"{record.name} transmission"))
+    construction.model.add(ImportedJoint((*record.bodies, coordinate), element, f"{record.name} transmission"))
 
 
-def add_actuators(mechanism: Mechanism, records: list[JointRecord]) -> list[NotCarried]:
+def add_actuators(construction: Construction, records: list[JointRecord]) -> list[NotCarried]:
     """Actuators on hinges and slides with their control held; returns what could not be carried over."""
-    start = mechanism.start
+    start = construction.start
     m, controls = start.compiled, start.data.ctrl
     if m.opt.disableflags & _DISABLE.mjDSBL_ACTUATION:
         return []
@@ -123,7 +123,7 @@ def add_actuators(mechanism: Mechanism, records: list[JointRecord]) -> list[NotC
         gear = float(m.actuator_gear[i, 0])
         b0, b1, b2 = m.actuator_biasprm[i, :3] * (m.actuator_biastype[i] != mujoco.mjtBias.mjBIAS_NONE)
         constant = gear * float(m.actuator_gainprm[i, 0] * control + b0)
-        _add_load(mechanism, record, f"{name} actuator", 0.0, constant, -float(b1) * gear**2, -float(b2) * gear**2)
+        _add_load(construction, record, f"{name} actuator", 0.0, constant, -float(b1) * gear**2, -float(b2) * gear**2)
         (bounded if m.actuator_forcelimited[i] and (constant or b1 or b2) else held).append(name)
     rows = (
         ("actuators", lost, "only motors, position and velocity servos on hinges and slides are carried", True),

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode.importers._mujoco import mujoco
+from polhode.importers.construction import Construction, Frame
 from polhode.importers.elements import Coupling, ImportedJoint
 from polhode.importers.inventory import NotCarried
 from polhode.importers.loads import JointRecord
-from polhode.importers.mechanism import Frame, Mechanism
 from polhode.joints._elements import FrameConstraint
 from polhode.spaces import quaternions
 
@@ -20,9 +20,9 @@ _LARGEST_FACTOR = 60
 """Largest whole number that is tried to make the ratio of two coupled angles whole."""
 
 
-def add_equalities(mechanism: Mechanism, records: list[JointRecord]) -> list[NotCarried]:
+def add_equalities(construction: Construction, records: list[JointRecord]) -> list[NotCarried]:
     """Connect, weld and joint equalities; returns what could not be carried over."""
-    m, start = mechanism.start.compiled, mechanism.start
+    m, start = construction.start.compiled, construction.start
     if m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_EQUALITY:
         return []
     lost: list[NotCarried] = []
@@ -32,9 +32,9 @@ def add_equalities(mechanism: Mechanism, records: list[JointRecord]) -> list[Not
         if not start.data.eq_active[i]:
             lost.append(NotCarried("inactive equality", (name,), "it is switched off in the file", False))
         elif kind in (_EQ.mjEQ_CONNECT, _EQ.mjEQ_WELD):
-            _add_loop(mechanism, i, name, rigid=kind == _EQ.mjEQ_WELD)
+            _add_loop(construction, i, name, rigid=kind == _EQ.mjEQ_WELD)
         elif kind == _EQ.mjEQ_JOINT:
-            why = _add_coupling(mechanism, records, i, name)
+            why = _add_coupling(construction, records, i, name)
             lost += [NotCarried("joint equality", (name,), why)] if why else []
         else:
             why = "only connect, weld and joint equalities are carried"
@@ -42,31 +42,31 @@ def add_equalities(mechanism: Mechanism, records: list[JointRecord]) -> list[Not
     return lost
 
 
-def _add_loop(mechanism: Mechanism, i: int, name: str, rigid: bool) -> None:
+def _add_loop(construction: Construction, i: int, name: str, rigid: bool) -> None:
     """Two frames, one a body, that share their origin and, if rigid, their directions."""
-    numbers, frames = _ends(mechanism, i, rigid)
-    first, second = (mechanism.body(number) for number in numbers)
+    numbers, frames = _ends(construction, i, rigid)
+    first, second = (construction.body(number) for number in numbers)
     if first is second:
         return
     (p0, R0), (p1, R1) = frames
-    s0, s1 = mechanism.local(numbers[0], p0), mechanism.local(numbers[1], p1)
+    s0, s1 = construction.local(numbers[0], p0), construction.local(numbers[1], p1)
     a, b = np.zeros((0, 3)), np.zeros((0, 3))
     if rigid:
-        a = -np.stack([mechanism.direction(numbers[0], R0[:, k]) for k in (1, 2, 0)])
-        b = np.stack([mechanism.direction(numbers[1], R1[:, k]) for k in (2, 0, 1)])
+        a = -np.stack([construction.direction(numbers[0], R0[:, k]) for k in (1, 2, 0)])
+        b = np.stack([construction.direction(numbers[1], R1[:, k]) for k in (2, 0, 1)])
     arrays = (s0, s1, np.zeros((0, 3)), a, b)
-    mechanism.model.add(
+    construction.model.add(
         ImportedJoint(
             (first, second),
             FrameConstraint(*map(jnp.asarray, arrays), pinned=True),
-            mechanism.free_name(name, "equality"),
+            construction.free_name(name, "equality"),
         )
     )
 
 
-def _ends(mechanism: Mechanism, i: int, rigid: bool) -> tuple[list[int], list[Frame]]:
+def _ends(construction: Construction, i: int, rigid: bool) -> tuple[list[int], list[Frame]]:
     """Numbers of the two MuJoCo bodies, and the frames on them that are to coincide, in the inertial frame."""
-    start = mechanism.start
+    start = construction.start
     m, data = start.compiled, start.data
     objects = [int(m.eq_obj1id[i]), int(m.eq_obj2id[i])]
     if m.eq_objtype[i] == mujoco.mjtObj.mjOBJ_SITE:
@@ -83,9 +83,9 @@ def _ends(mechanism: Mechanism, i: int, rigid: bool) -> tuple[list[int], list[Fr
     return objects, [Frame(first.x + first.R @ numbers[3:6], first.R @ turned), second]
 
 
-def _add_coupling(mechanism: Mechanism, records: list[JointRecord], i: int, name: str) -> str:
+def _add_coupling(construction: Construction, records: list[JointRecord], i: int, name: str) -> str:
     """One joint coordinate as a polynomial of another; returns why not, or nothing."""
-    m = mechanism.start.compiled
+    m = construction.start.compiled
     by_number = {r.number: r for r in records}
     numbers = [int(m.eq_obj1id[i]), int(m.eq_obj2id[i])]
     coefficients = np.array(m.eq_data[i, :5])
@@ -114,5 +114,5 @@ def _add_coupling(mechanism: Mechanism, records: list[JointRecord], i: int, name
             return f"the ratio {coefficients[1]:g} of the angles has no denominator up to {_LARGEST_FACTOR}"
         factor = ratio.denominator
     element = Coupling(y, x, jnp.asarray(zeros), jnp.asarray(coefficients), factor)
-    mechanism.model.add(ImportedJoint(bodies, element, mechanism.free_name(name, "equality")))
+    construction.model.add(ImportedJoint(bodies, element, construction.free_name(name, "equality")))
     return ""

@@ -13,7 +13,7 @@ import numpy as np
 from polhode import checks
 from polhode.checks import shown
 from polhode.importers._mujoco import mujoco
-from polhode.importers.mechanism import Start
+from polhode.importers.construction import Start
 
 _SUFFIXES = (".urdf", ".xml", ".mjcf")
 

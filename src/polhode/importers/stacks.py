@@ -10,9 +10,9 @@ import numpy as np
 
 from polhode import joints
 from polhode.importers._mujoco import mujoco
+from polhode.importers.construction import Construction
 from polhode.importers.coordinates import Tilt
 from polhode.importers.elements import ImportedJoint
-from polhode.importers.mechanism import Mechanism
 from polhode.joints._elements import FrameConstraint
 from polhode.joints.relative import AbstractRelativeCoordinate, Angle, Displacement, Reversed
 from polhode.multibody.bodies import Body
@@ -64,15 +64,15 @@ class Joined:
     coordinates: dict[int, AbstractRelativeCoordinate]
 
 
-def read(mechanism: Mechanism, body: int) -> Stack:
+def read(construction: Construction, body: int) -> Stack:
     """The joints of a MuJoCo body."""
-    compiled, data = mechanism.start.compiled, mechanism.start.data
+    compiled, data = construction.start.compiled, construction.start.data
     first, count = int(compiled.body_jntadr[body]), int(compiled.body_jntnum[body])
     numbers = tuple(range(first, first + count))
     return Stack(
-        name=mechanism.start.name(mujoco.mjtObj.mjOBJ_BODY, body),
-        parent=mechanism.body(int(compiled.body_parentid[body])),
-        child=mechanism.carriers[body],
+        name=construction.start.name(mujoco.mjtObj.mjOBJ_BODY, body),
+        parent=construction.body(int(compiled.body_parentid[body])),
+        child=construction.carriers[body],
         numbers=numbers,
         kinds=tuple(int(compiled.jnt_type[j]) for j in numbers),
         values=tuple(float(data.qpos[compiled.jnt_qposadr[j]]) for j in numbers),

@@ -54,7 +54,7 @@ def _group_with(space: AbstractSpace, coordinates: Coordinates) -> AbstractGroup
     )
 
 
-class AbstractCoordinates(AbstractGroup):
+class AbstractLocalCoordinates(AbstractGroup):
     """A group with another coordinate map in `increment`, `rate` and `difference`; all else is the group's own.
 
     `exp`, `log`, `dexp`, `dexpinv` stay those of the exponential map, and `bracket` stays the algebra's: its series of
@@ -131,7 +131,7 @@ class AbstractCoordinates(AbstractGroup):
         return self.group.scale(q)
 
 
-class Cayley(AbstractCoordinates):
+class Cayley(AbstractLocalCoordinates):
     r"""Cayley map $(1 - \tilde\theta/2)^{-1}(1 + \tilde\theta/2)$ of the 3×3 or 4×4 matrices: rational, no special
     function anywhere.
 
@@ -174,7 +174,7 @@ class Cayley(AbstractCoordinates):
         return jnp.concatenate((turning, V + 0.5 * (cross(rotation, V) + first) + 0.25 * cross(rotation, first)))
 
 
-class SecondKind(AbstractCoordinates):
+class SecondKind(AbstractLocalCoordinates):
     """Canonical coordinates of the second kind: exp(θ₁e₁) exp(θ₂e₂) … in the order of the algebra vector.
 
     The rotation is Rx(θ₁) Ry(θ₂) Rz(θ₃), Cardan angles; a translation follows in the rotated frame. Singular at

@@ -46,7 +46,7 @@ class Start:
 
 
 @dataclasses.dataclass(frozen=True)
-class Mechanism:
+class Construction:
     """The bodies of a model under construction.
 
     - `model`: receives bodies and parts; `start`: what is imported.
@@ -76,7 +76,7 @@ class Mechanism:
         return np.asarray(self.body(number).R).T @ vector
 
 
-def lumped(start: Start, check_inertia: bool) -> Mechanism:
+def lumped(start: Start, check_inertia: bool) -> Construction:
     """Bodies with the mass of all that is rigidly joined to them, in the frames of the MuJoCo bodies with joints."""
     compiled = start.compiled
     gravity = compiled.opt.gravity * (not compiled.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY)
@@ -90,7 +90,7 @@ def lumped(start: Start, check_inertia: bool) -> Mechanism:
     carriers = {0: model.ground}
     for carrier, parts in members.items():
         carriers[carrier] = _add_body(model, start, carrier, parts, check_inertia)
-    return Mechanism(model, start, carriers)
+    return Construction(model, start, carriers)
 
 
 def _add_body(model: Model, start: Start, carrier: int, parts: list[int], check_inertia: bool) -> Body:
