@@ -441,7 +441,7 @@ def test_tolerances_pick_a_method_for_constraints():
 
 
 def test_methods_with_an_estimate_are_those_that_take_the_system():
-    with pytest.raises(ValueError, match=r"`herk4` has no error estimate.*one of generalized-alpha, herk54\.$"):
+    with pytest.raises(ValueError, match=r"`herk4` has no error estimate.*one of generalized-alpha, bdf, herk54\.$"):
         ph.simulate(pendulum(), "herk4", state0=HANGING, t1=0.1, rtol=1e-4)
 
 

@@ -170,8 +170,10 @@ def test_errors_follow_the_tolerance_on_mechanisms(problem: str) -> None:
     ]
     *found, exact = (run.state[1][-1] for run in runs)
     gaps = [float(np.abs(x - exact).max()) for x in found]
-    slope = np.polyfit(np.log([1e-6, 1e-8, 1e-10]), np.log(gaps), 1)[0]
+    # Andrews' mechanism turns at thousands of rad/s: at 1e-6 its error is not yet proportional to anything.
+    slope = np.log(gaps[1] / gaps[2]) / np.log(1e2)
     assert 0.75 < slope < 1.0, gaps
+    assert gaps[0] > 30 * gaps[1]
     assert all(run.residuals["position"].max() < 1e-11 for run in runs)
 
 
@@ -186,6 +188,20 @@ def test_breakpoints_are_starts_anew() -> None:
     for how in ({"h": 0.01}, {"rtol": 1e-10, "atol": 1e-10}):
         run = ph.simulate(system, "bdf", t1=2.0, state0=start, breakpoints=[1.0], **how)
         assert max(abs(x[0] - exact(t)) for t, x in zip(run.t, run.state[0], strict=True)) < 1e-8
+
+
+@pytest.mark.parametrize("begin", [0.02, 0.5])
+def test_short_pulses_between_breakpoints_are_seen_as_a_whole(begin: float) -> None:
+    """Legs with fewer steps than the order: what follows behind them must not be taken for their past."""
+    times = (begin, begin, begin + 0.002, begin + 0.002)
+    push = ph.PiecewiseLinear(times, np.outer((0, 500.0, 500.0, 0), (1.0, 0, 0)))
+    model = ph.Model()
+    model.add(ph.forces.PointForce(model.add_body(mass=1.0, inertia=(1, 1, 1)), push))
+    problem = model.problem("SE3", t1=0.6)
+    for h in (1e-2, 5e-4):
+        assert abs(ph.simulate(problem, "bdf", h=h, save_every=None).state[1][-1, 3] - 1) < 1e-11
+    last = lambda start: ph.simulate(problem, "bdf", h=1e-2, state0=start, save_every=None).state[1][-1, 3]  # noqa: E731
+    assert abs(jax.jit(last)(problem.state0) - 1) < 1e-11
 
 
 def test_a_batch_of_runs_with_tolerances_chooses_orders_and_steps_for_each_member() -> None:

@@ -321,7 +321,7 @@ def test_a_run_goes_on_from_its_last_state_with_a_warning():
     whole = ph.simulate(rod, "eml", h=0.01, t1=1.0, state0=start)
     half = ph.simulate(rod, "eml", h=0.01, t1=0.5, state0=start)
     last = LivensState(*(x[-1] for x in half.state))
-    with pytest.warns(StartWarning, match="going on with a run"):
+    with pytest.warns(StartWarning, match="when a run goes on from the end"):
         rest = ph.simulate(rod, "eml", h=0.01, t0=0.5, t1=1.0, state0=last)
     np.testing.assert_allclose(rest.state.q[-1], whole.state.q[-1], atol=1e-11)
     with pytest.raises(ValueError, match=r"momenta that differ from ∂L/∂v by 8"):

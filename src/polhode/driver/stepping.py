@@ -53,7 +53,11 @@ class AbstractStepper(eqx.Module):
         """Size of the first attempt."""
 
     @abc.abstractmethod
-    def begun(self, integrator: AbstractIntegrator, carry: Carry) -> Carry:
+    def next_step(self, p: Progress) -> Array:
+        """Size of the attempt with which a leg goes on that others came before."""
+
+    @abc.abstractmethod
+    def begun(self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry) -> Carry:
         """The carry of a start as these steps begin with it."""
 
     @abc.abstractmethod
@@ -76,8 +80,8 @@ class AbstractStepper(eqx.Module):
         self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any, keep_previous: bool
     ) -> Progress:
         """The beginning of a run."""
-        h = _strong(self.first_step(system, integrator, state))
-        carry = _strong(self.begun(integrator, integrator.init(system, self.t0 + self.ahead, h, state)))
+        t, h = self.t0 + self.ahead, _strong(self.first_step(system, integrator, state))
+        carry = _strong(self.begun(system, integrator, t, h, integrator.init(system, t, h, state)))
         zero = jnp.zeros((), jnp.int64)
         return Progress(
             n=zero,
@@ -94,7 +98,13 @@ class AbstractStepper(eqx.Module):
 
     def again(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
         """The beginning of another leg of a run, at a time at which loads may have jumped."""
-        carry = self.begun(integrator, integrator.restart(system, p.t + self.ahead, p.h, p.carry))
+        return self.resumed(system, integrator, p.t + self.ahead, self.next_step(p), p)
+
+    def resumed(
+        self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, p: Progress
+    ) -> Progress:
+        """The same at t, as the method sees it, with a step of size h ahead."""
+        carry = self.begun(system, integrator, t, h, integrator.restart(system, t, h, p.carry))
         return p._replace(carry=_strong(carry))
 
 
@@ -116,7 +126,10 @@ class ConstantSteps(AbstractStepper):
     def first_step(self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any) -> Array:
         return self.h
 
-    def begun(self, integrator: AbstractIntegrator, carry: Carry) -> Carry:
+    def next_step(self, p: Progress) -> Array:
+        return self.h
+
+    def begun(self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry) -> Carry:
         return carry
 
     def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
@@ -168,8 +181,11 @@ class ControlledSteps(AbstractStepper):
             self.tolerances,
         )
 
-    def begun(self, integrator: AbstractIntegrator, carry: Carry) -> Carry:
-        return integrator.controlled(carry)
+    def next_step(self, p: Progress) -> Array:
+        return p.h
+
+    def begun(self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry) -> Carry:
+        return integrator.controlled(system, t, h, carry)
 
     def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
         left = self.t1 - p.t

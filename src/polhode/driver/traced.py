@@ -108,12 +108,13 @@ def _run(
     start = stepper.start(system, integrator, state0, keep_previous=False)
     start = start._replace(h=jax.lax.stop_gradient(start.h))
 
-    def again(p: Progress) -> Progress:
-        return stepper.again(system, integrator, p)
+    def again(p: Progress, x: _Steps) -> Progress:
+        # Each leg has its own constant step; steps that were found begin a leg with what the last one suggests.
+        return stepper.resumed(system, integrator, x.t, x.h if found is None else p.h, p)
 
     def step(p: Progress, x: _Steps) -> Progress:
         if any(fresh):
-            p = jax.lax.cond(x.fresh, again, lambda p: p, p)
+            p = jax.lax.cond(x.fresh, again, lambda p, x: p, p, x)
         begin = p.carry if x.choice is None else integrator.choosing(p.carry, x.choice)
         carry, info = integrator.step(system, x.t, x.h, begin)
         outcome = judged(system, x.end, carry.state, outcome_of(carry, info))

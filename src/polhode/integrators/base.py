@@ -133,8 +133,9 @@ class AbstractIntegrator(eqx.Module):
         """The carry with which to go on at t where loads may jump: what the method remembers is made anew."""
         return self.init(system, t, h, carry.state)
 
-    def controlled(self, carry: Carry) -> Carry:
-        """The carry of `init` or `restart` with which steps under control begin."""
+    def controlled(self, system: AbstractSystem, t: Array, h: Array, carry: Carry) -> Carry:
+        """The carry of `init` or `restart` with which steps under control begin, the first one of about h."""
+        del system, t, h
         return carry
 
     def chosen(self, carry: Carry, factors: tuple[Array, ...], accepted: bool) -> tuple[Carry, Array]:

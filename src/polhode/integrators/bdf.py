@@ -25,8 +25,9 @@ from polhode.systems.vector_field import VectorField
 class Memory(NamedTuple):
     """What the method takes from step to step besides state and multipliers.
 
-    - `earlier`: states at as many points before the present one as the highest order, stacked, the latest first.
-    - `ages`: how long ago they were. - `order`: of the next step. - `used`: of the last one.
+    - `earlier`: states at as many other points as the highest order, stacked, the latest first.
+    - `ages`: how long ago they were; negative for those within the first step.
+    - `order`: of the next step. - `used`: of the last one.
     - `count`: steps since the start. - `settled`: steps since order or size changed.
     - `rejected`: attempts at the next step that failed. - `factors`: those of modified Newton, otherwise None.
     """
@@ -59,9 +60,9 @@ class BDF(AbstractIntegrator):
       step says what stiff forces and constraints leave; with those of orders k and k + 2 the next order is chosen.
       Errors of multipliers are not estimated.
     - Interpolation: the polynomial through the same points, on the space.
-    - Start with constant steps: from the polynomial through `max_order` explicit steps of order 5 ahead. Where these
-      don't resolve the motion, it starts with order 1, which goes up by one with each step; then the start has an
-      error O(h²).
+    - Start with constant steps: from `max_order` points within the first step, by explicit steps of order 5. Where
+      these don't resolve the motion, it starts with order 1, which goes up by one with each step; then the start has
+      an error O(h²).
     - Raises ValueError for systems whose velocities are not those of the configuration (`holonomic_velocities`).
     - Result codes: `newton_not_converged`, `singular_constraints`, `nonfinite_state`.
 
@@ -133,9 +134,9 @@ class BDF(AbstractIntegrator):
             )
         q, v = state
         vdot, multipliers = system.accelerations(t, q, v)
-        earlier, resolved = _before(system, t, h, state, vdot, self.max_order)
+        earlier, ages, resolved = _within(system, t, h, state, vdot, self.max_order)
         order = jnp.where(resolved, self.max_order, 1).astype(jnp.int32)
-        zero, ages = jnp.zeros((), jnp.int32), h * jnp.arange(1.0, self.max_order + 1)
+        zero = jnp.zeros((), jnp.int32)
         factors = None
         if self._solver.keeps_factors:
             slope = jnp.concatenate((system.kinematics(q, v), vdot))
@@ -148,7 +149,10 @@ class BDF(AbstractIntegrator):
     def step(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
         memory, k = carry.memory, carry.memory.order
         past = _differences(_local(system.state_space, carry.state, memory.earlier), memory.ages)
-        distances = h + jnp.concatenate((jnp.zeros(1), memory.ages))
+        # Behind a start with order 1 lies a tangent, whatever the size of the attempt that it was made for: it touches
+        # at the present point, and what the estimate takes for its distance must not be longer than the step.
+        tangent = (k == 1) & (memory.count == 0)
+        distances = h + jnp.concatenate((jnp.zeros(1), jnp.where(tangent, 0.0, memory.ages)))
         value, slope = _predicted(past, distances, k)
         spans = [1 / jnp.sum(1 / distances[:p]) for p in range(1, self.max_order + 1)]
         equations, guess = self._equations(system, t + h, carry.state, value, slope, _picked(spans, k))
@@ -179,9 +183,12 @@ class BDF(AbstractIntegrator):
         distances = (s - 1) * h + jnp.concatenate((jnp.zeros(1), memory.ages))
         return space.move(carry1.state, _predicted(past, distances, memory.used)[0])
 
-    def controlled(self, carry: Carry) -> Carry:
+    def controlled(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> Carry:
         """With order 1, which knows nothing of what lies before the start but a slope."""
-        return carry._replace(memory=carry.memory._replace(order=jnp.ones((), jnp.int32)))
+        vdot, _ = system.accelerations(t, *carry.state)
+        earlier, ages = _straight(system, h, carry.state, vdot, self.max_order)
+        memory = carry.memory._replace(earlier=earlier, ages=ages, order=jnp.ones((), jnp.int32))
+        return carry._replace(memory=memory)
 
     def chosen(self, carry: Carry, factors: tuple[Array, ...], accepted: bool) -> tuple[Carry, Array]:
         """The order that allows the longest step; it and the step are kept for k + 1 steps where errors allow that.
@@ -302,24 +309,33 @@ def _picked(values: list[Array], order: Array) -> Array:
     return sum(chosen[1:], start=chosen[0])
 
 
-def _before(
+def _within(
     system: AbstractMechanical, t: Array, h: Array, state: tuple[Point, Vector], vdot: Vector, number: int
-) -> tuple[tuple[Point, Vector], Array]:
-    """States before the start, and whether the polynomial that they lie on resolves the motion.
+) -> tuple[tuple[Point, Vector], Array, Array]:
+    """States at points of the first step, their ages, and whether the polynomial through them resolves the motion.
 
-    The polynomial goes through steps ahead: loads may be others before the start. Where steps that are not implicit
-    resolve nothing, states move on with the first slope.
+    Nothing else is known to be of one piece: loads may be others before the start and after the first step. Where
+    steps that are not implicit resolve nothing, states before the start move on with the first slope.
     """
-    space = system.state_space
-    ahead = _local(space, state, _ahead(system, t, h, state, number))
-    path = _BACKWARDS[number] @ ahead
-    speeds = ahead[:, system.configuration.dim :]
+    space, part = system.state_space, h / (number + 1)
+    ahead = _ahead(system, t, part, state, number)
+    speeds = _local(space, state, ahead)[:, system.configuration.dim :]
     first, last = speeds[1] - speeds[0], jnp.asarray(_highest(number)) @ speeds
     size = jnp.max(jnp.abs(first)) + 1e-6 * jnp.max(jnp.abs(state[1]))
     resolved = jnp.max(jnp.abs(last)) <= size
-    slope = h * jnp.concatenate((system.kinematics(*state), vdot))
-    straight = -jnp.arange(1.0, number + 1)[:, None] * slope
-    return jax.vmap(lambda theta: space.move(state, theta))(jnp.where(resolved, path, straight)), resolved
+    straight, ages = _straight(system, h, state, vdot, number)
+    states = jax.tree.map(lambda a, b: jnp.where(resolved, a, b), ahead, straight)
+    return states, jnp.where(resolved, -part * jnp.arange(1.0, number + 1), ages), resolved
+
+
+def _straight(
+    system: AbstractMechanical, h: Array, state: tuple[Point, Vector], vdot: Vector, number: int
+) -> tuple[tuple[Point, Vector], Array]:
+    """States before the start as if they had moved on with the first slope, and their ages."""
+    ages = h * jnp.arange(1.0, number + 1)
+    slope = jnp.concatenate((system.kinematics(*state), vdot))
+    move = lambda age: system.state_space.move(state, -age * slope)  # noqa: E731
+    return jax.vmap(move)(ages), ages
 
 
 def _ahead(system: AbstractMechanical, t: Array, h: Array, state: tuple[Point, Vector], number: int) -> Any:
@@ -341,14 +357,3 @@ def _highest(number: int) -> np.ndarray:
     for _ in range(number):
         weights = np.convolve(weights, [1.0, -1.0])
     return weights[::-1].copy()
-
-
-def _backwards(number: int) -> np.ndarray:
-    """Weights of values at 0, 1, …, `number` in those at -1, …, -`number` of the polynomial through them."""
-    nodes = np.arange(number + 1.0)
-    rows = -np.arange(1.0, number + 1)[:, None]
-    others = [np.delete(nodes, i) for i in range(number + 1)]
-    return np.stack([np.prod((rows - o) / (x - o), axis=1) for x, o in zip(nodes, others, strict=True)], axis=1)
-
-
-_BACKWARDS = {number: _backwards(number) for number in range(1, 6)}
