@@ -48,7 +48,7 @@ def test_promises(row):
 @pytest.mark.sampled(10)
 def test_perturbed_methods_lose_their_order_and_their_promises(row):
     # Large beside the method's own error, but not so large that a step of order 1 fails.
-    size = 10.0 if row.method.order >= 4 else 1.0
+    size = 100.0 if row.name == "bdf" else 10.0 if row.method.order >= 4 else 1.0
     slower = dataclasses.replace(row, method=Perturbed(row.method, size, row.method.order))
     found = cells.orders(slower)
     assert not cells.keeps_order(slower, found)
