@@ -99,7 +99,22 @@ class AbstractRollingElement(AbstractConstraintElement):
         return tuple(jax.jacfwd(lambda w, k=k: rate(k, w))(jnp.zeros(6)) for k in range(len(poses)))
 
 
-class Unfolded(AbstractConstraintElement):
+class AbstractSeenOtherwise(AbstractConstraintElement):
+    """The constraint `inner`, with its components seen otherwise."""
+
+    inner: eqx.AbstractVar[AbstractConstraintElement]
+
+    @property
+    def driven(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether the constraint depends on time."""
+        return self.inner.driven
+
+    @property
+    def size(self) -> int:
+        return self.inner.size
+
+
+class Unfolded(AbstractSeenOtherwise):
     """A constraint with its unfolded residual.
 
     **Arguments:**
@@ -109,20 +124,11 @@ class Unfolded(AbstractConstraintElement):
 
     inner: AbstractConstraintElement
 
-    @property
-    def driven(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether the constraint depends on time."""
-        return self.inner.driven
-
-    @property
-    def size(self) -> int:
-        return self.inner.size
-
     def residual(self, t: Array, poses: Poses) -> Float[Array, " k"]:
         return self.inner.unfolded(t, poses)
 
 
-class InFirstFrame(AbstractConstraintElement):
+class InFirstFrame(AbstractSeenOtherwise):
     """A constraint between two nodes as the first one sees them: components of its residual turn with that node.
 
     **Arguments:**
@@ -131,15 +137,6 @@ class InFirstFrame(AbstractConstraintElement):
     """
 
     inner: AbstractConstraintElement
-
-    @property
-    def driven(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether the constraint depends on time."""
-        return self.inner.driven
-
-    @property
-    def size(self) -> int:
-        return self.inner.size
 
     def residual(self, t: Array, poses: Poses) -> Float[Array, " k"]:
         return self.inner.residual(t, seen_from_first(poses))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 from jaxtyping import Array
 
-from polhode.systems.base import AbstractSystem, State
+from polhode.systems.base import AbstractSystem, Observable, State
 
 NONHOLONOMIC = (
     "some constraints hold velocities only, such as those of rolling, and there a constraint is one on coordinates"
@@ -49,6 +49,29 @@ class Watched(eqx.Module):
 
     def __call__(self, t: Array, state: State) -> Any:
         return self.observable(t, self.back(state))
+
+
+class AbstractWritten(AbstractSystem):
+    """A system that a conversion makes of another one, `base`: it is looked at as `base` is, by the states of that."""
+
+    base: eqx.AbstractVar[Any]
+
+    @abc.abstractmethod
+    def left(self, state: State) -> State:
+        """A state of this system as one of `base`."""
+
+    def failure(self, t: Array, state: State) -> Array | None:
+        return self.base.failure(t, self.left(state))
+
+    def diagnose(self, t: float, state: State) -> str:
+        return self.base.diagnose(t, self.left(state))
+
+    def breakpoints(self) -> tuple[float, ...]:
+        return self.base.breakpoints()
+
+    def outputs(self) -> dict[str, Observable]:
+        watched = Converted(self, back=self.left).watched
+        return {name: watched(f) for name, f in self.base.outputs().items()}
 
 
 class AbstractConversion(eqx.Module):

@@ -16,8 +16,8 @@ from polhode.multibody.groups import BodyGroup, Motion
 from polhode.multibody.poses import Pose, Twist, axial
 from polhode.multibody.system import MultibodySystem
 from polhode.spaces.base import hat
-from polhode.systems.base import Observable, State
-from polhode.systems.conversion import NONHOLONOMIC, AbstractConversion, Converted
+from polhode.systems.base import State
+from polhode.systems.conversion import NONHOLONOMIC, AbstractConversion, AbstractWritten, Converted
 from polhode.systems.lagrangian import (
     AbstractLagrangian,
     Coordinates,
@@ -69,7 +69,7 @@ class ToDirectors(AbstractConversion):
         return Converted(system, system.entered, system.left)
 
 
-class DirectorLagrangian(AbstractLagrangian):
+class DirectorLagrangian(AbstractWritten, AbstractLagrangian):
     """Bodies, joints and forces on Livens' principle in positions and rotation matrices.
 
     q has 12 coordinates for every rigid body, (x, R row by row), and those of mass points as they are. Constraints are
@@ -195,21 +195,6 @@ class DirectorLagrangian(AbstractLagrangian):
         ends = np.cumsum([0] + [group.count * _width(group) for group in self.bodies])
         parts = [flat[a:b] for a, b in itertools.pairwise(ends)]
         return [part.reshape(group.count, -1) for part, group in zip(parts, self.bodies, strict=True)]
-
-    # --- what is seen -----------------------------------------------------------------------------------------------
-
-    def failure(self, t: Array, state: State) -> Array | None:
-        return self.base.failure(t, self.left(state))
-
-    def diagnose(self, t: float, state: State) -> str:
-        return self.base.diagnose(t, self.left(state))
-
-    def breakpoints(self) -> tuple[float, ...]:
-        return self.base.breakpoints()
-
-    def outputs(self) -> dict[str, Observable]:
-        watched = Converted(self, back=self.left).watched
-        return {name: watched(f) for name, f in self.base.outputs().items()}
 
 
 def _rigid(group: BodyGroup) -> bool:

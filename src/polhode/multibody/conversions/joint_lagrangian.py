@@ -15,8 +15,8 @@ from polhode.spaces.base import AbstractSpace, Point
 from polhode.spaces.linear import Rn
 from polhode.spaces.powers import AbstractPower
 from polhode.spaces.products import AbstractProduct
-from polhode.systems.base import Observable, State
-from polhode.systems.conversion import NONHOLONOMIC, AbstractConversion, Converted
+from polhode.systems.base import State
+from polhode.systems.conversion import NONHOLONOMIC, AbstractConversion, AbstractWritten, Converted
 from polhode.systems.lagrangian import (
     AbstractLagrangian,
     Coordinates,
@@ -59,7 +59,7 @@ class ToJointLagrangian(AbstractConversion):
         return Converted(system, system.entered, system.left)
 
 
-class JointLagrangian(AbstractLagrangian):
+class JointLagrangian(AbstractWritten, AbstractLagrangian):
     """A multibody system in flat coordinates on Livens' principle.
 
     - `base`: the system.
@@ -126,21 +126,6 @@ class JointLagrangian(AbstractLagrangian):
             ends.append(ends[-1] + part.size)
         pieces = [q[a:b].reshape(p.shape) for a, b, p in zip(ends[:-1], ends[1:], parts, strict=True)]
         return jax.tree.unflatten(structure, pieces)
-
-    # --- what is seen -----------------------------------------------------------------------------------------------
-
-    def failure(self, t: Array, state: State) -> Array | None:
-        return self.base.failure(t, self.left(state))
-
-    def diagnose(self, t: float, state: State) -> str:
-        return self.base.diagnose(t, self.left(state))
-
-    def breakpoints(self) -> tuple[float, ...]:
-        return self.base.breakpoints()
-
-    def outputs(self) -> dict[str, Observable]:
-        watched = Converted(self, back=self.left).watched
-        return {name: watched(f) for name, f in self.base.outputs().items()}
 
 
 _NOW: Any = np.zeros(())
