@@ -278,6 +278,9 @@ def test_angle_and_displacement_by_name() -> None:
     assert joint.angle_rate(system, T, state) == pytest.approx(2)
     assert joint.displacement(system, T, state) == 0
     assert joint.displacement_rate(system, T, state) == pytest.approx(3)
+    other = ph.problems.get("free-rigid-body")
+    with pytest.raises(ValueError, match="a model was assembled to, not of"):
+        joint.angle(other.system, T, other.state0)
 
 
 def test_mass_points_join_where_no_rotation_is_needed() -> None:

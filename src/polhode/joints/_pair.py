@@ -24,6 +24,7 @@ from polhode.multibody.elements import AbstractConstraintElement, AbstractForceE
 from polhode.multibody.parts import AbstractJoint
 from polhode.multibody.poses import Pose, Poses, Twist, Twists
 from polhode.systems.base import State
+from polhode.systems.conversion import AbstractWritten
 
 Axes = Sequence[Array] | Array
 """Axes of the inertial frame, one a row."""
@@ -80,18 +81,22 @@ class AbstractPairJoint(AbstractJoint):
     def value(self, system: Any, t: Any, state: State, name: str | None = None) -> Float[Array, "..."]:
         """A relative coordinate in a state of an assembled system, 0 at the start; angles in (-π, π].
 
+        Systems that a conversion made of an assembled one, such as those of Livens' principle, will do.
+
         `state` may be that of a run, `solution.state`; then the result has its leading axis. Angles of a run jump where
         they pass half a turn: `numpy.unwrap` joins them.
         """
         del t
         coordinate = self.coordinate(name)
-        return _each(lambda one: coordinate.difference(self._poses(system, one), 0.0), state)
+        return _each(lambda whole, one: coordinate.difference(self._poses(whole, one), 0.0), system, state)
 
     def rate(self, system: Any, t: Any, state: State, name: str | None = None) -> Float[Array, "..."]:
         """Time derivative of a relative coordinate, of a state or of a run as in `value`."""
         del t
         coordinate = self.coordinate(name)
-        return _each(lambda one: coordinate.rate(self._poses(system, one), self._twists(system, one)), state)
+        return _each(
+            lambda whole, one: coordinate.rate(self._poses(whole, one), self._twists(whole, one)), system, state
+        )
 
     def _start(self) -> Poses:
         return start(self.first), start(self.second)
@@ -129,9 +134,20 @@ class SlidingJoint(AbstractPairJoint):
         return self.rate(system, t, state, "displacement")
 
 
-def _each(read: Callable[[State], Array], state: State) -> Array:
-    """Readings of one state, or of all states of a run."""
-    return jax.vmap(read)(state) if jnp.ndim(state[1]) == 2 else read(state)
+def _each(read: Callable[[Any, State], Array], system: Any, state: State) -> Array:
+    """Readings of one state, or of all states of a run, of the assembled system that others were made of."""
+
+    def one(state: State) -> Array:
+        whole = system
+        while isinstance(whole, AbstractWritten):
+            whole, state = whole.base, whole.left(state)
+        if not hasattr(whole, "pose"):
+            raise ValueError(
+                f"Joints are read from states of a system that a model was assembled to, not of {type(whole).__name__}."
+            )
+        return read(whole, state)
+
+    return jax.vmap(one)(state) if jnp.ndim(state[1]) == 2 else one(state)
 
 
 def angle_about(axis: Array, poses: Poses) -> Angle:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 import equinox as eqx
@@ -26,7 +26,8 @@ from polhode.multibody.livens_joints import are_relative, undressed, undressed_w
 from polhode.multibody.system import MultibodySystem
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
-from polhode.systems.base import AbstractSystem, Observable, State
+from polhode.systems.base import Observable, State
+from polhode.systems.conversion import AbstractWritten
 from polhode.systems.lagrangian import COARSE_TOLERANCE, LivensState, check_gaps, check_momenta
 from polhode.systems.quaternion_body import E, G, G_transposed
 
@@ -35,7 +36,7 @@ Joints = Literal["invariant", "vector"]
 JOINTS = get_args(Joints)
 
 
-class LivensMultibody(AbstractSystem):
+class LivensMultibody(AbstractWritten):
     r"""Bodies, joints and forces on Livens' principle, for the energy–momentum method.
 
     States hold q = (x, quaternion) for every rigid body, v = q̇ and the momenta p; kinetic energy goes through Ω as in
@@ -147,8 +148,7 @@ class LivensMultibody(AbstractSystem):
                 ps.append(group.moving_mass[:, None] * v)
         return LivensState(*(jnp.concatenate([a.reshape(-1) for a in part]) for part in (qs, vs, ps)))
 
-    def seen(self, state: State) -> tuple[Any, Array]:
-        """The state (q, v) of `base` with these coordinates and velocities."""
+    def left(self, state: State) -> tuple[Any, Array]:
         points, velocities = [], []
         for group, q, v in zip(self.bodies, self.rows(state[0]), self.rows(state[1]), strict=True):
             if is_rigid(group):
@@ -158,14 +158,6 @@ class LivensMultibody(AbstractSystem):
                 points.append(q)
             velocities.append(v.reshape(-1))
         return tuple(points), jnp.concatenate(velocities)
-
-    def observed(self, observables: Mapping[str, Observable]) -> dict[str, Observable]:
-        """Observables of `base` as ones of this system."""
-        return {name: self.watched(f) for name, f in observables.items()}
-
-    def watched(self, observable: Callable[[Array, Any], Any]) -> Callable[[Array, Any], Any]:
-        """A function of (t, state) of `base` as one of this system."""
-        return lambda t, state: observable(t, self.seen(state))
 
     def rows(self, flat: Array) -> list[Array]:
         """The coordinates of each group of bodies, a row for each body."""
@@ -178,10 +170,10 @@ class LivensMultibody(AbstractSystem):
     def generalised_energy(self, t: Array, state: State) -> Float[Array, ""]:
         """E = p·v - T + V, which the energy–momentum method keeps."""
         _, v, p = state
-        return p @ v - self.base.kinetic_energy(t, *self.seen(state)) + self._potential(t, state)
+        return p @ v - self.base.kinetic_energy(t, *self.left(state)) + self._potential(t, state)
 
     def _potential(self, t: Array, state: State) -> Float[Array, ""]:
-        return self.base.potential_energy(t, self.seen(state)[0])
+        return self.base.potential_energy(t, self.left(state)[0])
 
     def linear_momentum(self, state: State) -> Float[Array, "3"]:
         """Σ p of all bodies in space."""
@@ -216,13 +208,7 @@ class LivensMultibody(AbstractSystem):
         return {"energy": self.generalised_energy, **{name: self.balances()[name] for name in momenta}}
 
     def residuals(self, t: Array, state: State) -> dict[str, Array]:
-        return self.base.residuals(t, self.seen(state))
-
-    def breakpoints(self) -> tuple[float, ...]:
-        return self.base.breakpoints()
-
-    def failure(self, t: Array, state: State) -> Array | None:
-        return self.base.failure(t, self.seen(state))
+        return self.base.residuals(t, self.left(state))
 
     def check(self, t: float, state: State) -> None:
         if not (isinstance(state, tuple) and len(state) == 3 and all(jnp.shape(x) == (self.n,) for x in state)):
@@ -232,7 +218,7 @@ class LivensMultibody(AbstractSystem):
             )
         if inside_transformation():
             return
-        q, v = seen = self.seen(LivensState(*state))
+        q, v = seen = self.left(LivensState(*state))
         if self.keeps_rates or not self.m:
             self.base.check(t, seen)
         else:
@@ -248,7 +234,7 @@ class LivensMultibody(AbstractSystem):
 
     def repaired(self, t: float, state: LivensState) -> LivensState:
         """The nearest state that keeps the joints, with momenta that belong to it; see `MultibodySystem.repaired`."""
-        return self.start(*self.base.repaired(t, self.seen(LivensState(*state))))
+        return self.start(*self.base.repaired(t, self.left(LivensState(*state))))
 
     def joint_multipliers(self, t: Array, state: LivensState, multipliers: Array) -> dict[str, Array]:
         """Multipliers by joint as the joints define them: with invariant joints those of a run are in the frame of the
@@ -258,21 +244,18 @@ class LivensMultibody(AbstractSystem):
         undone = whole.with_joints(tuple(map(undressed, whole.mechanism.joints)))
         base = dataclasses.replace(self.base, complete=dataclasses.replace(undone, complete=None))
         state = LivensState(*state)
-        q = self.seen(state)[0] if jnp.ndim(state.q) == 1 else jax.vmap(self.seen)(state)[0]
+        q = self.left(state)[0] if jnp.ndim(state.q) == 1 else jax.vmap(self.left)(state)[0]
         return base.joint_multipliers(t, q, multipliers)
-
-    def diagnose(self, t: float, state: State) -> str:
-        return self.base.diagnose(t, self.seen(state))
 
     # --- steps ------------------------------------------------------------------------------------------------------
 
     def rates(self, t: Array, state: LivensState) -> Float[Array, " m"]:
         """Time derivatives of the constraints of joints."""
-        return self.base.constraint_rate(t, *self.seen(state))
+        return self.base.constraint_rate(t, *self.left(state))
 
     def velocities(self, state: LivensState) -> Float[Array, " d"]:
         """Velocities (Ω, u) of all bodies, which impulses and the rates belong to."""
-        return self.seen(state)[1]
+        return self.left(state)[1]
 
     def choose_solver(self) -> AbstractKKT:
         """The solver that suits the places of the blocks."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -69,9 +69,13 @@ class AbstractWritten(AbstractSystem):
     def breakpoints(self) -> tuple[float, ...]:
         return self.base.breakpoints()
 
-    def outputs(self) -> dict[str, Observable]:
-        watched = Converted(self, back=self.left).watched
-        return {name: watched(f) for name, f in self.base.outputs().items()}
+    def watched(self, observable: Callable[[Array, State], Any]) -> Callable[[Array, State], Any]:
+        """A function of time and states of `base` as one of states of this system."""
+        return Watched(observable, self.left)
+
+    def observed(self, observables: Mapping[str, Observable]) -> dict[str, Observable]:
+        """Observables of `base` as ones of this system."""
+        return {name: self.watched(f) for name, f in observables.items()}
 
 
 class AbstractConversion(eqx.Module):

@@ -16,7 +16,7 @@ from polhode.multibody.groups import BodyGroup, Motion
 from polhode.multibody.poses import Pose, Twist, axial
 from polhode.multibody.system import MultibodySystem
 from polhode.spaces.base import hat
-from polhode.systems.base import State
+from polhode.systems.base import Observable, State
 from polhode.systems.conversion import NONHOLONOMIC, AbstractConversion, AbstractWritten, Converted
 from polhode.systems.lagrangian import (
     AbstractLagrangian,
@@ -172,6 +172,9 @@ class DirectorLagrangian(AbstractWritten, AbstractLagrangian):
             speeds.append(u[:, : _width(group)].reshape(-1))
         q, v = jnp.concatenate(places), jnp.concatenate(speeds)
         return LivensState(q, v, self.momenta(q, v))
+
+    def outputs(self) -> dict[str, Observable]:
+        return self.observed(self.base.outputs())
 
     def left(self, state: LivensState) -> State:
         """(q, v) of the base."""

@@ -15,7 +15,7 @@ from polhode.spaces.base import AbstractSpace, Point
 from polhode.spaces.linear import Rn
 from polhode.spaces.powers import AbstractPower
 from polhode.spaces.products import AbstractProduct
-from polhode.systems.base import State
+from polhode.systems.base import Observable, State
 from polhode.systems.conversion import NONHOLONOMIC, AbstractConversion, AbstractWritten, Converted
 from polhode.systems.lagrangian import (
     AbstractLagrangian,
@@ -114,6 +114,9 @@ class JointLagrangian(AbstractWritten, AbstractLagrangian):
         q, v = state
         flat = jnp.concatenate([part.reshape(-1) for part in jax.tree.leaves(q)])
         return LivensState(flat, v, self.base.momentum(_NOW, q, v))
+
+    def outputs(self) -> dict[str, Observable]:
+        return self.observed(self.base.outputs())
 
     def left(self, state: LivensState) -> State:
         """(q, v) of the base."""

@@ -69,7 +69,7 @@ class ToLivens(AbstractConversion):
         change = _Change.of(self.source)
         seen = change(state)
         system, _ = livens.build(dressed(change.other, seen), seen, "invariant")
-        return Converted(system, _InTurn((change, _Livens(system))), _InTurn((system.seen, change.back)))
+        return Converted(system, _InTurn((change, _Livens(system))), _InTurn((system.left, change.back)))
 
 
 class _InTurn(eqx.Module):
