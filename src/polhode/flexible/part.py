@@ -32,7 +32,7 @@ _INERTIAL = (
     "first_moments",
     "modal_mass",
 )
-"""What is linear in density."""
+"""Integrals over the body that are linear in density."""
 
 _DEPENDENT = 1e-9
 """Smallest share of a mode's energy of motion that is its own, and not that of other modes and rigid-body motions."""

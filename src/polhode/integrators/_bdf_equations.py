@@ -175,7 +175,7 @@ class Constrained(AbstractEquations):
 
 
 def answered(equations: Free | Constrained, place: Place, factors: Keys, x: tuple[Array, ...], error: Vector) -> Vector:
-    r"""What a step whose formulas are off by `error`, of θ and v, makes of it: the errors of its end.
+    r"""Errors of (θ, v) at the end of a step whose formulas are off by `error`.
 
     The derivative of the solution: with r the change of rate(θ, v), v̇ changes by ẇ, where
     $(M + γC + γ^2K)\dot w + B^T\mu = -C\,δv - K(δθ + γr)$ and constraints hold, so that δv + γẇ and δθ + γr + γ²ẇ are
@@ -206,7 +206,7 @@ def _unmoved(formula: Formula, place: Place, rate: Vector) -> Array:
 
 
 def _turned(system: AbstractMechanical, formula: Formula, factors: Keys, vdot: Vector, more: Vector) -> Vector:
-    """What a change of v̇ makes of θ̇ = rate(θ, v) + `more`, with θ that follows, up to the square of the rotation."""
+    """Change of θ̇ = rate(θ, v) + `more` with v̇, where θ follows, up to the square of the rotation."""
     space, step = system.configuration, formula.ahead.velocity
     rate = space.rate(factors.theta, step * vdot) + more
     return rate - step / 2 * space.bracket(rate, factors.v)

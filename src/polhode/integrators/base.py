@@ -148,7 +148,7 @@ class AbstractIntegrator(eqx.Module):
         return carry, factors[0]
 
     def choice(self, carry: Carry) -> Any:
-        """What `chosen` may choose, as it was for the step that ended with `carry`: the order. None if there is none.
+        """The order with which the step was made that ended with `carry`. None for methods of one order.
 
         Derivatives hold it fixed, with the size of the step.
         """

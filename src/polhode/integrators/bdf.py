@@ -23,7 +23,7 @@ from polhode.systems.vector_field import VectorField
 
 
 class Memory(NamedTuple):
-    """What the method takes from step to step besides state and multipliers.
+    """Data that the method takes from step to step besides state and multipliers.
 
     - `earlier`: states at as many other points as the highest order, stacked, the latest first.
     - `ages`: how long ago they were; negative for those within the first step.
@@ -247,7 +247,7 @@ class BDF(AbstractIntegrator):
         return Constrained(system, formula, M, B, system.kkt.factor(M, B, B)), (formula.vdot, none, rate, none)
 
     def _remembered(self, h: Array, carry: Carry, solved: Solved) -> Memory:
-        """What is to be known after a step. Unless step control says otherwise, the order rises to the highest."""
+        """The memory after a step. Unless step control says otherwise, the order rises to the highest."""
         memory = carry.memory
         earlier = jax.tree.map(lambda x, rest: jnp.concatenate((x[None], rest[:-1])), carry.state, memory.earlier)
         return memory._replace(

@@ -75,13 +75,13 @@ class AbstractRollingElement(AbstractConstraintElement):
     """
 
     def gap(self, t: Array, poses: Poses) -> Float[Array, " h"]:
-        """What must vanish of positions, shape (k - slips,); nothing unless overridden."""
+        """The constraints on positions, zero when kept, shape (k - slips,); none unless overridden."""
         del t, poses
         return jnp.zeros(0)
 
     @abc.abstractmethod
     def slip(self, t: Array, poses: Poses, twists: Twists) -> Float[Array, " s"]:
-        """What must vanish of velocities besides, shape (slips,); linear in the twists unless the element is driven."""
+        """The constraints on velocities alone, zero when kept, shape (slips,); linear in the twists unless driven."""
 
     def residual(self, t: Array, poses: Poses) -> Float[Array, " k"]:
         return jnp.concatenate((self.gap(t, poses), jnp.zeros(self.slips)))

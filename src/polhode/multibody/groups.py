@@ -135,7 +135,7 @@ class Slot(eqx.Module):
     node: int = eqx.field(static=True, default=0)
 
     def frame(self, bodies: Sequence[BodyGroup]) -> AbstractFrame:
-        """What moves there, of one of the bodies of its group."""
+        """The moving frame that the slot refers to: the body of its group or a node on it."""
         return bodies[self.group or 0].formulation.at(self.node)
 
 

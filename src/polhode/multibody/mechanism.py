@@ -18,7 +18,7 @@ from polhode.multibody.poses import Wrench
 
 
 class Mechanism(eqx.Module):
-    """What connects and loads the nodes of a model, whatever the coordinates of its bodies.
+    """Joints, forces and gravity on the nodes of a model, whatever the coordinates of its bodies.
 
     - `joints`, `forces`: groups of elements of one kind.
     - `gravity`: acceleration in the inertial frame.

@@ -95,7 +95,7 @@ def _updated(eqn: Any) -> core.ClosedJaxpr:
 
 
 def _zeros(eqn: Any) -> core.ClosedJaxpr:
-    """What a scan writes its rows into."""
+    """The array that a scan writes its rows into."""
     like: Any = eqn.outvars[0].aval
     return _traced(lambda *_: jnp.zeros(like.shape, like.dtype), eqn)
 

@@ -169,7 +169,7 @@ class _Sweep:
         self._add_all(of, _Sweep(scope, linear).through(tangents, of_results, tangents.inputs))
 
     def _captured(self, *regions: Region) -> list[Variable]:
-        """What regions take of what is around and has a derivative."""
+        """Captured variables of regions that have a derivative."""
         return [v for v in dict.fromkeys(v for region in regions for v in region.captured) if v in self._active]
 
 

@@ -189,7 +189,7 @@ def _mark(variables: Iterable[Variable], active: set[Variable]) -> None:
 
 
 def _pass(source: Iterable[Any], to: Iterable[Any], active: set[Variable]) -> None:
-    """What comes from something active is active."""
+    """Marks what active values are passed to as active."""
     _mark((b for a, b in zip(source, to, strict=True) if _any([a], active)), active)
 
 

@@ -91,7 +91,7 @@ class _Push:
         return [total]
 
     def _inside(self, emission: AbstractEmission, region: Region, given: Values, moving: list[Variable]) -> _Inner:
-        """What a region and its tangents are inside a loop, from its inputs and the tangents of some."""
+        """Results of a region and their tangents inside a loop, from its inputs and the tangents of some."""
         scope = self._scope.within(emission)
         here = scope.adopt(given)
         n = len(region.inputs)

@@ -45,7 +45,7 @@ def rolling_gradient(group: JointGroup, element: Any, t: Array, s: tuple[Stretch
 
 
 def slipped(group: JointGroup, element: Any, t: Array, h: Array, s: tuple[Stretch, ...]) -> Float[Array, " kept"]:
-    """What slips over a step at the mean velocities; zero in holonomic components."""
+    """Slip over a step at the mean velocities; zero in holonomic components."""
     poses, twists = tuple(n.middle for n in s), tuple(n.twist for n in s)
     return _nonholonomic(group, h * group.rate(element, t, poses, twists))
 

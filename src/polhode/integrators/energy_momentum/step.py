@@ -352,7 +352,7 @@ class BodiesStep(eqx.Module):
     def _slips(
         self, group: JointGroup, t: Array, h: Array, nodes: Array, x: Increments
     ) -> Float[Array, "elements kept"]:
-        """What nonholonomic components slip over a step whose middle is at t."""
+        """Slip of nonholonomic components over a step whose middle is at t."""
         q = jnp.stack([nodes[slot.nodes.numbers] for slot in group.slots], axis=1)
         slip = lambda x, q, element: slipped(group, element, t, h, self._stretches(h, q, x))  # noqa: E731
         return jax.vmap(slip)(self._increments(group.slots, x), q, group.elements)

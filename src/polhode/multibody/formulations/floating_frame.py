@@ -20,7 +20,7 @@ Frame = DirectProduct | SemidirectProduct
 
 
 class ModalBody(eqx.Module):
-    r"""What modes leave of mass, stiffness and places of a body, in a frame at the centre of mass without deformation.
+    r"""Mass, stiffness and nodes of a body in its modes, in a frame at the centre of mass without deformation.
 
     With amplitudes η the moments of inertia are
     $\Theta = \Theta^0 + \eta_a\Theta^1_a + \eta_a\eta_b\Theta^2_{ab}$, the angular momentum of the modes is Hη̇ with
