@@ -66,7 +66,8 @@ def largest_difference(problem: Any, model: Any, data: Any) -> float:
     found = np.concatenate(evaluated(functools.partial(_accelerations, system), q, v), axis=1)
     wanted = np.zeros((len(system.names), 6))
     mujoco.mj_rnePostConstraint(model, data)
-    rows = [i for i, name in enumerate(system.names) if not name.endswith(" armature")]
+    known = {mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_BODY, i) for i in range(model.nbody)}
+    rows = [i for i, name in enumerate(system.names) if name in known]
     for i in rows:
         number = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, system.names[i])
         mujoco.mj_objectAcceleration(model, data, mujoco.mjtObj.mjOBJ_BODY, number, wanted[i], 0)

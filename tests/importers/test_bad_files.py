@@ -10,7 +10,9 @@ LINK = '<link name="a"/><link name="b">{}</link>'
 JOINT = '<joint name="j" type="revolute"><parent link="a"/><child link="b"/><limit effort="1" velocity="1"/></joint>'
 MASS = '<inertial><mass value="1"/><inertia ixx="{}" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
 FULL = LINK.format(MASS.format(1))
-FLOATING = JOINT.replace("revolute", "floating")
+BACK = JOINT.replace('"a"', '"c"').replace('"b"', '"a"').replace('"c"', '"b"').replace('"j"', '"k"')
+AGAIN = JOINT.replace('"j"', '"k"')
+SCREW, LOST = JOINT.replace("revolute", "screw"), JOINT.replace('child link="b"', 'child link="c"')
 
 
 @pytest.mark.parametrize(
@@ -22,8 +24,14 @@ FLOATING = JOINT.replace("revolute", "floating")
         ("arm.step", "", "known endings: .urdf, .xml, .mjcf"),
         ("arm.xacro", "", "xacro arm.xacro > arm.urdf"),
         ("light.urdf", f"<robot name='r'>{LINK.format('')}{JOINT}</robot>", "`b` moves but has no mass"),
-        ("zero.urdf", f"<robot name='r'>{LINK.format(MASS.format(0))}{JOINT}</robot>", "zero.urdf"),
-        ("floating.urdf", f"<robot name='r'>{FULL}{FLOATING}</robot>", "floating=True"),
+        ("twice.urdf", f"<robot name='r'>{FULL}{JOINT}{JOINT}</robot>", "Two <joint>s have the name `j`"),
+        ("loop.urdf", f"<robot name='r'>{FULL}{JOINT}{AGAIN}</robot>", "child of two joints"),
+        ("apart.urdf", f"<robot name='r'>{FULL}</robot>", "more than one root link: a, b"),
+        ("round.urdf", f"<robot name='r'>{FULL}{JOINT}{BACK}</robot>", "around in a circle"),
+        ("kind.urdf", f"<robot name='r'>{FULL}{SCREW}</robot>", "has the type 'screw'"),
+        ("end.urdf", f"<robot name='r'>{FULL}{LOST}</robot>", "is the link 'c'"),
+        ("word.urdf", f"<robot name='r'>{LINK.format(MASS.format('x'))}{JOINT}</robot>", "takes 1 finite number(s)"),
+        ("flat.urdf", f"<robot name='r'>{LINK.format(MASS.format(3))}{JOINT}</robot>", "check_inertia=False"),
         (
             "stopped.xml",
             '<mujoco><option timestep="0"/><worldbody><body><joint/><geom size="1"/></body></worldbody></mujoco>',

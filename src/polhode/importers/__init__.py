@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from polhode.importers.imported import ImportedModel
 
 
+class ModelFileWarning(UserWarning):
+    """A model file says something that can't be meant; the warning tells what it was taken for."""
+
+
 def load_model(
     path: str | Path,
     *,

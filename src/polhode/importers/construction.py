@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from polhode.importers._mujoco import mujoco
 from polhode.model.model import Model
-from polhode.multibody.bodies import Body
+from polhode.multibody.bodies import ROUNDED, Body
 
 
 class Frame(NamedTuple):
@@ -19,15 +20,36 @@ class Frame(NamedTuple):
     R: np.ndarray
 
 
+class Inertial(NamedTuple):
+    """Mass, centre of mass (3,) in the frame of a body, and inertia about it (3, 3) along the axes of that frame."""
+
+    mass: float
+    centre: np.ndarray
+    inertia: np.ndarray
+
+
+NOTHING = Inertial(0.0, np.zeros(3), np.zeros((3, 3)))
+
+
+def oriented(mass: float, centre: np.ndarray, quaternion: np.ndarray, moments: np.ndarray) -> Inertial:
+    """From moments about axes that a quaternion turns."""
+    R = np.zeros(9)
+    mujoco.mju_quat2Mat(R, quaternion)
+    R = R.reshape(3, 3)
+    return Inertial(float(mass), np.array(centre), R @ np.diag(moments) @ R.T)
+
+
 @dataclasses.dataclass(frozen=True)
 class Start:
     """A compiled model at its initial positions and velocities.
 
     - `compiled`: `mujoco.MjModel`; `data`: `mujoco.MjData`, with kinematics up to date.
+    - `inertials`: in place of those of the compiled model, by the numbers of bodies.
     """
 
     compiled: Any
     data: Any
+    inertials: Mapping[int, Inertial]
 
     def name(self, kind: Any, number: int) -> str:
         """Name of an object of the model; its kind and number if it has none."""
@@ -39,6 +61,12 @@ class Start:
         while body and not self.compiled.body_jntnum[body]:
             body = int(self.compiled.body_parentid[body])
         return body
+
+    def inertial(self, body: int) -> Inertial:
+        """Of a MuJoCo body by itself."""
+        m = self.compiled
+        own = oriented(m.body_mass[body], m.body_ipos[body], m.body_iquat[body], m.body_inertia[body])
+        return self.inertials.get(body, own)
 
     def pose(self, body: int) -> Frame:
         """Of the frame of a MuJoCo body, in the inertial frame."""
@@ -60,6 +88,31 @@ class Construction:
     def body(self, number: int) -> Body:
         """The body of the model that moves with a MuJoCo body."""
         return self.carriers[self.start.carrier(number)]
+
+    def add_between(self, number: int, joints: Sequence[int]) -> Body:
+        """A body without mass that the first joints of a MuJoCo body carry."""
+        m, data = self.start.compiled, self.start.data
+        anchor, twist = data.xanchor[joints[-1]].copy(), np.zeros(6)
+        parent = int(m.body_parentid[number])
+        mujoco.mj_objectVelocity(m, data, mujoco.mjtObj.mjOBJ_XBODY, parent, twist, 0)
+        omega, velocity = twist[:3], twist[3:] + np.cross(twist[:3], anchor - data.xpos[parent])
+        for joint in joints:
+            rate = data.qvel[m.jnt_dofadr[joint]] * data.xaxis[joint]
+            if m.jnt_type[joint] == mujoco.mjtJoint.mjJNT_HINGE:
+                omega = omega + rate
+                velocity = velocity + np.cross(rate, anchor - data.xanchor[joint])
+            else:
+                velocity = velocity + rate
+        name = self.start.name(mujoco.mjtObj.mjOBJ_JOINT, joints[-1])
+        return self.model.add_body(
+            name=self.free_name(f"behind {name}", "body"),
+            mass=0.0,
+            inertia=(0.0, 0.0, 0.0),
+            position=anchor,
+            velocity=velocity,
+            angular_velocity=omega,
+            check_inertia=False,
+        )
 
     def free_name(self, name: str, kind: str) -> str:
         """A name for a part of the model: files may give one name to objects of different kinds."""
@@ -87,33 +140,75 @@ def lumped(start: Start, check_inertia: bool) -> Construction:
     members.pop(0, None)
     if not members:
         raise ValueError("The file has no moving bodies: nothing is joined by anything but fixed joints.")
+    _check_moved(start, members)
     carriers = {0: model.ground}
     for carrier, parts in members.items():
         carriers[carrier] = _add_body(model, start, carrier, parts, check_inertia)
     return Construction(model, start, carriers)
 
 
-def _add_body(model: Model, start: Start, carrier: int, parts: list[int], check_inertia: bool) -> Body:
-    compiled, data = start.compiled, start.data
-    mass = compiled.body_mass[parts]
-    centre = mass @ data.xipos[parts] / np.sum(mass)
-    R = start.pose(carrier).R
-    inertia = np.zeros((3, 3))
-    for m, part in zip(mass, parts, strict=True):
-        principal = data.ximat[part].reshape(3, 3)
-        arm = data.xipos[part] - centre
-        inertia += principal @ np.diag(compiled.body_inertia[part]) @ principal.T
-        inertia += m * (arm @ arm * np.eye(3) - np.outer(arm, arm))
+def _add_body(model: Model, start: Start, carrier: int, parts: Sequence[int], check_inertia: bool) -> Body:
+    data, frame = start.data, start.pose(carrier)
+    mass, centre, inertia = _together(start, carrier, parts)
+    name = start.name(mujoco.mjtObj.mjOBJ_BODY, carrier)
+    if check_inertia:
+        _check(name, [start.name(mujoco.mjtObj.mjOBJ_BODY, part) for part in parts if part != carrier], inertia)
     twist = np.zeros(6)
-    mujoco.mj_objectVelocity(compiled, data, mujoco.mjtObj.mjOBJ_XBODY, carrier, twist, 0)
-    in_body = R.T @ inertia @ R
+    mujoco.mj_objectVelocity(start.compiled, data, mujoco.mjtObj.mjOBJ_XBODY, carrier, twist, 0)
     return model.add_body(
-        name=start.name(mujoco.mjtObj.mjOBJ_BODY, carrier),
-        mass=np.sum(mass),
-        inertia=(in_body + in_body.T) / 2,
-        position=centre,
-        rotation=R,
-        velocity=twist[3:] + np.cross(twist[:3], centre - data.xpos[carrier]),
-        angular_velocity=R.T @ twist[:3],
-        check_inertia=check_inertia,
+        name=name,
+        mass=mass,
+        inertia=inertia,
+        position=frame.x + frame.R @ centre,
+        rotation=frame.R,
+        velocity=twist[3:] + np.cross(twist[:3], frame.R @ centre),
+        angular_velocity=frame.R.T @ twist[:3],
+        check_inertia=False,
+    )
+
+
+def _check_moved(start: Start, members: Mapping[int, Sequence[int]]) -> None:
+    """Raises ValueError for a body with joints that move nothing at all."""
+    heavy: set[int] = set()
+    for carrier, parts in members.items():
+        if any(start.inertial(part).mass > 0 or np.any(start.inertial(part).inertia) for part in parts):
+            while carrier:
+                heavy.add(carrier)
+                carrier = start.carrier(int(start.compiled.body_parentid[carrier]))
+    for carrier in members:
+        if carrier not in heavy:
+            raise ValueError(
+                f"`{start.name(mujoco.mjtObj.mjOBJ_BODY, carrier)}` moves but has no mass and no inertia, alone and "
+                "with all that it carries. Give it a mass and an inertia, or make its joint a fixed one."
+            )
+
+
+def _together(start: Start, carrier: int, parts: Sequence[int]) -> Inertial:
+    """Of all that is rigidly joined to a body, in its frame."""
+    frame = start.pose(carrier)
+    found: list[Inertial] = []
+    for part in parts:
+        mass, centre, inertia = start.inertial(part)
+        pose = start.pose(part)
+        turn = frame.R.T @ pose.R
+        found.append(Inertial(mass, frame.R.T @ (pose.x - frame.x) + turn @ centre, turn @ inertia @ turn.T))
+    mass = sum(one.mass for one in found)
+    centre = sum((one.mass * one.centre for one in found), start=np.zeros(3)) / (mass or 1.0)
+    inertia = np.zeros((3, 3))
+    for one in found:
+        arm = one.centre - centre
+        inertia += one.inertia + one.mass * (arm @ arm * np.eye(3) - np.outer(arm, arm))
+    return Inertial(mass, centre, (inertia + inertia.T) / 2)
+
+
+def _check(name: str, fixed: Sequence[str], inertia: np.ndarray) -> None:
+    """Raises ValueError for moments that no distribution of mass has."""
+    moments = np.linalg.eigvalsh(inertia)
+    if moments[0] >= -ROUNDED * moments[2] and moments[2] <= (moments[0] + moments[1]) * (1 + ROUNDED):
+        return
+    whole = f"`{name}`" + (f" with {', '.join(fixed)}, which are fixed to it," if fixed else "")
+    raise ValueError(
+        f"{whole} has the principal moments of inertia {', '.join(f'{m:.4g}' for m in moments)}, which no distribution "
+        "of mass has: none may be negative, nor exceed the sum of the others. Correct the file, or read it with "
+        "check_inertia=False."
     )

@@ -112,7 +112,7 @@ def load(
             raise ValueError(f"`{name}` must be a mapping from names of joints to values, got {shown(given)}.")
     path = Path(path)
     root = reading.parsed(path)
-    compiled = reading.compiled(path, root, floating)
+    compiled = reading.compiled(path, root, floating, check_inertia)
     start = reading.initial(compiled, keyframe, positions or {}, velocities or {})
     try:
         construction = lumped(start, check_inertia)
@@ -132,7 +132,7 @@ def load(
         "check_inertia": check_inertia,
     }
     kinds = mujoco.mjtObj
-    links = {start.name(kinds.mjOBJ_BODY, i): construction.body(i) for i in range(compiled.nbody)}
+    links = {start.name(kinds.mjOBJ_BODY, i): construction.body(i) for i in range(compiled.model.nbody)}
     return ImportedModel(
         name=root.get("name") or root.get("model") or path.stem,
         model=construction.model,
@@ -140,7 +140,7 @@ def load(
         joints={record.name: record for record in records},
         not_carried=sorted(lost, key=lambda item: not item.changes_motion),
         parameters=given,
-        timestep=float(compiled.opt.timestep),
+        timestep=float(compiled.model.opt.timestep),
         held=_held(records, positions or {}, velocities or {}),
         load_time=time.perf_counter() - began,
     )
@@ -169,15 +169,15 @@ def _join(construction: Construction) -> list[JointRecord]:
     for body in construction.carriers:
         if body == 0:
             continue
-        stack = stacks.read(construction, body)
-        names = [start.name(mujoco.mjtObj.mjOBJ_JOINT, j) for j in stack.numbers]
-        joined = stacks.joined(stack, construction.free_name(" + ".join(names), "joint"))
-        if joined.part is not None:
-            construction.model.add(joined.part)
-        records += [
-            JointRecord(j, name, kind, (stack.parent, stack.child), joined.coordinates.get(j))
-            for j, name, kind in zip(stack.numbers, names, stack.kinds, strict=True)
-        ]
+        for stack in stacks.pieces(construction, stacks.read(construction, body)):
+            names = [start.name(mujoco.mjtObj.mjOBJ_JOINT, j) for j in stack.numbers]
+            joined = stacks.joined(stack, construction.free_name(" + ".join(names), "joint"))
+            if joined.part is not None:
+                construction.model.add(joined.part)
+            records += [
+                JointRecord(j, name, kind, (stack.parent, stack.child), joined.coordinates.get(j))
+                for j, name, kind in zip(stack.numbers, names, stack.kinds, strict=True)
+            ]
     return records
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
 
 from polhode import checks
 from polhode.checks import shown
+from polhode.importers import urdf
 from polhode.importers._mujoco import mujoco
-from polhode.importers.construction import Start
+from polhode.importers.construction import NOTHING, Inertial, Start, oriented
 
 _SUFFIXES = (".urdf", ".xml", ".mjcf")
 
@@ -35,34 +36,53 @@ def parsed(path: Path) -> ElementTree.Element:
     return root
 
 
-def compiled(path: Path, root: ElementTree.Element, floating: bool) -> Any:
-    """The `mujoco.MjModel` of a file. Raises ValueError with MuJoCo's message, and a remedy where there is one."""
+class Compiled(NamedTuple):
+    """A `mujoco.MjModel`, and masses that count in place of its own, by the numbers of bodies."""
+
+    model: Any
+    inertials: Mapping[int, Inertial]
+
+
+def compiled(path: Path, root: ElementTree.Element, floating: bool, check_inertia: bool) -> Compiled:
+    """A file as MuJoCo sees it. Raises ValueError with MuJoCo's message, and a remedy where there is one."""
     try:
-        spec = mujoco.MjSpec.from_file(str(path))
-        if root.tag == "robot":
-            _prepare_urdf(spec, floating)
-        elif floating:
-            raise ValueError("`floating` is for URDF, which can't say it; in MJCF give the body a <freejoint/>.")
-        compiled = spec.compile()
+        found = _robot(root, floating) if root.tag == "robot" else _mjcf(path, floating, check_inertia)
     except ValueError as error:
         raise ValueError(_explained(path, " ".join(str(error).split()))) from error
-    if not compiled.opt.timestep > 0:
-        raise ValueError(
-            f"`{path}`: `timestep` of <option> must be greater than zero, it is {compiled.opt.timestep:g}."
-        )
-    return compiled
+    step = found.model.opt.timestep
+    if not step > 0:
+        raise ValueError(f"`{path}`: `timestep` of <option> must be greater than zero, it is {step:g}.")
+    return found
 
 
-def _prepare_urdf(spec: Any, floating: bool) -> None:
-    """Inertias as written, links without one massless, all links kept by name, and no shapes that need files."""
-    for geom in list(spec.geoms):
-        spec.delete(geom)
-    for mesh in list(spec.meshes):
-        spec.delete(mesh)
-    spec.compiler.fusestatic = False
-    spec.compiler.inertiafromgeom = mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_FALSE
+def _robot(root: ElementTree.Element, floating: bool) -> Compiled:
+    spec, inertials = urdf.specified(root, floating)
+    model = spec.compile()
+    return Compiled(model, {body.id: inertials.get(body.name, NOTHING) for body in spec.bodies if body.id})
+
+
+def _mjcf(path: Path, floating: bool, check_inertia: bool) -> Compiled:
     if floating:
-        spec.worldbody.first_body().add_freejoint(name="floating base")
+        raise ValueError("`floating` is for URDF, which can't say it; in MJCF give the body a <freejoint/>.")
+    spec = mujoco.MjSpec.from_file(str(path))
+    aside = [] if check_inertia else [(body, _set_aside(body)) for body in spec.bodies if body.explicitinertial]
+    if spec.compiler.inertiafromgeom == mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE:
+        aside = []
+    model = spec.compile()
+    return Compiled(model, {body.id: inertial(model.body_iquat[body.id]) for body, inertial in aside})
+
+
+def _set_aside(body: Any) -> Callable[[np.ndarray], Inertial]:
+    """Gives a body a mass that MuJoCo doesn't refuse; its own one follows from the attitude of its principal axes."""
+    mass, centre, moments, full = float(body.mass), body.ipos.copy(), body.inertia.copy(), body.fullinertia.copy()
+    body.mass = 1.0
+    if np.isnan(full[0]):
+        body.inertia = np.ones(3)
+        return lambda quaternion: oriented(mass, centre, quaternion, moments)
+    body.fullinertia = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
+    xx, yy, zz, xy, xz, yz = full
+    matrix = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    return lambda _: Inertial(mass, centre, matrix)
 
 
 def _explained(path: Path, message: str) -> str:
@@ -72,23 +92,19 @@ def _explained(path: Path, message: str) -> str:
             f"`{path}`: `{body[1]}` moves but has no mass or no inertia, alone and with all that is fixed to it. Give "
             "it a mass and an inertia, or make its joint a fixed one."
         )
-    if "free joint can only be used on top level" in message and path.suffix.lower() == ".urdf":
-        message += (
-            ". A joint of type floating needs a parent link of the name `world`, which doesn't move. Or leave the "
-            "joint and its parent out, and read the file with floating=True, which lets the root link move."
-        )
     if "A + B >= C" in message:
         message += " Correct the inertia, or read the file with check_inertia=False."
     return f"`{path}` can't be read: {message}"
 
 
 def initial(
-    model: Any,
+    compiled: Compiled,
     keyframe: str | int | None,
     positions: Mapping[str, Any],
     velocities: Mapping[str, Any],
 ) -> Start:
     """A compiled model at a keyframe, or its defaults, with some joints set otherwise."""
+    model = compiled.model
     data = mujoco.MjData(model)
     if keyframe is not None:
         mujoco.mj_resetDataKeyframe(model, data, _keyframe(model, keyframe))
@@ -102,7 +118,7 @@ def initial(
     mujoco.mj_kinematics(model, data)
     mujoco.mj_comPos(model, data)
     mujoco.mj_comVel(model, data)
-    return Start(model, data)
+    return Start(model, data, compiled.inertials)
 
 
 def _assign(values: np.ndarray, at: int, size: int, name: str, what: str, value: Any) -> None:

@@ -32,11 +32,12 @@ _PARALLEL = 1e-9
 class Stack:
     """Joints between a body and its parent in the inertial frame at the start, in the order of the file.
 
-    - `name`: of the moving body; `parent`, `child`: the bodies of the model.
+    - `body`: number of the moving body; `name`: its name; `parent`, `child`: the bodies of the model.
     - `numbers`, `kinds`, `values`: of the joints; values of hinges and slides.
     - `anchors`, `axes`: shape (n, 3).
     """
 
+    body: int
     name: str
     parent: Body
     child: Body
@@ -49,6 +50,20 @@ class Stack:
     def places(self, kind: int) -> list[int]:
         """Which joints of the stack are of a kind."""
         return [i for i, k in enumerate(self.kinds) if k == kind]
+
+    def part(self, first: int, last: int, parent: Body, child: Body) -> Stack:
+        """Some of the joints in a row, between other bodies."""
+        at = slice(first, last)
+        return dataclasses.replace(
+            self,
+            parent=parent,
+            child=child,
+            numbers=self.numbers[at],
+            kinds=self.kinds[at],
+            values=self.values[at],
+            anchors=self.anchors[at],
+            axes=self.axes[at],
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +85,7 @@ def read(construction: Construction, body: int) -> Stack:
     first, count = int(compiled.body_jntadr[body]), int(compiled.body_jntnum[body])
     numbers = tuple(range(first, first + count))
     return Stack(
+        body=body,
         name=construction.start.name(mujoco.mjtObj.mjOBJ_BODY, body),
         parent=construction.body(int(compiled.body_parentid[body])),
         child=construction.carriers[body],
@@ -79,6 +95,27 @@ def read(construction: Construction, body: int) -> Stack:
         anchors=data.xanchor[list(numbers)].copy(),
         axes=data.xaxis[list(numbers)].copy(),
     )
+
+
+def pieces(construction: Construction, stack: Stack) -> list[Stack]:
+    """The stack cut where its joints are none between two bodies, with bodies without mass in between."""
+    found, first, total = [], 0, len(stack.numbers)
+    parent = stack.parent
+    while first < total:
+        last = next((k for k in range(total, first + 1, -1) if _is_joint(stack, first, k)), first + 1)
+        child = stack.child if last == total else construction.add_between(stack.body, stack.numbers[:last])
+        found.append(stack.part(first, last, parent, child))
+        first, parent = last, child
+    return found
+
+
+def _is_joint(stack: Stack, first: int, last: int) -> bool:
+    """Whether some of the joints in a row are one, and one that can carry a body if they are not all of them."""
+    try:
+        part = joined(stack.part(first, last, stack.parent, stack.child), "").part
+    except ValueError:
+        return False
+    return last - first == len(stack.numbers) or not isinstance(part, ImportedJoint)
 
 
 def joined(stack: Stack, name: str) -> Joined:

@@ -42,6 +42,12 @@ class AbsoluteLayout(AbstractLayout):
     written_as = (ToHamiltonian, ToLivens, ToDirectors, ToSeparable)
 
     def __init__(self, bodies: Sequence[Body], formulation: str) -> None:
+        for body in bodies:
+            if not body.inert:
+                raise ValueError(
+                    f"{body!r} has no mass or no positive definite inertia: absolute coordinates need both. "
+                    "Take joint coordinates, formulation='minimal', or give it a mass and an inertia."
+                )
         chosen = formulations.get(formulation)
         kinds: dict[Hashable, tuple[AbstractFormulation, list[Body]]] = {}
         for body in bodies:

@@ -116,7 +116,8 @@ class Model:
         - `velocity`, `angular_velocity`: of the centre of mass in the inertial frame; body-fixed, rad per time.
         - `name`: for messages and outputs, "body-1", "body-2", … by default.
         - `formulation`: coordinates of this body, if not those given to `assemble`.
-        - `check_inertia`: whether to refuse moments that no distribution of mass has.
+        - `check_inertia`: whether to refuse moments that no distribution of mass has. Without it mass and inertia may
+          also be zero; only joint coordinates take such bodies, where others move with every one of their joints.
 
         **Raises** ValueError for values that make no sense, with the remedy.
         """
@@ -124,7 +125,7 @@ class Model:
             Body(
                 name=self._name(name, "body"),
                 kind="rigid",
-                mass=checks.positive("mass", mass, (), "mass of a body"),
+                mass=_bodies.mass(mass, check_inertia),
                 inertia=_bodies.inertia_matrix(inertia, check_inertia),
                 x=checks.array("position", position, (3,), "initial centre of mass, inertial frame"),
                 R=_bodies.rotation_matrix(rotation),

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.execution.once import interpreted
-from polhode.linalg.blocks import Places
+from polhode.linalg.blocks import Places, to_dense
 from polhode.model.layout import AbstractLayout, Placed
 from polhode.multibody import consistency
 from polhode.multibody.bodies import SINGLE, Body
@@ -30,7 +30,7 @@ from polhode.multibody.tree.motions import (
     FreeMotion,
     PointMotion,
 )
-from polhode.spaces.base import cross
+from polhode.spaces.base import Point, cross
 from polhode.systems.base import State
 
 if TYPE_CHECKING:
@@ -38,6 +38,12 @@ if TYPE_CHECKING:
 
 MINIMAL = "minimal"
 """The name of joint coordinates for `Model.assemble`."""
+
+_SINGULAR = 1e-12
+"""Smallest eigenvalue of a mass matrix with ones on the diagonal from which velocities can be told of momenta."""
+
+_INVOLVED = 0.3
+"""Least part of the largest component of a motion without inertia with which a joint is named."""
 
 _TRIED = (0.3, 1.1)
 """Lengths of the motions along which the constraint of a user's joint is tried out."""
@@ -158,7 +164,25 @@ class TreeLayout(AbstractLayout):
             if link.motion.n:
                 points.append(point)
             velocities.append(self._velocity(link, body, frame, point))
+        if not all(body.inert for _, body, _ in self.placed):
+            self._check_mass(tuple(points))
         return tuple(points), jnp.concatenate(velocities)
+
+    def _check_mass(self, q: Point) -> None:
+        """Raises ValueError, naming the joints, if some velocities meet no inertia at the start."""
+        links = tuple(placed.link for placed in self.placed)
+        M = np.asarray(_mass(JointTree(links, ()), q))
+        size = np.sqrt(np.maximum(np.diag(M), 0.0))
+        scale = np.where(size > 0, size, 1.0)
+        values, vectors = np.linalg.eigh(M / np.outer(scale, scale))
+        if values[0] > _SINGULAR:
+            return
+        rows = np.abs(vectors[:, 0]) > _INVOLVED * np.max(np.abs(vectors[:, 0]))
+        moved = [f"`{link.joint}` of `{link.name}`" for link in links if rows[link.first : link.last].any()]
+        raise ValueError(
+            f"What moves with {', '.join(moved)} has no mass or inertia there, or a negative one, at the start. Give "
+            "the bodies behind it a mass and an inertia, or fix them."
+        )
 
     def _velocity(self, link: Link, body: Body, frame: Pose, point: Any) -> Float[Array, " n"]:
         omega, u = _link_twist(link, body, frame)
@@ -301,6 +325,11 @@ def _link_twist(link: Link, body: Body, frame: Pose) -> Twist:
 def _twist(attitude: Array, centre: Array, R: Array, omega: Array, u: Array) -> Twist:
     turning = attitude @ omega
     return Twist(turning, u - R @ cross(turning, centre))
+
+
+@interpreted
+def _mass(tree: JointTree, q: Point) -> Array:
+    return to_dense(tree.mass(q), (tree.n, tree.n))
 
 
 @interpreted

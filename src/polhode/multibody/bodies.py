@@ -50,6 +50,13 @@ class Body:
     def __repr__(self) -> str:
         return f"Body({shown(self.name)})"
 
+    @property
+    def inert(self) -> bool:
+        """Whether mass and inertia alone resist every acceleration; taken for granted of traced numbers."""
+        if self.kind != "rigid" or not checks.is_concrete(self.mass, self.inertia):
+            return True
+        return float(self.mass) > 0 and float(np.linalg.eigvalsh(np.asarray(self.inertia))[0]) > 0
+
 
 def ground() -> Body:
     """The inertial frame as a body that never moves."""
@@ -61,10 +68,20 @@ ROUNDED = 1e-6
 """How far directions and inertias may be off, as numbers in single precision are, before they are made exact."""
 
 
-def inertia_matrix(value: Any, check: bool = True) -> Float[Array, "3 3"]:
-    """Inertia from three principal moments or a matrix that is symmetric to single precision; positive definite.
+def mass(value: Any, check: bool = True) -> Float[Array, ""]:
+    """The mass of a body; positive, without `check` also zero."""
+    if check:
+        return checks.positive("mass", value, (), "mass of a body; zero only with check_inertia=False")
+    found = checks.array("mass", value, (), "mass of a body")
+    if checks.is_concrete(value) and not float(found) >= 0:
+        raise ValueError(f"`mass` can't be negative, got {shown(value)}.")
+    return found
 
-    With `check` also moments that no distribution of mass has raise ValueError.
+
+def inertia_matrix(value: Any, check: bool = True) -> Float[Array, "3 3"]:
+    """Inertia from three principal moments or a matrix that is symmetric to single precision.
+
+    With `check` moments raise ValueError that aren't positive, or that no distribution of mass has.
     """
     given = _numbers("inertia", value, "three principal moments or a 3×3 matrix about the centre of mass")
     xp = np if isinstance(given, np.ndarray) else jnp
@@ -83,16 +100,18 @@ def inertia_matrix(value: Any, check: bool = True) -> Float[Array, "3 3"]:
     return array_of(symmetric) if isinstance(symmetric, np.ndarray) else symmetric
 
 
-def _check_inertia(matrix: np.ndarray, triangle: bool) -> None:
+def _check_inertia(matrix: np.ndarray, check: bool) -> None:
     if np.max(np.abs(matrix - matrix.T)) > ROUNDED * np.max(np.abs(matrix)):
         raise ValueError(f"`inertia` must be symmetric, got {matrix.tolist()}.")
+    if not check:
+        return
     moments = np.linalg.eigvalsh(0.5 * (matrix + matrix.T))
     if moments[0] <= 0:
         raise ValueError(
             f"`inertia` must be positive definite, its principal moments are {moments.tolist()}. "
             "Give a slender body a small moment about its axis, or use `add_point` for a mass point."
         )
-    if triangle and moments[2] > (moments[0] + moments[1]) * (1 + ROUNDED):
+    if moments[2] > (moments[0] + moments[1]) * (1 + ROUNDED):
         raise ValueError(
             f"No distribution of mass has the principal moments {moments.tolist()}: the largest exceeds the sum of the "
             "others. Check that `inertia` is about the centre of mass, or pass `check_inertia=False`."

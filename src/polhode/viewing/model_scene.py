@@ -52,7 +52,7 @@ def described(model: Model, names: Sequence[str]) -> dict[str, Any]:
         "up": _up(model),
         "bodies": [
             {"name": body.name, "row": rows[body.name], "colour": COLOURS[i % len(COLOURS)], **_solid(body, size)}
-            for i, body in enumerate(body for body in shown if body.rod is None)
+            for i, body in enumerate(body for body in shown if body.rod is None and float(body.mass) > 0)
         ],
         "lines": [*_skeleton(model, rows), *_between(model, rows), *_rods(model, rows), *_flexible(model, rows)],
         "trails": [rows[body.name] for body in _farthest(model, shown)[:_MOST_TRAILS]],
@@ -117,6 +117,8 @@ def _solid(body: Body, size: float) -> dict[str, Any]:
     moments, turn = np.linalg.eigh(np.asarray(body.inertia))
     # A box has the moments m (b² + c²)/12, …; moments that no distribution of mass has leave nothing for one edge.
     edges = np.sqrt(np.maximum(6 * (np.sum(moments) - 2 * moments) / float(body.mass), 0.0))
+    if not np.any(edges):
+        return {"shape": "ellipsoid", "size": [_POINT * size] * 3, "turn": np.eye(3).tolist()}
     edges = np.maximum(edges, _THINNEST * np.max(edges))
     turn[:, 2] *= np.sign(np.linalg.det(turn))
     return {"shape": "box", "size": edges.tolist(), "turn": turn.tolist()}

@@ -1,0 +1,279 @@
+"""URDF as a specification for MuJoCo, which sees joints and frames only; masses and inertias are kept beside it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+import numpy as np
+
+from polhode.checks import shown
+from polhode.importers import ModelFileWarning
+from polhode.importers._mujoco import mujoco
+from polhode.importers.construction import Frame, Inertial
+
+_JOINT = mujoco.mjtJoint
+_MOVING = {
+    "revolute": _JOINT.mjJNT_HINGE,
+    "continuous": _JOINT.mjJNT_HINGE,
+    "prismatic": _JOINT.mjJNT_SLIDE,
+}
+_TYPES = (*_MOVING, "fixed", "floating", "planar")
+WORLD = "world"
+"""The name of a root link that is the ground, whatever mass a file gives it."""
+
+
+class Specified(NamedTuple):
+    """A robot for MuJoCo to compile, and the masses of its links by name; links without mass are missing."""
+
+    spec: Any
+    inertials: Mapping[str, Inertial]
+
+
+class _Joint(NamedTuple):
+    element: ElementTree.Element
+    name: str
+    kind: str
+    parent: str
+    child: str
+    frame: Frame
+
+
+def specified(root: ElementTree.Element, floating: bool) -> Specified:
+    """All links, joints and mimics of a robot. Raises ValueError, naming the element, for what makes no sense."""
+    links = _named(root, "link")
+    joints = [_read(element, links) for element in _named(root, "joint").values()]
+    base = _root(links, joints)
+    if floating and base == WORLD and not any(j.parent == WORLD and j.kind in ("fixed", "floating") for j in joints):
+        raise ValueError("`floating` has no link to let go: nothing is fixed to the link `world`, which doesn't move.")
+    spec = mujoco.MjSpec()
+    spec.modelname, spec.compiler.degree, spec.compiler.fusestatic = root.get("name", ""), False, False
+    spec.compiler.inertiafromgeom = mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_FALSE
+    bodies = {base: spec.worldbody}
+    still = {base: Frame(np.zeros(3), np.eye(3))}
+    if base != WORLD:
+        bodies[base] = _add_link(spec.worldbody, base, still[base])
+        if floating:
+            bodies[base].add_freejoint(name="floating base")
+            still = {}
+    for joint in _from_the_root(base, joints):
+        kind = "floating" if floating and joint.kind == "fixed" and joint.parent == WORLD == base else joint.kind
+        where = still.get(joint.parent)
+        if kind == "fixed" and where is not None:
+            still[joint.child] = _behind(where, joint.frame)
+        if kind == "floating" and where is not None:
+            bodies[joint.child] = _add_link(spec.worldbody, joint.child, _behind(where, joint.frame))
+            bodies[joint.child].add_freejoint(name=joint.name)
+        else:
+            bodies[joint.child] = _add_link(bodies[joint.parent], joint.child, joint.frame)
+            _add_joints(bodies[joint.child], joint, kind)
+    _add_mimics(spec, joints)
+    found = {name: _inertial(link) for name, link in links.items()}
+    return Specified(spec, {name: inertial for name, inertial in found.items() if inertial is not None})
+
+
+def _named(root: ElementTree.Element, tag: str) -> dict[str, ElementTree.Element]:
+    """Elements right below the root by name."""
+    found: dict[str, ElementTree.Element] = {}
+    for element in root.findall(tag):
+        name = element.get("name")
+        if not name:
+            raise ValueError(f"A <{tag}> has no name.")
+        if name in found:
+            raise ValueError(f"Two <{tag}>s have the name `{name}`; give one of them another.")
+        found[name] = element
+    return found
+
+
+def _read(element: ElementTree.Element, links: Mapping[str, Any]) -> _Joint:
+    name, kind = element.get("name", ""), element.get("type", "")
+    if kind not in _TYPES:
+        raise ValueError(f"Joint `{name}` has the type {shown(kind)}; known: {', '.join(_TYPES)}.")
+    ends = []
+    for tag in ("parent", "child"):
+        end = element.find(tag)
+        link = None if end is None else end.get("link")
+        if link not in links:
+            raise ValueError(f"The {tag} of joint `{name}` is the link {shown(link)}, which the file doesn't have.")
+        ends.append(link)
+    return _Joint(element, name, kind, *ends, _origin(element, f"joint `{name}`"))
+
+
+def _root(links: Mapping[str, Any], joints: Sequence[_Joint]) -> str:
+    carried: dict[str, str] = {}
+    for joint in joints:
+        if joint.child in carried:
+            raise ValueError(
+                f"Link `{joint.child}` is the child of two joints, `{carried[joint.child]}` and `{joint.name}`; URDF "
+                "describes trees. Take one of them out and close the loop in the model, with a joint of "
+                "`polhode.joints`."
+            )
+        carried[joint.child] = joint.name
+    roots = [name for name in links if name not in carried]
+    if not roots:
+        raise ValueError("Its joints lead around in a circle: every link is a child." if links else "It has no <link>.")
+    if len(roots) > 1:
+        raise ValueError(f"It has more than one root link: {', '.join(roots)}. Join them, by fixed joints if need be.")
+    return roots[0]
+
+
+def _from_the_root(base: str, joints: Sequence[_Joint]) -> Iterator[_Joint]:
+    """The joints in the order of the file, each after that of its parent. Raises ValueError for circles."""
+    behind: dict[str, list[_Joint]] = {}
+    for joint in joints:
+        behind.setdefault(joint.parent, []).append(joint)
+    ready, seen = list(reversed(behind.get(base, []))), 0
+    while ready:
+        joint = ready.pop()
+        seen += 1
+        yield joint
+        ready += reversed(behind.get(joint.child, []))
+    if seen < len(joints):
+        raise ValueError(f"Some joints lead around in a circle, away from the root link `{base}`.")
+
+
+def _add_link(parent: Any, name: str, frame: Frame) -> Any:
+    # The mass is in place of the link's own, which MuJoCo would judge link by link.
+    body = parent.add_body(name=name, pos=frame.x, quat=_quaternion(frame.R), mass=1.0, inertia=np.ones(3))
+    body.explicitinertial = True
+    return body
+
+
+def _add_joints(body: Any, joint: _Joint, kind: str) -> None:
+    if kind in _MOVING:
+        _add_joint(body, joint, joint.name, _MOVING[kind], _axis(joint), limited=kind != "continuous")
+        return
+    if kind == "fixed":
+        return
+    turn = np.eye(3)
+    if kind == "planar":
+        turn = _towards(_axis(joint))
+    for column, letter in enumerate("XY" if kind == "planar" else "XYZ"):
+        _add_joint(body, joint, f"{joint.name}_T{letter}", _JOINT.mjJNT_SLIDE, turn[:, column])
+    if kind == "planar":
+        _add_joint(body, joint, f"{joint.name}_RZ", _JOINT.mjJNT_HINGE, turn[:, 2])
+    else:
+        _add_joint(body, joint, f"{joint.name}_R", _JOINT.mjJNT_BALL, turn[:, 2])
+
+
+def _add_joint(body: Any, joint: _Joint, name: str, kind: Any, axis: np.ndarray, limited: bool = False) -> None:
+    added = body.add_joint(name=name, type=kind, axis=axis)
+    where = f"joint `{joint.name}`"
+    dynamics, limit = joint.element.find("dynamics"), joint.element.find("limit")
+    if dynamics is not None:
+        damping, friction = (_number(dynamics, what, where) for what in ("damping", "friction"))
+        added.damping[0], added.frictionloss = max(damping, 0.0), max(friction, 0.0)
+    if limit is None:
+        return
+    lower, upper, effort = (_number(limit, what, where) for what in ("lower", "upper", "effort"))
+    if limited and lower < upper:
+        added.range, added.limited = (lower, upper), mujoco.mjtLimited.mjLIMITED_TRUE
+    elif limited and lower > upper:
+        warnings.warn(
+            f"Joint `{joint.name}` has its lower limit {lower:g} above the upper one {upper:g}; it is read without.",
+            ModelFileWarning,
+            stacklevel=2,
+        )
+    if effort > 0:
+        added.actfrcrange, added.actfrclimited = (-effort, effort), mujoco.mjtLimited.mjLIMITED_TRUE
+
+
+def _add_mimics(spec: Any, joints: Sequence[_Joint]) -> None:
+    moving = {joint.name for joint in joints if joint.kind in _MOVING}
+    for joint in joints:
+        mimic = joint.element.find("mimic")
+        if mimic is None or not {joint.name, mimic.get("joint")} <= moving:
+            continue
+        where = f"<mimic> of joint `{joint.name}`"
+        added = spec.add_equality(name=f"{joint.name} mimic", type=mujoco.mjtEq.mjEQ_JOINT)
+        added.name1, added.name2, added.objtype = joint.name, mimic.get("joint"), mujoco.mjtObj.mjOBJ_JOINT
+        added.data[:2] = _number(mimic, "offset", where), _number(mimic, "multiplier", where, 1.0)
+
+
+def _inertial(link: ElementTree.Element) -> Inertial | None:
+    """Mass, centre of mass and inertia about it in the frame of the link; None without mass and inertia."""
+    where = f"link `{link.get('name')}`"
+    element = link.find("inertial")
+    if element is None:
+        return None
+    mass, inertia = element.find("mass"), element.find("inertia")
+    value = 0.0 if mass is None else _number(mass, "value", where)
+    if value < 0:
+        raise ValueError(f"The mass of {where} is {value:g}; it can't be negative.")
+    moments = np.zeros((3, 3))
+    if inertia is not None:
+        for (i, j), name in zip(((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2)), _MOMENTS, strict=True):
+            moments[i, j] = moments[j, i] = _number(inertia, name, where)
+    if value == 0 and not np.any(moments):
+        return None
+    frame = _origin(element, where)
+    return Inertial(value, frame.x, frame.R @ moments @ frame.R.T)
+
+
+_MOMENTS = ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
+
+
+def _axis(joint: _Joint) -> np.ndarray:
+    element, axis = joint.element.find("axis"), np.array([1.0, 0.0, 0.0])
+    if element is not None:
+        axis = _numbers(element, "xyz", f"joint `{joint.name}`", axis)
+    length = np.linalg.norm(axis)
+    if not length > 0:
+        raise ValueError(f"The axis of joint `{joint.name}` is zero; give it a direction.")
+    return axis / length
+
+
+def _origin(element: ElementTree.Element, where: str) -> Frame:
+    """The frame that <origin> places: xyz, and angles about the fixed axes x, y and z in turn."""
+    origin = element.find("origin")
+    if origin is None:
+        return Frame(np.zeros(3), np.eye(3))
+    x, (roll, pitch, yaw) = (_numbers(origin, name, where, (0, 0, 0)) for name in ("xyz", "rpy"))
+    return Frame(x, _about(2, yaw) @ _about(1, pitch) @ _about(0, roll))
+
+
+def _about(axis: int, angle: float) -> np.ndarray:
+    i, j = (axis + 1) % 3, (axis + 2) % 3
+    R = np.eye(3)
+    R[i, i] = R[j, j] = np.cos(angle)
+    R[j, i] = np.sin(angle)
+    R[i, j] = -R[j, i]
+    return R
+
+
+def _behind(first: Frame, second: Frame) -> Frame:
+    return Frame(first.x + first.R @ second.x, first.R @ second.R)
+
+
+def _towards(normal: np.ndarray) -> np.ndarray:
+    """The shortest rotation that takes z to a unit vector."""
+    quaternion, R = np.zeros(4), np.zeros(9)
+    mujoco.mju_quatZ2Vec(quaternion, normal)
+    mujoco.mju_quat2Mat(R, quaternion)
+    return R.reshape(3, 3)
+
+
+def _quaternion(R: np.ndarray) -> np.ndarray:
+    quaternion = np.zeros(4)
+    mujoco.mju_mat2Quat(quaternion, R.reshape(-1))
+    return quaternion
+
+
+def _number(element: ElementTree.Element, name: str, where: str, default: float = 0.0) -> float:
+    return float(_numbers(element, name, where, (default,))[0])
+
+
+def _numbers(element: ElementTree.Element, name: str, where: str, default: Sequence[float] | np.ndarray) -> np.ndarray:
+    """Finite numbers of an attribute, as many as those that stand for it if it is missing."""
+    text = element.get(name)
+    if text is None:
+        return np.array(default, dtype=float)
+    try:
+        found = np.array([float(word) for word in text.split()])
+    except ValueError:
+        found = np.zeros(0)
+    if found.shape != (len(default),) or not np.isfinite(found).all():
+        raise ValueError(f"`{name}` of <{element.tag}> in {where} takes {len(default)} finite number(s), got `{text}`.")
+    return found
