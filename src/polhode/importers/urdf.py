@@ -91,14 +91,18 @@ def _read(element: ElementTree.Element, links: Mapping[str, Any]) -> _Joint:
     name, kind = element.get("name", ""), element.get("type", "")
     if kind not in _TYPES:
         raise ValueError(f"Joint `{name}` has the type {shown(kind)}; known: {', '.join(_TYPES)}.")
-    ends = []
-    for tag in ("parent", "child"):
-        end = element.find(tag)
-        link = None if end is None else end.get("link")
-        if link not in links:
-            raise ValueError(f"The {tag} of joint `{name}` is the link {shown(link)}, which the file doesn't have.")
-        ends.append(link)
-    return _Joint(element, name, kind, *ends, _origin(element, f"joint `{name}`"))
+    parent, child = (_end(element, tag, links) for tag in ("parent", "child"))
+    return _Joint(element, name, kind, parent, child, _origin(element, f"joint `{name}`"))
+
+
+def _end(joint: ElementTree.Element, tag: str, links: Mapping[str, Any]) -> str:
+    end = joint.find(tag)
+    link = None if end is None else end.get("link")
+    if link is None or link not in links:
+        raise ValueError(
+            f"The {tag} of joint `{joint.get('name')}` is the link {shown(link)}, which the file doesn't have."
+        )
+    return link
 
 
 def _root(links: Mapping[str, Any], joints: Sequence[_Joint]) -> str:
