@@ -202,10 +202,41 @@ def test_joints_of_one_body_may_be_any(tmp_path, joints):
     data = at_random(model, 4)
     machine = loaded(path, model, data)
     assert set(machine.joints) == {mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_JOINT, j) for j in range(model.njnt)}
-    assert all(joint.coordinate is not None for joint in machine.joints.values())
+    assert all(joint.measured for joint in machine.joints.values())
     problem = machine.problem("minimal")
-    assert problem.system.m == (1 if "armature" in joints else 0)
+    assert problem.system.m == 0
     assert largest_difference(problem, model, data) < 1e-11
+
+
+SERVO = """<mujoco><compiler angle="radian"/><worldbody>
+<body name="upper"><joint name="shoulder" axis="0 1 0" armature="0.2" damping="0.3"/><geom size="0.1" pos="0.3 0 0"/>
+<body name="lower" pos="0.6 0 0"><joint name="reach" type="slide" axis="1 0.5 0"/><geom size="0.1" pos="0.2 0 0.1"/></body></body>
+</worldbody>{}</mujoco>"""
+
+
+@pytest.mark.parametrize("formulation", ["minimal", "SO3xR3"])
+def test_controllers_take_the_joints_of_a_file_and_its_zero(tmp_path, formulation):
+    path, servo = tmp_path / "r.xml", tmp_path / "servo.xml"
+    servo.write_text(
+        SERVO.format(
+            '<actuator><position joint="shoulder" kp="40" kv="3"/><position joint="reach" kp="90" kv="2"/></actuator>'
+        )
+    )
+    path.write_text(SERVO.format(""))
+    model = read(servo)
+    data = at_random(model, 3)
+    data.ctrl[:] = 0.7, -0.1
+    mujoco.mj_forward(model, data)
+    machine = loaded(path, read(path), data)
+    for name, kp, kv, target in (("shoulder", 40, 3, 0.7), ("reach", 90, 2, -0.1)):
+        joint = machine.joints[name]
+        machine.model.add(ph.forces.PD(joint, kp, kv, target=target))
+    problem = machine.problem(formulation)
+    assert largest_difference(problem, model, data) < 1e-10
+    system, state = problem.system, problem.state0
+    angle = machine.joints["shoulder"].angle(system, 0.0, state)
+    assert float(angle) == pytest.approx(data.qpos[0], abs=1e-12)
+    assert float(machine.joints["reach"].rate(system, 0.0, state)) == pytest.approx(data.qvel[1], abs=1e-12)
 
 
 def test_limits_the_wrong_way_round_are_left_out_with_a_warning(tmp_path):

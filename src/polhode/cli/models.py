@@ -56,7 +56,7 @@ def chosen(name: str, settings: list[str] | None) -> tuple[Problem, ImportedMode
 
 def announce(imported: ImportedModel) -> None:
     """Contents of the file and what was left out, on standard error."""
-    measured = [name for name, record in imported.joints.items() if record.coordinate is not None]
+    measured = [name for name, record in imported.joints.items() if record.measured]
     say(
         f"{imported.parameters['path']}: {len(imported.model.bodies)} bodies; joint_positions are {', '.join(measured)}"
     )
@@ -74,7 +74,7 @@ def explain(problem: Problem, method: bool) -> None:
 def summary(imported: ImportedModel) -> dict[str, Any]:
     """The part of the `--json` object about a model file."""
     return {
-        "joints": [name for name, record in imported.joints.items() if record.coordinate is not None],
+        "joints": [name for name, record in imported.joints.items() if record.measured],
         "bodies": [body.name for body in imported.model.bodies if body.kind == "rigid"],
         "not_carried": [
             {"what": i.what, "names": list(i.names), "reason": i.reason, "changes_motion": i.changes_motion}

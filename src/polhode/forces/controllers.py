@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -15,16 +15,13 @@ from polhode import checks
 from polhode.checks import shown
 from polhode.execution.eager import uncompiled
 from polhode.joints._frames import start
-from polhode.joints._pair import AbstractPairJoint
+from polhode.joints.measured import AbstractMeasuredPair
 from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.multibody.bodies import Body
 from polhode.multibody.elements import AbstractForceElement
 from polhode.multibody.functions import Constant, Function, of_time
-from polhode.multibody.parts import AbstractForce
+from polhode.multibody.parts import AbstractForce, AddsCoordinates
 from polhode.multibody.poses import Poses, Twists, Wrench
-
-if TYPE_CHECKING:
-    pass
 
 
 class Tracking(AbstractForceElement):
@@ -100,11 +97,11 @@ class IntegralTracking(AbstractForceElement):
 class AbstractController(AbstractForce):
     """A controller of the free coordinate of a joint. Its data are checked when it is made."""
 
-    joint: AbstractPairJoint
+    joint: AbstractMeasuredPair
 
     @uncompiled()
     def __post_init__(self) -> None:
-        if not isinstance(self.joint, AbstractPairJoint):
+        if not isinstance(self.joint, AbstractMeasuredPair):
             raise ValueError(
                 f"`joint` of {type(self).__name__} must be a joint with a free coordinate, such as `Revolute`, got "
                 f"{shown(self.joint)}. It need not be part of the model."
@@ -173,9 +170,9 @@ class PID(AbstractController):
         del poses
         return IntegralTracking(_tracking(self), checks.array("integral", self.integral, (), "gain I"))
 
-    def attach(self, add_integral: Callable[..., Body]) -> AbstractForce:
+    def attach(self, model: AddsCoordinates) -> AbstractForce:
         name = None if self.name is None else f"{self.name}-integral"
-        return _AttachedPID(self, add_integral(name=name), self.name)
+        return _AttachedPID(self, model.add_integral(name=name), self.name)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -85,21 +85,6 @@ class Coupling(AbstractConstraintElement):
         return self.follower.difference(poses[:2], self.zeros[0]) - (c0 + x * (c1 + x * (c2 + x * (c3 + x * c4))))
 
 
-class FollowingCoordinate(AbstractConstraintElement):
-    """A linear coordinate, node 2, equals a joint coordinate between nodes 0 and 1; an angle up to full turns."""
-
-    coordinate: AbstractRelativeCoordinate
-
-    @property
-    def size(self) -> int:
-        return 1
-
-    def residual(self, t: Array, poses: Poses) -> Float[Array, "1"]:
-        del t
-        # For angles the difference is between -π and π of the target; its derivatives don't see the turns.
-        return -self.coordinate.difference(poses[:2], poses[2].x[0])[None]
-
-
 class ConstantEffort(AbstractForceElement):
     """A constant generalised force along a relative coordinate."""
 

@@ -20,7 +20,7 @@ from polhode.importers import inventory, loads, loops, reading, stacks
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Construction, lumped
 from polhode.importers.inventory import NotCarried
-from polhode.importers.loads import JointRecord
+from polhode.importers.joints import FileJoint
 from polhode.model.holding import Held, held_attitude, held_coordinate, held_pose
 from polhode.model.model import Model
 from polhode.multibody.bodies import Body
@@ -40,7 +40,7 @@ class ImportedModel:
     - `model`: the `Model`; add forces, controllers or further bodies to it before `problem` or `assemble`.
     - `links`: name of every link or body of the file → the body that carries it, with fixed joints lumped; links that
       don't move are the ground.
-    - `joints`: name → `JointRecord`, all joints of the file.
+    - `joints`: name → `FileJoint`, all joints of the file; controllers and rotors take them.
     - `not_carried`: what the file holds that the model doesn't, each with the reason.
     - `parameters`: what the file was read with.
     - `timestep`: step size named in the file, otherwise MuJoCo's 0.002.
@@ -51,7 +51,7 @@ class ImportedModel:
     name: str
     model: Model
     links: Mapping[str, Body]
-    joints: Mapping[str, JointRecord]
+    joints: Mapping[str, FileJoint]
     not_carried: list[NotCarried]
     parameters: Mapping[str, Any]
     timestep: float
@@ -146,43 +146,54 @@ def load(
     )
 
 
-def _held(records: Sequence[JointRecord], positions: Mapping[str, Any], velocities: Mapping[str, Any]) -> list[Held]:
+def _held(records: Sequence[FileJoint], positions: Mapping[str, Any], velocities: Mapping[str, Any]) -> list[Held]:
     """The user's values for joints of the file, in the order in which they were given."""
     by_name = {record.name: record for record in records}
     found = []
     for name in dict.fromkeys((*positions, *velocities)):
         record = by_name[name]
         given = {"position": name in positions, "velocity": name in velocities}
-        if record.coordinate is not None:
-            found.append(held_coordinate(name, record.coordinate, record.bodies, **given))
-        elif record.kind == stacks.BALL:
-            found.append(held_attitude(name, record.bodies, **given))
-        elif record.kind == stacks.FREE:
-            found.append(held_pose(name, record.bodies, **given))
+        if record.relative is not None:
+            found.append(held_coordinate(name, record.relative, record.ends, **given))
+        elif record.kind == "ball":
+            found.append(held_attitude(name, record.ends, **given))
+        elif record.kind == "free":
+            found.append(held_pose(name, record.ends, **given))
     return found
 
 
-def _join(construction: Construction) -> list[JointRecord]:
-    """Adds the joints of all bodies; returns a record of each joint of the file."""
-    start = construction.start
-    records: list[JointRecord] = []
+def _join(construction: Construction) -> list[FileJoint]:
+    """Adds the joints of all bodies; returns all joints of the file."""
+    found: list[FileJoint] = []
     for body in construction.carriers:
         if body == 0:
             continue
         for stack in stacks.pieces(construction, stacks.read(construction, body)):
-            names = [start.name(mujoco.mjtObj.mjOBJ_JOINT, j) for j in stack.numbers]
-            joined = stacks.joined(stack, construction.free_name(" + ".join(names), "joint"))
-            if joined.part is not None:
-                construction.model.add(joined.part)
-            records += [
-                JointRecord(j, name, kind, (stack.parent, stack.child), joined.coordinates.get(j))
-                for j, name, kind in zip(stack.numbers, names, stack.kinds, strict=True)
-            ]
-    return records
+            found += _add_joints(construction, stack)
+    return found
+
+
+def _add_joints(construction: Construction, stack: stacks.Stack) -> list[FileJoint]:
+    names = [construction.start.name(mujoco.mjtObj.mjOBJ_JOINT, j) for j in stack.numbers]
+    part, coordinates = stacks.joined(stack, construction.free_name(" + ".join(names), "joint"))
+    if part is not None:
+        construction.model.add(part)
+    return [
+        FileJoint(
+            name=name,
+            kind=stacks.NAMES[kind],
+            number=number,
+            ends=(stack.parent, stack.child),
+            part=None if kind == stacks.SLIDE and stack.opposed else part,
+            relative=coordinates.get(number),
+            start=value,
+        )
+        for number, name, kind, value in zip(stack.numbers, names, stack.kinds, stack.values, strict=True)
+    ]
 
 
 def _outputs(system: MultibodySystem, imported: ImportedModel, rigid: Sequence[str]) -> dict[str, Observable]:
-    measured = [record for record in imported.joints.values() if record.coordinate is not None]
+    measured = [record for record in imported.joints.values() if record.measured]
     # The ground comes last.
     row = {name: number for number, name in enumerate((*system.names, imported.model.ground.name))}
     rows = np.array([row[name] for name in rigid])
@@ -196,7 +207,7 @@ def _outputs(system: MultibodySystem, imported: ImportedModel, rigid: Sequence[s
             for record in measured:
                 ends = [row[body.name] for body in record.bodies]
                 where = tuple(Pose(poses.x[i], poses.R[i]) for i in ends)
-                found.append(read(record.coordinate, where, tuple(Twist(twists.omega[i], twists.u[i]) for i in ends)))
+                found.append(read(record.relative, where, tuple(Twist(twists.omega[i], twists.u[i]) for i in ends)))
             return jnp.stack(found)
 
         return values

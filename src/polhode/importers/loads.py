@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,11 +10,10 @@ import numpy as np
 from polhode.forces.torsional import CoordinateSpring, CoordinateSpringDamper
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Construction
-from polhode.importers.elements import BallDamper, ConstantEffort, FollowingCoordinate, ImportedForce, ImportedJoint
+from polhode.importers.elements import BallDamper, ConstantEffort, ImportedForce
 from polhode.importers.inventory import NotCarried
-from polhode.importers.stacks import BALL
-from polhode.joints.relative import AbstractRelativeCoordinate
-from polhode.multibody.bodies import Body
+from polhode.importers.joints import FileJoint
+from polhode.joints.rotor import RotorInertia
 
 _DISABLE = mujoco.mjtDisableBit
 # As integers: MuJoCo's enumerations equal NumPy's integers in one order of the operands only.
@@ -26,18 +24,7 @@ _AT_REST = {
 _AFFINE = {int(k) for k in (mujoco.mjtBias.mjBIAS_NONE, mujoco.mjtBias.mjBIAS_AFFINE)}
 
 
-@dataclasses.dataclass(frozen=True)
-class JointRecord:
-    """A joint of the file in the model: its number and name, its bodies, and its coordinate if it has a scalar one."""
-
-    number: int
-    name: str
-    kind: int
-    bodies: tuple[Body, Body]
-    coordinate: AbstractRelativeCoordinate | None
-
-
-def add_passive(construction: Construction, records: list[JointRecord]) -> list[NotCarried]:
+def add_passive(construction: Construction, records: list[FileJoint]) -> list[NotCarried]:
     """Springs, dampers and reflected inertias; returns what could not be carried over."""
     m = construction.start.compiled
     springs = 0.0 if m.opt.disableflags & _DISABLE.mjDSBL_SPRING else 1.0
@@ -48,17 +35,17 @@ def add_passive(construction: Construction, records: list[JointRecord]) -> list[
         stiffness = springs * float(m.jnt_stiffness[record.number])
         damping = dampers * float(m.dof_damping[dof])
         armature = float(m.dof_armature[dof])
-        if record.coordinate is not None:
+        if record.relative is not None:
             rest = float(m.qpos_spring[m.jnt_qposadr[record.number]])
             _add_load(construction, record, f"{record.name} spring-damper", rest, 0.0, stiffness, damping)
             if armature > 0:
-                _add_armature(construction, record, armature)
+                construction.model.add(RotorInertia(record, armature, name=f"{record.name} armature"))
             continue
-        if record.kind == BALL and damping > 0:
+        if record.kind == "ball" and damping > 0:
             element = BallDamper(jnp.asarray(damping))
-            construction.model.add(ImportedForce(record.bodies, element, f"{record.name} damper"))
+            construction.model.add(ImportedForce(record.ends, element, f"{record.name} damper"))
         for what, value in (("springs", stiffness), ("armature", armature), ("dampers", damping)):
-            if value > 0 and not (what == "dampers" and record.kind == BALL):
+            if value > 0 and not (what == "dampers" and record.kind == "ball"):
                 lost.setdefault(what, []).append(record.name)
     reasons = {
         "springs": "not carried for ball and free joints, nor for three hinges that are not perpendicular",
@@ -70,46 +57,31 @@ def add_passive(construction: Construction, records: list[JointRecord]) -> list[
 
 def _add_load(
     construction: Construction,
-    record: JointRecord,
+    record: FileJoint,
     name: str,
     rest: float,
     constant: float,
     stiffness: float,
     damping: float,
 ) -> None:
-    if record.coordinate is None or not (constant or stiffness or damping):
+    if record.relative is None or not (constant or stiffness or damping):
         return
-    coordinate, model = record.coordinate, construction.model
+    coordinate, model = record.relative, construction.model
     if constant:
-        model.add(ImportedForce(record.bodies, ConstantEffort(coordinate, jnp.asarray(constant)), f"{name} effort"))
+        model.add(ImportedForce(record.ends, ConstantEffort(coordinate, jnp.asarray(constant)), f"{name} effort"))
     if stiffness or damping:
         spring = CoordinateSpring(coordinate, jnp.asarray(stiffness), jnp.asarray(rest))
         element = CoordinateSpringDamper(spring, jnp.asarray(damping)) if damping else spring
-        model.add(ImportedForce(record.bodies, element, name))
+        model.add(ImportedForce(record.ends, element, name))
 
 
-def _add_armature(construction: Construction, record: JointRecord, armature: float) -> None:
-    """The inertia of a rotor that turns with the joint: a coordinate with that inertia, tied to the joint's."""
-    if record.coordinate is None:
-        return
-    start = construction.start
-    coordinate = construction.model.add_coordinate(
-        mass=armature,
-        value=float(start.data.qpos[start.compiled.jnt_qposadr[record.number]]),
-        velocity=float(start.data.qvel[start.compiled.jnt_dofadr[record.number]]),
-        name=f"{record.name} armature",
-    )
-    element = FollowingCoordinate(record.coordinate)
-    construction.model.add(ImportedJoint((*record.bodies, coordinate), element, f"{record.name} transmission"))
-
-
-def add_actuators(construction: Construction, records: list[JointRecord]) -> list[NotCarried]:
+def add_actuators(construction: Construction, records: list[FileJoint]) -> list[NotCarried]:
     """Actuators on hinges and slides with their control held; returns what could not be carried over."""
     start = construction.start
     m, controls = start.compiled, start.data.ctrl
     if m.opt.disableflags & _DISABLE.mjDSBL_ACTUATION:
         return []
-    measured = {r.number: r for r in records if r.coordinate is not None}
+    measured = {r.number: r for r in records if r.relative is not None}
     lost: list[str] = []
     bounded: list[str] = []
     held: list[str] = []

@@ -11,7 +11,7 @@ from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Construction, Frame
 from polhode.importers.elements import Coupling, ImportedJoint
 from polhode.importers.inventory import NotCarried
-from polhode.importers.loads import JointRecord
+from polhode.importers.joints import FileJoint
 from polhode.joints._elements import FrameConstraint
 from polhode.spaces import quaternions
 
@@ -20,7 +20,7 @@ _LARGEST_FACTOR = 60
 """Largest whole number that is tried to make the ratio of two coupled angles whole."""
 
 
-def add_equalities(construction: Construction, records: list[JointRecord]) -> list[NotCarried]:
+def add_equalities(construction: Construction, records: list[FileJoint]) -> list[NotCarried]:
     """Connect, weld and joint equalities; returns what could not be carried over."""
     m, start = construction.start.compiled, construction.start
     if m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_EQUALITY:
@@ -83,7 +83,7 @@ def _ends(construction: Construction, i: int, rigid: bool) -> tuple[list[int], l
     return objects, [Frame(first.x + first.R @ numbers[3:6], first.R @ turned), second]
 
 
-def _add_coupling(construction: Construction, records: list[JointRecord], i: int, name: str) -> str:
+def _add_coupling(construction: Construction, records: list[FileJoint], i: int, name: str) -> str:
     """One joint coordinate as a polynomial of another; returns why not, or nothing."""
     m = construction.start.compiled
     by_number = {r.number: r for r in records}
@@ -93,7 +93,7 @@ def _add_coupling(construction: Construction, records: list[JointRecord], i: int
     driver = by_number[numbers[1]] if numbers[1] >= 0 else driven
     if numbers[1] < 0:
         coefficients[1:] = 0
-    y, x = driven.coordinate, driver.coordinate
+    y, x = driven.relative, driver.relative
     if y is None or x is None:
         return "one of its joints is no hinge or slide with a coordinate of its own"
     zeros = [float(m.qpos0[m.jnt_qposadr[number]]) for number in (driven.number, driver.number)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -24,6 +25,7 @@ HINGE, SLIDE, BALL, FREE = (
     int(mujoco.mjtJoint.mjJNT_BALL),
     int(mujoco.mjtJoint.mjJNT_FREE),
 )
+NAMES = {HINGE: "hinge", SLIDE: "slide", BALL: "ball", FREE: "free"}
 _PARALLEL = 1e-9
 """Sine below which axes count as parallel, cosine below which as perpendicular."""
 
@@ -51,6 +53,11 @@ class Stack:
         """Which joints of the stack are of a kind."""
         return [i for i, k in enumerate(self.kinds) if k == kind]
 
+    @property
+    def opposed(self) -> bool:
+        """Whether a slide points against the hinge that the joint of the model takes its axis from."""
+        return len(self.kinds) == 2 and set(self.kinds) == {HINGE, SLIDE} and self.axes[0] @ self.axes[1] < 0
+
     def part(self, first: int, last: int, parent: Body, child: Body) -> Stack:
         """Some of the joints in a row, between other bodies."""
         at = slice(first, last)
@@ -66,8 +73,7 @@ class Stack:
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class Joined:
+class Joined(NamedTuple):
     """The joints and bodies that a stack becomes.
 
     - `part`: the joint of the model; None if everything is free.

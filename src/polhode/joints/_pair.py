@@ -5,10 +5,9 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -18,13 +17,13 @@ from polhode.captured.functions import lasts
 from polhode.execution.eager import uncompiled
 from polhode.joints._elements import FrameConstraint
 from polhode.joints._frames import distinct, frame, has_rotation, local, point_on, start
-from polhode.joints.relative import AbstractRelativeCoordinate, Angle, Displacement
+from polhode.joints.measured import AbstractMeasuredPair
+from polhode.joints.relative import Angle, Displacement
 from polhode.multibody.bodies import Body
 from polhode.multibody.elements import AbstractConstraintElement, AbstractForceElement
 from polhode.multibody.parts import AbstractJoint
-from polhode.multibody.poses import Pose, Poses, Twist, Twists
+from polhode.multibody.poses import Pose, Poses
 from polhode.systems.base import State
-from polhode.systems.conversion import AbstractWritten
 
 Axes = Sequence[Array] | Array
 """Axes of the inertial frame, one a row."""
@@ -33,7 +32,7 @@ NO_AXES: Any = np.zeros((0, 3))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class AbstractPairJoint(AbstractJoint):
+class AbstractPairJoint(AbstractMeasuredPair, AbstractJoint):
     """A joint between two bodies. Its data are checked when it is made.
 
     Its multipliers are the forces and moments that the joint exerts on the first body, along the directions in which it
@@ -65,49 +64,12 @@ class AbstractPairJoint(AbstractJoint):
         """The element that was made to check the data."""
         return self.place(self._start())
 
-    def coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
-        """Relative coordinates that the joint leaves free, by name: "angle", "displacement", …"""
-        return {}
-
-    def coordinate(self, name: str | None = None) -> AbstractRelativeCoordinate:
-        """One of `coordinates`; the name may be left out if there is only one. Raises ValueError otherwise."""
-        known = self.coordinates()
-        if not known:
-            raise ValueError(f"{type(self).__name__} has no relative coordinate of its own.")
-        if name is None and len(known) > 1:
-            raise ValueError(f"{type(self).__name__} has the coordinates {', '.join(known)}; name one of them.")
-        return known[next(iter(known)) if name is None else checks.choice("coordinate", name, known)]
-
-    def value(self, system: Any, t: Any, state: State, name: str | None = None) -> Float[Array, "..."]:
-        """A relative coordinate in a state of an assembled system, 0 at the start; angles in (-π, π].
-
-        Systems that a conversion made of an assembled one, such as those of Livens' principle, will do.
-
-        `state` may be that of a run, `solution.state`; then the result has its leading axis. Angles of a run jump where
-        they pass half a turn: `numpy.unwrap` joins them.
-        """
-        del t
-        coordinate = self.coordinate(name)
-        return _each(lambda whole, one: coordinate.difference(self._poses(whole, one), 0.0), system, state)
-
-    def rate(self, system: Any, t: Any, state: State, name: str | None = None) -> Float[Array, "..."]:
-        """Time derivative of a relative coordinate, of a state or of a run as in `value`."""
-        del t
-        coordinate = self.coordinate(name)
-        return _each(
-            lambda whole, one: coordinate.rate(self._poses(whole, one), self._twists(whole, one)), system, state
-        )
+    @property
+    def carrier(self) -> AbstractJoint:
+        return self
 
     def _start(self) -> Poses:
         return start(self.first), start(self.second)
-
-    def _poses(self, system: Any, state: State) -> Poses:
-        still = Pose(jnp.zeros(3), jnp.eye(3))
-        return tuple(still if body.kind == "ground" else system.pose(state[0], body) for body in self.bodies)
-
-    def _twists(self, system: Any, state: State) -> Twists:
-        still = Twist(jnp.zeros(3), jnp.zeros(3))
-        return tuple(still if body.kind == "ground" else system.twist(*state, body) for body in self.bodies)
 
 
 class TurningJoint(AbstractPairJoint):
@@ -132,22 +94,6 @@ class SlidingJoint(AbstractPairJoint):
     def displacement_rate(self, system: Any, t: Any, state: State) -> Float[Array, "..."]:
         """Its time derivative."""
         return self.rate(system, t, state, "displacement")
-
-
-def _each(read: Callable[[Any, State], Array], system: Any, state: State) -> Array:
-    """Readings of one state, or of all states of a run, of the assembled system that others were made of."""
-
-    def one(state: State) -> Array:
-        whole = system
-        while isinstance(whole, AbstractWritten):
-            whole, state = whole.base, whole.left(state)
-        if not hasattr(whole, "pose"):
-            raise ValueError(
-                f"Joints are read from states of a system that a model was assembled to, not of {type(whole).__name__}."
-            )
-        return read(whole, state)
-
-    return jax.vmap(one)(state) if jnp.ndim(state[1]) == 2 else one(state)
 
 
 def angle_about(axis: Array, poses: Poses) -> Angle:

@@ -387,7 +387,7 @@ class Model:
         movable = [body for body in part.bodies if body is not self.ground]
         if isinstance(part, AbstractJoint | AbstractForce) and part.bodies and not movable:
             raise ValueError(f"{type(part).__name__} connects the ground with itself; one end must be a body.")
-        attached = part.attach(self.add_integral)
+        attached = part.attach(self)
         self.parts.append((self._name(part.name, _kebab(type(part).__name__)), attached))
         return part
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,7 +22,7 @@ from polhode.multibody.groups import Slot
 from polhode.multibody.mechanism import Mechanism
 from polhode.multibody.parts import AbstractJoint
 from polhode.multibody.poses import Pose, Twist
-from polhode.multibody.tree.controls import JointControl
+from polhode.multibody.tree.controls import JointControl, JointRotor
 from polhode.multibody.tree.coordinates import JointTree
 from polhode.multibody.tree.links import Inertia, Link
 from polhode.multibody.tree.motions import (
@@ -34,6 +35,8 @@ from polhode.spaces.base import Point, cross
 from polhode.systems.base import State
 
 if TYPE_CHECKING:
+    from polhode.joints.measured import AbstractMeasuredPair
+    from polhode.joints.rotor import AttachedRotor
     from polhode.model.model import Model
 
 MINIMAL = "minimal"
@@ -75,8 +78,13 @@ class TreeLayout(AbstractLayout):
         self.controls: list[JointControl] = []
         self._carried: dict[int, int] = {}
         self._numbers: dict[str, int] = {"ground": -1}
-        for hung in spanning(model):
-            self._place(*hung)
+        order = spanning(model)
+        self._folded = _folded(model, order)
+        rotors = {id(part.rotor) for part, _, _ in self._folded.values()}
+        for hung in order:
+            if id(hung.body) not in rotors:
+                self._place(*hung)
+        self.carrying |= self._folded.keys()
 
     def _place(self, body: Body, name: str, joint: Any, allowed: AbstractJointMotion | None) -> None:
         """Hang a body on the tree by a joint, or leave it free."""
@@ -128,16 +136,19 @@ class TreeLayout(AbstractLayout):
         from polhode.joints.relative import Angle
 
         joint = part.joint if isinstance(part, PD) else None
-        if joint is None or id(joint) not in self._carried:
+        if joint is None or id(joint.carrier) not in self._carried:
             return None
-        link = self.placed[self._carried[id(joint)]].link
-        motion, known = link.motion, joint.coordinates()
-        wanted = next(iter(known)) if part.coordinate is None else part.coordinate
-        if not isinstance(motion, AbstractJointMotion) or wanted not in motion.names:
+        number = self._carried[id(joint.carrier)]
+        link, coordinate = self.placed[number].link, joint.coordinate(part.coordinate)
+        if not isinstance(link.motion, AbstractJointMotion):
             return None
-        component = motion.names.index(wanted)
-        turns = isinstance(known[wanted], Angle)
-        return JointControl(element, self._carried[id(joint)], component, link.first + component, turns)
+        component = _component(joint, part.coordinate, link.motion)
+        if component is None:
+            return None
+        zero = coordinate.difference(tuple(Pose(body.x, body.R) for body in joint.bodies), 0.0)
+        return JointControl(
+            element, zero, number, component, link.first + component, turns=isinstance(coordinate, Angle)
+        )
 
     def kind(self, body: Body) -> int | None:
         return None if body.kind == "ground" else 0
@@ -153,7 +164,14 @@ class TreeLayout(AbstractLayout):
         links = tuple(placed.link for placed in self.placed)
         if links[-1].last == 0:
             raise ValueError("Fixed joints hold all bodies of the model, so no joint coordinate is left to move.")
-        return JointTree(links, tuple(self.controls)), mechanism, labels
+        return JointTree(links, tuple(self.controls), self._rotors()), mechanism, labels
+
+    def _rotors(self) -> tuple[JointRotor, ...]:
+        found = []
+        for part, joint, component in self._folded.values():
+            place = self.placed[self._carried[id(joint)]].link.first + component
+            found.append(JointRotor(jnp.asarray(part.rotor.mass), place))
+        return tuple(found)
 
     def start(self) -> State:
         """Joint coordinates at the start. Raises ValueError, naming the joint, for velocities that it doesn't allow."""
@@ -171,7 +189,7 @@ class TreeLayout(AbstractLayout):
     def _check_mass(self, q: Point) -> None:
         """Raises ValueError, naming the joints, if some velocities meet no inertia at the start."""
         links = tuple(placed.link for placed in self.placed)
-        M = np.asarray(_mass(JointTree(links, ()), q))
+        M = np.asarray(_mass(JointTree(links, rotors=self._rotors()), q))
         size = np.sqrt(np.maximum(np.diag(M), 0.0))
         scale = np.where(size > 0, size, 1.0)
         values, vectors = np.linalg.eigh(M / np.outer(scale, scale))
@@ -221,6 +239,38 @@ def _nearest(
     rows = jnp.concatenate((none if turning is None else turning, none if sliding is None else sliding), axis=1)
     v = jnp.linalg.solve(rows @ rows.T, rows @ wanted) if motion.n else jnp.zeros(0)
     return v, wanted - v @ rows, wanted
+
+
+class _Folded(NamedTuple):
+    """A rotor that a joint of the tree carries, and the component of the joint's coordinates that it turns with."""
+
+    part: AttachedRotor
+    joint: AbstractJoint
+    component: int
+
+
+def _folded(model: Model, order: Sequence[Hung]) -> dict[str, _Folded]:
+    """Rotors that add to the diagonal of the mass matrix, by name; nothing else may act on their coordinates."""
+    from polhode.joints.rotor import AttachedRotor
+
+    motions = {id(hung.joint): hung.motion for hung in order}
+    used = collections.Counter(id(body) for _, part in model.parts for body in part.bodies)
+    found: dict[str, _Folded] = {}
+    for name, part in model.parts:
+        if not isinstance(part, AttachedRotor) or used[id(part.rotor)] > 1:
+            continue
+        joint = part.whole.joint.carrier
+        motion = motions.get(id(joint))
+        component = None if motion is None else _component(part.whole.joint, part.whole.coordinate, motion)
+        if joint is not None and component is not None:
+            found[name] = _Folded(part, joint, component)
+    return found
+
+
+def _component(joint: AbstractMeasuredPair, coordinate: str | None, motion: AbstractJointMotion) -> int | None:
+    """Which coordinate of a motion one of the pair's is, up to a constant; None if it is none of them."""
+    name = next(iter(joint.coordinates())) if coordinate is None else coordinate
+    return motion.names.index(name) if name in motion.names else None
 
 
 class Hung(NamedTuple):

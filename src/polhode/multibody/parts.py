@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from polhode.multibody.bodies import Body
 from polhode.multibody.elements import AbstractConstraintElement, AbstractForceElement
 from polhode.multibody.poses import Pose, Poses
 from polhode.multibody.tree.motions import AbstractJointMotion
+
+
+class AddsCoordinates(Protocol):
+    """A model, as far as parts add to it; see `polhode.Model`."""
+
+    def add_coordinate(self, *, mass: Any, value: Any, velocity: Any, name: str | None) -> Body:
+        """A linear coordinate with an inertia."""
+        ...
+
+    def add_integral(self, *, name: str | None) -> Body:
+        """A linear coordinate without energy whose rate integrates something."""
+        ...
 
 
 class AbstractPart(abc.ABC):
@@ -32,9 +45,9 @@ class AbstractPart(abc.ABC):
         """The element at the initial poses of its bodies."""
         return self.place(tuple(Pose(body.x, body.R) for body in self.bodies))
 
-    def attach(self, add_integral: Callable[..., Body]) -> AbstractPart:
-        """The part that joins a model in its place; `add_integral` adds a coordinate that it needs, see `Model`."""
-        del add_integral
+    def attach(self, model: AddsCoordinates) -> AbstractPart:
+        """The part that joins a model in its place; the model adds coordinates that it needs."""
+        del model
         return self
 
 

@@ -17,7 +17,7 @@ from polhode.multibody.coordinates import AbstractCoordinates
 from polhode.multibody.groups import Motion
 from polhode.multibody.mechanism import Mechanism
 from polhode.multibody.poses import ORIGIN, RESTING, Pose, Twist, Wrench, axial
-from polhode.multibody.tree.controls import JointControl
+from polhode.multibody.tree.controls import JointControl, JointRotor
 from polhode.multibody.tree.links import Link, Vec
 from polhode.multibody.tree.matrices import assembled, gravity_blocks, mass_blocks, velocity_blocks
 from polhode.spaces.base import AbstractSpace, Point, Vector, cross, hat
@@ -33,11 +33,12 @@ class JointTree(AbstractCoordinates):
     that would close loops stay as constraints of the mechanism.
 
     - `links`: bodies, parents before children.
-    - `controls`: controllers of coordinates of the tree.
+    - `controls`: controllers of coordinates of the tree. - `rotors`: inertias along them.
     """
 
     links: tuple[Link, ...]
-    controls: tuple[JointControl, ...]
+    controls: tuple[JointControl, ...] = ()
+    rotors: tuple[JointRotor, ...] = ()
 
     @property
     def space(self) -> AbstractSpace:
@@ -120,7 +121,11 @@ class JointTree(AbstractCoordinates):
 
     def mass(self, q: Point) -> Matrix:
         blocks = mass_blocks(self.links, self._points(q), self._relative(q))
-        return dense_block(assembled(self.links, blocks))
+        M = assembled(self.links, blocks)
+        if self.rotors:
+            places = np.array([rotor.place for rotor in self.rotors])
+            M = M.at[places, places].add(jnp.stack([rotor.inertia for rotor in self.rotors]))
+        return dense_block(M)
 
     def force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
         relative, points = self._relative(q), self._points(q)

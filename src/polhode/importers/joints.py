@@ -1,0 +1,63 @@
+"""The joints of a file, by the names that they have there."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from jaxtyping import Array, Float
+
+from polhode.joints.measured import AbstractMeasuredPair
+from polhode.joints.relative import AbstractRelativeCoordinate
+from polhode.multibody.bodies import Body
+from polhode.multibody.parts import AbstractJoint
+from polhode.systems.base import State
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class FileJoint(AbstractMeasuredPair):
+    """A joint of a model file. Controllers, rotors and readings take it as they take joints of a model.
+
+    Its coordinate, "angle" for a hinge and "displacement" for a slide, counts from the zero of the file.
+
+    - `name`, `kind`: "hinge", "slide", "ball" or "free".
+    - `number`: among the joints of the file.
+    - `ends`: its two bodies.
+    - `part`: the joint of the model that it is, or that it is one of several coordinates of; None for a free body.
+    - `relative`: its coordinate; None for balls, free bodies, and hinges that are none of two poses.
+    - `start`: its value at the start.
+    """
+
+    name: str
+    kind: str
+    number: int
+    ends: tuple[Body, Body]
+    part: AbstractJoint | None
+    relative: AbstractRelativeCoordinate | None
+    start: float = 0.0
+
+    @property
+    def bodies(self) -> tuple[Body, ...]:
+        return self.ends
+
+    @property
+    def carrier(self) -> AbstractJoint | None:
+        return self.part
+
+    @property
+    def measured(self) -> bool:
+        """Whether it has a scalar coordinate."""
+        return self.relative is not None
+
+    def coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
+        if self.relative is None:
+            return {}
+        return {"angle" if self.kind == "hinge" else "displacement": self.relative}
+
+    def angle(self, system: Any, t: Any, state: State) -> Float[Array, "..."]:
+        """The angle of a hinge from the zero of the file, in (-π, π]; unwrap that of a run with `numpy.unwrap`."""
+        return self.value(system, t, state, "angle")
+
+    def displacement(self, system: Any, t: Any, state: State) -> Float[Array, "..."]:
+        """The displacement of a slide from the zero of the file."""
+        return self.value(system, t, state, "displacement")

@@ -1,0 +1,92 @@
+"""Pairs of bodies with relative coordinates that have names: what controllers, rotors and outputs take."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from polhode import checks
+from polhode.joints.relative import AbstractRelativeCoordinate
+from polhode.multibody.bodies import Body
+from polhode.multibody.parts import AbstractJoint
+from polhode.multibody.poses import Pose, Poses, Twist, Twists
+from polhode.systems.base import State
+from polhode.systems.conversion import AbstractWritten
+
+
+class AbstractMeasuredPair(abc.ABC):
+    """Two bodies and their relative coordinates by name: "angle", "displacement", …"""
+
+    @property
+    @abc.abstractmethod
+    def bodies(self) -> tuple[Body, ...]:
+        """The first body and the second one."""
+
+    @property
+    @abc.abstractmethod
+    def carrier(self) -> AbstractJoint | None:
+        """The joint with the same coordinates, up to constants, in a model; None if there is none."""
+
+    def coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
+        """Relative coordinates that the joint leaves free, by name: "angle", "displacement", …"""
+        return {}
+
+    def coordinate(self, name: str | None = None) -> AbstractRelativeCoordinate:
+        """One of `coordinates`; the name may be left out if there is only one. Raises ValueError otherwise."""
+        known = self.coordinates()
+        if not known:
+            raise ValueError(f"{type(self).__name__} has no relative coordinate of its own.")
+        if name is None and len(known) > 1:
+            raise ValueError(f"{type(self).__name__} has the coordinates {', '.join(known)}; name one of them.")
+        return known[next(iter(known)) if name is None else checks.choice("coordinate", name, known)]
+
+    def value(self, system: Any, t: Any, state: State, name: str | None = None) -> Float[Array, "..."]:
+        """A relative coordinate in a state of an assembled system; angles in (-π, π].
+
+        0 at the start for joints of a model, and where the file has its zero for joints of a file.
+
+        Systems that a conversion made of an assembled one, such as those of Livens' principle, will do.
+
+        `state` may be that of a run, `solution.state`; then the result has its leading axis. Angles of a run jump where
+        they pass half a turn: `numpy.unwrap` joins them.
+        """
+        del t
+        coordinate = self.coordinate(name)
+        return _each(lambda whole, one: coordinate.difference(self._poses(whole, one), 0.0), system, state)
+
+    def rate(self, system: Any, t: Any, state: State, name: str | None = None) -> Float[Array, "..."]:
+        """Time derivative of a relative coordinate, of a state or of a run as in `value`."""
+        del t
+        coordinate = self.coordinate(name)
+        return _each(
+            lambda whole, one: coordinate.rate(self._poses(whole, one), self._twists(whole, one)), system, state
+        )
+
+    def _poses(self, system: Any, state: State) -> Poses:
+        still = Pose(jnp.zeros(3), jnp.eye(3))
+        return tuple(still if body.kind == "ground" else system.pose(state[0], body) for body in self.bodies)
+
+    def _twists(self, system: Any, state: State) -> Twists:
+        still = Twist(jnp.zeros(3), jnp.zeros(3))
+        return tuple(still if body.kind == "ground" else system.twist(*state, body) for body in self.bodies)
+
+
+def _each(read: Callable[[Any, State], Array], system: Any, state: State) -> Array:
+    """Readings of one state, or of all states of a run, of the assembled system that others were made of."""
+
+    def one(state: State) -> Array:
+        whole = system
+        while isinstance(whole, AbstractWritten):
+            whole, state = whole.base, whole.left(state)
+        if not hasattr(whole, "pose"):
+            raise ValueError(
+                f"Joints are read from states of a system that a model was assembled to, not of {type(whole).__name__}."
+            )
+        return read(whole, state)
+
+    return jax.vmap(one)(state) if jnp.ndim(state[1]) == 2 else one(state)
