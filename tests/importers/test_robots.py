@@ -210,7 +210,8 @@ def test_joints_of_one_body_may_be_any(tmp_path, joints):
 
 SERVO = """<mujoco><compiler angle="radian"/><worldbody>
 <body name="upper"><joint name="shoulder" axis="0 1 0" armature="0.2" damping="0.3"/><geom size="0.1" pos="0.3 0 0"/>
-<body name="lower" pos="0.6 0 0"><joint name="reach" type="slide" axis="1 0.5 0"/><geom size="0.1" pos="0.2 0 0.1"/></body></body>
+<body name="lower" pos="0.6 0 0"><joint name="reach" type="slide" axis="1 0.5 0"/><geom size="0.1" pos=".2 0 .1"/></body>
+</body>
 </worldbody>{}</mujoco>"""
 
 
@@ -237,6 +238,16 @@ def test_controllers_take_the_joints_of_a_file_and_its_zero(tmp_path, formulatio
     angle = machine.joints["shoulder"].angle(system, 0.0, state)
     assert float(angle) == pytest.approx(data.qpos[0], abs=1e-12)
     assert float(machine.joints["reach"].rate(system, 0.0, state)) == pytest.approx(data.qvel[1], abs=1e-12)
+
+
+def test_angles_count_turns_from_the_zero_of_the_file(tmp_path):
+    path = mjcf(tmp_path / "r.xml", '<body name="top"><joint name="axle" axis="0 0 1"/><geom size="0.1"/></body>')
+    machine = ph.load_model(path, positions={"axle": 7.0}, velocities={"axle": 20.0})
+    run = ph.simulate(machine.problem(t1=1.0), h=0.1)
+    turned = 7.0 + 20.0 * np.asarray(run.t)
+    np.testing.assert_allclose(run.outputs["joint_positions"][:, 0], turned, rtol=1e-13)
+    axle = machine.joints["axle"]
+    np.testing.assert_allclose(axle.angle(machine.problem(t1=1.0).system, run.t, run.state), turned, rtol=1e-13)
 
 
 def test_limits_the_wrong_way_round_are_left_out_with_a_warning(tmp_path):

@@ -70,8 +70,8 @@ class ImportedModel:
         `formulation`: by default what suits, as for `Model.problem`: joint coordinates unless the model is large, with
         bodies behind joints that can't carry a tree constrained.
         Outputs: `joint_positions` and `joint_velocities` of all joints with a scalar coordinate, in the order of the
-        file, angles in (-π, π]; `positions` (n, 3) of the centres of mass and `quaternions` (n, 4) of the bodies in
-        the order of `model.bodies`.
+        file; angles count turns in joint coordinates and are in (-π, π] otherwise; `positions` (n, 3) of the centres of
+        mass and `quaternions` (n, 4) of the bodies in the order of `model.bodies`.
         """
         problem = self.model.problem(
             formulation,
@@ -198,24 +198,29 @@ def _outputs(system: MultibodySystem, imported: ImportedModel, rigid: Sequence[s
     row = {name: number for number, name in enumerate((*system.names, imported.model.ground.name))}
     rows = np.array([row[name] for name in rigid])
 
-    def each(read: Callable[[Any, Poses, Twists], Array]) -> Observable:
+    def each(read: Callable[[FileJoint, Any, Poses, Twists], Array]) -> Observable:
         def values(t: Array, state: State) -> Array:
             motion = system.motion(*state)
             poses, twists = motion.poses, motion.twists
             assert twists is not None
             found = []
-            for record in measured:
-                ends = [row[body.name] for body in record.bodies]
+            for joint in measured:
+                ends = [row[body.name] for body in joint.bodies]
                 where = tuple(Pose(poses.x[i], poses.R[i]) for i in ends)
-                found.append(read(record.relative, where, tuple(Twist(twists.omega[i], twists.u[i]) for i in ends)))
+                found.append(read(joint, state[0], where, tuple(Twist(twists.omega[i], twists.u[i]) for i in ends)))
             return jnp.stack(found)
 
         return values
 
+    def position(joint: FileJoint, q: Any, poses: Poses, twists: Twists) -> Array:
+        del twists
+        counted = joint.counted(system, q)
+        return joint.coordinate().difference(poses, 0.0) if counted is None else counted
+
     found: dict[str, Observable] = {}
     if measured:
-        found["joint_positions"] = each(lambda s, poses, twists: s.difference(poses, 0.0))
-        found["joint_velocities"] = each(lambda s, poses, twists: s.rate(poses, twists))
+        found["joint_positions"] = each(position)
+        found["joint_velocities"] = each(lambda joint, q, poses, twists: joint.coordinate().rate(poses, twists))
     found["positions"] = lambda t, state: system.motion(state[0]).poses.x[rows]
     found["quaternions"] = lambda t, state: jax.vmap(quaternions.from_matrix)(system.motion(state[0]).poses.R[rows])
     return found

@@ -54,8 +54,14 @@ class FileJoint(AbstractMeasuredPair):
             return {}
         return {"angle" if self.kind == "hinge" else "displacement": self.relative}
 
+    def counted(self, system: Any, q: Any) -> Float[Array, ""] | None:
+        if self.part is None or self.part.name is None:
+            return None
+        found = system.coordinates.counted(q, self.part.name, next(iter(self.coordinates())))
+        return None if found is None else found + self.start
+
     def angle(self, system: Any, t: Any, state: State) -> Float[Array, "..."]:
-        """The angle of a hinge from the zero of the file, in (-π, π]; unwrap that of a run with `numpy.unwrap`."""
+        """The angle of a hinge from the zero of the file, counting turns in joint coordinates, otherwise in (-π, π]."""
         return self.value(system, t, state, "angle")
 
     def displacement(self, system: Any, t: Any, state: State) -> Float[Array, "..."]:

@@ -53,11 +53,21 @@ class AbstractMeasuredPair(abc.ABC):
         Systems that a conversion made of an assembled one, such as those of Livens' principle, will do.
 
         `state` may be that of a run, `solution.state`; then the result has its leading axis. Angles of a run jump where
-        they pass half a turn: `numpy.unwrap` joins them.
+        they pass half a turn: `numpy.unwrap` joins them. Those of a file's joints in joint coordinates count turns.
         """
         del t
         coordinate = self.coordinate(name)
-        return _each(lambda whole, one: coordinate.difference(self._poses(whole, one), 0.0), system, state)
+
+        def read(whole: Any, one: State) -> Array:
+            counted = self.counted(whole, one[0])
+            return coordinate.difference(self._poses(whole, one), 0.0) if counted is None else counted
+
+        return _each(read, system, state)
+
+    def counted(self, system: Any, q: Any) -> Float[Array, ""] | None:
+        """The coordinate as the positions of the system count it, turns included; None if they don't."""
+        del system, q
+        return None
 
     def rate(self, system: Any, t: Any, state: State, name: str | None = None) -> Float[Array, "..."]:
         """Time derivative of a relative coordinate, of a state or of a run as in `value`."""

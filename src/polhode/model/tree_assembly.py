@@ -140,8 +140,6 @@ class TreeLayout(AbstractLayout):
             return None
         number = self._carried[id(joint.carrier)]
         link, coordinate = self.placed[number].link, joint.coordinate(part.coordinate)
-        if not isinstance(link.motion, AbstractJointMotion):
-            return None
         component = _component(joint, part.coordinate, link.motion)
         if component is None:
             return None
@@ -267,7 +265,7 @@ def _folded(model: Model, order: Sequence[Hung]) -> dict[str, _Folded]:
     return found
 
 
-def _component(joint: AbstractMeasuredPair, coordinate: str | None, motion: AbstractJointMotion) -> int | None:
+def _component(joint: AbstractMeasuredPair, coordinate: str | None, motion: AbstractRelativeMotion) -> int | None:
     """Which coordinate of a motion one of the pair's is, up to a constant; None if it is none of them."""
     name = next(iter(joint.coordinates())) if coordinate is None else coordinate
     return motion.names.index(name) if name in motion.names else None

@@ -64,6 +64,11 @@ class AbstractCoordinates(eqx.Module):
         """Whether there are loads of the coordinates' own."""
         return False
 
+    def counted(self, q: Point, joint: str, name: str) -> Float[Array, ""] | None:
+        """A relative coordinate of a joint that q counts, turns included, zero at the start; None if it doesn't."""
+        del q, joint, name
+        return None
+
     @property
     def local(self) -> bool:
         """Whether velocities belong to single bodies, so that `load_blocks` are known element by element."""

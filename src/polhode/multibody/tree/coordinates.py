@@ -100,6 +100,12 @@ class JointTree(AbstractCoordinates):
             twists.append(Twist(omega @ link.attitude, F @ (u + cross(omega, link.centre))))
         return Motion(stacked, Twist(*_columns([*twists, RESTING])))
 
+    def counted(self, q: Point, joint: str, name: str) -> Float[Array, ""] | None:
+        for link in self.links:
+            if link.joint == joint and name in link.motion.names:
+                return self.of_joint(q, joint)[link.motion.names.index(name)]
+        return None
+
     def of_joint(self, q: Point, joint: str) -> Point:
         """Coordinates of one joint, zero at the start; a body without joint has those of its free motion."""
         moving = [link for link in self.links if link.motion.n]

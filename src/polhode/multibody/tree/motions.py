@@ -57,6 +57,11 @@ class AbstractRelativeMotion(eqx.Module):
         del q, v
         return None
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The joint's relative coordinates that are components of q, in their order; none unless overridden."""
+        return ()
+
     def sliding_drift(self, q: Point, v: Vector) -> Float[Array, "3"] | None:
         """The derivative of `sliding` times v, or None for zero."""
         del q, v
@@ -68,14 +73,9 @@ class AbstractJointMotion(AbstractRelativeMotion):
 
     - `initial`: pose of the link at the start: in the inertial frame as a joint gives it, in the frame of the parent
       as part of a link.
-    - `names`: the joint's relative coordinates that are components of q, in their order.
     """
 
     initial: eqx.AbstractVar[Pose]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return ()
 
     def on(self, parent: Pose) -> Self:
         """The same motion with `initial` in the frame of a parent, whose pose in the inertial frame is given."""
