@@ -210,7 +210,7 @@ def test_joints_of_one_body_may_be_any(tmp_path, joints):
 
 SERVO = """<mujoco><compiler angle="radian"/><worldbody>
 <body name="upper"><joint name="shoulder" axis="0 1 0" armature="0.2" damping="0.3"/><geom size="0.1" pos="0.3 0 0"/>
-<body name="lower" pos="0.6 0 0"><joint name="reach" type="slide" axis="1 0.5 0"/><geom size="0.1" pos=".2 0 .1"/></body>
+<body name="lower" pos=".6 0 0"><joint name="reach" type="slide" axis="1 0.5 0"/><geom size="0.1" pos=".2 0 .1"/></body>
 </body>
 </worldbody>{}</mujoco>"""
 
