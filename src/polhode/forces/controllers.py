@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -12,10 +11,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.checks import shown
-from polhode.execution.eager import uncompiled
-from polhode.joints._frames import start
-from polhode.joints.measured import AbstractMeasuredPair
+from polhode.forces.efforts import AbstractEffort
+from polhode.forces.joint_forces import AbstractJointForce
 from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.multibody.bodies import Body
 from polhode.multibody.elements import AbstractForceElement
@@ -24,8 +21,10 @@ from polhode.multibody.parts import AbstractForce, AddsCoordinates
 from polhode.multibody.poses import Poses, Twists, Wrench
 
 
-class Tracking(AbstractForceElement):
+class Tracking(AbstractEffort):
     r"""Force $-Pe - D\dot e$ on a relative coordinate, where e is the coordinate minus its target.
+
+    Angles are compared modulo full turns, so that targets may make several.
 
     **Arguments:**
 
@@ -34,37 +33,34 @@ class Tracking(AbstractForceElement):
     - `proportional`, `derivative`: P and D.
     """
 
-    relative: ClassVar[bool] = True
-    uses_poses: ClassVar[bool] = True
-    uses_twists: ClassVar[bool] = True
+    modulo: ClassVar[bool] = True
 
     coordinate: AbstractRelativeCoordinate
     target: Function
     proportional: Float[Array, ""]
     derivative: Float[Array, ""]
 
-    def error_rate(self, t: Array, poses: Poses, twists: Twists) -> Float[Array, ""]:
-        """ė."""
-        return self.coordinate.rate(poses, twists) - self.target_rate(t)
+    def middle(self, t: Array) -> Float[Array, ""]:
+        return self.target(t)
+
+    def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
+        return self.response(s - self.target(t), rate - self.target_rate(t))
 
     def target_rate(self, t: Array) -> Float[Array, ""]:
         """Time derivative of the target."""
         return jax.jvp(self.target, (t,), (jnp.ones_like(t),))[1]
 
     def error(self, t: Array, poses: Poses) -> Float[Array, ""]:
-        """e, for angles in (-π, π] so that targets may make several turns."""
+        """e, for angles in (-π, π]."""
         return self.coordinate.difference(poses, self.target(t))
 
-    def effort(self, t: Array, poses: Poses, twists: Twists) -> Float[Array, ""]:
-        """The controller's torque or force along the coordinate."""
-        return self.response(self.error(t, poses), self.error_rate(t, poses, twists))
+    def error_rate(self, t: Array, poses: Poses, twists: Twists) -> Float[Array, ""]:
+        """ė."""
+        return self.coordinate.rate(poses, twists) - self.target_rate(t)
 
     def response(self, error: Array, rate: Array) -> Float[Array, ""]:
         """The effort for given e and ė."""
         return -self.proportional * error - self.derivative * rate
-
-    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
-        return self.coordinate.wrenches(poses, self.effort(t, poses, twists))
 
 
 class IntegralTracking(AbstractForceElement):
@@ -94,30 +90,7 @@ class IntegralTracking(AbstractForceElement):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class AbstractController(AbstractForce):
-    """A controller of the free coordinate of a joint. Its data are checked when it is made."""
-
-    joint: AbstractMeasuredPair
-
-    @uncompiled()
-    def __post_init__(self) -> None:
-        if not isinstance(self.joint, AbstractMeasuredPair):
-            raise ValueError(
-                f"`joint` of {type(self).__name__} must be a joint with a free coordinate, such as `Revolute`, got "
-                f"{shown(self.joint)}. It need not be part of the model."
-            )
-        self.place(tuple(start(body) for body in self.joint.bodies))
-
-    @property
-    def bodies(self) -> tuple[Body, ...]:
-        return self.joint.bodies
-
-    @abc.abstractmethod
-    def place(self, poses: Poses) -> AbstractForceElement: ...
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class PD(AbstractController):
+class PD(AbstractJointForce):
     r"""Proportional-derivative control of a joint: torque or force $-P(s - s_d(t)) - D(\dot s - \dot s_d(t))$.
 
     s is 0 at the start and counts by the right-hand rule about, or along, the axis of the joint. Angles are compared
@@ -139,13 +112,17 @@ class PD(AbstractController):
     coordinate: str | None = None
     name: str | None = None
 
+    @property
+    def along(self) -> str | None:
+        return self.coordinate
+
     def place(self, poses: Poses) -> Tracking:
         del poses
         return _tracking(self)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class PID(AbstractController):
+class PID(AbstractJointForce):
     r"""Proportional-integral-derivative control of a joint: the terms of `PD`, and $-I\int_{t_0}^t (s - s_d)\,dt$.
 
     The integral is the rate of a linear coordinate of the system that is named after the controller, "…-integral". It
@@ -165,6 +142,10 @@ class PID(AbstractController):
     target: Callable[[Array], Any] | float = 0.0
     coordinate: str | None = None
     name: str | None = None
+
+    @property
+    def along(self) -> str | None:
+        return self.coordinate
 
     def place(self, poses: Poses) -> IntegralTracking:
         del poses
@@ -196,7 +177,7 @@ def _tracking(controller: PD | PID) -> Tracking:
     if not callable(given):
         given = Constant(checks.array("target", given, (), meaning))
     return Tracking(
-        controller.joint.coordinate(controller.coordinate),
+        controller.measured,
         of_time(controller, "target", given, (), meaning),
         checks.array("proportional", controller.proportional, (), "gain P"),
         checks.array("derivative", controller.derivative, (), "gain D"),

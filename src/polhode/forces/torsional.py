@@ -3,70 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
-
-from jaxtyping import Array, Float
+from typing import Any
 
 from polhode import checks
 from polhode.forces._pair import AbstractPairForce, vanishes
+from polhode.forces.efforts import Spring, SpringDamper
 from polhode.joints._frames import axis, has_rotation
 from polhode.joints._pair import angle_about
-from polhode.joints.relative import AbstractRelativeCoordinate
-from polhode.multibody.elements import AbstractForceElement
-from polhode.multibody.poses import Poses, Twists, Wrench
-
-
-class CoordinateSpring(AbstractForceElement):
-    """A linear spring along a relative coordinate s: potential k(s - s₀)²/2.
-
-    **Arguments:**
-
-    - `coordinate`: s.
-    - `stiffness`, `rest`: k and s₀.
-    """
-
-    relative: ClassVar[bool] = True
-    uses_poses: ClassVar[bool] = True
-    uses_twists: ClassVar[bool] = False
-    conservative: ClassVar[bool] = True
-
-    coordinate: AbstractRelativeCoordinate
-    stiffness: Float[Array, ""]
-    rest: Float[Array, ""]
-
-    def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
-        del t
-        return 0.5 * self.stiffness * self.coordinate.difference(poses, self.rest) ** 2
-
-    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
-        del t, twists
-        return self.coordinate.wrenches(poses, -self.stiffness * self.coordinate.difference(poses, self.rest))
-
-
-class CoordinateSpringDamper(AbstractForceElement):
-    """A linear spring and a damper along a relative coordinate.
-
-    **Arguments:**
-
-    - `spring`: the spring.
-    - `damping`: its force is minus this times the rate of the coordinate.
-    """
-
-    relative: ClassVar[bool] = True
-    uses_poses: ClassVar[bool] = True
-    uses_twists: ClassVar[bool] = True
-
-    spring: CoordinateSpring
-    damping: Float[Array, ""]
-
-    def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
-        return self.spring.potential(t, poses)
-
-    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
-        del t
-        s = self.spring.coordinate
-        pull = self.spring.stiffness * s.difference(poses, self.spring.rest) + self.damping * s.rate(poses, twists)
-        return s.wrenches(poses, -pull)
+from polhode.multibody.poses import Poses
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -93,13 +37,11 @@ class TorsionalSpringDamper(AbstractPairForce):
     angle: Any = 0.0
     name: str | None = None
 
-    def place(self, poses: Poses) -> CoordinateSpring | CoordinateSpringDamper:
+    def place(self, poses: Poses) -> Spring | SpringDamper:
         for body in self.bodies:
             has_rotation(body, type(self).__name__)
-        spring = CoordinateSpring(
-            angle_about(axis("axis", self.axis), poses),
-            checks.array("stiffness", self.stiffness, (), "torque per radian"),
-            checks.array("angle", self.angle, (), "angle at rest, rad"),
-        )
+        angle = angle_about(axis("axis", self.axis), poses)
+        stiffness = checks.array("stiffness", self.stiffness, (), "torque per radian")
+        rest = checks.array("angle", self.angle, (), "angle at rest, rad")
         damping = checks.array("damping", self.damping, (), "torque per angular velocity")
-        return spring if vanishes(damping) else CoordinateSpringDamper(spring, damping)
+        return Spring(angle, stiffness, rest) if vanishes(damping) else SpringDamper(angle, stiffness, rest, damping)

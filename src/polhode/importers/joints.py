@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.joints.measured import AbstractMeasuredPair
@@ -43,6 +44,10 @@ class FileJoint(AbstractMeasuredPair):
     @property
     def carrier(self) -> AbstractJoint | None:
         return self.part
+
+    def initial(self, name: str | None = None) -> Float[Array, ""]:
+        self.coordinate(name)
+        return jnp.asarray(self.start)
 
     @property
     def measured(self) -> bool:

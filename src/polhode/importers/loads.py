@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from polhode.forces.torsional import CoordinateSpring, CoordinateSpringDamper
+from polhode.forces.joint_forces import JointSpring
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Construction
 from polhode.importers.elements import BallDamper, ConstantEffort, ImportedForce
@@ -70,9 +70,7 @@ def _add_load(
     if constant:
         model.add(ImportedForce(record.ends, ConstantEffort(coordinate, jnp.asarray(constant)), f"{name} effort"))
     if stiffness or damping:
-        spring = CoordinateSpring(coordinate, jnp.asarray(stiffness), jnp.asarray(rest))
-        element = CoordinateSpringDamper(spring, jnp.asarray(damping)) if damping else spring
-        model.add(ImportedForce(record.ends, element, name))
+        model.add(JointSpring(record, stiffness, damping, rest, name=name))
 
 
 def add_actuators(construction: Construction, records: list[FileJoint]) -> list[NotCarried]:

@@ -68,6 +68,9 @@ class AbstractPairJoint(AbstractMeasuredPair, AbstractJoint):
     def carrier(self) -> AbstractJoint:
         return self
 
+    def initial(self, name: str | None = None) -> Float[Array, ""]:
+        return self.coordinate(name).difference(self._start(), 0.0)
+
     def _start(self) -> Poses:
         return start(self.first), start(self.second)
 

@@ -32,6 +32,10 @@ class AbstractMeasuredPair(abc.ABC):
     def carrier(self) -> AbstractJoint | None:
         """The joint with the same coordinates, up to constants, in a model; None if there is none."""
 
+    @abc.abstractmethod
+    def initial(self, name: str | None = None) -> Float[Array, ""]:
+        """A relative coordinate at the start, turns included."""
+
     def coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
         """Relative coordinates that the joint leaves free, by name: "angle", "displacement", …"""
         return {}

@@ -77,7 +77,7 @@ class RotorInertia(AbstractJoint):
         twists = tuple(Twist(body.omega, body.u) for body in self.bodies)
         rotor = model.add_coordinate(
             mass=self.inertia,
-            value=coordinate.difference(poses, 0.0),
+            value=self.joint.initial(self.coordinate),
             velocity=coordinate.rate(poses, twists),
             name=None if self.name is None else f"{self.name} coordinate",
         )

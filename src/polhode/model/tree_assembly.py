@@ -22,7 +22,7 @@ from polhode.multibody.groups import Slot
 from polhode.multibody.mechanism import Mechanism
 from polhode.multibody.parts import AbstractJoint
 from polhode.multibody.poses import Pose, Twist
-from polhode.multibody.tree.controls import JointControl, JointRotor
+from polhode.multibody.tree.along import JointEffort, JointRotor
 from polhode.multibody.tree.coordinates import JointTree
 from polhode.multibody.tree.links import Inertia, Link
 from polhode.multibody.tree.motions import (
@@ -75,7 +75,7 @@ class TreeLayout(AbstractLayout):
         self.repair = repair
         self.placed: list[_Placed] = []
         self.carrying: set[str] = set()
-        self.controls: list[JointControl] = []
+        self.efforts: list[JointEffort] = []
         self._carried: dict[int, int] = {}
         self._numbers: dict[str, int] = {"ground": -1}
         order = spanning(model)
@@ -118,35 +118,33 @@ class TreeLayout(AbstractLayout):
         self.placed.append(_Placed(link, body, frame))
 
     def remaining(self, elements: Sequence[Placed]) -> list[Placed]:
-        """The elements that the tree doesn't hold, neither as a joint nor as a controller of its coordinates."""
+        """The elements that the tree doesn't hold, neither as a joint nor as a force along one of its coordinates."""
         left = []
         for name, part, element in elements:
             if name in self.carrying:
                 continue
-            control = self._control(part, element)
-            if control is None:
+            effort = self._effort(part, element)
+            if effort is None:
                 left.append((name, part, element))
             else:
-                self.controls.append(control)
+                self.efforts.append(effort)
         return left
 
-    def _control(self, part: Any, element: Any) -> JointControl | None:
-        """A controller of a coordinate of the tree, or None for anything else."""
-        from polhode.forces import PD
+    def _effort(self, part: Any, element: Any) -> JointEffort | None:
+        """A force along a coordinate of the tree, or None for anything else."""
+        from polhode.forces.efforts import AbstractEffort
+        from polhode.forces.joint_forces import AbstractJointForce
         from polhode.joints.relative import Angle
 
-        joint = part.joint if isinstance(part, PD) else None
-        if joint is None or id(joint.carrier) not in self._carried:
+        if not (isinstance(part, AbstractJointForce) and isinstance(element, AbstractEffort)):
             return None
-        number = self._carried[id(joint.carrier)]
-        link, coordinate = self.placed[number].link, joint.coordinate(part.coordinate)
-        component = _component(joint, part.coordinate, link.motion)
-        if component is None:
+        number = self._carried.get(id(part.joint.carrier))
+        component = None if number is None else _component(part.joint, part.along, self.placed[number].link.motion)
+        if number is None or component is None:
             return None
-        zero = coordinate.difference(tuple(Pose(body.x, body.R) for body in joint.bodies), 0.0)
-        return JointControl(
-            element, zero, number, component, link.first + component, turns=isinstance(coordinate, Angle)
-        )
+        zero = part.joint.initial(part.along)
+        place = self.placed[number].link.first + component
+        return JointEffort(element, zero, number, component, place, turns=isinstance(element.coordinate, Angle))
 
     def kind(self, body: Body) -> int | None:
         return None if body.kind == "ground" else 0
@@ -162,7 +160,7 @@ class TreeLayout(AbstractLayout):
         links = tuple(placed.link for placed in self.placed)
         if links[-1].last == 0:
             raise ValueError("Fixed joints hold all bodies of the model, so no joint coordinate is left to move.")
-        return JointTree(links, tuple(self.controls), self._rotors()), mechanism, labels
+        return JointTree(links, tuple(self.efforts), self._rotors()), mechanism, labels
 
     def _rotors(self) -> tuple[JointRotor, ...]:
         found = []

@@ -123,11 +123,11 @@ class AbstractCoordinates(eqx.Module):
 
     @property
     def strained(self) -> bool:
-        """Whether some bodies deform, so that they have a `strain_energy`."""
+        """Whether there is a `strain_energy`: some bodies deform, or the coordinates have loads of their own."""
         return False
 
     def strain_energy(self, q: Point) -> Float[Array, ""]:
-        """The energy that deformations of bodies store."""
+        """The energy that deformations of bodies and the coordinates' own loads store."""
         del q
         return jnp.zeros(())
 

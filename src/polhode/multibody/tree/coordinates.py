@@ -17,7 +17,7 @@ from polhode.multibody.coordinates import AbstractCoordinates
 from polhode.multibody.groups import Motion
 from polhode.multibody.mechanism import Mechanism
 from polhode.multibody.poses import ORIGIN, RESTING, Pose, Twist, Wrench, axial
-from polhode.multibody.tree.controls import JointControl, JointRotor
+from polhode.multibody.tree.along import JointEffort, JointRotor
 from polhode.multibody.tree.links import Link, Vec
 from polhode.multibody.tree.matrices import assembled, gravity_blocks, mass_blocks, velocity_blocks
 from polhode.spaces.base import AbstractSpace, Point, Vector, cross, hat
@@ -33,11 +33,11 @@ class JointTree(AbstractCoordinates):
     that would close loops stay as constraints of the mechanism.
 
     - `links`: bodies, parents before children.
-    - `controls`: controllers of coordinates of the tree. - `rotors`: inertias along them.
+    - `efforts`: forces along coordinates of the tree. - `rotors`: inertias along them.
     """
 
     links: tuple[Link, ...]
-    controls: tuple[JointControl, ...] = ()
+    efforts: tuple[JointEffort, ...] = ()
     rotors: tuple[JointRotor, ...] = ()
 
     @property
@@ -62,11 +62,19 @@ class JointTree(AbstractCoordinates):
 
     @property
     def conservative(self) -> bool:
-        return not self.controls
+        return all(effort.element.conservative for effort in self.efforts)
+
+    @property
+    def strained(self) -> bool:
+        return bool(self.efforts)
+
+    def strain_energy(self, q: Point) -> Float[Array, ""]:
+        points = self._points(q)
+        return sum((effort.stored(points[effort.link]) for effort in self.efforts), start=jnp.zeros(()))
 
     @property
     def loaded(self) -> bool:
-        return bool(self.controls)
+        return bool(self.efforts)
 
     # --- motion of the bodies -----------------------------------------------------------------------------------------
 
@@ -170,8 +178,8 @@ class JointTree(AbstractCoordinates):
             forces.append(body.mass * a + spin @ body.moment - load.force)
             torques.append(axial(spin @ body.second) + cross(body.moment, a) - load.torque)
         found = -self._projected(points, relative, torques, forces)
-        for control in self.controls:
-            found = found.at[control.place].add(control.effort(t, points[control.link], v))
+        for effort in self.efforts:
+            found = found.at[effort.place].add(effort.effort(t, points[effort.link], v))
         return found
 
     def stiffness(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
@@ -182,8 +190,8 @@ class JointTree(AbstractCoordinates):
         """
         relative, points = self._relative(q), self._points(q)
         K = assembled(self.links, gravity_blocks(self.links, points, relative, mechanism.gravity))
-        for control in self.controls:
-            K = K.at[control.place, control.place].add(control.stiffness)
+        for effort in self.efforts:
+            K = K.at[effort.place, effort.place].add(effort.stiffness(t, points[effort.link], v))
         if mechanism.forces:
             move = self.space.move
             K = K - jax.jacfwd(lambda theta: self._applied(mechanism, t, move(q, theta), v))(jnp.zeros(self.n))
@@ -197,8 +205,8 @@ class JointTree(AbstractCoordinates):
             # Velocity fields of unit velocities don't commute; their brackets are accelerations too.
             M = to_dense(self.mass(q), (self.n, self.n))
             C = C + M @ jax.vmap(lambda e: self.space.bracket(v, e), out_axes=1)(jnp.eye(self.n))
-        for control in self.controls:
-            C = C.at[control.place, control.place].add(control.damping)
+        for effort in self.efforts:
+            C = C.at[effort.place, effort.place].add(effort.damping(t, points[effort.link], v))
         if any(group.elements.uses_twists for group in mechanism.forces):
             C = C - jax.jacfwd(lambda u: self._applied(mechanism, t, q, u))(v)
         return dense_block(C)

@@ -1,0 +1,157 @@
+"""Forces along a relative coordinate of two bodies: springs, dampers, stops, dry friction, actuators."""
+
+from __future__ import annotations
+
+import abc
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from polhode.joints.relative import AbstractRelativeCoordinate
+from polhode.multibody.elements import AbstractForceElement
+from polhode.multibody.functions import Function
+from polhode.multibody.poses import Poses, Twists, Wrench
+
+
+class AbstractEffort(AbstractForceElement):
+    r"""A force or torque $f(t, s, \dot s)$ along a relative coordinate s.
+
+    In joint coordinates that count s it acts on these directly; otherwise on the two bodies, and angles are those
+    within half a turn of `middle`. With `modulo` they are that in any coordinates.
+
+    Where s has a potential `stored` gives it.
+    """
+
+    relative: ClassVar[bool] = True
+    uses_poses: ClassVar[bool] = True
+    uses_twists: ClassVar[bool] = True
+    modulo: ClassVar[bool] = False
+
+    coordinate: eqx.AbstractVar[AbstractRelativeCoordinate]
+
+    @abc.abstractmethod
+    def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
+        """The generalised force f."""
+
+    def middle(self, t: Array) -> Float[Array, ""]:
+        """The angle in the middle of the turn that s is looked for in."""
+        del t
+        return jnp.zeros(())
+
+    def stored(self, s: Array) -> Float[Array, ""]:
+        """Potential of the part of the force that has one; zero unless overridden."""
+        del s
+        return jnp.zeros(())
+
+    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
+        rate = self.coordinate.rate(poses, twists) if self.uses_twists else jnp.zeros(())
+        return self.coordinate.wrenches(poses, self.effort(t, self._value(t, poses), rate))
+
+    def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
+        return self.stored(self._value(t, poses))
+
+    def _value(self, t: Array, poses: Poses) -> Float[Array, ""]:
+        middle = self.middle(t)
+        return middle + self.coordinate.difference(poses, middle)
+
+
+class Spring(AbstractEffort):
+    """A linear spring, $-k(s - s_0)$."""
+
+    conservative: ClassVar[bool] = True
+    uses_twists: ClassVar[bool] = False
+
+    coordinate: AbstractRelativeCoordinate
+    stiffness: Float[Array, ""]
+    rest: Float[Array, ""]
+
+    def middle(self, t: Array) -> Float[Array, ""]:
+        del t
+        return self.rest
+
+    def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
+        del t, rate
+        return -self.stiffness * (s - self.rest)
+
+    def stored(self, s: Array) -> Float[Array, ""]:
+        return 0.5 * self.stiffness * (s - self.rest) ** 2
+
+
+class SpringDamper(AbstractEffort):
+    r"""A linear spring and a damper, $-k(s - s_0) - d\dot s$."""
+
+    coordinate: AbstractRelativeCoordinate
+    stiffness: Float[Array, ""]
+    rest: Float[Array, ""]
+    damping: Float[Array, ""]
+
+    def middle(self, t: Array) -> Float[Array, ""]:
+        del t
+        return self.rest
+
+    def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
+        del t
+        return -self.stiffness * (s - self.rest) - self.damping * rate
+
+    def stored(self, s: Array) -> Float[Array, ""]:
+        return 0.5 * self.stiffness * (s - self.rest) ** 2
+
+
+class Stops(AbstractEffort):
+    """Linear springs and dampers beyond two limits, which push only."""
+
+    coordinate: AbstractRelativeCoordinate
+    limits: Float[Array, "2"]
+    stiffness: Float[Array, ""]
+    damping: Float[Array, ""]
+
+    def middle(self, t: Array) -> Float[Array, ""]:
+        del t
+        lower, upper = self.limits
+        return jnp.where(jnp.isfinite(lower + upper), 0.5 * (lower + upper), 0.0)
+
+    def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
+        del t
+        below, above = self._depths(s)
+        up = jnp.where(below > 0, jnp.maximum(self.stiffness * below - self.damping * rate, 0.0), 0.0)
+        down = jnp.where(above > 0, jnp.maximum(self.stiffness * above + self.damping * rate, 0.0), 0.0)
+        return up - down
+
+    def stored(self, s: Array) -> Float[Array, ""]:
+        below, above = self._depths(s)
+        return 0.5 * self.stiffness * (below**2 + above**2)
+
+    def _depths(self, s: Array) -> tuple[Array, Array]:
+        return jnp.maximum(self.limits[0] - s, 0.0), jnp.maximum(s - self.limits[1], 0.0)
+
+
+class Friction(AbstractEffort):
+    r"""Dry friction that is smooth around rest, $-F\tanh(\dot s/v_s)$."""
+
+    coordinate: AbstractRelativeCoordinate
+    friction: Float[Array, ""]
+    stick_velocity: Float[Array, ""]
+
+    def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
+        del t, s
+        return -self.friction * jnp.tanh(rate / self.stick_velocity)
+
+
+class Actuation(AbstractEffort):
+    r"""An affine actuator, $g\,\mathrm{clip}(k\,u(t) + b_0 + b_1 g s + b_2 g\dot s)$."""
+
+    coordinate: AbstractRelativeCoordinate
+    control: Function
+    gain: Float[Array, ""]
+    bias: Float[Array, "3"]
+    gear: Float[Array, ""]
+    control_limits: Float[Array, "2"]
+    force_limits: Float[Array, "2"]
+
+    def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
+        u = jnp.clip(self.control(t), *self.control_limits)
+        b0, b1, b2 = self.bias
+        force = self.gain * u + b0 + b1 * self.gear * s + b2 * self.gear * rate
+        return self.gear * jnp.clip(force, *self.force_limits)

@@ -1,0 +1,213 @@
+"""Springs, stops, dry friction and actuators along the free coordinate of a joint."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode import checks
+from polhode.checks import shown
+from polhode.execution.eager import uncompiled
+from polhode.forces._pair import vanishes
+from polhode.forces.efforts import Actuation, Friction, Spring, SpringDamper, Stops
+from polhode.joints._frames import start
+from polhode.joints.measured import AbstractMeasuredPair
+from polhode.joints.relative import AbstractRelativeCoordinate
+from polhode.multibody.bodies import Body
+from polhode.multibody.elements import AbstractForceElement
+from polhode.multibody.functions import Constant, of_time
+from polhode.multibody.parts import AbstractForce
+from polhode.multibody.poses import Poses
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AbstractJointForce(AbstractForce):
+    """A force along the free coordinate of a joint. Its data are checked when it is made.
+
+    Subclasses have a field `coordinate`, the name of the joint's coordinate, which may be None if there is only one.
+    """
+
+    joint: AbstractMeasuredPair
+
+    @property
+    @abc.abstractmethod
+    def along(self) -> str | None:
+        """The name of the coordinate, or None."""
+
+    @uncompiled()
+    def __post_init__(self) -> None:
+        if not isinstance(self.joint, AbstractMeasuredPair):
+            raise ValueError(
+                f"`joint` of {type(self).__name__} must be a joint with a free coordinate, such as `Revolute`, got "
+                f"{shown(self.joint)}. It need not be part of the model."
+            )
+        self.place(tuple(start(body) for body in self.joint.bodies))
+
+    @property
+    def bodies(self) -> tuple[Body, ...]:
+        return self.joint.bodies
+
+    @property
+    def measured(self) -> AbstractRelativeCoordinate:
+        """The coordinate."""
+        return self.joint.coordinate(self.along)
+
+    @abc.abstractmethod
+    def place(self, poses: Poses) -> AbstractForceElement: ...
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class JointSpring(AbstractJointForce):
+    r"""A linear spring and damper along a joint coordinate: force $-k(s - s_0) - d\dot s$.
+
+    In joint coordinates that the joint carries an angle counts turns; otherwise it is that within half a turn of rest.
+
+    **Arguments:**
+
+    - `joint`: a joint with a free coordinate s, 0 at the start, or the joint of a file, with the file's zero.
+    - `stiffness`, `damping`: k and d, for angles torque per radian and per angular velocity.
+    - `rest`: s₀.
+    - `coordinate`: which one, if the joint has several; see its `coordinates`.
+    - `name`: for messages.
+    """
+
+    stiffness: Any
+    damping: Any = 0.0
+    rest: Any = 0.0
+    coordinate: str | None = None
+    name: str | None = None
+
+    @property
+    def along(self) -> str | None:
+        return self.coordinate
+
+    def place(self, poses: Poses) -> Spring | SpringDamper:
+        del poses
+        stiffness = checks.array("stiffness", self.stiffness, (), "force per displacement, torque per radian")
+        damping = checks.array("damping", self.damping, (), "force per velocity, torque per angular velocity")
+        rest = checks.array("rest", self.rest, (), "coordinate at rest")
+        if vanishes(damping):
+            return Spring(self.measured, stiffness, rest)
+        return SpringDamper(self.measured, stiffness, rest, damping)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class JointStops(AbstractJointForce):
+    r"""Elastic stops at both ends of the range of a joint coordinate.
+
+    Beyond a limit by δ the force is $\max(k\delta + d\dot\delta, 0)$, back into the range.
+
+    **Arguments:**
+
+    - `joint`, `coordinate`, `name`: as for `JointSpring`.
+    - `limits`: (lower, upper); either may be infinite.
+    - `stiffness`: k. - `damping`: d.
+    """
+
+    limits: Any
+    stiffness: Any
+    damping: Any = 0.0
+    coordinate: str | None = None
+    name: str | None = None
+
+    @property
+    def along(self) -> str | None:
+        return self.coordinate
+
+    def place(self, poses: Poses) -> Stops:
+        del poses
+        limits = _ordered("limits", self.limits)
+        return Stops(
+            self.measured,
+            limits,
+            checks.positive("stiffness", self.stiffness, (), "of the stops"),
+            checks.array("damping", self.damping, (), "of the stops"),
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class JointFriction(AbstractJointForce):
+    r"""Dry friction along a joint coordinate, smooth around rest: $-F\tanh(\dot s/v_s)$.
+
+    Below $v_s$ the joint creeps where it would stick: under a load L < F at the speed $v_s\,\mathrm{artanh}(L/F)$.
+
+    **Arguments:**
+
+    - `joint`, `coordinate`, `name`: as for `JointSpring`.
+    - `friction`: F, a torque for an angle.
+    - `stick_velocity`: v_s. Small ones are stiff: the damping at rest is F/v_s.
+    """
+
+    friction: Any
+    stick_velocity: Any
+    coordinate: str | None = None
+    name: str | None = None
+
+    @property
+    def along(self) -> str | None:
+        return self.coordinate
+
+    def place(self, poses: Poses) -> Friction:
+        del poses
+        return Friction(
+            self.measured,
+            checks.array("friction", self.friction, (), "largest force, torque for an angle"),
+            checks.positive("stick_velocity", self.stick_velocity, (), "below which the joint sticks"),
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Actuator(AbstractJointForce):
+    r"""Affine actuator of a coordinate s: $g\,\mathrm{clip}(k\,\mathrm{clip}(u(t)) + b_0 + b_1 gs + b_2 g\dot s)$.
+
+    A motor has only k; a position servo k and $b_1 = -k$, with damping $b_2 = -d$; a velocity servo k and $b_2 = -k$.
+
+    **Arguments:**
+
+    - `joint`, `coordinate`, `name`: as for `JointSpring`.
+    - `control`: u, a number or a function of time.
+    - `gain`: k. - `bias`: (b₀, b₁, b₂). - `gear`: g.
+    - `control_limits`, `force_limits`: (lower, upper), infinite by default.
+    """
+
+    control: Callable[[Array], Any] | Any = 0.0
+    gain: Any = 1.0
+    bias: Any = (0.0, 0.0, 0.0)
+    gear: Any = 1.0
+    control_limits: Any = (-np.inf, np.inf)
+    force_limits: Any = (-np.inf, np.inf)
+    coordinate: str | None = None
+    name: str | None = None
+
+    @property
+    def along(self) -> str | None:
+        return self.coordinate
+
+    def place(self, poses: Poses) -> Actuation:
+        del poses
+        given = self.control
+        if not callable(given):
+            given = Constant(checks.array("control", given, (), "of the actuator"))
+        return Actuation(
+            self.measured,
+            of_time(self, "control", given, (), "of the actuator"),
+            checks.array("gain", self.gain, (), "force per control"),
+            checks.array("bias", self.bias, (3,), "constant, per length and per velocity"),
+            checks.array("gear", self.gear, (), "ratio of the actuator"),
+            _ordered("control_limits", self.control_limits),
+            _ordered("force_limits", self.force_limits),
+        )
+
+
+def _ordered(name: str, value: Any) -> Float[Array, "2"]:
+    """Limits (lower, upper), of which one may be infinite; ValueError unless the first is below the second."""
+    limits = checks.numbers(name, value, "lower and upper limit") if checks.is_concrete(value) else jnp.asarray(value)
+    if limits.shape != (2,) or (checks.is_concrete(value) and not limits[0] < limits[1]):
+        raise ValueError(f"`{name}` must be a lower and a larger upper limit, got {shown(value)}.")
+    return jnp.asarray(limits)
