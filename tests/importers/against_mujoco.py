@@ -47,7 +47,8 @@ def loaded(path: Any, model: Any, data: Any, **options: Any) -> Any:
         p, v = model.jnt_qposadr[j], model.jnt_dofadr[j]
         positions[name] = data.qpos[p : p + (7, 4, 1, 1)[kind]]
         velocities[name] = data.qvel[v : v + (6, 3, 1, 1)[kind]]
-    return ph.load_model(path, positions=positions, velocities=velocities, **options)
+    smooth_only = {"limits": False, "stick_velocity": None}
+    return ph.load_model(path, positions=positions, velocities=velocities, **{**smooth_only, **options})
 
 
 def _accelerations(system: Any, q: Any, v: Any) -> Any:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from polhode import checks
+
 if TYPE_CHECKING:
     from polhode.importers.imported import ImportedModel
 
@@ -22,6 +24,9 @@ def load_model(
     keyframe: str | int | None = None,
     floating: bool = False,
     check_inertia: bool = True,
+    controls: Mapping[str, Any] | None = None,
+    limits: bool = True,
+    stick_velocity: float | None = 0.01,
 ) -> ImportedModel:
     """Read a URDF or MJCF file as a model. MuJoCo reads and compiles the file: `pip install 'polhode[import]'`.
 
@@ -41,7 +46,12 @@ def load_model(
       velocity and body-fixed angular velocity.
     - `keyframe`: name or number of a keyframe of MJCF to start from, instead of the file's default positions.
     - `floating`: let the root link of a URDF move freely; otherwise it is fixed to the ground.
-    - `check_inertia`: whether to refuse moments of inertia that no distribution of mass has.
+    - `check_inertia`: whether to refuse moments of inertia that no distribution of mass has, judged with all that is
+      fixed to a link.
+    - `controls`: of actuators by name, numbers or functions of time; others keep what they have at the start.
+    - `limits`: whether the ranges of joints end in stops, elastic and damped as the file says for MuJoCo's solver.
+    - `stick_velocity`: joints with dry friction stick below it, rad or length per time: the friction is smooth around
+      rest. None leaves dry friction out.
 
     **Returns** an `ImportedModel` with `model`, `links`, `joints` and `not_carried`.
 
@@ -50,10 +60,13 @@ def load_model(
     """
     try:
         from polhode.importers.imported import load
+        from polhode.importers.loads import Wanted
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "mujoco":
             raise
         raise ImportError("Reading URDF and MJCF needs MuJoCo: pip install 'polhode[import]'", name="mujoco") from error
+    if stick_velocity is not None:
+        stick_velocity = float(checks.positive("stick_velocity", stick_velocity, (), "below which joints stick"))
     return load(
         path,
         positions=positions,
@@ -61,4 +74,9 @@ def load_model(
         keyframe=keyframe,
         floating=floating,
         check_inertia=check_inertia,
+        wanted=Wanted(
+            {} if controls is None else controls,
+            checks.flag("limits", limits),
+            stick_velocity,
+        ),
     )

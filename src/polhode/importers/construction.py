@@ -119,6 +119,32 @@ class Construction:
         used = {body.name for body in self.model.bodies} | {taken for taken, _ in self.model.parts} | {"ground"}
         return f"{name} ({kind})" if name in used else name
 
+    def inertia_along(self, joint: int) -> float:
+        """Of all that a hinge or slide carries, along it at the start."""
+        m, data = self.start.compiled, self.start.data
+        axis, anchor = data.xaxis[joint], data.xanchor[joint]
+        found = float(m.dof_armature[m.jnt_dofadr[joint]])
+        for number, body in self.carriers.items():
+            if not self._is_behind(number, int(m.jnt_bodyid[joint])):
+                continue
+            found += float(body.mass) * self._lever(joint, axis, np.asarray(body.x) - anchor)
+            if m.jnt_type[joint] == mujoco.mjtJoint.mjJNT_HINGE:
+                turned = axis @ np.asarray(body.R)
+                found += float(turned @ np.asarray(body.inertia) @ turned)
+        return found
+
+    def _lever(self, joint: int, axis: np.ndarray, arm: np.ndarray) -> float:
+        """Square of how far a point moves with a joint."""
+        if self.start.compiled.jnt_type[joint] != mujoco.mjtJoint.mjJNT_HINGE:
+            return 1.0
+        across = np.cross(axis, arm)
+        return float(across @ across)
+
+    def _is_behind(self, number: int, body: int) -> bool:
+        while number and number != body:
+            number = int(self.start.compiled.body_parentid[number])
+        return bool(number)
+
     def local(self, number: int, point: np.ndarray) -> np.ndarray:
         """A point of the inertial frame at the start in the frame of the body that moves with a MuJoCo body."""
         body = self.body(number)

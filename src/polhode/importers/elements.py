@@ -14,6 +14,7 @@ from polhode.multibody.bodies import Body
 from polhode.multibody.elements import AbstractConstraintElement, AbstractForceElement
 from polhode.multibody.parts import AbstractForce, AbstractJoint
 from polhode.multibody.poses import Poses, Twists, Wrench
+from polhode.spaces.base import cross
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -85,19 +86,6 @@ class Coupling(AbstractConstraintElement):
         return self.follower.difference(poses[:2], self.zeros[0]) - (c0 + x * (c1 + x * (c2 + x * (c3 + x * c4))))
 
 
-class ConstantEffort(AbstractForceElement):
-    """A constant generalised force along a relative coordinate."""
-
-    coordinate: AbstractRelativeCoordinate
-    effort: Float[Array, ""]
-    uses_poses: ClassVar[bool] = True
-    uses_twists: ClassVar[bool] = False
-
-    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
-        del t, twists
-        return self.coordinate.wrenches(poses, self.effort)
-
-
 class BallDamper(AbstractForceElement):
     """Torque -d ω on the second body and its reaction on the first, with ω their relative angular velocity."""
 
@@ -111,3 +99,25 @@ class BallDamper(AbstractForceElement):
         torque = self.damping * (second.R @ w1.omega - first.R @ w0.omega)
         none = jnp.zeros(3)
         return Wrench(first.R.T @ torque, none), Wrench(-second.R.T @ torque, none)
+
+
+class FreeDamper(AbstractForceElement):
+    """Force -d v at a point of the second body and torque -d ω, with its velocities in the inertial frame.
+
+    **Arguments:**
+
+    - `damping`: d. - `point`: in the frame of the second body.
+    """
+
+    damping: Float[Array, ""]
+    point: Float[Array, "3"]
+    uses_poses: ClassVar[bool] = True
+    uses_twists: ClassVar[bool] = True
+
+    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
+        del t
+        (_, body), (_, twist) = poses, twists
+        velocity = twist.u + body.R @ cross(twist.omega, self.point)
+        force, none = -self.damping * velocity, jnp.zeros(3)
+        torque = cross(self.point, body.R.T @ force) - self.damping * twist.omega
+        return Wrench(none, none), Wrench(torque, force)

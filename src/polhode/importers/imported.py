@@ -21,6 +21,7 @@ from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Construction, lumped
 from polhode.importers.inventory import NotCarried
 from polhode.importers.joints import FileJoint
+from polhode.importers.loads import Wanted
 from polhode.model.holding import Held, held_attitude, held_coordinate, held_pose
 from polhode.model.model import Model
 from polhode.multibody.bodies import Body
@@ -102,14 +103,15 @@ def load(
     keyframe: str | int | None,
     floating: bool,
     check_inertia: bool,
+    wanted: Wanted,
 ) -> ImportedModel:
     """See `polhode.load_model`."""
     began = time.perf_counter()
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"`path` must be that of a model file, got {shown(path)}.")
-    for name, given in (("positions", positions), ("velocities", velocities)):
+    for name, given in (("positions", positions), ("velocities", velocities), ("controls", wanted.controls)):
         if given is not None and not isinstance(given, Mapping):
-            raise ValueError(f"`{name}` must be a mapping from names of joints to values, got {shown(given)}.")
+            raise ValueError(f"`{name}` must be a mapping from names to values, got {shown(given)}.")
     path = Path(path)
     root = reading.parsed(path)
     compiled = reading.compiled(path, root, floating, check_inertia)
@@ -119,7 +121,8 @@ def load(
         records = _join(construction)
         lost = inventory.of_urdf(root) if root.tag == "robot" else []
         lost += loops.add_equalities(construction, records)
-        lost += loads.add_passive(construction, records) + loads.add_actuators(construction, records)
+        lost += loads.add_passive(construction, records, wanted)
+        lost += loads.add_actuators(construction, records, wanted)
         lost += inventory.of_compiled(start)
     except ValueError as error:
         raise ValueError(f"`{path}`: {error}") from error
@@ -130,6 +133,9 @@ def load(
         "keyframe": keyframe,
         "floating": floating,
         "check_inertia": check_inertia,
+        "controls": {name: "a function" if callable(u) else u for name, u in wanted.controls.items()},
+        "limits": wanted.limits,
+        "stick_velocity": wanted.stick_velocity,
     }
     kinds = mujoco.mjtObj
     links = {start.name(kinds.mjOBJ_BODY, i): construction.body(i) for i in range(compiled.model.nbody)}

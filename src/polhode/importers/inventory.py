@@ -90,20 +90,11 @@ def _labels(elements: Iterable[ElementTree.Element]) -> tuple[str, ...]:
 
 def _of_joints(start: Start) -> Iterable[NotCarried | None]:
     m = start.compiled
-    disabled = m.opt.disableflags
-    if not disabled & mujoco.mjtDisableBit.mjDSBL_LIMIT:
-        yield _named(start, _OBJ.mjOBJ_JOINT, m.jnt_limited, "joint limits", "joints move beyond them freely")
-    if not disabled & mujoco.mjtDisableBit.mjDSBL_FRICTIONLOSS:
-        dry = _by_joint(m, m.dof_frictionloss > 0)
-        yield _named(start, _OBJ.mjOBJ_JOINT, dry, "dry friction of joints", "not smooth; only viscous damping is kept")
     reason = "only the linear coefficient is kept"
     curved = np.any(m.jnt_stiffnesspoly != 0, axis=1) | (m.jnt_springyield != 0)
     yield _named(start, _OBJ.mjOBJ_JOINT, curved, "nonlinear joint springs", reason)
     curved = _by_joint(m, np.any(m.dof_dampingpoly != 0, axis=1))
     yield _named(start, _OBJ.mjOBJ_JOINT, curved, "nonlinear joint damping", reason)
-    limited = m.jnt_actfrclimited
-    reason = "motors have no bounds; their control is held"
-    yield _named(start, _OBJ.mjOBJ_JOINT, limited, "effort limits", reason, changes_motion=False)
 
 
 def _of_surroundings(start: Start) -> Iterable[NotCarried | None]:

@@ -1,16 +1,18 @@
-"""Springs, dampers, reflected inertias and actuators of the joints of an imported model."""
+"""What acts on the joints of an imported model: springs, dampers, rotors, stops, dry friction and actuators."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from polhode.forces.joint_forces import JointSpring
+from polhode import checks
+from polhode.forces.joint_forces import Actuator, JointFriction, JointSpring, JointStops
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Construction
-from polhode.importers.elements import BallDamper, ConstantEffort, ImportedForce
+from polhode.importers.elements import BallDamper, FreeDamper, ImportedForce
 from polhode.importers.inventory import NotCarried
 from polhode.importers.joints import FileJoint
 from polhode.joints.rotor import RotorInertia
@@ -22,92 +24,173 @@ _AT_REST = {
     int(k) for k in (mujoco.mjtDyn.mjDYN_INTEGRATOR, mujoco.mjtDyn.mjDYN_FILTER, mujoco.mjtDyn.mjDYN_FILTEREXACT)
 }
 _AFFINE = {int(k) for k in (mujoco.mjtBias.mjBIAS_NONE, mujoco.mjtBias.mjBIAS_AFFINE)}
+_UNBOUNDED = np.array([-np.inf, np.inf])
 
 
-def add_passive(construction: Construction, records: list[FileJoint]) -> list[NotCarried]:
-    """Springs, dampers and reflected inertias; returns what could not be carried over."""
-    m = construction.start.compiled
-    springs = 0.0 if m.opt.disableflags & _DISABLE.mjDSBL_SPRING else 1.0
-    dampers = 0.0 if m.opt.disableflags & _DISABLE.mjDSBL_DAMPER else 1.0
+class Wanted(NamedTuple):
+    """What the user wants of loads. - `controls`: of actuators by name, numbers or functions of time.
+
+    - `limits`: whether joints have stops. - `stick_velocity`: below which dry friction sticks; None to leave it out.
+    """
+
+    controls: Mapping[str, float | Callable[[Any], Any]]
+    limits: bool
+    stick_velocity: float | None
+
+
+def add_passive(construction: Construction, joints: Sequence[FileJoint], wanted: Wanted) -> list[NotCarried]:
+    """Springs, dampers, rotors, stops and dry friction; returns what could not be carried over."""
+    off = construction.start.compiled.opt.disableflags
     lost: dict[str, list[str]] = {}
-    for record in records:
-        dof = int(m.jnt_dofadr[record.number])
-        stiffness = springs * float(m.jnt_stiffness[record.number])
-        damping = dampers * float(m.dof_damping[dof])
-        armature = float(m.dof_armature[dof])
-        if record.relative is not None:
-            rest = float(m.qpos_spring[m.jnt_qposadr[record.number]])
-            _add_load(construction, record, f"{record.name} spring-damper", rest, 0.0, stiffness, damping)
-            if armature > 0:
-                construction.model.add(RotorInertia(record, armature, name=f"{record.name} armature"))
+    for joint in joints:
+        data = _of_joint(construction, joint)
+        if joint.measured:
+            _add_along(construction, joint, data)
+            if wanted.limits and data.limited and not off & _DISABLE.mjDSBL_LIMIT:
+                _add_stops(construction, joint)
+            if wanted.stick_velocity and data.friction and not off & _DISABLE.mjDSBL_FRICTIONLOSS:
+                friction = JointFriction(joint, data.friction, wanted.stick_velocity, name=f"{joint.name} friction")
+                construction.model.add(friction)
             continue
-        if record.kind == "ball" and damping > 0:
-            element = BallDamper(jnp.asarray(damping))
-            construction.model.add(ImportedForce(record.ends, element, f"{record.name} damper"))
-        for what, value in (("springs", stiffness), ("armature", armature), ("dampers", damping)):
-            if value > 0 and not (what == "dampers" and record.kind == "ball"):
-                lost.setdefault(what, []).append(record.name)
-    reasons = {
-        "springs": "not carried for ball and free joints, nor for three hinges that are not perpendicular",
-        "armature": "reflected inertia is carried for joints with a scalar coordinate only",
-        "dampers": "not carried for free joints, nor for three hinges that are not perpendicular",
-    }
-    return [NotCarried(f"joint {what}", tuple(names), reasons[what]) for what, names in lost.items()]
+        damped = _add_damper(construction, joint, data.damping)
+        for what, value in (
+            ("springs", data.stiffness),
+            ("armature", data.armature),
+            ("dampers", 0.0 if damped else data.damping),
+            ("limits", data.limited),
+            ("dry friction", data.friction),
+        ):
+            if value:
+                lost.setdefault(what, []).append(joint.name)
+    reason = "not carried for ball and free joints, nor for three hinges that are not perpendicular"
+    return [NotCarried(f"{what} of joints", tuple(names), reason) for what, names in lost.items()]
 
 
-def _add_load(
-    construction: Construction,
-    record: FileJoint,
-    name: str,
-    rest: float,
-    constant: float,
-    stiffness: float,
-    damping: float,
-) -> None:
-    if record.relative is None or not (constant or stiffness or damping):
-        return
-    coordinate, model = record.relative, construction.model
-    if constant:
-        model.add(ImportedForce(record.ends, ConstantEffort(coordinate, jnp.asarray(constant)), f"{name} effort"))
-    if stiffness or damping:
-        model.add(JointSpring(record, stiffness, damping, rest, name=name))
+class _OfJoint(NamedTuple):
+    stiffness: float
+    rest: float
+    damping: float
+    armature: float
+    friction: float
+    limited: bool
 
 
-def add_actuators(construction: Construction, records: list[FileJoint]) -> list[NotCarried]:
-    """Actuators on hinges and slides with their control held; returns what could not be carried over."""
+def _of_joint(construction: Construction, joint: FileJoint) -> _OfJoint:
+    m = construction.start.compiled
+    dof, number = int(m.jnt_dofadr[joint.number]), joint.number
+    springs = not m.opt.disableflags & _DISABLE.mjDSBL_SPRING
+    dampers = not m.opt.disableflags & _DISABLE.mjDSBL_DAMPER
+    return _OfJoint(
+        stiffness=springs * float(m.jnt_stiffness[number]),
+        rest=float(m.qpos_spring[m.jnt_qposadr[number]]),
+        damping=dampers * float(m.dof_damping[dof]),
+        armature=float(m.dof_armature[dof]),
+        friction=float(m.dof_frictionloss[dof]),
+        limited=bool(m.jnt_limited[number]),
+    )
+
+
+def _add_along(construction: Construction, joint: FileJoint, data: _OfJoint) -> None:
+    if data.stiffness or data.damping:
+        name = f"{joint.name} spring-damper"
+        construction.model.add(JointSpring(joint, data.stiffness, data.damping, data.rest, name=name))
+    if data.armature > 0:
+        construction.model.add(RotorInertia(joint, data.armature, name=f"{joint.name} armature"))
+
+
+def _add_damper(construction: Construction, joint: FileJoint, damping: float) -> bool:
+    """The damper of a ball or a free joint; whether it could be added."""
+    if not damping or joint.kind not in ("ball", "free"):
+        return False
+    start, body = construction.start, int(construction.start.compiled.jnt_bodyid[joint.number])
+    if joint.kind == "ball":
+        element: Any = BallDamper(jnp.asarray(damping))
+    else:
+        element = FreeDamper(jnp.asarray(damping), jnp.asarray(construction.local(body, start.pose(body).x)))
+    construction.model.add(ImportedForce(joint.ends, element, f"{joint.name} damper"))
+    return True
+
+
+def _add_stops(construction: Construction, joint: FileJoint) -> None:
+    """Stops as stiff and as damped as MuJoCo's constraint fully in force, for the inertia at the start."""
+    m = construction.start.compiled
+    first, second = m.jnt_solref[joint.number]
+    most = float(m.jnt_solimp[joint.number, 1])
+    if first > 0:
+        stiffness, damping = 1 / (most * first * second) ** 2, 2 / (most * first)
+    else:
+        stiffness, damping = -first / most**2, -second / most
+    inertia = construction.inertia_along(joint.number)
+    construction.model.add(
+        JointStops(
+            joint,
+            tuple(m.jnt_range[joint.number]),
+            stiffness * inertia,
+            damping * inertia,
+            name=f"{joint.name} stops",
+        )
+    )
+
+
+def add_actuators(construction: Construction, joints: Sequence[FileJoint], wanted: Wanted) -> list[NotCarried]:
+    """Affine actuators on hinges and slides; returns what could not be carried over."""
     start = construction.start
-    m, controls = start.compiled, start.data.ctrl
+    m = start.compiled
+    names = [start.name(mujoco.mjtObj.mjOBJ_ACTUATOR, i) for i in range(m.nu)]
+    for name in wanted.controls:
+        if name not in names:
+            known = f"Known: {', '.join(names)}." if names else "It has none."
+            raise ValueError(f"The file has no actuator `{name}`.{checks.nearest(name, names)} {known}")
     if m.opt.disableflags & _DISABLE.mjDSBL_ACTUATION:
         return []
-    measured = {r.number: r for r in records if r.relative is not None}
+    measured = {joint.number: joint for joint in joints if joint.measured}
     lost: list[str] = []
-    bounded: list[str] = []
     held: list[str] = []
-    for i in range(m.nu):
-        name = start.name(mujoco.mjtObj.mjOBJ_ACTUATOR, i)
-        control = float(np.clip(controls[i], *m.actuator_ctrlrange[i]) if m.actuator_ctrllimited[i] else controls[i])
-        record = measured.get(int(m.actuator_trnid[i, 0])) if int(m.actuator_trntype[i]) in _ON_JOINT else None
-        if record is None or not _is_affine(m, i, control):
+    for i, name in enumerate(names):
+        control = wanted.controls.get(name, float(start.data.ctrl[i]))
+        joint = measured.get(int(m.actuator_trnid[i, 0])) if int(m.actuator_trntype[i]) in _ON_JOINT else None
+        if joint is None or not _is_affine(m, i, control) or _is_shared(m, joint):
             lost.append(name)
             continue
-        gear = float(m.actuator_gear[i, 0])
-        b0, b1, b2 = m.actuator_biasprm[i, :3] * (m.actuator_biastype[i] != mujoco.mjtBias.mjBIAS_NONE)
-        constant = gear * float(m.actuator_gainprm[i, 0] * control + b0)
-        _add_load(construction, record, f"{name} actuator", 0.0, constant, -float(b1) * gear**2, -float(b2) * gear**2)
-        (bounded if m.actuator_forcelimited[i] and (constant or b1 or b2) else held).append(name)
+        construction.model.add(_actuator(m, i, joint, control, f"{name} actuator"))
+        if name not in wanted.controls:
+            held.append(name)
     rows = (
-        ("actuators", lost, "only motors, position and velocity servos on hinges and slides are carried", True),
-        ("force limits of actuators", bounded, "control is held and the force has no bounds", True),
-        ("control of actuators", held, "held at its value at the start, zero unless a keyframe sets it", False),
+        ("actuators", lost, "only affine ones without a state on hinges and slides are carried, one for a limit", True),
+        ("control of actuators", held, "held at its value at the start; `controls` gives others", False),
     )
     return [NotCarried(what, tuple(names), why, changes) for what, names, why, changes in rows if names]
 
 
-def _is_affine(m: Any, i: int, control: float) -> bool:
-    """Whether the force is affine in the joint coordinate and its rate while the control stays."""
+def _actuator(m: Any, i: int, joint: FileJoint, control: Any, name: str) -> Actuator:
+    gear = float(m.actuator_gear[i, 0])
+    limits = m.actuator_forcerange[i] if m.actuator_forcelimited[i] else _UNBOUNDED
+    if m.jnt_actfrclimited[joint.number] and gear:
+        of_joint = np.sort(m.jnt_actfrcrange[joint.number] / gear)
+        limits = np.array([max(limits[0], of_joint[0]), min(limits[1], of_joint[1])])
+    return Actuator(
+        joint,
+        control=control,
+        gain=float(m.actuator_gainprm[i, 0]),
+        bias=m.actuator_biasprm[i, :3] * (m.actuator_biastype[i] != mujoco.mjtBias.mjBIAS_NONE),
+        gear=gear,
+        control_limits=m.actuator_ctrlrange[i] if m.actuator_ctrllimited[i] else _UNBOUNDED,
+        force_limits=limits,
+        name=name,
+    )
+
+
+def _is_affine(m: Any, i: int, control: Any) -> bool:
+    """Whether the force is affine in control, joint coordinate and rate."""
     dynamics = int(m.actuator_dyntype[i])
-    still = dynamics == mujoco.mjtDyn.mjDYN_NONE or (dynamics in _AT_REST and control == 0)
+    still = dynamics == mujoco.mjtDyn.mjDYN_NONE or (dynamics in _AT_REST and not callable(control) and control == 0)
     gain = m.actuator_gaintype[i] == mujoco.mjtGain.mjGAIN_FIXED
     bias = int(m.actuator_biastype[i]) in _AFFINE
     extra = m.actuator_damping[i] or m.actuator_armature[i] or np.any(m.actuator_dampingpoly[i])
     return bool(still and gain and bias and not extra)
+
+
+def _is_shared(m: Any, joint: FileJoint) -> bool:
+    """Whether several actuators act on a joint whose limit of effort is that of their sum."""
+    on_joint = np.isin(m.actuator_trntype, list(_ON_JOINT)) & (m.actuator_trnid[:, 0] == joint.number)
+    return bool(m.jnt_actfrclimited[joint.number]) and int(np.count_nonzero(on_joint)) > 1
