@@ -98,7 +98,7 @@ class AbstractSystem(eqx.Module):
 
     @property
     def has_waves(self) -> bool:
-        """Whether explicit methods meet stiff parts whose waves bound the step, so that it is worth a look before."""
+        """Whether stiff parts with waves bound the step of explicit methods, which is then checked before a run."""
         return False
 
     def conversions(self) -> tuple[AbstractConversion, ...]:
