@@ -220,6 +220,9 @@ def test_integrators_for_a_problem_are_listed_with_reasons():
     assert not rows["herk4"]["suited"]
     assert "takes" in rows["herk4"]["reason"]
     assert "why not" in call("list", "--for", "spring-pendulum").stdout
+    in_momenta = call("list", "--for", "heavy-top", "--set", "formulation=cotangent", "--json")
+    assert {row["name"]: row for row in json.loads(in_momenta.stdout)["integrators"]}["symplectic"]["suited"]
+    assert call("list", "--set", "formulation=cotangent").exit_code == 2
     assert call("list", "problems", "--for", "spring-pendulum").exit_code == 2
     assert call("list", "integrators", "--for", "no-such-problem").exit_code == 2
 

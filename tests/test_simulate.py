@@ -336,7 +336,9 @@ def test_wrong_kind_of_system_is_explained():
         def residuals(self, t, state):
             return {"manifold": jnp.zeros(())}
 
-    with pytest.raises(ValueError, match=r"takes VectorField systems, and Other can't be written"):
+    with pytest.raises(
+        ValueError, match=r"takes a first-order system \(`VectorField`\), and this system can't be written"
+    ):
         ph.simulate(Other(), "rkmk4", state0=jnp.ones(2), t1=1.0, h=0.1)
 
 

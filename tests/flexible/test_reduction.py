@@ -153,6 +153,12 @@ def test_scaled_parts_are_those_of_scaled_matrices():
     np.testing.assert_allclose(part.modal.mass, direct.modal.mass, rtol=1e-12)
 
 
+FREE = scipy.linalg.eigh(*reversed(BEAM.matrices(N)), subset_by_index=(0, 8))[1]
+"""Modes of the free beam, six of rigid-body motions first."""
+
+ELASTIC_AND_TURNING = FREE[:, 5:]
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -163,6 +169,7 @@ def test_scaled_parts_are_those_of_scaled_matrices():
         ({"mass": lambda M: M[:-6, :-6]}, "same displacements"),
         ({"stiffness": lambda K: K - 1e-3 * np.max(K) * np.eye(len(K))}, "negative direction"),
         ({"stiffness": lambda K: K + np.diag(1e6 * (np.arange(len(K)) == 1))}, "translation along y, rotation about z"),
+        ({"stiffness": lambda K: scipy.sparse.csr_array(K + 1j * K)}, "real numbers"),
         ({"stiffness": lambda K: np.where(np.arange(len(K)) == 3, np.nan, K)}, "finite"),
         ({"points": lambda x: x[:-1]}, "points have"),
         ({"points": lambda x: x[:, :2]}, "shape \\(N, 3\\)"),
@@ -174,7 +181,9 @@ def test_scaled_parts_are_those_of_scaled_matrices():
         ({"modes": lambda _: 1000}, "at most"),
         ({"modes": lambda _: np.ones((5, 2))}, "one a column"),
         ({"modes": lambda _: np.ones((6 * N + 6, 2))}, "depend on each other"),
+        ({"modes": lambda _: ELASTIC_AND_TURNING}, "rigid-body modes out"),
         ({"interfaces": lambda _: ("tup",)}, "Did you mean `tip`"),
+        ({"interfaces": lambda _: ("tip", "root", "tip")}, "displacements of 'tip' follow from each other"),
         ({"frame": lambda _: "middle"}, "no node"),
         ({"damping": lambda _: -0.1}, "negative"),
     ],
@@ -187,6 +196,31 @@ def test_what_makes_no_sense_is_refused(change, said):
     given = {**given, **defaults, name: changed({**given, **defaults}[name])}
     with pytest.raises(ValueError, match=said):
         ph.flexible.reduced(**given)
+
+
+@pytest.mark.parametrize(
+    ("first", "stiffness", "said"),
+    [
+        # Round-off would be all that is left of a rigid-body mode, and become a mode.
+        (5, np.eye(4), "rigid-body modes out"),
+        (6, np.triu(np.full((3, 3), 0.1)) + np.eye(3), "symmetric"),
+        (6, np.array([1.0, np.nan, 2.0]), "finite"),
+    ],
+)
+def test_modes_that_make_no_sense_are_refused(first, stiffness, said):
+    shapes = FREE[:, first:].reshape(N + 1, 6, -1)
+    inertias = np.broadcast_to(1e-3 * np.eye(3), (N + 1, 3, 3))
+    with pytest.raises(ValueError, match=said):
+        ph.flexible.from_modes(BEAM.points(N), np.ones(N + 1), shapes, stiffness, nodes=ENDS, inertias=inertias)
+
+
+def test_interfaces_that_share_a_node_are_named():
+    with pytest.raises(ValueError, match="'root', 'hinge' follow") as refused:
+        reduced(nodes={"root": 0, "tip": N, "hinge": 0})
+    assert "'tip'" not in str(refused.value)
+    # Attached without static modes of its own, it moves as the other name of the node does.
+    modal = reduced(nodes={"root": 0, "tip": N, "hinge": 0}, interfaces=("root", "tip")).modal
+    np.testing.assert_array_equal(modal.shapes[1], modal.shapes[3])
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -309,7 +309,7 @@ METHODS = {"stormer-verlet": StormerVerlet(), "rattle": Rattle()}
     ids=["singular", "of rank one", "changing"],
 )
 def test_mass_matrices_that_do_not_fit_are_refused(method, system, said):
-    said = rf"mass matrix of this Lagrangian.* {said}; `{method}` .* Use `eml` or `mpl`"
+    said = rf"mass matrix of this Lagrangian system.* {said}; `{method}` .* Use `eml` or `mpl`"
     start = system.start([0.0, 1.0], [0.0, 0.0])
     with pytest.raises(ValueError, match=said):
         METHODS[method].check(system, 0.0, start)
@@ -324,12 +324,12 @@ def test_masses_of_very_different_size_are_regular():
 
 def test_quaternions_are_refused():
     body = QuaternionBody(jnp.array([1.0, 2.0, 2.7]))
-    with pytest.raises(ValueError, match="The mass matrix of this QuaternionBody"):
+    with pytest.raises(ValueError, match="The mass matrix of this rigid body"):
         Rattle().check(body, 0.0, body.turning([1.0, 0, 0, 0], [1.0, 0, 0]))
 
 
 def test_constraints_are_refused_by_stormer_verlet():
-    with pytest.raises(ValueError, match=r"this Lagrangian has 1\. Use `rattle`"):
+    with pytest.raises(ValueError, match=r"this Lagrangian system has 1\. Use `rattle`"):
         run("pendulum", 0.1, 1.0, "stormer-verlet")
 
 

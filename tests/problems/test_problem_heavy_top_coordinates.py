@@ -129,7 +129,7 @@ def test_accelerations_can_be_differentiated_by_every_number(name):
 def test_methods_that_do_not_fit_are_refused_with_the_reason():
     with pytest.raises(ValueError, match=r"quasi-velocities"):
         ph.simulate(top("euler-angles-kinematic"), "generalized-alpha", h=1e-3)
-    with pytest.raises(ValueError, match=r"it takes Hamiltonian systems.*Integrators for it: .*herk4"):
+    with pytest.raises(ValueError, match=r"it takes a Hamiltonian system.*Integrators for it: .*herk4"):
         ph.simulate(top("euler-parameters"), "symplectic", h=1e-3)
     data = top("rotation-vector").system.top
     with pytest.raises(ValueError, match=r"direct product of rotations and R³.*SE3"):

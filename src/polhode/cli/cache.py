@@ -33,7 +33,7 @@ def cache(
         deleted = {"deleted": len(before)} if clear else {}
         emit({"folder": str(kept.folder()), "on": kept.is_on(), "programs": count, "bytes": size, **deleted})
         return
-    off = "" if kept.is_on() else " Nothing is kept: it is switched off."
+    off = "" if kept.is_on() else " Switched off: none is used, none is added."
     if clear:
         print(f"Deleted {_programs(len(before))}, {_amount(sum(before))}.")
     print(f"{kept.folder()}: {_programs(count)}, {_amount(size)} of at most {_amount(kept.LARGEST)}.{off}")

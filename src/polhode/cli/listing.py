@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from polhode.cli.models import chosen
-from polhode.cli.output import Json, emit, usage_errors
+from polhode.cli.output import Json, Settings, emit, usage_errors
 
 
 class Kind(enum.StrEnum):
@@ -35,12 +35,17 @@ def list_names(
             "--for", metavar="PROBLEM", help="Say of every integrator whether it takes this problem or model file."
         ),
     ] = None,
+    settings: Settings = None,
     as_json: Json = False,
 ) -> None:
     """List problems, integrators or the papers' experiments."""
     if taking is not None:
-        _suited(kind, taking, as_json)
+        _suited(kind, taking, settings, as_json)
         return
+    if settings:
+        raise typer.BadParameter(
+            "`--set` goes with `--for`: it is a parameter of that problem, such as formulation=minimal"
+        )
     if kind is None:
         if as_json:
             raise typer.BadParameter("name what to list with `--json`: problems, integrators or experiments")
@@ -66,7 +71,7 @@ def list_names(
     Console().print(table)
 
 
-def _suited(kind: Kind | None, name: str, as_json: bool) -> None:
+def _suited(kind: Kind | None, name: str, settings: list[str] | None, as_json: bool) -> None:
     """Which integrators take a problem, as what, or why not."""
     from rich.console import Console
     from rich.table import Table
@@ -76,7 +81,7 @@ def _suited(kind: Kind | None, name: str, as_json: bool) -> None:
     if kind not in (None, Kind.integrators):
         raise typer.BadParameter(f"`--for` goes with integrators, not with {kind}")
     with usage_errors():
-        problem, _ = chosen(name, None)
+        problem, _ = chosen(name, settings)
     rows = ph.integrators.suited(problem)
     if as_json:
         emit({"problem": problem.name, "integrators": [row._asdict() for row in rows]})

@@ -12,6 +12,7 @@ import numpy as np
 from jax.core import Tracer
 
 from polhode import checks, integrators
+from polhode._ambient import inside_transformation
 from polhode.checks import shown
 from polhode.driver.observing import Observer
 from polhode.driver.recorded import recorded
@@ -210,11 +211,18 @@ def _written(system: AbstractSystem, method: AbstractIntegrator, name: str, t: f
     try:
         return written(system, method, t, state, checked=False)
     except Unsuited as error:
-        able = [n for n in integrators.names() if suits(integrators.get(n), system)]
+        able = _able(system, state)
         raise ValueError(
             f"Integrator `{name}` can't take this {type(system).__name__}: {error}. Integrators for it: "
             f"{', '.join(able) or 'none'}."
         ) from None
+
+
+def _able(system: AbstractSystem, state: State) -> list[str]:
+    """Names of the methods that take a system; inside of transformations, of those that may."""
+    if inside_transformation():
+        return [name for name in integrators.names() if suits(integrators.get(name), system)]
+    return [row.name for row in integrators.suited(system, state) if row.suited]
 
 
 def plain_number(name: str, value: Any) -> float:

@@ -86,7 +86,7 @@ def skew(vectors: Float[np.ndarray, "... 3"]) -> Float[np.ndarray, "... 3 3"]:
 def nodal(mass: Any, stiffness: Any, points: Any) -> tuple[Nodal, Float[np.ndarray, "3"]]:
     """Checked matrices about their centre of mass, and where that is. Raises ValueError, with what is wrong."""
     where = points_of(points)
-    M, K = _matrix("mass", mass), _matrix("stiffness", stiffness)
+    M, K = symmetric("mass", mass), symmetric("stiffness", stiffness)
     size = M.shape[0]
     if K.shape != M.shape:
         raise ValueError(
@@ -115,9 +115,11 @@ def nodal(mass: Any, stiffness: Any, points: Any) -> tuple[Nodal, Float[np.ndarr
     return body, centre
 
 
-def _matrix(name: str, value: Any) -> Matrix:
-    """A symmetric matrix of finite real numbers; sparse ones stay sparse."""
+def symmetric(name: str, value: Any) -> Matrix:
+    """A symmetric matrix of finite real numbers; sparse ones stay sparse. Raises ValueError for others."""
     if scipy.sparse.issparse(value):
+        if np.dtype(value.dtype).kind not in "biuf":
+            raise ValueError(f"`{name}` must be of real numbers, got a sparse matrix of {value.dtype}.")
         found: Any = scipy.sparse.csc_array(value).astype(float)
         entries = found.data
     else:

@@ -15,7 +15,7 @@ from polhode import checks
 from polhode.checks import nearest, shown
 from polhode.execution.eager import array_of
 from polhode.flexible import reduction
-from polhode.flexible.matrices import Nodal, nodal, points_of, turned
+from polhode.flexible.matrices import Nodal, nodal, points_of, symmetric, turned
 from polhode.flexible.nodes import Attachment, attachments
 from polhode.multibody.formulations.floating_frame import ModalBody
 
@@ -135,7 +135,7 @@ def reduced(
             )
         shapes = reduction.component_modes(body, chosen, wanted)
     else:
-        shapes = reduction.relative_to_mean(body, _shapes(modes, body))
+        shapes = _deformations(modes, body)
     return _part(body, centre, named, _seen_from(body, named, frame, shapes), None, damping, rayleigh)
 
 
@@ -173,7 +173,7 @@ def from_modes(
     if (inertias is None) != (width == 3):
         raise ValueError("`inertias` belong to rotations: give them with `shapes` of shape (N, 6, k), and only then.")
     K = checks.numbers("stiffness", stiffness, "of the modes, shape (k, k) or (k,)")
-    K = np.diag(K) if K.ndim == 1 else K
+    K = symmetric("stiffness", np.diag(K) if K.ndim == 1 else K)
     if K.shape != (count, count):
         raise ValueError(f"`stiffness` must be of shape ({count}, {count}) or ({count},), got {np.shape(stiffness)}.")
     blocks = np.zeros((len(where), width, width))
@@ -183,8 +183,8 @@ def from_modes(
     M = scipy.sparse.csc_array(scipy.sparse.block_diag(list(blocks)))
     body, centre = nodal(M, scipy.sparse.csc_array(M.shape), where)
     named = attachments(nodes, body.points, width)
-    free = reduction.relative_to_mean(body, _shapes(given.reshape(-1, count), body))
-    return _part(body, centre, named, _seen_from(body, named, frame, free), 0.5 * (K + K.T), damping, rayleigh)
+    free = _deformations(given.reshape(-1, count), body)
+    return _part(body, centre, named, _seen_from(body, named, frame, free), K, damping, rayleigh)
 
 
 def _interfaces(named: Sequence[Attachment], wanted: Sequence[str] | None) -> list[Attachment]:
@@ -208,6 +208,14 @@ def _shapes(given: Any, body: Nodal) -> Float[np.ndarray, "n k"]:
     if shapes.ndim != 2 or shapes.shape[0] != size or not shapes.shape[1] or not np.isfinite(shapes).all():
         raise ValueError(f"Shapes must be finite and of shape ({size}, k), one a column, got {shapes.shape}.")
     return shapes
+
+
+def _deformations(given: Any, body: Nodal) -> Float[np.ndarray, "n k"]:
+    """Shapes of one's own less their rigid-body motions. Raises ValueError where nothing but round-off is left."""
+    shapes = _shapes(given, body)
+    free = reduction.relative_to_mean(body, shapes)
+    _check_independent(free.T @ (body.mass @ free), shapes.T @ (body.mass @ shapes))
+    return free
 
 
 def _seen_from(body: Nodal, named: Sequence[Attachment], frame: Any, shapes: Any) -> Float[np.ndarray, "n k"]:

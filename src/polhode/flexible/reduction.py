@@ -39,6 +39,7 @@ def component_modes(body: Nodal, interfaces: Sequence[Attachment], count: int) -
     """
     rigid = body.rigid
     held = np.concatenate([at.rows for at in interfaces]) if interfaces else np.zeros((0, len(rigid)))
+    _check_distinct(interfaces, held)
     loose = _null_space(held @ rigid / np.maximum(np.linalg.norm(rigid, axis=0), 1e-300))
     loose = loose / np.maximum(np.linalg.norm(rigid, axis=0), 1e-300)[:, None]
     rows = np.concatenate((held, (body.mass @ (rigid @ loose)).T))
@@ -50,6 +51,22 @@ def component_modes(body: Nodal, interfaces: Sequence[Attachment], count: int) -
     if not np.isfinite(shapes).all():
         raise ValueError(_FALLS_APART)
     return free_modes(body, shapes, shapes.shape[1] - (6 - loose.shape[1]))
+
+
+def _check_distinct(interfaces: Sequence[Attachment], held: Float[np.ndarray, "r n"]) -> None:
+    """Raises ValueError if displacements of some interfaces follow from those of others."""
+    rows = held / np.linalg.norm(held, axis=1, keepdims=True)
+    left, sizes, _ = np.linalg.svd(rows, full_matrices=False)
+    follow = left[:, sizes < _RANK * np.max(sizes, initial=0.0)]
+    if follow.shape[1] == 0 and len(rows) <= rows.shape[1]:
+        return
+    owners = np.repeat([at.name for at in interfaces], [len(at.rows) for at in interfaces])
+    among = dict.fromkeys(owners[np.max(np.abs(follow), axis=1) > 1e-6].tolist())
+    raise ValueError(
+        f"The displacements of {', '.join(map(repr, among))} follow from each other, so they can't have static modes "
+        "of their own: they share nodes. Leave some of them out of `interfaces`; joints and forces may be attached "
+        "there all the same."
+    )
 
 
 def relative_to_mean(body: Nodal, shapes: Columns) -> Columns:

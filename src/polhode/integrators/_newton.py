@@ -225,7 +225,7 @@ def _search(equations: AbstractEquations, newton: Newton, guess: Unknowns, facto
         return ~loop.converged & (loop.result == 0)
 
     end = jax.lax.while_loop(more, lambda loop: step(equations, newton, start, loop), start)
-    # Where the search left the numbers nothing can be differentiated, not even what nobody uses.
+    # Where an iterate is not finite nothing can be differentiated, not even results that nobody uses.
     finite = jnp.isfinite(sum(jnp.sum(part) for part in jax.tree.leaves(end.x)) + jnp.sum(end.norms))
     x, place = jax.tree.map(lambda a, b: jnp.where(finite, a, b), (end.x, end.place), (start.x, start.place))
     return Solved(x, place, end.iterations, jnp.max(end.norms), end.factors, end.result)

@@ -126,12 +126,16 @@ class BDF(AbstractIntegrator):
         del h
         return max(self.rtol, self.atol)
 
-    def init(self, system: AbstractMechanical, t: Array, h: Array, state: tuple[Point, Vector]) -> Carry:
+    def check(self, system: AbstractMechanical, t: Any, state: Any) -> None:
+        """Refuses quasi-velocities. Raises ValueError."""
+        del t, state
         if not system.holonomic_velocities:
             raise ValueError(
                 f"BDF methods need velocities that are those of the configuration, and {type(system).__name__} has "
                 "others (quasi-velocities). Use a half-explicit method, or a formulation on a Lie group."
             )
+
+    def init(self, system: AbstractMechanical, t: Array, h: Array, state: tuple[Point, Vector]) -> Carry:
         q, v = state
         vdot, multipliers = system.accelerations(t, q, v)
         earlier, ages, resolved = _within(system, t, h, state, vdot, self.max_order)

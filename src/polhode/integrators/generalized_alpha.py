@@ -136,13 +136,17 @@ class GeneralizedAlpha(AbstractIntegrator):
     def _solver(self) -> Newton:
         return Newton(self.newton, self.rtol, self.atol, self.max_iterations)
 
-    def init(self, system: AbstractMechanical, t: Array, h: Array, state: tuple[Point, Vector]) -> Carry:
+    def check(self, system: AbstractMechanical, t: Any, state: Any) -> None:
+        """Refuses quasi-velocities. Raises ValueError."""
+        del t, state
         if not system.holonomic_velocities:
             raise ValueError(
                 f"The generalized-α method needs velocities that are those of the configuration, and "
                 f"{type(system).__name__} has others (quasi-velocities). Use a half-explicit method, or a formulation "
                 "on a Lie group."
             )
+
+    def init(self, system: AbstractMechanical, t: Array, h: Array, state: tuple[Point, Vector]) -> Carry:
         q, v = state
         vdot, multipliers = system.accelerations(t, q, v)
         shift = zero = jnp.zeros_like(vdot)

@@ -105,7 +105,7 @@ class AbstractVerlet(AbstractSymmetricSecondOrder):
         del t
         if system.m and not self.constrained:
             raise ValueError(
-                f"`{self.name}` takes systems without constraints, and this {type(system).__name__} has {system.m}. "
+                f"`{self.name}` takes systems without constraints, and this {system.called} has {system.m}. "
                 "Use `rattle`, the same method with constraints."
             )
         if not inside_transformation():
@@ -140,7 +140,7 @@ class AbstractVerlet(AbstractSymmetricSecondOrder):
         return LivensState(q, v, system.momenta(q, v))
 
     def _refusals(self, system: AbstractLagrangian) -> tuple[str, str]:
-        mass = f"The mass matrix of this {type(system).__name__}, ∂²T/∂v²,"
+        mass = f"The mass matrix of this {system.called}, ∂²T/∂v²,"
         wanted = f"`{self.name}` needs it constant and regular. Use `eml` or `mpl`, which take any."
         return f"{mass} is singular or indefinite; {wanted}", f"{mass} changes with q; {wanted}"
 

@@ -57,8 +57,8 @@ def written(system: AbstractSystem, method: AbstractIntegrator, t: Any, state: S
             continue
         return Written(converted, way.note)
     if not against:
-        wanted = " or ".join(kind.__name__ for kind in method.kinds)
-        raise Unsuited(f"it takes {wanted} systems, and {type(system).__name__} can't be written as one")
+        wanted = " or ".join(f"a {kind.called} (`{kind.__name__}`)" for kind in method.kinds)
+        raise Unsuited(f"it takes {wanted}, and this {system.called} can't be written as one")
     raise Unsuited("; ".join(dict.fromkeys(against)))
 
 

@@ -142,7 +142,7 @@ def repaired_holding(
     """`consistency.repaired` among the states that keep what is held.
 
     `more` is the system with the constraints that hold it. What can't be kept together with the joints, and with what
-    was named before it, is let go and said by a `StartWarning`.
+    was named before it, is given up, and a `StartWarning` says so.
     """
     q, v = state
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import equinox as eqx
 import jax
@@ -57,6 +57,8 @@ class LivensMultibody(AbstractWritten):
       joints, residuals between two bodies are in the frame of the first, and multipliers with them.
     - `paired`: whether all joints see relative poses only.
     """
+
+    called: ClassVar = "model in quaternions on Livens' principle"
 
     base: MultibodySystem[AbsoluteCoordinates]
     joints: Joints = eqx.field(static=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import equinox as eqx
 import jax
@@ -51,6 +51,8 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
     - `written_as`: makes the conversions to systems of other kinds.
     - `solver`: what solves its saddle-point systems; `solvable` chooses it.
     """
+
+    called: ClassVar = "multibody system"
 
     mechanism: Mechanism
     coordinates: Coordinates

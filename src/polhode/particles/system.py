@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -82,6 +82,8 @@ class Particles(AbstractSeparable):
 
     Raises ValueError for shapes that don't fit, pairs that don't exist or occur twice, and particles at one place.
     """
+
+    called: ClassVar = "system of particles"
 
     masses: Float[Array, " n"]
     inertias: Float[Array, " n"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -30,6 +30,9 @@ class AbstractSystem(eqx.Module):
     The fields of a system are its parameters: gradients with respect to masses, lengths or control gains are
     taken with respect to the system's leaves.
     """
+
+    called: ClassVar[str] = "system"
+    """What a system of this kind is called in messages: a noun that follows "a" or "this"."""
 
     @property
     @abc.abstractmethod
@@ -95,7 +98,7 @@ class AbstractSystem(eqx.Module):
 
     @property
     def has_waves(self) -> bool:
-        """Whether explicit methods meet stiff parts whose waves bound the step, so that it is worth a look before."""
+        """Whether stiff parts with waves bound the step of explicit methods, which is then checked before a run."""
         return False
 
     def conversions(self) -> tuple[AbstractConversion, ...]:

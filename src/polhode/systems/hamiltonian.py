@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -42,6 +42,8 @@ class Hamiltonian(AbstractSystem):
         E. Celledoni, E. Çokaj, A. Leone, D. Murari, B. Owren, Lie group integrators for mechanical systems (2021),
         equations (11)–(14).
     """
+
+    called: ClassVar = "Hamiltonian system on a cotangent bundle"
 
     group: AbstractGroup
     energy: Callable[[Point, Momentum], Float[Array, ""]]
@@ -93,6 +95,8 @@ class LiePoisson(AbstractSystem):
     - `energy`: callable μ → H with μ of shape (d,).
     - `trivialisation`: "left" or "right".
     """
+
+    called: ClassVar = "Lie–Poisson system"
 
     group: AbstractRotationGroup | AbstractRigidGroup
     energy: Callable[[Momentum], Float[Array, ""]]

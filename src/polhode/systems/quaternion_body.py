@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -41,6 +41,8 @@ class QuaternionBody(AbstractParametrisedLagrangian):
         P. L. Kinon, P. Betsch, Conserving integration of multibody systems with singular and non-constant mass matrix
         including quaternion-based rigid body dynamics, equations (84) to (86) and (103) to (105).
     """
+
+    called: ClassVar = "rigid body that turns about a point, in quaternions"
 
     inertia: Vector3
     potential: Callable[[Quaternion], Float[Array, ""]] | None = None

@@ -67,6 +67,8 @@ class AbstractSeparable(AbstractSystem):
     - `states`: the type of states: `BodyStates`, or the same with more fields.
     """
 
+    called: ClassVar = "system of bodies without joints"
+
     states: ClassVar[Callable[..., Any]] = BodyStates
 
     masses: eqx.AbstractVar[Float[Array, " n"]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -28,6 +29,8 @@ class VectorField(AbstractSystem):
       that can be differentiated and batched.
     - `failing`: callable (t, q) → a `Result` code, as `AbstractSystem.failure` has it; None if nothing can be wrong.
     """
+
+    called: ClassVar = "first-order system"
 
     space: AbstractSpace
     field: Callable[[Array, Point], Vector]

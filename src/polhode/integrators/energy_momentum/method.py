@@ -62,7 +62,7 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
         able = AbstractParametrisedLagrangian, LivensMultibody
         if self.unknowns == "null-space" and not isinstance(system, able):
             raise ValueError(
-                f"{type(system).__name__} has no parametrisation of its constraints by increments, as an "
+                f"This {system.called} has no parametrisation of its constraints by increments, as an "
                 "`AbstractParametrisedLagrangian` has, which `unknowns='null-space'` needs. Use 'reduced' (`reml`)."
             )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -77,6 +77,8 @@ class DirectorLagrangian(AbstractWritten, AbstractLagrangian):
 
     - `base`: the system in its own coordinates.
     """
+
+    called: ClassVar = "model in positions and rotation matrices"
 
     base: MultibodySystem[AbsoluteCoordinates]
 

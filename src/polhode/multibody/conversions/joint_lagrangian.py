@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -64,6 +64,8 @@ class JointLagrangian(AbstractWritten, AbstractLagrangian):
 
     - `base`: the system.
     """
+
+    called: ClassVar = "model in coordinates and their rates"
 
     base: MultibodySystem
 

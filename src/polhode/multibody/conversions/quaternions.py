@@ -37,7 +37,7 @@ class ToSeparable(AbstractConversion):
     @property
     def obstacle(self) -> str:
         if self.source.m:
-            return f"it has {self.source.m} constraints"
+            return f"it takes bodies without joints, and here are {self.source.m} constraints"
         return _obstacle(self.source)
 
     def at(self, state: State) -> Converted:
@@ -62,7 +62,7 @@ class ToLivens(AbstractConversion):
     @property
     def obstacle(self) -> str:
         if self.source.complete is not None:
-            return "redundant constraints were left out, which have other components there"
+            return "redundant constraints were left out, and in quaternions its joints consist of other components"
         return _obstacle(self.source)
 
     def at(self, state: State) -> Converted:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -52,6 +52,8 @@ class AbstractLagrangian(AbstractSystem):
     Subclasses give `n`, `m`, `kinetic_energy`, `potential_energy` and `constraint`, and may know better
     `mean_derivatives` than differentiation finds.
     """
+
+    called: ClassVar = "Lagrangian system"
 
     @property
     @abc.abstractmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -52,6 +52,8 @@ class AbstractMechanical(AbstractSystem):
     differentiation and can be overridden with something cheaper. Matrices are sums of stacked blocks
     (`polhode.linalg.blocks`), solved by `kkt`.
     """
+
+    called: ClassVar = "mechanical system with a mass matrix"
 
     @property
     @abc.abstractmethod
