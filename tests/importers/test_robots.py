@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
@@ -248,6 +249,54 @@ def test_angles_count_turns_from_the_zero_of_the_file(tmp_path):
     np.testing.assert_allclose(run.outputs["joint_positions"][:, 0], turned, rtol=1e-13)
     axle = machine.joints["axle"]
     np.testing.assert_allclose(axle.angle(machine.problem(t1=1.0).system, run.t, run.state), turned, rtol=1e-13)
+
+
+LIMITED = """<mujoco><compiler angle="radian" autolimits="true"/><worldbody>
+<body name="upper"><joint name="shoulder" axis="0 1 0" actuatorfrcrange="-3 2"/><geom size="0.1" pos="0.3 0 0"/>
+<body name="lower" pos="0.6 0 0"><joint name="reach" type="slide" axis="1 0.5 0"/><geom size="0.1"/></body></body>
+<body name="loose" pos="0 3 0"><joint type="free" name="float" damping="0.7"/>
+<geom type="box" size="0.1 0.2 0.3" pos="0.2 0 0"/></body></worldbody><actuator>
+<general name="turn" joint="shoulder" gainprm="5" biastype="affine" biasprm="0.3 -2 -0.4" gear="-1.5" ctrlrange="-1 1"/>
+<general name="pull" joint="reach" gainprm="7" forcerange="-4 6" gear="2"/></actuator></mujoco>"""
+
+
+@pytest.mark.parametrize("formulation", ["minimal", "SO3xR3"])
+@pytest.mark.parametrize("controls", [(0.2, 0.4), (5.0, -3.0), (-5.0, 3.0)])
+def test_actuators_with_limits_and_dampers_of_free_bodies(tmp_path, formulation, controls):
+    path = tmp_path / "r.xml"
+    path.write_text(LIMITED)
+    model = read(path)
+    data = at_random(model, 5)
+    data.ctrl[:] = controls
+    mujoco.mj_forward(model, data)
+    given = {"turn": controls[0], "pull": lambda t: controls[1] * jnp.cos(t)}
+    machine = loaded(path, model, data, controls=given)
+    assert [item.what for item in machine.not_carried if item.changes_motion] == ["contacts"]
+    assert largest_difference(machine.problem(formulation), model, data) < 1e-10
+    with pytest.raises(ValueError, match=r"no actuator `turnn`\. Did you mean `turn`"):
+        ph.load_model(path, controls={"turnn": 1.0})
+
+
+def test_ranges_of_joints_end_in_stops_and_dry_friction_holds(tmp_path):
+    body = (
+        '<body name="a"><joint name="rail" type="slide" axis="1 0 0" range="-0.1 0.2" solreflimit="-4e4 0" '
+        'solimplimit="1 1 0.1" frictionloss="{}"/><geom size="0.1" mass="2"/></body>'
+    )
+    path = mjcf(tmp_path / "r.xml", body.format(0))
+    start = {"positions": {"rail": 0.2}, "velocities": {"rail": 3.0}}
+    machine = ph.load_model(path, **start)
+    assert [item.what for item in machine.not_carried if item.changes_motion] == []
+    run = ph.simulate(machine.problem(t1=np.pi / 200), h=np.pi / 2e5)
+    # A quarter of a period with the stiffness per mass 4e4.
+    np.testing.assert_allclose(run.outputs["joint_positions"][-1], 0.2 + 3.0 / 200 * np.sin(np.pi), atol=1e-6)
+    assert np.max(run.outputs["joint_positions"]) == pytest.approx(0.2 + 3.0 / 200, rel=1e-6)
+    free = ph.load_model(path, limits=False, **start)
+    assert ph.simulate(free.problem(t1=0.1)).outputs["joint_positions"][-1, 0] == pytest.approx(0.5, abs=1e-12)
+    path = mjcf(tmp_path / "rough.xml", body.format(4.0))
+    run = ph.simulate(ph.load_model(path, velocities={"rail": 0.2}).problem(t1=0.2))
+    # It stops after v²/2 of its deceleration 2, but for what it creeps at the stick velocity.
+    assert run.outputs["joint_positions"][-1, 0] == pytest.approx(0.01, abs=2e-4)
+    assert abs(run.outputs["joint_velocities"][-1, 0]) < 1e-3
 
 
 def test_limits_the_wrong_way_round_are_left_out_with_a_warning(tmp_path):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from polhode.problems.base import Problem
 
 SUFFIXES = (".urdf", ".xml", ".mjcf", ".xacro")
-_OPTIONS = ("keyframe", "floating", "check_inertia")
+_OPTIONS = ("keyframe", "floating", "check_inertia", "limits", "stick_velocity")
 
 
 def is_model_file(name: str) -> bool:
@@ -28,7 +28,7 @@ def load(path: str, settings: dict[str, Any]) -> tuple[ImportedModel, Problem]:
     settings = dict(settings)
     formulation = settings.pop("formulation", None)
     options = {key: settings.pop(key) for key in _OPTIONS if key in settings}
-    for key in ("floating", "check_inertia"):
+    for key in ("floating", "check_inertia", "limits"):
         if not isinstance(options.get(key, True), bool):
             raise ValueError(f"`--set {key}=…` must be true or false, got {shown(options[key])}.")
     positions: dict[str, Any] = {}
