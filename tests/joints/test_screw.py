@@ -81,13 +81,13 @@ def test_half_a_turn_off_is_not_on_the_thread() -> None:
     def measured(second: Pose) -> tuple[Array, ...]:
         poses = (start[0], second)
         t = jnp.zeros(())
-        return element.residual(t, poses), element.sides(t, poses), element.unfolded(t, poses)
+        return element.residual(t, poses), element.sides(t, poses), element.branch_residual(t, poses)
 
-    residual, sides, unfolded = evaluated(measured, turned)
+    residual, sides, branch_residual = evaluated(measured, turned)
     np.testing.assert_allclose(residual, 0, atol=1e-15)
     np.testing.assert_allclose(sides, (1, 1, -1), atol=1e-15)
-    np.testing.assert_allclose(np.abs(unfolded), (0, 0, 0, 0, abs(LEAD) / 2), atol=1e-15)
+    np.testing.assert_allclose(np.abs(branch_residual), (0, 0, 0, 0, abs(LEAD) / 2), atol=1e-15)
     # A whole turn without the displacement that goes with it is on the next thread; with it, on this one.
-    residual, sides, unfolded = evaluated(measured, start[1]._replace(x=start[1].x + jnp.array([0, 0, LEAD])))
-    np.testing.assert_allclose(np.concatenate((residual, unfolded)), 0, atol=1e-15)
+    residual, sides, branch_residual = evaluated(measured, start[1]._replace(x=start[1].x + jnp.array([0, 0, LEAD])))
+    np.testing.assert_allclose(np.concatenate((residual, branch_residual)), 0, atol=1e-15)
     np.testing.assert_allclose(sides, 1, atol=1e-15)

@@ -74,7 +74,7 @@ class Coupling(AbstractConstraintElement):
         del t
         return jnp.zeros(0) if self.factor is None else jnp.cos(self.factor * self._gap(poses))[None]
 
-    def unfolded(self, t: Array, poses: Poses) -> Float[Array, "1"]:
+    def branch_residual(self, t: Array, poses: Poses) -> Float[Array, "1"]:
         if self.factor is None:
             return self.residual(t, poses)
         angle = self.factor * self._gap(poses)

@@ -73,7 +73,7 @@ class FrameConstraint(AbstractConstraintElement):
         facing = self.counterparts()
         return jnp.zeros(0) if facing is None else self.cosines(facing, poses)
 
-    def unfolded(self, t: Array, poses: Poses) -> Float[Array, " size"]:
+    def branch_residual(self, t: Array, poses: Poses) -> Float[Array, " size"]:
         facing = self.counterparts()
         return self.residual(t, poses) if facing is None else self.turned(facing, poses)
 

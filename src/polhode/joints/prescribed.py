@@ -55,7 +55,7 @@ class DrivenConstraint(AbstractConstraintElement):
         facing = self._counterparts()
         return jnp.zeros(0) if facing is None else self.inner.cosines(facing, self._moved(t, poses))
 
-    def unfolded(self, t: Array, poses: Poses) -> Float[Array, " size"]:
+    def branch_residual(self, t: Array, poses: Poses) -> Float[Array, " size"]:
         facing, moved = self._counterparts(), self._moved(t, poses)
         return self.inner.residual(t, moved) if facing is None else self.inner.turned(facing, moved)
 

@@ -60,9 +60,9 @@ class ThreadConstraint(AbstractConstraintElement):
         _, cosine = self.angle.sine_and_cosine(poses, self._expected(poses))
         return jnp.append(self.guide.sides(t, poses), cosine)
 
-    def unfolded(self, t: Array, poses: Poses) -> Float[Array, " size"]:
+    def branch_residual(self, t: Array, poses: Poses) -> Float[Array, " size"]:
         off = self.angle.difference(poses, self._expected(poses))
-        return jnp.append(self.guide.unfolded(t, poses), -self.advance * off)
+        return jnp.append(self.guide.branch_residual(t, poses), -self.advance * off)
 
     def points(self) -> tuple[Array, ...]:
         return self.guide.points()

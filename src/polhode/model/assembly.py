@@ -26,7 +26,7 @@ from polhode.multibody.absolute import AbsoluteCoordinates
 from polhode.multibody.elements import AbstractConstraintElement, AbstractForceElement
 from polhode.multibody.groups import ForceGroup, JointGroup, stack
 from polhode.multibody.livens import JOINTS
-from polhode.multibody.livens_joints import dressed
+from polhode.multibody.livens_joints import in_first_frame
 from polhode.multibody.mechanism import Mechanism
 from polhode.multibody.parts import AbstractJoint
 from polhode.multibody.separable import SEPARABLE, SeparableMultibody
@@ -70,8 +70,8 @@ def assemble(
         return separable.build(base, state)
     if formulation != livens.LIVENS:
         return _in_coordinates(model, formulation, start)
-    dress = dressed if joints == "invariant" else None
-    base, state = _in_coordinates(model, "S3xR3", start, dress)
+    convert = in_first_frame if joints == "invariant" else None
+    base, state = _in_coordinates(model, "S3xR3", start, convert)
     assert isinstance(base.coordinates, AbsoluteCoordinates)
     return livens.build(base, state, joints)
 
@@ -96,7 +96,7 @@ def _in_coordinates(
     model: Model,
     formulation: str,
     given: Start,
-    dress: Callable[[MultibodySystem, State], MultibodySystem] | None = None,
+    convert: Callable[[MultibodySystem, State], MultibodySystem] | None = None,
 ) -> tuple[MultibodySystem, State]:
     repair, redundant, t0, _ = given
     if not model.bodies:
@@ -112,7 +112,7 @@ def _in_coordinates(
 
     def build(dropped: Mapping[str, tuple[int, ...]]) -> MultibodySystem:
         built = _build(model, layout, elements, dropped)
-        return built if dress is None else dress(built, state)
+        return built if convert is None else convert(built, state)
 
     system = build({})
     if isinstance(redundant, Mapping):

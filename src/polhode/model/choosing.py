@@ -177,7 +177,7 @@ def _against_a_tree(model: Model) -> str:
         return "nodes of rods are free bodies with sparse matrices"
     if any(body.diameter is not None for body in model.bodies):
         return "particles are free bodies with sparse matrices"
-    carried = sum(hung.motion is not None for hung in spanning(model))
+    carried = sum(attachment.motion is not None for attachment in spanning(model))
     if not carried:
         return "no joint carries a body"
     if carried > LARGEST_TREE:

@@ -79,12 +79,12 @@ class TreeLayout(AbstractLayout):
         self._carried: dict[int, int] = {}
         self._numbers: dict[str, int] = {"ground": -1}
         order = spanning(model)
-        self._folded = _folded(model, order)
-        rotors = {id(part.rotor) for part, _, _ in self._folded.values()}
-        for hung in order:
-            if id(hung.body) not in rotors:
-                self._place(*hung)
-        self.carrying |= self._folded.keys()
+        self._carried_rotors = _carried_rotors(model, order)
+        rotors = {id(part.rotor) for part, _, _ in self._carried_rotors.values()}
+        for attachment in order:
+            if id(attachment.body) not in rotors:
+                self._place(*attachment)
+        self.carrying |= self._carried_rotors.keys()
 
     def _place(self, body: Body, name: str, joint: Any, allowed: AbstractJointMotion | None) -> None:
         """Hang a body on the tree by a joint, or leave it free."""
@@ -164,7 +164,7 @@ class TreeLayout(AbstractLayout):
 
     def _rotors(self) -> tuple[JointRotor, ...]:
         found = []
-        for part, joint, component in self._folded.values():
+        for part, joint, component in self._carried_rotors.values():
             place = self.placed[self._carried[id(joint)]].link.first + component
             found.append(JointRotor(jnp.asarray(part.rotor.mass), place))
         return tuple(found)
@@ -237,7 +237,7 @@ def _nearest(
     return v, wanted - v @ rows, wanted
 
 
-class _Folded(NamedTuple):
+class _CarriedRotor(NamedTuple):
     """A rotor that a joint of the tree carries, and the component of the joint's coordinates that it turns with."""
 
     part: AttachedRotor
@@ -245,13 +245,13 @@ class _Folded(NamedTuple):
     component: int
 
 
-def _folded(model: Model, order: Sequence[Hung]) -> dict[str, _Folded]:
+def _carried_rotors(model: Model, order: Sequence[Attachment]) -> dict[str, _CarriedRotor]:
     """Rotors that add to the diagonal of the mass matrix, by name; nothing else may act on their coordinates."""
     from polhode.joints.rotor import AttachedRotor
 
-    motions = {id(hung.joint): hung.motion for hung in order}
+    motions = {id(attachment.joint): attachment.motion for attachment in order}
     used = collections.Counter(id(body) for _, part in model.parts for body in part.bodies)
-    found: dict[str, _Folded] = {}
+    found: dict[str, _CarriedRotor] = {}
     for name, part in model.parts:
         if not isinstance(part, AttachedRotor) or used[id(part.rotor)] > 1:
             continue
@@ -259,7 +259,7 @@ def _folded(model: Model, order: Sequence[Hung]) -> dict[str, _Folded]:
         motion = motions.get(id(joint))
         component = None if motion is None else _component(part.whole.joint, part.whole.coordinate, motion)
         if joint is not None and component is not None:
-            found[name] = _Folded(part, joint, component)
+            found[name] = _CarriedRotor(part, joint, component)
     return found
 
 
@@ -269,7 +269,7 @@ def _component(joint: AbstractMeasuredPair, coordinate: str | None, motion: Abst
     return motion.names.index(name) if name in motion.names else None
 
 
-class Hung(NamedTuple):
+class Attachment(NamedTuple):
     """A body with the joint that carries it and the motion that this allows; its own name and None if none does."""
 
     body: Body
@@ -278,14 +278,14 @@ class Hung(NamedTuple):
     motion: AbstractJointMotion | None
 
 
-def spanning(model: Model) -> list[Hung]:
+def spanning(model: Model) -> list[Attachment]:
     """Bodies in the order of a tree."""
     candidates = [(name, part) for name, part in model.parts if isinstance(part, AbstractJoint)]
-    order: list[Hung] = []
+    order: list[Attachment] = []
     reached = {model.ground.name}
     for root in (model.ground, *model.bodies):
         if root.name not in reached:
-            order.append(Hung(root, root.name, None, None))
+            order.append(Attachment(root, root.name, None, None))
             reached.add(root.name)
         found = True
         while found:
@@ -297,7 +297,7 @@ def spanning(model: Model) -> list[Hung]:
                 candidates.remove((name, joint))
                 motion = _carried(joint, outside[0])
                 if motion is not None:
-                    order.append(Hung(outside[0], name, joint, motion))
+                    order.append(Attachment(outside[0], name, joint, motion))
                     reached.add(outside[0].name)
                     found = True
     return order

@@ -13,7 +13,7 @@ from jaxtyping import Array
 
 from polhode.execution.once import interpreted
 from polhode.linalg.blocks import Matrix
-from polhode.multibody.elements import Unfolded
+from polhode.multibody.elements import OnBranch
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
@@ -81,7 +81,7 @@ def closed_the_right_way(system: MultibodySystem, t: float, q: Point) -> Point:
     """The position of `repaired`."""
     time, rest = jnp.asarray(t), jnp.zeros(system.n)
     if _wrong_way_round(system, _measured(system, time, q, rest)[2]):
-        groups = tuple(dataclasses.replace(g, elements=Unfolded(g.elements)) for g in system.mechanism.joints)
+        groups = tuple(dataclasses.replace(g, elements=OnBranch(g.elements)) for g in system.mechanism.joints)
         q = closed(system.with_joints(groups), system.labels, time, q)
     return closed(system, system.labels, time, q)
 

@@ -59,7 +59,7 @@ class AbstractConstraintElement(eqx.Module):
         del t, poses
         return jnp.zeros(0)
 
-    def unfolded(self, t: Array, poses: Poses) -> Float[Array, " k"]:
+    def branch_residual(self, t: Array, poses: Poses) -> Float[Array, " k"]:
         """Like `residual`, but zero only where the joint is closed the right way round, for methods that start far."""
         return self.residual(t, poses)
 
@@ -114,8 +114,8 @@ class AbstractSeenOtherwise(AbstractConstraintElement):
         return self.inner.size
 
 
-class Unfolded(AbstractSeenOtherwise):
-    """A constraint with its unfolded residual.
+class OnBranch(AbstractSeenOtherwise):
+    """A constraint with the residual that is zero on one branch of its solutions only.
 
     **Arguments:**
 
@@ -125,7 +125,7 @@ class Unfolded(AbstractSeenOtherwise):
     inner: AbstractConstraintElement
 
     def residual(self, t: Array, poses: Poses) -> Float[Array, " k"]:
-        return self.inner.unfolded(t, poses)
+        return self.inner.branch_residual(t, poses)
 
 
 class InFirstFrame(AbstractSeenOtherwise):
@@ -144,8 +144,8 @@ class InFirstFrame(AbstractSeenOtherwise):
     def sides(self, t: Array, poses: Poses) -> Float[Array, " s"]:
         return self.inner.sides(t, seen_from_first(poses))
 
-    def unfolded(self, t: Array, poses: Poses) -> Float[Array, " k"]:
-        return self.inner.unfolded(t, seen_from_first(poses))
+    def branch_residual(self, t: Array, poses: Poses) -> Float[Array, " k"]:
+        return self.inner.branch_residual(t, seen_from_first(poses))
 
 
 class AbstractForceElement(eqx.Module):

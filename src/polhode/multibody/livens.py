@@ -22,7 +22,7 @@ from polhode.multibody.absolute import AbsoluteCoordinates
 from polhode.multibody.formulations.lie_groups import DirectProduct
 from polhode.multibody.formulations.linear import MassPoint
 from polhode.multibody.groups import BodyGroup, Slot
-from polhode.multibody.livens_joints import are_relative, undressed, undressed_where_whole
+from polhode.multibody.livens_joints import are_relative, as_defined, as_defined_where_complete
 from polhode.multibody.system import MultibodySystem
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
@@ -243,7 +243,7 @@ class LivensMultibody(AbstractWritten):
         first body, and averages over the step. Takes the frames of a run as well.
         """
         whole = self.base if self.base.complete is None else self.base.complete
-        undone = whole.with_joints(tuple(map(undressed, whole.mechanism.joints)))
+        undone = whole.with_joints(tuple(map(as_defined, whole.mechanism.joints)))
         base = dataclasses.replace(self.base, complete=dataclasses.replace(undone, complete=None))
         state = LivensState(*state)
         q = self.left(state)[0] if jnp.ndim(state.q) == 1 else jax.vmap(self.left)(state)[0]
@@ -331,7 +331,7 @@ def build(base: MultibodySystem[AbsoluteCoordinates], state: State, joints: str)
                 "formulation='livens' all rigid bodies are in quaternions. Leave its `formulation` out."
             )
     relative = are_relative(base, state)
-    base = base.with_joints(tuple(map(undressed_where_whole, base.mechanism.joints)))
+    base = base.with_joints(tuple(map(as_defined_where_complete, base.mechanism.joints)))
     system = LivensMultibody(base, joints, relative)  # pyright: ignore[reportArgumentType]
     system = dataclasses.replace(system, solver=system.choose_solver())
     return system, system.start(*state)

@@ -21,7 +21,7 @@ from polhode.spaces import quaternions
 from polhode.systems.base import State
 
 
-def dressed(system: MultibodySystem[AbsoluteCoordinates], state: State) -> MultibodySystem[AbsoluteCoordinates]:
+def in_first_frame(system: MultibodySystem[AbsoluteCoordinates], state: State) -> MultibodySystem[AbsoluteCoordinates]:
     """Joints between two bodies of which only the relative pose matters, put into the frame of the first."""
 
     def one(group: JointGroup) -> JointGroup:
@@ -33,18 +33,18 @@ def dressed(system: MultibodySystem[AbsoluteCoordinates], state: State) -> Multi
     return system.with_joints(joints)
 
 
-def undressed(group: JointGroup) -> JointGroup:
+def as_defined(group: JointGroup) -> JointGroup:
     """A group of joints as they were defined."""
     elements = group.elements
     return dataclasses.replace(group, elements=elements.inner) if isinstance(elements, InFirstFrame) else group
 
 
-def undressed_where_whole(group: JointGroup) -> JointGroup:
+def as_defined_where_complete(group: JointGroup) -> JointGroup:
     """The same for joints of which nothing was dropped and whose discrete gradient needs no relative poses.
 
     Their multipliers are carried through a step in the inertial frame then, which prefers neither of the bodies.
     """
-    bare = undressed(group)
+    bare = as_defined(group)
     return bare if bare.elements.quadratic and len(group.kept) == bare.elements.size else group
 
 

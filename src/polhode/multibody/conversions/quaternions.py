@@ -12,7 +12,7 @@ from polhode.multibody import formulations, livens, separable
 from polhode.multibody.absolute import AbsoluteCoordinates
 from polhode.multibody.formulations.linear import MassPoint
 from polhode.multibody.livens import LivensMultibody
-from polhode.multibody.livens_joints import dressed
+from polhode.multibody.livens_joints import in_first_frame
 from polhode.multibody.system import MultibodySystem
 from polhode.systems.base import State
 from polhode.systems.conversion import AbstractConversion, Converted
@@ -68,7 +68,7 @@ class ToLivens(AbstractConversion):
     def at(self, state: State) -> Converted:
         change = _Change.of(self.source)
         seen = change(state)
-        system, _ = livens.build(dressed(change.other, seen), seen, "invariant")
+        system, _ = livens.build(in_first_frame(change.other, seen), seen, "invariant")
         return Converted(system, _InTurn((change, _Livens(system))), _InTurn((system.left, change.back)))
 
 
