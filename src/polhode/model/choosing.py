@@ -16,7 +16,8 @@ from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.suited import Unsuited, written
 from polhode.linalg.blocks import to_dense
 from polhode.model.assembly import Assembled
-from polhode.model.tree_assembly import MINIMAL, spanning
+from polhode.model.spanning import spanning
+from polhode.model.tree_assembly import MINIMAL
 from polhode.multibody.livens import LIVENS, LivensMultibody
 from polhode.multibody.separable import SEPARABLE, SeparableMultibody
 from polhode.multibody.system import MultibodySystem
