@@ -8,8 +8,7 @@ BIN := $(VENV)/bin
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.5
 
-.PHONY: demo test lint types fast lowest verify docs clean
-.NOTPARALLEL:
+.PHONY: demo test checks lint types fast lowest verify docs clean
 
 demo: $(VENV)/.installed
 	@mkdir -p demo
@@ -21,7 +20,15 @@ demo: $(VENV)/.installed
 	@echo "A figure   $(CURDIR)/demo/heavy-top.png"
 	@echo "The motion $(CURDIR)/demo/heavy-top.html   (open it in a browser; works offline)"
 
-test: lint types fast lowest docs
+# The short checks run beside the tests, one after the other.
+test: $(VENV)/.installed-tests
+	@$(MAKE) --no-print-directory --jobs=2 fast checks
+
+checks: $(VENV)/.installed-tests
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory types
+	@$(MAKE) --no-print-directory lowest
+	@$(MAKE) --no-print-directory docs
 
 lint: $(VENV)/.installed-tests
 	$(BIN)/ruff check .
@@ -35,7 +42,7 @@ types: $(VENV)/.installed-tests
 QUICK := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false
 
 fast: $(VENV)/.installed-tests
-	XLA_FLAGS="$(QUICK)" $(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile
+	XLA_FLAGS="$(QUICK)" $(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile --ignore tests/test_versions.py
 
 # An installation takes the newest versions that pyproject.toml allows; these are the oldest, beside it.
 LOWEST := jax==0.10.0 jaxlib==0.10.0 llvmlite==0.45.0

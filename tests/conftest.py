@@ -108,7 +108,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             seen[test] += 1
 
 
-@pytest.fixture(params=[pytest.param(0.1, id="a tenth"), pytest.param(1.0, id="all", marks=pytest.mark.exhaustive)])
+@pytest.fixture(params=[pytest.param(0.04, id="a part"), pytest.param(1.0, id="all", marks=pytest.mark.exhaustive)])
 def tries(request) -> Iterator[Callable[[int, int], tuple[int, np.random.Generator]]]:
     """How many tries to make of a number that is meant, and a generator of random numbers. What hangs is ended."""
 

@@ -76,7 +76,7 @@ def recalled(run: dict) -> int:
     [
         ("heavy-top-constrained", {"gravity": 3.0}),
         pytest.param("slider-crank", {"gravity": 3.0}, marks=pytest.mark.exhaustive),
-        ("torus", {"contact": 9.0}),
+        pytest.param("torus", {"contact": 9.0}, marks=pytest.mark.exhaustive),
         pytest.param("roll-up", {"bending_stiffness": 400.0}, marks=pytest.mark.exhaustive),
     ],
 )

@@ -21,10 +21,12 @@ RUNS = {
 
 
 # Where all is in registers, as in the loop, there is no workspace.
-LONG = pytest.param("loop", marks=pytest.mark.exhaustive)
+LONG = ("loop", "grains", "long rod", "bonds and contacts")
 
 
-@pytest.mark.parametrize("name", [LONG if name == "loop" else name for name in RUNS])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.exhaustive) if name in LONG else name for name in RUNS]
+)
 def test_what_lies_in_the_workspace_before_does_not_matter(name, monkeypatch):
     found = []
     for bits in (np.float64(np.nan).view(np.int64), np.float64(1e300).view(np.int64), np.int64(-1), np.int64(3)):

@@ -109,6 +109,7 @@ def test_a_pendulum_bends_as_a_rod_does():
     assert np.max(np.abs((4 * fine - coarse) / 3 - tip)) < 0.03 * largest
 
 
+@pytest.mark.exhaustive
 def test_frames_give_the_same_motion():
     tips = [flexible_pendulum(SOFT, frame=frame)[0] for frame in ("mean", "root")]
     # They differ by products of deformations only.
@@ -128,6 +129,7 @@ def test_a_stiff_body_moves_as_a_rigid_one():
     assert np.max(np.abs(flexible_pendulum(SOFT)[0] - rigid)) > 1e-4
 
 
+@pytest.mark.exhaustive
 def test_joints_between_nodes_hold():
     """Two beams in a loop with the ground, on joints of different kinds, with a spring across one of them."""
     model = ph.Model(gravity=(0, 0, -9.81))
@@ -227,7 +229,9 @@ def measured(solution: ph.Solution) -> dict[str, np.ndarray]:
     return {"attitude": np.asarray(solution.outputs["rotations"])[-1, 0], "velocity": v[:6], "amplitudes": eta}
 
 
-@pytest.mark.parametrize(("method", "order"), [("rkmk4", 4), ("generalized-alpha", 2)])
+@pytest.mark.parametrize(
+    ("method", "order"), [pytest.param("rkmk4", 4, marks=pytest.mark.exhaustive), ("generalized-alpha", 2)]
+)
 def test_a_tumbling_body_converges_and_keeps_its_invariants(method, order):
     problem = tumbling()
     reference = measured(ph.simulate(problem, "rkmk4", h=0.4 / 640))
@@ -250,6 +254,7 @@ class WithoutCoriolis(FloatingFrame):
         return 0.0 * super()._swirl(omega)
 
 
+@pytest.mark.exhaustive
 def test_without_coriolis_forces_energy_is_lost():
     problem = tumbling()
     (group,) = problem.system.coordinates.bodies

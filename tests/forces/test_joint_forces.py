@@ -13,6 +13,7 @@ import polhode as ph
 
 MASS, RATE = 2.0, 3.0
 FORMS = [("minimal", "rkmk4"), ("SO3xR3", "herk4"), ("minimal", "generalized-alpha")]
+slow = pytest.mark.sampled(3)
 
 
 def slider(speed: float) -> tuple[ph.Model, Any]:
@@ -36,6 +37,7 @@ def values(model: ph.Model, joint: Any, formulation: str, method: str, t1: float
     return run, joint.value(system, run.t, run.state), joint.rate(system, run.t, run.state), system.energy(0.0, *end)
 
 
+@slow
 @pytest.mark.parametrize(("formulation", "method"), FORMS)
 @pytest.mark.parametrize("make", [slider, disc])
 def test_a_spring_and_damper_swing_as_in_the_textbook(make: Any, formulation: str, method: str) -> None:
@@ -50,6 +52,7 @@ def test_a_spring_and_damper_swing_as_in_the_textbook(make: Any, formulation: st
     assert energy == pytest.approx(float(0.5 * MASS * rate[-1] ** 2 + 9.0 * (s[-1] - 0.2) ** 2), rel=1e-12)
 
 
+@slow
 @pytest.mark.parametrize(("formulation", "method"), FORMS)
 @pytest.mark.parametrize("make", [slider, disc])
 def test_stops_throw_back_in_half_a_period(make: Any, formulation: str, method: str) -> None:
@@ -77,6 +80,7 @@ def test_dampers_of_stops_never_pull() -> None:
     assert s[-1] < 0
 
 
+@slow
 @pytest.mark.parametrize(("formulation", "method"), FORMS)
 @pytest.mark.parametrize("make", [slider, disc])
 def test_dry_friction_brakes_evenly_and_then_creeps(make: Any, formulation: str, method: str) -> None:

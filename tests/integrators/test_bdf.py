@@ -42,6 +42,7 @@ def errors(**how: Any) -> tuple[list[float], ph.Solution]:
     return [float(np.linalg.norm(np.asarray(a) - b)) for a, b in zip(found, exact, strict=True)], run
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
 def test_constant_steps_have_the_highest_order_in_attitude_velocity_and_multipliers(order: int) -> None:
     count, method = COUNTS[order], BDF(max_order=order)
@@ -190,20 +191,32 @@ def test_breakpoints_are_starts_anew() -> None:
         assert max(abs(x[0] - exact(t)) for t, x in zip(run.t, run.state[0], strict=True)) < 1e-8
 
 
-@pytest.mark.parametrize("begin", [0.02, 0.5])
-def test_short_pulses_between_breakpoints_are_seen_as_a_whole(begin: float) -> None:
-    """Legs with fewer steps than the order: what follows behind them must not be taken for their past."""
+def pushed(begin: float) -> Any:
+    """A body that a pulse of two milliseconds and impulse 1 sets in motion."""
     times = (begin, begin, begin + 0.002, begin + 0.002)
     push = ph.PiecewiseLinear(times, np.outer((0, 500.0, 500.0, 0), (1.0, 0, 0)))
     model = ph.Model()
     model.add(ph.forces.PointForce(model.add_body(mass=1.0, inertia=(1, 1, 1)), push))
-    problem = model.problem("SE3", t1=0.6)
+    return model.problem("SE3", t1=0.6)
+
+
+@pytest.mark.parametrize("begin", [0.02, 0.5])
+def test_short_pulses_between_breakpoints_are_seen_as_a_whole(begin: float) -> None:
+    """Legs with fewer steps than the order: what follows behind them must not be taken for their past."""
+    problem = pushed(begin)
     for h in (1e-2, 5e-4):
         assert abs(ph.simulate(problem, "bdf", h=h, save_every=None).state[1][-1, 3] - 1) < 1e-11
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("begin", [0.02, 0.5])
+def test_short_pulses_are_seen_inside_transformations(begin: float) -> None:
+    problem = pushed(begin)
     last = lambda start: ph.simulate(problem, "bdf", h=1e-2, state0=start, save_every=None).state[1][-1, 3]  # noqa: E731
     assert abs(jax.jit(last)(problem.state0) - 1) < 1e-11
 
 
+@pytest.mark.exhaustive
 def test_a_batch_of_runs_with_tolerances_chooses_orders_and_steps_for_each_member() -> None:
     def last(rate: Any) -> Any:
         system = Mechanical(Rn(1), jnp.eye(1), lambda t, q, v: -rate * rate * q)

@@ -12,6 +12,8 @@ from compiling import evaluated
 
 import polhode as ph
 
+slow = pytest.mark.exhaustive
+
 
 def arm(inertia: Any = 0.4) -> tuple[ph.Model, Any, Any]:
     """A hinge and a slider on it, each with a rotor."""
@@ -50,7 +52,10 @@ def test_the_rotor_is_on_the_diagonal_of_joint_coordinates_and_a_coordinate_else
     assert twists[1] == pytest.approx(exact(0.0, 1.0)[0], rel=1e-10)
 
 
-@pytest.mark.parametrize(("formulation", "method"), [("minimal", "rkmk4"), ("SO3xR3", "herk4"), ("livens", "eml")])
+@pytest.mark.parametrize(
+    ("formulation", "method"),
+    [("minimal", "rkmk4"), pytest.param("SO3xR3", "herk4", marks=slow), pytest.param("livens", "eml", marks=slow)],
+)
 def test_energy_with_rotors_is_kept(formulation: str, method: str) -> None:
     model, hinge, _ = arm()
     run = ph.simulate(model.problem(formulation, t1=0.5, h=5e-3), method)

@@ -106,6 +106,11 @@ FORCES: dict[str, Row] = {
     "TorsionalSpringDamper damped": Row(lambda a, b: F.TorsionalSpringDamper(a, b, AXIS, 2.0, 0.3)),
     "Bushing": Row(lambda a, b: F.Bushing(a, b, POINT, (1.0, 2.0, 3.0), rotational_stiffness=(3.0, 2.0, 1.0))),
     "Bushing damped": Row(lambda a, b: F.Bushing(a, b, POINT, 1.0, 0.2, (3.0, 2.0, 1.0), (0.3, 0.2, 0.1))),
+    "JointSpring": Row(lambda a, b: F.JointSpring(hinge(a, b), 2.0, rest=0.3)),
+    "JointSpring damped": Row(lambda a, b: F.JointSpring(hinge(a, b), 2.0, 0.4, rest=0.3)),
+    "JointStops": Row(lambda a, b: F.JointStops(hinge(a, b), (-0.01, 0.02), 5.0, 0.4)),
+    "JointFriction": Row(lambda a, b: F.JointFriction(hinge(a, b), 2.0, 0.1)),
+    "Actuator": Row(lambda a, b: F.Actuator(hinge(a, b), angle, 2.0, (0.1, -1.0, -0.2), 1.5)),
     "PD": Row(lambda a, b: F.PD(hinge(a, b), 3.0, 0.5, angle)),
     "PID": Row(lambda a, b: F.PID(hinge(a, b), 3.0, 2.0, 0.5, angle), nodes=3),
     "PointForce": Row(lambda a, b: F.PointForce(a, AXIS, POINT), AXIS, 1),
@@ -127,7 +132,8 @@ def exported(module: Any, base: type) -> set[str]:
 
 
 def test_every_joint_and_force_has_a_row() -> None:
-    assert exported(J, AbstractJoint) == {*JOINTS, *ROLLING}
+    # A rotor is a constraint on a coordinate that it brings along; see tests/joints/test_rotor.py.
+    assert exported(J, AbstractJoint) == {*JOINTS, *ROLLING, "RotorInertia"}
     assert exported(F, AbstractForce) == {name.partition(" ")[0] for name in FORCES}
     _, a, b = bodies()
     for name, make in (*JOINTS.items(), *ROLLING.items(), *((name, row.make) for name, row in FORCES.items())):

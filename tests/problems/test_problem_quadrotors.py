@@ -86,7 +86,7 @@ def test_quadrotors_turn_as_rigid_bodies():
     np.testing.assert_allclose(moment, np.einsum("ijk,k->ij", state.attitudes, np.ones(3)), atol=1e-13)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.exhaustive) for k in (1, 2))])
 def test_closed_loop_of_the_load(seed):
     """v̇ = g e₃ + (μ₁ + μ₂)/m_y with the printed c_i = 1/((r_i·e₃)|r₁ + r₂|)."""
     problem, state, t = problems.get("quadrotors"), random_state(seed), 0.7
@@ -121,6 +121,7 @@ def test_closed_loop_of_the_rods():
         np.testing.assert_allclose(domega, expected, rtol=1e-10, atol=1e-10 * np.max(np.abs(d_ddot)))
 
 
+@pytest.mark.exhaustive
 def test_formation_holds_the_load_for_unequal_directions():
     """With the rods in formation Σμ_i = F, also for directions that are not mirror images."""
     formation = np.array([[np.sin(0.3), 0, np.cos(0.3)], [-np.sin(0.8), 0, np.cos(0.8)]])
