@@ -55,9 +55,11 @@ import polhode as ph
 from polhode.execution.listing import listed
 
 FORMULATIONS = ("minimal", "S3xR3")
-STATES, BODIES, SECONDS = 3, 30, 240.0
-"""Random states of a file, most bodies that are compared on S³×R³, and the time limit of a file."""
+STATES, BODIES = 3, 30
+"""Random states of a file, and most bodies that are compared on S³×R³."""
 AGREES = 1e-10
+UNMOVED = 1e-9
+"""Where no acceleration is larger, errors are absolute: there is but round-off."""
 REGULAR = 1e-12
 """Smallest eigenvalue of a regular mass matrix whose diagonal is scaled to one."""
 SWITCHES = 'contact="disable" limit="disable" frictionloss="disable" equality="disable"'
@@ -140,7 +142,7 @@ class Pinocchio:
 
     def prepare(self, lost: dict[str, list[str]]) -> list[str]:
         """Nothing to switch off: Pinocchio has no more than what is carried."""
-        return sorted(set(lost) - DISREGARDED)
+        return sorted(set(lost) - DISREGARDED - {"effort limits"})
 
     @contextlib.contextmanager
     def copied(self) -> Iterator[Path]:
@@ -193,7 +195,8 @@ class Pinocchio:
     def _mimics(self) -> dict[str, tuple[str, float, float]]:
         """Joint → the one that it follows, factor and offset."""
         found = {}
-        for joint in ElementTree.parse(self.path).getroot().iter("joint"):
+        # Pinocchio reads files with blank lines before their declaration.
+        for joint in ElementTree.fromstring(self.path.read_bytes().strip()).iter("joint"):
             mimic = joint.find("mimic")
             if mimic is not None and self.model.existJointName(joint.get("name", "")):
                 numbers = (float(mimic.get(key, default)) for key, default in (("multiplier", "1"), ("offset", "0")))
@@ -386,9 +389,9 @@ def largest_error(problem: ph.Problem, links: dict[str, str], other: Pinocchio |
         if motion is not None:
             found.append(np.concatenate((alpha[row[body]], a[row[body]])))
             wanted.append(motion.at(x[row[body]]))
-    scale = np.max(np.abs(wanted))
+    largest = np.max(np.abs(wanted))
     error = np.max(np.abs(np.array(found) - np.array(wanted)))
-    return float(error / scale) if scale > 0 else float(error)
+    return float(error / largest) if largest > UNMOVED else float(error)
 
 
 def survey(path: Path, row: Row) -> None:
@@ -476,7 +479,11 @@ def chosen(options: argparse.Namespace) -> list[tuple[Row, Path]]:
     found = []
     for name, path in sorted(files_of(options.folders) if options.folders else files_of_packages()):
         kind = "urdf" if path.suffix == ".urdf" else "mjcf"
-        if kind not in kinds or (options.only and not fnmatch.fnmatch(name, f"*{options.only}*")) or not path.is_file():
+        if (
+            kind not in kinds
+            or not any(fnmatch.fnmatch(name, f"*{only}*") for only in options.only)
+            or not path.is_file()
+        ):
             continue
         text = path.read_bytes()
         digest = hashlib.sha256(text).digest()
@@ -510,9 +517,10 @@ def serve(pipe: Any) -> None:
 
 
 class Worker:
-    """A process that surveys one file after another, and is replaced where it doesn't answer."""
+    """A process that surveys one file after another, and is replaced where it doesn't answer for some seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
         self._process: Any = None
         self._pipe: Any = None
 
@@ -526,9 +534,9 @@ class Worker:
             there.close()
         try:
             self._pipe.send((row, path))
-            if self._pipe.poll(SECONDS):
+            if self._pipe.poll(self._seconds):
                 return self._pipe.recv()
-            row.outcome, row.reason = "out of time", f"more than {SECONDS:g} s"
+            row.outcome, row.reason = "out of time", f"more than {self._seconds:g} s"
         except (EOFError, OSError):
             row.outcome, row.reason = "crashed", "the process ended"
         self.stop()
@@ -541,10 +549,10 @@ class Worker:
             self._process = None
 
 
-def surveyed(tasks: list[tuple[Row, Path]], jobs: int) -> list[Row]:
-    """All rows; a line of progress on standard error for each."""
-    workers = [Worker() for _ in range(jobs)]
-    free = list(workers)
+def surveyed(tasks: list[tuple[Row, Path]], jobs: int, seconds: float, out: Path | None) -> list[Row]:
+    """All rows; a line of progress on standard error for each, and the file with what is known so far."""
+    workers = [Worker(seconds) for _ in range(jobs)]
+    free, rows = list(workers), []
 
     def one(task: tuple[Row, Path]) -> Row:
         worker = free.pop()
@@ -557,7 +565,10 @@ def surveyed(tasks: list[tuple[Row, Path]], jobs: int) -> list[Row]:
         return row
 
     with ThreadPoolExecutor(jobs) as pool:
-        rows = list(pool.map(one, tasks))
+        for row in pool.map(one, tasks):
+            rows.append(row)
+            if out:
+                out.write_text(json.dumps([dataclasses.asdict(row) for row in rows], indent=1))
     for worker in workers:
         worker.stop()
     return rows
@@ -636,17 +647,16 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("folders", nargs="*", type=Path, help="where to look, instead of the installed packages")
     parser.add_argument("--urdf", action="store_true", help="URDF only")
     parser.add_argument("--mjcf", action="store_true", help="MJCF only")
-    parser.add_argument("--only", help="files with this in their name, * for anything")
+    parser.add_argument("--only", nargs="+", default=[""], metavar="PATTERN", help="part of names, * for anything")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
+    parser.add_argument("--seconds", type=float, default=240.0, help="time limit of a file")
     parser.add_argument("--json", type=Path, help="file for what became of every file")
     return parser.parse_args()
 
 
 def main() -> None:
     options = arguments()
-    rows = surveyed(chosen(options), options.jobs)
-    if options.json:
-        options.json.write_text(json.dumps([dataclasses.asdict(row) for row in rows], indent=1))
+    rows = surveyed(chosen(options), options.jobs, options.seconds, options.json)
     console = Console(width=None if sys.stdout.isatty() else 180)
     for table in (counts(rows), reasons(rows), errors(rows), features(rows)):
         console.print(table)
