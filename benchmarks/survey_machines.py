@@ -266,7 +266,7 @@ class MuJoCo:
         text = self.path.read_bytes()
         place = text.rindex(b"</mujoco>")
         switched = text[:place] + f"<option><flag {SWITCHES}/></option>".encode() + text[place:]
-        with tempfile.NamedTemporaryFile(dir=self.path.parent, prefix=".survey-", suffix=".xml") as copy:
+        with tempfile.NamedTemporaryFile(dir=self.path.parent, prefix=copies(os.getpid()), suffix=".xml") as copy:
             copy.write(switched)
             copy.flush()
             self.model = self._compiled(Path(copy.name))
@@ -344,6 +344,11 @@ class MuJoCo:
         # Accelerations are those of an accelerometer.
         weight = m.opt.gravity * (not m.opt.disableflags & mj.mjtDisableBit.mjDSBL_GRAVITY)
         return Motion(data.xipos[number].copy(), twist[:3], rate[:3], rate[3:] + weight)
+
+
+def copies(process: int) -> str:
+    """How the names of the copies that a process makes begin."""
+    return f".survey-{process}-"
 
 
 def clear(which: Any, *arrays: np.ndarray) -> None:
@@ -539,7 +544,11 @@ class Worker:
             row.outcome, row.reason = "out of time", f"more than {self._seconds:g} s"
         except (EOFError, OSError):
             row.outcome, row.reason = "crashed", "the process ended"
+        # A process that was killed leaves its copy behind.
+        left = copies(self._process.pid)
         self.stop()
+        for copy in path.parent.glob(f"{left}*"):
+            copy.unlink()
         return row
 
     def stop(self) -> None:
