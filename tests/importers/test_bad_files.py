@@ -31,7 +31,6 @@ SCREW, LOST = JOINT.replace("revolute", "screw"), JOINT.replace('child link="b"'
         ("kind.urdf", f"<robot name='r'>{FULL}{SCREW}</robot>", "has the type 'screw'"),
         ("end.urdf", f"<robot name='r'>{FULL}{LOST}</robot>", "is the link 'c'"),
         ("word.urdf", f"<robot name='r'>{LINK.format(MASS.format('x'))}{JOINT}</robot>", "takes 1 finite number(s)"),
-        ("flat.urdf", f"<robot name='r'>{LINK.format(MASS.format(3))}{JOINT}</robot>", "check_inertia=False"),
         (
             "stopped.xml",
             '<mujoco><option timestep="0"/><worldbody><body><joint/><geom size="1"/></body></worldbody></mujoco>',

@@ -156,12 +156,13 @@ def test_inertias_are_judged_with_all_that_is_fixed_to_them(tmp_path):
     )
     path = robot(tmp_path / "r.urdf", LIGHT.format("base"), flat.format("a"), LIGHT.format("b"), hinge, weld)
     with pytest.raises(ValueError, match=r"`a` with b, which are fixed to it, has .*check_inertia"):
-        ph.load_model(path)
-    found = accelerations(ph.load_model(path, check_inertia=False).problem("minimal"))
+        ph.load_model(path, check_inertia=True)
+    with pytest.warns(UserWarning, match=r"`a` with b, which are fixed to it, has .*taken as they are"):
+        found = accelerations(ph.load_model(path).problem("minimal"))
     assert np.isfinite(found).all()
     sphere = HEAVY.format("b").replace('"0.3"', '"9"').replace('"0.4"', '"9"').replace('"0.5"', '"9"')
     path.write_text(path.read_text().replace(LIGHT.format("b"), sphere))
-    ph.load_model(path)
+    ph.load_model(path, check_inertia=True)
 
 
 @pytest.mark.parametrize(
@@ -176,8 +177,9 @@ def test_mjcf_inertias_need_not_be_ones_that_mujoco_accepts(tmp_path, inertia, a
     body = f'<body name="a"><joint name="j" axis="0 1 0"/><inertial pos="0.1 0 0" mass="2" {inertia}/></body>'
     path = mjcf(tmp_path / "r.xml", body)
     with pytest.raises(ValueError, match="check_inertia=False"):
-        ph.load_model(path)
-    found = accelerations(ph.load_model(path, check_inertia=False).problem("minimal"))
+        ph.load_model(path, check_inertia=True)
+    with pytest.warns(UserWarning, match="taken as they are"):
+        found = accelerations(ph.load_model(path).problem("minimal"))
     np.testing.assert_allclose(found, 0.2 * 9.81 / (about_y + 0.02), rtol=1e-12)
 
 

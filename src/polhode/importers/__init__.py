@@ -23,7 +23,7 @@ def load_model(
     velocities: Mapping[str, Any] | None = None,
     keyframe: str | int | None = None,
     floating: bool = False,
-    check_inertia: bool = True,
+    check_inertia: bool = False,
     controls: Mapping[str, Any] | None = None,
     limits: bool = True,
     stick_velocity: float | None = 0.01,
@@ -47,7 +47,7 @@ def load_model(
     - `keyframe`: name or number of a keyframe of MJCF to start from, instead of the file's default positions.
     - `floating`: let the root link of a URDF move freely; otherwise it is fixed to the ground.
     - `check_inertia`: whether to refuse moments of inertia that no distribution of mass has, judged with all that is
-      fixed to a link.
+      fixed to a link; a `ModelFileWarning` names them otherwise.
     - `controls`: of actuators by name, numbers or functions of time; others keep what they have at the start.
     - `limits`: whether the ranges of joints end in stops, elastic and damped as the file says for MuJoCo's solver.
     - `stick_velocity`: joints with dry friction stick below it, rad or length per time: the friction is smooth around

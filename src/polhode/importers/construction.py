@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from polhode.importers import ModelFileWarning
 from polhode.importers._mujoco import mujoco
 from polhode.model.model import Model
 from polhode.multibody.bodies import ROUNDED, Body
@@ -177,12 +179,12 @@ def _add_body(model: Model, start: Start, carrier: int, parts: Sequence[int], ch
     data, frame = start.data, start.pose(carrier)
     mass, centre, inertia = _together(start, carrier, parts)
     name = start.name(mujoco.mjtObj.mjOBJ_BODY, carrier)
-    if check_inertia:
-        _check(name, [start.name(mujoco.mjtObj.mjOBJ_BODY, part) for part in parts if part != carrier], inertia)
+    fixed = [start.name(mujoco.mjtObj.mjOBJ_BODY, part) for part in parts if part != carrier]
+    _check(name, fixed, inertia, check_inertia)
     twist = np.zeros(6)
     mujoco.mj_objectVelocity(start.compiled, data, mujoco.mjtObj.mjOBJ_XBODY, carrier, twist, 0)
     return model.add_body(
-        name=name,
+        name=f"{name} (body)" if name == model.ground.name else name,
         mass=mass,
         inertia=inertia,
         position=frame.x + frame.R @ centre,
@@ -227,14 +229,16 @@ def _together(start: Start, carrier: int, parts: Sequence[int]) -> Inertial:
     return Inertial(mass, centre, (inertia + inertia.T) / 2)
 
 
-def _check(name: str, fixed: Sequence[str], inertia: np.ndarray) -> None:
-    """Raises ValueError for moments that no distribution of mass has."""
+def _check(name: str, fixed: Sequence[str], inertia: np.ndarray, strict: bool) -> None:
+    """Says which moments no distribution of mass has; raises ValueError if `strict`."""
     moments = np.linalg.eigvalsh(inertia)
     if moments[0] >= -ROUNDED * moments[2] and moments[2] <= (moments[0] + moments[1]) * (1 + ROUNDED):
         return
     whole = f"`{name}`" + (f" with {', '.join(fixed)}, which are fixed to it," if fixed else "")
-    raise ValueError(
+    said = (
         f"{whole} has the principal moments of inertia {', '.join(f'{m:.4g}' for m in moments)}, which no distribution "
-        "of mass has: none may be negative, nor exceed the sum of the others. Correct the file, or read it with "
-        "check_inertia=False."
+        "of mass has: none may be negative, nor exceed the sum of the others. "
     )
+    if strict:
+        raise ValueError(said + "Correct the file, or read it with check_inertia=False.")
+    warnings.warn(said + "They are taken as they are.", ModelFileWarning, stacklevel=2)

@@ -65,9 +65,14 @@ def _mjcf(path: Path, floating: bool, check_inertia: bool) -> Compiled:
     if floating:
         raise ValueError("`floating` is for URDF, which can't say it; in MJCF give the body a <freejoint/>.")
     spec = mujoco.MjSpec.from_file(str(path))
-    aside = [] if check_inertia else [(body, _set_aside(body)) for body in spec.bodies if body.explicitinertial]
-    if spec.compiler.inertiafromgeom == mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE:
-        aside = []
+    try:
+        return Compiled(spec.compile(), {})
+    except ValueError as error:
+        if check_inertia or "inertia" not in str(error):
+            raise
+    # MuJoCo doesn't take the masses of some bodies; it sees others, and those of the file count.
+    spec = mujoco.MjSpec.from_file(str(path))
+    aside = [(body, _set_aside(body)) for body in spec.bodies if body.explicitinertial]
     model = spec.compile()
     return Compiled(model, {body.id: inertial(model.body_iquat[body.id]) for body, inertial in aside})
 
