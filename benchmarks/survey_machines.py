@@ -63,7 +63,7 @@ UNMOVED = 1e-9
 REGULAR = 1e-12
 """Smallest eigenvalue of a regular mass matrix whose diagonal is scaled to one."""
 SWITCHES = 'contact="disable" limit="disable" frictionloss="disable" equality="disable"'
-DISREGARDED = {"contacts", "visual and collision geometry", "joint limits", "dry friction of joints"}
+DISREGARDED = {"contacts", "visual and collision geometry", "limits of joints", "dry friction of joints"}
 """What is not carried for which the comparison leaves nothing out."""
 
 
@@ -275,8 +275,6 @@ class MuJoCo:
 
     def prepare(self, lost: dict[str, list[str]]) -> list[str]:
         """Switches off what isn't carried; returns what that was."""
-        # Both have the same name for an effort limit; it says that it doesn't change the motion, which it may.
-        self.model.jnt_actfrclimited[self._numbers("JOINT", lost.pop("effort limits", []))] = 0
         left = {what: names for what, names in lost.items() if what not in DISREGARDED}
         for what, names in left.items():
             self._switch_off(what, names)
@@ -288,15 +286,15 @@ class MuJoCo:
             case "tendons":
                 clear(numbers("TENDON"), m.tendon_stiffness, m.tendon_damping, m.tendon_armature)
                 clear(numbers("TENDON"), m.tendon_stiffnesspoly, m.tendon_dampingpoly)
-            case "joint springs":
+            case "springs of joints":
                 clear(numbers("JOINT"), m.jnt_stiffness, m.jnt_stiffnesspoly)
             case "nonlinear joint springs":
                 clear(numbers("JOINT"), m.jnt_stiffnesspoly, m.jnt_springyield)
-            case "joint dampers":
+            case "dampers of joints":
                 clear(np.isin(m.dof_jntid, numbers("JOINT")), m.dof_damping, m.dof_dampingpoly)
             case "nonlinear joint damping":
                 clear(np.isin(m.dof_jntid, numbers("JOINT")), m.dof_dampingpoly)
-            case "joint armature":
+            case "armature of joints":
                 clear(np.isin(m.dof_jntid, numbers("JOINT")), m.dof_armature)
             case "compensation of gravity":
                 clear(numbers("BODY"), m.body_gravcomp)
@@ -305,8 +303,6 @@ class MuJoCo:
             case "actuators":
                 clear(numbers("ACTUATOR"), m.actuator_gainprm, m.actuator_biasprm, m.actuator_gear)
                 clear(numbers("ACTUATOR"), m.actuator_damping, m.actuator_dampingpoly, m.actuator_armature)
-            case "force limits of actuators":
-                clear(numbers("ACTUATOR"), m.actuator_forcelimited)
             case _ if not what.endswith(" equality"):
                 raise NotComparable(f"{what}: not switched off for MuJoCo")
 
@@ -432,8 +428,8 @@ def compare(path: Path, row: Row, other: Pinocchio | MuJoCo) -> None:
     """Accelerations at random states."""
     wanted = [f for f in FORMULATIONS if f == "minimal" or row.bodies <= BODIES]
     try:
-        items = ph.load_model(path).not_carried
-        lost = {i.what: list(i.names) for i in items if i.changes_motion or i.what == "effort limits"}
+        items = ph.load_model(path, limits=False, stick_velocity=None).not_carried
+        lost = {i.what: list(i.names) for i in items if i.changes_motion}
         row.without = other.prepare(lost)
     except Exception as error:
         row.trouble = dict.fromkeys(wanted, said(error, path))
@@ -449,7 +445,7 @@ def compare(path: Path, row: Row, other: Pinocchio | MuJoCo) -> None:
 
 def compared(path: Path, formulation: str, other: Pinocchio | MuJoCo, seed: int) -> float:
     positions, velocities = other.draw(seed)
-    imported = ph.load_model(path, positions=positions, velocities=velocities)
+    imported = ph.load_model(path, limits=False, stick_velocity=None, positions=positions, velocities=velocities)
     links = {name: body.name for name, body in imported.links.items()}
     return largest_error(imported.problem(formulation), links, other)
 

@@ -143,8 +143,8 @@ def _bounded_memory() -> Iterator[None]:
         _LEFT[0] = _resident()
 
 
-_MEMORY = 700_000
-"""Kilobytes: a test may take 300,000 more before a worker has a gigabyte."""
+_MEMORY = 620_000
+"""Kilobytes: a test may take 350,000 more before a worker has a gigabyte."""
 
 _MORE = 100_000
 """On top of what can't be given back: otherwise, once that is much, every test would compile everything anew."""
