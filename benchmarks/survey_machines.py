@@ -32,6 +32,7 @@ import json
 import multiprocessing
 import os
 import re
+import signal
 import sys
 import tempfile
 import time
@@ -58,6 +59,10 @@ FORMULATIONS = ("minimal", "S3xR3")
 STATES, BODIES = 3, 30
 """Random states of a file, and most bodies that are compared on S³×R³."""
 AGREES = 1e-10
+WAITS = 10.0
+"""Times the time limit, after which a process is given up that hasn't used it."""
+LIMITS = hasattr(signal, "setitimer")
+"""Whether the system can limit the time of processors."""
 UNMOVED = 1e-9
 """Where no acceleration is larger, errors are absolute: there is but round-off."""
 REGULAR = 1e-12
@@ -495,8 +500,8 @@ def chosen(options: argparse.Namespace) -> list[tuple[Row, Path]]:
     return found
 
 
-def serve(pipe: Any) -> None:
-    """Surveys what comes through the pipe, in a process of its own."""
+def serve(pipe: Any, seconds: float) -> None:
+    """Surveys what comes through the pipe, in a process of its own, which ends where a file takes more of its time."""
     jax.config.update("jax_enable_x64", True)
     warnings.simplefilter("ignore")
     with open(os.devnull, "w") as nowhere:
@@ -509,10 +514,14 @@ def serve(pipe: Any) -> None:
             while True:
                 row, path = pipe.recv()
                 began = time.process_time()
+                if LIMITS:
+                    signal.setitimer(signal.ITIMER_PROF, seconds)
                 try:
                     survey(path, row)
                 except BaseException as error:
                     row.outcome, row.reason = "crashed", said(error, path)
+                if LIMITS:
+                    signal.setitimer(signal.ITIMER_PROF, 0.0)
                 row.seconds = time.process_time() - began
                 pipe.send(row)
 
@@ -530,16 +539,19 @@ class Worker:
         if self._process is None:
             context = multiprocessing.get_context("spawn")
             self._pipe, there = context.Pipe()
-            self._process = context.Process(target=serve, args=(there,), daemon=True)
+            self._process = context.Process(target=serve, args=(there, self._seconds), daemon=True)
             self._process.start()
             there.close()
         try:
             self._pipe.send((row, path))
-            if self._pipe.poll(self._seconds):
+            # The processor may have other work; whatever waits for something that never comes is ended in the end.
+            if self._pipe.poll(WAITS * self._seconds):
                 return self._pipe.recv()
-            row.outcome, row.reason = "out of time", f"more than {self._seconds:g} s"
+            row.outcome, row.reason = "out of time", "no answer"
         except (EOFError, OSError):
-            row.outcome, row.reason = "crashed", "the process ended"
+            self._process.join()
+            late = LIMITS and self._process.exitcode == -signal.SIGPROF
+            row.outcome, row.reason = ("out of time", "too long") if late else ("crashed", "the process ended")
         # A process that was killed leaves its copy behind.
         left = copies(self._process.pid)
         self.stop()
@@ -654,7 +666,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--mjcf", action="store_true", help="MJCF only")
     parser.add_argument("--only", nargs="+", default=[""], metavar="PATTERN", help="part of names, * for anything")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
-    parser.add_argument("--seconds", type=float, default=240.0, help="time limit of a file")
+    parser.add_argument("--seconds", type=float, default=240.0, help="of processors, that a file may take")
     parser.add_argument("--json", type=Path, help="file for what became of every file")
     return parser.parse_args()
 
