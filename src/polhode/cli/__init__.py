@@ -9,7 +9,9 @@ import typer
 from polhode.cli.cache import cache
 from polhode.cli.convergence import convergence
 from polhode.cli.export import export
+from polhode.cli.inspect import inspect
 from polhode.cli.listing import list_names
+from polhode.cli.models import Grouped
 from polhode.cli.reproduce import reproduce
 from polhode.cli.resume import resume
 from polhode.cli.run import run
@@ -23,7 +25,8 @@ app = typer.Typer(
     epilog="Exit status: 0 done, 1 a run or check failed (what was computed is kept), 2 wrong usage.",
 )
 app.command("list")(list_names)
-app.command("run")(run)
+app.command("run", cls=Grouped)(run)
+app.command("inspect")(inspect)
 app.command("resume")(resume)
 app.command("convergence")(convergence)
 app.command("reproduce")(reproduce)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from typer.core import TyperCommand
 
 from polhode.checks import shown
 from polhode.cli.output import WRONG_USAGE, fail, parse_settings, say
@@ -21,45 +24,96 @@ def is_model_file(name: str) -> bool:
     return Path(name).suffix.lower() in SUFFIXES
 
 
-def load(path: str, settings: dict[str, Any]) -> tuple[ImportedModel, Problem]:
-    """The model of a file and its problem; settings are options, `formulation`, or JOINT and JOINT.velocity."""
+class Given(NamedTuple):
+    """What options of a command say of a model file: NAME=VALUE for joints and actuators."""
+
+    positions: list[str] | None = None
+    velocities: list[str] | None = None
+    controls: list[str] | None = None
+
+    def parsed(self) -> dict[str, dict[str, Any]]:
+        """The values of each option that is given. Raises ValueError for what is no NAME=VALUE."""
+        found = self._asdict().items()
+        return {name: parse_settings(settings, f"--{name}") for name, settings in found if settings}
+
+
+class Grouped(TyperCommand):
+    """A command whose options for joints and actuators take several NAME=VALUE in a row."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, spread(args))
+
+
+def spread(arguments: Sequence[str]) -> list[str]:
+    """`--positions a=1 b=2` as `--positions a=1 --positions b=2`, which is what the parser takes."""
+    found: list[str] = []
+    flag, ended = "", False
+    for argument in arguments:
+        ended = ended or argument == "--"
+        if argument.startswith("-") or "=" not in argument or ended:
+            flag = argument if argument in _SEVERAL and not ended else ""
+        elif flag and found[-1] != flag:
+            found.append(flag)
+        found.append(argument)
+    return found
+
+
+_SEVERAL = tuple(f"--{name}" for name in Given._fields)
+
+
+def imported(path: str, settings: dict[str, Any], given: Given = Given()) -> ImportedModel:  # noqa: B008
+    """The model of a file; settings are options, or JOINT and JOINT.velocity."""
     import polhode as ph
 
-    settings = dict(settings)
-    formulation = settings.pop("formulation", None)
-    options = {key: settings.pop(key) for key in _OPTIONS if key in settings}
+    options = {key: settings[key] for key in _OPTIONS if key in settings}
     for key in ("floating", "check_inertia", "limits"):
         if not isinstance(options.get(key, True), bool):
             raise ValueError(f"`--set {key}=…` must be true or false, got {shown(options[key])}.")
-    positions: dict[str, Any] = {}
-    velocities: dict[str, Any] = {}
-    for key, value in settings.items():
+    values: dict[str, dict[str, Any]] = {"positions": {}, "velocities": {}}
+    for key in settings.keys() - options.keys():
         joint, dot, part = key.rpartition(".")
-        (velocities if dot and part == "velocity" else positions)[joint if dot and part == "velocity" else key] = value
+        of_velocity = bool(dot) and part == "velocity"
+        values["velocities" if of_velocity else "positions"][joint if of_velocity else key] = settings[key]
+    for name, more in given.parsed().items():
+        twice = sorted(values.get(name, {}).keys() & more.keys())
+        if twice:
+            raise ValueError(f"`{twice[0]}` is given by `--set` and by `--{name}`; give it once.")
+        values[name] = values.get(name, {}) | more
     try:
-        imported = ph.load_model(path, positions=positions, velocities=velocities, **options)
+        return ph.load_model(path, **values, **options)
     except ImportError as error:
         fail(str(error), WRONG_USAGE)
-    return imported, imported.problem(None if formulation is None else str(formulation))
 
 
-def chosen(name: str, settings: list[str] | None) -> tuple[Problem, ImportedModel | None]:
+def load(path: str, settings: dict[str, Any], given: Given) -> tuple[ImportedModel, Problem]:
+    """The model of a file and its problem; settings as for `imported`, and `formulation`."""
+    settings = dict(settings)
+    formulation = settings.pop("formulation", None)
+    found = imported(path, settings, given)
+    return found, found.problem(None if formulation is None else str(formulation))
+
+
+def chosen(
+    name: str,
+    settings: list[str] | None,
+    given: Given = Given(),  # noqa: B008
+) -> tuple[Problem, ImportedModel | None]:
     """The problem of that name or of that model file, and what was imported, if anything was."""
     import polhode as ph
 
-    given = parse_settings(settings)
+    parameters = parse_settings(settings)
     if not is_model_file(name):
-        return ph.problems.get(name, **given), None
-    imported, problem = load(name, given)
+        for option in given.parsed():
+            raise ValueError(f"`--{option}` goes with model files; `{name}` is a problem, which takes `--set`.")
+        return ph.problems.get(name, **parameters), None
+    imported, problem = load(name, parameters, given)
     return problem, imported
 
 
 def announce(imported: ImportedModel) -> None:
     """Contents of the file and what was left out, on standard error."""
     measured = [name for name, record in imported.joints.items() if record.measured]
-    say(
-        f"{imported.parameters['path']}: {len(imported.model.bodies)} bodies; joint_positions are {', '.join(measured)}"
-    )
+    say(f"{imported.source}: {len(imported.model.bodies)} bodies; joint_positions are {', '.join(measured)}")
     for item in imported.not_carried:
         say(f"  not carried over{'' if item.changes_motion else ', without effect on this run'}: {item}")
 

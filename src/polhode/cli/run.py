@@ -46,6 +46,19 @@ def run(
     atol: Annotated[float | None, typer.Option(help="Absolute tolerance [default: rtol / 100].")] = None,
     t1: Annotated[float | None, typer.Option(help="End of the run [default: the problem's own].")] = None,
     settings: Settings = None,
+    positions: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="JOINT=VALUE …", help="Joints of a model file at the start, in m and rad; several at once."
+        ),
+    ] = None,
+    velocities: Annotated[
+        list[str] | None, typer.Option(metavar="JOINT=VALUE …", help="Their velocities at the start, likewise.")
+    ] = None,
+    controls: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ACTUATOR=VALUE …", help="Controls of a model file's actuators, likewise."),
+    ] = None,
     option: Options = None,
     out: Annotated[Path | None, typer.Option(metavar="RUN.zarr", help="Store to which the run is streamed.")] = None,
     save_every: Annotated[int, typer.Option(min=1, help="Save every that many steps.")] = 1,
@@ -71,7 +84,7 @@ def run(
     with usage_errors():
         options = parse_settings(option, "--option")
         with waiting(f"building {problem}", not quiet):
-            chosen, imported = models.chosen(problem, settings)
+            chosen, imported = models.chosen(problem, settings, models.Given(positions, velocities, controls))
         method = ph.integrators.get(integrator or chosen.integrator, **options) if options else integrator
         if talk and imported is not None:
             models.announce(imported)

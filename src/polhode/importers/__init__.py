@@ -17,7 +17,7 @@ class ModelFileWarning(UserWarning):
 
 
 def load_model(
-    path: str | Path,
+    path: str | Path | Any,
     *,
     positions: Mapping[str, Any] | None = None,
     velocities: Mapping[str, Any] | None = None,
@@ -28,7 +28,7 @@ def load_model(
     limits: bool = True,
     stick_velocity: float | None = 0.01,
 ) -> ImportedModel:
-    """Read a URDF or MJCF file as a model. MuJoCo reads and compiles the file: `pip install 'polhode[import]'`.
+    """Read URDF or MJCF as a model. MuJoCo reads and compiles the file: `pip install 'polhode[import]'`.
 
     Links that are joined by fixed joints become one body. Equality constraints of MJCF become exact constraints.
     What has no place in a model is listed in `not_carried` of the result, with the reason.
@@ -40,7 +40,8 @@ def load_model(
 
     **Arguments:**
 
-    - `path`: file that ends in .urdf, .xml or .mjcf.
+    - `path`: file that ends in .urdf, .xml or .mjcf, or .xacro if the package `xacro` is installed; XML as a string; or
+      a `mujoco.MjSpec`, which stays as it is.
     - `positions`, `velocities`: initial values of joints by name, rad or length; a ball joint takes a quaternion
       (w, x, y, z) and an angular velocity in the frame of the child, a free one position and quaternion, inertial
       velocity and body-fixed angular velocity.

@@ -166,8 +166,6 @@ def lumped(start: Start, check_inertia: bool) -> Construction:
     for number in range(1, compiled.nbody):
         members.setdefault(start.carrier(number), []).append(number)
     members.pop(0, None)
-    if not members:
-        raise ValueError("The file has no moving bodies: nothing is joined by anything but fixed joints.")
     _check_moved(start, members)
     carriers = {0: model.ground}
     for carrier, parts in members.items():

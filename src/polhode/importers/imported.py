@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, cast
 
 import jax
@@ -16,9 +14,9 @@ from jaxtyping import Array
 
 from polhode.checks import shown
 from polhode.execution.eager import uncompiled
-from polhode.importers import inventory, loads, loops, reading, stacks
+from polhode.importers import inventory, loads, loops, reading, sources, stacks
 from polhode.importers._mujoco import mujoco
-from polhode.importers.construction import Construction, lumped
+from polhode.importers.construction import Construction, Start, lumped
 from polhode.importers.inventory import NotCarried
 from polhode.importers.joints import FileJoint
 from polhode.importers.loads import Wanted
@@ -38,24 +36,28 @@ class ImportedModel:
     """A model read from a file by `load_model`.
 
     - `name`: of the robot or model in the file, otherwise that of the file.
+    - `source`: what it was read from, as messages call it.
     - `model`: the `Model`; add forces, controllers or further bodies to it before `problem` or `assemble`.
     - `links`: name of every link or body of the file → the body that carries it, with fixed joints lumped; links that
       don't move are the ground.
     - `joints`: name → `FileJoint`, all joints of the file; controllers and rotors take them.
     - `not_carried`: what the file holds that the model doesn't, each with the reason.
-    - `parameters`: what the file was read with.
+    - `parameters`: what the file was read with; `path` is the XML if that was given, and None for a specification.
     - `timestep`: step size named in the file, otherwise MuJoCo's 0.002.
+    - `start`: MuJoCo's model of it at the initial positions and velocities.
     - `held`: joints with positions or velocities that the user has given, which closing loops leaves as they are.
     - `load_time`: seconds that reading it has taken.
     """
 
     name: str
+    source: str
     model: Model
     links: Mapping[str, Body]
     joints: Mapping[str, FileJoint]
     not_carried: list[NotCarried]
     parameters: Mapping[str, Any]
     timestep: float
+    start: Start
     held: Sequence[Held] = ()
     load_time: float = 0.0
 
@@ -87,8 +89,8 @@ class ImportedModel:
         return dataclasses.replace(
             problem,
             parameters={**self.parameters, "formulation": problem.parameters["formulation"]},
-            origin="file",
-            doc=f"Read from {self.parameters['path']}.",
+            origin=None if self.parameters["path"] is None else "file",
+            doc=f"Read from {self.source}.",
             outputs=_outputs(cast(MultibodySystem, problem.system), self, rigid),
             scene=model_scene.drawn(model_scene.described(self.model, rigid)),
             build_time=problem.build_time + self.load_time,
@@ -97,7 +99,7 @@ class ImportedModel:
 
 @uncompiled()
 def load(
-    path: str | Path,
+    path: Any,
     positions: Mapping[str, Any] | None,
     velocities: Mapping[str, Any] | None,
     keyframe: str | int | None,
@@ -107,27 +109,25 @@ def load(
 ) -> ImportedModel:
     """See `polhode.load_model`."""
     began = time.perf_counter()
-    if not isinstance(path, str | os.PathLike):
-        raise ValueError(f"`path` must be that of a model file, got {shown(path)}.")
     for name, given in (("positions", positions), ("velocities", velocities), ("controls", wanted.controls)):
         if given is not None and not isinstance(given, Mapping):
             raise ValueError(f"`{name}` must be a mapping from names to values, got {shown(given)}.")
-    path = Path(path)
-    root = reading.parsed(path)
-    compiled = reading.compiled(path, root, floating, check_inertia)
-    start = reading.initial(compiled, keyframe, positions or {}, velocities or {})
+    source = sources.source(path)
+    compiled = reading.compiled(source, floating, check_inertia)
     try:
+        _check_moving(source, compiled.model)
+        start = reading.initial(compiled, keyframe, positions or {}, velocities or {})
         construction = lumped(start, check_inertia)
         records = _join(construction)
-        lost = inventory.of_urdf(root) if root.tag == "robot" else []
+        lost = inventory.of_urdf(source.root) if source.root is not None and source.is_robot else []
         lost += loops.add_equalities(construction, records)
         lost += loads.add_passive(construction, records, wanted)
         lost += loads.add_actuators(construction, records, wanted)
         lost += inventory.of_compiled(start)
     except ValueError as error:
-        raise ValueError(f"`{path}`: {error}") from error
+        raise ValueError(f"{source.called}: {error}") from error
     given = {
-        "path": str(path),
+        "path": source.given,
         "positions": dict(positions or {}),
         "velocities": dict(velocities or {}),
         "keyframe": keyframe,
@@ -140,16 +140,29 @@ def load(
     kinds = mujoco.mjtObj
     links = {start.name(kinds.mjOBJ_BODY, i): construction.body(i) for i in range(compiled.model.nbody)}
     return ImportedModel(
-        name=root.get("name") or root.get("model") or path.stem,
+        name=source.name,
+        source=source.called,
         model=construction.model,
         links=links,
         joints={record.name: record for record in records},
         not_carried=sorted(lost, key=lambda item: not item.changes_motion),
         parameters=given,
         timestep=float(compiled.model.opt.timestep),
+        start=start,
         held=_held(records, positions or {}, velocities or {}),
         load_time=time.perf_counter() - began,
     )
+
+
+def _check_moving(source: sources.Source, compiled: Any) -> None:
+    """Raises ValueError for what stands still, with what lets it go."""
+    if np.any(compiled.body_jntnum):
+        return
+    remedy = " Give a body a joint, or a <freejoint/>."
+    if source.is_robot:
+        loose = compiled.nbody > 1
+        remedy = " Read it with floating=True, which lets its root link go." if loose else " It has no link to let go."
+    raise ValueError(f"There are no moving bodies: nothing is joined by anything but fixed joints.{remedy}")
 
 
 def _held(records: Sequence[FileJoint], positions: Mapping[str, Any], velocities: Mapping[str, Any]) -> list[Held]:

@@ -140,7 +140,7 @@ def add_actuators(construction: Construction, joints: Sequence[FileJoint], wante
     for name in wanted.controls:
         if name not in names:
             known = f"Known: {', '.join(names)}." if names else "It has none."
-            raise ValueError(f"The file has no actuator `{name}`.{checks.nearest(name, names)} {known}")
+            raise ValueError(f"There is no actuator `{name}`.{checks.nearest(name, names)} {known}")
     if m.opt.disableflags & _DISABLE.mjDSBL_ACTUATION:
         return []
     measured = {joint.number: joint for joint in joints if joint.measured}
@@ -149,7 +149,7 @@ def add_actuators(construction: Construction, joints: Sequence[FileJoint], wante
     for i, name in enumerate(names):
         control = wanted.controls.get(name, float(start.data.ctrl[i]))
         joint = measured.get(int(m.actuator_trnid[i, 0])) if int(m.actuator_trntype[i]) in _ON_JOINT else None
-        if joint is None or not _is_affine(m, i, control) or _is_shared(m, joint):
+        if joint is None or not is_affine(m, i, control) or _is_shared(m, joint):
             lost.append(name)
             continue
         construction.model.add(_actuator(m, i, joint, control, f"{name} actuator"))
@@ -180,7 +180,7 @@ def _actuator(m: Any, i: int, joint: FileJoint, control: Any, name: str) -> Actu
     )
 
 
-def _is_affine(m: Any, i: int, control: Any) -> bool:
+def is_affine(m: Any, i: int, control: Any) -> bool:
     """Whether the force is affine in control, joint coordinate and rate."""
     dynamics = int(m.actuator_dyntype[i])
     still = dynamics == mujoco.mjtDyn.mjDYN_NONE or (dynamics in _AT_REST and not callable(control) and control == 0)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
-from xml.etree import ElementTree
 
 import numpy as np
 
@@ -15,25 +13,7 @@ from polhode.checks import shown
 from polhode.importers import urdf
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import NOTHING, Inertial, Start, oriented
-
-_SUFFIXES = (".urdf", ".xml", ".mjcf")
-
-
-def parsed(path: Path) -> ElementTree.Element:
-    """The root of an XML file: `robot` of URDF or `mujoco` of MJCF. Raises ValueError for anything else."""
-    if path.suffix.lower() == ".xacro":
-        raise ValueError(f"`{path}` is a macro file; expand it first: xacro {path.name} > {path.stem}.urdf")
-    if path.suffix.lower() not in _SUFFIXES:
-        raise ValueError(f"`{path}` is no model file that can be read; known endings: {', '.join(_SUFFIXES)}.")
-    if not path.is_file():
-        raise ValueError(f"There is no file `{path}`.")
-    try:
-        root = ElementTree.parse(path).getroot()
-    except (ElementTree.ParseError, UnicodeDecodeError) as error:
-        raise ValueError(f"`{path}` is not well-formed XML: {error}.") from error
-    if root.tag not in ("robot", "mujoco"):
-        raise ValueError(f"`{path}` has the root <{root.tag}>; <robot> (URDF) and <mujoco> (MJCF) can be read.")
-    return root
+from polhode.importers.sources import Source
 
 
 class Compiled(NamedTuple):
@@ -43,35 +23,36 @@ class Compiled(NamedTuple):
     inertials: Mapping[int, Inertial]
 
 
-def compiled(path: Path, root: ElementTree.Element, floating: bool, check_inertia: bool) -> Compiled:
-    """A file as MuJoCo sees it. Raises ValueError with MuJoCo's message, and a remedy where there is one."""
+def compiled(source: Source, floating: bool, check_inertia: bool) -> Compiled:
+    """A source as MuJoCo sees it. Raises ValueError with MuJoCo's message, and a remedy where there is one."""
     try:
-        found = _robot(root, floating) if root.tag == "robot" else _mjcf(path, floating, check_inertia)
+        found = _robot(source, floating) if source.is_robot else _mjcf(source, floating, check_inertia)
     except ValueError as error:
-        raise ValueError(_explained(path, " ".join(str(error).split()))) from error
+        raise ValueError(_explained(source, " ".join(str(error).split()))) from error
     step = found.model.opt.timestep
     if not step > 0:
-        raise ValueError(f"`{path}`: `timestep` of <option> must be greater than zero, it is {step:g}.")
+        raise ValueError(f"{source.called}: `timestep` of <option> must be greater than zero, it is {step:g}.")
     return found
 
 
-def _robot(root: ElementTree.Element, floating: bool) -> Compiled:
-    spec, inertials = urdf.specified(root, floating)
+def _robot(source: Source, floating: bool) -> Compiled:
+    assert source.root is not None
+    spec, inertials = urdf.specified(source.root, floating)
     model = spec.compile()
     return Compiled(model, {body.id: inertials.get(body.name, NOTHING) for body in spec.bodies if body.id})
 
 
-def _mjcf(path: Path, floating: bool, check_inertia: bool) -> Compiled:
+def _mjcf(source: Source, floating: bool, check_inertia: bool) -> Compiled:
     if floating:
         raise ValueError("`floating` is for URDF, which can't say it; in MJCF give the body a <freejoint/>.")
-    spec = mujoco.MjSpec.from_file(str(path))
+    spec = source.specified()
     try:
         return Compiled(spec.compile(), {})
     except ValueError as error:
         if check_inertia or "inertia" not in str(error):
             raise
     # MuJoCo doesn't take the masses of some bodies; it sees others, and those of the file count.
-    spec = mujoco.MjSpec.from_file(str(path))
+    spec = source.specified()
     aside = [(body, _set_aside(body)) for body in spec.bodies if body.explicitinertial]
     model = spec.compile()
     return Compiled(model, {body.id: inertial(model.body_iquat[body.id]) for body, inertial in aside})
@@ -79,7 +60,12 @@ def _mjcf(path: Path, floating: bool, check_inertia: bool) -> Compiled:
 
 def _set_aside(body: Any) -> Callable[[np.ndarray], Inertial]:
     """Gives a body a mass that MuJoCo doesn't refuse; its own one follows from the attitude of its principal axes."""
-    mass, centre, moments, full = float(body.mass), body.ipos.copy(), body.inertia.copy(), body.fullinertia.copy()
+    mass, centre, moments, full = (
+        float(body.mass),
+        np.nan_to_num(body.ipos),
+        body.inertia.copy(),
+        body.fullinertia.copy(),
+    )
     body.mass = 1.0
     if np.isnan(full[0]):
         body.inertia = np.ones(3)
@@ -90,16 +76,16 @@ def _set_aside(body: Any) -> Callable[[np.ndarray], Inertial]:
     return lambda _: Inertial(mass, centre, matrix)
 
 
-def _explained(path: Path, message: str) -> str:
+def _explained(source: Source, message: str) -> str:
     body = re.search(r"Element name '([^']*)'", message)
     if "mass and inertia of moving bodies" in message and body:
         return (
-            f"`{path}`: `{body[1]}` moves but has no mass or no inertia, alone and with all that is fixed to it. Give "
-            "it a mass and an inertia, or make its joint a fixed one."
+            f"{source.called}: `{body[1]}` moves but has no mass or no inertia, alone and with all that is fixed to "
+            "it. Give it a mass and an inertia, or make its joint a fixed one."
         )
     if "A + B >= C" in message:
         message += " Correct the inertia, or read the file with check_inertia=False."
-    return f"`{path}` can't be read: {message}"
+    return f"{source.called} can't be read: {message}"
 
 
 def initial(
@@ -153,4 +139,4 @@ def _number(model: Any, kind: Any, count: int, name: str, what: str) -> int:
     if name in names:
         return names.index(name)
     known = f"Known: {', '.join(names)}." if names else "It has none."
-    raise ValueError(f"The file has no {what} `{name}`.{checks.nearest(name, names)} {known}")
+    raise ValueError(f"There is no {what} `{name}`.{checks.nearest(name, names)} {known}")

@@ -1,0 +1,125 @@
+"""`polhode inspect`: what a model file holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from polhode.cli.models import SUFFIXES, imported, is_model_file
+from polhode.cli.output import WRONG_USAGE, Json, Settings, emit, fail, parse_settings, usage_errors
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+_DAMPING = {"hinge": "N m s/rad", "ball": "N m s/rad", "slide": "N s/m", "free": "N s/m and N m s/rad"}
+_FRICTION = {"hinge": "N m", "ball": "N m", "slide": "N", "free": "N and N m"}
+_ARMATURE = {"hinge": "kg m²", "ball": "kg m²", "slide": "kg", "free": "kg and kg m²"}
+_STIFFNESS = {"hinge": "N m/rad", "ball": "N m/rad", "slide": "N/m", "free": "N/m and N m/rad"}
+_PLACE = {"hinge": "rad", "ball": "rad", "slide": "m", "free": ""}
+
+
+def inspect(
+    file: Annotated[str, typer.Argument(metavar="MODEL_FILE", help="A .urdf, .xacro or MJCF .xml file.")],
+    settings: Settings = None,
+    as_json: Json = False,
+) -> None:
+    """Show bodies and joints of a model file, what a run carries over and what not; nothing is run."""
+    if not is_model_file(file):
+        fail(f"`{file}` is no model file; known endings: {', '.join(SUFFIXES)}.", WRONG_USAGE)
+    with usage_errors():
+        found = imported(file, parse_settings(settings))
+    from polhode.importers.inspection import described
+
+    contents = described(found)
+    if as_json:
+        emit(contents)
+    else:
+        _show(contents)
+
+
+def _show(contents: Mapping[str, Any]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console()
+
+    def line(text: str) -> None:
+        console.print(text, highlight=False)
+
+    line(f"[bold]{escape(contents['name'])}[/], from {escape(contents['source'])}; SI units: kg, m, rad, s")
+    console.print(_tree(contents), highlight=False)
+    totals = contents["totals"]
+    line(
+        f"{totals['bodies']} bodies of {totals['mass']:.6g} kg, {totals['joints']} joints with "
+        f"{totals['degrees_of_freedom']} degrees of freedom, {totals['actuators']} actuators, "
+        f"{totals['equalities']} equalities; gravity {_vector(contents['gravity'])} m/s²"
+    )
+    for one in contents["equalities"]:
+        off = "" if one["active"] else ", switched off"
+        line(f"  {one['kind']} equality {escape(one['name'])}: {escape(' – '.join(one['between']))}{off}")
+    line("[bold]carried:[/] " + (", ".join(f"{what} ({n})" for what, n in contents["carried"].items()) or "bodies"))
+    for item in contents["not_carried"]:
+        names = ", ".join(item["names"][:6]) + (f" and {len(item['names']) - 6} more" if len(item["names"]) > 6 else "")
+        effect = ", which changes the motion" if item["changes_motion"] else ""
+        what = f"{item['what']} ({names})" if names else item["what"]
+        line(f"[bold]not carried[/]{effect}: {escape(what)}: {escape(item['reason'])}")
+
+
+def _tree(contents: Mapping[str, Any]) -> Tree:
+    from rich.markup import escape
+    from rich.tree import Tree
+
+    fixed = ", ".join(contents["ground"])
+    root = Tree(f"ground{escape(f' with {fixed}') if fixed else ''}")
+    actuators = {one["name"]: one for one in contents["actuators"]}
+    nodes: dict[str | None, Tree] = {None: root}
+    for body in contents["bodies"]:
+        rows = [_body(body), *(row for joint in body["joints"] for row in _joint(joint, actuators))]
+        first, *rest = (escape(row) for row in rows)
+        name = escape(body["name"])
+        nodes[body["name"]] = nodes[body["parent"]].add("\n".join((f"[bold]{name}[/]: {first}", *rest)))
+    others = [one for one in contents["actuators"] if one["on"][0] != "joint"]
+    for one in others:
+        root.add(escape(f"{_actuator(one)}, on {' '.join(one['on'])}"))
+    return root
+
+
+def _body(body: Mapping[str, Any]) -> str:
+    with_it = f", with {', '.join(body['fixed_to_it'])}" if body["fixed_to_it"] else ""
+    moments = ", ".join(f"{moment:.4g}" for moment in body["principal_moments"])
+    return f"{body['mass']:.6g} kg, principal moments {moments} kg m²{with_it}"
+
+
+def _joint(joint: Mapping[str, Any], actuators: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    kind = joint["kind"]
+    told = [f"{kind} {joint['name']}" + (f" along {_vector(joint['axis'])}" if joint["axis"] else "")]
+    if joint["range"]:
+        told.append(f"range {_limits(joint['range'])} {_PLACE[kind]}")
+    for what, unit in (("damping", _DAMPING), ("friction", _FRICTION), ("armature", _ARMATURE)):
+        if joint[what]:
+            told.append(f"{what} {joint[what]:.4g} {unit[kind]}")
+    if joint["stiffness"]:
+        rest = "" if joint["rest"] is None else f" at rest at {joint['rest']:.4g} {_PLACE[kind]}"
+        told.append(f"spring {joint['stiffness']:.4g} {_STIFFNESS[kind]}{rest}")
+    if joint["effort"]:
+        told.append(f"effort {_limits(joint['effort'])} {_FRICTION[kind]}")
+    return [", ".join(told), *(_actuator(actuators[name]) for name in joint["actuators"])]
+
+
+def _actuator(one: Mapping[str, Any]) -> str:
+    told = [f"actuator {one['name']}: {one['kind']}, gear {_vector(one['gear'])}"]
+    for what, key in (("control", "control_limits"), ("force", "force_limits")):
+        if one[key]:
+            told.append(f"{what} {_limits(one[key])}")
+    return ", ".join(told)
+
+
+def _limits(pair: list[float]) -> str:
+    return f"{pair[0]:.4g} … {pair[1]:.4g}"
+
+
+def _vector(values: list[float]) -> str:
+    text = " ".join(f"{value:.4g}" for value in values)
+    return text if len(values) == 1 else f"({text})"

@@ -1,0 +1,101 @@
+"""What a model is read from: a file, XML as a string, or a specification of MuJoCo."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from polhode.checks import shown
+from polhode.importers import macros
+from polhode.importers._mujoco import mujoco
+
+SUFFIXES = (".urdf", ".xml", ".mjcf")
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A robot of URDF, or MJCF.
+
+    - `called`: what messages call it.
+    - `stem`: the name of a model that says none.
+    - `given`: the path or the text, from which the model can be read once more; None for a specification.
+    - `root`: `robot` of URDF or `mujoco` of MJCF; None for a specification.
+    - `path`: of the file, if it is one.
+    - `text`: in place of what a file holds: the string, or what macros became.
+    - `specification`: a `mujoco.MjSpec` that the user has made.
+    """
+
+    called: str
+    stem: str
+    given: str | None
+    root: ElementTree.Element | None
+    path: Path | None = None
+    text: str | None = None
+    specification: Any = None
+
+    @property
+    def is_robot(self) -> bool:
+        """Whether it is URDF."""
+        return self.root is not None and self.root.tag == "robot"
+
+    @property
+    def name(self) -> str:
+        """Of the robot or model, otherwise that of the file."""
+        if self.root is None:
+            return self.specification.modelname or self.stem
+        return self.root.get("name") or self.root.get("model") or self.stem
+
+    def specified(self) -> Any:
+        """A `mujoco.MjSpec` of MJCF, to be changed at will. Raises ValueError with MuJoCo's message."""
+        if self.specification is not None:
+            return self.specification.copy()
+        return mujoco.MjSpec.from_file(str(self.path)) if self.text is None else mujoco.MjSpec.from_string(self.text)
+
+
+def source(given: Any) -> Source:
+    """Of a path, XML as a string or a `mujoco.MjSpec`. Raises ValueError for what is none of them or no model."""
+    if isinstance(given, mujoco.MjSpec):
+        return Source("`mujoco.MjSpec`", "model", None, None, specification=given)
+    if isinstance(given, str) and given.lstrip("\ufeff \t\r\n").startswith("<"):
+        return _of_text(given.lstrip("\ufeff \t\r\n"))
+    if isinstance(given, str | os.PathLike):
+        return _of_file(Path(given))
+    raise ValueError(f"`path` must be that of a model file, XML as a string, or a `mujoco.MjSpec`, got {shown(given)}.")
+
+
+def _of_text(text: str) -> Source:
+    called, given = "XML text", text
+    try:
+        root = ElementTree.fromstring(text)
+    except ElementTree.ParseError as error:
+        raise ValueError(f"{called} is not well-formed: {error}.") from error
+    if macros.is_macro(root):
+        text = macros.expanded_text(text)
+        root = ElementTree.fromstring(text)
+    return Source(called, "model", given, _known(root, called), text=text)
+
+
+def _of_file(path: Path) -> Source:
+    called = f"`{path}`"
+    if path.suffix.lower() not in (*SUFFIXES, ".xacro"):
+        raise ValueError(f"{called} is no model file that can be read; known endings: {', '.join(SUFFIXES)}, .xacro.")
+    if not path.is_file():
+        raise ValueError(f"There is no file {called}.")
+    if path.suffix.lower() == ".xacro":
+        text = macros.expanded(path)
+        root = _known(ElementTree.fromstring(text), f"{called}, expanded,")
+        return Source(called, path.stem.removesuffix(".urdf"), str(path), root, path, text)
+    try:
+        root = ElementTree.fromstring(path.read_bytes().lstrip())
+    except (ElementTree.ParseError, UnicodeDecodeError) as error:
+        raise ValueError(f"{called} is not well-formed XML: {error}.") from error
+    return Source(called, path.stem, str(path), _known(root, called), path)
+
+
+def _known(root: ElementTree.Element, called: str) -> ElementTree.Element:
+    if root.tag not in ("robot", "mujoco"):
+        raise ValueError(f"{called} has the root <{root.tag}>; <robot> (URDF) and <mujoco> (MJCF) can be read.")
+    return root
