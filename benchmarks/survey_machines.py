@@ -203,7 +203,8 @@ class Pinocchio:
         # Pinocchio reads files with blank lines before their declaration.
         for joint in ElementTree.fromstring(self.path.read_bytes().strip()).iter("joint"):
             mimic = joint.find("mimic")
-            if mimic is not None and self.model.existJointName(joint.get("name", "")):
+            ends = [joint.get("name", ""), "" if mimic is None else mimic.get("joint", "")]
+            if mimic is not None and all(map(self.model.existJointName, ends)):
                 numbers = (float(mimic.get(key, default)) for key, default in (("multiplier", "1"), ("offset", "0")))
                 found[joint.get("name", "")] = (mimic.get("joint", ""), *numbers)
         return found

@@ -70,13 +70,14 @@ def of_urdf(root: ElementTree.Element) -> list[NotCarried]:
 
 
 def _idle_mimics(root: ElementTree.Element) -> tuple[str, ...]:
-    """Joints that should follow another where one of the two is no hinge or slide, or isn't there."""
+    """Joints that move and should follow another where one of the two is no hinge or slide, or isn't there."""
     moving = {
         joint.get("name")
         for joint in root.iter("joint")
         if joint.get("type") in ("revolute", "continuous", "prismatic")
     }
-    pairs = ((joint.get("name", ""), joint.find("mimic")) for joint in root.iter("joint"))
+    followers = [joint for joint in root.findall("joint") if joint.get("type") != "fixed"]
+    pairs = ((joint.get("name", ""), joint.find("mimic")) for joint in followers)
     return tuple(
         f"{name} after {mimic.get('joint')}"
         for name, mimic in pairs
