@@ -68,7 +68,7 @@ UNMOVED = 1e-9
 REGULAR = 1e-12
 """Smallest eigenvalue of a regular mass matrix whose diagonal is scaled to one."""
 SWITCHES = 'contact="disable" limit="disable" frictionloss="disable" equality="disable"'
-DISREGARDED = {"contacts", "visual and collision geometry", "limits of joints", "dry friction of joints"}
+DISREGARDED = {"contacts", "limits of joints", "dry friction of joints"}
 """What is not carried for which the comparison leaves nothing out."""
 
 
@@ -418,7 +418,7 @@ def survey(path: Path, row: Row) -> None:
         row.reason = said(error, path)
         return
     row.bodies = len(set(map(id, imported.links.values()))) - 1
-    row.lost = {item.what: list(item.names) for item in imported.not_carried if item.changes_motion}
+    row.lost = {item.what: list(item.names) for item in imported.not_carried}
     row.outcome = "no problem"
     try:
         imported.problem("minimal")
@@ -435,7 +435,7 @@ def compare(path: Path, row: Row, other: Pinocchio | MuJoCo) -> None:
     wanted = [f for f in FORMULATIONS if f == "minimal" or row.bodies <= BODIES]
     try:
         items = ph.load_model(path, limits=False, stick_velocity=None).not_carried
-        lost = {i.what: list(i.names) for i in items if i.changes_motion}
+        lost = {i.what: list(i.names) for i in items}
         row.without = other.prepare(lost)
     except Exception as error:
         row.trouble = dict.fromkeys(wanted, said(error, path))

@@ -62,9 +62,8 @@ def _show(contents: Mapping[str, Any]) -> None:
     line("[bold]carried:[/] " + (", ".join(f"{what} ({n})" for what, n in contents["carried"].items()) or "bodies"))
     for item in contents["not_carried"]:
         names = ", ".join(item["names"][:6]) + (f" and {len(item['names']) - 6} more" if len(item["names"]) > 6 else "")
-        effect = ", which changes the motion" if item["changes_motion"] else ""
         what = f"{item['what']} ({names})" if names else item["what"]
-        line(f"[bold]not carried[/]{effect}: {escape(what)}: {escape(item['reason'])}")
+        line(f"[bold]not carried:[/] {escape(what)}: {escape(item['reason'])}")
 
 
 def _tree(contents: Mapping[str, Any]) -> Tree:

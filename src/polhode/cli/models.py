@@ -115,7 +115,7 @@ def announce(imported: ImportedModel) -> None:
     measured = [name for name, record in imported.joints.items() if record.measured]
     say(f"{imported.source}: {len(imported.model.bodies)} bodies; joint_positions are {', '.join(measured)}")
     for item in imported.not_carried:
-        say(f"  not carried over{'' if item.changes_motion else ', without effect on this run'}: {item}")
+        say(f"  not carried over: {item}")
 
 
 def explain(problem: Problem, method: bool) -> None:
@@ -130,8 +130,5 @@ def summary(imported: ImportedModel) -> dict[str, Any]:
     return {
         "joints": [name for name, record in imported.joints.items() if record.measured],
         "bodies": [body.name for body in imported.model.bodies if body.kind == "rigid"],
-        "not_carried": [
-            {"what": i.what, "names": list(i.names), "reason": i.reason, "changes_motion": i.changes_motion}
-            for i in imported.not_carried
-        ],
+        "not_carried": [{"what": i.what, "names": list(i.names), "reason": i.reason} for i in imported.not_carried],
     }

@@ -41,7 +41,7 @@ class ImportedModel:
     - `links`: name of every link or body of the file → the body that carries it, with fixed joints lumped; links that
       don't move are the ground.
     - `joints`: name → `FileJoint`, all joints of the file; controllers and rotors take them.
-    - `not_carried`: what the file holds that the model doesn't, each with the reason.
+    - `not_carried`: what changes the motion of the file's own simulator and the model doesn't have, with the reason.
     - `parameters`: what the file was read with; `path` is the XML if that was given, and None for a specification.
     - `timestep`: step size named in the file, otherwise MuJoCo's 0.002.
     - `start`: MuJoCo's model of it at the initial positions and velocities.
@@ -145,7 +145,7 @@ def load(
         model=construction.model,
         links=links,
         joints={record.name: record for record in records},
-        not_carried=sorted(lost, key=lambda item: not item.changes_motion),
+        not_carried=lost,
         parameters=given,
         timestep=float(compiled.model.opt.timestep),
         start=start,
