@@ -96,8 +96,10 @@ def decimated(mesh: Triangles, most: int = MOST_FACES) -> Triangles:
 
 def _finite(mesh: Triangles) -> Triangles:
     """Without faces with numbers that aren't finite."""
-    fine = np.isfinite(mesh.vertices).all(axis=1)
-    return mesh if fine.all() else _without_unused(Triangles(mesh.vertices, mesh.faces[fine[mesh.faces].all(axis=1)]))
+    fine = np.asarray(np.isfinite(mesh.vertices).all(axis=1))
+    if fine.all():
+        return mesh
+    return _without_unused(Triangles(mesh.vertices, mesh.faces[fine[mesh.faces].all(axis=1)]))
 
 
 def _welded(mesh: Triangles) -> Triangles:
