@@ -20,7 +20,7 @@ from polhode.viewing.triangles import MOST_FACES, AbstractMesh, Coloured, Triang
 LARGEST = 256 * 2**20
 """Bytes of a file at most."""
 _FEWEST = 50
-_PACKAGE = re.compile(r"(?:package|model)://([^/]+)/(.+)|\$\(find ([^)]+)\)/(.+)", re.DOTALL)
+_PACKAGE = re.compile(r"(?:package|model):///?([^/]+)/(.+)|\$\(find ([^)]+)\)/(.+)", re.DOTALL)
 _UNIT = re.compile(rb"<unit\b[^>]*\bmeter\s*=\s*[\"']([^\"']+)[\"']")
 _ENDINGS = ("stl", "obj", "dae", "ply", "off", "glb", "gltf")
 _BESIDE = (".mtl", ".bin")
