@@ -401,6 +401,12 @@ def largest_error(problem: ph.Problem, links: dict[str, str], other: Pinocchio |
     return float(error / largest) if largest > UNMOVED else float(error)
 
 
+def package_of(path: Path) -> Path:
+    """The installed package that a file belongs to, all over which its meshes may be; else the folder above its own."""
+    whole = path.absolute()
+    return next((up for up in whole.parents if up.parent.name == "site-packages"), whole.parent.parent)
+
+
 def survey(path: Path, row: Row) -> None:
     """Fills in what becomes of a file."""
     try:
@@ -413,7 +419,7 @@ def survey(path: Path, row: Row) -> None:
         return
     row.freedoms, row.outcome = other.freedoms, "not loaded"
     try:
-        imported = ph.load_model(path)
+        imported = ph.load_model(path, mesh_paths=package_of(path))
     except Exception as error:
         row.reason = said(error, path)
         return
@@ -434,7 +440,7 @@ def compare(path: Path, row: Row, other: Pinocchio | MuJoCo) -> None:
     """Accelerations at random states."""
     wanted = [f for f in FORMULATIONS if f == "minimal" or row.bodies <= BODIES]
     try:
-        items = ph.load_model(path, limits=False, stick_velocity=None).not_carried
+        items = ph.load_model(path, limits=False, stick_velocity=None, mesh_paths=package_of(path)).not_carried
         lost = {i.what: list(i.names) for i in items}
         row.without = other.prepare(lost)
     except Exception as error:
@@ -451,7 +457,8 @@ def compare(path: Path, row: Row, other: Pinocchio | MuJoCo) -> None:
 
 def compared(path: Path, formulation: str, other: Pinocchio | MuJoCo, seed: int) -> float:
     positions, velocities = other.draw(seed)
-    imported = ph.load_model(path, limits=False, stick_velocity=None, positions=positions, velocities=velocities)
+    given = {"positions": positions, "velocities": velocities, "mesh_paths": package_of(path)}
+    imported = ph.load_model(path, limits=False, stick_velocity=None, **given)
     links = {name: body.name for name, body in imported.links.items()}
     return largest_error(imported.problem(formulation), links, other)
 

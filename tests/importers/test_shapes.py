@@ -244,16 +244,16 @@ def test_nothing_outside_of_the_tree_is_read(tmp_path):
 @pytest.mark.parametrize("kind", ["urdf", "mjcf"])
 def test_pipes_and_devices_are_refused(tmp_path, kind):
     os.mkfifo(tmp_path / "pipe.stl")
-    (tmp_path / "zero.stl").symlink_to("/dev/zero")
+    (tmp_path / "null.stl").symlink_to("/dev/null")
     with unblocked(tmp_path / "pipe.stl"):
         if kind == "urdf":
-            path = robot(tmp_path / "r.urdf", MESH.format("", "pipe.stl") + MESH.format("", "zero.stl"))
+            path = robot(tmp_path / "r.urdf", MESH.format("", "pipe.stl") + MESH.format("", "null.stl"))
         else:
-            assets = '<mesh file="pipe.stl"/><mesh file="zero.stl"/>'
-            path = mjcf(tmp_path / "m.xml", '<geom type="mesh" mesh="pipe"/><geom type="mesh" mesh="zero"/>', assets)
+            assets = '<mesh file="pipe.stl"/><mesh file="null.stl"/>'
+            path = mjcf(tmp_path / "m.xml", '<geom type="mesh" mesh="pipe"/><geom type="mesh" mesh="null"/>', assets)
         _, said = read(path, mesh_paths=["/dev", tmp_path])
     assert "pipe.stl (no regular file)" in said
-    assert "zero.stl (no regular file)" in said
+    assert "null.stl (no regular file)" in said
 
 
 def test_meshes_of_mjcf_are_where_the_file_puts_them(tmp_path):

@@ -24,7 +24,7 @@ function makeView(canvas, triad, scene, floats) {
   const lines = scene.lines.map((line) => ({ ...line, colour: rgb(line.colour), places: floats(line.points) }));
   const [e1, e2, up] = frameOf(scene.up);
   const floor = scene.floor, radius = scene.radius, thin = 0.007 * radius;
-  const start = { azimuth: 0.9, height: 0.38, distance: radius / Math.sin(0.3) * 0.86, target: scene.centre };
+  const start = { azimuth: 0.9, height: 0.38, distance: radius / Math.sin(0.3), target: scene.centre };
   const view = { ...start };
 
   function eyePlace() {
