@@ -208,3 +208,24 @@ def test_reasons_are_told_where_something_was_chosen(capsys):
     assert "rkmk4" not in capsys.readouterr().err
     models.explain(model.problem("SE3", t1=1.0, integrator="rkmk4"), method=True)
     assert capsys.readouterr().err == ""
+
+
+def test_folders_of_meshes_are_given_by_an_option(tmp_path):
+    folder = tmp_path / "more"
+    folder.mkdir()
+    (folder / "t.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n")
+    path = tmp_path / "own" / "m.xml"
+    path.parent.mkdir()
+    path.write_text(
+        '<mujoco><asset><mesh file="t.obj"/></asset><worldbody><body name="b"><joint name="j"/>'
+        '<geom type="mesh" mesh="t"/></body></worldbody></mujoco>'
+    )
+    result = call("inspect", str(path))
+    assert result.exit_code == 2
+    assert "mesh_paths=" in result.stderr
+    for given in (("--mesh-path", str(folder)), ("--set", f"mesh_paths={folder}")):
+        result = call("inspect", str(path), *given, "--json")
+        assert result.exit_code == 0, result.stderr
+        assert json.loads(result.stdout)["totals"]["mass"] == pytest.approx(1000 / 6)
+    result = call("run", "heavy-top", "--mesh-path", str(folder))
+    assert "`--mesh-path` goes with model files" in result.stderr
