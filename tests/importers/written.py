@@ -80,7 +80,10 @@ def placed(compiled: Any, system: Any, q: Any, v: Any) -> Any:
         J, gap = _jacobian(compiled, data), []
         for body, k in rows.items():
             turn = R[k] @ data.xmat[body].reshape(3, 3).T
-            gap += [x[k] - data.xipos[body], [turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1]]]
+            gap += [
+                x[k] - data.xipos[body],
+                [turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1]],
+            ]
         gap = np.concatenate(gap) * np.tile([1, 1, 1, 0.5, 0.5, 0.5], len(rows))
         mujoco.mj_integratePos(compiled, data.qpos, np.linalg.lstsq(J, gap, rcond=None)[0], 1.0)
     assert np.max(np.abs(gap)) < 1e-12

@@ -102,7 +102,7 @@ def _slides(joint: AbstractJoint, across: np.ndarray, poses: Poses) -> list[np.n
     """Directions perpendicular to those that are held: those of the joint's own displacements if it has as many."""
     free = np.linalg.svd(across.reshape(-1, 3))[2][len(across) :]
     named: dict[str, AbstractRelativeCoordinate] = getattr(joint, "coordinates", dict)()
-    own = [poses[0].R @ np.asarray(c.n) for c in named.values() if isinstance(c, Displacement)]
+    own = [np.asarray(poses[0].R @ np.asarray(c.n)) for c in named.values() if isinstance(c, Displacement)]
     alike = len(own) == len(free) and np.max(np.abs(np.array(own) @ across.T), initial=0.0) < _ALIKE
     return own if alike else list(free)
 

@@ -125,7 +125,8 @@ def _link(name: str, part: AbstractPart, element: Any) -> Link | None:
     if isinstance(part, ImportedJoint) and frame.pinned:
         return None
     axes = left_free(part, frame)
-    return None if axes is None else Link(*part.bodies, [Joint("", axis) for axis in axes], name, part)
+    first, second = part.bodies
+    return None if axes is None else Link(first, second, [Joint("", axis) for axis in axes], name, part)
 
 
 def _have_place(part: AbstractPart) -> bool:

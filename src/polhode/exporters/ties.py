@@ -21,10 +21,10 @@ def frames(document: Document, name: str, part: Any, element: FrameConstraint) -
     if not element.pinned or len(element.a) not in (0, 3):
         return "its start leaves it open, or it leaves free what no joints in a row do"
     facing = element.counterparts()
-    turns: tuple[Any, Any] = (None, None)
+    turns: list[Any] = [None, None]
     if facing is not None:
         # Rows about z, x, y.
-        turns = tuple(np.roll(np.asarray(rows), -1, axis=0).T for rows in (facing, element.b))
+        turns = [np.roll(np.asarray(rows), -1, axis=0).T for rows in (facing, element.b)]
     sites = [
         document.site(body, f"{name} {number}", point, R)
         for number, body, point, R in zip((1, 2), part.bodies, (element.s0, element.s1), turns, strict=True)

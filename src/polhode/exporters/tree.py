@@ -156,7 +156,9 @@ class Tree:
             found, number = f"{name} ({number})", number + 1
         return found
 
-    def along(self, coordinate: AbstractRelativeCoordinate, bodies: Sequence[Body], initial: Any = None) -> Along | None:
+    def along(
+        self, coordinate: AbstractRelativeCoordinate, bodies: Sequence[Body], initial: Any = None
+    ) -> Along | None:
         """The joint whose coordinate is, up to sign and zero, one of the two bodies; None if there is none.
 
         `initial`: its value at the start, turns included; otherwise as the poses have it.

@@ -134,8 +134,8 @@ def _realisable(document: Document, node: Node, moments: np.ndarray) -> np.ndarr
         reason = "its largest moment of inertia exceeds the sum of the others, which is made good to single precision"
         document.unsaid.append(Unsaid(node.name, "body", reason))
     moments = moments.copy()
-    while moments[largest] > min(moments[rest[0]] + moments[rest[1]], moments[rest[1]] + moments[rest[0]]):
-        moments[rest] *= 1 + max(excess, 1e-16) + 2.3e-16
+    while moments[largest] > moments[rest[0]] + moments[rest[1]]:
+        moments[rest] *= 1 + max(excess, 2.3e-16)
     return moments
 
 

@@ -17,7 +17,7 @@ from polhode.execution.eager import uncompiled
 from polhode.exporters import mjcf
 from polhode.exporters.axes import Axis, Kind
 from polhode.exporters.tree import Joint, Link
-from polhode.importers import inventory, loads, loops, reading, sources, stacks
+from polhode.importers import inventory, lines, loads, loops, reading, sources, stacks
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Construction, Start, lumped
 from polhode.importers.inventory import NotCarried
@@ -156,6 +156,7 @@ def load(
         lost = inventory.of_urdf(source.root) if source.root is not None and source.is_robot else []
         lost += loops.add_equalities(construction, records)
         lost += loads.add_passive(construction, records, wanted)
+        lost += lines.add_tendons(construction)
         lost += loads.add_actuators(construction, records, wanted)
         lost += inventory.of_compiled(start)
     except ValueError as error:
