@@ -71,7 +71,8 @@ ORDER = (
 
 BACK = {
     ("captured", "execution"), ("integrators", "driver"), ("flexible", "model"), ("model", "problems"),
-    ("model", "viewing"), ("model", "exporters"), ("importers", "exporters"), ("problems", "viewing"), ("viewing", "runs"),
+    ("model", "viewing"), ("model", "exporters"), ("importers", "exporters"), ("problems", "viewing"),
+    ("viewing", "runs"),
 }  # fmt: skip
 """Those that look ahead, in single modules."""
 
