@@ -130,7 +130,8 @@ def _link(name: str, part: AbstractPart, element: Any) -> Link | None:
 
 
 def _have_place(part: AbstractPart) -> bool:
-    return all(body.kind in ("ground", "rigid", "point") for body in part.bodies)
+    """Whether all ends are bodies of the file; nodes of flexible ones are none."""
+    return all(body.kind in ("ground", "rigid", "point") and body.carrier is None for body in part.bodies)
 
 
 def _say(unsaid: Sequence[Unsaid], strict: bool) -> None:

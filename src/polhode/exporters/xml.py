@@ -34,7 +34,11 @@ def written(document: Document, name: str) -> str:
     velocities = np.concatenate([np.zeros(0), *(_rates(document, node) for node in order)])
     keyframe = ElementTree.SubElement(root, "keyframe")
     controls = document.controls or None
-    ElementTree.SubElement(keyframe, "key", attributes({"name": KEYFRAME, "qvel": velocities, "ctrl": controls}))
+    ElementTree.SubElement(
+        keyframe,
+        "key",
+        attributes({"name": KEYFRAME, "qvel": velocities if len(velocities) else None, "ctrl": controls}),
+    )
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode") + "\n"
 
