@@ -104,7 +104,6 @@ def _of_surroundings(start: Start) -> Iterable[NotCarried | None]:
     enabled = not m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_CONTACT
     if enabled and (np.count_nonzero(touching) > 1 or m.npair):
         yield _named(start, _OBJ.mjOBJ_GEOM, touching, "contacts", "bodies pass through each other")
-    yield _named(start, _OBJ.mjOBJ_TENDON, np.ones(m.ntendon), "tendons", "there is no such element")
     yield _named(start, _OBJ.mjOBJ_FLEX, np.ones(m.nflex), "flexible bodies", "there is no such element")
     lifted = m.body_gravcomp != 0
     yield _named(start, _OBJ.mjOBJ_BODY, lifted, "compensation of gravity", "all bodies have their full weight")
