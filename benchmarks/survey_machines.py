@@ -435,14 +435,16 @@ def timed(read: Callable[[Path], Any], path: Path) -> tuple[Any, float]:
 
 def survey(path: Path, row: Row) -> None:
     """Fills in what becomes of a file."""
+    code = Pinocchio if row.kind == "urdf" else MuJoCo
     try:
-        other, row.load["other"] = timed(Pinocchio if row.kind == "urdf" else MuJoCo, path)
+        other = code(path)
         why = other.why_not_articulated()
     except Exception as error:
-        why = f"{'Pinocchio' if row.kind == 'urdf' else 'MuJoCo'} can't read it: {said(error)}"
-    if why:
+        other, why = None, f"{code.__name__} can't read it: {said(error)}"
+    if why or other is None:
         row.outcome, row.reason = "not articulated", why
         return
+    row.load["other"] = timed(code, path)[1]
     row.freedoms, row.outcome = other.freedoms, "not loaded"
     try:
         imported, row.load["polhode"] = timed(ph.load_model, path)
