@@ -7,7 +7,7 @@ Pinocchio builds, with the root fixed, to a model with a regular mass matrix, an
 joints. Each is loaded by `polhode.load_model` as it is, and at three random states, positions and velocities between -1
 and 1.
 Compared are angular accelerations and accelerations of the centres of all bodies, relative to the largest one, in joint
-coordinates and, up to `BODIES` bodies, on S³×R³:
+coordinates and on S³×R³:
 
 - URDF with the articulated-body algorithm; where joints mimic others with the mass matrix and the bias forces, reduced
   to those that don't. Dampers are efforts, which Pinocchio is given. Limits and friction it hasn't.
@@ -58,8 +58,8 @@ import polhode as ph
 from polhode.execution.listing import listed
 
 FORMULATIONS = ("minimal", "S3xR3")
-STATES, BODIES = 3, 30
-"""Random states of a file, and most bodies that are compared on S³×R³."""
+STATES = 3
+"""Random states of a file."""
 AGREES = 1e-10
 WAITS = 10.0
 """Times the time limit, after which a process is given up that hasn't used it."""
@@ -466,17 +466,16 @@ def survey(path: Path, row: Row) -> None:
 
 def compare(path: Path, row: Row, other: Pinocchio | MuJoCo) -> None:
     """Accelerations at random states."""
-    wanted = [f for f in FORMULATIONS if f == "minimal" or row.bodies <= BODIES]
     try:
         items = ph.load_model(path, limits=False, stick_velocity=None).not_carried
         lost = {i.what: list(i.names) for i in items if i.changes_motion}
         row.without = other.prepare(lost)
     except Exception as error:
-        row.trouble = dict.fromkeys(wanted, said(error, path))
+        row.trouble = dict.fromkeys(FORMULATIONS, said(error, path))
         return
-    traced = {formulation: Accelerations() for formulation in wanted}
+    traced = {formulation: Accelerations() for formulation in FORMULATIONS}
     for seed in range(STATES):
-        for formulation in wanted:
+        for formulation in FORMULATIONS:
             try:
                 error = compared(path, formulation, other, seed, traced[formulation])
                 row.errors[formulation] = float(np.maximum(row.errors.get(formulation, 0.0), error))

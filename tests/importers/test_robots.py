@@ -106,7 +106,8 @@ def test_motions_without_inertia_are_named(tmp_path):
 
 def test_stops_along_which_nothing_has_inertia_are_listed(tmp_path):
     point = '<link name="a"><inertial><mass value="1"/></inertial></link>'
-    spin = '<joint name="spin" type="revolute"><parent link="base"/><child link="a"/><limit lower="-1" upper="1"/></joint>'
+    ends = '<parent link="base"/><child link="a"/>'
+    spin = f'<joint name="spin" type="revolute">{ends}<limit lower="-1" upper="1"/></joint>'
     machine = ph.load_model(robot(tmp_path / "r.urdf", LIGHT.format("base"), point, spin))
     assert {item.what: item.names for item in machine.not_carried} == {"limits of joints": ("spin",)}
     with pytest.raises(ValueError, match="moves with `spin` of `a` has no mass or inertia"):
