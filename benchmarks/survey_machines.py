@@ -5,16 +5,15 @@
 Every file of the installed packages, or of the folders, once for each content. Articulated are URDF files that
 Pinocchio builds, with the root fixed, to a model with a regular mass matrix, and MJCF files that MuJoCo compiles with
 joints. Each is loaded by `polhode.load_model` as it is, and at three random states, positions and velocities between -1
-and 1.
-Compared are angular accelerations and accelerations of the centres of all bodies, relative to the largest one, in joint
+and 1. Compared are angular accelerations and accelerations of the centres of all bodies, relative to the largest one, in joint
 coordinates and on S³×R³:
 
 - URDF with the articulated-body algorithm; where joints mimic others with the mass matrix and the bias forces, reduced
   to those that don't. Dampers are efforts, which Pinocchio is given. Limits and friction it hasn't.
-- MJCF with `mj_forward`, armature, springs, dampers, tendons and actuators on, controls at their start. Contacts,
-  limits, dry friction and equalities are switched off by a flag in a copy that both codes read, which lies beside the
-  file as long as that takes: MuJoCo's are soft, which nothing else agrees with. What `not_carried` names besides is
-  switched off for MuJoCo, and the file counts as compared without it.
+- MJCF with `mj_forward`, armature, springs, dampers, tendons and actuators on, with random controls between -1 and 1,
+  or none where they have a state. Contacts, limits, dry friction and equalities are switched off by a flag in a copy
+  that both codes read, which lies beside the file as long as that takes: MuJoCo's are soft, which nothing else agrees
+  with. What `not_carried` names besides is switched off for MuJoCo, and the file counts as compared without it.
 
 Every file is read in a process with a time limit. Needs the extra `survey`: Pinocchio, and packages that bring files.
 """
@@ -160,7 +159,7 @@ class Pinocchio:
         """The file that is compared."""
         yield self.path
 
-    def draw(self, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    def draw(self, seed: int) -> dict[str, dict[str, Any]]:
         """A state and its accelerations; positions and velocities by name, as `load_model` takes them."""
         pin, model, data = self.pin, self.model, self.data
         random = np.random.default_rng(seed)
@@ -184,7 +183,7 @@ class Pinocchio:
         a = self._accelerations(q, v)
         pin.forwardKinematics(model, data, q, v, a)
         pin.updateFramePlacements(model, data)
-        return positions, velocities
+        return {"positions": positions, "velocities": velocities}
 
     def _accelerations(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
         effort = -np.asarray(self.model.damping) * v
@@ -324,13 +323,15 @@ class MuJoCo:
         # Those without a name are called by their kind and number.
         return [int(name.rpartition("-")[2]) if i < 0 else i for i, name in zip(found, names, strict=True)]
 
-    def draw(self, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        """A state and its accelerations; positions and velocities by name, as `load_model` takes them."""
+    def draw(self, seed: int) -> dict[str, dict[str, Any]]:
+        """A state and its accelerations; positions, velocities and controls by name, as `load_model` takes them."""
         m, data, mj = self.model, self.data, self.mj
         random = np.random.default_rng(seed)
         mj.mj_resetData(m, data)
         data.qpos[:] = random.uniform(-1, 1, m.nq)
         data.qvel[:] = random.uniform(-1, 1, m.nv)
+        # Those with a state are at rest.
+        data.ctrl[:] = random.uniform(-1, 1, m.nu) * (m.actuator_dyntype == int(mj.mjtDyn.mjDYN_NONE))
         mj.mj_normalizeQuat(m, data.qpos)
         mj.mj_forward(m, data)
         mj.mj_rnePostConstraint(m, data)
@@ -340,7 +341,9 @@ class MuJoCo:
             p, v = m.jnt_qposadr[j], m.jnt_dofadr[j]
             positions[name] = data.qpos[p : p + (7, 4, 1, 1)[kind]].copy()
             velocities[name] = data.qvel[v : v + (6, 3, 1, 1)[kind]].copy()
-        return positions, velocities
+        names = [mj.mj_id2name(m, mj.mjtObj.mjOBJ_ACTUATOR, i) or f"actuator-{i}" for i in range(m.nu)]
+        controls = dict(zip(names, map(float, data.ctrl), strict=True))
+        return {"positions": positions, "velocities": velocities, "controls": controls}
 
     def motion(self, link: str) -> Motion | None:
         """Of the centre of mass of a body."""
@@ -484,8 +487,7 @@ def compare(path: Path, row: Row, other: Pinocchio | MuJoCo) -> None:
 
 
 def compared(path: Path, formulation: str, other: Pinocchio | MuJoCo, seed: int, evaluated: Accelerations) -> float:
-    positions, velocities = other.draw(seed)
-    imported = ph.load_model(path, limits=False, stick_velocity=None, positions=positions, velocities=velocities)
+    imported = ph.load_model(path, limits=False, stick_velocity=None, **other.draw(seed))
     links = {name: body.name for name, body in imported.links.items()}
     return largest_error(imported.problem(formulation), links, other, evaluated)
 
