@@ -5,8 +5,8 @@
 Every file of the installed packages, or of the folders, once for each content. Articulated are URDF files that
 Pinocchio builds, with the root fixed, to a model with a regular mass matrix, and MJCF files that MuJoCo compiles with
 joints. Each is loaded by `polhode.load_model` as it is, and at three random states, positions and velocities between -1
-and 1. Compared are angular accelerations and accelerations of the centres of all bodies, relative to the largest one, in joint
-coordinates and on S³×R³:
+and 1. Compared are angular accelerations and accelerations of the centres of all bodies, relative to the largest one,
+in joint coordinates and on S³×R³:
 
 - URDF with the articulated-body algorithm; where joints mimic others with the mass matrix and the bias forces, reduced
   to those that don't. Dampers are efforts, which Pinocchio is given. Limits and friction it hasn't.
