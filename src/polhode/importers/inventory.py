@@ -56,6 +56,13 @@ def of_urdf(root: ElementTree.Element) -> list[NotCarried]:
         names = tuple(j.get("name", "") for j in root.iter("joint") if j.find(tag) is not None)
         if names:
             found.append(NotCarried(tag, names, "belongs to the control of a real machine", changes_motion=False))
+    cones = tuple(
+        joint.get("name", "")
+        for joint in root.iter("joint")
+        if joint.get("type") == "spherical" and joint.find("limit[@upper]") is not None
+    )
+    if cones:
+        found.append(NotCarried("limits of joints", cones, "spherical joints turn without limits"))
     followers = _idle_mimics(root)
     if followers:
         found.append(NotCarried("mimic", followers, "only hinges and slides follow others of the file"))
