@@ -71,7 +71,7 @@ REGULAR = 1e-12
 SWITCHES = 'contact="disable" limit="disable" frictionloss="disable" equality="disable"'
 EXAMPLE = '<robot name="a"><link name="b"/><joint name="c" type="revolute"><parent link="b"/><child link="d"/></joint>\
 <link name="d"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial></link></robot>'
-DISREGARDED = {"contacts", "visual and collision geometry", "limits of joints", "dry friction of joints"}
+DISREGARDED = {"contacts", "limits of joints", "dry friction of joints"}
 """What is not carried for which the comparison leaves nothing out."""
 
 
@@ -455,7 +455,7 @@ def survey(path: Path, row: Row) -> None:
         row.reason = said(error, path)
         return
     row.bodies = len(set(map(id, imported.links.values()))) - 1
-    row.lost = {item.what: list(item.names) for item in imported.not_carried if item.changes_motion}
+    row.lost = {item.what: list(item.names) for item in imported.not_carried}
     row.outcome = "no problem"
     try:
         imported.problem("minimal")
@@ -471,7 +471,7 @@ def compare(path: Path, row: Row, other: Pinocchio | MuJoCo) -> None:
     """Accelerations at random states."""
     try:
         items = ph.load_model(path, limits=False, stick_velocity=None).not_carried
-        lost = {i.what: list(i.names) for i in items if i.changes_motion}
+        lost = {i.what: list(i.names) for i in items}
         row.without = other.prepare(lost)
     except Exception as error:
         row.trouble = dict.fromkeys(FORMULATIONS, said(error, path))

@@ -58,10 +58,7 @@ def described(imported: ImportedModel) -> dict[str, Any]:
             "equalities": len(equalities),
         },
         "carried": _carried(imported),
-        "not_carried": [
-            {"what": i.what, "names": list(i.names), "reason": i.reason, "changes_motion": i.changes_motion}
-            for i in imported.not_carried
-        ],
+        "not_carried": [{"what": i.what, "names": list(i.names), "reason": i.reason} for i in imported.not_carried],
     }
 
 

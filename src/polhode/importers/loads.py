@@ -149,7 +149,6 @@ def add_actuators(construction: Construction, joints: Sequence[FileJoint], wante
         return []
     measured = {joint.number: joint for joint in joints if joint.measured}
     lost: list[str] = []
-    held: list[str] = []
     for i, name in enumerate(names):
         control = wanted.controls.get(name, float(start.data.ctrl[i]))
         joint = measured.get(int(m.actuator_trnid[i, 0])) if int(m.actuator_trntype[i]) in _ON_JOINT else None
@@ -157,13 +156,8 @@ def add_actuators(construction: Construction, joints: Sequence[FileJoint], wante
             lost.append(name)
             continue
         construction.model.add(_actuator(m, i, joint, control, f"{name} actuator"))
-        if name not in wanted.controls:
-            held.append(name)
-    rows = (
-        ("actuators", lost, "only affine ones without a state on hinges and slides are carried, one for a limit", True),
-        ("control of actuators", held, "held at its value at the start; `controls` gives others", False),
-    )
-    return [NotCarried(what, tuple(names), why, changes) for what, names, why, changes in rows if names]
+    reason = "only affine ones without a state on hinges and slides are carried, one for a limit"
+    return [NotCarried("actuators", tuple(lost), reason)] if lost else []
 
 
 def _actuator(m: Any, i: int, joint: FileJoint, control: Any, name: str) -> Actuator:

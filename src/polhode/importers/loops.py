@@ -31,8 +31,8 @@ def add_equalities(construction: Construction, records: list[FileJoint]) -> list
         name = start.name(mujoco.mjtObj.mjOBJ_EQUALITY, i)
         kind = _EQ(int(m.eq_type[i]))
         if not start.data.eq_active[i]:
-            lost.append(NotCarried("inactive equality", (name,), "it is switched off in the file", False))
-        elif kind in (_EQ.mjEQ_CONNECT, _EQ.mjEQ_WELD):
+            continue
+        if kind in (_EQ.mjEQ_CONNECT, _EQ.mjEQ_WELD):
             _add_loop(construction, i, name, rigid=kind == _EQ.mjEQ_WELD)
         elif kind == _EQ.mjEQ_JOINT:
             why = _add_coupling(construction, records, i, name)
