@@ -5,16 +5,15 @@
 Every file of the installed packages, or of the folders, once for each content. Articulated are URDF files that
 Pinocchio builds, with the root fixed, to a model with a regular mass matrix, and MJCF files that MuJoCo compiles with
 joints. Each is loaded by `polhode.load_model` as it is, and at three random states, positions and velocities between -1
-and 1.
-Compared are angular accelerations and accelerations of the centres of all bodies, relative to the largest one, in joint
-coordinates and, up to `BODIES` bodies, on S³×R³:
+and 1. Compared are angular accelerations and accelerations of the centres of all bodies, relative to the largest one,
+in joint coordinates and on S³×R³:
 
 - URDF with the articulated-body algorithm; where joints mimic others with the mass matrix and the bias forces, reduced
   to those that don't. Dampers are efforts, which Pinocchio is given. Limits and friction it hasn't.
-- MJCF with `mj_forward`, armature, springs, dampers, tendons and actuators on, controls at their start. Contacts,
-  limits, dry friction and equalities are switched off by a flag in a copy that both codes read, which lies beside the
-  file as long as that takes: MuJoCo's are soft, which nothing else agrees with. What `not_carried` names besides is
-  switched off for MuJoCo, and the file counts as compared without it.
+- MJCF with `mj_forward`, armature, springs, dampers, tendons and actuators on, with random controls between -1 and 1,
+  or none where they have a state. Contacts, limits, dry friction and equalities are switched off by a flag in a copy
+  that both codes read, which lies beside the file as long as that takes: MuJoCo's are soft, which nothing else agrees
+  with. What `not_carried` names besides is switched off for MuJoCo, and the file counts as compared without it.
 
 Every file is read in a process with a time limit. Needs the extra `survey`: Pinocchio, and packages that bring files.
 """
@@ -26,6 +25,7 @@ import contextlib
 import dataclasses
 import fnmatch
 import functools
+import gc
 import hashlib
 import importlib.metadata
 import json
@@ -38,7 +38,7 @@ import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,6 +46,7 @@ from xml.etree import ElementTree
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -56,8 +57,8 @@ import polhode as ph
 from polhode.execution.listing import listed
 
 FORMULATIONS = ("minimal", "S3xR3")
-STATES, BODIES = 3, 30
-"""Random states of a file, and most bodies that are compared on S³×R³."""
+STATES = 3
+"""Random states of a file."""
 AGREES = 1e-10
 WAITS = 10.0
 """Times the time limit, after which a process is given up that hasn't used it."""
@@ -68,6 +69,8 @@ UNMOVED = 1e-9
 REGULAR = 1e-12
 """Smallest eigenvalue of a regular mass matrix whose diagonal is scaled to one."""
 SWITCHES = 'contact="disable" limit="disable" frictionloss="disable" equality="disable"'
+EXAMPLE = '<robot name="a"><link name="b"/><joint name="c" type="revolute"><parent link="b"/><child link="d"/></joint>\
+<link name="d"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial></link></robot>'
 DISREGARDED = {"contacts", "limits of joints", "dry friction of joints"}
 """What is not carried for which the comparison leaves nothing out."""
 
@@ -86,6 +89,7 @@ class Row:
     - `lost`: what of the file isn't carried and changes the motion → names.
     - `errors`: formulation → largest relative error; `trouble`: formulation → why there is none.
     - `without`: what was switched off for the comparison.
+    - `load`: code → seconds that reading took, "polhode" and "other"; `seconds`: of processors, for all.
     """
 
     file: str
@@ -98,6 +102,7 @@ class Row:
     errors: dict[str, float] = dataclasses.field(default_factory=dict)
     trouble: dict[str, str] = dataclasses.field(default_factory=dict)
     without: list[str] = dataclasses.field(default_factory=list)
+    load: dict[str, float] = dataclasses.field(default_factory=dict)
     seconds: float = 0.0
 
 
@@ -154,7 +159,7 @@ class Pinocchio:
         """The file that is compared."""
         yield self.path
 
-    def draw(self, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    def draw(self, seed: int) -> dict[str, dict[str, Any]]:
         """A state and its accelerations; positions and velocities by name, as `load_model` takes them."""
         pin, model, data = self.pin, self.model, self.data
         random = np.random.default_rng(seed)
@@ -178,7 +183,7 @@ class Pinocchio:
         a = self._accelerations(q, v)
         pin.forwardKinematics(model, data, q, v, a)
         pin.updateFramePlacements(model, data)
-        return positions, velocities
+        return {"positions": positions, "velocities": velocities}
 
     def _accelerations(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
         effort = -np.asarray(self.model.damping) * v
@@ -318,13 +323,15 @@ class MuJoCo:
         # Those without a name are called by their kind and number.
         return [int(name.rpartition("-")[2]) if i < 0 else i for i, name in zip(found, names, strict=True)]
 
-    def draw(self, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        """A state and its accelerations; positions and velocities by name, as `load_model` takes them."""
+    def draw(self, seed: int) -> dict[str, dict[str, Any]]:
+        """A state and its accelerations; positions, velocities and controls by name, as `load_model` takes them."""
         m, data, mj = self.model, self.data, self.mj
         random = np.random.default_rng(seed)
         mj.mj_resetData(m, data)
         data.qpos[:] = random.uniform(-1, 1, m.nq)
         data.qvel[:] = random.uniform(-1, 1, m.nv)
+        # Those with a state are at rest.
+        data.ctrl[:] = random.uniform(-1, 1, m.nu) * (m.actuator_dyntype == int(mj.mjtDyn.mjDYN_NONE))
         mj.mj_normalizeQuat(m, data.qpos)
         mj.mj_forward(m, data)
         mj.mj_rnePostConstraint(m, data)
@@ -334,7 +341,9 @@ class MuJoCo:
             p, v = m.jnt_qposadr[j], m.jnt_dofadr[j]
             positions[name] = data.qpos[p : p + (7, 4, 1, 1)[kind]].copy()
             velocities[name] = data.qvel[v : v + (6, 3, 1, 1)[kind]].copy()
-        return positions, velocities
+        names = [mj.mj_id2name(m, mj.mjtObj.mjOBJ_ACTUATOR, i) or f"actuator-{i}" for i in range(m.nu)]
+        controls = dict(zip(names, map(float, data.ctrl), strict=True))
+        return {"positions": positions, "velocities": velocities, "controls": controls}
 
     def motion(self, link: str) -> Motion | None:
         """Of the centre of mass of a body."""
@@ -368,12 +377,6 @@ def rotation(quaternion: np.ndarray) -> np.ndarray:
 # --- a file -----------------------------------------------------------------------------------------------------------
 
 
-def evaluated(function: Any, *arguments: Any) -> list[np.ndarray]:
-    """The results of `function` by NumPy, operation by operation: compiling takes longer than that."""
-    with np.errstate(all="ignore"):
-        return listed(jax.make_jaxpr(function)(*arguments))([np.asarray(x) for x in jax.tree.leaves(arguments)])
-
-
 def accelerations(system: Any, q: Any, v: Any) -> Any:
     """Positions of all bodies, their angular accelerations and the accelerations of their centres."""
     a = system.accelerations(jnp.zeros(()), q, v)[0]
@@ -385,10 +388,30 @@ def accelerations(system: Any, q: Any, v: Any) -> Any:
     return motion.poses.x, jnp.einsum("nij,nj->ni", motion.poses.R, rates.twists.omega), rates.twists.u
 
 
-def largest_error(problem: ph.Problem, links: dict[str, str], other: Pinocchio | MuJoCo) -> float:
+class Accelerations:
+    """Those of systems that differ in numbers alone, which are traced once."""
+
+    def __init__(self) -> None:
+        self._rest: Any = None
+        self._listing: Any = None
+
+    def __call__(self, problem: ph.Problem) -> list[np.ndarray]:
+        """As `accelerations` returns them, at the start, by NumPy: compiling takes longer than that."""
+        numbers, rest = eqx.partition(problem.system, eqx.is_array)
+        arguments = numbers, *problem.state0
+        if self._listing is None or eqx.tree_equal(rest, self._rest) is not True:
+            trace = jax.make_jaxpr(lambda numbers, q, v: accelerations(eqx.combine(numbers, rest), q, v))
+            self._rest, self._listing = rest, listed(trace(*arguments))
+        with np.errstate(all="ignore"):
+            return self._listing([np.asarray(x) for x in jax.tree.leaves(arguments)])
+
+
+def largest_error(
+    problem: ph.Problem, links: dict[str, str], other: Pinocchio | MuJoCo, evaluated: Accelerations
+) -> float:
     """Of the accelerations of all bodies, relative to the largest; `links`: link or body of the file → of the model."""
     system: Any = problem.system
-    x, alpha, a = evaluated(functools.partial(accelerations, system), *problem.state0)
+    x, alpha, a = evaluated(problem)
     row = {name: number for number, name in enumerate(system.names)}
     found, wanted = [], []
     for link, body in links.items():
@@ -407,19 +430,37 @@ def package_of(path: Path) -> Path:
     return next((up for up in whole.parents if up.parent.name == "site-packages"), whole.parent.parent)
 
 
+def load(path: Path, **given: Any) -> Any:
+    return ph.load_model(path, mesh_paths=package_of(path), **given)
+
+
+def timed(read: Callable[[Path], Any], path: Path) -> tuple[Any, float]:
+    """What a file is read as, and the least seconds of two readings."""
+    taken: list[float] = []
+    found = None
+    for _ in range(2):
+        gc.collect()
+        began = time.perf_counter()
+        found = read(path)
+        taken.append(time.perf_counter() - began)
+    return found, min(taken)
+
+
 def survey(path: Path, row: Row) -> None:
     """Fills in what becomes of a file."""
+    code = Pinocchio if row.kind == "urdf" else MuJoCo
     try:
-        other = (Pinocchio if row.kind == "urdf" else MuJoCo)(path)
+        other = code(path)
         why = other.why_not_articulated()
     except Exception as error:
-        why = f"{'Pinocchio' if row.kind == 'urdf' else 'MuJoCo'} can't read it: {said(error)}"
-    if why:
+        other, why = None, f"{code.__name__} can't read it: {said(error)}"
+    if why or other is None:
         row.outcome, row.reason = "not articulated", why
         return
+    row.load["other"] = timed(code, path)[1]
     row.freedoms, row.outcome = other.freedoms, "not loaded"
     try:
-        imported = ph.load_model(path, mesh_paths=package_of(path))
+        imported, row.load["polhode"] = timed(load, path)
     except Exception as error:
         row.reason = said(error, path)
         return
@@ -438,29 +479,27 @@ def survey(path: Path, row: Row) -> None:
 
 def compare(path: Path, row: Row, other: Pinocchio | MuJoCo) -> None:
     """Accelerations at random states."""
-    wanted = [f for f in FORMULATIONS if f == "minimal" or row.bodies <= BODIES]
     try:
-        items = ph.load_model(path, limits=False, stick_velocity=None, mesh_paths=package_of(path)).not_carried
+        items = load(path, limits=False, stick_velocity=None).not_carried
         lost = {i.what: list(i.names) for i in items}
         row.without = other.prepare(lost)
     except Exception as error:
-        row.trouble = dict.fromkeys(wanted, said(error, path))
+        row.trouble = dict.fromkeys(FORMULATIONS, said(error, path))
         return
+    traced = {formulation: Accelerations() for formulation in FORMULATIONS}
     for seed in range(STATES):
-        for formulation in wanted:
+        for formulation in FORMULATIONS:
             try:
-                error = compared(path, formulation, other, seed)
+                error = compared(path, formulation, other, seed, traced[formulation])
                 row.errors[formulation] = float(np.maximum(row.errors.get(formulation, 0.0), error))
             except Exception as error:
                 row.trouble[formulation] = said(error, path)
 
 
-def compared(path: Path, formulation: str, other: Pinocchio | MuJoCo, seed: int) -> float:
-    positions, velocities = other.draw(seed)
-    given = {"positions": positions, "velocities": velocities, "mesh_paths": package_of(path)}
-    imported = ph.load_model(path, limits=False, stick_velocity=None, **given)
+def compared(path: Path, formulation: str, other: Pinocchio | MuJoCo, seed: int, evaluated: Accelerations) -> float:
+    imported = load(path, limits=False, stick_velocity=None, **other.draw(seed))
     links = {name: body.name for name, body in imported.links.items()}
-    return largest_error(imported.problem(formulation), links, other)
+    return largest_error(imported.problem(formulation), links, other, evaluated)
 
 
 def said(error: BaseException, path: Path | None = None) -> str:
@@ -512,6 +551,9 @@ def serve(pipe: Any, seconds: float) -> None:
     """Surveys what comes through the pipe, in a process of its own, which ends where a file takes more of its time."""
     jax.config.update("jax_enable_x64", True)
     warnings.simplefilter("ignore")
+    # The first model takes longer: what it needs is imported.
+    with contextlib.suppress(ModuleNotFoundError):
+        ph.load_model(EXAMPLE)
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 1)
         os.dup2(nowhere.fileno(), 2)
@@ -656,6 +698,19 @@ def errors(rows: list[Row]) -> Table:
     return table
 
 
+def times(rows: list[Row]) -> Table:
+    columns = ("seconds, median", "largest", "times the other code, median", "largest", "slowest file")
+    table = Table("", "files", *columns, title="Reading")
+    for kind in KINDS:
+        found = [row for row in rows if row.kind == kind and {"polhode", "other"} <= set(row.load)]
+        if found:
+            seconds = [row.load["polhode"] for row in found]
+            ratios = [row.load["polhode"] / row.load["other"] for row in found]
+            figures = (f"{reduce(x):.3g}" for x in (seconds, ratios) for reduce in (np.median, np.max))
+            table.add_row(kind, str(len(found)), *figures, found[int(np.argmax(seconds))].file)
+    return table
+
+
 def features(rows: list[Row]) -> Table:
     table = Table("not carried and changes the motion", "URDF", "MJCF", title="Lost")
     lost = {kind: Counter(what for row in rows if row.kind == kind for what in row.lost) for kind in KINDS}
@@ -683,7 +738,7 @@ def main() -> None:
     options = arguments()
     rows = surveyed(chosen(options), options.jobs, options.seconds, options.json)
     console = Console(width=None if sys.stdout.isatty() else 180)
-    for table in (counts(rows), reasons(rows), errors(rows), features(rows)):
+    for table in (counts(rows), reasons(rows), errors(rows), features(rows), times(rows)):
         console.print(table)
 
 

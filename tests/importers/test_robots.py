@@ -104,6 +104,35 @@ def test_motions_without_inertia_are_named(tmp_path):
     assert accelerations(ph.load_model(path).problem("minimal")) == pytest.approx(0.0, abs=1e-12)
 
 
+def test_stops_along_which_nothing_has_inertia_are_listed(tmp_path):
+    point = '<link name="a"><inertial><mass value="1"/></inertial></link>'
+    ends = '<parent link="base"/><child link="a"/>'
+    spin = f'<joint name="spin" type="revolute">{ends}<limit lower="-1" upper="1"/></joint>'
+    machine = ph.load_model(robot(tmp_path / "r.urdf", LIGHT.format("base"), point, spin))
+    assert {item.what: item.names for item in machine.not_carried} == {"limits of joints": ("spin",)}
+    with pytest.raises(ValueError, match="moves with `spin` of `a` has no mass or inertia"):
+        machine.problem("minimal")
+
+
+def test_spherical_joints_are_balls(tmp_path):
+    path = robot(
+        tmp_path / "r.urdf",
+        LIGHT.format("base"),
+        HEAVY.format("a"),
+        HEAVY.format("b"),
+        JOINT.format("hinge", "continuous", "base", "a", "0 0.6 0.8", 0.1),
+        JOINT.format("neck", "spherical", "a", "b", "0 0 1", 0.3),
+    )
+    # MuJoCo reads spherical joints as balls too.
+    model = mujoco.MjModel.from_xml_path(str(path))
+    model.dof_damping[:] = 0.1, 0.3, 0.3, 0.3
+    data = at_random(model, 3)
+    machine = loaded(path, model, data)
+    assert [machine.joints[name].kind for name in machine.joints] == ["hinge", "ball"]
+    for formulation in ("minimal", "S3xR3"):
+        assert largest_difference(machine.problem(formulation), model, data) < 1e-10
+
+
 @pytest.mark.parametrize("base", [LIGHT, HEAVY])
 @pytest.mark.parametrize("name", ["world", "base"])
 def test_any_root_floats(tmp_path, base, name):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ModelFileWarning(UserWarning):
-    """A model file says something that can't be meant; the warning tells what it was taken for."""
+    """A model file says something that can't be meant, or can't say something of a model; the warning tells what."""
 
 
 def load_model(

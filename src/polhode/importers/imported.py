@@ -15,9 +15,13 @@ from jaxtyping import Array
 from polhode._ambient import warn
 from polhode.checks import shown
 from polhode.execution.eager import uncompiled
+from polhode.exporters import mjcf
+from polhode.exporters.axes import Axis, Kind
+from polhode.exporters.tree import Joint, Link
 from polhode.importers import (
     ModelFileWarning,
     inventory,
+    lines,
     loads,
     loops,
     mesh_files,
@@ -113,6 +117,37 @@ class ImportedModel:
             build_time=problem.build_time + self.load_time,
         )
 
+    @uncompiled()
+    def to_mjcf(self, name: str | None = None, *, strict: bool = False) -> str:
+        """As `Model.to_mjcf`, with the joints as the file has them: their names, axes, order and zeros.
+
+        - `name`: that of the file by default.
+        """
+        links = [_link(self, joints) for joints in self._stacks().values()]
+        return mjcf.written(self.model, self.name if name is None else name, links, strict=strict)
+
+    def _stacks(self) -> dict[int, list[FileJoint]]:
+        """Joints of the file by the bodies of the model that they carry, in their order."""
+        found: dict[int, list[FileJoint]] = {}
+        for joint in self.joints.values():
+            found.setdefault(id(joint.ends[1]), []).append(joint)
+        return found
+
+
+def _link(imported: ImportedModel, joints: Sequence[FileJoint]) -> Link:
+    """Joints in a row between two bodies, as the exporter takes them."""
+    data = imported.start.data
+    written = [
+        Joint(
+            joint.name,
+            Axis(cast(Kind, joint.kind), data.xaxis[joint.number].copy(), data.xanchor[joint.number].copy()),
+            joint.start if joint.kind in ("hinge", "slide") else 0.0,
+        )
+        for joint in joints
+    ]
+    parts = [joint.part for joint in joints if joint.part is not None]
+    return Link(*joints[0].ends, written, joints[0].name, parts[0] if parts else None, named=True)
+
 
 @uncompiled()
 def load(
@@ -142,6 +177,7 @@ def load(
         lost = inventory.of_urdf(source.root) if source.root is not None and source.is_robot else []
         lost += loops.add_equalities(construction, records)
         lost += loads.add_passive(construction, records, wanted)
+        lost += lines.add_tendons(construction)
         lost += loads.add_actuators(construction, records, wanted)
         lost += inventory.of_compiled(start)
         looks, missing = _looks(source, construction, compiled, finder)

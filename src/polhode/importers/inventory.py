@@ -40,6 +40,13 @@ def of_compiled(start: Start) -> list[NotCarried]:
 def of_urdf(root: ElementTree.Element) -> list[NotCarried]:
     """What would move a robot otherwise and MuJoCo's reader of URDF passes over."""
     found = []
+    cones = tuple(
+        joint.get("name", "")
+        for joint in root.iter("joint")
+        if joint.get("type") == "spherical" and joint.find("limit[@upper]") is not None
+    )
+    if cones:
+        found.append(NotCarried("limits of joints", cones, "spherical joints turn without limits"))
     followers = _idle_mimics(root)
     if followers:
         found.append(NotCarried("mimic", followers, "only hinges and slides follow others of the file"))
@@ -80,7 +87,6 @@ def _of_surroundings(start: Start) -> Iterable[NotCarried | None]:
     enabled = not m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_CONTACT
     if enabled and (np.count_nonzero(touching) > 1 or m.npair):
         yield _named(start, _OBJ.mjOBJ_GEOM, touching, "contacts", "bodies pass through each other")
-    yield _named(start, _OBJ.mjOBJ_TENDON, np.ones(m.ntendon), "tendons", "there is no such element")
     yield _named(start, _OBJ.mjOBJ_FLEX, np.ones(m.nflex), "flexible bodies", "there is no such element")
     lifted = m.body_gravcomp != 0
     yield _named(start, _OBJ.mjOBJ_BODY, lifted, "compensation of gravity", "all bodies have their full weight")

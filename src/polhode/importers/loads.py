@@ -42,12 +42,14 @@ def add_passive(construction: Construction, joints: Sequence[FileJoint], wanted:
     """Springs, dampers, rotors, stops and dry friction; returns what could not be carried over."""
     off = construction.start.compiled.opt.disableflags
     lost: dict[str, list[str]] = {}
+    weightless: list[str] = []
     for joint in joints:
         data = _of_joint(construction, joint)
         if joint.measured:
             _add_along(construction, joint, data)
-            if wanted.limits and data.limited and not off & _DISABLE.mjDSBL_LIMIT:
-                _add_stops(construction, joint)
+            limited = wanted.limits and data.limited and not off & _DISABLE.mjDSBL_LIMIT
+            if limited and not _add_stops(construction, joint):
+                weightless.append(joint.name)
             if wanted.stick_velocity and data.friction and not off & _DISABLE.mjDSBL_FRICTIONLOSS:
                 friction = JointFriction(joint, data.friction, wanted.stick_velocity, name=f"{joint.name} friction")
                 construction.model.add(friction)
@@ -63,7 +65,11 @@ def add_passive(construction: Construction, joints: Sequence[FileJoint], wanted:
             if value:
                 lost.setdefault(what, []).append(joint.name)
     reason = "not carried for ball and free joints, nor for three hinges that are not perpendicular"
-    return [NotCarried(f"{what} of joints", tuple(names), reason) for what, names in lost.items()]
+    found = [NotCarried(f"{what} of joints", tuple(names), reason) for what, names in lost.items()]
+    if weightless:
+        reason = "stops are as stiff as suits the inertia along the joint, which is zero at the start"
+        found.append(NotCarried("limits of joints", tuple(weightless), reason))
+    return found
 
 
 class _OfJoint(NamedTuple):
@@ -111,8 +117,8 @@ def _add_damper(construction: Construction, joint: FileJoint, damping: float) ->
     return True
 
 
-def _add_stops(construction: Construction, joint: FileJoint) -> None:
-    """Stops as stiff and as damped as MuJoCo's constraint fully in force, for the inertia at the start."""
+def _add_stops(construction: Construction, joint: FileJoint) -> bool:
+    """Stops as stiff and as damped as MuJoCo's constraint fully in force, for the inertia at the start, if any."""
     m = construction.start.compiled
     first, second = m.jnt_solref[joint.number]
     most = float(m.jnt_solimp[joint.number, 1])
@@ -121,15 +127,13 @@ def _add_stops(construction: Construction, joint: FileJoint) -> None:
     else:
         stiffness, damping = -first / most**2, -second / most
     inertia = construction.inertia_along(joint.number)
+    if not inertia > 0:
+        return False
+    limits = tuple(m.jnt_range[joint.number])
     construction.model.add(
-        JointStops(
-            joint,
-            tuple(m.jnt_range[joint.number]),
-            stiffness * inertia,
-            damping * inertia,
-            name=f"{joint.name} stops",
-        )
+        JointStops(joint, limits, stiffness * inertia, damping * inertia, name=f"{joint.name} stops")
     )
+    return True
 
 
 def add_actuators(construction: Construction, joints: Sequence[FileJoint], wanted: Wanted) -> list[NotCarried]:

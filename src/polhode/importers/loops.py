@@ -7,6 +7,7 @@ import fractions
 import jax.numpy as jnp
 import numpy as np
 
+from polhode.importers import lines
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Construction, Frame
 from polhode.importers.elements import Coupling, ImportedJoint
@@ -21,7 +22,7 @@ _LARGEST_FACTOR = 60
 
 
 def add_equalities(construction: Construction, records: list[FileJoint]) -> list[NotCarried]:
-    """Connect, weld and joint equalities; returns what could not be carried over."""
+    """Equalities of points, frames, joints and lengths; returns what could not be carried over."""
     m, start = construction.start.compiled, construction.start
     if m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_EQUALITY:
         return []
@@ -36,8 +37,11 @@ def add_equalities(construction: Construction, records: list[FileJoint]) -> list
         elif kind == _EQ.mjEQ_JOINT:
             why = _add_coupling(construction, records, i, name)
             lost += [NotCarried("joint equality", (name,), why)] if why else []
+        elif kind == _EQ.mjEQ_TENDON:
+            why = lines.add_length(construction, i, name)
+            lost += [NotCarried("tendon equality", (name,), why)] if why else []
         else:
-            why = "only connect, weld and joint equalities are carried"
+            why = "only connect, weld, joint and tendon equalities are carried"
             lost.append(NotCarried(f"{kind.name.removeprefix('mjEQ_').lower()} equality", (name,), why))
     return lost
 

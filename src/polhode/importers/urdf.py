@@ -20,7 +20,8 @@ _MOVING = {
     "continuous": _JOINT.mjJNT_HINGE,
     "prismatic": _JOINT.mjJNT_SLIDE,
 }
-_TYPES = (*_MOVING, "fixed", "floating", "planar")
+_TYPES = (*_MOVING, "fixed", "floating", "planar", "spherical")
+"""Those of the format, and spherical joints, which MuJoCo and Bullet read besides."""
 WORLD = "world"
 """The name of a root link that is the ground, whatever mass a file gives it."""
 
@@ -150,6 +151,9 @@ def _add_joints(body: Any, joint: _Joint, kind: str) -> None:
         _add_joint(body, joint, joint.name, _MOVING[kind], _axis(joint), limited=kind != "continuous")
         return
     if kind == "fixed":
+        return
+    if kind == "spherical":
+        _add_joint(body, joint, joint.name, _JOINT.mjJNT_BALL, np.array([0.0, 0.0, 1.0]))
         return
     turn = np.eye(3)
     if kind == "planar":

@@ -19,6 +19,7 @@ from polhode.multibody import consistency
 from polhode.multibody.bodies import SINGLE, Body
 from polhode.multibody.conversions.cotangent import ToHamiltonian
 from polhode.multibody.conversions.joint_lagrangian import ToJointLagrangian
+from polhode.multibody.conversions.turning_body import ToTurningBody
 from polhode.multibody.groups import Slot
 from polhode.multibody.mechanism import Mechanism
 from polhode.multibody.parts import AbstractJoint
@@ -61,7 +62,7 @@ class _Placed(NamedTuple):
 class TreeLayout(AbstractLayout):
     """Which body of a model is which link, and the joints that are left over."""
 
-    written_as = (ToHamiltonian, ToJointLagrangian)
+    written_as = (ToHamiltonian, ToJointLagrangian, ToTurningBody)
 
     def __init__(self, model: Model, repair: bool) -> None:
         for body in model.bodies:
