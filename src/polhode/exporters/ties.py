@@ -74,7 +74,8 @@ def thread(document: Document, name: str, part: Any, element: ThreadConstraint) 
 def coupling(document: Document, name: str, part: Any, element: Coupling) -> str:
     """A joint coordinate as a polynomial of another."""
     tree, bodies = document.tree, part.bodies
-    y, x = tree.along(element.follower, bodies[:2]), tree.along(element.leader, bodies[2:])
+    n = element.split
+    y, x = tree.along(element.follower, bodies[:n]), tree.along(element.leader, bodies[n:])
     if y is None or x is None:
         return NO_JOINT
     zeros = np.asarray(element.zeros)

@@ -29,6 +29,7 @@ from polhode.importers import (
     shapes,
     sources,
     stacks,
+    tendons,
     urdf_shapes,
 )
 from polhode.importers._mujoco import mujoco
@@ -178,6 +179,7 @@ def load(
         lost += loops.add_equalities(construction, records)
         lost += loads.add_passive(construction, records, wanted)
         lost += lines.add_tendons(construction)
+        lost += tendons.add_fixed(construction, {record.number: record for record in records}, wanted)
         lost += loads.add_actuators(construction, records, wanted)
         lost += inventory.of_compiled(start)
         looks, missing = _looks(source, construction, compiled, finder)

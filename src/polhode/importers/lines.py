@@ -8,6 +8,7 @@ from polhode.forces.spring_damper import SpringDamper
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Construction
 from polhode.importers.inventory import NotCarried
+from polhode.importers.tendons import is_fixed
 from polhode.joints.distance import Distance
 from polhode.multibody.bodies import Body
 
@@ -19,6 +20,8 @@ def add_tendons(construction: Construction) -> list[NotCarried]:
     start = construction.start
     lost: dict[str, list[str]] = {}
     for tendon in range(start.compiled.ntendon):
+        if is_fixed(start.compiled, tendon):
+            continue
         name = start.name(mujoco.mjtObj.mjOBJ_TENDON, tendon)
         why = _add_spring(construction, tendon, name)
         if why:
@@ -46,7 +49,7 @@ def _add_spring(construction: Construction, tendon: int, name: str) -> str:
     m = construction.start.compiled
     off = m.opt.disableflags
     if not _is_straight(construction, tendon):
-        return "only those between two sites are carried"
+        return "only those over joints and between two sites are carried"
     if m.tendon_limited[tendon] or m.tendon_frictionloss[tendon] or m.tendon_armature[tendon]:
         return "those with limits, dry friction or armature are not carried"
     if np.any(m.tendon_stiffnesspoly[tendon]) or np.any(m.tendon_dampingpoly[tendon]):
