@@ -3,6 +3,7 @@
 from polhode.forces.bushing import Bushing as Bushing
 from polhode.forces.controllers import PD as PD
 from polhode.forces.controllers import PID as PID
+from polhode.forces.joint_control import JointControl as JointControl
 from polhode.forces.joint_forces import Actuator as Actuator
 from polhode.forces.joint_forces import JointFriction as JointFriction
 from polhode.forces.joint_forces import JointSpring as JointSpring

@@ -151,7 +151,11 @@ class Actuation(AbstractEffort):
     force_limits: Float[Array, "2"]
 
     def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
-        u = jnp.clip(self.control(t), *self.control_limits)
+        return self.driven(self.control(t), s, rate)
+
+    def driven(self, control: Array, s: Array, rate: Array) -> Float[Array, ""]:
+        """The generalised force with a given control."""
+        u = jnp.clip(control, *self.control_limits)
         b0, b1, b2 = self.bias
         force = self.gain * u + b0 + b1 * self.gear * s + b2 * self.gear * rate
         return self.gear * jnp.clip(force, *self.force_limits)

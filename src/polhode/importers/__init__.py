@@ -51,7 +51,8 @@ def load_model(
     - `floating`: let the root link of a URDF move freely; otherwise it is fixed to the ground.
     - `check_inertia`: whether to refuse moments of inertia that no distribution of mass has, judged with all that is
       fixed to a link; a `ModelFileWarning` names them otherwise.
-    - `controls`: of actuators by name, numbers or functions of time; others keep what they have at the start.
+    - `controls`: of actuators by name, numbers, functions of time, or of (t, positions, rates) with those of the
+      joints by name; others keep what they have at the start.
     - `limits`: whether the ranges of joints end in stops, elastic and damped as the file says for MuJoCo's solver.
     - `stick_velocity`: joints with dry friction stick below it, rad or length per time: the friction is smooth around
       rest. None leaves dry friction out.

@@ -13,6 +13,7 @@ from polhode.forces.joint_forces import Actuator, JointFriction, JointSpring, Jo
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Construction
 from polhode.importers.elements import BallDamper, FreeDamper, ImportedForce
+from polhode.importers.feedback import Driven, controller, is_feedback
 from polhode.importers.inventory import NotCarried
 from polhode.importers.joints import FileJoint
 from polhode.importers.stops import stiffness_and_damping
@@ -31,12 +32,13 @@ _UNBOUNDED = np.array([-np.inf, np.inf])
 
 
 class Wanted(NamedTuple):
-    """What the user wants of loads. - `controls`: of actuators by name, numbers or functions of time.
+    """What the user wants of loads.
 
+    - `controls`: of actuators by name, numbers, functions of time, or of (t, positions, rates).
     - `limits`: whether joints have stops. - `stick_velocity`: below which dry friction sticks; None to leave it out.
     """
 
-    controls: Mapping[str, float | Callable[[Any], Any]]
+    controls: Mapping[str, float | Callable[..., Any]]
     limits: bool
     stick_velocity: float | None
 
@@ -147,13 +149,20 @@ def add_actuators(construction: Construction, joints: Sequence[FileJoint], wante
         return []
     by_number = {joint.number: joint for joint in joints}
     lost: list[str] = []
+    fed_back: list[Driven] = []
     for i, name in enumerate(names):
         control = wanted.controls.get(name, float(start.data.ctrl[i]))
         driven = _driven(m, by_number, i)
         if driven is None or not is_affine(m, i, control) or _is_shared(m, i):
             lost.append(name)
             continue
-        construction.model.add(_actuator(m, i, driven, control, f"{name} actuator"))
+        if is_feedback(control):
+            fed_back.append(Driven(_actuator(m, i, driven, 0.0, f"{name} actuator"), control))
+        else:
+            construction.model.add(_actuator(m, i, driven, control, f"{name} actuator"))
+    if fed_back:
+        measured = [joint for joint in joints if joint.measured]
+        construction.model.add(controller(measured, fed_back, construction.free_name("feedback", "control")))
     reason = "only affine ones without a state on hinges, slides and fixed tendons are carried, one for a limit"
     return [NotCarried("actuators", tuple(lost), reason)] if lost else []
 

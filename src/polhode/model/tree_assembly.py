@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,7 +25,7 @@ from polhode.multibody.groups import Slot
 from polhode.multibody.mechanism import Mechanism
 from polhode.multibody.parts import AbstractJoint
 from polhode.multibody.poses import Pose, Twist
-from polhode.multibody.tree.along import JointEffort, JointRotor, Place
+from polhode.multibody.tree.along import AbstractAlong, JointEffort, JointFeedback, JointRotor, Place
 from polhode.multibody.tree.coordinates import JointTree
 from polhode.multibody.tree.links import Inertia, Link
 from polhode.multibody.tree.motions import (
@@ -37,6 +38,8 @@ from polhode.spaces.base import Point, cross
 from polhode.systems.base import State
 
 if TYPE_CHECKING:
+    from polhode.forces.joint_control import JointControl
+    from polhode.forces.joint_forces import AbstractJointForce
     from polhode.joints.measured import AbstractMeasuredPair, Term
     from polhode.joints.rotor import AttachedRotor
     from polhode.model.model import Model
@@ -74,7 +77,7 @@ class TreeLayout(AbstractLayout):
         self.repair = repair
         self.placed: list[_Placed] = []
         self.carrying: set[str] = set()
-        self.efforts: list[JointEffort] = []
+        self.efforts: list[AbstractAlong] = []
         self._carried: dict[int, int] = {}
         self._numbers: dict[str, int] = {"ground": -1}
         order = spanning(model)
@@ -129,22 +132,42 @@ class TreeLayout(AbstractLayout):
                 self.efforts.append(effort)
         return left
 
-    def _effort(self, part: Any, element: Any) -> JointEffort | None:
-        """A force along a coordinate of the tree, or None for anything else."""
-        from polhode.forces.efforts import AbstractEffort
+    def _effort(self, part: Any, element: Any) -> AbstractAlong | None:
+        """Forces along coordinates of the tree, or None for anything else."""
+        from polhode.forces.joint_control import JointControl
         from polhode.forces.joint_forces import AbstractJointForce
+
+        if isinstance(part, JointControl):
+            return self._feedback(part, element)
+        return self._along(part, element) if isinstance(part, AbstractJointForce) else None
+
+    def _along(self, part: AbstractJointForce, element: Any) -> JointEffort | None:
+        from polhode.forces.efforts import AbstractEffort
         from polhode.joints.relative import Angle
 
-        if not (isinstance(part, AbstractJointForce) and isinstance(element, AbstractEffort)):
-            return None
         terms = part.joint.terms(part.along)
-        places = [self._place_of(term) for term in terms]
-        if any(place is None for place in places):
+        places = self._places_of(terms)
+        if places is None or not isinstance(element, AbstractEffort):
             return None
-        known = tuple(place for place in places if place is not None)
         ratios = jnp.stack([term.ratio for term in terms])
         turns = isinstance(element.coordinate, Angle)
-        return JointEffort(element, part.joint.initial(part.along), ratios, known, turns)
+        return JointEffort(element, part.joint.initial(part.along), ratios, places, turns)
+
+    def _feedback(self, part: JointControl, element: Any) -> JointFeedback | None:
+        sums = part.terms()
+        terms = list(itertools.chain(*sums))
+        places = self._places_of(terms)
+        if places is None:
+            return None
+        rows = np.repeat(np.arange(len(sums)), list(map(len, sums)))
+        ratios = jnp.zeros((len(sums), len(terms)))
+        ratios = ratios.at[rows, np.arange(len(terms))].set(jnp.stack([term.ratio for term in terms]))
+        return JointFeedback(element, jnp.stack([joint.initial() for joint in part.joints]), ratios, places)
+
+    def _places_of(self, terms: Sequence[Term]) -> tuple[Place, ...] | None:
+        """Where the tree has coordinates of joints; None unless it has all of them."""
+        found = [place for place in map(self._place_of, terms) if place is not None]
+        return tuple(found) if len(found) == len(terms) else None
 
     def _place_of(self, term: Term) -> Place | None:
         """Where the tree has a coordinate of a joint; None if it hasn't."""

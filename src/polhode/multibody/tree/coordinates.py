@@ -17,7 +17,7 @@ from polhode.multibody.coordinates import AbstractCoordinates
 from polhode.multibody.groups import Motion
 from polhode.multibody.mechanism import Mechanism
 from polhode.multibody.poses import ORIGIN, RESTING, Pose, Twist, Wrench, axial
-from polhode.multibody.tree.along import JointEffort, JointRotor
+from polhode.multibody.tree.along import AbstractAlong, JointRotor
 from polhode.multibody.tree.links import Link, Vec
 from polhode.multibody.tree.matrices import assembled, gravity_blocks, mass_blocks, velocity_blocks
 from polhode.spaces.base import AbstractSpace, Point, Vector, cross, hat
@@ -37,7 +37,7 @@ class JointTree(AbstractCoordinates):
     """
 
     links: tuple[Link, ...]
-    efforts: tuple[JointEffort, ...] = ()
+    efforts: tuple[AbstractAlong, ...] = ()
     rotors: tuple[JointRotor, ...] = ()
 
     @property
@@ -62,7 +62,7 @@ class JointTree(AbstractCoordinates):
 
     @property
     def conservative(self) -> bool:
-        return all(effort.element.conservative for effort in self.efforts)
+        return all(effort.conservative for effort in self.efforts)
 
     @property
     def strained(self) -> bool:

@@ -1,0 +1,58 @@
+"""Actuators of a file whose controls depend on positions and rates of its joints."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeGuard
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from polhode.forces.efforts import Actuation
+from polhode.forces.joint_control import JointControl
+from polhode.forces.joint_forces import Actuator
+from polhode.importers.joints import FileJoint
+
+
+def is_feedback(control: Any) -> TypeGuard[Callable[..., Any]]:
+    """Whether a control is a function of (t, positions, rates), not of time alone."""
+    if not callable(control):
+        return False
+    try:
+        parameters = inspect.signature(control).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    needed = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty]
+    return len(needed) == 3
+
+
+class Driven(NamedTuple):
+    """An actuator, as if it had no control, and that control: a function of (t, positions, rates) by name."""
+
+    actuator: Actuator
+    control: Callable[[Any, Mapping[str, Any], Mapping[str, Any]], Any]
+
+
+class _Servos(eqx.Module):
+    """Forces of actuators from what the joints of the file do, and what the actuators act along, in this order."""
+
+    controls: tuple[Callable[..., Any], ...]
+    elements: tuple[Actuation, ...]
+    names: tuple[str, ...] = eqx.field(static=True)
+
+    def __call__(self, t: Array, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, " n"]:
+        at, moving = dict(zip(self.names, s, strict=False)), dict(zip(self.names, rates, strict=False))
+        forces = []
+        for k, (control, element) in enumerate(zip(self.controls, self.elements, strict=True), len(self.names)):
+            u = jnp.asarray(control(t, at, moving), float)
+            forces.append(element.driven(u, s[k], rates[k]))
+        return jnp.concatenate((jnp.zeros(len(self.names)), jnp.stack(forces)))
+
+
+def controller(joints: Sequence[FileJoint], driven: Sequence[Driven], name: str) -> JointControl:
+    """All of these actuators; `joints` are those with a coordinate."""
+    elements = tuple(actuator.place(()) for actuator, _ in driven)
+    servos = _Servos(tuple(control for _, control in driven), elements, tuple(joint.name for joint in joints))
+    return JointControl([*joints, *(actuator.joint for actuator, _ in driven)], servos, name=name)
