@@ -63,7 +63,7 @@ def test_a_circle_would_be_seen():
 
 
 ORDER = (
-    "captured", "execution", "spaces", "linalg", "systems", "multibody", "integrators", "joints", "forces", "rods",
+    "captured", "execution", "spaces", "linalg", "systems", "events", "multibody", "integrators", "joints", "forces", "rods",
     "particles", "flexible", "model", "problems", "viewing", "runs", "driver", "audit", "statics", "studies",
     "importers", "reproduction", "cli",
 )  # fmt: skip

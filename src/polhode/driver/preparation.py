@@ -17,6 +17,7 @@ from polhode.checks import shown
 from polhode.driver.observing import Observer
 from polhode.driver.recorded import recorded
 from polhode.driver.saving import Saving
+from polhode.events.event import Event, check_function, function_of, listed
 from polhode.execution.eager import uncompiled
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.suited import Unsuited, Written, suits, written
@@ -37,6 +38,7 @@ class Task(eqx.Module):
 
     - `source`: the system that was given. - `converted`: the same as the method takes it, of which `state0` is a state.
     - `outputs`, `invariants`: of states of `source`. - `note`: what is to be said of the conversion; may be empty.
+    - `events`, and how many may happen.
     """
 
     converted: Converted
@@ -50,6 +52,8 @@ class Task(eqx.Module):
     invariants: dict[str, Callable]
     problem: Problem | None
     note: str
+    events: tuple[Event, ...] = ()
+    max_events: int = 10_000
 
     @property
     def system(self) -> AbstractSystem:
@@ -123,6 +127,15 @@ class Task(eqx.Module):
         invariants = dict(known.invariants) if known else given_system.invariants()
         return cls(found, given_system, method, name, state, start, end, outputs, invariants, known, note)
 
+    def watching(self, events: Any, max_events: int) -> Task:
+        """The same with events. Raises ValueError for what is none."""
+        limit = checks.count("max_events", max_events, "events of a run")
+        found = listed(events)
+        for event in found:
+            function = function_of(event, self.outputs, self.converted.back)
+            check_function(event, function, self.t0, self.state0, self.source)
+        return dataclasses.replace(self, events=found, max_events=limit)
+
     def describe(self, plan: Plan, saving: Saving) -> dict[str, Any]:
         """Plain values that tell how the run was made."""
         from polhode import __version__
@@ -142,6 +155,7 @@ class Task(eqx.Module):
             **plan.how,
             **({} if saving.at is None else {"between_steps": True}),
             **({"promises_at_steps": True} if self.integrator.promises_at_steps else {}),
+            **({"events": [event.told() for event in self.events]} if self.events else {}),
             "promises": self.integrator.promised(self.system, self.state0),
             "method": recorded(self.integrator),
             "newton_tolerance": self.integrator.newton_tolerance(plan.how.get("h")),
