@@ -221,7 +221,9 @@ class _Run:
     @property
     def checkpoint(self) -> Checkpoint:
         happened = None if self.events is None else self.events.arrays()
-        return Checkpoint(self.p._replace(result=np.int32(0)), self.leg, self.done, happened)
+        # What is yet to be done at an event is done by whoever goes on.
+        code = Result.event_reached if int(self.p.result) == Result.event_reached else Result.successful
+        return Checkpoint(self.p._replace(result=np.int32(code)), self.leg, self.done, happened)
 
     @property
     def compiled(self) -> Compiled:
@@ -266,7 +268,12 @@ class _Run:
 
     def _steps(self) -> None:
         steps, saved = _FIRST_BLOCK, float(self.p.t)
-        while self.stop == Result.successful and not self.is_over():
+        while self.stop == Result.successful:
+            if int(self.p.result) == Result.event_reached:
+                self.happen()
+                continue
+            if self.is_over():
+                break
             if self.interrupted.is_set():
                 self.stop = Result.interrupted
                 break
@@ -282,8 +289,6 @@ class _Run:
                 saved = float(buffer.t[count - 1])
             else:
                 self.look()
-            if int(self.p.result) == Result.event_reached:
-                self.happen()
             self.show.reached(float(self.p.t))
             wanted = _BLOCK_SECONDS if self.sink is None else _STORED_BLOCK_SECONDS
             steps = _next_block(int(self.p.n) - before, elapsed, wanted)
@@ -308,9 +313,11 @@ class _Run:
         if self.events.system is not system:
             self.system, self.native = self.events.system, None
             self.watch = Watch(self.events.observer, min(self.capacity, _OBSERVED_ROWS))
-        if self.stop == Result.successful:
-            self.p = changed(self.stepper, self.system, self.integrator, at, state)
-        elif self.targets is None and not frames:
+        if self.stop != Result.event_reached:
+            then = self.stepper
+            assert isinstance(then, WatchingSteps)
+            self.p = changed(then, self.system, self.integrator, at, state)
+        if self.stop != Result.successful and self.targets is None and not frames:
             frames = [row(at)]
         for frame in frames:
             self.keep(*frame)

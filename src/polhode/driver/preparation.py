@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
@@ -19,6 +20,7 @@ from polhode.driver.recorded import recorded
 from polhode.driver.saving import Saving
 from polhode.events.event import Event, check_function, function_of, listed
 from polhode.execution.eager import uncompiled
+from polhode.execution.once import shapes
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.suited import Unsuited, Written, suits, written
 from polhode.problems.base import Problem
@@ -82,9 +84,11 @@ class Task(eqx.Module):
         state0: State,
         *,
         tolerances: bool = False,
+        events: bool = False,
         memory: Memory | None = None,
     ) -> Task:
-        """Raises ValueError for input that can't be run; `tolerances` tells whether the error is to be controlled.
+        """Raises ValueError for input that can't be run; `tolerances` tells whether the error is to be controlled,
+        `events` whether there are any.
 
         `memory` is the run in whose end this one begins; its states need not pass for starts of their own.
         """
@@ -100,7 +104,7 @@ class Task(eqx.Module):
             integrator = memory.method if integrator is None else integrator
         if known is None and (state0 is None or t1 is None or integrator is None):
             raise ValueError("A bare system needs `integrator`, `state0` and `t1`; a Problem brings its own.")
-        chosen = integrator if integrator is not None else _recommended(given, tolerances)
+        chosen = integrator if integrator is not None else _recommended(given, tolerances, events)
         method = integrators.get(chosen) if isinstance(chosen, str) else chosen
         if not isinstance(method, AbstractIntegrator):
             raise ValueError(f"`integrator` must be a name or an integrator, got {shown(chosen)}.")
@@ -131,9 +135,9 @@ class Task(eqx.Module):
         """The same with events. Raises ValueError for what is none."""
         limit = checks.count("max_events", max_events, "events of a run")
         found = listed(events)
+        state = shapes(_begun, self.system, self.integrator, self.t0, self.state0) if found else None
         for event in found:
-            function = function_of(event, self.outputs, self.converted.back)
-            check_function(event, function, self.t0, self.state0, self.source)
+            check_function(event, function_of(event, self.outputs, self.converted.back), state, self.source)
         return dataclasses.replace(self, events=found, max_events=limit)
 
     def describe(self, plan: Plan, saving: Saving) -> dict[str, Any]:
@@ -185,6 +189,11 @@ class Task(eqx.Module):
         return {} if scene is None or scene.description is None else {"scene": _plain(scene.description)}
 
 
+def _begun(system: AbstractSystem, integrator: AbstractIntegrator, t: Any, state: State) -> State:
+    """The state as a run begins with it: what is given may be a plain tuple."""
+    return integrator.init(system, jnp.asarray(t), jnp.asarray(1e-3), state).state
+
+
 def _checked(system: AbstractSystem, state: State) -> State:
     try:
         return check_point(system.state_space, state, "state0")
@@ -192,15 +201,15 @@ def _checked(system: AbstractSystem, state: State) -> State:
         raise ValueError(f"{error} {system.state_hint}".rstrip()) from None
 
 
-def _recommended(problem: Problem, tolerances: bool) -> AbstractIntegrator | str:
-    """The problem's method, or one like it that takes tolerances."""
+def _recommended(problem: Problem, tolerances: bool, events: bool) -> AbstractIntegrator | str:
+    """The problem's method, or one like it that takes tolerances, or steps that events cut short."""
     method, system = integrators.get(problem.integrator), problem.system
     constrained = isinstance(system, AbstractMechanical) and system.m > 0
-    if not tolerances:
-        return problem.integrator
-    if constrained and isinstance(method, integrators.GeneralizedAlpha):
+    if constrained and isinstance(method, integrators.GeneralizedAlpha) and (tolerances or events):
         # Velocities of index 3 depend on the step size, so its multipliers suffer at every change of step.
         return integrators.get(problem.integrator, constraint="stabilized-index-2")
+    if not tolerances:
+        return problem.integrator
     if method.error_order is not None:
         return problem.integrator
     return "herk54" if constrained else "rkmk54"

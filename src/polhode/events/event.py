@@ -104,11 +104,12 @@ def listed(events: Any) -> tuple[Event, ...]:
     """`events` as a tuple. Raises ValueError for anything that is no event."""
     if isinstance(events, Event):
         return (events,)
-    found = tuple(events) if isinstance(events, Sequence) and not isinstance(events, str) else (events,)
-    for event in found:
+    found: list[Event] = []
+    for event in events if isinstance(events, Sequence) and not isinstance(events, str) else [events]:
         if not isinstance(event, Event):
             raise ValueError(f"`events` must be a list of polhode.Event, got {shown(event)} in it.")
-    return found
+        found.append(event)
+    return tuple(found)
 
 
 def function_of(event: Event, outputs: Mapping[str, Callable], back: Any) -> Function:
@@ -122,10 +123,10 @@ def function_of(event: Event, outputs: Mapping[str, Callable], back: Any) -> Fun
     return Function(outputs[event.function], back)
 
 
-def check_function(event: Event, function: Function, t: float, state: State, system: AbstractSystem) -> None:
-    """Raises ValueError unless the function can be traced and gives one number."""
+def check_function(event: Event, function: Function, state: State, system: AbstractSystem) -> None:
+    """Raises ValueError unless the function can be traced at states of that shape, and gives one number."""
     try:
-        shape = jax.eval_shape(lambda t, state: function(t, state, system), jnp.asarray(t), state)
+        shape = jax.eval_shape(lambda t, state: function(t, state, system), jnp.zeros(()), state)
     except Exception as error:
         first = str(error).splitlines()[0] if str(error) else ""
         raise ValueError(
