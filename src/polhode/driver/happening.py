@@ -16,6 +16,7 @@ from polhode.driver.stepping import AbstractStepper
 from polhode.driver.watching import Watch, Watched, WatchingSteps
 from polhode.events.event import Event, Function, function_of
 from polhode.execution.eager import uncompiled
+from polhode.execution.once import interpreted
 from polhode.integrators.suited import written
 from polhode.spaces.checks import check_point
 from polhode.systems.base import AbstractSystem, State
@@ -46,6 +47,7 @@ class Happenings:
         self.changed = False
         self.rows: list[Row] = []
         self._crowd, self._last = 0, float("nan")
+        self._untraceable: list[Any] = []
 
     @property
     def system(self) -> AbstractSystem:
@@ -88,13 +90,22 @@ class Happenings:
     def _acted(self, event: Event, t: Any, state: State) -> State:
         given = self.converted.left(state)
         source = self.source
-        after = given if event.action is None else Function(event.action)(t, given, source)
+        after = given if event.action is None else self._called(Function(event.action), t, given, source)
         if event.change is not None:
             self._change(event, t, given, after)
         if event.action is None and event.change is None:
             return state
         self._check(event, float(t), after)
         return self.converted.entered(after)
+
+    def _called(self, action: Function, *given: Any) -> State:
+        """What an action returns: traced once, or called again and again if it asks for numbers."""
+        if not any(action.function is known for known in self._untraceable):
+            try:
+                return jax.tree.map(jnp.asarray, _run(action, *given))
+            except jax.errors.JAXTypeError:
+                self._untraceable.append(action.function)
+        return action(*given)
 
     def _change(self, event: Event, t: Any, given: State, after: State) -> None:
         assert event.change is not None
@@ -150,6 +161,11 @@ class Happenings:
             self.source, self.changed = eqx.combine(jax.tree.unflatten(structure, new), others), True
             given = self.converted.left(state)
             self.converted = written(self.source, self._task.integrator, t, given, checked=False).converted
+
+
+@interpreted
+def _run(action: Function, t: Any, state: State, system: AbstractSystem) -> State:
+    return action(t, state, system)
 
 
 def _leaves(state: State) -> list[np.ndarray]:

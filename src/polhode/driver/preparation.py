@@ -18,7 +18,7 @@ from polhode.checks import shown
 from polhode.driver.observing import Observer
 from polhode.driver.recorded import recorded
 from polhode.driver.saving import Saving
-from polhode.events.event import Event, check_function, function_of, listed
+from polhode.events.event import Event, check_function, function_of
 from polhode.execution.eager import uncompiled
 from polhode.execution.once import shapes
 from polhode.integrators.base import AbstractIntegrator
@@ -131,10 +131,9 @@ class Task(eqx.Module):
         invariants = dict(known.invariants) if known else given_system.invariants()
         return cls(found, given_system, method, name, state, start, end, outputs, invariants, known, note)
 
-    def watching(self, events: Any, max_events: int) -> Task:
-        """The same with events. Raises ValueError for what is none."""
+    def watching(self, found: tuple[Event, ...], max_events: int) -> Task:
+        """The same with events. Raises ValueError for functions that can't be watched."""
         limit = checks.count("max_events", max_events, "events of a run")
-        found = listed(events)
         state = shapes(_begun, self.system, self.integrator, self.t0, self.state0) if found else None
         for event in found:
             check_function(event, function_of(event, self.outputs, self.converted.back), state, self.source)

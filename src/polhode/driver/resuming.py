@@ -23,7 +23,7 @@ from polhode.driver.recorded import recorded, restored
 from polhode.driver.running import Run, carry_out
 from polhode.driver.saving import Saving
 from polhode.driver.sinks import StoreSink, check_when_full
-from polhode.events.event import Event
+from polhode.events.event import Event, listed
 from polhode.integrators.base import AbstractIntegrator
 from polhode.problems.base import Problem
 from polhode.problems.origin import rebuilt
@@ -103,7 +103,7 @@ def resume(
     method = integrator if integrator is not None else _method(facts)
     memory = continuing.Memory(found.meta["t0"], _state(problem, path), method, planning.Steps(), None)
     task = Task.prepare(problem, method, None, found.meta["t1"] if t1 is None else t1, None, memory=memory)
-    task = task.watching(events, max_events)
+    task = task.watching(listed(events), max_events)
     return resumed(path, task, wanted, when_full, progress, throw, began)
 
 

@@ -70,9 +70,10 @@ def simulate(
 
     - `problem`: a `Problem`, or a bare system with `state0` and `t1`.
     - `integrator`: object or name; the problem's recommended one by default. With tolerances, a recommended
-      generalized-α method takes `constraint="stabilized-index-2"` where there are constraints, because index 3 disturbs
-      the multipliers at every change of step, as it does with events; in place of a method without error estimate comes `rkmk54`, or `herk54`
-      with constraints. At tight tolerances `herk54` needs far fewer steps than generalized-α, which is of order 2.
+      generalized-α method takes `constraint="stabilized-index-2"` where there are constraints, and with events too,
+      because index 3 disturbs the multipliers at every change of step; in place of a method without error estimate
+      comes `rkmk54`, or `herk54` with constraints. At tight tolerances `herk54` needs far fewer steps than
+      generalized-α, which is of order 2.
     - `h`: constant step. The span is divided into a whole number of steps, so the step used is at most `h`.
     - `rtol`, `atol`: tolerances of error control instead, for integrators with an embedded estimate; atol is
       rtol / 100 by default.
@@ -131,10 +132,10 @@ def simulate(
         raise ValueError("`estimate_error` is for motions without events, which would not fall into the same steps.")
     memory = None if initial is None else Memory.of(initial, (t0, state0))
     tolerances = rtol is not None or atol is not None
+    watched = listed(events)
     task = Task.prepare(
-        problem, integrator, t0, t1, state0, tolerances=tolerances, events=bool(listed(events)), memory=memory
-    )
-    task = task.watching(events, max_events)
+        problem, integrator, t0, t1, state0, tolerances=tolerances, events=bool(watched), memory=memory
+    ).watching(watched, max_events)
     saving = instants(save_every, save_at, task.t0, task.t1)
     inside = inside_transformation()
     limit = planning.limit(max_steps, 4096 if inside else 10_000_000)

@@ -27,7 +27,8 @@ _THROUGH = 1e-9
 class Watch(NamedTuple):
     """What a run with events remembers of them; k is their number.
 
-    - `sides`: sign that each function has, or is leaving; 0 if it has had none. - `values`: of the functions, now.
+    - `sides`: sign that each function has, or is leaving; 0 if it has had none.
+    - `values`, `rates`: of the functions, now; None for rates that states don't tell.
     - `searching`: whether an event is being located. - `final`: whether the next attempt is to end at it.
     - `bracket`: of it, in parts of the step that was too long, whose length is `whole`. - `share`: of the next attempt.
     - `begin`, `length`: of the last accepted step, as the method had them. - `cut`: whether it ended early.
@@ -36,6 +37,7 @@ class Watch(NamedTuple):
 
     sides: Float[Array, " k"]
     values: Float[Array, " k"]
+    rates: Float[Array, " k"] | None
     searching: Array
     final: Array
     bracket: Bracket
@@ -139,7 +141,8 @@ class WatchingSteps(AbstractStepper):
         values, slopes = self._rates(system, integrator, p, p.carry)
         near = jnp.abs(values) <= _NEAR * jnp.abs(p.h * slopes)
         sides = jnp.where(near, jnp.sign(slopes), jnp.sign(values))
-        return p._replace(watch=self._calm(p, sides, values))
+        rates = self._moving(system, p, p.carry)[1]
+        return p._replace(watch=self._calm(p, sides, values, rates))
 
     def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
         w: Watch = p.watch
@@ -150,14 +153,15 @@ class WatchingSteps(AbstractStepper):
         short = w.searching & (share < 1)
         t = jnp.where(short, p.t + share * w.whole, new.t)
         length = part.stepper.length(p, new)
-        values = self.watched(t, new.carry.state)
-        found = self._seen(system, integrator, p, (part.begin, length, t), new.carry, values)
+        values, rates = self._moving(system, new._replace(t=t), new.carry)
+        now = _Now(t, part.begin, length, values, rates)
+        found = self._seen(system, integrator, p, new, now)
         # An attempt at an event that failed says that the step was too long for other reasons.
         failed = new._replace(watch=w._replace(searching=jnp.zeros((), bool)))
         sought = p._replace(newton=new.newton, watch=self._sought(w, new.t - p.t, t, values, found))
         at_event = w.searching & w.final
         fired = at_event & self.watched.passed(w.sides, values)
-        calm = self._calm(new, jnp.where(at_event, moved_on(w.sides, values), found.sides), values)
+        calm = self._calm(new, jnp.where(at_event, moved_on(w.sides, values), found.sides), values, rates)
         # What has fired is still on its way: which side it comes out on is known once its action is done.
         sides = jnp.where(fired, w.sides, calm.sides)
         result = jnp.where(jnp.any(fired), int(Result.event_reached), new.result).astype(jnp.int32)
@@ -192,34 +196,35 @@ class WatchingSteps(AbstractStepper):
         turned = jnp.where(through, -w.sides, w.sides)
         # Of those that have not fired, one that is at zero is about to.
         sides = jnp.where(near, jnp.where(w.fired, turned, w.sides), there)
-        return begun._replace(watch=self._calm(p, sides, values))
+        rates = self._moving(system, begun, begun.carry)[1]
+        return begun._replace(watch=self._calm(p, sides, values, rates))
 
-    def _calm(self, p: Progress, sides: Float[Array, " k"], values: Float[Array, " k"]) -> Watch:
+    def _calm(
+        self, p: Progress, sides: Float[Array, " k"], values: Float[Array, " k"], rates: Float[Array, " k"] | None
+    ) -> Watch:
         """What is remembered where nothing is being looked for."""
         zero, one, no = jnp.zeros(()), jnp.ones(()), jnp.zeros((), bool)
         bracket = Bracket(zero, one, zero, zero, one, one)
         fired = jnp.zeros(len(self.watched.functions), bool)
-        return Watch(sides, values, no, no, bracket, one, jnp.asarray(p.h, float), p.t + zero, zero, no, fired)
+        return Watch(sides, values, rates, no, no, bracket, one, jnp.asarray(p.h, float), p.t + zero, zero, no, fired)
 
     def _seen(
-        self,
-        system: AbstractSystem,
-        integrator: AbstractIntegrator,
-        p: Progress,
-        step: tuple[Array, Array, Array],
-        carry: Carry,
-        values: Float[Array, " k"],
+        self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, new: Progress, now: _Now
     ) -> _Seen:
         """The first part of a step at whose end an event has passed."""
-        begin, length, t = step
-        seen = _Seen(p.watch.sides, jnp.zeros((), bool), jnp.zeros(()), jnp.ones(()), jnp.zeros(()), jnp.zeros(()))
-        seen = seen._replace(at_low=self.watched.merit(p.watch.sides, p.watch.values))
-        count = self.watched.inside + 1
+        w: Watch = p.watch
+        seen = _Seen(w.sides, jnp.zeros((), bool), jnp.zeros(()), jnp.ones(()), jnp.zeros(()), jnp.zeros(()))
+        seen = seen._replace(at_low=self.watched.merit(w.sides, w.values))
+        count, span = self.watched.inside + 1, now.t - p.t
         for k in range(1, count):
-            s = jnp.asarray(k / count)
-            inside = integrator.interpolate(system, begin, length, p.carry, carry, s)
-            seen = seen.then(self.watched, s, self.watched(p.t + s * (t - p.t), inside))
-        return seen.then(self.watched, jnp.ones(()), values)
+            s = k / count
+            if now.rates is None or w.rates is None:
+                state = integrator.interpolate(system, now.begin, now.length, p.carry, new.carry, jnp.asarray(s))
+                values = self.watched(p.t + s * span, state)
+            else:
+                values = _cubic(w.values, w.rates, now.values, now.rates, jnp.abs(span), s)
+            seen = seen.then(self.watched, jnp.asarray(s), values)
+        return seen.then(self.watched, jnp.ones(()), now.values)
 
     def _sought(self, w: Watch, whole: Array, t: Array, values: Float[Array, " k"], found: _Seen) -> Watch:
         """The next attempt at an event, after one or at first."""
@@ -237,24 +242,59 @@ class WatchingSteps(AbstractStepper):
             sides=sides, searching=jnp.ones((), bool), final=final, bracket=bracket, share=share, whole=whole
         )
 
-    def _rates(
-        self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, carry: Carry
-    ) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
-        """The functions and their rates along the run, which may be backward in time."""
+    def _moving(
+        self, system: AbstractSystem, p: Progress, carry: Carry
+    ) -> tuple[Float[Array, " k"], Float[Array, " k"] | None]:
+        """The functions and their rates along the run, which may be backward in time; None if a state can't tell."""
         state, way = carry.state, jnp.sign(p.h)
         velocity = system.velocity(p.t, state)
         if velocity is None:
-            return self._probed(system, integrator, p, carry)
+            return self.watched(p.t, state), None
         space, zero = system.state_space, jnp.zeros(())
         return jax.jvp(lambda s: self.watched(p.t + s, space.move(state, s * velocity)), (zero,), (way,))
 
-    def _probed(
+    def _rates(
         self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, carry: Carry
     ) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
-        """The same from a small step, where a state alone does not say how it moves."""
+        """The same, rates from a small step where a state alone does not say how it moves."""
+        values, rates = self._moving(system, p, carry)
+        return (values, self._probed(system, integrator, p, carry, values)) if rates is None else (values, rates)
+
+    def _probed(
+        self,
+        system: AbstractSystem,
+        integrator: AbstractIntegrator,
+        p: Progress,
+        carry: Carry,
+        values: Float[Array, " k"],
+    ) -> Float[Array, " k"]:
         h = 1e-4 * p.h
-        values, after = self.watched(p.t, carry.state), integrator.step(system, p.t, h, carry)[0]
-        return values, (self.watched(p.t + h, after.state) - values) / jnp.abs(h)
+        after = integrator.step(system, p.t, h, carry)[0]
+        return (self.watched(p.t + h, after.state) - values) / jnp.abs(h)
+
+
+class _Now(NamedTuple):
+    """The end of an attempt: time, beginning and length as the method had them, the functions and their rates."""
+
+    t: Array
+    begin: Array
+    length: Array
+    values: Float[Array, " k"]
+    rates: Float[Array, " k"] | None
+
+
+def _cubic(
+    values: Float[Array, " k"],
+    rates: Float[Array, " k"],
+    after: Float[Array, " k"],
+    rates_after: Float[Array, " k"],
+    span: Array,
+    s: float,
+) -> Float[Array, " k"]:
+    """At part s of a step, Hermite's cubic through functions and rates at both ends."""
+    left, right = (1 - s) ** 2, s**2
+    ends = left * (1 + 2 * s) * values + right * (3 - 2 * s) * after
+    return ends + span * s * (1 - s) * ((1 - s) * rates - s * rates_after)
 
 
 class _Seen(NamedTuple):

@@ -36,7 +36,7 @@ class Event(eqx.Module):
     - `name`: in tables and messages.
     - `tolerance`: width of the bracket, in the unit of time; never less than the resolution of time.
     - `inside`: instants within each step, evenly spaced, at which the function is looked at besides the ends, on the
-      interpolated motion: a function that is beyond zero for less than that part of a step may be missed.
+      cubic through its values and rates there: one that is beyond zero for less than that part of a step may be missed.
 
     Raises ValueError for arguments that make no sense.
     """
@@ -60,7 +60,7 @@ class Event(eqx.Module):
         direction: int = 0,
         name: str = "event",
         tolerance: float = 1e-12,
-        inside: int = 3,
+        inside: int = 7,
     ) -> None:
         for what, value in (("function", function), ("action", action), ("change", change)):
             optional = value is None and what != "function"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from polhode.frames import Frames
@@ -33,7 +34,7 @@ def _events(solution: Solution) -> dict[str, Any]:
     events = solution.events
     found: dict[str, Any] = {"events.time": ("event", events.t), "events.name": ("event", np.array(events.name, str))}
     for part, states in (("before", events.before), ("after", events.after)):
-        _, leaves = layout.flatten(Frames(events.t, states, {}, {}, {}, None))
+        _, leaves = layout.flatten(Frames(jnp.asarray(events.t), states, {}, {}, {}, None))
         labels = layout.label(leaves, solution.meta.get("dimensions", {}))
         del leaves["time"]
         found |= {f"events.{part}.{name}": (("event", *labels[name][1:]), leaf) for name, leaf in leaves.items()}
