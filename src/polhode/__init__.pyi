@@ -6,6 +6,7 @@ Importing polhode switches JAX to 64-bit floating point.
 from . import audit as audit
 from . import checks as checks
 from . import driver as driver
+from . import events as events
 from . import execution as execution
 from . import flexible as flexible
 from . import forces as forces
@@ -32,6 +33,7 @@ from .driver.resuming import resume as resume
 from .driver.running import SimulationError as SimulationError
 from .driver.simulate import StepSizeWarning as StepSizeWarning
 from .driver.simulate import simulate as simulate
+from .events.event import Event as Event
 from .functions import PiecewiseLinear as PiecewiseLinear
 from .importers import load_model as load_model
 from .model import Model as Model

@@ -21,6 +21,8 @@ class Result(enum.IntEnum):
     too_many_neighbours = 10
     lost_particles = 11
     joints_open = 12
+    event_reached = 13
+    events_accumulate = 14
 
     @property
     def message(self) -> str:
@@ -67,6 +69,12 @@ _MESSAGES = {
         "Constraints that were left out because they followed from others have opened, so they did not follow. Usual "
         "causes: drives that contradict each other, a singular position that the mechanism leaves another way, or a "
         "step too large. Try a smaller step, or take a part of what opens out of the model."
+    ),
+    Result.event_reached: "A terminal event ended the run before the end of its span; `solution.events` has it.",
+    Result.events_accumulate: (
+        "Events follow each other faster than time can tell apart, or there are `max_events` of them. Usual cause: "
+        "impacts that come to rest. Make an impact below some speed terminal, or let its `change` of the system hold "
+        "what rests. If there are so many events, raise `max_events`."
     ),
     Result.unexpected_error: "An unforeseen error ended the run; everything computed so far is kept.",
 }

@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array
 
+from polhode.events.table import Events
 from polhode.frames import Frames
 from polhode.systems.base import State
 
@@ -41,6 +42,7 @@ class Solution(eqx.Module):
       "xla"), kept (whether the machine code was of an earlier run).
     - `meta`: problem, parameters, integrator, h or tolerances, version, and what the method promises to keep
       (plain values that survive a round trip through JSON).
+    - `events`: the events that came, with the states before and after.
     - `saved`: the frames, or the store that has them. - `checkpoint`: what `simulate(…, initial=…)` goes on from.
     """
 
@@ -76,6 +78,11 @@ class Solution(eqx.Module):
     @property
     def multipliers(self) -> Array | None:
         return self.saved.multipliers
+
+    @property
+    def events(self) -> Events:
+        """What has happened at events, in order of time."""
+        return Events.of(self.stats, self[0].state)
 
     def __getitem__(self, k: int) -> Solution:
         """Frame k as a run of its own, to begin another one in; the last one with what the method remembers.

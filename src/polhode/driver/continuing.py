@@ -14,6 +14,7 @@ from polhode import integrators
 from polhode.captured.lasting_keys import signature
 from polhode.driver import host, legs
 from polhode.driver.control import StepControl, Tolerances
+from polhode.driver.happening import Happenings
 from polhode.driver.legs import Breaks, Leg
 from polhode.driver.planning import Steps
 from polhode.driver.preparation import Task
@@ -96,17 +97,18 @@ class Memory(NamedTuple):
         if found is None:
             return None
         zero = jnp.zeros((), jnp.int64)
-        return found[0]._replace(n=zero, rejected=zero, newton=zero, result=jnp.zeros((), jnp.int32))
+        return found[0]._replace(n=zero, rejected=zero, newton=zero, result=jnp.zeros((), jnp.int32), watch=None)
 
     def _found(self, task: Task) -> tuple[Progress, Leg] | None:
         """Where the earlier run stands, if it is of the same system and method and stands at its last frame."""
         kept = self.kept
         if isinstance(kept, Kept):
             progress, leg = kept.checkpoint.progress, kept.legs[kept.checkpoint.leg]
-            same = signatures(kept.task) == signatures(task)
+            same = _without_events(signatures(kept.task)) == _without_events(signatures(task))
         elif kept is not None:
             facts = kept["facts"]
-            if facts["signatures"] != signatures(task):
+            # Events may have changed the system, or have left the run between steps.
+            if facts["signatures"] != _without_events(signatures(task)):
                 return None
             leg = legs_from_array(kept["legs"], restored(facts["control"]))[int(kept["stand"][0])]
             progress, same = progress_from_arrays(kept, task, leg, facts["at_times"]), True
@@ -157,7 +159,12 @@ def signatures(task: Task) -> dict[str, str]:
         "problem": signature(task.system),
         "method": signature(task.integrator if method is None else method),
         "set of outputs": signature([sorted(task.outputs.items()), sorted(task.invariants.items())]),
+        **({"set of events": signature(task.events)} if task.events else {}),
     }
+
+
+def _without_events(names: dict[str, str]) -> dict[str, str]:
+    return {what: name for what, name in names.items() if what != "set of events"}
 
 
 def start_of(task: Task) -> str:
@@ -187,6 +194,7 @@ def arrays(checkpoint: host.Checkpoint, run: Any) -> dict[str, np.ndarray]:
     found = {f"progress-{k}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
     if run.saving.at is not None:
         found["targets"] = run.saving.at
+    found |= checkpoint.happened or {}
     return {**found, "legs": _legs_to_array(run.plan.legs), "stand": np.array([checkpoint.leg, checkpoint.done])}
 
 
@@ -226,7 +234,8 @@ def legs_from_array(rows: np.ndarray, control: StepControl | None) -> list[Leg]:
 @uncompiled()
 def progress_from_arrays(found: dict[str, Any], task: Task, leg: Leg, at_times: bool) -> Progress:
     """The carry of a method, as stored. Raises ValueError where it does not fit the method as it is now."""
-    start = eqx.filter_eval_shape(leg.stepper.start, task.system, task.integrator, task.state0, at_times)
+    stepper = Happenings(task).stepper(leg.stepper) if task.events else leg.stepper
+    start = eqx.filter_eval_shape(stepper.start, task.system, task.integrator, task.state0, at_times)
     wanted, structure = jax.tree.flatten(start)
     leaves = [found[f"progress-{k}"] for k in range(len(wanted)) if f"progress-{k}" in found]
     fits = len(leaves) == len(wanted) == sum(name.startswith("progress-") for name in found)

@@ -10,21 +10,24 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from polhode.driver import native
 from polhode.driver.blocks import Buffer, run_block
+from polhode.driver.happening import Happenings
 from polhode.driver.legs import Leg
 from polhode.driver.observing import Observer, Watch
 from polhode.driver.saving import Saving, capacity
 from polhode.driver.showing import Show
-from polhode.driver.stepping import AbstractStepper, Progress
+from polhode.driver.stepping import AbstractStepper, Progress, between
+from polhode.driver.watching import WatchingSteps
 from polhode.execution.eager import uncompiled
 from polhode.execution.once import interpreted
 from polhode.execution.reports import Compiled
 from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
 from polhode.results import Result
-from polhode.systems.base import AbstractSystem
+from polhode.systems.base import AbstractSystem, State
 
 _BLOCK_SECONDS = 0.2
 _STORED_BLOCK_SECONDS = 0.1
@@ -53,11 +56,15 @@ class Outcome(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """Where a run stands between two blocks: the number of its leg, and of frames saved."""
+    """Where a run stands between two blocks: the number of its leg, and of frames saved.
+
+    - `happened`: what `Happenings.arrays` has of its events; None without any.
+    """
 
     progress: Progress
     leg: int
     done: int
+    happened: dict[str, np.ndarray] | None = None
 
 
 class Start(NamedTuple):
@@ -93,6 +100,28 @@ def again(stepper: AbstractStepper, system: AbstractSystem, integrator: Abstract
     return stepper.again(system, integrator, p)
 
 
+@interpreted
+def watched(stepper: WatchingSteps, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
+    """A progress of a run without events, as one with them goes on from it."""
+    return stepper.watching(system, integrator, p)
+
+
+@interpreted
+def changed(
+    stepper: WatchingSteps, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, state: State
+) -> Progress:
+    """Behind an event."""
+    return stepper.changed(system, integrator, p, state)
+
+
+@interpreted
+def within(
+    stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, target: Array
+) -> State:
+    """The state at `target`, within the last step."""
+    return between(stepper, system, integrator, p, target)
+
+
 _BY_XLA = Compiled(None, "xla", kept=False)
 
 
@@ -106,6 +135,7 @@ def run(
     sink: Sink | None,
     show: Show,
     interrupted: threading.Event,
+    events: Happenings | None = None,
 ) -> Outcome:
     """The whole run.
 
@@ -113,7 +143,7 @@ def run(
     stops after the block in which `interrupted` is set.
     """
     began = time.perf_counter()
-    made = _Run(legs, system, integrator, start, observer, saving, sink, show, interrupted)
+    made = _Run(legs, system, integrator, start, observer, saving, sink, show, interrupted, events)
     return made.all(time.perf_counter() - began)
 
 
@@ -132,11 +162,13 @@ class _Run:
         sink: Sink | None,
         show: Show,
         interrupted: threading.Event,
+        events: Happenings | None,
     ) -> None:
-        self.interrupted, self.show = interrupted, show
+        self.interrupted, self.show, self.events = interrupted, show, events
         self.native: Any = None
         self.made_anew = False
-        self.legs, self.system, self.integrator, self.sink = legs, system, integrator, sink
+        self.legs, self.integrator, self.sink = legs, integrator, sink
+        self.system = system if events is None else events.system
         self.every = jnp.asarray(saving.every or np.iinfo(np.int64).max)
         end = float(legs[-1].stepper.t1)
         self.targets = None if saving.at is None else jnp.asarray(np.append(saving.at, end))
@@ -144,19 +176,22 @@ class _Run:
         self.stop = Result.successful
         self.goes_on = start.goes_on
         if start.checkpoint is not None:
-            progress, self.leg, self.done = start.checkpoint
+            progress, self.leg, self.done, _ = start.checkpoint
             self.p = _with_previous(jax.tree.map(jnp.asarray, progress), saving.at is not None)
             if not start.goes_on and legs[0].fresh:
-                self.p = again(self.stepper, system, integrator, self.p)
+                self.p = again(self.stepper, self.system, integrator, self.p)
+            if isinstance(self.stepper, WatchingSteps) and self.p.watch is None:
+                self.p = watched(self.stepper, self.system, integrator, self.p)
         else:
             self.leg = self.done = 0
-            self.p = begin(self.stepper, system, integrator, start.state, saving.at is not None)
+            self.p = begin(self.stepper, self.system, integrator, start.state, saving.at is not None)
         self.capacity = capacity(self.p.carry.state, legs, saving)
         self.watch = Watch(observer, min(self.capacity, _OBSERVED_ROWS))
 
     @property
     def stepper(self) -> AbstractStepper:
-        return self.legs[self.leg].stepper
+        inner = self.legs[self.leg].stepper
+        return inner if self.events is None else self.events.stepper(inner)
 
     def all(self, start_time: float) -> Outcome:
         began = time.perf_counter()
@@ -185,7 +220,10 @@ class _Run:
 
     @property
     def checkpoint(self) -> Checkpoint:
-        return Checkpoint(self.p._replace(result=np.int32(0)), self.leg, self.done)
+        happened = None if self.events is None else self.events.arrays()
+        # What is yet to be done at an event is done by whoever goes on.
+        code = Result.event_reached if int(self.p.result) == Result.event_reached else Result.successful
+        return Checkpoint(self.p._replace(result=np.int32(code)), self.leg, self.done, happened)
 
     @property
     def compiled(self) -> Compiled:
@@ -230,7 +268,12 @@ class _Run:
 
     def _steps(self) -> None:
         steps, saved = _FIRST_BLOCK, float(self.p.t)
-        while self.stop == Result.successful and not self.is_over():
+        while self.stop == Result.successful:
+            if int(self.p.result) == Result.event_reached:
+                self.happen()
+                continue
+            if self.is_over():
+                break
             if self.interrupted.is_set():
                 self.stop = Result.interrupted
                 break
@@ -253,6 +296,45 @@ class _Run:
         if failed and self.targets is None and float(self.p.t) != saved:
             # The last state, so that the failure can be looked at. Runs that can go on have none but their frames.
             self.keep(*row(self.p), further=False)
+
+    def happen(self) -> None:
+        """What there is to do at an event at which the steps have stopped."""
+        assert self.events is not None
+        stepper, system = self.stepper, self.system
+        assert isinstance(stepper, WatchingSteps)
+        # Frames show the state before, whether they lie in the step that ends here or at its end.
+        at = self.p = self.p._replace(result=np.int32(0))
+        frames = self.frames_until(at)
+        state, ends = self.events.act(float(at.t), at.carry.state, at.watch)
+        if ends:
+            self.stop = Result.event_reached
+        elif self.events.accumulate(float(at.t)):
+            self.stop = Result.events_accumulate
+        if self.events.system is not system:
+            self.system, self.native = self.events.system, None
+            self.watch = Watch(self.events.observer, min(self.capacity, _OBSERVED_ROWS))
+        if self.stop != Result.event_reached:
+            then = self.stepper
+            assert isinstance(then, WatchingSteps)
+            self.p = changed(then, self.system, self.integrator, at, state)
+        if self.stop != Result.successful and self.targets is None and not frames:
+            frames = [row(at)]
+        for frame in frames:
+            self.keep(*frame)
+
+    def frames_until(self, at: Progress) -> list[Any]:
+        """Frames that are due in the last step, which an event has ended."""
+        if self.targets is None:
+            last = self.leg == len(self.legs) - 1 and bool(self.stepper.finished(at))
+            due = not bool(at.watch.cut) and (int(at.n) % int(self.every) == 0 or last)
+            return [row(at)] if due else []
+        frames = []
+        while self.done < len(self.targets) - 1 and bool(self.stepper.passed(at, self.targets[self.done])):
+            target = self.targets[self.done]
+            state = within(self.stepper, self.system, self.integrator, at, target)
+            frames.append(jax.tree.map(lambda x: np.asarray(x)[None], (target, state, at.carry.multipliers)))
+            self.done += 1
+        return frames
 
     def is_over(self) -> bool:
         if int(self.p.result):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
@@ -17,7 +18,9 @@ from polhode.checks import shown
 from polhode.driver.observing import Observer
 from polhode.driver.recorded import recorded
 from polhode.driver.saving import Saving
+from polhode.events.event import Event, check_function, function_of
 from polhode.execution.eager import uncompiled
+from polhode.execution.once import shapes
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.suited import Unsuited, Written, suits, written
 from polhode.problems.base import Problem
@@ -37,6 +40,7 @@ class Task(eqx.Module):
 
     - `source`: the system that was given. - `converted`: the same as the method takes it, of which `state0` is a state.
     - `outputs`, `invariants`: of states of `source`. - `note`: what is to be said of the conversion; may be empty.
+    - `events`, and how many may happen.
     """
 
     converted: Converted
@@ -50,6 +54,8 @@ class Task(eqx.Module):
     invariants: dict[str, Callable]
     problem: Problem | None
     note: str
+    events: tuple[Event, ...] = ()
+    max_events: int = 10_000
 
     @property
     def system(self) -> AbstractSystem:
@@ -78,9 +84,11 @@ class Task(eqx.Module):
         state0: State,
         *,
         tolerances: bool = False,
+        events: bool = False,
         memory: Memory | None = None,
     ) -> Task:
-        """Raises ValueError for input that can't be run; `tolerances` tells whether the error is to be controlled.
+        """Raises ValueError for input that can't be run; `tolerances` tells whether the error is to be controlled,
+        `events` whether there are any.
 
         `memory` is the run in whose end this one begins; its states need not pass for starts of their own.
         """
@@ -96,7 +104,7 @@ class Task(eqx.Module):
             integrator = memory.method if integrator is None else integrator
         if known is None and (state0 is None or t1 is None or integrator is None):
             raise ValueError("A bare system needs `integrator`, `state0` and `t1`; a Problem brings its own.")
-        chosen = integrator if integrator is not None else _recommended(given, tolerances)
+        chosen = integrator if integrator is not None else _recommended(given, tolerances, events)
         method = integrators.get(chosen) if isinstance(chosen, str) else chosen
         if not isinstance(method, AbstractIntegrator):
             raise ValueError(f"`integrator` must be a name or an integrator, got {shown(chosen)}.")
@@ -123,6 +131,14 @@ class Task(eqx.Module):
         invariants = dict(known.invariants) if known else given_system.invariants()
         return cls(found, given_system, method, name, state, start, end, outputs, invariants, known, note)
 
+    def watching(self, found: tuple[Event, ...], max_events: int) -> Task:
+        """The same with events. Raises ValueError for functions that can't be watched."""
+        limit = checks.count("max_events", max_events, "events of a run")
+        state = shapes(_begun, self.system, self.integrator, self.t0, self.state0) if found else None
+        for event in found:
+            check_function(event, function_of(event, self.outputs, self.converted.back), state, self.source)
+        return dataclasses.replace(self, events=found, max_events=limit)
+
     def describe(self, plan: Plan, saving: Saving) -> dict[str, Any]:
         """Plain values that tell how the run was made."""
         from polhode import __version__
@@ -142,6 +158,7 @@ class Task(eqx.Module):
             **plan.how,
             **({} if saving.at is None else {"between_steps": True}),
             **({"promises_at_steps": True} if self.integrator.promises_at_steps else {}),
+            **({"events": [event.told() for event in self.events]} if self.events else {}),
             "promises": self.integrator.promised(self.system, self.state0),
             "method": recorded(self.integrator),
             "newton_tolerance": self.integrator.newton_tolerance(plan.how.get("h")),
@@ -171,6 +188,11 @@ class Task(eqx.Module):
         return {} if scene is None or scene.description is None else {"scene": _plain(scene.description)}
 
 
+def _begun(system: AbstractSystem, integrator: AbstractIntegrator, t: Any, state: State) -> State:
+    """The state as a run begins with it: what is given may be a plain tuple."""
+    return integrator.init(system, jnp.asarray(t), jnp.asarray(1e-3), state).state
+
+
 def _checked(system: AbstractSystem, state: State) -> State:
     try:
         return check_point(system.state_space, state, "state0")
@@ -178,15 +200,15 @@ def _checked(system: AbstractSystem, state: State) -> State:
         raise ValueError(f"{error} {system.state_hint}".rstrip()) from None
 
 
-def _recommended(problem: Problem, tolerances: bool) -> AbstractIntegrator | str:
-    """The problem's method, or one like it that takes tolerances."""
+def _recommended(problem: Problem, tolerances: bool, events: bool) -> AbstractIntegrator | str:
+    """The problem's method, or one like it that takes tolerances, or steps that events cut short."""
     method, system = integrators.get(problem.integrator), problem.system
     constrained = isinstance(system, AbstractMechanical) and system.m > 0
-    if not tolerances:
-        return problem.integrator
-    if constrained and isinstance(method, integrators.GeneralizedAlpha):
+    if constrained and isinstance(method, integrators.GeneralizedAlpha) and (tolerances or events):
         # Velocities of index 3 depend on the step size, so its multipliers suffer at every change of step.
         return integrators.get(problem.integrator, constraint="stabilized-index-2")
+    if not tolerances:
+        return problem.integrator
     if method.error_order is not None:
         return problem.integrator
     return "herk54" if constrained else "rkmk54"

@@ -23,6 +23,7 @@ from polhode.driver.recorded import recorded, restored
 from polhode.driver.running import Run, carry_out
 from polhode.driver.saving import Saving
 from polhode.driver.sinks import StoreSink, check_when_full
+from polhode.events.event import Event, listed
 from polhode.integrators.base import AbstractIntegrator
 from polhode.problems.base import Problem
 from polhode.problems.origin import rebuilt
@@ -34,7 +35,14 @@ from polhode.runs.store import RunStore
 from polhode.solution import Solution
 from polhode.systems.base import AbstractSystem
 
-_LAST = (None, Result.interrupted, Result.store_failed, Result.unexpected_error, Result.max_steps_reached)
+_LAST = (
+    None,
+    Result.interrupted,
+    Result.store_failed,
+    Result.unexpected_error,
+    Result.max_steps_reached,
+    Result.events_accumulate,
+)
 """Results of runs that can go on as they are."""
 
 
@@ -45,7 +53,9 @@ def resume(
     breakpoints: Sequence[float] = (),
     problem: Problem | AbstractSystem | None = None,
     integrator: AbstractIntegrator | str | None = None,
+    events: Sequence[Event] | Event = (),
     max_steps: int | None = None,
+    max_events: int = 10_000,
     when_full: Literal["fail", "wait"] | str | Path = "fail",
     progress: bool = False,
     throw: bool = True,
@@ -63,7 +73,8 @@ def resume(
     - `problem`: what was run. Named problems and model files are made anew from what the store says of them; systems
       and models of your own have to be given.
     - `integrator`: the method, if it is one of your own.
-    - `max_steps`: another limit for a run that has reached its own.
+    - `events`: those of the run, if it has any.
+    - `max_steps`, `max_events`: another limit for a run that has reached its own.
     - `when_full`, `progress`, `throw`: as for `polhode.simulate`.
 
     **Returns** the whole run.
@@ -92,6 +103,7 @@ def resume(
     method = integrator if integrator is not None else _method(facts)
     memory = continuing.Memory(found.meta["t0"], _state(problem, path), method, planning.Steps(), None)
     task = Task.prepare(problem, method, None, found.meta["t1"] if t1 is None else t1, None, memory=memory)
+    task = task.watching(listed(events), max_events)
     return resumed(path, task, wanted, when_full, progress, throw, began)
 
 
@@ -143,7 +155,8 @@ def resumed(
             asked.update({"breakpoints": times} if times else {})
         if limit is not None:
             legs = continuing.with_limit(legs, limit)
-        start = host.Start(None, host.Checkpoint(p, leg, done), goes_on=True)
+        happened = {name: x for name, x in remembered.items() if name.startswith(("events-", "system-"))} or None
+        start = host.Start(None, host.Checkpoint(p, leg, done, happened), goes_on=True)
         grids = described(legs) if control is None else {}
         store.meta = {**found.meta, **grids, "t1": wanted, "asked": asked}
         observer = task.observer
@@ -184,7 +197,13 @@ def _state(problem: Any, path: Any) -> Any:
 def _check_same(path: Any, task: Task, saving: Saving | None, meta: dict[str, Any], remembered: dict[str, Any]) -> None:
     """Raises ValueError unless the run in the store is of that task."""
     now, facts = continuing.signatures(task), remembered["facts"]
-    other = [name for name, known in facts["signatures"].items() if now[name] != known]
+    before = facts["signatures"]
+    other = [name for name in {**before, **now} if now.get(name) != before.get(name)]
+    if other == ["set of events"]:
+        raise ValueError(
+            f"The run in `{path}` watches {_called(meta) or 'no events'}, and this one {_called_now(task) or 'none'}. "
+            "Give the events of the run in `events`, or begin a new run in another place."
+        )
     if other:
         known = differences(meta, task) or "functions, or numbers that they or the model hold, differ"
         raise ValueError(
@@ -200,6 +219,14 @@ def _check_same(path: Any, task: Task, saving: Saving | None, meta: dict[str, An
         reached = targets[: int(remembered["stand"][1])]
         if not np.array_equal(saving.at[: len(reached)], reached):
             raise ValueError(f"`save_at` does not begin with the times that the run in `{path}` has saved.")
+
+
+def _called(meta: dict[str, Any]) -> str:
+    return ", ".join(f"`{event['name']}`" for event in meta.get("events", ()))
+
+
+def _called_now(task: Task) -> str:
+    return ", ".join(f"`{event.name}`" for event in task.events)
 
 
 def _check_asked(path: Any, task: Task, given: Wanted, meta: dict[str, Any], facts: Any) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from polhode.driver import host
 from polhode.driver.continuing import Kept
+from polhode.driver.happening import Happenings
 from polhode.driver.interruption import interrupts
 from polhode.driver.observing import Observer
 from polhode.driver.planning import Plan
@@ -74,8 +75,13 @@ def _carried_out(run: Run, sink: StoreSink | None, interrupted: threading.Event)
     method, system = task.integrator, task.system
     with showing(run.progress, task.problem.name if task.problem else "run", task.t0, task.t1) as show:
         show.stage("finding a consistent start")
-        outcome = host.run(plan.legs, system, method, plan.start, run.observer, run.saving, sink, show, interrupted)
+        events = _happenings(run)
+        outcome = host.run(
+            plan.legs, system, method, plan.start, run.observer, run.saving, sink, show, interrupted, events
+        )
         stats = statistics(outcome.progress, method, Result(int(outcome.progress.result)), _times(run, outcome))
+        if events is not None:
+            stats["events"] = events.table()
         show.ended(stats)
     explanation = _explanation(system, stats, outcome)
     if stats["result"] in _UNSTABLE and not method.implicit:
@@ -84,16 +90,32 @@ def _carried_out(run: Run, sink: StoreSink | None, interrupted: threading.Event)
     if sink is not None:
         stats["result"] = sink.close(stats)
         saved = sink.frames() or saved
-    solution = Solution(saved, stats, run.meta, Kept(outcome.checkpoint, plan.legs, task))
+    # A system that events have changed is known to nobody else, and steps that they have cut short are on no grid.
+    alone = events is not None and (events.changed or bool(outcome.progress.watch.cut))
+    kept = None if alone or stats["result"] == Result.event_reached else Kept(outcome.checkpoint, plan.legs, task)
+    solution = Solution(saved, stats, run.meta, kept)
     if isinstance(outcome.error, KeyboardInterrupt):
         raise outcome.error
     result = stats["result"]
-    if run.throw and result not in (Result.successful, Result.interrupted):
+    if run.throw and result not in _AS_WANTED:
         why = sink.reason if sink is not None and sink.reason else result.message
         reached = f"Computed up to t = {stats['t_reached']:.6g} of {task.t1:.6g}."
         cause = sink.error if sink is not None and sink.error else outcome.error
         raise SimulationError(f"{result.name}: {why}{explanation} {reached}", solution) from cause
     return solution
+
+
+_AS_WANTED = (Result.successful, Result.interrupted, Result.event_reached)
+
+
+def _happenings(run: Run) -> Happenings | None:
+    """The events of a run, those included that have happened before it goes on."""
+    if not run.task.events:
+        return None
+    events, checkpoint = Happenings(run.task), run.plan.start.checkpoint
+    if checkpoint is not None and checkpoint.happened is not None:
+        events.restore(checkpoint.happened, float(checkpoint.progress.t), checkpoint.progress.carry.state)
+    return events
 
 
 def _explanation(system: AbstractSystem, stats: dict[str, Any], outcome: host.Outcome) -> str:

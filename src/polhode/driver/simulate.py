@@ -20,6 +20,7 @@ from polhode.driver.resuming import Wanted, resumed
 from polhode.driver.running import Run, carry_out, statistics, too_large
 from polhode.driver.saving import Saving, expected, instants
 from polhode.driver.stepping import ConstantSteps, ControlledSteps
+from polhode.events.event import Event, listed
 from polhode.integrators.base import AbstractIntegrator
 from polhode.problems.base import Problem
 from polhode.results import Result
@@ -46,6 +47,7 @@ def simulate(
     save_every: int | None = 1,
     save_at: Any = None,
     breakpoints: Sequence[float] = (),
+    events: Sequence[Event] | Event = (),
     store: str | Path | None = None,
     overwrite: bool = False,
     resume: bool = False,
@@ -55,6 +57,7 @@ def simulate(
     throw: bool = True,
     control: StepControl | None = None,
     max_steps: int | None = None,
+    max_events: int = 10_000,
 ) -> Solution:
     """Run a problem or a system with an integrator.
 
@@ -67,9 +70,10 @@ def simulate(
 
     - `problem`: a `Problem`, or a bare system with `state0` and `t1`.
     - `integrator`: object or name; the problem's recommended one by default. With tolerances, a recommended
-      generalized-α method takes `constraint="stabilized-index-2"` where there are constraints, because index 3 disturbs
-      the multipliers at every change of step; in place of a method without error estimate comes `rkmk54`, or `herk54`
-      with constraints. At tight tolerances `herk54` needs far fewer steps than generalized-α, which is of order 2.
+      generalized-α method takes `constraint="stabilized-index-2"` where there are constraints, and with events too,
+      because index 3 disturbs the multipliers at every change of step; in place of a method without error estimate
+      comes `rkmk54`, or `herk54` with constraints. At tight tolerances `herk54` needs far fewer steps than
+      generalized-α, which is of order 2.
     - `h`: constant step. The span is divided into a whole number of steps, so the step used is at most `h`.
     - `rtol`, `atol`: tolerances of error control instead, for integrators with an embedded estimate; atol is
       rtol / 100 by default.
@@ -84,6 +88,9 @@ def simulate(
     - `breakpoints`: instants at which loads jump or have kinks, besides those that loads name themselves
       (`AbstractSystem.breakpoints`). Steps end there exactly, the last one seeing nothing of what comes after, and
       methods start anew behind. Those outside the span don't matter.
+    - `events`: `polhode.Event`s that are watched, with what happens at them; `solution.events` has those that came.
+      Saved frames stay where they are asked for; one at the instant of an event shows the state before. With constant
+      steps the one after an event ends where the one that it cut short would have.
     - `store`: path of a zarr store to which frames are appended while running; with `overwrite` an existing run there
       is replaced by this one as soon as its first frame is written. The frames of the solution are read from there.
     - `resume`: go on with the run in `store`, from the last state that was written, to the bytes of an uninterrupted
@@ -101,6 +108,7 @@ def simulate(
     - `control`: details of step size control.
     - `max_steps`: limit of attempted steps of a controlled run, 10 million by default; inside JAX transformations
       4096, since that much may be traced.
+    - `max_events`: more of them end the run, as events do that come faster than time can tell apart.
 
     **Returns** a `Solution`. After Ctrl-C, SIGTERM or SIGHUP it holds everything computed so far, with result
     `interrupted`.
@@ -120,9 +128,14 @@ def simulate(
     for name, value in {**flags, "throw": throw}.items():
         checks.flag(name, value)
     _check_together(initial, store, overwrite, resume, estimate_error)
+    if estimate_error and listed(events):
+        raise ValueError("`estimate_error` is for motions without events, which would not fall into the same steps.")
     memory = None if initial is None else Memory.of(initial, (t0, state0))
     tolerances = rtol is not None or atol is not None
-    task = Task.prepare(problem, integrator, t0, t1, state0, tolerances=tolerances, memory=memory)
+    watched = listed(events)
+    task = Task.prepare(
+        problem, integrator, t0, t1, state0, tolerances=tolerances, events=bool(watched), memory=memory
+    ).watching(watched, max_events)
     saving = instants(save_every, save_at, task.t0, task.t1)
     inside = inside_transformation()
     limit = planning.limit(max_steps, 4096 if inside else 10_000_000)
@@ -177,6 +190,8 @@ def _as_expression(
             "Inside jit, grad or vmap an error-controlled run has no fixed number of frames. Give `save_at` times, or "
             "save_every=None for the ends only."
         )
+    if task.events:
+        raise ValueError("Events are located by runs on the host; take the run out of jit, grad and vmap.")
     frames, p = traced.run(plan.legs, task.system, task.integrator, task.state0, observer, saving)
     return Solution(frames, statistics(p, task.integrator, p.result, {}), meta)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -24,6 +25,7 @@ class Progress(NamedTuple):
     - `rejected`, `newton`: rejected attempts; Newton iterations of all attempts.
     - `error`: norm of the last accepted local error.
     - `result`: a `Result` code; once it is not 0, everything else stays as it was.
+    - `watch`: what is remembered of events, or None in runs without any.
     """
 
     n: Array
@@ -36,6 +38,15 @@ class Progress(NamedTuple):
     newton: Array
     error: Array
     result: Array
+    watch: Any = None
+
+
+class Part(NamedTuple):
+    """How a part of the next step is attempted: by which steps, from which progress, and where the method begins."""
+
+    stepper: AbstractStepper
+    progress: Progress
+    begin: Array
 
 
 class AbstractStepper(eqx.Module):
@@ -75,6 +86,17 @@ class AbstractStepper(eqx.Module):
     @abc.abstractmethod
     def passed(self, p: Progress, target: Array) -> Array:
         """Whether time has reached `target`."""
+
+    @abc.abstractmethod
+    def part(self, p: Progress, searching: Array, share: Array, whole: Array) -> Part:
+        """The next step, which may begin where none has ended as planned: whole, or a share of `whole` if `searching`.
+
+        A share is accepted whatever its error is.
+        """
+
+    @abc.abstractmethod
+    def length(self, p: Progress, new: Progress) -> Array:
+        """Length of the accepted step from p to `new`, as the method had it."""
 
     def start(
         self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any, keep_previous: bool
@@ -148,6 +170,18 @@ class ConstantSteps(AbstractStepper):
     def passed(self, p: Progress, target: Array) -> Array:
         # A target on the grid must not be missed by round-off.
         return (p.t - target) / self.h > -1e-9
+
+    def part(self, p: Progress, searching: Array, share: Array, whole: Array) -> Part:
+        begin = self.t0 + (p.n - self.first) * self.spacing
+        off = p.t != begin
+        ahead = jnp.where(off, 0.0, self.ahead)
+        # Behind an event the step ends where it would have ended without.
+        h = jnp.where(off, begin + self.ahead + self.h - p.t, self.h)
+        h = jnp.where(searching & (share < 1), share * whole - ahead, h)
+        return Part(dataclasses.replace(self, h=h, ahead=ahead), p._replace(h=h), p.t + ahead)
+
+    def length(self, p: Progress, new: Progress) -> Array:
+        return self.h
 
 
 class ControlledSteps(AbstractStepper):
@@ -247,6 +281,16 @@ class ControlledSteps(AbstractStepper):
 
     def passed(self, p: Progress, target: Array) -> Array:
         return (p.t - target) * jnp.sign(self.t1 - self.t0) >= 0
+
+    def part(self, p: Progress, searching: Array, share: Array, whole: Array) -> Part:
+        tolerances = self.tolerances._replace(atol=jnp.where(searching, 1e300, self.tolerances.atol))
+        begin = p.t + jnp.where(p.t == self.t0, self.ahead, 0.0)
+        attempt = p._replace(h=jnp.where(searching, share * whole, p.h))
+        return Part(dataclasses.replace(self, tolerances=tolerances), attempt, begin)
+
+    def length(self, p: Progress, new: Progress) -> Array:
+        ahead = jnp.where(p.t == self.t0, self.ahead, 0.0)
+        return new.t - p.t - ahead - jnp.where(new.t == self.t1, self.short, 0.0)
 
 
 def accept(p: Progress, t: Array, h: Array, carry: Carry, info: StepInfo, result: Array, error: Array) -> Progress:

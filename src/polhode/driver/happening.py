@@ -1,0 +1,194 @@
+"""What events do to a run on the host: actions, changes of the system, and a record of all of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from polhode.driver.observing import Observer
+from polhode.driver.preparation import Task
+from polhode.driver.stepping import AbstractStepper
+from polhode.driver.watching import Watch, Watched, WatchingSteps
+from polhode.events.event import Event, Function, function_of
+from polhode.execution.eager import uncompiled
+from polhode.execution.once import interpreted
+from polhode.integrators.suited import written
+from polhode.spaces.checks import check_point
+from polhode.systems.base import AbstractSystem, State
+
+_CROWD = 20
+"""Events that follow each other as closely as they can be told apart, before they are said to accumulate."""
+
+
+class Row(NamedTuple):
+    """One event: its time, its number among those of the run, and the leaves of the states before and after."""
+
+    t: float
+    number: int
+    before: list[np.ndarray]
+    after: list[np.ndarray]
+
+
+class Happenings:
+    """The events of one run.
+
+    - `converted`, `source`: the system as the method takes it and as it was given, as they are now.
+    - `changed`: whether they are others than at the start.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self._task, self._events = task, task.events
+        self.source, self.converted = task.source, task.converted
+        self.changed = False
+        self.rows: list[Row] = []
+        self._crowd, self._last = 0, float("nan")
+        self._untraceable: list[Any] = []
+
+    @property
+    def system(self) -> AbstractSystem:
+        """As the method takes it."""
+        return self.converted.system
+
+    def stepper(self, inner: AbstractStepper) -> AbstractStepper:
+        """Steps that end at the events."""
+        return WatchingSteps(inner, Watched.of(self._events, self._functions(), self.source))
+
+    @property
+    def observer(self) -> Observer:
+        """All that is reported about states of the system as it is now."""
+        task = self._task
+        own = {} if task.problem else {"outputs": self.source.outputs(), "invariants": self.source.invariants()}
+        return dataclasses.replace(task, source=self.source, converted=self.converted, **own).observer
+
+    def _functions(self) -> tuple[Function, ...]:
+        return tuple(function_of(event, self._task.outputs, self.converted.back) for event in self._events)
+
+    @uncompiled()
+    def act(self, t: float, state: State, watch: Watch) -> tuple[State, bool]:
+        """The state behind the events that have fired, and whether the run ends there."""
+        ends = False
+        state = jax.tree.map(jnp.asarray, state)
+        for number in np.flatnonzero(watch.fired):
+            event = self._events[number]
+            after = self._acted(event, jnp.asarray(t), state)
+            self.rows.append(Row(t, int(number), _leaves(state), _leaves(after)))
+            state, ends = after, ends or event.terminal
+        return state, ends
+
+    def accumulate(self, t: float) -> bool:
+        """Whether events come too fast, or there are too many; asked once for each instant at which there are any."""
+        shortest = max(min(event.tolerance for event in self._events), 4 * np.spacing(abs(t)))
+        self._crowd = self._crowd + 1 if abs(t - self._last) <= 4 * shortest else 0
+        self._last = t
+        return self._crowd >= _CROWD or len(self.rows) >= self._task.max_events
+
+    def _acted(self, event: Event, t: Any, state: State) -> State:
+        given = self.converted.left(state)
+        source = self.source
+        after = given if event.action is None else self._called(Function(event.action), t, given, source)
+        if event.change is not None:
+            self._change(event, t, given, after)
+        if event.action is None and event.change is None:
+            return state
+        self._check(event, float(t), after)
+        return self.converted.entered(after)
+
+    def _called(self, action: Function, *given: Any) -> State:
+        """What an action returns: traced once, or called again and again if it asks for numbers."""
+        if not any(action.function is known for known in self._untraceable):
+            try:
+                return jax.tree.map(jnp.asarray, _run(action, *given))
+            except jax.errors.JAXTypeError:
+                self._untraceable.append(action.function)
+        return action(*given)
+
+    def _change(self, event: Event, t: Any, given: State, after: State) -> None:
+        assert event.change is not None
+        source = event.change(t, given, self.source)
+        if not _alike(source, self.source):
+            raise ValueError(
+                f"The change of event `{event.name}` must return the system with other numbers in the same places. For "
+                "another system, such as a model without a joint, make the event terminal and begin a second run in "
+                "its last state."
+            )
+        self.source, self.changed = source, True
+        self.converted = written(source, self._task.integrator, float(t), after, checked=False).converted
+
+    def _check(self, event: Event, t: float, state: State) -> None:
+        """Raises ValueError for what is no state, or violates constraints."""
+        try:
+            check_point(self.source.state_space, state, "state0")
+            self.source.check(t, state)
+        except ValueError as error:
+            said = str(error).replace("`state0`", "the state that it returns")
+            raise ValueError(f"The action of event `{event.name}` at t = {t:g}: {said}") from None
+
+    def table(self) -> dict[str, Any]:
+        """All events as plain arrays: `t`, `number`, `name`, and the leaves of the states `before` and `after`."""
+        names = [self._events[row.number].name for row in self.rows]
+        return {**_stacked(self.rows, _leaves(self._task.state0)), "name": names}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What is needed to go on: the record, and the numbers of the system if they have changed."""
+        found = _stacked(self.rows, _leaves(self._task.state0))
+        named = {"events-t": found["t"], "events-number": found["number"]}
+        for part in ("before", "after"):
+            named |= {f"events-{part}-{k}": leaf for k, leaf in enumerate(found[part])}
+        if self.changed:
+            leaves = jax.tree.leaves(eqx.filter(self.source, eqx.is_array))
+            named |= {f"system-{k}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
+        return {**named, "events-crowd": np.array([self._crowd, self._last])}
+
+    @uncompiled()
+    def restore(self, found: dict[str, np.ndarray], t: float, state: State) -> None:
+        """As `arrays` has it, to go on from there; `state` is that at t."""
+        count = len(_leaves(state))
+        parts = [[found[f"events-{part}-{k}"] for k in range(count)] for part in ("before", "after")]
+        for k, (at, number) in enumerate(zip(found["events-t"], found["events-number"], strict=True)):
+            before, after = ([leaf[k] for leaf in part] for part in parts)
+            self.rows.append(Row(float(at), int(number), before, after))
+        crowd, self._last = (float(x) for x in found["events-crowd"])
+        self._crowd = int(crowd)
+        if "system-0" in found:
+            arrays, others = eqx.partition(self.source, eqx.is_array)
+            leaves, structure = jax.tree.flatten(arrays)
+            new = [jnp.asarray(found[f"system-{k}"]) for k in range(len(leaves))]
+            self.source, self.changed = eqx.combine(jax.tree.unflatten(structure, new), others), True
+            given = self.converted.left(state)
+            self.converted = written(self.source, self._task.integrator, t, given, checked=False).converted
+
+
+@interpreted
+def _run(action: Function, t: Any, state: State, system: AbstractSystem) -> State:
+    return action(t, state, system)
+
+
+def _leaves(state: State) -> list[np.ndarray]:
+    return [np.asarray(x) for x in jax.tree.leaves(state)]
+
+
+def _stacked(rows: list[Row], example: list[np.ndarray]) -> dict[str, Any]:
+    def stack(parts: list[list[np.ndarray]]) -> list[np.ndarray]:
+        return [
+            np.array([part[k] for part in parts], x.dtype).reshape(len(parts), *x.shape) for k, x in enumerate(example)
+        ]
+
+    return {
+        "t": np.array([row.t for row in rows], float),
+        "number": np.array([row.number for row in rows], int),
+        "before": stack([row.before for row in rows]),
+        "after": stack([row.after for row in rows]),
+    }
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether two systems differ in numbers only."""
+    if jax.tree.structure(a) != jax.tree.structure(b):
+        return False
+    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    return all(np.shape(x) == np.shape(y) if eqx.is_array_like(x) else x is y or x == y for x, y in pairs)

@@ -1,0 +1,7 @@
+"""Events: instants at which a function of time and state passes through zero, and what happens there."""
+
+from polhode.events.event import Event as Event
+from polhode.events.impacts import Impact as Impact
+from polhode.events.impacts import impact as impact
+from polhode.events.impacts import stop as stop
+from polhode.events.table import Events as Events

@@ -1,0 +1,148 @@
+"""What is watched during a run, and what happens when it passes through zero."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from polhode import checks
+from polhode.checks import shown
+from polhode.systems.base import AbstractSystem, State
+
+
+class Event(eqx.Module):
+    """An instant at which a function passes through zero, located within a step, and what happens there.
+
+    The event lies where steps of the method itself end in a zero: steps are repeated, shorter, until the zero is
+    bracketed within `tolerance`. So the state there is on its space, keeps constraints as all ends of steps do, and
+    has the accuracy of the method. It is taken at the end of the bracket at which the function has passed zero.
+
+    **Arguments:**
+
+    - `function`: (t, state) → one number, continuous, of whatever unit; or (t, state, system), which may change; or
+      the name of an output that is one number. Traceable by JAX.
+    - `action`: (t, state) or (t, state, system) → the state with which the run goes on. It must keep the constraints.
+      None: the state stays.
+    - `change`: (t, state, system) → the system that goes on, with other numbers in the same places, such as a
+      coefficient of friction or a stiffness; `state` is that before the action. None: the system stays.
+    - `terminal`: whether the run ends there.
+    - `direction`: -1 if only passages from positive to negative count, 1 for the others, 0 for both.
+    - `name`: in tables and messages.
+    - `tolerance`: width of the bracket, in the unit of time; never less than the resolution of time.
+    - `inside`: instants within each step, evenly spaced, at which the function is looked at besides the ends, on the
+      cubic through its values and rates there: one that is beyond zero for less than that part of a step may be missed.
+
+    Raises ValueError for arguments that make no sense.
+    """
+
+    function: Callable[..., Array] | str
+    action: Callable[..., State] | None
+    change: Callable[[Array, State, Any], AbstractSystem] | None
+    terminal: bool = eqx.field(static=True)
+    direction: int = eqx.field(static=True)
+    name: str = eqx.field(static=True)
+    tolerance: float = eqx.field(static=True)
+    inside: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        function: Callable[..., Array] | str,
+        action: Callable[..., State] | None = None,
+        *,
+        change: Callable[[Array, State, Any], AbstractSystem] | None = None,
+        terminal: bool = False,
+        direction: int = 0,
+        name: str = "event",
+        tolerance: float = 1e-12,
+        inside: int = 7,
+    ) -> None:
+        for what, value in (("function", function), ("action", action), ("change", change)):
+            optional = value is None and what != "function"
+            if not (callable(value) or optional or (what == "function" and isinstance(value, str))):
+                raise ValueError(f"`{what}` of an event must be a function, got {shown(value)}.")
+        self.function, self.action, self.change = function, action, change
+        self.terminal = checks.flag("terminal", terminal)
+        if direction not in (-1, 0, 1):
+            raise ValueError(f"`direction` must be -1 (falling), 0 (both) or 1 (rising), got {shown(direction)}.")
+        self.direction = int(direction)
+        self.name = checks.word("name", name, "of an event")
+        self.tolerance = checks.number("tolerance", tolerance, "of an event, in the unit of time")
+        if self.tolerance <= 0:
+            raise ValueError(f"`tolerance` of an event must be positive, got {self.tolerance:g}; 1e-12 is the default.")
+        self.inside = int(inside) if inside == 0 else checks.count("inside", inside, "instants within a step", 100)
+
+    def told(self) -> dict[str, Any]:
+        """Plain values that describe it."""
+        return {"name": self.name, "direction": self.direction, "terminal": self.terminal}
+
+
+class Function(eqx.Module):
+    """A user's function of time, state and system, called with as many of them as it takes.
+
+    - `back`: from states of the method's system to those of the given one, or None.
+    """
+
+    function: Callable[..., Any]
+    back: Callable[[State], State] | None
+    count: int = eqx.field(static=True)
+
+    def __init__(self, function: Callable[..., Any], back: Callable[[State], State] | None = None) -> None:
+        self.function, self.back, self.count = function, back, _arguments(function)
+
+    def __call__(self, t: Any, state: State, system: AbstractSystem) -> Any:
+        given = state if self.back is None else self.back(state)
+        return self.function(*(t, given, system)[: self.count])
+
+
+def listed(events: Any) -> tuple[Event, ...]:
+    """`events` as a tuple. Raises ValueError for anything that is no event."""
+    if isinstance(events, Event):
+        return (events,)
+    found: list[Event] = []
+    for event in events if isinstance(events, Sequence) and not isinstance(events, str) else [events]:
+        if not isinstance(event, Event):
+            raise ValueError(f"`events` must be a list of polhode.Event, got {shown(event)} in it.")
+        found.append(event)
+    return tuple(found)
+
+
+def function_of(event: Event, outputs: Mapping[str, Callable], back: Any) -> Function:
+    """What an event watches. Raises ValueError for the name of an output that isn't there."""
+    if not isinstance(event.function, str):
+        return Function(event.function, back)
+    if event.function not in outputs:
+        near = checks.nearest(event.function, outputs)
+        known = ", ".join(outputs) or "none"
+        raise ValueError(f"Event `{event.name}`: there is no output `{event.function}`.{near} Outputs: {known}.")
+    return Function(outputs[event.function], back)
+
+
+def check_function(event: Event, function: Function, state: State, system: AbstractSystem) -> None:
+    """Raises ValueError unless the function can be traced at states of that shape, and gives one number."""
+    try:
+        shape = jax.eval_shape(lambda t, state: function(t, state, system), jnp.zeros(()), state)
+    except Exception as error:
+        first = str(error).splitlines()[0] if str(error) else ""
+        raise ValueError(
+            f"The function of event `{event.name}` can't be traced by JAX: {type(error).__name__}: {first} Write it "
+            "with jax.numpy, as a function of t and state."
+        ) from error
+    if getattr(shape, "shape", None) != () or not jnp.issubdtype(shape.dtype, jnp.floating):
+        got = f"shape {shape.shape} of {shape.dtype}" if hasattr(shape, "shape") else type(shape).__name__
+        raise ValueError(f"The function of event `{event.name}` must return one floating-point number, got {got}.")
+
+
+def _arguments(function: Callable[..., Any]) -> int:
+    """How many of time, state and system a function takes: three if it takes that many, otherwise two."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 2
+    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty]
+    return 3 if len(places) >= 3 else 2

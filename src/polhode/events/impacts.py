@@ -1,0 +1,153 @@
+"""Impacts: velocities that jump along the gradient of a gap, by the law of restitution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from polhode import checks
+from polhode.checks import shown
+from polhode.events.event import Event, Function
+from polhode.systems.base import State
+
+if TYPE_CHECKING:
+    from polhode.joints.measured import AbstractMeasured
+
+_HINT = "With another kind of system write the action yourself: polhode.Event(function, action)."
+
+
+class Impact(eqx.Module):
+    r"""The action of an impact: the impulse along the gradient of a gap that turns its rate around.
+
+    $M(v^+ - v^-) = G^T\Lambda - B^T\mu$, $B(v^+ - v^-) = 0$ and $\dot g^+ = -e\,\dot g^-$ with the gap g and
+    $\dot g = Gv + ∂g/∂t$: Newton's law of restitution for one contact without friction (Pfeiffer and Glocker, Multibody
+    Dynamics with Unilateral Contacts, 1996, ch. 6). With e = 1 it keeps the energy, if nothing moves by prescription.
+
+    **Arguments:**
+
+    - `gap`: (t, state, system) → one number that depends on time and q, positive while apart.
+    - `restitution`: e, from 0 to 1.
+    """
+
+    gap: Callable[[Array, State, Any], Array]
+    restitution: Array
+
+    def __call__(self, t: Array, state: State, system: Any) -> State:
+        q, v = state
+        B, zero = system.jacobian(t, q), jnp.zeros(system.m)
+        rate, along = jax.value_and_grad(lambda v: self.rate(t, (q, v), system))(v)
+        x, _ = system.kkt.solution(system.mass(t, q), B, B, along, zero)
+        return q, v - (1 + self.restitution) * rate / (along @ x) * x
+
+    def rate(self, t: Array, state: State, system: Any) -> Array:
+        """ġ."""
+        q, v = state
+        zero, one = jnp.zeros(()), jnp.ones(())
+        return jax.jvp(lambda s: self.gap(t + s, (system.flow(q, v, s), v), system), (zero,), (one,))[1]
+
+
+class _Resting(eqx.Module):
+    """A number that passes zero where a gap closes slowly."""
+
+    impact: Impact
+    speed: Array
+
+    def __call__(self, t: Array, state: State, system: Any) -> Array:
+        gap = self.impact.gap(t, state, system)
+        # In the unit of the gap, so that the larger of both is a gap, too.
+        return jnp.maximum(gap, -self.impact.rate(t, state, system) - self.speed)
+
+
+class _Beyond(eqx.Module):
+    """The distance of a joint coordinate from a limit; `sign`: 1 for the lower, -1 for the upper one."""
+
+    joint: AbstractMeasured
+    limit: Array
+    coordinate: str | None = eqx.field(static=True)
+    sign: int = eqx.field(static=True)
+
+    def __call__(self, t: Array, state: State, system: Any) -> Array:
+        return self.sign * (self.joint.value(system, t, state, self.coordinate) - self.limit)
+
+
+def impact(
+    gap: Callable[..., Array],
+    restitution: Any = 0.0,
+    *,
+    rests_below: Any = None,
+    name: str = "impact",
+    tolerance: float = 1e-12,
+    inside: int = 7,
+) -> list[Event]:
+    """Events at which a gap closes and velocities jump by the law of restitution, to be given to `simulate`.
+
+    For systems with states (q, v): models in any coordinates, bodies with constraints.
+
+    **Arguments:**
+
+    - `gap`: (t, state) or (t, state, system) → the distance, which depends on time and q and is positive while apart.
+    - `restitution`: e, from 0 (no rebound) to 1 (no loss).
+    - `rests_below`: a speed of closing below which the run ends there, in an event called "… at rest": impacts with
+      e < 1 otherwise follow each other ever faster, until the run gives up.
+    - `name`, `tolerance`, `inside`: as for `polhode.Event`.
+
+    Raises ValueError for values that make no sense.
+    """
+    e = checks.array("restitution", restitution, (), "of an impact")
+    if checks.is_concrete(e) and not 0 <= float(e) <= 1:
+        raise ValueError(f"`restitution` must be from 0 to 1, got {shown(restitution)}.")
+    watched = Impact(Function(gap), e)
+    options: dict[str, Any] = {"direction": -1, "tolerance": tolerance, "inside": inside}
+    found = [Event(watched.gap, watched, name=name, **options)]
+    if rests_below is not None:
+        resting = _Resting(watched, checks.positive("rests_below", rests_below, (), "speed of closing"))
+        found.insert(0, Event(resting, terminal=True, name=f"{name} at rest", **options))
+    return found
+
+
+def stop(
+    joint: AbstractMeasured,
+    lower: float = -np.inf,
+    upper: float = np.inf,
+    restitution: Any = 0.0,
+    *,
+    coordinate: str | None = None,
+    rests_below: Any = None,
+    name: str = "stop",
+    tolerance: float = 1e-12,
+) -> list[Event]:
+    """Rigid stops at the ends of the range of a joint coordinate, to be given to `simulate`.
+
+    The impulse acts along the joint, through the mass matrix and the other joints of the model, in any coordinates.
+
+    **Arguments:**
+
+    - `joint`: a joint with a free coordinate, of a model or of its own.
+    - `lower`, `upper`: limits of the coordinate, which is 0 at the start, or where the joint's file has its zero.
+      Angles are those within half a turn, but for joints of a file in joint coordinates, which count turns.
+    - `coordinate`: which one, if the joint has several.
+    - `restitution`, `rests_below`, `tolerance`: as for `impact`. - `name`: of the events, "… lower" and "… upper".
+
+    Raises ValueError for values that make no sense.
+    """
+    if not hasattr(joint, "value"):
+        raise ValueError(f"`joint` must be a joint with a free coordinate, such as `Revolute`, got {shown(joint)}.")
+    joint.coordinate(coordinate)
+    low, high = (float(checks.numbers(word, x, "limit")) for word, x in (("lower", lower), ("upper", upper)))
+    if not low < high:
+        raise ValueError(f"`lower` must be below `upper`, got {low:g} and {high:g}.")
+    found: list[Event] = []
+    for word, limit, sign in (("lower", low, 1), ("upper", high, -1)):
+        if np.isfinite(limit):
+            gap = _Beyond(joint, jnp.asarray(limit), coordinate, sign)
+            options: dict[str, Any] = {"rests_below": rests_below, "tolerance": tolerance}
+            found += impact(gap, restitution, name=f"{name} {word}", **options)
+    if not found:
+        raise ValueError("A stop needs `lower` or `upper`.")
+    return found

@@ -1,0 +1,159 @@
+"""Impacts and stops of joints against exact solutions and laws of conservation."""
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from scipy.special import ellipk
+
+import polhode as ph
+from polhode import events
+
+G = 9.81
+
+
+def pendulum(formulation: str, angle: float = 2.0):
+    """A physical pendulum about y, at rest at `angle` from its lowest position: model, joint, ω."""
+    model = ph.Model(gravity=(0, 0, -G))
+    down = np.array([np.sin(angle), 0.0, -np.cos(angle)])
+    inertia = np.diag([0.1, 0.2, 0.15])
+    body = model.add_body(name="bar", mass=2.0, inertia=inertia, position=tuple(0.5 * down))
+    joint = model.add(ph.joints.Revolute(model.ground, body, point=(0, 0, 0), axis=(0, -1, 0), name="hinge"))
+    omega = np.sqrt(2.0 * G * 0.5 / (0.2 + 2.0 * 0.25))
+    return model.problem(formulation=formulation, t1=6.0, h=0.01), joint, omega
+
+
+CASES: list[tuple[str, str, dict[str, Any]]] = [
+    ("minimal", "rkmk54", {"rtol": 1e-11}),
+    ("minimal", "rkmk54", {"h": 0.005}),
+    ("SE3", "herk54", {"rtol": 1e-11}),
+    ("SE3", "herk5", {"h": 0.005}),
+]
+
+
+@pytest.mark.parametrize(("formulation", "method", "steps"), CASES)
+def test_a_hinge_with_a_stop_bounces_when_it_must(formulation, method, steps):
+    problem, joint, omega = pendulum(formulation)
+    stop = events.stop(joint, lower=-2.0, restitution=0.6)
+    run = ph.simulate(problem, method, events=stop, **steps)
+    moduli = np.sin(2.0 / 2) * 0.6 ** np.arange(20)
+    times = (ellipk(moduli[0] ** 2) + np.concatenate(([0], np.cumsum(2 * ellipk(moduli[1:] ** 2))))) / omega
+    times = times[times < 6]
+    assert len(times) >= 4
+    assert run.events.name == ["stop lower"] * len(times)
+    np.testing.assert_allclose(run.events.t, times, atol=1e-9)
+    for residual in run.residuals.values():
+        assert np.max(residual) < 1e-8
+
+
+def double_pendulum(formulation: str):
+    """Two bars that fall from a bent position: problem, elbow and shoulder."""
+    model = ph.Model(gravity=(0, 0, -G))
+    inertia = np.diag([0.01, 0.08, 0.08])
+    upper = model.add_body(name="upper", mass=1.0, inertia=inertia, position=(0.5, 0, 0))
+    lower = model.add_body(name="lower", mass=0.7, inertia=inertia, position=(1.5, 0, 0))
+    model.add(ph.joints.Revolute(model.ground, upper, point=(0, 0, 0), axis=(0, -1, 0), name="shoulder"))
+    elbow = model.add(ph.joints.Revolute(upper, lower, point=(1, 0, 0), axis=(0, -1, 0), name="elbow"))
+    return model.problem(formulation=formulation, t1=1.5, h=1e-3), elbow
+
+
+def about_the_shoulder(system: Any, state: Any) -> float:
+    """Angular momentum about the y axis."""
+    total = 0.0
+    for name, mass in (("upper", 1.0), ("lower", 0.7)):
+        pose, twist = system.pose(state[0], name), system.twist(*state, name)
+        total += mass * np.cross(pose.x, twist.u)[1] + 0.08 * twist.omega[1]
+    return float(total)
+
+
+@pytest.mark.parametrize("restitution", [1.0, 0.3])
+@pytest.mark.parametrize(("formulation", "method"), [("minimal", "rkmk54"), ("SO3xR3", "herk54"), ("SE3", "bdf")])
+def test_a_stop_within_a_model_keeps_what_it_must(formulation, method, restitution):
+    problem, elbow = double_pendulum(formulation)
+    stop = events.stop(elbow, lower=-0.2, upper=0.3, restitution=restitution)
+    run = ph.simulate(problem, method, events=stop, rtol=1e-10 if method != "bdf" else 1e-7, t1=0.6)
+    assert {"stop lower", "stop upper"} & {*run.events.name}
+    system: Any = problem.system
+    for k in range(len(run.events)):
+        before, after = (jax.tree.map(lambda x, k=k: x[k], s) for s in (run.events.before, run.events.after))
+        # The impulse in the elbow is an inner one: it has no moment about the shoulder.
+        momenta = [about_the_shoulder(system, s) for s in (before, after)]
+        np.testing.assert_allclose(momenta[1], momenta[0], rtol=1e-12)
+        rates = [float(elbow.rate(system, 0.0, s)) for s in (before, after)]
+        np.testing.assert_allclose(rates[1], -restitution * rates[0], rtol=1e-10, atol=1e-12)
+        energies = [float(system.energy(0.0, *s)) for s in (before, after)]
+        assert energies[1] <= energies[0] + 1e-12
+        if restitution == 1:
+            np.testing.assert_allclose(energies[1], energies[0], atol=1e-12)
+        np.testing.assert_allclose(system.constraint_rate(0.0, *after), 0, atol=1e-9)
+
+
+def test_stops_are_alike_in_all_coordinates():
+    runs = []
+    for formulation, method in (("minimal", "rkmk54"), ("SO3xR3", "herk54")):
+        problem, elbow = double_pendulum(formulation)
+        stop = events.stop(elbow, lower=-0.2, upper=0.3, restitution=0.5)
+        runs.append(ph.simulate(problem, method, events=stop, rtol=1e-11, t1=1.2))
+    assert len(runs[0].events) == len(runs[1].events) > 1
+    np.testing.assert_allclose(runs[0].events.t, runs[1].events.t, atol=1e-8)
+
+
+def test_a_body_comes_to_rest_on_its_stop():
+    model = ph.Model(gravity=(0, 0, -G))
+    body = model.add_body(mass=1.0, inertia=(1, 1, 1), position=(0, 0, 1))
+    guide = model.add(ph.joints.Prismatic(model.ground, body, axis=(0, 0, 1), name="guide"))
+    stop = events.stop(guide, lower=-1.0, restitution=0.5, rests_below=1e-3)
+    run = ph.simulate(model.problem("minimal", t1=3.0, h=0.01), "rkmk54", events=stop)
+    assert run.stats["result"] == ph.Result.event_reached
+    assert run.events.name[-2:] == ["stop lower at rest", "stop lower"]
+    first, bounces = np.sqrt(2 / G), len(run.events) - 1
+    np.testing.assert_allclose(run.t[-1], first * (1 + 2 * np.sum(0.5 ** np.arange(1, bounces))), atol=1e-9)
+    assert G * first * 0.5 ** (bounces - 1) < 1e-3 < G * first * 0.5 ** (bounces - 2)
+
+
+def test_a_joint_is_released_with_its_momenta():
+    def two_bodies(held: bool):
+        model = ph.Model()
+        a = model.add_body(name="a", mass=1.0, inertia=(0.1, 0.2, 0.3), angular_velocity=(0.3, 0.1, 2.0))
+        moving = np.cross((0.3, 0.1, 2.0), (0.5, 0, 0)) + np.cross((0.3, 0.1, 1.0), (0.5, 0, 0))
+        b = model.add_body(
+            name="b",
+            mass=0.5,
+            inertia=(0.2, 0.1, 0.1),
+            position=(1, 0, 0),
+            velocity=moving,
+            angular_velocity=(0.3, 0.1, 1),
+        )
+        if held:
+            model.add(ph.joints.Revolute(a, b, point=(0.5, 0, 0), axis=(0, 0, 1), name="pin"))
+        return model.problem("SO3xR3", t1=4.0, h=1e-3)
+
+    together, apart = two_bodies(True), two_bodies(False)
+    system: Any = together.system
+    folded = ph.Event(lambda t, s: system.pose(s[0], "b").R[1, 0] + 0.5, terminal=True, name="released")
+    first = ph.simulate(together, "herk54", rtol=1e-10, events=folded)
+    assert first.events.name == ["released"]
+    state = jax.tree.map(lambda x: x[-1], first.events.after)
+    second = ph.simulate(apart, "rkmk54", rtol=1e-10, t0=first.events.t[-1], t1=4.0, state0=state)
+    for momentum in ("linear_momentum", "angular_momentum"):
+        kept = np.concatenate((first.invariants[momentum], second.invariants[momentum]))
+        np.testing.assert_allclose(kept, np.broadcast_to(kept[0], kept.shape), atol=1e-9)
+    # Free bodies go straight on.
+    velocities = second.outputs["velocities"]
+    np.testing.assert_allclose(velocities, np.broadcast_to(velocities[0], velocities.shape), atol=1e-12)
+    assert np.ptp(first.outputs["velocities"], axis=0).max() > 0.1
+
+
+def test_wrong_stops_are_explained():
+    _, elbow = double_pendulum("minimal")
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"lower": 1.0, "upper": 0.0}, "`lower` must be below `upper`"),
+        ({}, "needs `lower` or `upper`"),
+        ({"lower": 0.0, "restitution": 1.5}, "from 0 to 1"),
+    ]
+    for options, said in wrong:
+        with pytest.raises(ValueError, match=said):
+            events.stop(elbow, **options)
+    with pytest.raises(ValueError, match="must be a joint"):
+        events.stop("elbow", lower=0.0)  # pyright: ignore[reportArgumentType]
