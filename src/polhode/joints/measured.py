@@ -108,11 +108,40 @@ class AbstractMeasuredPair(AbstractMeasured):
     def terms(self, name: str | None = None) -> tuple[Term, ...]:
         return (Term(jnp.ones(()), self, name),)
 
+    def force(self, system: Any, t: Any, state: State, name: str | None = None) -> Float[Array, "..."]:
+        """Sum of the forces along a coordinate, torques for an angle, of a state or of a run as in `value`.
 
-def _each(read: Callable[[Any, State], Array], system: Any, state: State) -> Array:
-    """Readings of one state, or of all states of a run, of the assembled system that others were made of."""
+        They are those of `JointSpring`, `JointStops`, `JointFriction`, `Actuator`, `PD`, `JointControl`, and of what
+        files have of that kind. **Raises** ValueError unless the joint has a name and carries a body in joint
+        coordinates.
+        """
+        known = self.coordinates()
+        self.coordinate(name)
+        which = next(iter(known)) if name is None else name
 
-    def one(state: State) -> Array:
+        def read(whole: Any, one: Any) -> Array:
+            (q, v), time = one
+            part = self.carrier
+            found = None
+            if part is not None and part.name is not None:
+                found = whole.coordinates.force_along(jnp.asarray(time, float), q, v, part.name, which)
+            if found is None:
+                raise ValueError(
+                    "Forces along a joint are known if it has a name and carries a body in joint coordinates "
+                    "(formulation 'minimal'). `system.joint_multipliers` has what constraints exert."
+                )
+            return found
+
+        return _each(read, system, state, t)
+
+
+def _each(read: Callable[[Any, Any], Array], system: Any, state: State, *times: Any) -> Array:
+    """Readings of one state, or of all states of a run, of the assembled system that others were made of.
+
+    With `times`, readings are of pairs (state, time).
+    """
+
+    def one(state: State, *time: Any) -> Array:
         whole = system
         while isinstance(whole, AbstractWritten):
             whole, state = whole.base, whole.left(state)
@@ -120,6 +149,6 @@ def _each(read: Callable[[Any, State], Array], system: Any, state: State) -> Arr
             raise ValueError(
                 f"Joints are read from states of a system that a model was assembled to, not of {type(whole).__name__}."
             )
-        return read(whole, state)
+        return read(whole, (state, *time) if time else state)
 
-    return jax.vmap(one)(state) if jnp.ndim(state[1]) == 2 else one(state)
+    return jax.vmap(one)(state, *map(jnp.asarray, times)) if jnp.ndim(state[1]) == 2 else one(state, *times)

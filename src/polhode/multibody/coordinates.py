@@ -69,6 +69,11 @@ class AbstractCoordinates(eqx.Module):
         del q, joint, name
         return None
 
+    def force_along(self, t: Array, q: Point, v: Vector, joint: str, name: str) -> Float[Array, ""] | None:
+        """Sum of the forces along a coordinate of a joint that q counts; None if it doesn't."""
+        del t, q, v, joint, name
+        return None
+
     @property
     def local(self) -> bool:
         """Whether velocities belong to single bodies, so that `load_blocks` are known element by element."""

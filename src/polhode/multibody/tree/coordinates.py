@@ -114,6 +114,14 @@ class JointTree(AbstractCoordinates):
                 return self.of_joint(q, joint)[link.motion.names.index(name)]
         return None
 
+    def force_along(self, t: Array, q: Point, v: Vector, joint: str, name: str) -> Float[Array, ""] | None:
+        for link in self.links:
+            if link.joint == joint and name in link.motion.names:
+                return self._with_efforts(jnp.zeros(self.n), t, self._points(q), v)[
+                    link.first + link.motion.names.index(name)
+                ]
+        return None
+
     def of_joint(self, q: Point, joint: str) -> Point:
         """Coordinates of one joint, zero at the start; a body without joint has those of its free motion."""
         moving = [link for link in self.links if link.motion.n]
@@ -178,9 +186,7 @@ class JointTree(AbstractCoordinates):
             forces.append(body.mass * a + spin @ body.moment - load.force)
             torques.append(axial(spin @ body.second) + cross(body.moment, a) - load.torque)
         found = -self._projected(points, relative, torques, forces)
-        for effort in self.efforts:
-            found = effort.add_force(found, t, points, v)
-        return found
+        return self._with_efforts(found, t, points, v)
 
     def stiffness(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
         """K of gravity, controllers and force elements; see `AbstractCoordinates.stiffness`.
@@ -262,6 +268,11 @@ class JointTree(AbstractCoordinates):
             Wrench(link.attitude @ torque[i] + cross(link.centre, local[i]), local[i])
             for i, link in enumerate(self.links)
         ]
+
+    def _with_efforts(self, forces: Vector, t: Array, points: Sequence[Point], v: Vector) -> Vector:
+        for effort in self.efforts:
+            forces = effort.add_force(forces, t, points, v)
+        return forces
 
     def _applied(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
         """Generalised forces of the force elements between bodies."""
