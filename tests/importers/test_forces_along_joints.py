@@ -11,7 +11,8 @@ import polhode as ph
 ARM = """<mujoco><compiler angle="radian"/><default><geom type="box" size="0.05 0.1 0.3" contype="0" conaffinity="0"/>
 </default><worldbody><body name="one"><joint name="first" axis="0 1 0" stiffness="7" springref="0.3" damping="0.4"/>
 <geom pos="0 0 -0.4"/><body name="two" pos="0 0 -0.8"><joint name="second" axis="0 1 0.3" ref="0.2"/>
-<geom pos="0 0.05 -0.3"/><body name="three"><joint name="third" type="slide" axis="0 0 1"/><geom/></body></body></body></worldbody>
+<geom pos="0 0.05 -0.3"/><body name="three"><joint name="third" type="slide" axis="0 0 1"/><geom/></body></body>
+</body></worldbody>
 <actuator><position name="hip" joint="second" kp="5" kv="0.3"/><motor name="push" joint="third" gear="3"/></actuator>
 </mujoco>"""
 NAMES = "first", "second", "third"
