@@ -82,7 +82,7 @@ class Solution(eqx.Module):
     @property
     def events(self) -> Events:
         """What has happened at events, in order of time."""
-        return Events.of(self.stats, self[0].state)
+        return Events.of(self.stats, self.meta, self[0].state)
 
     def __getitem__(self, k: int) -> Solution:
         """Frame k as a run of its own, to begin another one in; the last one with what the method remembers.

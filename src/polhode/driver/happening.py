@@ -129,9 +129,8 @@ class Happenings:
             raise ValueError(f"The action of event `{event.name}` at t = {t:g}: {said}") from None
 
     def table(self) -> dict[str, Any]:
-        """All events as plain arrays: `t`, `number`, `name`, and the leaves of the states `before` and `after`."""
-        names = [self._events[row.number].name for row in self.rows]
-        return {**_stacked(self.rows, _leaves(self._task.state0)), "name": names}
+        """All events as plain arrays: `t`, `number`, and the leaves of the states `before` and `after`."""
+        return _stacked(self.rows, _leaves(self._task.state0))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What is needed to go on: the record, and the numbers of the system if they have changed."""

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from polhode import checks
 from polhode._ambient import check_environment, inside_transformation, warn
-from polhode.driver import planning, sinks, traced
+from polhode.driver import planning, sinks, traced, traced_events
 from polhode.driver.continuing import Memory
 from polhode.driver.control import StepControl
 from polhode.driver.estimating import estimated
@@ -20,7 +20,8 @@ from polhode.driver.resuming import Wanted, resumed
 from polhode.driver.running import Run, carry_out, statistics, too_large
 from polhode.driver.saving import Saving, expected, instants
 from polhode.driver.stepping import ConstantSteps, ControlledSteps
-from polhode.events.event import Event, listed
+from polhode.driver.watching import Watched
+from polhode.events.event import Event, function_of, listed
 from polhode.integrators.base import AbstractIntegrator
 from polhode.problems.base import Problem
 from polhode.results import Result
@@ -57,7 +58,7 @@ def simulate(
     throw: bool = True,
     control: StepControl | None = None,
     max_steps: int | None = None,
-    max_events: int = 10_000,
+    max_events: int | None = None,
 ) -> Solution:
     """Run a problem or a system with an integrator.
 
@@ -108,7 +109,8 @@ def simulate(
     - `control`: details of step size control.
     - `max_steps`: limit of attempted steps of a controlled run, 10 million by default; inside JAX transformations
       4096, since that much may be traced.
-    - `max_events`: more of them end the run, as events do that come faster than time can tell apart.
+    - `max_events`: that many end the run, as events do that come faster than time can tell apart; 10 000 by default,
+      inside JAX transformations 64, for each of which there has to be room.
 
     **Returns** a `Solution`. After Ctrl-C, SIGTERM or SIGHUP it holds everything computed so far, with result
     `interrupted`.
@@ -135,7 +137,7 @@ def simulate(
     watched = listed(events)
     task = Task.prepare(
         problem, integrator, t0, t1, state0, tolerances=tolerances, events=bool(watched), memory=memory
-    ).watching(watched, max_events)
+    ).watching(watched, 64 if max_events is None and inside_transformation() else max_events or 10_000)
     saving = instants(save_every, save_at, task.t0, task.t1)
     inside = inside_transformation()
     limit = planning.limit(max_steps, 4096 if inside else 10_000_000)
@@ -191,9 +193,21 @@ def _as_expression(
             "save_every=None for the ends only."
         )
     if task.events:
-        raise ValueError("Events are located by runs on the host; take the run out of jit, grad and vmap.")
+        return _with_events(task, plan, saving, observer, meta)
     frames, p = traced.run(plan.legs, task.system, task.integrator, task.state0, observer, saving)
     return Solution(frames, statistics(p, task.integrator, p.result, {}), meta)
+
+
+def _with_events(task: Task, plan: Plan, saving: Saving, observer: Observer, meta: dict[str, Any]) -> Solution:
+    """The same with events."""
+    back = task.converted.back
+    functions = tuple(function_of(event, task.outputs, back) for event in task.events)
+    watched = Watched.of(task.events, functions, task.source)
+    acts = traced_events.Acts.of(task.events, task.converted, task.source)
+    frames, p, table = traced_events.run(
+        plan.legs, task.system, task.integrator, task.state0, observer, saving, watched, acts, task.max_events
+    )
+    return Solution(frames, {**statistics(p, task.integrator, p.result, {}), "events": table}, meta)
 
 
 def _warn_of_waves(run: Run) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -53,8 +53,10 @@ class AbstractStepper(eqx.Module):
     """Chooses step sizes. `t0` and `t1` are the ends of the run.
 
     `ahead`: how far its first step begins behind t0 for the method, so that loads that jump there have done so.
+    `on_grid`: whether it is known beforehand where steps end.
     """
 
+    on_grid: ClassVar[bool]
     t0: eqx.AbstractVar[Any]
     t1: eqx.AbstractVar[Any]
     ahead: eqx.AbstractVar[Any]
@@ -137,6 +139,7 @@ class ConstantSteps(AbstractStepper):
       less where loads are not to see beyond t1, or before t0. - `ahead`: the same for all steps.
     """
 
+    on_grid: ClassVar[bool] = True
     t0: Any
     t1: Any
     ahead: Any
@@ -190,6 +193,7 @@ class ControlledSteps(AbstractStepper):
     - `short`: what the last step lacks to t1 for the method, so that loads are not seen beyond.
     """
 
+    on_grid: ClassVar[bool] = False
     t0: Any
     t1: Any
     ahead: Any

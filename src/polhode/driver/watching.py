@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -97,6 +97,7 @@ class WatchingSteps(AbstractStepper):
     whoever runs it decides how to go on, with `changed`. The numbers of steps count those that end as planned.
     """
 
+    on_grid: ClassVar[bool] = False
     t0: Any
     t1: Any
     ahead: Any
@@ -185,7 +186,7 @@ class WatchingSteps(AbstractStepper):
         begun = p._replace(result=jnp.zeros((), jnp.int32))
         _, ahead, begin = self.inner.part(begun, jnp.zeros((), bool), jnp.ones(()), w.whole)
         carry = integrator.restart(system, begin, ahead.h, p.carry._replace(state=state))
-        begun = begun._replace(carry=self.begun(system, integrator, begin, ahead.h, carry))
+        begun = begun._replace(h=ahead.h, carry=self.begun(system, integrator, begin, ahead.h, carry))
         _, before = self._rates(system, integrator, p, begun.carry._replace(state=p.carry.state))
         values, slopes = self._rates(system, integrator, begun, begun.carry)
         change = jnp.maximum(jnp.abs(w.whole), jnp.abs(p.h)) * jnp.maximum(jnp.abs(before), jnp.abs(slopes))

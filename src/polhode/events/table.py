@@ -27,19 +27,26 @@ class Events:
     after: State
 
     @classmethod
-    def of(cls, stats: Mapping[str, Any], states: State) -> Events:
-        """From the stats of a run, whose states are like those stacked in `states`."""
-        found = stats.get("events", {"t": [], "number": [], "name": [], "before": None, "after": None})
-        times, numbers = np.asarray(found["t"], float), np.asarray(found["number"], int)
+    def of(cls, stats: Mapping[str, Any], meta: Mapping[str, Any], states: State) -> Events:
+        """From the stats and meta of a run, whose states are like those stacked in `states`."""
         leaves, structure = jax.tree.flatten(states)
+        found = stats.get(
+            "events", {"t": [], "number": [], "before": [[] for _ in leaves], "after": [[] for _ in leaves]}
+        )
+        numbers = np.asarray(found["number"], int)
+        if numbers.ndim != 1:
+            raise ValueError("A batch of runs has many tables of events; take one: jax.tree.map(lambda x: x[k], run).")
+        # Runs inside JAX's transformations have room for more events than came.
+        there = numbers >= 0
 
         def stacked(parts: Any) -> State:
-            values = [[] for _ in leaves] if parts is None else parts
-            pairs = zip(values, leaves, strict=True)
-            rows = [np.asarray(value, x.dtype).reshape(len(times), *np.shape(x)[1:]) for value, x in pairs]
+            pairs = zip(parts, leaves, strict=True)
+            rows = [np.asarray(value, x.dtype).reshape(len(numbers), *np.shape(x)[1:])[there] for value, x in pairs]
             return jax.tree.unflatten(structure, rows)
 
-        return cls(times, numbers, list(found["name"]), stacked(found["before"]), stacked(found["after"]))
+        names = [meta["events"][k]["name"] for k in numbers[there]]
+        times = np.asarray(found["t"], float)[there]
+        return cls(times, numbers[there], names, stacked(found["before"]), stacked(found["after"]))
 
     def __len__(self) -> int:
         return len(self.t)
