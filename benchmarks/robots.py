@@ -2,14 +2,15 @@
 
     python benchmarks/robots.py [panda] [arm] [ur5] [talos] [quadruped] [leg] [humanoid] [--json]
 
-All robots by default. Of each, one command makes the page, `polhode run FILE --export page.html`. Its CPU time is
-measured in units: that of a process that imports JAX and compiles one tiny function, least of three. The command runs twice
-with a home and a cache folder of its own, so that the second run finds only what the first one kept; a third run without
-`--export` tells what the page takes. A step is timed in this process, with constant steps of the size that the problem
-has, only the final state saved, and code compiled with most effort, as it is after some seconds of running; the least
-of several runs. Robots without constraints run with `rkmk4`, others with the method that `problem` chooses.
+All robots by default. Of each, one command makes the page: `polhode run FILE --export page.html`. Its CPU time is
+measured in units, that of a process that imports JAX and compiles one tiny function, least of three. The command runs
+twice with a home and a cache folder of its own, so that the second run finds only what the first one kept; a third
+run, cold and without `--export`, tells what the page takes. A step is timed in this process, with constant steps of
+the size that the problem has, only the final state saved, and code compiled with most effort, as it is after some
+seconds of running; the least of several runs. Robots without constraints run with `rkmk4`, others with the method that
+`problem` chooses.
 
-The last columns are the bytes of the page, and how many of the meshes that the file names lie where they are looked
+The last columns are the size of the page, and how many of the meshes that the file names lie where they are looked
 for. Needs the extra `survey`, which brings the files of the robots; the leg, with two closed loops in the manner of
 Cassie's, is our own: Cassie's is in these packages as SDF only.
 """
@@ -25,7 +26,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
