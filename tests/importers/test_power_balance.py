@@ -21,10 +21,10 @@ ARM = """<mujoco><compiler angle="radian" autolimits="true"/><option><flag energ
 <default><geom type="capsule" size="0.04" density="900" contype="0" conaffinity="0"/></default><worldbody>
 <body name="upper" pos="0 0 1"><joint name="shoulder" axis="0 1 0" damping="0.6" frictionloss="0.8" armature="0.05"
   range="-1.5 1.5"/><geom fromto="0 0 0 0.4 0.05 0"/>
-<body name="lower" pos="0.4 0.05 0"><joint name="elbow" axis="0 1 0.3" damping="0.3" frictionloss="0.5" armature="0.2" stiffness="2"
-  springref="0.2" range="-1.5 1.2" solreflimit="-1000 -20"/><geom fromto="0 0 0 0.3 0 0.05"/>
-<body name="hand" pos="0.3 0 0.05"><joint name="reach" type="slide" axis="1 0 0.2" armature="2" damping="4" frictionloss="1"
-  range="-0.5 0.5"/><geom fromto="0 0 0 0.1 0.03 0"/></body></body></body></worldbody>
+<body name="lower" pos="0.4 0.05 0"><joint name="elbow" axis="0 1 0.3" damping="0.3" frictionloss="0.5" armature="0.2"
+  stiffness="2" springref="0.2" range="-1.5 1.2" solreflimit="-1000 -20"/><geom fromto="0 0 0 0.3 0 0.05"/>
+<body name="hand" pos="0.3 0 0.05"><joint name="reach" type="slide" axis="1 0 0.2" armature="2" damping="4"
+  frictionloss="1" range="-0.5 0.5"/><geom fromto="0 0 0 0.1 0.03 0"/></body></body></body></worldbody>
 <actuator><position name="lift" joint="shoulder" kp="60" kv="5"/>
 <position name="bend" joint="elbow" kp="50" kv="2" forcerange="-20 20"/>
 <velocity name="push" joint="reach" kv="15"/></actuator></mujoco>"""
