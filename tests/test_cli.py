@@ -244,7 +244,16 @@ def test_export(tmp_path):
         result = call("export", tmp_path / "run.zarr", tmp_path / f"run.{ending}")
         assert result.exit_code == 0, result.output
         assert (tmp_path / f"run.{ending}").stat().st_size > 1000
+        result = call(*FAST, "--export", tmp_path / f"again.{ending}")
+        assert result.exit_code == 0, result.output
+        assert (tmp_path / f"again.{ending}").stat().st_size > 1000
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "run.csv").read_bytes()
     assert call("export", tmp_path / "run.zarr", tmp_path / "run.xyz").exit_code == 2
+    refused = call(*FAST, "--out", tmp_path / "not.zarr", "--export", tmp_path / "run.xyz")
+    assert refused.exit_code == 2
+    assert "must end in one of .csv" in refused.output
+    assert not (tmp_path / "not.zarr").exists()
+    assert call(*FAST, "--export", tmp_path / "no" / "run.csv").exit_code == 1
     assert call("export", tmp_path / "run.zarr", tmp_path / "no" / "run.csv").exit_code == 1
 
 

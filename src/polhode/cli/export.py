@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from polhode.cli.output import FAILED, WRONG_USAGE, Quiet, fail, say, usage_errors
+
+if TYPE_CHECKING:
+    from polhode.solution import Solution
 
 
 def export(
@@ -17,18 +21,35 @@ def export(
     quiet: Quiet = False,
 ) -> None:
     """Write a run as csv, netCDF, a figure, or one offline page with the motion."""
-    from polhode.runs import export as write
     from polhode.runs.reading import load
     from polhode.runs.root import is_run
 
     if not is_run(run):
         fail(f"`{run}` is not a run of polhode; make one with `polhode run PROBLEM --out RUN.zarr`.", WRONG_USAGE)
-    with usage_errors(), warnings.catch_warnings(record=True) as notes:
-        try:
-            write(load(run), file)
-        except OSError as error:
-            fail(str(error), FAILED)
-    if not quiet:
-        for note in notes:
-            say(str(note.message))
-        say(f"written to {file}")
+    with usage_errors():
+        check_endings([file])
+        write_files(load(run), [file], quiet)
+
+
+def check_endings(files: Sequence[Path]) -> None:
+    """Raises ValueError for endings that name no format, before anything is computed."""
+    from polhode.runs.export import writer
+
+    for file in files:
+        writer(file)
+
+
+def write_files(solution: Solution, files: Sequence[Path], quiet: bool) -> None:
+    """Write a run to files; what is to be said of them comes on standard error."""
+    from polhode.runs import export
+
+    for file in files:
+        with warnings.catch_warnings(record=True) as notes:
+            try:
+                export(solution, file)
+            except OSError as error:
+                fail(str(error), FAILED)
+        if not quiet:
+            for note in notes:
+                say(str(note.message))
+            say(f"written to {file}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polhode.cli import models
+from polhode.cli.export import check_endings, write_files
 from polhode.cli.output import (
     FAILED,
     Json,
@@ -63,6 +64,10 @@ def run(
     mesh_path: MeshPath = None,
     option: Options = None,
     out: Annotated[Path | None, typer.Option(metavar="RUN.zarr", help="Store to which the run is streamed.")] = None,
+    export: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Write the run as .csv, .nc, .png or .html as well; may be repeated."),
+    ] = None,
     save_every: Annotated[int, typer.Option(min=1, help="Save every that many steps.")] = 1,
     breakpoint_: Annotated[
         list[float] | None,
@@ -84,6 +89,7 @@ def run(
     talk = not (quiet or as_json)
     message = ""
     with usage_errors():
+        check_endings(export or ())
         options = parse_settings(option, "--option")
         with waiting(f"building {problem}", not quiet):
             chosen, imported = models.chosen(
@@ -118,6 +124,7 @@ def run(
             fail(str(error), FAILED)
     if replaces and not quiet:
         say(f"replaced the earlier run in {out}")
+    write_files(solution, export or (), quiet=not talk)
     more = models.summary(imported) if imported is not None else {}
     if options:
         more |= {"integrator": integrator or chosen.integrator, "options": options}

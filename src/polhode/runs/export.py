@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,11 +27,16 @@ def export(solution: Solution, path: str | Path) -> Path:
     - `.html`: one offline page with charts and, for named problems and those of models, the motion.
     """
     path = Path(path)
-    writer = _WRITERS.get(path.suffix.lower())
-    if writer is None:
-        raise ValueError(f"`{path.name}` must end in one of {', '.join(_WRITERS)} to say which format is wanted.")
-    writer(solution, path)
+    writer(path)(solution, path)
     return path
+
+
+def writer(path: Path) -> Callable[[Solution, Path], None]:
+    """What writes the format that the ending names. Raises ValueError for other endings."""
+    found = _WRITERS.get(path.suffix.lower())
+    if found is None:
+        raise ValueError(f"`{path.name}` must end in one of {', '.join(_WRITERS)} to say which format is wanted.")
+    return found
 
 
 def columns(solution: Solution) -> dict[str, np.ndarray]:

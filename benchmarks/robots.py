@@ -1,0 +1,205 @@
+"""Whole robots, from their files to the page: time to the first result, time a step, pages.
+
+    python benchmarks/robots.py [panda] [arm] [ur5] [talos] [quadruped] [leg] [humanoid] [--json]
+
+All robots by default. Of each, one command makes the page: `polhode run FILE --export page.html`. Its CPU time is
+measured in units, that of a process that imports JAX and compiles one tiny function, least of three. The command runs
+twice with a home and a cache folder of its own, so that the second run finds only what the first one kept; a third
+run, cold and without `--export`, tells what the page takes. A step is timed in this process, with constant steps of
+the size that the problem has, only the final state saved, and code compiled with most effort, as it is after some
+seconds of running; the least of several runs. Robots without constraints run with `rkmk4`, others with the method that
+`problem` chooses.
+
+The last columns are the size of the page, and how many of the meshes that the file names lie where they are looked
+for. Needs the extra `survey`, which brings the files of the robots; the leg, with two closed loops in the manner of
+Cassie's, is our own: Cassie's is in these packages as SDF only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib.metadata
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+from waiting import with_most_effort
+
+import polhode as ph
+
+if sys.platform == "win32":
+    sys.exit("The CPU time of other processes is not measured on Windows.")
+import resource
+
+TINY = "import jax, jax.numpy as j; jax.jit(lambda x: j.sin(x) @ x)(j.ones(3)).block_until_ready()"
+REPEATS = 7
+ENOUGH_S = 0.3
+"""How long a run should take whose steps are timed."""
+SETTINGS = ("JAX_", "XLA_", "POLHODE_")
+"""Variables of the environment that change how long things take."""
+
+
+class Robot(NamedTuple):
+    """Where a robot's file is: in a package, or beside this script; `floating`: whether its root is let go."""
+
+    package: str
+    file: str
+    floating: bool = False
+
+    @property
+    def path(self) -> Path:
+        """Raises LookupError where nothing is there."""
+        if not self.package:
+            return Path(__file__).parent / self.file
+        for file in importlib.metadata.files(self.package) or []:
+            if str(file).endswith(self.file):
+                return Path(str(file.locate())).resolve()
+        raise LookupError(f"{self.package} has no {self.file}; install `polhode[survey]`")
+
+
+DATA = "example-robot-data"
+ROBOTS = {
+    "panda": Robot(DATA, "panda_description/urdf/panda.urdf"),
+    "arm": Robot("robosuite", "robots/panda/robot.xml"),
+    "ur5": Robot(DATA, "ur_description/urdf/ur5_robot.urdf"),
+    "talos": Robot(DATA, "talos_data/robots/talos_full_v2.urdf", floating=True),
+    "quadruped": Robot(DATA, "anymal_c_simple_description/urdf/anymal.urdf", floating=True),
+    "leg": Robot("", "models/leg.xml"),
+    "humanoid": Robot("gymnasium", "envs/mujoco/assets/humanoid.xml"),
+}
+
+
+@dataclasses.dataclass
+class Row:
+    """What was measured of a robot; times of commands in units."""
+
+    robot: str
+    freedoms: int = 0
+    constraints: int = 0
+    method: str = ""
+    cold: float = np.nan
+    again: float = np.nan
+    without_page: float = np.nan
+    microseconds: float = np.nan
+    page: int = 0
+    meshes: int = 0
+    missing: int = 0
+    trouble: str = ""
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+def cpu(command: list[str], environment: dict[str, str]) -> tuple[float, str]:
+    """CPU time of a process in seconds, and the last line that it left on standard error where it failed."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    lines = done.stderr.strip().splitlines() or ["nothing said"]
+    taken = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return taken, lines[-1] if done.returncode else ""
+
+
+def plain() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if not key.startswith(SETTINGS)}
+
+
+def unit() -> float:
+    return min(cpu([sys.executable, "-c", TINY], plain())[0] for _ in range(3))
+
+
+def time_commands(robot: Robot, row: Row, unit: float) -> None:
+    with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as other:
+        page = Path(home) / "page.html"
+        command = [sys.executable, "-m", "polhode", "run", str(robot.path), "--quiet"]
+        command += ["--set", "floating=true"] if robot.floating else []
+        taken = []
+        for more, folder in ((["--export", str(page)], home), (["--export", str(page)], home), ([], other)):
+            seconds, row.trouble = cpu(command + more, plain() | {"HOME": folder, "XDG_CACHE_HOME": folder})
+            taken.append(seconds / unit)
+        row.cold, row.again, row.without_page = taken
+        row.page = page.stat().st_size if page.exists() else 0
+
+
+# --- steps ------------------------------------------------------------------------------------------------------------
+
+
+def time_steps(problem: ph.Problem, row: Row) -> None:
+    def march(steps: int) -> float:
+        run = ph.simulate(problem, h=problem.h, t1=steps * problem.h, save_every=None)
+        return run.stats["wall_time_s"] / steps
+
+    # What compiles slowly is not worth a second run.
+    steps = int(np.clip(ENOUGH_S / march(100), 100, 20_000))
+    with_most_effort(lambda: march(steps))
+    row.microseconds = 1e6 * min(march(steps) for _ in range(REPEATS))
+
+
+def count_meshes(path: Path, notes: list[Any], row: Row) -> None:
+    """Meshes that the file names, and those that a warning said are missing."""
+    names = set(re.findall(r"<mesh\b[^>]*\b(?:filename|file)=[\"']([^\"']+)", path.read_text(encoding="utf-8")))
+    said = " ".join(str(note.message) for note in notes)
+    row.meshes, row.missing = len(names), sum(name.rpartition("/")[2] in said for name in names)
+
+
+def measured(name: str, unit: float) -> Row:
+    robot, row = ROBOTS[name], Row(name)
+    with warnings.catch_warnings(record=True) as notes:
+        warnings.simplefilter("always")
+        options = {"floating": True} if robot.floating else {}
+        problem = ph.load_model(robot.path, **options).problem()
+        count_meshes(robot.path, notes, row)
+        system: Any = problem.system
+        row.freedoms = int(np.size(problem.state0[1]))
+        row.constraints = int(getattr(system, "m", 0))
+        row.method = problem.integrator
+        time_commands(robot, row, unit)
+        try:
+            time_steps(problem, row)
+        except ph.SimulationError as error:
+            row.trouble = str(error.reason)[:200]
+    return row
+
+
+# --- table ------------------------------------------------------------------------------------------------------------
+
+HEAD = "| | velocities, constraints | method | cold | again | without the page | µs a step | page, kB | meshes |"
+
+
+def line(row: Row) -> str:
+    figures = (row.cold, row.again, row.without_page, row.microseconds)
+    columns = [
+        row.robot,
+        f"{row.freedoms}, {row.constraints}",
+        f"`{row.method}`",
+        *(f"{x:.3g}" for x in figures),
+        f"{row.page / 1000:.0f}",
+        f"{row.meshes - row.missing} of {row.meshes}" if row.meshes else "none named",
+    ]
+    return f"| {' | '.join(columns)} |" + (f" {row.trouble}" if row.trouble else "")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("robots", nargs="*", choices=[[], *ROBOTS], metavar="ROBOT", help=f"of {', '.join(ROBOTS)}")
+    parser.add_argument("--json", action="store_true", help="rows as JSON objects")
+    options = parser.parse_args()
+    size = unit()
+    print(f"unit {size:.2f} s\n\n{HEAD}\n{'|---' * HEAD.count(' | ')}|---|", flush=True)
+    for name in options.robots or ROBOTS:
+        row = measured(name, size)
+        print(json.dumps(dataclasses.asdict(row)) if options.json else line(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()
