@@ -71,7 +71,7 @@ REGULAR = 1e-12
 SWITCHES = 'contact="disable" limit="disable" frictionloss="disable" equality="disable"'
 EXAMPLE = '<robot name="a"><link name="b"/><joint name="c" type="revolute"><parent link="b"/><child link="d"/></joint>\
 <link name="d"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial></link></robot>'
-DISREGARDED = {"contacts", "visual and collision geometry", "limits of joints", "dry friction of joints"}
+DISREGARDED = {"contacts", "limits of joints", "dry friction of joints"}
 """What is not carried for which the comparison leaves nothing out."""
 
 
@@ -424,6 +424,16 @@ def largest_error(
     return float(error / largest) if largest > UNMOVED else float(error)
 
 
+def package_of(path: Path) -> Path:
+    """The installed package that a file belongs to, all over which its meshes may be; else the folder above its own."""
+    whole = path.absolute()
+    return next((up for up in whole.parents if up.parent.name == "site-packages"), whole.parent.parent)
+
+
+def load(path: Path, **given: Any) -> Any:
+    return ph.load_model(path, mesh_paths=package_of(path), **given)
+
+
 def timed(read: Callable[[Path], Any], path: Path) -> tuple[Any, float]:
     """What a file is read as, and the least seconds of two readings."""
     taken: list[float] = []
@@ -450,12 +460,12 @@ def survey(path: Path, row: Row) -> None:
     row.load["other"] = timed(code, path)[1]
     row.freedoms, row.outcome = other.freedoms, "not loaded"
     try:
-        imported, row.load["polhode"] = timed(ph.load_model, path)
+        imported, row.load["polhode"] = timed(load, path)
     except Exception as error:
         row.reason = said(error, path)
         return
     row.bodies = len(set(map(id, imported.links.values()))) - 1
-    row.lost = {item.what: list(item.names) for item in imported.not_carried if item.changes_motion}
+    row.lost = {item.what: list(item.names) for item in imported.not_carried}
     row.outcome = "no problem"
     try:
         imported.problem("minimal")
@@ -470,8 +480,8 @@ def survey(path: Path, row: Row) -> None:
 def compare(path: Path, row: Row, other: Pinocchio | MuJoCo) -> None:
     """Accelerations at random states."""
     try:
-        items = ph.load_model(path, limits=False, stick_velocity=None).not_carried
-        lost = {i.what: list(i.names) for i in items if i.changes_motion}
+        items = load(path, limits=False, stick_velocity=None).not_carried
+        lost = {i.what: list(i.names) for i in items}
         row.without = other.prepare(lost)
     except Exception as error:
         row.trouble = dict.fromkeys(FORMULATIONS, said(error, path))
@@ -487,7 +497,7 @@ def compare(path: Path, row: Row, other: Pinocchio | MuJoCo) -> None:
 
 
 def compared(path: Path, formulation: str, other: Pinocchio | MuJoCo, seed: int, evaluated: Accelerations) -> float:
-    imported = ph.load_model(path, limits=False, stick_velocity=None, **other.draw(seed))
+    imported = load(path, limits=False, stick_velocity=None, **other.draw(seed))
     links = {name: body.name for name, body in imported.links.items()}
     return largest_error(imported.problem(formulation), links, other, evaluated)
 

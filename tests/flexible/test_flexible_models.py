@@ -334,3 +334,10 @@ def test_what_models_refuse():
     joined.add(ph.joints.Spherical(joined.ground, end, point=(0, 0, 0)))
     with pytest.raises(ValueError, match="deform"):
         ph.simulate(cantilever()[0].problem(t1=0.01), "eml")
+
+
+def test_a_file_without_them_says_so():
+    with pytest.warns(ph.importers.ModelFileWarning, match="flexible body `beam`") as caught:
+        text = cantilever()[0].to_mjcf()
+    assert "Fixed `clamp`: it is on a body that the file lacks" in str(caught[0].message)
+    assert "<worldbody />" in text

@@ -61,10 +61,15 @@ def _accelerations(system: Any, q: Any, v: Any) -> Any:
     return jnp.einsum("nij,nj->ni", motion.poses.R, rates.twists.omega), rates.twists.u
 
 
+def bodies_accelerations(system: Any, q: Any, v: Any) -> np.ndarray:
+    """Angular accelerations and accelerations of the centres of all bodies, shape (n, 6)."""
+    return np.concatenate(evaluated(functools.partial(_accelerations, system), q, v), axis=1)
+
+
 def largest_difference(problem: Any, model: Any, data: Any) -> float:
     """Between angular accelerations and accelerations of the centres of all bodies, relative to the largest one."""
     system, (q, v) = problem.system, problem.state0
-    found = np.concatenate(evaluated(functools.partial(_accelerations, system), q, v), axis=1)
+    found = bodies_accelerations(system, q, v)
     wanted = np.zeros((len(system.names), 6))
     mujoco.mj_rnePostConstraint(model, data)
     known = {mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_BODY, i) for i in range(model.nbody)}

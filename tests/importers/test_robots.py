@@ -61,7 +61,7 @@ def test_everything_is_where_mujoco_puts_it(tmp_path, seed):
     model = read(path)
     data = at_random(model, seed)
     machine = loaded(path, model, data)
-    assert [item.what for item in machine.not_carried if item.changes_motion] == []
+    assert [item.what for item in machine.not_carried] == []
     assert largest_difference(machine.problem("minimal"), model, data) < 1e-12
 
 
@@ -302,7 +302,7 @@ def test_actuators_with_limits_and_dampers_of_free_bodies(tmp_path, formulation,
     mujoco.mj_forward(model, data)
     given = {"turn": controls[0], "pull": lambda t: controls[1] * jnp.cos(t)}
     machine = loaded(path, model, data, controls=given)
-    assert [item.what for item in machine.not_carried if item.changes_motion] == ["contacts"]
+    assert [item.what for item in machine.not_carried] == ["contacts"]
     assert largest_difference(machine.problem(formulation), model, data) < 1e-10
     with pytest.raises(ValueError, match=r"no actuator `turnn`\. Did you mean `turn`"):
         ph.load_model(path, controls={"turnn": 1.0})
@@ -316,7 +316,7 @@ def test_ranges_of_joints_end_in_stops_and_dry_friction_holds(tmp_path):
     path = mjcf(tmp_path / "r.xml", body.format(0))
     start = {"positions": {"rail": 0.2}, "velocities": {"rail": 3.0}}
     machine = ph.load_model(path, **start)
-    assert [item.what for item in machine.not_carried if item.changes_motion] == []
+    assert [item.what for item in machine.not_carried] == []
     run = ph.simulate(machine.problem(t1=np.pi / 200), h=np.pi / 2e5)
     # A quarter of a period with the stiffness per mass 4e4.
     np.testing.assert_allclose(run.outputs["joint_positions"][-1], 0.2 + 3.0 / 200 * np.sin(np.pi), atol=1e-6)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from polhode.cli.models import SUFFIXES, imported, is_model_file
-from polhode.cli.output import WRONG_USAGE, Json, Settings, emit, fail, parse_settings, usage_errors
+from polhode.cli.models import SUFFIXES, Given, imported, is_model_file
+from polhode.cli.output import WRONG_USAGE, Json, MeshPath, Settings, emit, fail, parse_settings, usage_errors
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -23,13 +23,14 @@ _PLACE = {"hinge": "rad", "ball": "rad", "slide": "m", "free": ""}
 def inspect(
     file: Annotated[str, typer.Argument(metavar="MODEL_FILE", help="A .urdf, .xacro or MJCF .xml file.")],
     settings: Settings = None,
+    mesh_path: MeshPath = None,
     as_json: Json = False,
 ) -> None:
     """Show bodies and joints of a model file, what a run carries over and what not; nothing is run."""
     if not is_model_file(file):
         fail(f"`{file}` is no model file; known endings: {', '.join(SUFFIXES)}.", WRONG_USAGE)
     with usage_errors():
-        found = imported(file, parse_settings(settings))
+        found = imported(file, parse_settings(settings), Given(mesh_path=mesh_path))
     from polhode.importers.inspection import described
 
     contents = described(found)
@@ -62,9 +63,8 @@ def _show(contents: Mapping[str, Any]) -> None:
     line("[bold]carried:[/] " + (", ".join(f"{what} ({n})" for what, n in contents["carried"].items()) or "bodies"))
     for item in contents["not_carried"]:
         names = ", ".join(item["names"][:6]) + (f" and {len(item['names']) - 6} more" if len(item["names"]) > 6 else "")
-        effect = ", which changes the motion" if item["changes_motion"] else ""
         what = f"{item['what']} ({names})" if names else item["what"]
-        line(f"[bold]not carried[/]{effect}: {escape(what)}: {escape(item['reason'])}")
+        line(f"[bold]not carried:[/] {escape(what)}: {escape(item['reason'])}")
 
 
 def _tree(contents: Mapping[str, Any]) -> Tree:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from polhode.problems.base import Problem
 
 SUFFIXES = (".urdf", ".xml", ".mjcf", ".xacro")
-_OPTIONS = ("keyframe", "floating", "check_inertia", "limits", "stick_velocity")
+_OPTIONS = ("keyframe", "floating", "check_inertia", "limits", "stick_velocity", "mesh_paths")
 
 
 def is_model_file(name: str) -> bool:
@@ -25,16 +25,21 @@ def is_model_file(name: str) -> bool:
 
 
 class Given(NamedTuple):
-    """What options of a command say of a model file: NAME=VALUE for joints and actuators."""
+    """What options of a command say of a model file: NAME=VALUE for joints and actuators, and folders of meshes."""
 
     positions: list[str] | None = None
     velocities: list[str] | None = None
     controls: list[str] | None = None
+    mesh_path: list[str] | None = None
 
     def parsed(self) -> dict[str, dict[str, Any]]:
         """The values of each option that is given. Raises ValueError for what is no NAME=VALUE."""
-        found = self._asdict().items()
-        return {name: parse_settings(settings, f"--{name}") for name, settings in found if settings}
+        found = {name: getattr(self, name) for name in _NAMED}
+        return {name: parse_settings(settings, f"--{name}") for name, settings in found.items() if settings}
+
+    def options(self) -> list[str]:
+        """Those that are given."""
+        return [f"--{name.replace('_', '-')}" for name, value in self._asdict().items() if value]
 
 
 class Grouped(TyperCommand):
@@ -58,7 +63,8 @@ def spread(arguments: Sequence[str]) -> list[str]:
     return found
 
 
-_SEVERAL = tuple(f"--{name}" for name in Given._fields)
+_NAMED = ("positions", "velocities", "controls")
+_SEVERAL = tuple(f"--{name}" for name in _NAMED)
 
 
 def imported(path: str, settings: dict[str, Any], given: Given = Given()) -> ImportedModel:  # noqa: B008
@@ -69,6 +75,8 @@ def imported(path: str, settings: dict[str, Any], given: Given = Given()) -> Imp
     for key in ("floating", "check_inertia", "limits"):
         if not isinstance(options.get(key, True), bool):
             raise ValueError(f"`--set {key}=…` must be true or false, got {shown(options[key])}.")
+    if given.mesh_path:
+        options["mesh_paths"] = [*_folders(options.get("mesh_paths")), *given.mesh_path]
     values: dict[str, dict[str, Any]] = {"positions": {}, "velocities": {}}
     for key in settings.keys() - options.keys():
         joint, dot, part = key.rpartition(".")
@@ -83,6 +91,11 @@ def imported(path: str, settings: dict[str, Any], given: Given = Given()) -> Imp
         return ph.load_model(path, **values, **options)
     except ImportError as error:
         fail(str(error), WRONG_USAGE)
+
+
+def _folders(value: Any) -> list[Any]:
+    """One folder or several, as `--set` has them."""
+    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def load(path: str, settings: dict[str, Any], given: Given) -> tuple[ImportedModel, Problem]:
@@ -103,8 +116,8 @@ def chosen(
 
     parameters = parse_settings(settings)
     if not is_model_file(name):
-        for option in given.parsed():
-            raise ValueError(f"`--{option}` goes with model files; `{name}` is a problem, which takes `--set`.")
+        for option in given.options():
+            raise ValueError(f"`{option}` goes with model files; `{name}` is a problem, which takes `--set`.")
         return ph.problems.get(name, **parameters), None
     imported, problem = load(name, parameters, given)
     return problem, imported
@@ -115,7 +128,7 @@ def announce(imported: ImportedModel) -> None:
     measured = [name for name, record in imported.joints.items() if record.measured]
     say(f"{imported.source}: {len(imported.model.bodies)} bodies; joint_positions are {', '.join(measured)}")
     for item in imported.not_carried:
-        say(f"  not carried over{'' if item.changes_motion else ', without effect on this run'}: {item}")
+        say(f"  not carried over: {item}")
 
 
 def explain(problem: Problem, method: bool) -> None:
@@ -130,8 +143,5 @@ def summary(imported: ImportedModel) -> dict[str, Any]:
     return {
         "joints": [name for name, record in imported.joints.items() if record.measured],
         "bodies": [body.name for body in imported.model.bodies if body.kind == "rigid"],
-        "not_carried": [
-            {"what": i.what, "names": list(i.names), "reason": i.reason, "changes_motion": i.changes_motion}
-            for i in imported.not_carried
-        ],
+        "not_carried": [{"what": i.what, "names": list(i.names), "reason": i.reason} for i in imported.not_carried],
     }

@@ -26,6 +26,13 @@ Options = Annotated[
     typer.Option("--option", metavar="KEY=VALUE", help="An option of the integrator, such as rho_inf=0.8."),
 ]
 
+MeshPath = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--mesh-path", metavar="FOLDER", help="Where meshes of a model file are looked for as well; repeatable."
+    ),
+]
+
 
 WhenFull = Annotated[
     str,

@@ -12,6 +12,7 @@ from polhode.cli import models
 from polhode.cli.output import (
     FAILED,
     Json,
+    MeshPath,
     Options,
     Quiet,
     Settings,
@@ -59,6 +60,7 @@ def run(
         list[str] | None,
         typer.Option(metavar="ACTUATOR=VALUE …", help="Controls of a model file's actuators, likewise."),
     ] = None,
+    mesh_path: MeshPath = None,
     option: Options = None,
     out: Annotated[Path | None, typer.Option(metavar="RUN.zarr", help="Store to which the run is streamed.")] = None,
     save_every: Annotated[int, typer.Option(min=1, help="Save every that many steps.")] = 1,
@@ -84,7 +86,9 @@ def run(
     with usage_errors():
         options = parse_settings(option, "--option")
         with waiting(f"building {problem}", not quiet):
-            chosen, imported = models.chosen(problem, settings, models.Given(positions, velocities, controls))
+            chosen, imported = models.chosen(
+                problem, settings, models.Given(positions, velocities, controls, mesh_path)
+            )
         method = ph.integrators.get(integrator or chosen.integrator, **options) if options else integrator
         if talk and imported is not None:
             models.announce(imported)

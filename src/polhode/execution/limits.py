@@ -48,6 +48,11 @@ ON_ARRAYS = 1_500
 it is compiled in 2.6 s and takes 56 µs in the end, on arrays in 1.4 s and 80 µs. From 30 bodies on both are better
 there, as with rods of 8 edges in generalized-α, which takes 2,500."""
 
+OPERATIONS_ON_ARRAYS = 20_000
+"""Operations on whole arrays, above which scalars come first all the same: each becomes three to nine lines of text. A
+step of a loop of four bars in `eml` has 24,000, which are 193,000 lines, but 53,000 operations on scalars; those of
+rods and chains have 4,000 to 18,000, whatever the number of edges."""
+
 LOOKED_UP = 300
 """Numbers that go in, up to which reading at a place that only the data say is a comparison with every place."""
 

@@ -17,7 +17,7 @@ from polhode.execution.eager import uncompiled
 from polhode.forces._pair import vanishes
 from polhode.forces.efforts import Actuation, Friction, Spring, SpringDamper, Stops
 from polhode.joints._frames import start
-from polhode.joints.measured import AbstractMeasuredPair
+from polhode.joints.measured import AbstractMeasured
 from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.multibody.bodies import Body
 from polhode.multibody.elements import AbstractForceElement
@@ -28,12 +28,12 @@ from polhode.multibody.poses import Poses
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AbstractJointForce(AbstractForce):
-    """A force along the free coordinate of a joint. Its data are checked when it is made.
+    """A force along the free coordinate of a joint, or a combination of such. Its data are checked when it is made.
 
     Subclasses have a field `coordinate`, the name of the joint's coordinate, which may be None if there is only one.
     """
 
-    joint: AbstractMeasuredPair
+    joint: AbstractMeasured
 
     @property
     @abc.abstractmethod
@@ -42,10 +42,10 @@ class AbstractJointForce(AbstractForce):
 
     @uncompiled()
     def __post_init__(self) -> None:
-        if not isinstance(self.joint, AbstractMeasuredPair):
+        if not isinstance(self.joint, AbstractMeasured):
             raise ValueError(
-                f"`joint` of {type(self).__name__} must be a joint with a free coordinate, such as `Revolute`, got "
-                f"{shown(self.joint)}. It need not be part of the model."
+                f"`joint` of {type(self).__name__} must be a joint with a free coordinate, such as `Revolute`, or a "
+                f"`Combination` of such, got {shown(self.joint)}. It need not be part of the model."
             )
         self.place(tuple(start(body) for body in self.joint.bodies))
 
@@ -70,7 +70,8 @@ class JointSpring(AbstractJointForce):
 
     **Arguments:**
 
-    - `joint`: a joint with a free coordinate s, 0 at the start, or the joint of a file, with the file's zero.
+    - `joint`: a joint with a free coordinate s, 0 at the start, the joint of a file, with the file's zero, or a
+      `joints.Combination`.
     - `stiffness`, `damping`: k and d, for angles torque per radian and per angular velocity.
     - `rest`: s₀.
     - `coordinate`: which one, if the joint has several; see its `coordinates`.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ModelFileWarning(UserWarning):
-    """A model file says something that can't be meant; the warning tells what it was taken for."""
+    """A model file says something that can't be meant, or can't say something of a model; the warning tells what."""
 
 
 def load_model(
@@ -27,11 +27,13 @@ def load_model(
     controls: Mapping[str, Any] | None = None,
     limits: bool = True,
     stick_velocity: float | None = 0.01,
+    mesh_paths: str | Path | Sequence[str | Path] | None = None,
 ) -> ImportedModel:
     """Read URDF or MJCF as a model. MuJoCo reads and compiles the file: `pip install 'polhode[import]'`.
 
     Links that are joined by fixed joints become one body. Equality constraints of MJCF become exact constraints.
-    What has no place in a model is listed in `not_carried` of the result, with the reason.
+    What changes the motion and has no place in a model is listed in `not_carried` of the result, with the reason.
+    Shapes are for pictures; a `ModelFileWarning` names meshes that are missing.
 
     ```python
     arm = ph.load_model("arm.urdf", positions={"shoulder": 0.3}, velocities={"elbow": -1.0})
@@ -53,6 +55,9 @@ def load_model(
     - `limits`: whether the ranges of joints end in stops, elastic and damped as the file says for MuJoCo's solver.
     - `stick_velocity`: joints with dry friction stick below it, rad or length per time: the friction is smooth around
       rest. None leaves dry friction out.
+    - `mesh_paths`: folders in which meshes and textures are looked for besides the folder of the file and its package;
+      `package://name/…` in `name` below them or in themselves. No file is read elsewhere. A specification of MuJoCo
+      has its own.
 
     **Returns** an `ImportedModel` with `model`, `links`, `joints` and `not_carried`.
 
@@ -80,4 +85,5 @@ def load_model(
             checks.flag("limits", limits),
             stick_velocity,
         ),
+        mesh_paths=mesh_paths,
     )

@@ -49,7 +49,8 @@ class Coupling(AbstractConstraintElement):
 
     **Arguments:**
 
-    - `follower`: y, between nodes 0 and 1; `leader`: x, between nodes 2 and 3.
+    - `follower`: y, a coordinate of the first nodes; `leader`: x, one of the others.
+    - `split`: number of the first nodes.
     - `zeros`: where y and x are measured from, shape (2,).
     - `coefficients`: shape (5,), lowest power first.
     - `factor`: r; None if y is a displacement.
@@ -60,6 +61,7 @@ class Coupling(AbstractConstraintElement):
     zeros: Float[Array, "2"]
     coefficients: Float[Array, "5"]
     factor: int | None = eqx.field(static=True)
+    split: int = eqx.field(static=True, default=2)
 
     @property
     def size(self) -> int:
@@ -81,9 +83,11 @@ class Coupling(AbstractConstraintElement):
         return (jnp.arctan2(jnp.sin(angle), jnp.cos(angle)) / self.factor)[None]
 
     def _gap(self, poses: Poses) -> Float[Array, ""]:
-        x = self.leader.difference(poses[2:], self.zeros[1])
+        x = self.leader.difference(poses[self.split :], self.zeros[1])
         c0, c1, c2, c3, c4 = self.coefficients
-        return self.follower.difference(poses[:2], self.zeros[0]) - (c0 + x * (c1 + x * (c2 + x * (c3 + x * c4))))
+        return self.follower.difference(poses[: self.split], self.zeros[0]) - (
+            c0 + x * (c1 + x * (c2 + x * (c3 + x * c4)))
+        )
 
 
 class BallDamper(AbstractForceElement):

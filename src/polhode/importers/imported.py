@@ -12,9 +12,26 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from polhode._ambient import warn
 from polhode.checks import shown
 from polhode.execution.eager import uncompiled
-from polhode.importers import inventory, loads, loops, reading, sources, stacks
+from polhode.exporters import mjcf
+from polhode.exporters.axes import Axis, Kind
+from polhode.exporters.tree import Joint, Link
+from polhode.importers import (
+    ModelFileWarning,
+    inventory,
+    lines,
+    loads,
+    loops,
+    mesh_files,
+    reading,
+    shapes,
+    sources,
+    stacks,
+    tendons,
+    urdf_shapes,
+)
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Construction, Start, lumped
 from polhode.importers.inventory import NotCarried
@@ -29,6 +46,7 @@ from polhode.problems.base import Observable, Problem
 from polhode.spaces import quaternions
 from polhode.systems.base import State
 from polhode.viewing import model_scene
+from polhode.viewing.machine import Machine
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -41,12 +59,13 @@ class ImportedModel:
     - `links`: name of every link or body of the file → the body that carries it, with fixed joints lumped; links that
       don't move are the ground.
     - `joints`: name → `FileJoint`, all joints of the file; controllers and rotors take them.
-    - `not_carried`: what the file holds that the model doesn't, each with the reason.
+    - `not_carried`: what changes the motion of the file's own simulator and the model doesn't have, with the reason.
     - `parameters`: what the file was read with; `path` is the XML if that was given, and None for a specification.
     - `timestep`: step size named in the file, otherwise MuJoCo's 0.002.
     - `start`: MuJoCo's model of it at the initial positions and velocities.
     - `held`: joints with positions or velocities that the user has given, which closing loops leaves as they are.
     - `load_time`: seconds that reading it has taken.
+    - `looks`: the shapes of the file and where they are on the bodies.
     """
 
     name: str
@@ -58,6 +77,7 @@ class ImportedModel:
     parameters: Mapping[str, Any]
     timestep: float
     start: Start
+    looks: Machine
     held: Sequence[Held] = ()
     load_time: float = 0.0
 
@@ -86,15 +106,48 @@ class ImportedModel:
             hold=self.held,
         )
         rigid = [body.name for body in self.model.bodies if body.kind == "rigid"]
+        looks, unread = self.looks.read()
+        _warn_of(unread, self.source)
         return dataclasses.replace(
             problem,
             parameters={**self.parameters, "formulation": problem.parameters["formulation"]},
             origin=None if self.parameters["path"] is None else "file",
             doc=f"Read from {self.source}.",
             outputs=_outputs(cast(MultibodySystem, problem.system), self, rigid),
-            scene=model_scene.drawn(model_scene.described(self.model, rigid)),
+            scene=model_scene.drawn(model_scene.described(self.model, rigid, looks)),
             build_time=problem.build_time + self.load_time,
         )
+
+    @uncompiled()
+    def to_mjcf(self, name: str | None = None, *, strict: bool = False) -> str:
+        """As `Model.to_mjcf`, with the joints as the file has them: their names, axes, order and zeros.
+
+        - `name`: that of the file by default.
+        """
+        links = [_link(self, joints) for joints in self._stacks().values()]
+        return mjcf.written(self.model, self.name if name is None else name, links, strict=strict)
+
+    def _stacks(self) -> dict[int, list[FileJoint]]:
+        """Joints of the file by the bodies of the model that they carry, in their order."""
+        found: dict[int, list[FileJoint]] = {}
+        for joint in self.joints.values():
+            found.setdefault(id(joint.ends[1]), []).append(joint)
+        return found
+
+
+def _link(imported: ImportedModel, joints: Sequence[FileJoint]) -> Link:
+    """Joints in a row between two bodies, as the exporter takes them."""
+    data = imported.start.data
+    written = [
+        Joint(
+            joint.name,
+            Axis(cast(Kind, joint.kind), data.xaxis[joint.number].copy(), data.xanchor[joint.number].copy()),
+            joint.start if joint.kind in ("hinge", "slide") else 0.0,
+        )
+        for joint in joints
+    ]
+    parts = [joint.part for joint in joints if joint.part is not None]
+    return Link(*joints[0].ends, written, joints[0].name, parts[0] if parts else None, named=True)
 
 
 @uncompiled()
@@ -106,6 +159,7 @@ def load(
     floating: bool,
     check_inertia: bool,
     wanted: Wanted,
+    mesh_paths: Any = None,
 ) -> ImportedModel:
     """See `polhode.load_model`."""
     began = time.perf_counter()
@@ -113,7 +167,9 @@ def load(
         if given is not None and not isinstance(given, Mapping):
             raise ValueError(f"`{name}` must be a mapping from names to values, got {shown(given)}.")
     source = sources.source(path)
-    compiled = reading.compiled(source, floating, check_inertia)
+    paths = mesh_files.folders(mesh_paths)
+    finder = mesh_files.Finder(None if source.path is None else source.path.parent, paths)
+    compiled = reading.compiled(source, floating, check_inertia, finder)
     try:
         _check_moving(source, compiled.model)
         start = reading.initial(compiled, keyframe, positions or {}, velocities or {})
@@ -122,8 +178,11 @@ def load(
         lost = inventory.of_urdf(source.root) if source.root is not None and source.is_robot else []
         lost += loops.add_equalities(construction, records)
         lost += loads.add_passive(construction, records, wanted)
+        lost += lines.add_tendons(construction)
+        lost += tendons.add_fixed(construction, {record.number: record for record in records}, wanted)
         lost += loads.add_actuators(construction, records, wanted)
         lost += inventory.of_compiled(start)
+        looks, missing = _looks(source, construction, compiled, finder)
     except ValueError as error:
         raise ValueError(f"{source.called}: {error}") from error
     given = {
@@ -136,7 +195,9 @@ def load(
         "controls": {name: "a function" if callable(u) else u for name, u in wanted.controls.items()},
         "limits": wanted.limits,
         "stick_velocity": wanted.stick_velocity,
+        "mesh_paths": [str(folder) for folder in paths],
     }
+    _warn_of(missing, source.called)
     kinds = mujoco.mjtObj
     links = {start.name(kinds.mjOBJ_BODY, i): construction.body(i) for i in range(compiled.model.nbody)}
     return ImportedModel(
@@ -145,13 +206,34 @@ def load(
         model=construction.model,
         links=links,
         joints={record.name: record for record in records},
-        not_carried=sorted(lost, key=lambda item: not item.changes_motion),
+        not_carried=lost,
         parameters=given,
         timestep=float(compiled.model.opt.timestep),
         start=start,
         held=_held(records, positions or {}, velocities or {}),
         load_time=time.perf_counter() - began,
+        looks=looks,
     )
+
+
+def _looks(
+    source: sources.Source, construction: Construction, compiled: reading.Compiled, finder: mesh_files.Finder
+) -> tuple[Machine, list[str]]:
+    """How its bodies look, and what can't be drawn, with the reason."""
+    if source.root is None or not source.is_robot:
+        found, missing = shapes.of_compiled(construction, compiled.unseen), list(compiled.withheld)
+    else:
+        found, missing = urdf_shapes.of_robot(source.root, construction, finder)
+    return shapes.machine(construction, found), missing
+
+
+def _warn_of(missing: Sequence[str], called: str) -> None:
+    if missing:
+        warn(
+            f"{called}: shapes that are not drawn: {'; '.join(missing)}. The motion doesn't depend on them. Files are "
+            "looked for in the folder of the model file, in its package, and in those of mesh_paths=[…].",
+            ModelFileWarning,
+        )
 
 
 def _check_moving(source: sources.Source, compiled: Any) -> None:

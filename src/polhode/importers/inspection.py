@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from polhode.forces.joint_forces import Actuator, JointFriction, JointSpring, JointStops
+from polhode.forces.spring_damper import SpringDamper
 from polhode.importers import loads
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Start
@@ -24,6 +25,7 @@ _CARRIED = (
     (JointStops, "stops at the ends of ranges"),
     (JointFriction, "dry friction of joints"),
     ((RotorInertia, AttachedRotor), "armature"),
+    (SpringDamper, "springs and dampers between points"),
     (ImportedForce, "dampers of ball and free joints"),
     (AbstractJoint, "joints and equalities"),
 )
@@ -56,10 +58,7 @@ def described(imported: ImportedModel) -> dict[str, Any]:
             "equalities": len(equalities),
         },
         "carried": _carried(imported),
-        "not_carried": [
-            {"what": i.what, "names": list(i.names), "reason": i.reason, "changes_motion": i.changes_motion}
-            for i in imported.not_carried
-        ],
+        "not_carried": [{"what": i.what, "names": list(i.names), "reason": i.reason} for i in imported.not_carried],
     }
 
 

@@ -15,6 +15,9 @@ from polhode.importers.construction import Construction
 from polhode.importers.elements import BallDamper, FreeDamper, ImportedForce
 from polhode.importers.inventory import NotCarried
 from polhode.importers.joints import FileJoint
+from polhode.importers.stops import stiffness_and_damping
+from polhode.importers.tendons import combination, is_fixed
+from polhode.joints.measured import AbstractMeasured
 from polhode.joints.rotor import RotorInertia
 
 _DISABLE = mujoco.mjtDisableBit
@@ -120,12 +123,7 @@ def _add_damper(construction: Construction, joint: FileJoint, damping: float) ->
 def _add_stops(construction: Construction, joint: FileJoint) -> bool:
     """Stops as stiff and as damped as MuJoCo's constraint fully in force, for the inertia at the start, if any."""
     m = construction.start.compiled
-    first, second = m.jnt_solref[joint.number]
-    most = float(m.jnt_solimp[joint.number, 1])
-    if first > 0:
-        stiffness, damping = 1 / (most * first * second) ** 2, 2 / (most * first)
-    else:
-        stiffness, damping = -first / most**2, -second / most
+    stiffness, damping = stiffness_and_damping(m.jnt_solref[joint.number], m.jnt_solimp[joint.number])
     inertia = construction.inertia_along(joint.number)
     if not inertia > 0:
         return False
@@ -137,7 +135,7 @@ def _add_stops(construction: Construction, joint: FileJoint) -> bool:
 
 
 def add_actuators(construction: Construction, joints: Sequence[FileJoint], wanted: Wanted) -> list[NotCarried]:
-    """Affine actuators on hinges and slides; returns what could not be carried over."""
+    """Affine actuators on hinges, slides and fixed tendons; returns what could not be carried over."""
     start = construction.start
     m = start.compiled
     names = [start.name(mujoco.mjtObj.mjOBJ_ACTUATOR, i) for i in range(m.nu)]
@@ -147,33 +145,46 @@ def add_actuators(construction: Construction, joints: Sequence[FileJoint], wante
             raise ValueError(f"There is no actuator `{name}`.{checks.nearest(name, names)} {known}")
     if m.opt.disableflags & _DISABLE.mjDSBL_ACTUATION:
         return []
-    measured = {joint.number: joint for joint in joints if joint.measured}
+    by_number = {joint.number: joint for joint in joints}
     lost: list[str] = []
-    held: list[str] = []
     for i, name in enumerate(names):
         control = wanted.controls.get(name, float(start.data.ctrl[i]))
-        joint = measured.get(int(m.actuator_trnid[i, 0])) if int(m.actuator_trntype[i]) in _ON_JOINT else None
-        if joint is None or not is_affine(m, i, control) or _is_shared(m, joint):
+        driven = _driven(m, by_number, i)
+        if driven is None or not is_affine(m, i, control) or _is_shared(m, i):
             lost.append(name)
             continue
-        construction.model.add(_actuator(m, i, joint, control, f"{name} actuator"))
-        if name not in wanted.controls:
-            held.append(name)
-    rows = (
-        ("actuators", lost, "only affine ones without a state on hinges and slides are carried, one for a limit", True),
-        ("control of actuators", held, "held at its value at the start; `controls` gives others", False),
-    )
-    return [NotCarried(what, tuple(names), why, changes) for what, names, why, changes in rows if names]
+        construction.model.add(_actuator(m, i, driven, control, f"{name} actuator"))
+    reason = "only affine ones without a state on hinges, slides and fixed tendons are carried, one for a limit"
+    return [NotCarried("actuators", tuple(lost), reason)] if lost else []
 
 
-def _actuator(m: Any, i: int, joint: FileJoint, control: Any, name: str) -> Actuator:
-    gear = float(m.actuator_gear[i, 0])
+def _driven(m: Any, joints: Mapping[int, FileJoint], i: int) -> AbstractMeasured | None:
+    """What an actuator acts along; None if that is neither a hinge, a slide nor a fixed tendon."""
+    kind, number = int(m.actuator_trntype[i]), int(m.actuator_trnid[i, 0])
+    if kind in _ON_JOINT:
+        joint = joints[number]
+        return joint if joint.measured else None
+    if kind == int(mujoco.mjtTrn.mjTRN_TENDON) and is_fixed(m, number):
+        return combination(m, joints, number)
+    return None
+
+
+def _effort_range(m: Any, i: int) -> np.ndarray | None:
+    """Limits of all that actuators do along what one acts along; None if there are none."""
+    number = int(m.actuator_trnid[i, 0])
+    if int(m.actuator_trntype[i]) in _ON_JOINT:
+        return m.jnt_actfrcrange[number] if m.jnt_actfrclimited[number] else None
+    return m.tendon_actfrcrange[number] if m.tendon_actfrclimited[number] else None
+
+
+def _actuator(m: Any, i: int, driven: AbstractMeasured, control: Any, name: str) -> Actuator:
+    gear, most = float(m.actuator_gear[i, 0]), _effort_range(m, i)
     limits = m.actuator_forcerange[i] if m.actuator_forcelimited[i] else _UNBOUNDED
-    if m.jnt_actfrclimited[joint.number] and gear:
-        of_joint = np.sort(m.jnt_actfrcrange[joint.number] / gear)
-        limits = np.array([max(limits[0], of_joint[0]), min(limits[1], of_joint[1])])
+    if most is not None and gear:
+        within = np.sort(most / gear)
+        limits = np.array([max(limits[0], within[0]), min(limits[1], within[1])])
     return Actuator(
-        joint,
+        driven,
         control=control,
         gain=float(m.actuator_gainprm[i, 0]),
         bias=m.actuator_biasprm[i, :3] * (m.actuator_biastype[i] != mujoco.mjtBias.mjBIAS_NONE),
@@ -194,7 +205,10 @@ def is_affine(m: Any, i: int, control: Any) -> bool:
     return bool(still and gain and bias and not extra)
 
 
-def _is_shared(m: Any, joint: FileJoint) -> bool:
-    """Whether several actuators act on a joint whose limit of effort is that of their sum."""
-    on_joint = np.isin(m.actuator_trntype, list(_ON_JOINT)) & (m.actuator_trnid[:, 0] == joint.number)
-    return bool(m.jnt_actfrclimited[joint.number]) and int(np.count_nonzero(on_joint)) > 1
+def _is_shared(m: Any, i: int) -> bool:
+    """Whether several actuators act along what has a limit of effort, which is that of their sum."""
+    same = (m.actuator_trnid[:, 0] == m.actuator_trnid[i, 0]) & (m.actuator_trntype == m.actuator_trntype[i])
+    if int(m.actuator_trntype[i]) in _ON_JOINT:
+        on_joint = np.isin(m.actuator_trntype, list(_ON_JOINT))
+        same = (m.actuator_trnid[:, 0] == m.actuator_trnid[i, 0]) & on_joint
+    return _effort_range(m, i) is not None and int(np.count_nonzero(same)) > 1

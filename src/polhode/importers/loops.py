@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import fractions
+import math
+from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
 
+from polhode.importers import lines
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Construction, Frame
 from polhode.importers.elements import Coupling, ImportedJoint
 from polhode.importers.inventory import NotCarried
 from polhode.importers.joints import FileJoint
+from polhode.importers.tendons import combination, is_fixed
 from polhode.joints._elements import FrameConstraint
 from polhode.spaces import quaternions
 
@@ -19,9 +23,11 @@ _EQ = mujoco.mjtEq
 _LARGEST_FACTOR = 60
 """Largest whole number that is tried to make the ratio of two coupled angles whole."""
 
+_NOT_IN_PROPORTION = "angles repeat after a turn, so that one can follow another only in proportion"
+
 
 def add_equalities(construction: Construction, records: list[FileJoint]) -> list[NotCarried]:
-    """Connect, weld and joint equalities; returns what could not be carried over."""
+    """Equalities of points, frames, joints and lengths; returns what could not be carried over."""
     m, start = construction.start.compiled, construction.start
     if m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_EQUALITY:
         return []
@@ -30,14 +36,18 @@ def add_equalities(construction: Construction, records: list[FileJoint]) -> list
         name = start.name(mujoco.mjtObj.mjOBJ_EQUALITY, i)
         kind = _EQ(int(m.eq_type[i]))
         if not start.data.eq_active[i]:
-            lost.append(NotCarried("inactive equality", (name,), "it is switched off in the file", False))
-        elif kind in (_EQ.mjEQ_CONNECT, _EQ.mjEQ_WELD):
+            continue
+        if kind in (_EQ.mjEQ_CONNECT, _EQ.mjEQ_WELD):
             _add_loop(construction, i, name, rigid=kind == _EQ.mjEQ_WELD)
         elif kind == _EQ.mjEQ_JOINT:
             why = _add_coupling(construction, records, i, name)
             lost += [NotCarried("joint equality", (name,), why)] if why else []
+        elif kind == _EQ.mjEQ_TENDON:
+            fixed = is_fixed(m, int(m.eq_obj1id[i]))
+            why = _add_tendon(construction, records, i, name) if fixed else lines.add_length(construction, i, name)
+            lost += [NotCarried("tendon equality", (name,), why)] if why else []
         else:
-            why = "only connect, weld and joint equalities are carried"
+            why = "only connect, weld, joint and tendon equalities are carried"
             lost.append(NotCarried(f"{kind.name.removeprefix('mjEQ_').lower()} equality", (name,), why))
     return lost
 
@@ -108,11 +118,52 @@ def _add_coupling(construction: Construction, records: list[FileJoint], i: int, 
     factor = None if not angles[0] else 1
     if angles == (True, True):
         if np.any(coefficients[2:]):
-            return "angles repeat after a turn, so that one can follow another only in proportion"
-        ratio = fractions.Fraction(float(coefficients[1])).limit_denominator(_LARGEST_FACTOR)
-        if abs(float(ratio) - coefficients[1]) > 1e-12:
+            return _NOT_IN_PROPORTION
+        factor = _whole([float(coefficients[1])])
+        if factor is None:
             return f"the ratio {coefficients[1]:g} of the angles has no denominator up to {_LARGEST_FACTOR}"
-        factor = ratio.denominator
     element = Coupling(y, x, jnp.asarray(zeros), jnp.asarray(coefficients), factor)
+    construction.model.add(ImportedJoint(bodies, element, construction.free_name(name, "equality")))
+    return ""
+
+
+def _whole(ratios: Sequence[float]) -> int | None:
+    """The least number that makes all ratios whole; None if it is too large."""
+    fractional = [fractions.Fraction(ratio).limit_denominator(_LARGEST_FACTOR) for ratio in ratios]
+    if any(abs(float(near) - ratio) > 1e-12 for near, ratio in zip(fractional, ratios, strict=True)):
+        return None
+    factor = math.lcm(*(near.denominator for near in fractional))
+    return factor if factor <= _LARGEST_FACTOR else None
+
+
+def _add_tendon(construction: Construction, records: list[FileJoint], i: int, name: str) -> str:
+    """The length of a fixed tendon as a polynomial of that of another; returns why not, or nothing."""
+    m = construction.start.compiled
+    by_number = {record.number: record for record in records}
+    numbers = [int(m.eq_obj1id[i]), int(m.eq_obj2id[i])]
+    coefficients = np.array(m.eq_data[i, :5])
+    if numbers[1] < 0:
+        numbers[1], coefficients[1:] = numbers[0], 0
+    if not is_fixed(m, numbers[1]):
+        return "only tendons over joints follow others"
+    lengths = [combination(m, by_number, number) for number in numbers]
+    follower, leader = lengths
+    if follower is None or leader is None:
+        return "one of its joints has no coordinate of its own"
+    kinds = {kind for length in lengths if length for term in length.terms() for kind in term.pair.coordinates()}
+    factor = None
+    if "angle" in kinds:
+        if "displacement" in kinds:
+            return "tendons over both hinges and slides follow no others"
+        if np.any(coefficients[2:]):
+            return _NOT_IN_PROPORTION
+        ratios = [*map(float, follower.ratios), *(float(coefficients[1] * ratio) for ratio in leader.ratios)]
+        factor = _whole(ratios)
+        if factor is None:
+            return f"the ratios of its angles have no common denominator up to {_LARGEST_FACTOR}"
+    zeros = jnp.asarray(m.tendon_length0[numbers])
+    both = follower.coordinate(), leader.coordinate()
+    element = Coupling(*both, zeros, jnp.asarray(coefficients), factor, split=len(follower.bodies))
+    bodies = (*follower.bodies, *leader.bodies)
     construction.model.add(ImportedJoint(bodies, element, construction.free_name(name, "equality")))
     return ""

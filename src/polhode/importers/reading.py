@@ -10,23 +10,31 @@ import numpy as np
 
 from polhode import checks
 from polhode.checks import shown
-from polhode.importers import urdf
+from polhode.importers import assets, urdf
 from polhode.importers._mujoco import mujoco
+from polhode.importers.assets import Withdrawn
 from polhode.importers.construction import NOTHING, Inertial, Start, oriented
+from polhode.importers.mesh_files import Finder
 from polhode.importers.sources import Source
 
 
 class Compiled(NamedTuple):
-    """A `mujoco.MjModel`, and masses that count in place of its own, by the numbers of bodies."""
+    """A `mujoco.MjModel`, and masses that count in place of its own, by the numbers of bodies.
+
+    - `withheld`: files that it refers to and that were not read, each with the reason.
+    - `unseen`: numbers of geoms without their shape for that.
+    """
 
     model: Any
     inertials: Mapping[int, Inertial]
+    withheld: tuple[str, ...] = ()
+    unseen: frozenset[int] = frozenset()
 
 
-def compiled(source: Source, floating: bool, check_inertia: bool) -> Compiled:
+def compiled(source: Source, floating: bool, check_inertia: bool, finder: Finder) -> Compiled:
     """A source as MuJoCo sees it. Raises ValueError with MuJoCo's message, and a remedy where there is one."""
     try:
-        found = _robot(source, floating) if source.is_robot else _mjcf(source, floating, check_inertia)
+        found = _robot(source, floating) if source.is_robot else _mjcf(source, floating, check_inertia, finder)
     except ValueError as error:
         raise ValueError(_explained(source, " ".join(str(error).split()))) from error
     step = found.model.opt.timestep
@@ -42,20 +50,30 @@ def _robot(source: Source, floating: bool) -> Compiled:
     return Compiled(model, {body.id: inertials.get(body.name, NOTHING) for body in spec.bodies if body.id})
 
 
-def _mjcf(source: Source, floating: bool, check_inertia: bool) -> Compiled:
+def _mjcf(source: Source, floating: bool, check_inertia: bool, finder: Finder) -> Compiled:
     if floating:
         raise ValueError("`floating` is for URDF, which can't say it; in MJCF give the body a <freejoint/>.")
-    spec = source.specified()
+    spec, withdrawn = _specified(source, finder)
     try:
-        return Compiled(spec.compile(), {})
+        return _found(spec.compile(), {}, withdrawn)
     except ValueError as error:
         if check_inertia or "inertia" not in str(error):
             raise
     # MuJoCo doesn't take the masses of some bodies; it sees others, and those of the file count.
-    spec = source.specified()
+    spec, withdrawn = _specified(source, finder)
     aside = [(body, _set_aside(body)) for body in spec.bodies if body.explicitinertial]
     model = spec.compile()
-    return Compiled(model, {body.id: inertial(model.body_iquat[body.id]) for body, inertial in aside})
+    return _found(model, {body.id: inertial(model.body_iquat[body.id]) for body, inertial in aside}, withdrawn)
+
+
+def _specified(source: Source, finder: Finder) -> tuple[Any, Withdrawn]:
+    spec = source.specified()
+    # A specification of the user has its files from where the user says.
+    return spec, Withdrawn() if source.specification is not None else assets.checked(spec, finder)
+
+
+def _found(model: Any, inertials: Mapping[int, Inertial], withdrawn: Withdrawn) -> Compiled:
+    return Compiled(model, inertials, withdrawn.files, frozenset(int(geom.id) for geom in withdrawn.geoms))
 
 
 def _set_aside(body: Any) -> Callable[[np.ndarray], Inertial]:

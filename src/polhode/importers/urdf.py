@@ -93,7 +93,7 @@ def _read(element: ElementTree.Element, links: Mapping[str, Any]) -> _Joint:
     if kind not in _TYPES:
         raise ValueError(f"Joint `{name}` has the type {shown(kind)}; known: {', '.join(_TYPES)}.")
     parent, child = (_end(element, tag, links) for tag in ("parent", "child"))
-    return _Joint(element, name, kind, parent, child, _origin(element, f"joint `{name}`"))
+    return _Joint(element, name, kind, parent, child, origin(element, f"joint `{name}`"))
 
 
 def _end(joint: ElementTree.Element, tag: str, links: Mapping[str, Any]) -> str:
@@ -216,7 +216,7 @@ def _inertial(link: ElementTree.Element) -> Inertial | None:
             moments[i, j] = moments[j, i] = _number(inertia, name, where)
     if value == 0 and not np.any(moments):
         return None
-    frame = _origin(element, where)
+    frame = origin(element, where)
     return Inertial(value, frame.x, frame.R @ moments @ frame.R.T)
 
 
@@ -226,19 +226,19 @@ _MOMENTS = ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
 def _axis(joint: _Joint) -> np.ndarray:
     element, axis = joint.element.find("axis"), np.array([1.0, 0.0, 0.0])
     if element is not None:
-        axis = _numbers(element, "xyz", f"joint `{joint.name}`", axis)
+        axis = numbers(element, "xyz", f"joint `{joint.name}`", axis)
     length = np.linalg.norm(axis)
     if not length > 0:
         raise ValueError(f"The axis of joint `{joint.name}` is zero; give it a direction.")
     return axis / length
 
 
-def _origin(element: ElementTree.Element, where: str) -> Frame:
+def origin(element: ElementTree.Element, where: str) -> Frame:
     """The frame that <origin> places: xyz, and angles about the fixed axes x, y and z in turn."""
-    origin = element.find("origin")
-    if origin is None:
+    placed = element.find("origin")
+    if placed is None:
         return Frame(np.zeros(3), np.eye(3))
-    x, (roll, pitch, yaw) = (_numbers(origin, name, where, (0, 0, 0)) for name in ("xyz", "rpy"))
+    x, (roll, pitch, yaw) = (numbers(placed, name, where, (0, 0, 0)) for name in ("xyz", "rpy"))
     return Frame(x, _about(2, yaw) @ _about(1, pitch) @ _about(0, roll))
 
 
@@ -270,10 +270,10 @@ def _quaternion(R: np.ndarray) -> np.ndarray:
 
 
 def _number(element: ElementTree.Element, name: str, where: str, default: float = 0.0) -> float:
-    return float(_numbers(element, name, where, (default,))[0])
+    return float(numbers(element, name, where, (default,))[0])
 
 
-def _numbers(element: ElementTree.Element, name: str, where: str, default: Sequence[float] | np.ndarray) -> np.ndarray:
+def numbers(element: ElementTree.Element, name: str, where: str, default: Sequence[float] | np.ndarray) -> np.ndarray:
     """Finite numbers of an attribute, as many as those that stand for it if it is missing."""
     text = element.get(name)
     if text is None:

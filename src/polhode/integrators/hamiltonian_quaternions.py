@@ -14,7 +14,7 @@ from polhode.integrators._newton import AbstractEquations, Newton, Residual, sol
 from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry, StepInfo
 from polhode.integrators.energy_momentum import curve
 from polhode.linalg.blocks import dense_block
-from polhode.linalg.dense import DenseKKT
+from polhode.linalg.dense import DenseKKT, lu_factor, lu_solve
 from polhode.spaces import quaternions
 from polhode.systems.lagrangian import LivensState
 from polhode.systems.quaternion_body import G, G_transposed, Quaternion, QuaternionBody
@@ -42,7 +42,7 @@ class _Equations(AbstractEquations):
         (q0, _, p0), (q1, p1), h = self.start, place, self.h
         q, p = 0.5 * (q0 + q1), 0.5 * (p0 + p1)
         w = 0.5 * (conjugate_product(q0, p0) + conjugate_product(q1, p1)) if self.discrete else conjugate_product(q, p)
-        y = w / extended(self.system.inertia)
+        y = velocity(self.system.inertia, w)
         V = jnp.zeros(4)
         if self.system.potential is not None:
             average = self.system.gradient if self.discrete else lambda f, a, b: jax.grad(f)(0.5 * (a + b))
@@ -134,7 +134,7 @@ class HamiltonianQuaternions(AbstractSymmetricSecondOrder):
         guess = jnp.concatenate((quaternions.multiply(q0, turn), quaternions.multiply(p0, turn), jnp.zeros(1)))
         solved = solve(_Equations(system, h, carry.state, self.discrete), guess, None, self._solver)
         q1, p1 = solved.place
-        y = conjugate_product(q1, p1) / extended(system.inertia)
+        y = velocity(system.inertia, conjugate_product(q1, p1))
         state = LivensState(q1, 0.25 * (q1 * y[0] + G_transposed(q1, y[1:])), p1)
         info = StepInfo(result=solved.result, newton_iterations=solved.iterations, residual=solved.residual)
         return Carry(state, None, solved.x[8:]), info
@@ -149,9 +149,12 @@ def _size(x: Array) -> Float[Array, ""]:
     return jnp.sqrt(jnp.sum(x * x))
 
 
-def extended(inertia: Float[Array, "3"]) -> Quaternion:
-    """J_e = diag(½ tr J, J)."""
-    return jnp.concatenate((0.5 * jnp.sum(inertia)[None], inertia))
+def velocity(inertia: Float[Array, "..."], w: Quaternion) -> Quaternion:
+    """J_e⁻¹w with J_e = diag(½ tr J, J)."""
+    if inertia.ndim == 1:
+        return w / jnp.concatenate((0.5 * jnp.sum(inertia)[None], inertia))
+    half = 0.5 * jnp.trace(inertia)
+    return jnp.concatenate(((w[0] / half)[None], lu_solve(lu_factor(inertia), w[1:])))
 
 
 def conjugate_product(q: Quaternion, p: Quaternion) -> Quaternion:

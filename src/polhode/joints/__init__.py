@@ -1,6 +1,7 @@
 """Joints: constraints between bodies."""
 
 from polhode.joints._pair import AbstractPairJoint as AbstractPairJoint
+from polhode.joints.combination import Combination as Combination
 from polhode.joints.distance import Distance as Distance
 from polhode.joints.generic import Generic as Generic
 from polhode.joints.knife_edge import KnifeEdge as KnifeEdge
@@ -9,6 +10,7 @@ from polhode.joints.lower_pairs import Fixed as Fixed
 from polhode.joints.lower_pairs import Planar as Planar
 from polhode.joints.lower_pairs import Prismatic as Prismatic
 from polhode.joints.lower_pairs import Revolute as Revolute
+from polhode.joints.measured import AbstractMeasured as AbstractMeasured
 from polhode.joints.measured import AbstractMeasuredPair as AbstractMeasuredPair
 from polhode.joints.point_on_line import PointOnLine as PointOnLine
 from polhode.joints.prescribed import PrescribedMotion as PrescribedMotion

@@ -1,10 +1,10 @@
-"""Pairs of bodies with relative coordinates that have names: what controllers, rotors and outputs take."""
+"""Relative coordinates of bodies by name: what controllers, springs, rotors and outputs take."""
 
 from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,22 +19,29 @@ from polhode.systems.base import State
 from polhode.systems.conversion import AbstractWritten
 
 
-class AbstractMeasuredPair(abc.ABC):
-    """Two bodies and their relative coordinates by name: "angle", "displacement", …"""
+class Term(NamedTuple):
+    """What a coordinate adds to a combination: `ratio` times the one of that name of a pair."""
+
+    ratio: Float[Array, ""]
+    pair: AbstractMeasuredPair
+    name: str | None
+
+
+class AbstractMeasured(abc.ABC):
+    """Bodies and their relative coordinates by name: "angle", "displacement", …"""
 
     @property
     @abc.abstractmethod
     def bodies(self) -> tuple[Body, ...]:
-        """The first body and the second one."""
-
-    @property
-    @abc.abstractmethod
-    def carrier(self) -> AbstractJoint | None:
-        """The joint with the same coordinates, up to constants, in a model; None if there is none."""
+        """The bodies, in the order in which the coordinates take their poses."""
 
     @abc.abstractmethod
     def initial(self, name: str | None = None) -> Float[Array, ""]:
         """A relative coordinate at the start, turns included."""
+
+    @abc.abstractmethod
+    def terms(self, name: str | None = None) -> tuple[Term, ...]:
+        """The coordinates of pairs that a coordinate is a sum of, up to a constant."""
 
     def coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
         """Relative coordinates that the joint leaves free, by name: "angle", "displacement", …"""
@@ -88,6 +95,18 @@ class AbstractMeasuredPair(abc.ABC):
     def _twists(self, system: Any, state: State) -> Twists:
         still = Twist(jnp.zeros(3), jnp.zeros(3))
         return tuple(still if body.kind == "ground" else system.twist(*state, body) for body in self.bodies)
+
+
+class AbstractMeasuredPair(AbstractMeasured):
+    """Two bodies, the first one and the second one, and their relative coordinates."""
+
+    @property
+    @abc.abstractmethod
+    def carrier(self) -> AbstractJoint | None:
+        """The joint with the same coordinates, up to constants, in a model; None if there is none."""
+
+    def terms(self, name: str | None = None) -> tuple[Term, ...]:
+        return (Term(jnp.ones(()), self, name),)
 
 
 def _each(read: Callable[[Any, State], Array], system: Any, state: State) -> Array:

@@ -1,4 +1,4 @@
-"""Relative coordinates of two bodies: what joints leave free, controllers act on and plots show."""
+"""Relative coordinates of bodies: what joints leave free, controllers act on and plots show."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Scalar = Float[Array, ""]
 
 
 class AbstractRelativeCoordinate(eqx.Module):
-    """A scalar function of the poses of two bodies that doesn't change when both move as one."""
+    """A scalar function of the poses of bodies, of two unless said, that doesn't change when all move as one."""
 
     @abc.abstractmethod
     def difference(self, poses: Poses, target: Any) -> Scalar:
@@ -28,8 +28,8 @@ class AbstractRelativeCoordinate(eqx.Module):
         """Its time derivative."""
 
     @abc.abstractmethod
-    def wrenches(self, poses: Poses, strength: Any) -> tuple[Wrench, Wrench]:
-        """Loads on the two bodies whose power is `strength` times `rate`."""
+    def wrenches(self, poses: Poses, strength: Any) -> tuple[Wrench, ...]:
+        """Loads on the bodies whose power is `strength` times `rate`."""
 
 
 class Angle(AbstractRelativeCoordinate):

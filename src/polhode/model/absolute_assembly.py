@@ -21,6 +21,7 @@ from polhode.multibody.bodies import SINGLE, Body
 from polhode.multibody.conversions.cotangent import ToHamiltonian
 from polhode.multibody.conversions.directors import ToDirectors
 from polhode.multibody.conversions.quaternions import ToLivens, ToSeparable
+from polhode.multibody.conversions.turning_body import ToTurningBody
 from polhode.multibody.formulations import AbstractFormulation, MassPoint
 from polhode.multibody.formulations.floating_frame import FloatingFrame
 from polhode.multibody.formulations.lie_groups import DirectProduct, SemidirectProduct
@@ -39,7 +40,7 @@ altogether, where that would be in the way."""
 class AbsoluteLayout(AbstractLayout):
     """Which body of the model is which row of which group."""
 
-    written_as = (ToHamiltonian, ToLivens, ToDirectors, ToSeparable)
+    written_as = (ToHamiltonian, ToLivens, ToDirectors, ToSeparable, ToTurningBody)
 
     def __init__(self, bodies: Sequence[Body], formulation: str) -> None:
         for body in bodies:

@@ -509,6 +509,33 @@ class Model:
             build_time=time.perf_counter() - started,
         )
 
+    @uncompiled()
+    def to_mjcf(self, name: str = "model", *, strict: bool = False) -> str:
+        """The model as MJCF, the inverse of `polhode.load_model`: text to write to a file that MuJoCo runs.
+
+        Bodies start where they are here; their velocities and the controls of actuators are in the keyframe "start".
+        Joints of this model keep their names, with those of their coordinates where they have several, and count from
+        the start. See "Export" in the documentation for what becomes of each part.
+
+        ```python
+        text = model.to_mjcf("pendulum")
+        again = ph.load_model(text, keyframe="start")
+        ```
+
+        **Arguments:**
+
+        - `name`: of the model in the file.
+        - `strict`: whether to refuse a model of which MJCF can't say everything.
+
+        What MJCF can't say, or says otherwise, is named by a `ModelFileWarning` with the reasons.
+
+        **Raises** ValueError with `strict` instead of that, for traced numbers, and for bodies that carry each other
+        in longer rows than MuJoCo reads.
+        """
+        from polhode.exporters import mjcf
+
+        return mjcf.written(self, name, strict=strict)
+
     def _take(self, body: Body) -> Body:
         self._names[body.name] = len(self.bodies)
         self.bodies.append(body)

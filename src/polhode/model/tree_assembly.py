@@ -19,11 +19,12 @@ from polhode.multibody import consistency
 from polhode.multibody.bodies import SINGLE, Body
 from polhode.multibody.conversions.cotangent import ToHamiltonian
 from polhode.multibody.conversions.joint_lagrangian import ToJointLagrangian
+from polhode.multibody.conversions.turning_body import ToTurningBody
 from polhode.multibody.groups import Slot
 from polhode.multibody.mechanism import Mechanism
 from polhode.multibody.parts import AbstractJoint
 from polhode.multibody.poses import Pose, Twist
-from polhode.multibody.tree.along import JointEffort, JointRotor
+from polhode.multibody.tree.along import JointEffort, JointRotor, Place
 from polhode.multibody.tree.coordinates import JointTree
 from polhode.multibody.tree.links import Inertia, Link
 from polhode.multibody.tree.motions import (
@@ -36,7 +37,7 @@ from polhode.spaces.base import Point, cross
 from polhode.systems.base import State
 
 if TYPE_CHECKING:
-    from polhode.joints.measured import AbstractMeasuredPair
+    from polhode.joints.measured import AbstractMeasuredPair, Term
     from polhode.joints.rotor import AttachedRotor
     from polhode.model.model import Model
 
@@ -61,7 +62,7 @@ class _Placed(NamedTuple):
 class TreeLayout(AbstractLayout):
     """Which body of a model is which link, and the joints that are left over."""
 
-    written_as = (ToHamiltonian, ToJointLagrangian)
+    written_as = (ToHamiltonian, ToJointLagrangian, ToTurningBody)
 
     def __init__(self, model: Model, repair: bool) -> None:
         for body in model.bodies:
@@ -136,13 +137,23 @@ class TreeLayout(AbstractLayout):
 
         if not (isinstance(part, AbstractJointForce) and isinstance(element, AbstractEffort)):
             return None
-        number = self._carried.get(id(part.joint.carrier))
-        component = None if number is None else _component(part.joint, part.along, self.placed[number].link.motion)
-        if number is None or component is None:
+        terms = part.joint.terms(part.along)
+        places = [self._place_of(term) for term in terms]
+        if any(place is None for place in places):
             return None
-        zero = part.joint.initial(part.along)
-        place = self.placed[number].link.first + component
-        return JointEffort(element, zero, number, component, place, turns=isinstance(element.coordinate, Angle))
+        known = tuple(place for place in places if place is not None)
+        ratios = jnp.stack([term.ratio for term in terms])
+        turns = isinstance(element.coordinate, Angle)
+        return JointEffort(element, part.joint.initial(part.along), ratios, known, turns)
+
+    def _place_of(self, term: Term) -> Place | None:
+        """Where the tree has a coordinate of a joint; None if it hasn't."""
+        number = self._carried.get(id(term.pair.carrier))
+        if number is None:
+            return None
+        link = self.placed[number].link
+        component = _component(term.pair, term.name, link.motion)
+        return None if component is None else Place(number, component, link.first + component)
 
     def kind(self, body: Body) -> int | None:
         return None if body.kind == "ground" else 0

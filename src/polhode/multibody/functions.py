@@ -56,6 +56,12 @@ class Function(AbstractHolder):
         whole = self._whole
         return breakpoints_of(whole.identity.function if isinstance(whole, Captured) else whole)
 
+    @property
+    def constant(self) -> Array | None:
+        """The value of a function that is a `Constant`; None of others."""
+        whole = self._whole
+        return whole.value if isinstance(whole, Constant) else None
+
     def renewed(self) -> Function:
         return self if self.lasts else Function(self._whole)
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
@@ -22,6 +23,11 @@ Quaternion = Float[Array, "4"]
 Vector3 = Float[Array, "3"]
 
 
+def _numbers(inertia: Any) -> Array:
+    """As an array; what is none is refused with what is wanted."""
+    return checks.array("inertia", inertia, (3, 3) if np.ndim(inertia) == 2 else (3,), "moments of inertia")
+
+
 class QuaternionBody(AbstractParametrisedLagrangian):
     r"""A rigid body that turns about a point: $T = \tfrac12\Omega\cdot J\Omega$ with $\Omega = 2G(q)v$, V(q), |q| = 1.
 
@@ -32,7 +38,7 @@ class QuaternionBody(AbstractParametrisedLagrangian):
 
     **Arguments:**
 
-    - `inertia`: principal moments J about the point, shape (3,).
+    - `inertia`: J about the point, principal moments of shape (3,), or (3, 3) in any axes that the body carries along.
     - `potential`: callable q → V, or None. Quadratic functions, such as the height of a point of the body, keep the
       momentum about the vertical too.
     - `gradient`: how V is averaged.
@@ -44,12 +50,16 @@ class QuaternionBody(AbstractParametrisedLagrangian):
 
     called: ClassVar = "rigid body that turns about a point, in quaternions"
 
-    inertia: Vector3
+    inertia: Float[Array, "..."] = eqx.field(converter=_numbers)
     potential: Callable[[Quaternion], Float[Array, ""]] | None = None
     gradient: AbstractDiscreteGradient = eqx.field(default_factory=Gonzalez)
 
     def __check_init__(self) -> None:
-        checks.positive("inertia", self.inertia, (3,), "principal moments of inertia")
+        J = self.inertia
+        if J.ndim == 1:
+            checks.positive("inertia", J, (3,), "principal moments of inertia")
+        elif checks.is_concrete(J) and not _is_positive_definite(np.asarray(J)):
+            raise ValueError(f"`inertia` must be symmetric and positive definite, got {checks.shown(self.inertia)}.")
 
     @property
     def n(self) -> int:
@@ -76,7 +86,11 @@ class QuaternionBody(AbstractParametrisedLagrangian):
 
     def kinetic_energy(self, q: Quaternion, v: Quaternion) -> Float[Array, ""]:
         omega = self.angular_velocity(q, v)
-        return 0.5 * omega @ (self.inertia * omega)
+        return 0.5 * omega @ self.spin(omega)
+
+    def spin(self, omega: Vector3) -> Vector3:
+        """JΩ."""
+        return self.inertia @ omega if self.inertia.ndim == 2 else self.inertia * omega
 
     def potential_energy(self, q: Quaternion) -> Float[Array, ""]:
         return jnp.zeros(()) if self.potential is None else self.potential(q)
@@ -86,13 +100,13 @@ class QuaternionBody(AbstractParametrisedLagrangian):
 
     def discrete_derivatives(self, q0: Quaternion, v0: Quaternion, q1: Quaternion, v1: Quaternion) -> Derivatives:
         q, v = 0.5 * (q0 + q1), 0.5 * (v0 + v1)
-        momentum = self.inertia * (G(q0, v0) + G(q1, v1))
+        momentum = self.spin(G(q0, v0) + G(q1, v1))
         V = jnp.zeros(4) if self.potential is None else self.gradient(self.potential, q0, q1)
         return Derivatives(-2 * G_transposed(v, momentum), 2 * G_transposed(q, momentum), V, q[None])
 
     def midpoint_derivatives(self, q0: Quaternion, v0: Quaternion, q1: Quaternion, v1: Quaternion) -> Derivatives:
         q, v = 0.5 * (q0 + q1), 0.5 * (v0 + v1)
-        momentum = 2 * self.inertia * G(q, v)
+        momentum = 2 * self.spin(G(q, v))
         V = jnp.zeros(4) if self.potential is None else jax.grad(self.potential)(q)
         return Derivatives(-2 * G_transposed(v, momentum), 2 * G_transposed(q, momentum), V, q[None])
 
@@ -144,6 +158,10 @@ class QuaternionBody(AbstractParametrisedLagrangian):
         if self.potential is not None:
             shape_of("potential(q)", self.potential, (state[0],), (), "the potential energy")
         super().check(t, state)
+
+
+def _is_positive_definite(J: np.ndarray) -> bool:
+    return bool(np.allclose(J, J.T, rtol=1e-12, atol=0) and np.linalg.eigvalsh(J)[0] > 0)
 
 
 def _seen_from_above(potential: Callable[[Quaternion], Float[Array, ""]]) -> bool:

@@ -1,4 +1,7 @@
-"""A scene for any model: bodies as boxes of their inertia, lines to their joints; drawn from the outputs of a run."""
+"""A scene for any model: bodies as boxes of their inertia, lines to their joints; drawn from the outputs of a run.
+
+Bodies of files look as the file says, or are drawn as a skeleton: `polhode.viewing.machine`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from polhode.multibody.parts import AbstractForce, AbstractJoint, AbstractPart
 from polhode.multibody.poses import Pose
 from polhode.rods.edge import Edge, EdgeConstraint
 from polhode.spaces import quaternions
-from polhode.viewing import scene
+from polhode.viewing import machine, scene
 from polhode.viewing.style import COLOURS
 
 if TYPE_CHECKING:
@@ -34,13 +37,14 @@ _POINT = 0.03
 """Diameter of a mass point, in parts of the size of the model."""
 
 
-def described(model: Model, names: Sequence[str]) -> dict[str, Any]:
+def described(model: Model, names: Sequence[str], looks: machine.Machine | None = None) -> dict[str, Any]:
     """A scene in plain values, which are stored with runs so that they can be drawn without the model.
 
     **Arguments:**
 
     - `model`: with numbers that are not traced by JAX.
     - `names`: of the bodies in the order of the rows of the output "positions".
+    - `looks`: of the bodies of a file.
     """
     rows = {name: row for row, name in enumerate(names)}
     shown = [body for body in model.bodies if body.kind != "coordinate" and body.name in rows]
@@ -48,21 +52,35 @@ def described(model: Model, names: Sequence[str]) -> dict[str, Any]:
         return {"up": _up(model), "bodies": [], "lines": [], "trails": []}
     places = np.array([body.x for body in shown])
     size = float(np.linalg.norm(np.ptp(places, axis=0))) or 1.0
-    return {
+    others = {name: row for name, row in rows.items() if looks is None or name not in looks.bodies}
+    found = {
         "up": _up(model),
         "bodies": [
             {"name": body.name, "row": rows[body.name], "colour": COLOURS[i % len(COLOURS)], **_solid(body, size)}
             for i, body in enumerate(body for body in shown if body.rod is None and float(body.mass) > 0)
+            if body.name in others
         ],
-        "lines": [*_skeleton(model, rows), *_between(model, rows), *_rods(model, rows), *_flexible(model, rows)],
+        "lines": [*_skeleton(model, others), *_between(model, rows), *_rods(model, rows), *_flexible(model, rows)],
         "trails": [rows[body.name] for body in _farthest(model, shown)[:_MOST_TRAILS]],
+    }
+    if looks is None:
+        return found
+    places = {body.name: np.asarray(body.x) for body in model.bodies}
+    more = machine.described(looks, rows, places, np.array(found["up"]))
+    return {
+        **found,
+        "bodies": [*more.bodies, *found["bodies"]],
+        "lines": [*more.lines, *found["lines"]],
+        "meshes": more.meshes,
+        "floor": more.floor,
     }
 
 
 def drawn(description: Mapping[str, Any]) -> scene.Scene:
     """The scene of a description; it reads the outputs "positions", and "rotations" or "quaternions"."""
+    poses = {row: _BodyPose(row) for row in {b["row"] for b in description["bodies"]}}
     bodies = [
-        scene.Body(b["name"], b["shape"], b["size"], _BodyPose(b["row"], jnp.asarray(b["turn"])), b["colour"])
+        scene.Body(**{key: value for key, value in b.items() if key != "row"}, pose=poses[b["row"]])
         for b in description["bodies"]
     ]
     lines = [
@@ -70,16 +88,15 @@ def drawn(description: Mapping[str, Any]) -> scene.Scene:
         for line in description["lines"]
     ]
     trails = [scene.Trail("positions", row) for row in description["trails"]]
-    return scene.Scene((*bodies, *lines, *trails), tuple(description["up"]), "outputs", description)
+    more = {key: description[key] for key in ("meshes", "floor") if key in description}
+    return scene.Scene((*bodies, *lines, *trails), tuple(description["up"]), "outputs", description, **more)
 
 
 class _BodyPose(eqx.Module):
     row: int = eqx.field(static=True)
-    turn: Float[Array, "3 3"]
 
     def __call__(self, t: Array, outputs: Mapping[str, Array]) -> tuple[Array, Array]:
-        pose = _pose(outputs, self.row)
-        return pose.x, pose.R @ self.turn
+        return _pose(outputs, self.row)
 
 
 class _BodyPoints(eqx.Module):

@@ -25,7 +25,8 @@ class Motion:
     """Where every part of a scene is at k chosen frames.
 
     - `t`: (k,), increasing.
-    - `positions`, `quaternions`: one array (k, 3) and (k, 4) a body; quaternions (w, x, y, z) without jumps of sign.
+    - `positions`, `quaternions`: of the pose of each body, (k, 3) and (k, 4); quaternions (w, x, y, z) without jumps
+      of sign. Bodies that share their pose share the arrays.
     - `lines`: one array (k, points, 3) a line; `trails`: one array (k, 3) a trail.
     """
 
@@ -35,17 +36,24 @@ class Motion:
     lines: list[np.ndarray]
     trails: list[np.ndarray]
 
-    def bounds(self, sizes: list[np.ndarray], up: np.ndarray) -> tuple[np.ndarray, float, float]:
+    def bounds(self, bodies: list[Body], up: np.ndarray) -> tuple[np.ndarray, float, float]:
         """Centre and radius of a sphere around the whole motion, and the height of its lowest place along `up`."""
-        reach = [float(np.linalg.norm(size)) / 2 for size in sizes]
-        clouds = [(p, r) for p, r in zip(self.positions, reach, strict=True)]
-        clouds += [(points.reshape(-1, 3), 0.0) for points in (*self.lines, *self.trails)]
+        clouds = [(points.reshape(-1, 3), 0.0) for points in (*self.lines, *self.trails)]
+        floors = [float(np.min(points @ up)) for points, _ in clouds]
+        for body, x, q in zip(bodies, self.positions, self.quaternions, strict=True):
+            if not body.framed:
+                continue
+            places, half = x + rotated(q, np.asarray(body.at)), np.asarray(body.size) / 2
+            clouds.append((places, float(np.linalg.norm(half))))
+            # Along a direction n of its frame a box reaches as far as |n| · half, an ellipsoid |n ∘ half|.
+            across = rotated(q * [1.0, -1.0, -1.0, -1.0], up) @ np.asarray(body.turn)
+            depth = np.linalg.norm(across * half, axis=1) if body.shape == "ellipsoid" else np.abs(across) @ half
+            floors.append(float(np.min(places @ up - depth)))
         low = np.min([np.min(points, axis=0) - r for points, r in clouds], axis=0)
         high = np.max([np.max(points, axis=0) + r for points, r in clouds], axis=0)
         centre = (low + high) / 2
         radius = max(float(np.max(np.linalg.norm(points - centre, axis=-1))) + r for points, r in clouds)
-        floor = min(float(np.min(points @ up)) - r for points, r in clouds)
-        return centre, radius, floor
+        return centre, radius, min(floors)
 
 
 def sample(scene: Scene, solution: Solution) -> Motion:
@@ -53,15 +61,18 @@ def sample(scene: Scene, solution: Solution) -> Motion:
     bodies = [part for part in scene.parts if isinstance(part, Body)]
     lines = [part for part in scene.parts if isinstance(part, Line)]
     trails = [part for part in scene.parts if isinstance(part, Trail)]
-    chosen = _choose(np.asarray(solution.t), 7 * len(bodies) + 12 * len(lines) + 3 * len(trails))
+    # Parts of one body share its pose, which is sampled once.
+    shared = {id(body.pose): body.pose for body in bodies}
+    chosen = _choose(np.asarray(solution.t), 7 * len(shared) + 12 * len(lines) + 3 * len(trails))
     t = np.asarray(solution.t)[chosen]
     source = solution.outputs if scene.reads == "outputs" else solution.state
     state = jax.tree.map(lambda x: np.asarray(x)[chosen], source)
-    poses, points = _evaluate(_Parts(tuple(b.pose for b in bodies), tuple(line.points for line in lines)), t, state)
+    poses, points = _evaluate(_Parts(tuple(shared.values()), tuple(line.points for line in lines)), t, state)
+    frames = {key: (np.asarray(x), _quaternions(np.asarray(R))) for key, (x, R) in zip(shared, poses, strict=True)}
     return Motion(
         t=t,
-        positions=[np.asarray(position) for position, _ in poses],
-        quaternions=[_quaternions(np.asarray(rotation)) for _, rotation in poses],
+        positions=[frames[id(body.pose)][0] for body in bodies],
+        quaternions=[frames[id(body.pose)][1] for body in bodies],
         lines=[np.asarray(p) for p in points],
         trails=[_trail(trail, solution)[chosen] for trail in trails],
     )
@@ -94,6 +105,12 @@ def _choose(t: np.ndarray, numbers_a_frame: int) -> np.ndarray:
     wanted = np.linspace(t[order[0]], t[order[-1]], most)
     places = np.searchsorted(t[order], wanted)
     return order[np.unique(np.clip(places, 0, len(t) - 1))]
+
+
+def rotated(quaternions: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    """A vector (3,) turned by each of some unit quaternions (k, 4): v + 2 u × (w v + u × v)."""
+    w, u = quaternions[:, :1], quaternions[:, 1:]
+    return vector + 2 * np.cross(u, w * vector + np.cross(u, vector))
 
 
 def _quaternions(rotations: np.ndarray) -> np.ndarray:

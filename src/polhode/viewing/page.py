@@ -108,16 +108,21 @@ def _motion(scene: Scene, solution: Solution, floats: _Floats) -> tuple[list[int
     lines = [part for part in scene.parts if isinstance(part, Line)]
     trails = [part for part in scene.parts if isinstance(part, Trail)]
     up = np.asarray(scene.up, dtype=float)
-    sizes = [np.asarray(body.size, dtype=float) for body in bodies]
-    centre, radius, floor = motion.bounds(sizes, up / np.linalg.norm(up))
+    centre, radius, floor = motion.bounds(bodies, up / np.linalg.norm(up))
+    packed = {id(values): floats.add(values) for values in (*motion.positions, *motion.quaternions)}
     shown = {
         "up": list(scene.up),
         "centre": centre,
         "radius": radius,
-        "floor": floor,
+        "floor": floor if scene.floor is None else scene.floor,
+        "meshes": scene.meshes,
         "bodies": [
-            {"shape": b.shape, "size": size, "colour": b.colour, "position": floats.add(x), "quaternion": floats.add(q)}
-            for b, size, x, q in zip(bodies, sizes, motion.positions, motion.quaternions, strict=True)
+            {
+                **{key: getattr(body, key) for key in ("shape", "size", "colour", "at", "turn", "mesh", "marked")},
+                "position": packed[id(x)],
+                "quaternion": packed[id(q)],
+            }
+            for body, x, q in zip(bodies, motion.positions, motion.quaternions, strict=True)
         ],
         "lines": [
             {"colour": line.colour, "count": points.shape[1], "points": floats.add(points)}
@@ -133,7 +138,7 @@ def _motion(scene: Scene, solution: Solution, floats: _Floats) -> tuple[list[int
 
 
 def _legend(bodies: list[Body], lines: list[Line], trails: list[Trail]) -> list[dict[str, str]]:
-    named = [(part.name, part.colour) for part in (*bodies, *lines)]
+    named = [(part.name, part.colour) for part in (*(body for body in bodies if body.marked), *lines)]
     named += [(f"path of {trail.output.replace('_', ' ')}", trail.colour) for trail in trails]
     by_name = dict(named)
     # Many parts make a legend that hides the view; one entry a colour still says what is what.

@@ -21,16 +21,26 @@ Points = Callable[[Array, State], Array]
 class Body:
     """A rigid part.
 
-    - `shape`: "box", "ellipsoid" or "cylinder" (axis along the part's third direction).
+    - `shape`: "box", "ellipsoid", "cylinder" or "capsule" (axis along the part's third direction), "mesh", or "frame"
+      (three axes from its place).
     - `size`: full extents along the part's own three directions, in the problem's units of length.
-    - `pose`: where it is.
+    - `pose`: where it is; parts of one body share it.
+    - `at`, `turn`: place (3,) and directions (3, 3) in the frame that `pose` moves.
+    - `mesh`: name of the mesh among those of the scene.
+    - `marked`: whether tones of its colour show how it turns, and the legend names it.
+    - `framed`: whether the view is wide enough to show all of it.
     """
 
     name: str
-    shape: Literal["box", "ellipsoid", "cylinder"]
+    shape: Literal["box", "ellipsoid", "cylinder", "capsule", "mesh", "frame"]
     size: Any
     pose: Pose
     colour: str = "#4477aa"
+    at: Any = (0.0, 0.0, 0.0)
+    turn: Any = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+    mesh: str | None = None
+    marked: bool = True
+    framed: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,12 +69,16 @@ class Scene:
     - `up`: the inertial direction shown upwards.
     - `reads`: what functions of parts get as their second argument, "state" or "outputs" (a dict of arrays).
     - `description`: plain values to store with a run, from which the scene can be drawn again, or None.
+    - `meshes`: by name, as `Triangles.packed` gives them.
+    - `floor`: its height along `up`; None for that of the lowest place of the motion.
     """
 
     parts: tuple[Body | Line | Trail, ...]
     up: tuple[float, float, float] = (0.0, 0.0, 1.0)
     reads: Literal["state", "outputs"] = "state"
     description: Mapping[str, Any] | None = None
+    meshes: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
+    floor: float | None = None
 
 
 Part = Body | Line | Trail

@@ -13,6 +13,7 @@ from polhode.execution import limits
 from polhode.execution.arrays.places import Buffer, given
 from polhode.execution.literals import NotNative
 from polhode.execution.machine import Code
+from polhode.execution.scalars.cost import operations
 from polhode.execution.scalars.primitives import SCATTERS, SUBCALLS, opened
 from polhode.execution.slots import Layout
 from polhode.execution.writer import Writer
@@ -46,11 +47,7 @@ def either(jaxpr: core.Jaxpr, on_arrays: Callable[[], Code], on_scalars: Callabl
 
     Raises `NotNative` where neither can be.
     """
-    like: list[Any] = [v.aval for v in jaxpr.invars]
-    numbers = sum(math.prod(aval.shape) for aval in like)
-    first, second = on_scalars, on_arrays
-    if numbers > limits.ON_ARRAYS or (numbers > limits.LOOKED_UP and looks_up(jaxpr)):
-        first, second = on_arrays, on_scalars
+    first, second = (on_arrays, on_scalars) if _suits_arrays(jaxpr) else (on_scalars, on_arrays)
     try:
         return first()
     except NotNative as reason:
@@ -59,6 +56,15 @@ def either(jaxpr: core.Jaxpr, on_arrays: Callable[[], Code], on_scalars: Callabl
         except NotNative:
             # Of both reasons that of the way that was meant for it.
             raise reason from None
+
+
+def _suits_arrays(jaxpr: core.Jaxpr) -> bool:
+    """Whether loops over elements save more than the moves between arrays take."""
+    like: list[Any] = [v.aval for v in jaxpr.invars]
+    numbers = sum(math.prod(aval.shape) for aval in like)
+    if numbers > limits.ON_ARRAYS:
+        return operations(jaxpr) <= limits.OPERATIONS_ON_ARRAYS
+    return numbers > limits.LOOKED_UP and looks_up(jaxpr)
 
 
 def _inside(name: str, p: Any, fixed: list[bool]) -> list[tuple[core.Jaxpr, list[bool]]]:

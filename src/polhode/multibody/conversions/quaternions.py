@@ -32,7 +32,7 @@ class ToSeparable(AbstractConversion):
 
     @property
     def note(self) -> str:
-        return "states are those of `systems.BodyStates`"
+        return "states are `systems.BodyStates` (x, q, v, omega) with quaternions q, in the inertial frame"
 
     @property
     def obstacle(self) -> str:

@@ -70,7 +70,7 @@ class JointTree(AbstractCoordinates):
 
     def strain_energy(self, q: Point) -> Float[Array, ""]:
         points = self._points(q)
-        return sum((effort.stored(points[effort.link]) for effort in self.efforts), start=jnp.zeros(()))
+        return sum((effort.stored(points) for effort in self.efforts), start=jnp.zeros(()))
 
     @property
     def loaded(self) -> bool:
@@ -179,7 +179,7 @@ class JointTree(AbstractCoordinates):
             torques.append(axial(spin @ body.second) + cross(body.moment, a) - load.torque)
         found = -self._projected(points, relative, torques, forces)
         for effort in self.efforts:
-            found = found.at[effort.place].add(effort.effort(t, points[effort.link], v))
+            found = effort.add_force(found, t, points, v)
         return found
 
     def stiffness(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
@@ -191,7 +191,7 @@ class JointTree(AbstractCoordinates):
         relative, points = self._relative(q), self._points(q)
         K = assembled(self.links, gravity_blocks(self.links, points, relative, mechanism.gravity))
         for effort in self.efforts:
-            K = K.at[effort.place, effort.place].add(effort.stiffness(t, points[effort.link], v))
+            K = effort.add_stiffness(K, t, points, v)
         if mechanism.forces:
             move = self.space.move
             K = K - jax.jacfwd(lambda theta: self._applied(mechanism, t, move(q, theta), v))(jnp.zeros(self.n))
@@ -206,7 +206,7 @@ class JointTree(AbstractCoordinates):
             M = to_dense(self.mass(q), (self.n, self.n))
             C = C + M @ jax.vmap(lambda e: self.space.bracket(v, e), out_axes=1)(jnp.eye(self.n))
         for effort in self.efforts:
-            C = C.at[effort.place, effort.place].add(effort.damping(t, points[effort.link], v))
+            C = effort.add_damping(C, t, points, v)
         if any(group.elements.uses_twists for group in mechanism.forces):
             C = C - jax.jacfwd(lambda u: self._applied(mechanism, t, q, u))(v)
         return dense_block(C)

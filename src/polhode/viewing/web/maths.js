@@ -21,6 +21,10 @@ function rotation(w, x, y, z) {
   ];
 }
 
+/** A vector turned by a rotation matrix, and the product of two (9, column-major). */
+const turned = (R, v) => [0, 1, 2].map((i) => R[i] * v[0] + R[3 + i] * v[1] + R[6 + i] * v[2]);
+const turnedBy = (R, S) => [0, 3, 6].flatMap((j) => turned(R, S.slice(j, j + 3)));
+
 function multiply(a, b) {
   const c = new Array(16).fill(0);
   for (let j = 0; j < 4; j++) for (let i = 0; i < 4; i++) for (let k = 0; k < 4; k++) c[4 * j + i] += a[4 * k + i] * b[4 * j + k];

@@ -36,6 +36,30 @@ function cylinderMesh(sectors = 48) {
   return out;
 }
 
+/** A mesh of a file: vertices in a box of extent one, with normals that are smooth but at edges of more than 40°. */
+function packedMesh(packed, size) {
+  const unpack = (text) => new Uint16Array(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
+  const numbers = unpack(packed.vertices), faces = unpack(packed.faces), count = faces.length / 3;
+  const place = (v) => [0, 1, 2].map((i) => numbers[3 * v + i] / 65535 - 0.5);
+  const real = (v) => place(v).map((x, i) => x * size[i]);
+  const areas = [], normals = [], around = Array.from({ length: numbers.length / 3 }, () => []);
+  for (let f = 0; f < count; f++) {
+    const [a, b, c] = [0, 1, 2].map((k) => real(faces[3 * f + k]));
+    areas.push(cross(sub(b, a), sub(c, a)));
+    normals.push(unit(areas[f]));
+    for (let k = 0; k < 3; k++) around[faces[3 * f + k]].push(f);
+  }
+  const out = [];
+  for (let f = 0; f < count; f++) for (let k = 0; k < 3; k++) {
+    const v = faces[3 * f + k];
+    let n = [0, 0, 0];
+    for (const g of around[v]) if (dot(normals[f], normals[g]) > 0.766) n = along(n, 1, areas[g]);
+    // The shader divides by the size, as it must for normals of the meshes above.
+    out.push(...place(v), ...unit(n).map((x, i) => x * size[i]));
+  }
+  return out;
+}
+
 /** One camera-facing ribbon along a curve: each corner knows both ends of its segment and its frame number. */
 function ribbonMesh(points) {
   const out = [];

@@ -17,6 +17,8 @@ out vec4 result;
 void main() {
   if (shadow > 0.5) { result = vec4(0.0, 0.0, 0.0, 0.20); return; }
   vec3 n = normalize(normal), v = normalize(eye - world);
+  // Files turn their triangles either way.
+  if (dot(n, v) < 0.0) n = -n;
   float edge = local.x * local.y;
   float tone = mix(1.0, 0.76 + 0.24 * smoothstep(-1.0, 1.0, edge / max(fwidth(edge), 1e-6)), marked);
   vec3 l = normalize(v + 1.1 * up + 0.5 * cross(up, v));

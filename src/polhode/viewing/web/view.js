@@ -1,3 +1,5 @@
+const AXES = ["#d1495b", "#2a9d6f", "#3b6fb6"].map(rgb);
+
 /** The three-dimensional view. `draw(k)` shows frame k, a fraction meaning a place between two frames. */
 function makeView(canvas, triad, scene, floats) {
   const gl = canvas.getContext("webgl2", { antialias: true, alpha: true, stencil: true });
@@ -13,13 +15,16 @@ function makeView(canvas, triad, scene, floats) {
     count: trail.points[1] / 3,
     mesh: vertices(gl, ribbon, ribbonMesh(floats(trail.points)), [["a", 3], ["b", 3], ["corner", 3]]),
   }));
+  const ofFiles = {};
   const bodies = scene.bodies.map((body) => ({
     ...body, colour: rgb(body.colour), position: floats(body.position), quaternion: floats(body.quaternion),
+    turn: [0, 1, 2].flatMap((j) => body.turn.map((row) => row[j])),
+    mesh: body.mesh ? ofFiles[[body.mesh, ...body.size]] ??= mesh(packedMesh(scene.meshes[body.mesh], body.size)) : null,
   }));
   const lines = scene.lines.map((line) => ({ ...line, colour: rgb(line.colour), places: floats(line.points) }));
   const [e1, e2, up] = frameOf(scene.up);
   const floor = scene.floor, radius = scene.radius, thin = 0.007 * radius;
-  const start = { azimuth: 0.9, height: 0.38, distance: radius / Math.sin(0.3) * 0.86, target: scene.centre };
+  const start = { azimuth: 0.9, height: 0.38, distance: radius / Math.sin(0.3), target: scene.centre };
   const view = { ...start };
 
   function eyePlace() {
@@ -37,9 +42,9 @@ function makeView(canvas, triad, scene, floats) {
   }
 
   function solidsAt(k) {
-    const solids = bodies.map((body) => {
-      const q = mixed(body.quaternion, 4, k), n = Math.hypot(...q);
-      return { mesh: meshes[body.shape], size: body.size, colour: body.colour, marked: 1, at: mixed(body.position, 3, k), R: rotation(...q.map((x) => x / n)) };
+    const solids = bodies.flatMap((body) => {
+      const q = mixed(body.quaternion, 4, k), n = Math.hypot(...q), R = rotation(...q.map((x) => x / n));
+      return solidsOf(body, along(mixed(body.position, 3, k), 1, turned(R, body.at)), turnedBy(R, body.turn));
     });
     for (const line of lines) {
       const flat = mixed(line.places, 3 * line.count, k);
@@ -50,6 +55,19 @@ function makeView(canvas, triad, scene, floats) {
       });
     }
     return solids;
+  }
+
+  function solidsOf(body, at, R) {
+    const { size, colour } = body, marked = body.marked ? 1 : 0;
+    if (body.shape === "frame") {
+      return [0, 1, 2].map((i) => rod(at, along(at, size[i], R.slice(3 * i, 3 * i + 3)), AXES[i]));
+    }
+    if (body.shape !== "capsule") return [{ mesh: body.mesh ?? meshes[body.shape], size, colour, marked, at, R }];
+    const d = size[0], inner = Math.max(size[2] - d, 0), end = (side) => along(at, side * inner / 2, R.slice(6, 9));
+    return [
+      { mesh: meshes.cylinder, size: [d, d, inner || 1e-9], colour, marked, at, R },
+      ...[-1, 1].map((side) => ({ mesh: meshes.ellipsoid, size: [d, d, d], colour, marked, at: end(side), R })),
+    ];
   }
 
   function rod(a, b, colour) {
@@ -106,7 +124,7 @@ function makeView(canvas, triad, scene, floats) {
     const c = triad.getContext("2d");
     c.clearRect(0, 0, 160, 160);
     c.lineWidth = 4; c.font = "600 22px system-ui, sans-serif"; c.textAlign = "center"; c.textBaseline = "middle"; c.lineCap = "round";
-    const axes = [0, 1, 2].map((i) => ({ name: "xyz"[i], colour: ["#d1495b", "#2a9d6f", "#3b6fb6"][i], x: matrix[4 * i], y: -matrix[4 * i + 1], z: matrix[4 * i + 2] }));
+    const axes = [0, 1, 2].map((i) => ({ name: "xyz"[i], colour: `rgb(${AXES[i].map((c) => 255 * c)})`, x: matrix[4 * i], y: -matrix[4 * i + 1], z: matrix[4 * i + 2] }));
     for (const a of axes.sort((a, b) => a.z - b.z)) {
       c.strokeStyle = c.fillStyle = a.colour;
       c.beginPath(); c.moveTo(80, 80); c.lineTo(80 + 50 * a.x, 80 + 50 * a.y); c.stroke();

@@ -1,0 +1,1 @@
+"""Models as files of other programs: MJCF."""

@@ -1,0 +1,153 @@
+"""A model as MJCF: nested bodies with their joints, what acts along these, and what ties bodies together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polhode import checks
+from polhode._ambient import warn
+from polhode.exporters import loads, ties, xml
+from polhode.exporters.axes import left_free
+from polhode.exporters.document import Document, Unsaid
+from polhode.exporters.tree import Joint, Link, Tree
+from polhode.forces.efforts import AbstractEffort
+from polhode.forces.loads import AppliedForce, BodyTorque, DeadForce, InertialTorque
+from polhode.forces.spring_damper import LineSpring, LineSpringDamper
+from polhode.importers import ModelFileWarning
+from polhode.importers.elements import BallDamper, Coupling, FreeDamper, ImportedJoint
+from polhode.joints._elements import FrameConstraint
+from polhode.joints.distance import ConstantDistance
+from polhode.joints.rotor import AttachedRotor, FollowingCoordinate
+from polhode.joints.screw import ThreadConstraint
+from polhode.multibody.parts import AbstractJoint, AbstractPart
+
+if TYPE_CHECKING:
+    from polhode.model.model import Model
+
+_LISTED = 6
+"""Number of names of one kind in a message."""
+
+_WRITERS: dict[type, Callable[[Document, str, Any, Any], str]] = {
+    FollowingCoordinate: loads.rotor,
+    BallDamper: loads.ball_damper,
+    FreeDamper: loads.free_damper,
+    LineSpring: loads.line,
+    LineSpringDamper: loads.line,
+    DeadForce: loads.dead_force,
+    AppliedForce: loads.applied_force,
+    BodyTorque: loads.torque,
+    InertialTorque: loads.torque,
+    FrameConstraint: ties.frames,
+    ConstantDistance: ties.distance,
+    Coupling: ties.coupling,
+    ThreadConstraint: ties.thread,
+}
+"""How elements are written that are no efforts along coordinates."""
+
+
+def written(model: Model, name: str, given: Sequence[Link] = (), *, strict: bool = False) -> str:
+    """A model as text; see `Model.to_mjcf`. - `given`: the joints of a file that the model was read from."""
+    checks.word("name", name, "of the model")
+    checks.flag("strict", strict)
+    placed = {part_name: part.placed() for part_name, part in model.parts}
+    known = [(b.mass, b.inertia, b.x, b.R, b.u, b.omega) for b in model.bodies]
+    if not checks.is_concrete(model.gravity, known, placed):
+        raise ValueError("A file takes numbers, and JAX is tracing some of this model. Write it outside.")
+    document = _document(model, placed, given)
+    text = xml.written(document, name)
+    _say(document.unsaid, strict)
+    return text
+
+
+def _document(model: Model, placed: dict[str, Any], given: Sequence[Link]) -> Document:
+    of_file = {id(link.part) for link in given}
+    links = [_link(name, part, placed[name]) for name, part in model.parts if id(part) not in of_file]
+    own = [link for link in links if link is not None]
+    document = Document(Tree(model, [*given, *own]), np.asarray(model.gravity))
+    _leave_out(document, model)
+    for link in own:
+        document.lack(link.name, link.part, _join(document, link, placed[link.name]))
+    written = of_file | {id(link.part) for link in own}
+    # The inertia of rotors counts where stops are divided by that of what they stop.
+    for name, part in sorted(model.parts, key=lambda item: not isinstance(item[1], AttachedRotor)):
+        if id(part) not in written:
+            document.lack(name, part, _write(document, name, part, placed[name]))
+    document.tree.merge()
+    return document
+
+
+def _leave_out(document: Document, model: Model) -> None:
+    """Says which bodies MJCF hasn't; those of rotors and controllers are said with these."""
+    kept = {id(body) for _, part in model.parts if isinstance(part, AttachedRotor) for body in part.bodies}
+    for body in model.bodies:
+        if body.kind in ("flexible", "coordinate") and id(body) not in kept:
+            document.unsaid.append(Unsaid(body.name, f"{body.kind} body", "MJCF has rigid bodies and mass points"))
+
+
+def _join(document: Document, link: Link, element: Any) -> str:
+    """A joint of the model; returns what the file doesn't say of it, or nothing."""
+    frame = _frame(element)
+    assert frame is not None
+    reason = ""
+    if any(link is left for left in document.tree.left):
+        whole = frame.pinned and len(frame.a) in (0, 3)
+        reason = ties.frames(document, link.name, link.part, frame) if whole else ties.cut(document, link)
+    if not reason and isinstance(element, ThreadConstraint):
+        reason = ties.thread(document, link.name, link.part, element)
+    return reason
+
+
+def _write(document: Document, name: str, part: AbstractPart, element: Any) -> str:
+    """Any other part; returns what the file doesn't say of it, or nothing."""
+    bodies = part.bodies[:2] if isinstance(part, AttachedRotor) else part.bodies
+    write = loads.effort if isinstance(element, AbstractEffort) else _WRITERS.get(type(element))
+    if write is None:
+        return "nothing in MJCF does the same"
+    if not document.has(*bodies):
+        return "it is on a body that the file lacks"
+    return write(document, name, part, element)
+
+
+def _frame(element: Any) -> FrameConstraint | None:
+    """The part of a constraint that two frames make, if they do."""
+    frame = element.guide if type(element) is ThreadConstraint else element
+    return frame if type(frame) is FrameConstraint else None
+
+
+def _link(name: str, part: AbstractPart, element: Any) -> Link | None:
+    """A part as joints in a row, if it is that; connections and welds of files are equalities there again."""
+    frame = _frame(element)
+    if not isinstance(part, AbstractJoint) or frame is None or not _have_place(part):
+        return None
+    if isinstance(part, ImportedJoint) and frame.pinned:
+        return None
+    axes = left_free(part, frame)
+    first, second = part.bodies
+    return None if axes is None else Link(first, second, [Joint("", axis) for axis in axes], name, part)
+
+
+def _have_place(part: AbstractPart) -> bool:
+    """Whether all ends are bodies of the file; nodes of flexible ones are none."""
+    return all(body.kind in ("ground", "rigid", "point") and body.carrier is None for body in part.bodies)
+
+
+def _say(unsaid: Sequence[Unsaid], strict: bool) -> None:
+    """Warns of what the file doesn't say; raises ValueError if `strict`."""
+    if not unsaid:
+        return
+    names: dict[tuple[str, str], list[str]] = {}
+    for name, what, reason in unsaid:
+        names.setdefault((what, reason), []).append(f"`{name}`")
+    rows = [f"{what} {_listed(which)}: {reason}." for (what, reason), which in names.items()]
+    message = "\n- ".join(("MJCF doesn't say all of this model as it is:", *rows))
+    if strict:
+        raise ValueError(f"{message}\nTake strict=False for a file without that.")
+    warn(message, ModelFileWarning)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more

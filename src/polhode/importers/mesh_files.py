@@ -1,0 +1,219 @@
+"""Files of meshes: which of them a model file may have read, and what is in them."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import io
+import os
+import re
+import urllib.parse
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from polhode.checks import shown
+from polhode.viewing.triangles import MOST_FACES, AbstractMesh, Coloured, Triangles, decimated
+
+LARGEST = 256 * 2**20
+"""Bytes of a file at most."""
+_FEWEST = 50
+_PACKAGE = re.compile(r"(?:package|model):///?([^/]+)/(.+)|\$\(find ([^)]+)\)/(.+)", re.DOTALL)
+_UNIT = re.compile(rb"<unit\b[^>]*\bmeter\s*=\s*[\"']([^\"']+)[\"']")
+_ENDINGS = ("stl", "obj", "dae", "ply", "off", "glb", "gltf")
+_BESIDE = (".mtl", ".bin")
+"""Endings of what meshes may refer to and that is read; images are not."""
+
+
+class Withheld(ValueError):
+    """A file that isn't there or that may not be read; the message says which and why."""
+
+
+def folders(given: Any) -> tuple[Path, ...]:
+    """Of the argument `mesh_paths`. Raises ValueError for what is no folder."""
+    if given is None:
+        return ()
+    listed = [given] if isinstance(given, str | os.PathLike) else given
+    if not isinstance(listed, Iterable) or isinstance(listed, Mapping | bytes):
+        raise ValueError(f"`mesh_paths` must be folders, got {shown(given)}.")
+    found = []
+    for each in listed:
+        if not isinstance(each, str | os.PathLike) or not Path(each).is_dir():
+            raise ValueError(f"`mesh_paths` must be folders; {shown(str(each))} is none.")
+        found.append(Path(each))
+    return tuple(found)
+
+
+@dataclasses.dataclass(frozen=True)
+class Finder:
+    """Where the files of a model file are looked for: in its own tree and in further folders.
+
+    Its own tree is its folder and all below; all of its package, if a folder at or above it has a `package.xml`; and
+    of what is called `package://name/…` the folder `name` that it lies in.
+
+    - `folder`: of the model file; None for text. - `paths`: `mesh_paths`.
+    """
+
+    folder: Path | None
+    paths: tuple[Path, ...] = ()
+
+    def find(self, name: str) -> Path:
+        """The regular file of that name. Raises `Withheld`."""
+        why = "not found"
+        for path, roots in self._candidates(name):
+            try:
+                real = path.resolve()
+                if not real.exists():
+                    continue
+            except (OSError, RuntimeError, ValueError):
+                continue
+            if not any(real.is_relative_to(root.resolve()) for root in roots):
+                why = "outside of the folder of the file"
+            elif not real.is_file():
+                why = "no regular file"
+            elif real.stat().st_size > LARGEST:
+                why = f"larger than {LARGEST // 2**20} MB"
+            else:
+                return path.absolute()
+        raise Withheld(f"{name} ({why})")
+
+    @functools.cached_property
+    def _own(self) -> tuple[Path, ...]:
+        if self.folder is None:
+            return ()
+        package = next((up for up in _upwards(self.folder) if (up / "package.xml").is_file()), None)
+        return (self.folder,) if package is None or _is_private(package) else (self.folder, package)
+
+    def _candidates(self, name: str) -> Iterator[tuple[Path, Sequence[Path]]]:
+        """Where a file may be, each with the folders of which one must hold it."""
+        found = _PACKAGE.fullmatch(name)
+        package, inner = ("", name) if found is None else (found[1] or found[3], found[2] or found[4])
+        if package:
+            if self.folder is not None:
+                for root in (up for up in _upwards(self.folder) if up.name == package and not _is_private(up)):
+                    yield root / inner, (*self._own, root, *self.paths)
+        else:
+            plain = urllib.parse.unquote(name.removeprefix("file://")) if name.startswith("file://") else name
+            if self.folder is not None or Path(plain).is_absolute():
+                yield (self.folder or Path()) / plain, (*self._own, *self.paths)
+            inner = plain
+        steps = [part for part in PurePosixPath(inner.replace("\\", "/")).parts if part not in ("/", "..", ".")]
+        for path in self.paths:
+            # The folder may be that of packages, the package, or hold the files in folders or flat.
+            for places in ((package, *steps), steps, steps[-1:]):
+                yield path.joinpath(*filter(None, places)), self.paths
+
+
+def _upwards(folder: Path) -> Iterator[Path]:
+    whole = folder.absolute()
+    yield from (whole, *whole.parents)
+    if whole.resolve() != whole:
+        yield from (whole.resolve(), *whole.resolve().parents)
+
+
+def _is_private(folder: Path) -> bool:
+    """Whether a folder holds much besides a model: that of the user or one above, or one right below the root."""
+    return len(folder.parts) <= 2 or Path.home().is_relative_to(folder)
+
+
+@dataclasses.dataclass(frozen=True)
+class MeshFile(AbstractMesh):
+    """A mesh in a file. - `called`: in the model file. - `path`: where it is. - `scale`: along its axes, (3,)."""
+
+    called: str
+    path: Path
+    scale: tuple[float, float, float] = (1.0, 1.0, 1.0)
+
+    def parts(self) -> tuple[Coloured, ...]:
+        try:
+            stat = self.path.stat()
+            return _scaled(self.path, stat.st_mtime_ns, stat.st_size, self.scale)
+        except ImportError as error:
+            raise ValueError("meshes need trimesh and pycollada: pip install 'polhode[import]'") from error
+        except Exception as error:
+            # Readers raise whatever they like for files that are none of theirs.
+            raise ValueError(f"{self.called} (can't be read: {' '.join(str(error).split()) or repr(error)})") from error
+
+
+@functools.lru_cache(maxsize=512)
+def _scaled(path: Path, changed: int, size: int, scale: tuple[float, ...]) -> tuple[Coloured, ...]:
+    parts = _read(path, changed, size)
+    return tuple(part._replace(triangles=part.triangles.scaled(np.array(scale))) for part in parts)
+
+
+@functools.lru_cache(maxsize=256)
+def _read(path: Path, changed: int, size: int) -> tuple[Coloured, ...]:
+    """The triangles of a file by colour; the time when it was changed and its size are there to tell files apart."""
+    del changed, size
+    import trimesh
+
+    content, ending = path.read_bytes(), path.suffix.lower().removeprefix(".")
+    if content.startswith(b"version https://git-lfs"):
+        raise ValueError("it is a pointer of Git LFS, not the mesh")
+    if ending not in _ENDINGS:
+        raise ValueError(f"known endings are {', '.join(_ENDINGS)}")
+    beside: Any = _Beside(path.parent)
+    scene: Any = trimesh.load_scene(io.BytesIO(content), file_type=ending, resolver=beside, process=False)
+    unit = _UNIT.search(content[:100_000]) if ending == "dae" else None
+    factor = float(unit[1]) if unit else 1.0
+    by_colour: dict[str | None, list[Triangles]] = {}
+    for node in scene.graph.nodes_geometry:
+        matrix, name = scene.graph[node]
+        mesh = scene.geometry[name]
+        faces = np.asarray(getattr(mesh, "faces", ())).reshape(-1, 3)
+        if len(faces):
+            places = factor * (np.asarray(mesh.vertices) @ matrix[:3, :3].T + matrix[:3, 3])
+            by_colour.setdefault(_colour(mesh), []).append(Triangles(places, faces))
+    total = sum(len(one.faces) for several in by_colour.values() for one in several)
+    if not total:
+        raise ValueError("it has no triangles")
+    found = []
+    for colour, several in by_colour.items():
+        together = _joined(several)
+        most = max(_FEWEST, MOST_FACES * len(together.faces) // total)
+        found.append(Coloured(decimated(together, min(most, MOST_FACES)), colour))
+    return tuple(part for part in found if len(part.triangles.faces))
+
+
+def _joined(several: Sequence[Triangles]) -> Triangles:
+    starts = np.cumsum([0, *(len(one.vertices) for one in several)])
+    return Triangles(
+        np.concatenate([one.vertices for one in several]),
+        np.concatenate([one.faces + start for one, start in zip(several, starts, strict=False)]),
+    )
+
+
+def _colour(mesh: Any) -> str | None:
+    """The main colour of a mesh; None where the file doesn't say."""
+    visual = getattr(mesh, "visual", None)
+    if visual is None or not visual.defined:
+        return None
+    try:
+        value = visual.material.main_color if visual.kind == "texture" else visual.main_color
+    except (AttributeError, ValueError):
+        return None
+    return "#" + "".join(f"{int(c):02x}" for c in np.asarray(value)[:3])
+
+
+class _Beside:
+    """What a mesh refers to and lies in its folder; for trimesh, which asks for it by name."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.resolve()
+
+    def get(self, name: str) -> bytes:
+        """The content of a file. Raises FileNotFoundError."""
+        path = (self._folder / name.strip()).resolve()
+        if path.suffix.lower() not in _BESIDE or not path.is_relative_to(self._folder) or not path.is_file():
+            raise FileNotFoundError(name)
+        return path.read_bytes()
+
+    def __getitem__(self, name: str) -> bytes:
+        return self.get(name)
+
+    def namespaced(self, namespace: str) -> _Beside:
+        """Names of parts of archives, which are not looked into."""
+        del namespace
+        return self

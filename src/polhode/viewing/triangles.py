@@ -1,0 +1,168 @@
+"""Surfaces of triangles, made coarser for pages."""
+
+from __future__ import annotations
+
+import abc
+import base64
+import dataclasses
+import hashlib
+from typing import Any, NamedTuple
+
+import numpy as np
+
+MOST_FACES = 2_000
+"""Triangles of a mesh on a page at most."""
+_TRIES = 8
+_FLAT = 1e-6
+"""Least extent of a mesh in one direction, in parts of its largest one."""
+_SHARP = 1e-3
+"""Below this part of the largest one, a moment of planes says nothing of where they meet."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Triangles:
+    """Vertices (n, 3) and faces (m, 3), numbers of vertices."""
+
+    vertices: np.ndarray
+    faces: np.ndarray
+
+    def scaled(self, factors: np.ndarray) -> Triangles:
+        """Stretched along the axes of their frame; negative factors mirror them."""
+        return Triangles(self.vertices * factors, self.faces)
+
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Centre and full extents (3,) of the box around them, no extent quite zero."""
+        low, high = self.vertices.min(axis=0), self.vertices.max(axis=0)
+        extents = high - low
+        return (low + high) / 2, np.maximum(extents, _FLAT * (float(np.max(extents)) or 1.0))
+
+    def packed(self) -> dict[str, str]:
+        """As text: vertices in the box around them as 16-bit numbers from corner to corner, and faces."""
+        centre, extents = self.bounds()
+        places = np.rint(((self.vertices - centre) / extents + 0.5) * 65535).clip(0, 65535)
+        return {"vertices": _text(places), "faces": _text(self.faces)}
+
+
+class AbstractMesh(abc.ABC):
+    """Where triangles come from; they are read when a picture is made."""
+
+    @abc.abstractmethod
+    def parts(self) -> tuple[Coloured, ...]:
+        """Of `MOST_FACES` triangles at most, all together. Raises ValueError, saying why, if they can't be had."""
+
+
+class Coloured(NamedTuple):
+    """Triangles of one colour, "#rrggbb"; None where nothing says which."""
+
+    triangles: Triangles
+    colour: str | None
+
+
+def _text(numbers: np.ndarray) -> str:
+    return base64.b64encode(numbers.astype("<u2").tobytes()).decode()
+
+
+def digest(packed: dict[str, str]) -> str:
+    """A name for what is packed, the same for the same triangles."""
+    return hashlib.blake2s("".join(packed.values()).encode(), digest_size=8).hexdigest()
+
+
+def decimated(mesh: Triangles, most: int = MOST_FACES) -> Triangles:
+    """No more than `most` faces of nearly the same shape, from clusters of vertices in the cells of a grid.
+
+    A cluster becomes the point nearest to the planes of its faces, which keeps edges and corners.
+    Peter Lindstrom, "Out-of-core simplification of large polygonal models", SIGGRAPH 2000, equations 5 to 7.
+    """
+    mesh = _finite(mesh)
+    if len(mesh.faces) <= most:
+        return _welded(mesh)
+    low, extents = mesh.vertices.min(axis=0), np.ptp(mesh.vertices, axis=0)
+    longest = float(np.max(extents))
+    cells, best = float(np.sqrt(most)), None
+    for _ in range(_TRIES):
+        clusters = _clusters((mesh.vertices - low) * (cells / longest))
+        kept = _kept(clusters[mesh.faces])
+        if len(kept) <= most and (best is None or len(kept) > len(best[1])):
+            best = clusters, kept, longest / cells
+        if 0.9 * most <= len(kept) <= most:
+            break
+        # Faces grow like the square of the cells along an edge.
+        cells *= float(np.clip(np.sqrt(0.95 * most / max(len(kept), 1)), 0.3, 3.0))
+    if best is None or not len(best[1]):
+        return Triangles(*_box(low, low + extents))
+    clusters, kept, cell = best
+    return _without_unused(Triangles(_representatives(mesh, clusters, cell), kept))
+
+
+def _finite(mesh: Triangles) -> Triangles:
+    """Without faces with numbers that aren't finite."""
+    fine = np.asarray(np.isfinite(mesh.vertices).all(axis=1))
+    if fine.all():
+        return mesh
+    return _without_unused(Triangles(mesh.vertices, mesh.faces[fine[mesh.faces].all(axis=1)]))
+
+
+def _welded(mesh: Triangles) -> Triangles:
+    """Equal vertices as one, without faces that have no area then."""
+    vertices, place = np.unique(mesh.vertices.astype(np.float32), axis=0, return_inverse=True)
+    return _without_unused(Triangles(vertices.astype(float), _kept(place.reshape(-1)[mesh.faces])))
+
+
+def _kept(faces: np.ndarray) -> np.ndarray:
+    """Faces with three different vertices, each triple once."""
+    a, b, c = faces.T
+    faces = faces[(a != b) & (b != c) & (c != a)]
+    if not len(faces):
+        return faces.reshape(-1, 3)
+    ordered = np.sort(faces, axis=1).astype(np.int64)
+    count = int(ordered.max()) + 1
+    if count < 2**21:
+        _, first = np.unique((ordered[:, 0] * count + ordered[:, 1]) * count + ordered[:, 2], return_index=True)
+    else:
+        _, first = np.unique(ordered, axis=0, return_index=True)
+    return faces[np.sort(first)]
+
+
+def _without_unused(mesh: Triangles) -> Triangles:
+    used, places = np.unique(mesh.faces, return_inverse=True)
+    return Triangles(mesh.vertices[used], places.reshape(-1, 3))
+
+
+def _clusters(scaled: np.ndarray) -> np.ndarray:
+    """The number of the cell of the unit grid that each vertex is in, without numbers of empty cells."""
+    cell = np.floor(scaled).astype(np.int64)
+    cell -= cell.min(axis=0)
+    sides = cell.max(axis=0) + 1
+    keys = (cell[:, 0] * sides[1] + cell[:, 1]) * sides[2] + cell[:, 2]
+    return np.unique(keys, return_inverse=True)[1].reshape(-1)
+
+
+def _representatives(mesh: Triangles, clusters: np.ndarray, cell: float) -> np.ndarray:
+    """One point a cluster: nearest to the planes of faces there, and to the mean where planes leave it open."""
+    count = int(clusters.max()) + 1
+    sizes = np.bincount(clusters, minlength=count)
+    mean = np.stack([np.bincount(clusters, x, count) for x in mesh.vertices.T], axis=1) / sizes[:, None]
+    corners = mesh.vertices[mesh.faces]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    # Planes n·x = d, weighted by the squares of areas; relative to the means, which keeps digits.
+    A, b = np.zeros((count, 9)), np.zeros((count, 3))
+    moments = (normals[:, :, None] * normals[:, None, :]).reshape(-1, 9)
+    for corner in range(3):
+        owner = clusters[mesh.faces[:, corner]]
+        height = np.sum(normals * (corners[:, 0] - mean[owner]), axis=1)
+        for k in range(9):
+            A[:, k] += np.bincount(owner, moments[:, k], count)
+        for k in range(3):
+            b[:, k] += np.bincount(owner, normals[:, k] * height, count)
+    values, vectors = np.linalg.eigh(A.reshape(-1, 3, 3))
+    known = values > _SHARP * np.maximum(values[:, 2:], np.finfo(float).tiny)
+    inverse = np.where(known, 1 / np.where(known, values, 1.0), 0.0)
+    shift = np.einsum("nij,nj,nkj,nk->ni", vectors, inverse, vectors, b)
+    return mean + np.clip(shift, -cell, cell)
+
+
+def _box(low: np.ndarray, high: np.ndarray) -> tuple[Any, Any]:
+    """In place of what no grid keeps a face of."""
+    corners = np.array([[x, y, z] for x in (low[0], high[0]) for y in (low[1], high[1]) for z in (low[2], high[2])])
+    quads = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
+    return corners, np.array([face for a, b, c, d in quads for face in ((a, b, c), (a, c, d))])
