@@ -300,3 +300,13 @@ def test_sparse_lu_of_dependent_constraints():
     np.testing.assert_allclose(A @ x + P.T @ multipliers, r, atol=1e-12)
     for matrix, rows, s in ((A, P, [0.3, 0.5]), (A, 0 * P, [0.0, 0.0]), (jnp.nan * A, P, [0.0, 0.0])):
         assert np.isnan(np.concatenate(evaluated(solve, matrix, rows, jnp.array(s)))).all()
+
+
+def test_light_bodies_between_heavy_ones_move_as_they_do_without_compliance():
+    A, Q = np.diag([0.75, 1e-8, 0.75]), np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
+    r, s = np.array([1.0, 2e-8, 3.0]), np.array([0.5, -0.25])
+    solver = CompliantKKT(LapackKKT(3, 2))
+    x, _ = solver.solution(*(dense_block(jnp.asarray(a)) for a in (A, Q, Q)), jnp.asarray(r), jnp.asarray(s))
+    # The three move together, but for what the constraints ask for.
+    last = (r.sum() - 0.75 * 0.25 + 0.25e-8) / np.trace(A)
+    np.testing.assert_allclose(x, [last + 0.25, last - 0.25, last], rtol=0, atol=1e-10)
