@@ -118,7 +118,7 @@ def test_frames_give_the_same_motion():
 
 def test_a_stiff_body_moves_as_a_rigid_one():
     stiff = dataclasses.replace(SOFT, modulus=1e6 * SOFT.modulus, shear=1e6 * SOFT.shear)
-    part = reduced(stiff, modes=0)
+    part = reduced(stiff, modes=np.int64(0))
     tip = flexible_pendulum(stiff, modes=0)[0]
     model = ph.Model(gravity=(0, 0, -9.81))
     body = model.add_body(mass=part.modal.mass, inertia=part.modal.inertia, position=part.centre)

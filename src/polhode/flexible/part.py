@@ -126,7 +126,8 @@ def reduced(
     body, centre = nodal(mass, stiffness, points)
     named = attachments(nodes, body.points, body.width)
     if np.ndim(modes) == 0:
-        wanted = 0 if isinstance(modes, int) and modes == 0 else checks.count("modes", modes, "number of vibrations")
+        none = isinstance(modes, (int, np.integer)) and not isinstance(modes, bool) and modes == 0
+        wanted = 0 if none else checks.count("modes", modes, "number of vibrations")
         chosen = _interfaces(named, interfaces)
         most = len(body.points) * body.width - sum(len(at.rows) for at in chosen) - (0 if chosen else 6)
         if wanted + len(chosen) == 0 or wanted > most:
