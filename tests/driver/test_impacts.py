@@ -157,3 +157,14 @@ def test_wrong_stops_are_explained():
             events.stop(elbow, **options)
     with pytest.raises(ValueError, match="must be a joint"):
         events.stop("elbow", lower=0.0)  # pyright: ignore[reportArgumentType]
+
+
+def test_an_audit_measures_drifts_between_impacts(tmp_path):
+    problem, joint, _ = pendulum("minimal")
+    stop = events.stop(joint, lower=-2.0, restitution=0.6)
+    run = ph.simulate(problem, "rkmk54", h=0.005, events=stop, store=tmp_path / "run")
+    energy = run.invariants["energy"]
+    assert np.ptp(energy) > 1
+    for each in (run, ph.load(tmp_path / "run")):
+        assert each.audit()["energy"].max_drift < 1e-8
+        assert each.audit().accurate

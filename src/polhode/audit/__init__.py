@@ -42,6 +42,8 @@ outputs kinetic_energy and potential_energy, where these are reported and not ze
 magnitude that they start with, or where they start at zero (to 1e-6 of the largest magnitude in the state), what
 residuals have. `meta["scales"]` (quantity → s) says better
 where the state has mixed or unusual units.
+
+What events have changed in an invariant, such as the energy at impacts, is taken out: drifts are those between them.
 """
 
 from polhode.audit.table import Audit as Audit

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from polhode.audit.jumps import WithoutJumps
 from polhode.audit.measuring import BLOCKS, Measured, measured, span, swelling, swings, wandering
 from polhode.audit.table import Accuracy, Audit, Row, Verdict
 from polhode.checks import shown
@@ -51,6 +52,7 @@ class _Auditor:
         self.time = self.columns["time"]
         self.steps = int(solution.stats.get("steps", max(len(self.time) - 1, 1)))
         self.solved = _solved(self.meta)
+        self.events = solution.stats.get("events", {})
         self.at_steps = bool(self.meta.get("promises_at_steps", False))
         self.states = [column for name, column in self.columns.items() if name.partition(".")[0] == "state"]
 
@@ -63,6 +65,9 @@ class _Auditor:
         return found
 
     def _row(self, section: str, quantity: str, column: Any) -> Row:
+        jumps = self.events.get("jumps", {}).get(f"{section}.{quantity}")
+        if jumps is not None:
+            column = WithoutJumps(column, self.time, np.asarray(self.events["t"]), np.asarray(jumps, float))
         m = measured(self.time, column, section == "residuals", self.solved)
         scale = self._scale(section, quantity, m)
         allowed = self._allowance(section, scale)

@@ -10,19 +10,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from polhode.driver.observing import Observer
+from polhode.driver.observing import Observer, Watch
 from polhode.driver.preparation import Task
 from polhode.driver.stepping import AbstractStepper
-from polhode.driver.watching import Watch, Watched, WatchingSteps
+from polhode.driver.watching import Watch as EventWatch
+from polhode.driver.watching import Watched, WatchingSteps
 from polhode.events.event import Event, Function, function_of
 from polhode.execution.eager import uncompiled
 from polhode.execution.once import interpreted
 from polhode.integrators.suited import written
+from polhode.runs import layout
 from polhode.spaces.checks import check_point
 from polhode.systems.base import AbstractSystem, State
 
 _CROWD = 20
 """Events that follow each other as closely as they can be told apart, before they are said to accumulate."""
+
+
+_OBSERVED = 64
+"""Events that are looked at together."""
 
 
 class Row(NamedTuple):
@@ -48,6 +54,7 @@ class Happenings:
         self.rows: list[Row] = []
         self._crowd, self._last = 0, float("nan")
         self._untraceable: list[Any] = []
+        self._structure = jax.tree.structure(task.state0)
 
     @property
     def system(self) -> AbstractSystem:
@@ -69,10 +76,11 @@ class Happenings:
         return tuple(function_of(event, self._task.outputs, self.converted.back) for event in self._events)
 
     @uncompiled()
-    def act(self, t: float, state: State, watch: Watch) -> tuple[State, bool]:
+    def act(self, t: float, state: State, watch: EventWatch) -> tuple[State, bool]:
         """The state behind the events that have fired, and whether the run ends there."""
         ends = False
         state = jax.tree.map(jnp.asarray, state)
+        self._structure = jax.tree.structure(state)
         for number in np.flatnonzero(watch.fired):
             event = self._events[number]
             after = self._acted(event, jnp.asarray(t), state)
@@ -129,8 +137,18 @@ class Happenings:
             raise ValueError(f"The action of event `{event.name}` at t = {t:g}: {said}") from None
 
     def table(self) -> dict[str, Any]:
-        """All events as plain arrays: `t`, `number`, and the leaves of the states `before` and `after`."""
-        return _stacked(self.rows, _leaves(self._task.state0))
+        """All events as plain arrays: `t`, `number`, and the leaves of the states `before` and `after`.
+
+        `jumps`: what they have changed in the invariants, by name, for audits.
+        """
+        found = _stacked(self.rows, _leaves(self._task.state0))
+        if not self.rows or self.changed:
+            return found
+        structure, look = self._structure, Watch(self.observer, min(len(self.rows), _OBSERVED))
+        sides = (jax.tree.unflatten(structure, found[part]) for part in ("before", "after"))
+        before, after = (layout.flatten(look.frames(found["t"], states, None))[1] for states in sides)
+        names = [name for name in before if name.startswith("invariants.")]
+        return {**found, "jumps": {name: after[name] - before[name] for name in names}}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What is needed to go on: the record, and the numbers of the system if they have changed."""
@@ -152,7 +170,7 @@ class Happenings:
             before, after = ([leaf[k] for leaf in part] for part in parts)
             self.rows.append(Row(float(at), int(number), before, after))
         crowd, self._last = (float(x) for x in found["events-crowd"])
-        self._crowd = int(crowd)
+        self._crowd, self._structure = int(crowd), jax.tree.structure(state)
         if "system-0" in found:
             arrays, others = eqx.partition(self.source, eqx.is_array)
             leaves, structure = jax.tree.flatten(arrays)

@@ -132,8 +132,8 @@ def _run(
     count: int,
 ) -> tuple[Frames, Progress, dict[str, Array]]:
     start = steppers[0].inner.start(system, integrator, state0, keep_previous=False)
-    fixed = _without_derivatives((steppers, system, integrator, state0, acts))
-    rows, found = _found(fixed[0], fresh, fixed[1], fixed[2], fixed[3], fixed[4], most, count)
+    watching, base, method, begin, act = _without_derivatives((steppers, system, integrator, state0, acts))
+    rows, found = _found(watching, fresh, base, method, begin, act, most, count)
     rows = jax.lax.stop_gradient(rows)
     watched, stepper = steppers[0].watched, steppers[0].inner
 

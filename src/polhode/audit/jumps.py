@@ -1,0 +1,31 @@
+"""Invariants without what events have changed in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+class WithoutJumps:
+    """A column of numbers, read slice by slice, less what has been added to it at some instants.
+
+    **Arguments:**
+
+    - `column`: of shape (n, …). - `time`: of its rows. - `at`: instants, in order of the run, shape (k,).
+    - `jumps`: what was added there, shape (k, …). A row at an instant shows what was before.
+    """
+
+    def __init__(self, column: Any, time: Any, at: np.ndarray, jumps: np.ndarray) -> None:
+        self._column, self._time, self._at = column, time, at
+        self._sums = np.concatenate([np.zeros((1, *column.shape[1:])), np.cumsum(jumps, axis=0)])
+        self.shape = column.shape
+        first, last = np.asarray(time[0:1]), np.asarray(time[len(time) - 1 : len(time)])
+        self._way = -1.0 if (last < first).any() else 1.0
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        passed = np.searchsorted(self._way * self._at, self._way * np.asarray(self._time[rows]), side="left")
+        return np.asarray(self._column[rows], float) - self._sums[passed]
