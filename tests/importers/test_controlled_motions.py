@@ -15,8 +15,15 @@ import polhode as ph
 H = 2e-3
 T1 = 1.0
 PAGE = Path(__file__).parents[2] / "docs" / "import.md"
-GAINS = {"turn": (60, 9), "shoulder": (400, 40), "elbow": (200, 20), "roll": (9, 0.5), "pitch": (20, 1)}
-POSE = {"turn": 1.0, "shoulder": -0.6, "elbow": 0.9, "roll": 2.0, "pitch": -0.7}
+GAINS = {
+    "turn": (60, 9),
+    "shoulder": (400, 40),
+    "elbow": (200, 20),
+    "roll": (9, 0.5),
+    "pitch": (20, 1),
+    "grip": (200, 10),
+}
+POSE = {"turn": 1.0, "shoulder": -0.6, "elbow": 0.9, "roll": 2.0, "pitch": -0.7, "grip": -0.01}
 START = {"shoulder": 0.4, "grip": 0.01}
 
 
@@ -71,5 +78,11 @@ def test_so_does_the_arm_of_the_documentation(tmp_path, monkeypatch):
     exec(file + lines, known)
     run, pose = known["run"], {"turn": 1.0, "shoulder": -0.6, "elbow": 0.9}
     wanted = under_servos("arm.xml", {"shoulder": 0.5}, dict.fromkeys(pose, (400, 20)), pose)
+    same = ph.simulate(known["arm"].problem(t1=T1), "rkmk4", h=H)
+    np.testing.assert_allclose(same.outputs["joint_positions"], wanted, atol=1e-8)
+    # The method that was chosen has its own errors.
     assert np.asarray(run.t)[1] == pytest.approx(H)
-    np.testing.assert_allclose(np.asarray(run.outputs["joint_positions"])[: len(wanted)], wanted, atol=1e-8)
+    np.testing.assert_allclose(np.asarray(run.outputs["joint_positions"])[: len(wanted)], wanted, atol=5e-3)
+    # The weight of the arm holds it off its pose.
+    np.testing.assert_allclose(run.outputs["joint_positions"][-1], list(pose.values()), atol=0.06)
+    assert np.abs(np.asarray(run.outputs["joint_velocities"])[-1]).max() < 1e-4
