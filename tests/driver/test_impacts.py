@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import ellipk
@@ -168,3 +169,44 @@ def test_an_audit_measures_drifts_between_impacts(tmp_path):
     for each in (run, ph.load(tmp_path / "run")):
         assert each.audit()["energy"].max_drift < 1e-8
         assert each.audit().accurate
+
+
+METHODS = [
+    ("minimal", "generalized-alpha", 3e-4),
+    ("SE3", "generalized-alpha", 3e-4),
+    ("SE3", "bdf", 1e-6),
+    ("minimal", "implicit-midpoint", 1e-4),
+    ("minimal", "cf4", 1e-7),
+    ("livens", "eml", 4e-4),
+]
+
+
+@pytest.mark.parametrize(("formulation", "method", "error"), METHODS)
+def test_methods_of_all_kinds_end_steps_at_events(formulation, method, error):
+    problem, joint, omega = pendulum(formulation, 1.4)
+    bottom = ph.Event(lambda t, s, system: joint.value(system, t, s) + 1.4, name="bottom")
+    runs = [ph.simulate(problem, method, h=h, t1=1.5, events=bottom) for h in (0.01, 0.005)]
+    quarter = ellipk(np.sin(0.7) ** 2) / omega
+    for run, share in zip(runs, (1, 0.5), strict=True):
+        assert len(run.events) == 2
+        np.testing.assert_allclose(run.events.t, [quarter, 3 * quarter], atol=share * error)
+        # The step behind an event ends where it would have ended without.
+        np.testing.assert_allclose(run.t, np.linspace(0, 1.5, len(run.t)), atol=1e-13)
+
+
+@pytest.mark.parametrize(("formulation", "method"), [("minimal", "rkmk54"), ("SE3", "herk5")])
+def test_an_angle_that_starts_again_after_half_a_turn_is_no_event(formulation, method):
+    problem, joint, omega = pendulum(formulation)
+    bottom = ph.Event(lambda t, s, system: joint.value(system, t, s) + 2.0, name="bottom")
+    run = ph.simulate(problem, method, h=0.005, t1=2.5, events=bottom)
+    angle = joint.value(problem.system, run.t, run.state)
+    assert np.ptp(angle) > 6
+    quarter = ellipk(np.sin(1.0) ** 2) / omega
+    np.testing.assert_allclose(run.events.t, [quarter, 3 * quarter], atol=1e-8)
+
+
+def test_a_function_that_moves_in_jumps_only_has_events():
+    field = ph.VectorField(ph.spaces.Rn(1), lambda t, y: jnp.ones(1))
+    step = ph.Event(lambda t, y: jnp.where(y[0] > 0.53, 1.0, -1.0))
+    run = ph.simulate(field, "rkmk4", state0=jnp.zeros(1), h=0.25, t1=1.0, events=step)
+    np.testing.assert_allclose(run.events.t, [0.53], atol=1e-11)

@@ -24,6 +24,10 @@ _THROUGH = 1e-9
 """Part of its rate before an event with which a function must go on behind it to have passed: less is rounding."""
 
 
+_JUMP = 1e-6
+"""Part of a step that a function would have taken, at its rate, from zero to where it is found if it has not jumped."""
+
+
 class Watch(NamedTuple):
     """What a run with events remembers of them; k is their number.
 
@@ -161,7 +165,7 @@ class WatchingSteps(AbstractStepper):
         failed = new._replace(watch=w._replace(searching=jnp.zeros((), bool)))
         sought = p._replace(newton=new.newton, watch=self._sought(w, new.t - p.t, t, values, found))
         at_event = w.searching & w.final
-        fired = at_event & self.watched.passed(w.sides, values)
+        fired = at_event & self.watched.passed(w.sides, values) & ~self._jumped(w, now)
         calm = self._calm(new, jnp.where(at_event, moved_on(w.sides, values), found.sides), values, rates)
         # What has fired is still on its way: which side it comes out on is known once its action is done.
         sides = jnp.where(fired, w.sides, calm.sides)
@@ -189,8 +193,11 @@ class WatchingSteps(AbstractStepper):
         begun = begun._replace(h=ahead.h, carry=self.begun(system, integrator, begin, ahead.h, carry))
         _, before = self._rates(system, integrator, p, begun.carry._replace(state=p.carry.state))
         values, slopes = self._rates(system, integrator, begun, begun.carry)
-        change = jnp.maximum(jnp.abs(w.whole), jnp.abs(p.h)) * jnp.maximum(jnp.abs(before), jnp.abs(slopes))
-        near = jnp.abs(values) <= jnp.maximum(4 * jnp.abs(w.values), _NEAR * change)
+        span = jnp.maximum(jnp.abs(w.whole), jnp.abs(p.h))
+        rate = jnp.maximum(jnp.abs(before), jnp.abs(slopes))
+        zero = jnp.abs(values) <= (4 * self._resolution(p.t) + _NEAR * span) * rate
+        # Where the rate itself vanishes, it says nothing; but what has fired was at zero before the action.
+        near = zero | (w.fired & (rate > 0) & (jnp.abs(values) <= 4 * jnp.abs(w.values)))
         # One that was not even passing is an impact so soon after another that they can't be told apart.
         through = (w.sides * before < 0) & (w.sides * slopes < 0) & (jnp.abs(slopes) > _THROUGH * jnp.abs(before))
         there = moved_on(w.sides, values)
@@ -227,14 +234,27 @@ class WatchingSteps(AbstractStepper):
             seen = seen.then(self.watched, jnp.asarray(s), values)
         return seen.then(self.watched, jnp.ones(()), now.values)
 
+    def _resolution(self, t: Array) -> Array:
+        """Width of brackets in time."""
+        return jnp.maximum(self.watched.tolerance, 4 * jnp.finfo(float).eps * jnp.abs(t))
+
+    def _jumped(self, w: Watch, now: _Now) -> Bool[Array, " k"]:
+        """Which functions have jumped across zero instead of passing it, as angles do half a turn away.
+
+        Those that move in jumps only are taken to mean them.
+        """
+        if now.rates is None:
+            return jnp.zeros(now.values.shape, bool)
+        reach = (_JUMP * jnp.abs(w.whole) + 1e4 * self._resolution(now.t)) * jnp.abs(now.rates)
+        return (now.rates != 0) & (w.bracket.at_low - w.sides * now.values > reach)
+
     def _sought(self, w: Watch, whole: Array, t: Array, values: Float[Array, " k"], found: _Seen) -> Watch:
         """The next attempt at an event, after one or at first."""
         merit = self.watched.merit(w.sides, values)
         first = Bracket.of(found.low, found.high, found.at_low, found.at_high)
         bracket = _chosen(w.searching, w.bracket.narrowed(w.share, merit), first)
         whole = jnp.where(w.searching, w.whole, whole)
-        resolution = jnp.maximum(self.watched.tolerance, 4 * jnp.finfo(float).eps * jnp.abs(t))
-        near = resolution / jnp.abs(whole)
+        near = self._resolution(t) / jnp.abs(whole)
         final = bracket.high - bracket.low <= near
         high = jnp.where(1 - bracket.high <= near, 1.0, bracket.high)
         share = jnp.where(final, high, bracket.next())
@@ -313,7 +333,10 @@ class _Seen(NamedTuple):
         hit = jnp.any(watched.passed(self.sides, values))
         first = hit & ~self.crossed
         sides = moved_on(self.sides, values)
-        after = _Seen(sides, self.crossed, s, self.high, watched.merit(sides, values), self.at_high)
+        # Between the ends values are estimates: the bracket begins where sides have changed last, if they have.
+        passed = jnp.any(sides != self.sides)
+        low, at_low = jnp.where(passed, s, self.low), jnp.where(passed, watched.merit(sides, values), self.at_low)
+        after = _Seen(sides, self.crossed, low, self.high, at_low, self.at_high)
         there = self._replace(crossed=hit, high=s, at_high=watched.merit(self.sides, values))
         return _chosen(self.crossed, self, _chosen(first, there, after))
 

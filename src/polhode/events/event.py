@@ -25,8 +25,9 @@ class Event(eqx.Module):
 
     **Arguments:**
 
-    - `function`: (t, state) → one number, continuous, of whatever unit; or (t, state, system), which may change; or
-      the name of an output that is one number. Traceable by JAX.
+    - `function`: (t, state) → one number of whatever unit; or (t, state, system), which may change; or the name of an
+      output that is one number. Traceable by JAX, and continuous: a jump across zero, as that of an angle after half a
+      turn, is no passage, but for functions that are constant between jumps.
     - `action`: (t, state) or (t, state, system) → the state with which the run goes on. It must keep the constraints.
       None: the state stays.
     - `change`: (t, state, system) → the system that goes on, with other numbers in the same places, such as a
