@@ -61,6 +61,10 @@ def hinge(a: Any, b: Any) -> Any:
     return J.Revolute(a, b, POINT, AXIS)
 
 
+def belt(a, b):
+    return ph.joints.Combination([hinge(a, b), hinge(b, a)], (1.0, -0.5))
+
+
 JOINTS: dict[str, Callable[[Any, Any], Any]] = {
     "Spherical": lambda a, b: J.Spherical(a, b, POINT),
     "Revolute": hinge,
@@ -111,6 +115,8 @@ FORCES: dict[str, Row] = {
     "JointStops": Row(lambda a, b: F.JointStops(hinge(a, b), (-0.01, 0.02), 5.0, 0.4)),
     "JointFriction": Row(lambda a, b: F.JointFriction(hinge(a, b), 2.0, 0.1)),
     "Actuator": Row(lambda a, b: F.Actuator(hinge(a, b), angle, 2.0, (0.1, -1.0, -0.2), 1.5)),
+    "JointSpring of a combination": Row(lambda a, b: F.JointSpring(belt(a, b), 2.0, rest=0.3), nodes=4),
+    "JointControl": Row(lambda a, b: F.JointControl([hinge(a, b)], lambda t, s, rates: jnp.sin(t) - 2 * s - rates)),
     "PD": Row(lambda a, b: F.PD(hinge(a, b), 3.0, 0.5, angle)),
     "PID": Row(lambda a, b: F.PID(hinge(a, b), 3.0, 2.0, 0.5, angle), nodes=3),
     "PointForce": Row(lambda a, b: F.PointForce(a, AXIS, POINT), AXIS, 1),
