@@ -69,6 +69,33 @@ def test_several_joints_in_a_body_springs_servos_and_armature_are_those_of_mujoc
     np.testing.assert_allclose(joints[1](0.0, problem.state0), data.qvel, atol=1e-13)
 
 
+HIPS = """<mujoco model="hips"><compiler angle="radian"/><option gravity="0.3 0.2 -9.81"/>
+<default><joint armature="0.02" damping="0.3" stiffness="2"/><geom type="box" size="0.1 0.2 0.3"/></default><worldbody>
+<body name="torso"><freejoint name="float"/><geom/>
+  <body name="waist" pos="0 0 -0.6"><joint name="w1" axis="0 0 1"/><joint name="w2" axis="0 1 0" pos="0 0 0"/><geom/>
+    <body name="thigh" pos="0.1 0.3 -0.4" euler="0.2 0.1 0"><joint name="h1" axis="1 0 0" range="-0.2 0.1"/>
+      <joint name="h2" axis="0 0 -1" springref="0.2"/><joint name="h3" axis="0 1 0"/><geom pos="0 0.1 -0.3"/>
+      <body name="shin" pos="0 0 -0.7"><joint name="knee" axis="0 -1 0"/><geom/></body></body></body></body></worldbody>
+<actuator><position joint="w2" kp="10" kv="1" gear="2"/><motor joint="h2"/><velocity joint="h3" kv="2"/></actuator>
+</mujoco>"""
+
+
+@pytest.mark.parametrize("formulation", ["minimal", pytest.param("S3xR3", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_armatures_of_two_and_three_hinges_in_a_body_leave_no_constraints(tmp_path, formulation, seed):
+    path = tmp_path / "hips.xml"
+    path.write_text(HIPS)
+    model = read(path)
+    data = at_random(model, seed)
+    machine = loaded(path, model, data)
+    problem = machine.problem(formulation)
+    assert (problem.system.m == 0) == (formulation == "minimal")
+    assert largest_difference(problem, model, data) < 1e-10
+    joints = problem.outputs["joint_positions"], problem.outputs["joint_velocities"]
+    np.testing.assert_allclose(joints[0](0.0, problem.state0), data.qpos[7:], atol=1e-12)
+    np.testing.assert_allclose(joints[1](0.0, problem.state0), data.qvel[6:], atol=1e-12)
+
+
 @pytest.mark.parametrize("formulation", [pytest.param("minimal", marks=pytest.mark.exhaustive), "SO3xR3"])
 def test_free_and_ball_joints_with_dampers_are_those_of_mujoco(tmp_path, formulation):
     path = tmp_path / "free.xml"

@@ -9,11 +9,14 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from polhode.joints._elements import FrameConstraint
+from polhode.joints._pair import AbstractPairJoint, join
 from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.multibody.bodies import Body
 from polhode.multibody.elements import AbstractConstraintElement, AbstractForceElement
 from polhode.multibody.parts import AbstractForce, AbstractJoint
-from polhode.multibody.poses import Poses, Twists, Wrench
+from polhode.multibody.poses import Pose, Poses, Twists, Wrench
+from polhode.multibody.tree.motions import BallMotion, HingesMotion
 from polhode.spaces.base import cross
 
 
@@ -35,6 +38,27 @@ class _Imported:
 
 class ImportedJoint(_Imported, AbstractJoint):
     """A constraint between imported bodies."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class HingedBall(AbstractPairJoint):
+    """A ball joint made of three hinges, whose angles are its coordinates where it carries the second body.
+
+    - `point`: where the hinges meet. - `axes`: theirs, shape (3, 3); both in the inertial frame at the start.
+    """
+
+    point: Any
+    axes: Any
+    name: str | None = None
+
+    def place(self, poses: Poses) -> FrameConstraint:
+        return join(self, poses, self.point, pinned=True)
+
+    def motion(self, carried: Body) -> HingesMotion | BallMotion:
+        initial = Pose(jnp.asarray(self.point, dtype=float), carried.R)
+        if carried is not self.second:
+            return BallMotion(initial)
+        return HingesMotion(initial, jnp.asarray(self.axes) @ carried.R)
 
 
 class ImportedForce(_Imported, AbstractForce):

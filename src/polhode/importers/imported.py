@@ -288,8 +288,11 @@ def _add_joints(construction: Construction, stack: stacks.Stack) -> list[FileJoi
             part=None if kind == stacks.SLIDE and stack.opposed else part,
             relative=coordinates.get(number),
             start=value,
+            place=stacks.called(part, place),
         )
-        for number, name, kind, value in zip(stack.numbers, names, stack.kinds, stack.values, strict=True)
+        for place, (number, name, kind, value) in enumerate(
+            zip(stack.numbers, names, stack.kinds, stack.values, strict=True)
+        )
     ]
 
 

@@ -27,6 +27,7 @@ class FileJoint(AbstractMeasuredPair):
     - `part`: the joint of the model that it is, or that it is one of several coordinates of; None for a free body.
     - `relative`: its coordinate; None for balls, free bodies, and hinges that are none of two poses.
     - `start`: its value at the start.
+    - `place`: what `part` calls the coordinate, if not what this joint does.
     """
 
     name: str
@@ -36,6 +37,7 @@ class FileJoint(AbstractMeasuredPair):
     part: AbstractJoint | None
     relative: AbstractRelativeCoordinate | None
     start: float = 0.0
+    place: str | None = None
 
     @property
     def bodies(self) -> tuple[Body, ...]:
@@ -59,10 +61,13 @@ class FileJoint(AbstractMeasuredPair):
             return {}
         return {"angle" if self.kind == "hinge" else "displacement": self.relative}
 
+    def name_in_carrier(self, name: str | None) -> str:
+        return self.place or super().name_in_carrier(name)
+
     def counted(self, system: Any, q: Any) -> Float[Array, ""] | None:
         if self.part is None or self.part.name is None:
             return None
-        found = system.coordinates.counted(q, self.part.name, next(iter(self.coordinates())))
+        found = system.coordinates.counted(q, self.part.name, self.name_in_carrier(None))
         return None if found is None else found + self.start
 
     def angle(self, system: Any, t: Any, state: State) -> Float[Array, "..."]:

@@ -13,7 +13,7 @@ from polhode import joints
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Construction
 from polhode.importers.coordinates import Tilt
-from polhode.importers.elements import ImportedJoint
+from polhode.importers.elements import HingedBall, ImportedJoint
 from polhode.joints._elements import FrameConstraint
 from polhode.joints.relative import AbstractRelativeCoordinate, Angle, Displacement, Reversed
 from polhode.multibody.bodies import Body
@@ -36,7 +36,7 @@ class Stack:
 
     - `body`: number of the moving body; `name`: its name; `parent`, `child`: the bodies of the model.
     - `numbers`, `kinds`, `values`: of the joints; values of hinges and slides.
-    - `anchors`, `axes`: shape (n, 3).
+    - `anchors`, `axes`: shape (n, 3). - `armatures`: shape (n,).
     """
 
     body: int
@@ -48,6 +48,7 @@ class Stack:
     values: tuple[float, ...]
     anchors: np.ndarray
     axes: np.ndarray
+    armatures: np.ndarray
 
     def places(self, kind: int) -> list[int]:
         """Which joints of the stack are of a kind."""
@@ -70,6 +71,7 @@ class Stack:
             values=self.values[at],
             anchors=self.anchors[at],
             axes=self.axes[at],
+            armatures=self.armatures[at],
         )
 
 
@@ -100,6 +102,7 @@ def read(construction: Construction, body: int) -> Stack:
         values=tuple(float(data.qpos[compiled.jnt_qposadr[j]]) for j in numbers),
         anchors=data.xanchor[list(numbers)].copy(),
         axes=data.xaxis[list(numbers)].copy(),
+        armatures=np.array([compiled.dof_armature[compiled.jnt_dofadr[j]] for j in numbers]),
     )
 
 
@@ -136,7 +139,17 @@ def joined(stack: Stack, name: str) -> Joined:
     in_child = _slides_with_child(stack, hinges or balls, slides)
     centre = _centre(stack, hinges or balls)
     coordinates = _slide_coordinates(stack, slides, centre, in_child) | _hinge_coordinates(stack, hinges)
+    # Angles have inertia everywhere then, also where the first and the third axis fall together.
+    if len(hinges) == len(coordinates) == 3 and stack.armatures[0] + stack.armatures[2] > 0:
+        return Joined(HingedBall(stack.parent, stack.child, centre, stack.axes, name), coordinates)
     return Joined(_part(stack, name, hinges, slides, balls, centre, in_child), coordinates)
+
+
+def called(part: AbstractJoint | None, place: int) -> str | None:
+    """What a joint of several hinges calls the angle of one of them, by its place in the stack."""
+    if not isinstance(part, joints.Universal | HingedBall):
+        return None
+    return ("first_angle", "second_angle", "third_angle")[place]
 
 
 def _part(

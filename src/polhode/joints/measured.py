@@ -35,6 +35,10 @@ class AbstractMeasured(abc.ABC):
     def bodies(self) -> tuple[Body, ...]:
         """The bodies, in the order in which the coordinates take their poses."""
 
+    def name_in_carrier(self, name: str | None) -> str:
+        """What `carrier` calls a relative coordinate; the name may be left out if there is only one."""
+        return next(iter(self.coordinates())) if name is None else name
+
     @abc.abstractmethod
     def initial(self, name: str | None = None) -> Float[Array, ""]:
         """A relative coordinate at the start, turns included."""

@@ -48,8 +48,10 @@ class Universal(AbstractPairJoint):
         return join(self, poses, self.point, pinned=True, perpendicular=([-a], [b]))
 
     def motion(self, carried: Body) -> CrossMotion:
-        a, b = self._axes() if self.second is carried else self._axes()[::-1]
-        return CrossMotion(Pose(jnp.asarray(self.point, dtype=float), jnp.stack((a, cross(b, a), b), axis=1)))
+        forwards = self.second is carried
+        a, b = self._axes() if forwards else self._axes()[::-1]
+        initial = Pose(jnp.asarray(self.point, dtype=float), jnp.stack((a, cross(b, a), b), axis=1))
+        return CrossMotion(initial, ("first_angle", "second_angle") if forwards else ())
 
     def coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
         """Angles by which the cross has turned about the first axis, and the second body about the second."""

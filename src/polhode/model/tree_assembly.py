@@ -297,7 +297,7 @@ def _carried_rotors(model: Model, order: Sequence[Attachment]) -> dict[str, _Car
 
 def _component(joint: AbstractMeasuredPair, coordinate: str | None, motion: AbstractRelativeMotion) -> int | None:
     """Which coordinate of a motion one of the pair's is, up to a constant; None if it is none of them."""
-    name = next(iter(joint.coordinates())) if coordinate is None else coordinate
+    name = joint.name_in_carrier(coordinate)
     return motion.names.index(name) if name in motion.names else None
 
 

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from polhode.execution.once import interpreted
 from polhode.multibody.poses import Pose
-from polhode.spaces.base import AbstractSpace, Point, Vector, cross
+from polhode.spaces.base import AbstractSpace, Point, Vector, cross, hat
 from polhode.spaces.linear import Rn
 from polhode.spaces.rigid import SE3
 from polhode.spaces.rotations import S3
@@ -156,9 +156,17 @@ class ScrewMotion(AbstractJointMotion):
 
 
 class CrossMotion(AbstractJointMotion):
-    """Rotation about the x axis of the initial frame of the link, then about its z axis: a universal joint."""
+    """Rotation about the x axis of the initial frame of the link, then about its z axis: a universal joint.
+
+    - `counted`: names of its angles as coordinates of the joint; none where they are those of the joint reversed.
+    """
 
     initial: Pose
+    counted: tuple[str, ...] = eqx.field(static=True, default=())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.counted
 
     @property
     def space(self) -> Rn:
@@ -183,6 +191,45 @@ class CrossMotion(AbstractJointMotion):
 
     def turning_drift(self, q: Point, v: Vector) -> Float[Array, "3"]:
         return -v[0] * v[1] * jnp.stack((jnp.sin(q[1]), jnp.cos(q[1]), jnp.zeros(())))
+
+
+class HingesMotion(AbstractJointMotion):
+    """Rotations about three axes through the origin of the link, each of which the ones before it turn.
+
+    Where the first and the third axis fall together, they are the same motion.
+
+    - `axes`: unit vectors in the initial frame of the link, where all angles are zero; shape (3, 3).
+    """
+
+    initial: Pose
+    axes: Float[Array, "3 3"]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("first_angle", "second_angle", "third_angle")
+
+    @property
+    def space(self) -> Rn:
+        return Rn(3, (1, 1, 1))
+
+    def pose(self, q: Point) -> Pose:
+        first, second, third = (turned(axis, angle) for axis, angle in zip(self.axes, q, strict=True))
+        return Pose(self.initial.x, self.initial.R @ first @ second @ third)
+
+    def turning(self, q: Point) -> Rows:
+        second, third = turned(self.axes[1], q[1]), turned(self.axes[2], q[2])
+        return jnp.stack((self.axes[0] @ second @ third, self.axes[1] @ third, self.axes[2]))
+
+    def turning_drift(self, q: Point, v: Vector) -> Float[Array, "3"]:
+        first, second, third = self.turning(q)
+        # Axes stand still in what carries them, which turns against the frame of the link.
+        return v[0] * v[1] * cross(first, second) + v[2] * cross(v[0] * first + v[1] * second, third)
+
+
+def turned(axis: Float[Array, "3"], angle: Float[Array, ""]) -> Float[Array, "3 3"]:
+    """The rotation by an angle about a unit vector (Rodrigues' formula)."""
+    outer = jnp.outer(axis, axis)
+    return outer + jnp.cos(angle) * (jnp.eye(3) - outer) + jnp.sin(angle) * hat(axis)
 
 
 class BallMotion(AbstractJointMotion):
