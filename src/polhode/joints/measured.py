@@ -119,9 +119,8 @@ class AbstractMeasuredPair(AbstractMeasured):
         files have of that kind. **Raises** ValueError unless the joint has a name and carries a body in joint
         coordinates.
         """
-        known = self.coordinates()
         self.coordinate(name)
-        which = next(iter(known)) if name is None else name
+        which = self.name_in_carrier(name)
 
         def read(whole: Any, one: Any) -> Array:
             (q, v), time = one
