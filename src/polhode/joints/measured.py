@@ -35,10 +35,6 @@ class AbstractMeasured(abc.ABC):
     def bodies(self) -> tuple[Body, ...]:
         """The bodies, in the order in which the coordinates take their poses."""
 
-    def name_in_carrier(self, name: str | None) -> str:
-        """What `carrier` calls a relative coordinate; the name may be left out if there is only one."""
-        return next(iter(self.coordinates())) if name is None else name
-
     @abc.abstractmethod
     def initial(self, name: str | None = None) -> Float[Array, ""]:
         """A relative coordinate at the start, turns included."""
@@ -108,6 +104,10 @@ class AbstractMeasuredPair(AbstractMeasured):
     @abc.abstractmethod
     def carrier(self) -> AbstractJoint | None:
         """The joint with the same coordinates, up to constants, in a model; None if there is none."""
+
+    def name_in_carrier(self, name: str | None) -> str:
+        """What `carrier` calls a relative coordinate; the name may be left out if there is only one."""
+        return next(iter(self.coordinates())) if name is None else name
 
     def terms(self, name: str | None = None) -> tuple[Term, ...]:
         return (Term(jnp.ones(()), self, name),)
