@@ -7,8 +7,8 @@ measured in units, that of a process that imports JAX and compiles one tiny func
 twice with a home and a cache folder of its own, so that the second run finds only what the first one kept; a third
 run, cold and without `--export`, tells what the page takes. A step is timed in this process, with constant steps of
 the size that the problem has, only the final state saved, and code compiled with most effort, as it is after some
-seconds of running; the least of several runs. Robots without constraints run with `rkmk4`, others with the method that
-`problem` chooses.
+seconds of running; the least of several runs. The command runs the method that `problem` chooses; steps of robots
+without constraints are those of `rkmk4`.
 
 The last columns are the size of the page, and how many of the meshes that the file names lie where they are looked
 for. Needs the extra `survey`, which brings the files of the robots; the leg, with two closed loops in the manner of
@@ -135,8 +135,10 @@ def time_commands(robot: Robot, row: Row, unit: float) -> None:
 
 
 def time_steps(problem: ph.Problem, row: Row) -> None:
+    method = problem.integrator if row.constraints else "rkmk4"
+
     def march(steps: int) -> float:
-        run = ph.simulate(problem, h=problem.h, t1=steps * problem.h, save_every=None)
+        run = ph.simulate(problem, method, h=problem.h, t1=steps * problem.h, save_every=None)
         return run.stats["wall_time_s"] / steps
 
     # What compiles slowly is not worth a second run.
