@@ -81,7 +81,7 @@ class Solution(eqx.Module):
 
     @property
     def events(self) -> Events:
-        """What has happened at events, in order of time."""
+        """Events of the run, in order of time."""
         return Events.of(self.stats, self.meta, self[0].state)
 
     def __getitem__(self, k: int) -> Solution:

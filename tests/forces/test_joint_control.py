@@ -55,6 +55,23 @@ def test_combinations_are_read_and_driven():
     np.testing.assert_allclose(runs[0][1], runs[1][1], atol=1e-12)
 
 
+@pytest.mark.parametrize(("formulation", "method"), [("minimal", "rkmk4"), ("SO3xR3", "herk4")])
+def test_pid_takes_combinations(formulation, method):
+    """Along one angle, scaled, it is the PID of that angle with gains scaled by the square."""
+    found = []
+    for scaled in (False, True):
+        model = ph.Model()
+        disc = model.add_body(mass=1.0, inertia=(1, 1, 1), angular_velocity=(0, 0, 1))
+        axle = model.add(ph.joints.Revolute(model.ground, disc, point=(0, 0, 0), axis=(0, 0, 1)))
+        along, factor = (ph.joints.Combination([axle], [2.0]), 1.0) if scaled else (axle, 4.0)
+        model.add(ph.forces.PID(along, 9.0 * factor, 5.0 * factor, 0.7 * factor))
+        system, state = model.assemble(formulation)
+        run = ph.simulate(system, method, h=1e-2, t1=1.0, state0=state)
+        found.append(axle.value(system, run.t, run.state))
+    np.testing.assert_allclose(found[1], found[0], atol=1e-12)
+    assert np.ptp(found[0]) > 0.1
+
+
 def test_wrong_input_is_explained():
     for control, message in ((3.0, "function of"), (lambda t, s, rates: s[0], "one force for each joint")):
         with pytest.raises(ValueError, match=message):

@@ -119,6 +119,7 @@ FORCES: dict[str, Row] = {
     "JointControl": Row(lambda a, b: F.JointControl([hinge(a, b)], lambda t, s, rates: jnp.sin(t) - 2 * s - rates)),
     "PD": Row(lambda a, b: F.PD(hinge(a, b), 3.0, 0.5, angle)),
     "PID": Row(lambda a, b: F.PID(hinge(a, b), 3.0, 2.0, 0.5, angle), nodes=3),
+    "PID of a combination": Row(lambda a, b: F.PID(belt(a, b), 3.0, 2.0, 0.5, angle), nodes=5),
     "PointForce": Row(lambda a, b: F.PointForce(a, AXIS, POINT), AXIS, 1),
     "PointForce of time": Row(lambda a, b: F.PointForce(a, shift, POINT, frame="body"), nodes=1),
     "Torque": Row(lambda a, b: F.Torque(a, AXIS), AXIS, 1),

@@ -25,7 +25,7 @@ def is_model_file(name: str) -> bool:
 
 
 class Given(NamedTuple):
-    """What options of a command say of a model file: NAME=VALUE for joints and actuators, and folders of meshes."""
+    """Options of a command for a model file: NAME=VALUE for joints and actuators, and folders of meshes."""
 
     positions: list[str] | None = None
     velocities: list[str] | None = None

@@ -1,4 +1,4 @@
-"""What events do to a run on the host: actions, changes of the system, and a record of all of it."""
+"""Effects of events on a run on the host: actions, changes of the system, and a record of all of it."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Happenings:
         return self.converted.entered(after)
 
     def _called(self, action: Function, *given: Any) -> State:
-        """What an action returns: traced once, or called again and again if it asks for numbers."""
+        """The state that an action returns: traced once, or called again and again if it asks for numbers."""
         if not any(action.function is known for known in self._untraceable):
             try:
                 return jax.tree.map(jnp.asarray, _run(action, *given))
@@ -151,7 +151,7 @@ class Happenings:
         return {**found, "jumps": {name: after[name] - before[name] for name in names}}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What is needed to go on: the record, and the numbers of the system if they have changed."""
+        """Arrays needed to go on: the record, and the numbers of the system if they have changed."""
         found = _stacked(self.rows, _leaves(self._task.state0))
         named = {"events-t": found["t"], "events-number": found["number"]}
         for part in ("before", "after"):

@@ -298,7 +298,7 @@ class _Run:
             self.keep(*row(self.p), further=False)
 
     def happen(self) -> None:
-        """What there is to do at an event at which the steps have stopped."""
+        """Carries out the event at which the steps have stopped."""
         assert self.events is not None
         stepper, system = self.stepper, self.system
         assert isinstance(stepper, WatchingSteps)

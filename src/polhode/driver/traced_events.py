@@ -25,7 +25,7 @@ from polhode.systems.conversion import Converted
 
 
 class Acts(NamedTuple):
-    """What happens at events: a function for each, or None, and whether it ends the run."""
+    """Actions at events: a function for each, or None, and whether it ends the run."""
 
     actions: tuple[Function | None, ...]
     terminal: tuple[bool, ...]

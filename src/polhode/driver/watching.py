@@ -29,7 +29,7 @@ _JUMP = 1e-6
 
 
 class Watch(NamedTuple):
-    """What a run with events remembers of them; k is their number.
+    """Memory of a run with events; k is their number.
 
     - `sides`: sign that each function has, or is leaving; 0 if it has had none.
     - `values`, `rates`: of the functions, now; None for rates that states don't tell.
@@ -54,7 +54,7 @@ class Watch(NamedTuple):
 
 
 class Watched(eqx.Module):
-    """What is watched: a function for each event, and which of its passages count.
+    """The functions that are watched: one for each event, and which of its passages count.
 
     - `source`: the system as it was given, for functions that look at it.
     """
@@ -210,7 +210,7 @@ class WatchingSteps(AbstractStepper):
     def _calm(
         self, p: Progress, sides: Float[Array, " k"], values: Float[Array, " k"], rates: Float[Array, " k"] | None
     ) -> Watch:
-        """What is remembered where nothing is being looked for."""
+        """The memory where nothing is being looked for."""
         zero, one, no = jnp.zeros(()), jnp.ones(()), jnp.zeros((), bool)
         bracket = Bracket(zero, one, zero, zero, one, one)
         fired = jnp.zeros(len(self.watched.functions), bool)
@@ -319,7 +319,7 @@ def _cubic(
 
 
 class _Seen(NamedTuple):
-    """What a step shows: whether an event has passed, between which parts of it, and the sides before."""
+    """Findings in a step: whether an event has passed, between which parts of it, and the sides before."""
 
     sides: Float[Array, " k"]
     crossed: Array

@@ -1,4 +1,4 @@
-"""What is watched during a run, and what happens when it passes through zero."""
+"""Functions that are watched during a run, and actions where they pass through zero."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def listed(events: Any) -> tuple[Event, ...]:
 
 
 def function_of(event: Event, outputs: Mapping[str, Callable], back: Any) -> Function:
-    """What an event watches. Raises ValueError for the name of an output that isn't there."""
+    """The function that an event watches. Raises ValueError for the name of an output that isn't there."""
     if not isinstance(event.function, str):
         return Function(event.function, back)
     if event.function not in outputs:

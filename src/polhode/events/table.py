@@ -14,7 +14,7 @@ from polhode.systems.base import State
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Events:
-    """What has happened at events of a run, in order of time; every array has leading axis n.
+    """Events of a run, in order of time; every array has leading axis n.
 
     - `t`: (n,), instants. - `number`: (n,), which of the events given. - `name`: their names.
     - `before`, `after`: states, with the same structure as those of frames.

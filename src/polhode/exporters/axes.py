@@ -22,7 +22,7 @@ _ALIKE = 1e-9
 
 
 class Axis(NamedTuple):
-    """What one joint leaves free.
+    """Axes that one joint leaves free.
 
     - `direction`, `anchor`: shape (3,), in the inertial frame at the start; the direction means nothing for "ball".
     """

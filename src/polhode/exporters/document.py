@@ -1,4 +1,4 @@
-"""What a file says besides its bodies, and what it doesn't say."""
+"""Contents of a file besides its bodies, and losses."""
 
 from __future__ import annotations
 

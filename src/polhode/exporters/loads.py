@@ -1,4 +1,4 @@
-"""What acts along the coordinates of joints, and between points, as MJCF says it."""
+"""Forces along the coordinates of joints, and between points, as MJCF says it."""
 
 from __future__ import annotations
 

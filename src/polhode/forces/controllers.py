@@ -64,7 +64,7 @@ class Tracking(AbstractEffort):
 
 
 class IntegralTracking(AbstractForceElement):
-    r"""Tracking with the integral of the error as the rate of a third node, a coordinate of mass 1: $\dot v = e$.
+    r"""Tracking with the integral of the error as the rate of a last node, a coordinate of mass 1: $\dot v = e$.
 
     So it needs no derivative of the target, and targets may jump.
 
@@ -82,11 +82,11 @@ class IntegralTracking(AbstractForceElement):
     integral: Float[Array, ""]
 
     def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
-        pair, motion = poses[:2], twists[:2]
-        error, rate = self.tracking.error(t, pair), self.tracking.error_rate(t, pair, motion)
-        effort = self.tracking.response(error, rate) - self.integral * twists[2].u[0]
+        where, moving = poses[:-1], twists[:-1]
+        error, rate = self.tracking.error(t, where), self.tracking.error_rate(t, where, moving)
+        effort = self.tracking.response(error, rate) - self.integral * twists[-1].u[0]
         zero = jnp.zeros(())
-        return (*self.tracking.coordinate.wrenches(pair, effort), Wrench(jnp.zeros(3), jnp.stack((error, zero, zero))))
+        return (*self.tracking.coordinate.wrenches(where, effort), Wrench(jnp.zeros(3), jnp.stack((error, zero, zero))))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

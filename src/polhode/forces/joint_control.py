@@ -94,7 +94,7 @@ class JointControl(AbstractForce):
         return tuple(body for joint in self.joints for body in joint.bodies)
 
     def terms(self) -> tuple[tuple[Term, ...], ...]:
-        """What the coordinate of each joint is a sum of."""
+        """Terms of the coordinate of each joint."""
         return tuple(joint.terms() for joint in self.joints)
 
     def place(self, poses: Poses) -> Feedback:

@@ -16,7 +16,7 @@ _FROM_GEOMS = mujoco.mjtInertiaFromGeom
 
 @dataclasses.dataclass(frozen=True)
 class Withdrawn:
-    """What is left out of a specification. - `files`: each with the reason. - `geoms`: of it, which nothing shows."""
+    """Parts left out of a specification. - `files`: each with the reason. - `geoms`: of it, which nothing shows."""
 
     files: tuple[str, ...] = ()
     geoms: tuple[Any, ...] = ()

@@ -1,4 +1,4 @@
-"""What a model file holds, in numbers and names."""
+"""Contents of a model file, in numbers and names."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _actuator(start: Start, i: int) -> dict[str, Any]:
 
 
 def _law(m: Any, i: int) -> str:
-    """What an actuator is made for, as far as its numbers tell."""
+    """The purpose of an actuator, as far as its numbers tell."""
     if not loads.is_affine(m, i, 0.0):
         return "with a law of its own"
     if m.actuator_dyntype[i] != mujoco.mjtDyn.mjDYN_NONE:

@@ -1,4 +1,4 @@
-"""What of a model file changes its motion and is not carried over, each with its reason."""
+"""Contents of a model file that change its motion and are not carried over, each with its reason."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def of_compiled(start: Start) -> list[NotCarried]:
 
 
 def of_urdf(root: ElementTree.Element) -> list[NotCarried]:
-    """What would move a robot otherwise and MuJoCo's reader of URDF passes over."""
+    """Contents that would move a robot otherwise and that MuJoCo's reader of URDF passes over."""
     found = []
     cones = tuple(
         joint.get("name", "")

@@ -1,4 +1,4 @@
-"""What acts on the joints of an imported model: springs, dampers, rotors, stops, dry friction and actuators."""
+"""Loads on the joints of an imported model: springs, dampers, rotors, stops, dry friction and actuators."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _UNBOUNDED = np.array([-np.inf, np.inf])
 
 
 class Wanted(NamedTuple):
-    """What the user wants of loads.
+    """Wishes of the user about loads.
 
     - `controls`: of actuators by name, numbers, functions of time, or of (t, positions, rates).
     - `limits`: whether joints have stops. - `stick_velocity`: below which dry friction sticks; None to leave it out.
@@ -168,7 +168,7 @@ def add_actuators(construction: Construction, joints: Sequence[FileJoint], wante
 
 
 def _driven(m: Any, joints: Mapping[int, FileJoint], i: int) -> AbstractMeasured | None:
-    """What an actuator acts along; None if that is neither a hinge, a slide nor a fixed tendon."""
+    """The coordinate that an actuator acts along; None if that is neither a hinge, a slide nor a fixed tendon."""
     kind, number = int(m.actuator_trntype[i]), int(m.actuator_trnid[i, 0])
     if kind in _ON_JOINT:
         joint = joints[number]

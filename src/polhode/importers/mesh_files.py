@@ -198,7 +198,7 @@ def _colour(mesh: Any) -> str | None:
 
 
 class _Beside:
-    """What a mesh refers to and lies in its folder; for trimesh, which asks for it by name."""
+    """Files beside a mesh that it refers to; for trimesh, which asks for them by name."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()

@@ -1,4 +1,4 @@
-"""What a model is read from: a file, XML as a string, or a specification of MuJoCo."""
+"""Sources of models: a file, XML as a string, or a specification of MuJoCo."""
 
 from __future__ import annotations
 

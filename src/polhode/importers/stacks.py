@@ -146,7 +146,7 @@ def joined(stack: Stack, name: str) -> Joined:
 
 
 def called(part: AbstractJoint | None, place: int) -> str | None:
-    """What a joint of several hinges calls the angle of one of them, by its place in the stack."""
+    """The name that a joint of several hinges has for the angle of one of them, by its place in the stack."""
     if not isinstance(part, joints.Universal | HingedBall):
         return None
     return ("first_angle", "second_angle", "third_angle")[place]

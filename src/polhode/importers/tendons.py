@@ -32,7 +32,7 @@ def combination(m: Any, joints: Mapping[int, FileJoint], tendon: int) -> Combina
 
 
 def add_fixed(construction: Construction, joints: Mapping[int, FileJoint], wanted: Any) -> list[NotCarried]:
-    """What acts along fixed tendons by itself; returns what could not be carried over."""
+    """Passive forces along fixed tendons; returns what could not be carried over."""
     m, start = construction.start.compiled, construction.start
     lost: dict[str, list[str]] = {}
     for tendon in range(m.ntendon):

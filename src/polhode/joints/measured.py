@@ -20,7 +20,7 @@ from polhode.systems.conversion import AbstractWritten
 
 
 class Term(NamedTuple):
-    """What a coordinate adds to a combination: `ratio` times the one of that name of a pair."""
+    """A term of a combination: `ratio` times the one of that name of a pair."""
 
     ratio: Float[Array, ""]
     pair: AbstractMeasuredPair
@@ -106,7 +106,7 @@ class AbstractMeasuredPair(AbstractMeasured):
         """The joint with the same coordinates, up to constants, in a model; None if there is none."""
 
     def name_in_carrier(self, name: str | None) -> str:
-        """What `carrier` calls a relative coordinate; the name may be left out if there is only one."""
+        """The name that `carrier` has for a relative coordinate; the name may be left out if there is only one."""
         return next(iter(self.coordinates())) if name is None else name
 
     def terms(self, name: str | None = None) -> tuple[Term, ...]:

@@ -32,7 +32,7 @@ def export(solution: Solution, path: str | Path) -> Path:
 
 
 def writer(path: Path) -> Callable[[Solution, Path], None]:
-    """What writes the format that the ending names. Raises ValueError for other endings."""
+    """The function that writes the format that the ending names. Raises ValueError for other endings."""
     found = _WRITERS.get(path.suffix.lower())
     if found is None:
         raise ValueError(f"`{path.name}` must end in one of {', '.join(_WRITERS)} to say which format is wanted.")
