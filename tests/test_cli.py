@@ -238,6 +238,14 @@ def test_convergence(tmp_path):
     assert (tmp_path / "orders.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_export_of_a_damaged_run_says_so(tmp_path):
+    call(*FAST, "--out", tmp_path / "run.zarr")
+    (tmp_path / "run.zarr" / "time" / "c" / "0").write_bytes(b"x")
+    result = call("export", tmp_path / "run.zarr", tmp_path / "run.csv")
+    assert (result.exit_code, (tmp_path / "run.csv").exists()) == (1, False)
+    assert "damaged" in result.stderr
+
+
 def test_export(tmp_path):
     call(*FAST, "--quiet", "--out", tmp_path / "run.zarr")
     for ending in ("csv", "nc", "png", "html"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from polhode.cli.output import FAILED, WRONG_USAGE, Quiet, fail, say, usage_errors
+from polhode.cli.output import WRONG_USAGE, Quiet, fail, file_errors, say, usage_errors
 
 if TYPE_CHECKING:
     from polhode.solution import Solution
@@ -26,7 +26,7 @@ def export(
 
     if not is_run(run):
         fail(f"`{run}` is not a run of polhode; make one with `polhode run PROBLEM --out RUN.zarr`.", WRONG_USAGE)
-    with usage_errors():
+    with usage_errors(), file_errors():
         check_endings([file])
         write_files(load(run), [file], quiet)
 
@@ -44,11 +44,8 @@ def write_files(solution: Solution, files: Sequence[Path], quiet: bool) -> None:
     from polhode.runs import export
 
     for file in files:
-        with warnings.catch_warnings(record=True) as notes:
-            try:
-                export(solution, file)
-            except OSError as error:
-                fail(str(error), FAILED)
+        with warnings.catch_warnings(record=True) as notes, file_errors():
+            export(solution, file)
         if not quiet:
             for note in notes:
                 say(str(note.message))

@@ -82,6 +82,15 @@ def usage_errors() -> Iterator[None]:
         fail(str(error), WRONG_USAGE)
 
 
+@contextlib.contextmanager
+def file_errors() -> Iterator[None]:
+    """Turns an OSError, which damaged, missing and full stores raise as well, into exit status 1."""
+    try:
+        yield
+    except OSError as error:
+        fail(str(error), FAILED)
+
+
 def parse_settings(settings: list[str] | None, flag: str = "--set") -> dict[str, Any]:
     """Values of `--set key=value`: numbers, JSON, otherwise words."""
     parsed: dict[str, Any] = {}
