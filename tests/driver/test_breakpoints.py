@@ -64,6 +64,7 @@ def test_constant_steps_end_at_breakpoints_on_and_off_their_grid(method, h):
     assert np.max(np.diff(run.t)) <= h * (1 + 1e-12)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("method", ["rkmk4", "herk4"])
 def test_the_order_is_kept_across_kinks_off_the_grid(method):
@@ -108,6 +109,7 @@ def test_backward_runs_hit_them_too():
     assert ahead.state[-1, 0] == pytest.approx(0.55 + 1.35, abs=1e-13)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("how", [{"h": 0.1}, {"rtol": 1e-8, "save_every": None, "max_steps": 200}])
 def test_they_hold_inside_transformations(how):
     def end(height):

@@ -33,6 +33,7 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("formulation", "method", "steps"), CASES)
 def test_a_hinge_with_a_stop_bounces_when_it_must(formulation, method, steps):
     problem, joint, omega = pendulum(formulation)
@@ -68,6 +69,7 @@ def about_the_shoulder(system: Any, state: Any) -> float:
     return float(total)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("restitution", [1.0, 0.3])
 @pytest.mark.parametrize(("formulation", "method"), [("minimal", "rkmk54"), ("SO3xR3", "herk54"), ("SE3", "bdf")])
 def test_a_stop_within_a_model_keeps_what_it_must(formulation, method, restitution):
@@ -181,6 +183,7 @@ METHODS = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("formulation", "method", "error"), METHODS)
 def test_methods_of_all_kinds_end_steps_at_events(formulation, method, error):
     problem, joint, omega = pendulum(formulation, 1.4)

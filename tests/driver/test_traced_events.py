@@ -27,6 +27,7 @@ STEPS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("steps", STEPS)
 def test_a_traced_run_is_that_of_the_host(steps):
     start, options = jnp.array([1.0, 0.0]), STEPS[steps]
@@ -62,6 +63,7 @@ def exact(height, restitution, t):
     return jnp.array([speed * since - G * since**2 / 2, speed - G * since])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", [jax.jacfwd, jax.jacrev])
 @pytest.mark.parametrize("steps", [{"h": 0.05}, {"rtol": 1e-9, "max_steps": 64}], ids=["constant", "controlled"])
 def test_derivatives_pass_through_events(steps, mode):
@@ -102,6 +104,7 @@ def test_changes_of_the_system_are_refused_inside():
         jax.jit(lambda y: ph.simulate(FALLING, "rkmk4", state0=y, h=0.05, t1=1.0, events=change))(jnp.array([1.0, 0.0]))
 
 
+@pytest.mark.exhaustive
 def test_stops_of_a_model_work_inside():
     model = ph.Model(gravity=(0, 0, -G))
     bar = model.add_body(mass=1.0, inertia=(0.01, 0.1, 0.1), position=(0.5, 0, 0))

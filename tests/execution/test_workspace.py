@@ -21,7 +21,7 @@ RUNS = {
 
 
 # Where all is in registers, as in the loop, there is no workspace.
-LONG = ("loop", "grains", "long rod", "bonds and contacts")
+LONG = ("loop", "rod", "grains", "long rod", "bonds and contacts")
 
 
 @pytest.mark.parametrize(

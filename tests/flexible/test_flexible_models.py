@@ -116,6 +116,7 @@ def test_frames_give_the_same_motion():
     assert np.max(np.abs(tips[1] - tips[0])) < 3e-5
 
 
+@pytest.mark.exhaustive
 def test_a_stiff_body_moves_as_a_rigid_one():
     stiff = dataclasses.replace(SOFT, modulus=1e6 * SOFT.modulus, shear=1e6 * SOFT.shear)
     part = reduced(stiff, modes=np.int64(0))
@@ -292,6 +293,7 @@ def test_stiff_modes_bound_explicit_steps():
     assert (problem.integrator, problem.parameters["formulation"]) == ("generalized-alpha", "SO3xR3")
 
 
+@pytest.mark.exhaustive
 def test_gradients_go_to_elastic_data():
     part = reduced(SOFT, modes=0)
 

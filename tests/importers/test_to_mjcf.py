@@ -119,6 +119,7 @@ def test_springs_between_points_and_constant_loads_are_tendons_and_actuators_of_
     assert at_random(model, silently(model)).off_mujoco() < 1e-10
 
 
+@pytest.mark.exhaustive
 def test_springs_between_points_are_read_again():
     model, *_ = tree()
     b, spring = model.bodies, ph.forces.SpringDamper

@@ -51,6 +51,7 @@ def test_constant_steps_have_the_highest_order_in_attitude_velocity_and_multipli
     assert np.all(np.abs(observed - order) < (0.15 if order < 5 else 0.3)), observed
 
 
+@pytest.mark.exhaustive
 def test_errors_follow_the_tolerance_and_constraints_hold_at_every_one() -> None:
     tolerances = np.array([1e-4, 1e-6, 1e-8, 1e-10])
     found = []
@@ -143,6 +144,7 @@ def test_a_continued_run_is_the_uninterrupted_one_to_the_byte(tmp_path: Path) ->
     assert np.array_equal(rest.state[1][-1], whole.state[1][-1])
 
 
+@pytest.mark.exhaustive
 def test_modified_newton_reaches_the_same_solution() -> None:
     full, modified = (errors(h=1e-2, method=BDF(newton=kind))[1] for kind in ("full", "modified"))
     assert np.abs(full.state[1][-1] - modified.state[1][-1]).max() < 1e-8
@@ -200,6 +202,7 @@ def pushed(begin: float) -> Any:
     return model.problem("SE3", t1=0.6)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("begin", [0.02, 0.5])
 def test_short_pulses_between_breakpoints_are_seen_as_a_whole(begin: float) -> None:
     """Legs with fewer steps than the order: what follows behind them must not be taken for their past."""

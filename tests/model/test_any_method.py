@@ -80,7 +80,7 @@ CASES = [
     pytest.param(loop(), "SE3", "rattle", 2, marks=pytest.mark.exhaustive),
     pytest.param(loop(), "euler-parameters", "rattle", 2, marks=pytest.mark.exhaustive),
     pytest.param(loop(), "SO3xR3", "eml", 2, marks=pytest.mark.exhaustive),
-    (loop(), "SE3", "rkmk4", 4),
+    pytest.param(loop(), "SE3", "rkmk4", 4, marks=pytest.mark.exhaustive),
     (free(), "SE3", "rigid-verlet", 2),
     pytest.param(free(), "SO3xR3", "symplectic", 2, marks=pytest.mark.exhaustive),
     pytest.param(free(), "rotation-vector", "eml", 2, marks=pytest.mark.exhaustive),
@@ -118,6 +118,7 @@ def test_the_energy_of_eml_is_that_of_the_model_where_others_lose_it():
     assert min(drift["lie-midpoint"], drift["mpl"]) > 1e-6
 
 
+@pytest.mark.exhaustive
 def test_constraints_that_only_accelerations_keep_drift_by_the_error_of_the_method():
     made = problem(loop(), "SE3")
     run = ph.simulate(made, "rkmk4")

@@ -51,7 +51,7 @@ def increments(values) -> float:
     return float(np.abs(np.diff(np.asarray(values), axis=0)).max())
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("joints", ["invariant", "vector"])
 def test_energy_is_kept_and_angular_momentum_with_invariant_joints_only(joints):
     _, found = run(joints, 0.05, 1.0)

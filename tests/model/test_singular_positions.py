@@ -237,6 +237,7 @@ def test_two_hinges_of_a_door_are_redundant_along_the_whole_motion():
     assert turned(solution)[-1] == pytest.approx(1.0)
 
 
+@pytest.mark.exhaustive
 def test_drives_that_agree_at_the_start_only_end_the_run():
     laws = (lambda t: t**2, lambda t: t**2 + 0.1 * t**3)
     with pytest.raises(ph.SimulationError, match=r"joints_open.*the joints are open: `drive-2`") as error:
