@@ -28,6 +28,9 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="polhode-tests-")
     atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
+# Tracing and compiling make objects in such numbers that looking for cyclic garbage would take a fifth of all tests.
+gc.set_threshold(100_000, 20, 100)
+
 
 class Spin(NamedTuple):
     rotation: Any

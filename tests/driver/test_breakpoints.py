@@ -88,6 +88,7 @@ def test_the_order_is_kept_across_kinks_off_the_grid(method):
     assert known[1] < 0.02 * unknown[1]
 
 
+@pytest.mark.exhaustive
 def test_frames_between_steps_next_to_a_jump_are_right_on_both_sides():
     model = ph.Model()
     body = model.add_body(mass=2.0, inertia=(1, 1, 1))

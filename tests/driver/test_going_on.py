@@ -97,6 +97,7 @@ def snapshots(monkeypatch, folder, problem, method, how):
     return whole, copies
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.exhaustive if c in LONG else ()) for c in CASES])
 def test_every_published_state_goes_on_to_the_bytes_of_an_uninterrupted_run(case, tmp_path, monkeypatch):
     problem, method, how = CASES[case]()
@@ -136,6 +137,7 @@ QUICK = {
 """Problems whose runs begin soon, and parameters for which they do."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.exhaustive) for n in ph.problems.names()]
 )

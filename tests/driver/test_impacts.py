@@ -92,6 +92,7 @@ def test_a_stop_within_a_model_keeps_what_it_must(formulation, method, restituti
         np.testing.assert_allclose(system.constraint_rate(0.0, *after), 0, atol=1e-9)
 
 
+@pytest.mark.exhaustive
 def test_stops_are_alike_in_all_coordinates():
     runs = []
     for formulation, method in (("minimal", "rkmk54"), ("SO3xR3", "herk54")):
@@ -197,6 +198,7 @@ def test_methods_of_all_kinds_end_steps_at_events(formulation, method, error):
         np.testing.assert_allclose(run.t, np.linspace(0, 1.5, len(run.t)), atol=1e-13)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("formulation", "method"), [("minimal", "rkmk54"), ("SE3", "herk5")])
 def test_an_angle_that_starts_again_after_half_a_turn_is_no_event(formulation, method):
     problem, joint, omega = pendulum(formulation)

@@ -58,6 +58,7 @@ def under_pd(path, start, gains, pose):
     return np.asarray(run.outputs["joint_positions"])
 
 
+@pytest.mark.exhaustive
 def test_an_arm_under_pd_moves_as_in_mujoco_under_servos():
     path = EXAMPLES / "arm.urdf"
     found, wanted = under_pd(path, START, GAINS, POSE), under_servos(path, START, GAINS, POSE)

@@ -42,7 +42,7 @@ def errors(**how: Any) -> tuple[list[float], ph.Solution]:
     return [float(np.linalg.norm(np.asarray(a) - b)) for a, b in zip(found, exact, strict=True)], run
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
 def test_constant_steps_have_the_highest_order_in_attitude_velocity_and_multipliers(order: int) -> None:
     count, method = COUNTS[order], BDF(max_order=order)
@@ -122,6 +122,7 @@ def test_runs_go_back_in_time() -> None:
         assert abs(run.state[0][-1, 0] - 1) < 1e-7
 
 
+@pytest.mark.exhaustive
 def test_frames_between_steps_have_the_order_of_the_method() -> None:
     def gap(count: int) -> float:
         middle = (np.floor(0.77 * count) + 0.5) / count

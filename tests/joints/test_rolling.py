@@ -73,7 +73,7 @@ def disc_errors(method: str, options: dict, h: float) -> np.ndarray:
     return np.array([np.max(np.abs(part)) for part in (places, rates, multipliers - known)])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("method", "options", "orders"), METHODS)
 def test_a_tumbling_disc_converges_to_its_reduced_equations(method, options, orders):
     coarse, fine = (disc_errors(method, options, h) for h in (1 / 120, 1 / 240))
@@ -208,6 +208,7 @@ def test_joint_coordinates_leave_the_edge_to_a_constraint():
     assert np.all(np.log2(coarse / fine) > 3.6)
 
 
+@pytest.mark.exhaustive
 def test_a_sleigh_keeps_its_energy_and_nothing_else():
     problem = SLEIGH.model().problem("SO3xR3", t1=2.0, h=0.05)
     solution = ph.simulate(problem, integrator="eml")

@@ -105,6 +105,7 @@ def test_the_motion_is_that_of_the_model(model, formulation, method, order):
     assert abs(np.log2(errors[0] / errors[1]) - order) < 0.15
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("model", "formulation", "method"), KEEPING)
 def test_promises_are_kept(model, formulation, method):
     table = ph.simulate(problem(model, formulation), method).audit()

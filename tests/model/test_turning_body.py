@@ -28,6 +28,7 @@ def tumbling(*, gravity=(0.0, 0.0, -9.81), duration=0.5, base=False):
     return model.problem("minimal", t1=duration, repair=True)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("method", ["emh", "mph", "reml", "mpl"])
 def test_order_is_2_for_positions_attitudes_and_velocities(method):
     problem = tumbling()

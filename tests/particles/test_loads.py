@@ -131,6 +131,7 @@ def test_relative_rotations_at_all_angles(angle):
         np.testing.assert_allclose(found, theta, rtol=0, atol=4e-16 + 8e-16 * angle)
 
 
+@pytest.mark.exhaustive
 def test_order_of_bonds_and_their_ends_does_not_matter():
     for shear in ("objective", "literal"):
         system, state = _cloud(6, shear)

@@ -136,6 +136,7 @@ def test_spring_pendulum_hangs_from_its_spring_under_gravity():
     assert run.outputs["coordinates"][-1, 1] > np.pi - 0.29
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("formulation", ["SO3", "S3", "lie-poisson"])
 def test_formulations_of_the_precessing_top_agree_with_the_closed_form(formulation):
     problem = problems.get("steady-precession", formulation=formulation)

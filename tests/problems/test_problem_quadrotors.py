@@ -103,6 +103,7 @@ def test_closed_loop_of_the_load(seed):
     np.testing.assert_allclose(problem.outputs["tracking_error"](t, to_point(state)), np.linalg.norm(error), rtol=1e-14)
 
 
+@pytest.mark.exhaustive
 def test_closed_loop_of_the_rods():
     """ω̇ as the law states it, the derivatives of q_id taken along the simulated motion itself."""
     problem, t = problems.get("quadrotors"), jnp.asarray(0.7)

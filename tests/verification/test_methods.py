@@ -32,6 +32,7 @@ def row(request):
     cells.forget()
 
 
+@pytest.mark.sampled(2)
 def test_order(row):
     found = cells.orders(row)
     assert cells.keeps_order(row, found), found
@@ -74,6 +75,7 @@ def test_xla_computes_what_machine_code_computes(row):
     assert not cells.is_equal(row, cells.gap(cells.on_host(row, cells.VALUES * [1 + 1e-9, 1, 1]), found))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(42)
 def test_batches_are_loops(row):
     row = row.light
@@ -104,6 +106,7 @@ def test_derivatives_are_those_of_differences(row):
     assert min(cells.errors_of_derivatives(off, exact).values()) > cells.DERIVATIVES
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(42)
 def test_derivatives_are_those_of_xla(row):
     row = row.light

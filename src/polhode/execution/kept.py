@@ -8,6 +8,7 @@ those that it builds on is kept; functions of users are traced in every process.
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import importlib.metadata
 import os
@@ -48,7 +49,7 @@ class Keeping(NamedTuple, Generic[T]):
 def recalled(key: bytes | None, make: Callable[[], T], keeping: Keeping[T], inputs: Any) -> T:
     """The object stored under a key, or else a new one, which is then stored; without a key it is only made."""
     if key is None or not is_on():
-        return make()
+        return _made(make)
     state = _read(_path(key))
     if state is not None:
         try:
@@ -56,7 +57,7 @@ def recalled(key: bytes | None, make: Callable[[], T], keeping: Keeping[T], inpu
         except Exception:
             # Whatever is wrong with it, it can be made again.
             discard(key)
-    made = make()
+    made = _made(make)
 
     def write() -> None:
         with contextlib.suppress(OSError):
@@ -68,6 +69,21 @@ def recalled(key: bytes | None, make: Callable[[], T], keeping: Keeping[T], inpu
     if keeping.watch is not None:
         keeping.watch(made, write)
     return made
+
+
+def _made(make: Callable[[], T]) -> T:
+    """What `make` returns. Cyclic garbage isn't looked for meanwhile.
+
+    Tracing makes hundreds of thousands of objects, nearly all of which stay: looking for garbage among them, again and
+    again, would take a fifth of the time.
+    """
+    if not gc.isenabled():
+        return make()
+    gc.disable()
+    try:
+        return make()
+    finally:
+        gc.enable()
 
 
 def folder() -> Path:
