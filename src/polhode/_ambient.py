@@ -115,7 +115,7 @@ def uncollected() -> Iterator[None]:
 
 
 _OBJECTS = 500_000
-"""Made, less those gone again, after which garbage is looked for while derivatives are prepared."""
+"""Made, less those gone again, after which garbage is looked for while programs are made."""
 
 
 def _setting(name: str) -> bool:

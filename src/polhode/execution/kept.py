@@ -8,7 +8,6 @@ those that it builds on is kept; functions of users are traced in every process.
 from __future__ import annotations
 
 import contextlib
-import gc
 import hashlib
 import importlib.metadata
 import os
@@ -21,6 +20,8 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import platformdirs
+
+from polhode._ambient import uncollected
 
 T = TypeVar("T")
 
@@ -49,7 +50,8 @@ class Keeping(NamedTuple, Generic[T]):
 def recalled(key: bytes | None, make: Callable[[], T], keeping: Keeping[T], inputs: Any) -> T:
     """The object stored under a key, or else a new one, which is then stored; without a key it is only made."""
     if key is None or not is_on():
-        return _made(make)
+        with uncollected():
+            return make()
     state = _read(_path(key))
     if state is not None:
         try:
@@ -57,7 +59,8 @@ def recalled(key: bytes | None, make: Callable[[], T], keeping: Keeping[T], inpu
         except Exception:
             # Whatever is wrong with it, it can be made again.
             discard(key)
-    made = _made(make)
+    with uncollected():
+        made = make()
 
     def write() -> None:
         with contextlib.suppress(OSError):
@@ -69,21 +72,6 @@ def recalled(key: bytes | None, make: Callable[[], T], keeping: Keeping[T], inpu
     if keeping.watch is not None:
         keeping.watch(made, write)
     return made
-
-
-def _made(make: Callable[[], T]) -> T:
-    """What `make` returns. Cyclic garbage isn't looked for meanwhile.
-
-    Tracing makes hundreds of thousands of objects, nearly all of which stay: looking for garbage among them, again and
-    again, would take a fifth of the time.
-    """
-    if not gc.isenabled():
-        return make()
-    gc.disable()
-    try:
-        return make()
-    finally:
-        gc.enable()
 
 
 def folder() -> Path:
