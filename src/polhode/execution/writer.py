@@ -155,17 +155,40 @@ class Writer:
     def _compare(self, words: tuple[str, str], kind: str, a: str, b: str) -> str:
         if kind == "double":
             return self.value(f"fcmp {words[0]} double {a}, {b}")
-        return self.value(f"icmp {words[1].replace('s', 'u') if kind == 'i1' else words[1]} {kind} {a}, {b}")
+        if kind == "i1":
+            return self._compare_truths(words[1], a, b)
+        return self.value(f"icmp {words[1]} {kind} {a}, {b}")
+
+    def _compare_truths(self, word: str, a: str, b: str) -> str:
+        """By logic: LLVM's fast selector knows no `icmp` of i1, and leaves the rest of the block to the slow one, whose
+        cost grows with the square of its length."""
+        if word in ("eq", "ne"):
+            differs = self.value(f"xor i1 {a}, {b}")
+            return differs if word == "ne" else self.negated(differs)
+        if word in ("sgt", "sge"):
+            a, b = b, a
+        joint = "and" if word in ("slt", "sgt") else "or"
+        return self.value(f"{joint} i1 {self.negated(a)}, {b}")
+
+    def negated(self, a: str) -> str:
+        return self.value(f"xor i1 {a}, true")
+
+    def chosen(self, which: str, kind: str, yes: str, no: str) -> str:
+        """One of two values; of truths by logic, for the reason that they are compared by it."""
+        if kind != "i1":
+            return self.value(f"select i1 {which}, {kind} {yes}, {kind} {no}")
+        first, second = self.value(f"and i1 {which}, {yes}"), self.value(f"and i1 {self.negated(which)}, {no}")
+        return self.value(f"or i1 {first}, {second}")
 
     def _select(self, operation: Operation, kind: str, x: list[str]) -> str:
         which, *cases = x
         result = type_of(operation.results[0])
         if kind == "i1":
-            return self.value(f"select i1 {which}, {result} {cases[1]}, {result} {cases[0]}")
+            return self.chosen(which, result, cases[1], cases[0])
         chosen = cases[0]
         for k, case in enumerate(cases[1:], 1):
             here = self.value(f"icmp sge {kind} {which}, {k}")
-            chosen = self.value(f"select i1 {here}, {result} {case}, {result} {chosen}")
+            chosen = self.chosen(here, result, case, chosen)
         return chosen
 
     def _convert(self, kind: str, to: str, x: str) -> str:
@@ -179,7 +202,10 @@ class Writer:
                 else self.call(f"llvm.fptosi.sat.{to}.f64", to, ("double", x))
             )
         if to == "double":
-            return self.value(f"{'uitofp' if kind == 'i1' else 'sitofp'} {kind} {x} to double")
+            one = constant(np.float64(1.0))
+            return self.value(
+                f"select i1 {x}, double {one}, double 0.0" if kind == "i1" else f"sitofp {kind} {x} to double"
+            )
         if kind == "i1":
             return self.value(f"zext i1 {x} to {to}")
         if to == "i1":

@@ -202,7 +202,7 @@ def _or_filling(k: Loops, e: Equation, v: Any, found: str, begins: list[Index], 
     for b, c in zip(begins, inside, strict=True):
         if not (isinstance(b, int) and isinstance(c, int) and b == c):
             here = k.w.value(f"icmp eq i64 {b}, {c}")
-            found = k.w.value(f"select i1 {here}, {kind} {found}, {kind} {other}")
+            found = k.w.chosen(here, kind, found, other)
     return found
 
 

@@ -123,7 +123,7 @@ def _chosen(k: Loops, p: Index, x: list[AbstractArray], sizes: list[int], read: 
     found = ""
     for a, begin, _ in parts:
         here, kind = read(a, k.plus(p, -begin)), type_of(a)
-        found = here if not found else k.w.value(f"select i1 {k.less(p, begin)}, {kind} {found}, {kind} {here}")
+        found = here if not found else k.w.chosen(k.less(p, begin), kind, found, here)
     return found
 
 
