@@ -167,10 +167,10 @@ class Tree:
         found = []
         for module, tree in self.trees.items():
             for node in ast.walk(tree):
-                if isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass"):
-                    kinds = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else [node.args[1]]
-                    if any(self.meaning(module, kind) for kind in kinds):
-                        found.append(f"{module}:{node.lineno} {ast.unparse(node)}")
+                if not isinstance(node, ast.Call) or ast.unparse(node.func) not in ("isinstance", "issubclass"):
+                    continue
+                if any(self.meaning(module, kind) for kind in _alternatives(node.args[1])):
+                    found.append(f"{module}:{node.lineno} {ast.unparse(node)}")
         return found
 
     # --- words --------------------------------------------------------------------------------------------------------
@@ -223,6 +223,12 @@ def _imports(node: ast.AST, module: str, is_package: bool) -> Iterator[tuple[str
     elif isinstance(node, ast.Import):
         yield from ((alias.asname, alias.name) for alias in node.names if alias.asname)
         yield from ((alias.name.split(".")[0],) * 2 for alias in node.names if not alias.asname)
+
+
+def _alternatives(node: ast.AST) -> Iterator[ast.AST]:
+    """The classes of a tuple or a union."""
+    parts = node.elts if isinstance(node, ast.Tuple) else [node.left, node.right] if isinstance(node, ast.BinOp) else []
+    yield from itertools.chain.from_iterable(map(_alternatives, parts)) if parts else (node,)
 
 
 def _methods(node: ast.ClassDef) -> list[Function]:
