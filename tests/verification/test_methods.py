@@ -39,6 +39,7 @@ def test_order(row):
     assert cells.is_machine_code() or machine.llvm is None
 
 
+@pytest.mark.sampled(2)
 def test_promises(row):
     for quantity, (promise, verdict) in cells.promises(row).items():
         assert verdict == "kept", (quantity, promise)
