@@ -130,6 +130,10 @@ def test_methods_of_other_kinds_are_not_in_the_table(kinds, monkeypatch):
         Row.of("rkmk4")
 
 
+def test_every_method_is_in_the_table():
+    assert [Row.of(name).name for name in integrators.names()] == list(integrators.names())
+
+
 def test_the_page_has_a_line_for_each_method():
     page, _, rest = PAGE.read_text(encoding="utf-8").partition("\n## Back ends")
     lines = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
