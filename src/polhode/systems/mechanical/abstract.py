@@ -16,7 +16,7 @@ from polhode.execution.eager import uncompiled
 from polhode.execution.once import interpreted
 from polhode.execution.questions import without_libraries
 from polhode.linalg.blocks import Matrix, apply, apply_transposed, dense_block
-from polhode.linalg.dense import LapackKKT
+from polhode.linalg.choose import library_solver
 from polhode.linalg.kkt import AbstractKKT
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.spaces.linear import Rn
@@ -170,7 +170,7 @@ class AbstractMechanical(AbstractSystem):
         f, Z = self.force(t, q, v), self.curvature(t, q, v) if self.m else jnp.zeros(0)
         if self.m == 0 or self.n + self.m > _DENSE:
             return self.kkt.solution(M, B, B, f, -Z)
-        by_library = self.kkt.over(LapackKKT(self.n, self.m))
+        by_library = self.kkt.over(library_solver(self.n, self.m))
         own, library = (lambda *x, k=kkt: k.solution(*x) for kkt in (self.kkt, by_library))
         return jax.lax.cond(without_libraries(), own, library, M, B, B, f, -Z)
 
