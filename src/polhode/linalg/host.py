@@ -1,4 +1,4 @@
-"""Matrices of numbers on the host, where nothing is differentiated: as arrays, for SciPy, and solved by its sparse LU."""
+"""Matrices of numbers on the host, where nothing is differentiated: as arrays, for SciPy, and its sparse LU."""
 
 from __future__ import annotations
 
