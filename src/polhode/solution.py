@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 
     from polhode.audit import Audit
     from polhode.runs.reading import StoredFrames
-
-
-TIMES = ("problem_time_s", "build_time_s", "compile_time_s", "wall_time_s")
-"""Names of the times in `stats`, in their order."""
 
 
 def _row(frames: Frames, k: int) -> Frames:
@@ -124,6 +120,25 @@ class Solution(eqx.Module):
         from polhode.runs.dataset import to_xarray
 
         return to_xarray(self)
+
+    def show(
+        self, *others: Solution, labels: Sequence[str] | None = None, block: bool | None = None, browser: bool = True
+    ) -> Any:
+        """Shows the run, or compares it with another: the motion, charts to choose, the audit.
+
+        In a notebook the page is part of the output. Elsewhere a server on this machine's loopback address shows it
+        in the browser; a script waits until Ctrl-C, an interactive session goes on.
+
+        **Arguments:**
+
+        - `others`: at most one more run. - `labels`: what to call the runs where they are compared.
+        - `block`: whether to wait; by default in scripts. - `browser`: whether to open the browser.
+
+        **Returns** what a notebook shows; of a server that isn't waited for, that, with its `url` and `close()`.
+        """
+        from polhode.viewing import showing
+
+        return showing.show((self, *others), labels, block, browser)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Writes a zarr store at `path`; `polhode.load` reads it back."""

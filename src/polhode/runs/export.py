@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polhode._ambient import warn
-from polhode.problems.origin import rebuilt
 from polhode.runs import layout
 from polhode.runs.dataset import to_xarray
 from polhode.solution import Solution
-
-if TYPE_CHECKING:
-    from polhode.viewing.scene import Scene
 
 
 def export(solution: Solution, path: str | Path) -> Path:
@@ -70,23 +64,9 @@ def _png(solution: Solution, path: Path) -> None:
 
 
 def _html(solution: Solution, path: Path) -> None:
-    from polhode.viewing import page
+    from polhode.viewing import page, showing
 
-    path.write_text(page.page(solution, _scene(solution)), encoding="utf-8")
-
-
-def _scene(solution: Solution) -> Scene | None:
-    """The scene that the run stored, or that of its problem."""
-    from polhode.viewing import model_scene
-
-    if "scene" in solution.meta:
-        return model_scene.drawn(solution.meta["scene"])
-    try:
-        problem = rebuilt(solution.meta)
-    except (ValueError, TypeError) as error:
-        warn(f"The page has charts only; the problem could not be built anew: {error}", UserWarning)
-        return None
-    return problem.scene if problem else None
+    path.write_text(page.page(solution, showing.scene_of(solution)), encoding="utf-8")
 
 
 _WRITERS = {".csv": _csv, ".nc": _netcdf, ".png": _png, ".html": _html}
