@@ -12,12 +12,14 @@ from jaxtyping import Array
 
 from polhode.events.table import Events
 from polhode.frames import Frames
+from polhode.runs.named import BodyResults, ByName, JointResults, Outputs, bodies, joints
 from polhode.systems.base import State
 
 if TYPE_CHECKING:
     import xarray
 
     from polhode.audit import Audit
+    from polhode.driver.reading import Reader
     from polhode.runs.reading import StoredFrames
 
 
@@ -39,13 +41,16 @@ class Solution(eqx.Module):
     - `meta`: problem, parameters, integrator, h or tolerances, version, and what the method promises to keep
       (plain values that survive a round trip through JSON).
     - `events`: the events that came, with the states before and after.
+    - `bodies`, `joints`: results by the names of the model.
     - `saved`: the frames, or the store that has them. - `checkpoint`: what `simulate(…, initial=…)` goes on from.
+    - `reader`: what computes that of bodies and joints which was not saved; None where the problem is not at hand.
     """
 
     saved: Frames | StoredFrames
     stats: dict[str, Any]
     meta: dict[str, Any] = eqx.field(static=True)
     checkpoint: Any = eqx.field(static=True, default=None)
+    reader: Reader | None = eqx.field(static=True, default=None)
 
     @property
     def frames(self) -> Frames:
@@ -61,7 +66,18 @@ class Solution(eqx.Module):
 
     @property
     def outputs(self) -> Mapping[str, Array]:
-        return self.saved.outputs
+        outputs = self.saved.outputs
+        return Outputs(outputs) if isinstance(outputs, dict) else outputs
+
+    @property
+    def bodies(self) -> ByName[BodyResults]:
+        """Bodies by name, with `position`, `orientation`, `velocity` and more; see `polhode.runs.named`."""
+        return bodies(self)
+
+    @property
+    def joints(self) -> ByName[JointResults]:
+        """Joints by name, with `angle`, `rate`, `force`, `moment`, `power` and more; see `polhode.runs.named`."""
+        return joints(self)
 
     @property
     def invariants(self) -> Mapping[str, Array]:
@@ -90,7 +106,7 @@ class Solution(eqx.Module):
             raise IndexError(f"The run has {count} frames, so there is no frame {k}.")
         k = range(count)[k]
         frames = self.saved.between(k, k + 1) if not isinstance(self.saved, Frames) else _row(self.saved, k)
-        return Solution(frames, self.stats, self.meta, self.checkpoint if k == count - 1 else None)
+        return Solution(frames, self.stats, self.meta, self.checkpoint if k == count - 1 else None, self.reader)
 
     def __reduce__(self) -> Any:
         # What a method remembers is of this process; a copy elsewhere can be gone on from by its state.

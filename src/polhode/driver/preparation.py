@@ -163,6 +163,7 @@ class Task(eqx.Module):
             "method": recorded(self.integrator),
             "newton_tolerance": self.integrator.newton_tolerance(plan.how.get("h")),
             "version": __version__,
+            **self._names(),
             **self._scene(),
         }
 
@@ -181,6 +182,11 @@ class Task(eqx.Module):
         reasons = {"coordinates": choice.coordinates, "method": choice.method if recommended else ""}
         found = {key: reason for key, reason in reasons.items() if reason}
         return {"choice": found} if found else {}
+
+    def _names(self) -> dict[str, Any]:
+        """Bodies and joints by name."""
+        named = self.problem.named if self.problem else None
+        return {} if named is None else {"names": _plain(dict(named.told))}
 
     def _scene(self) -> dict[str, Any]:
         """How to draw the run, where plain values say it all."""

@@ -22,6 +22,7 @@ from polhode.multibody.bodies import Body
 from polhode.multibody.formulations import FORMULATIONS
 from polhode.multibody.parts import AbstractComposite, AbstractForce, AbstractJoint, AbstractPart
 from polhode.multibody.poses import Pose
+from polhode.multibody.readings import Readings
 from polhode.multibody.system import MultibodySystem
 from polhode.systems.base import Observable, State
 
@@ -465,7 +466,7 @@ class Model:
         have the name of another.
         """
         from polhode import integrators
-        from polhode.model import choosing
+        from polhode.model import choosing, naming
         from polhode.problems.base import Problem
         from polhode.problems.choice import Choice
         from polhode.viewing import model_scene
@@ -491,6 +492,7 @@ class Model:
             (system, state0), because = assembled(formulation), ""
         method, why = (integrator, "") if integrator else choosing.method_for(system, state0, begin, step)
         seen = _in_coordinates(system)
+        called = naming.named(self, seen)
         known = checks.is_concrete(self.gravity, [(b.mass, b.inertia, b.x, b.R) for b in self.bodies], state0)
         return Problem(
             name=name,
@@ -499,7 +501,7 @@ class Model:
             t_span=(begin, end),
             parameters={"formulation": formulation, **({"joints": joints} if formulation == "livens" else {})},
             doc=f"A model of {len(self.bodies)} bodies.",
-            outputs=_outputs(system, outputs),
+            outputs=_outputs(system, outputs, called.readings),
             invariants=system.invariants(),
             reference={},
             integrator=method,
@@ -507,6 +509,7 @@ class Model:
             scene=model_scene.drawn(model_scene.described(self, seen.shown)) if known else None,
             choice=Choice(because, why and f"`{method}`: {why}"),
             build_time=time.perf_counter() - started,
+            named=called,
         )
 
     @uncompiled()
@@ -581,14 +584,14 @@ def _in_coordinates(system: Assembled) -> MultibodySystem:
 
 
 def _outputs(
-    system: Assembled,
-    more: Callable[[MultibodySystem], Mapping[str, Observable]] | None,
+    system: Assembled, more: Callable[[MultibodySystem], Mapping[str, Observable]] | None, readings: Readings
 ) -> dict[str, Observable]:
-    """Outputs of the system and those that a user adds."""
-    known = system.outputs()
+    """Outputs of the system, its joint coordinates, and those that a user adds."""
+    seen = _in_coordinates(system)
+    joints = readings.observables(seen)
+    known = {**system.outputs(), **(joints if isinstance(system, MultibodySystem) else system.observed(joints))}
     if more is None:
         return known
-    seen = _in_coordinates(system)
     useful = callable(more) and not isinstance(more, type)
     given = more(seen) if useful else more
     if not useful or not isinstance(given, Mapping):

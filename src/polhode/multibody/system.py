@@ -253,6 +253,14 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
             multipliers = spread(t, q, multipliers)
         return {name: multipliers[..., np.flatnonzero(labels == name)] for name in dict.fromkeys(labels.tolist())}
 
+    def with_redundant(
+        self, t: Array, q: Point, multipliers: Multipliers
+    ) -> tuple[MultibodySystem[Coordinates], Multipliers]:
+        """The system that has all constraints, and its multipliers: those of least norm with the same forces."""
+        if self.complete is None:
+            return self, multipliers
+        return self.complete, self._least_multipliers(t, q, multipliers)
+
     def _least_multipliers(self, t: Array, q: Point, multipliers: Multipliers) -> Float[Array, " all"]:
         """Of all constraints, redundant ones included: those of least norm with the same forces."""
         assert self.complete is not None

@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from jax.core import Tracer
 
 from polhode.problems.choice import ASKED, Choice
 from polhode.systems.base import AbstractSystem, Observable, State
+
+if TYPE_CHECKING:
+    from polhode.model.naming import Named
 
 
 class Reference(TypedDict):
@@ -39,6 +42,7 @@ class Problem:
     - `origin`: "file" if `polhode.load_model` made it from what `parameters` say.
     - `choice`: why it has these coordinates and this method, where the library has chosen them.
     - `build_time`: seconds that it took to make, 0 where nobody has looked.
+    - `named`: its bodies and joints, if it is that of a model.
     """
 
     name: str
@@ -57,6 +61,7 @@ class Problem:
     origin: str | None = None
     choice: Choice = ASKED
     build_time: float = 0.0
+    named: Named | None = None
 
     def __repr__(self) -> str:
         start, end, h = ("traced" if isinstance(x, Tracer) else f"{x:g}" for x in (*self.t_span, self.h))

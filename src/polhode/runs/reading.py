@@ -17,6 +17,7 @@ from polhode.results import Result
 from polhode.runs import layout, root
 from polhode.runs.arrays import ArrayFiles, DamageError
 from polhode.runs.errors import StoreError, explaining
+from polhode.runs.named import unknown
 from polhode.solution import Solution
 
 if TYPE_CHECKING:
@@ -231,6 +232,8 @@ class Lazy(Mapping[str, Any]):
         self._parts, self._frames = parts, frames
 
     def __getitem__(self, name: str) -> Any:
+        if name not in self._parts:
+            raise unknown("output", name, list(self._parts))
         return _whole(_view(self._parts[name], self._frames))
 
     def __iter__(self) -> Iterator[str]:
