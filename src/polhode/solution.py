@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 from polhode.events.table import Events
 from polhode.frames import Frames
-from polhode.runs.named import BodyResults, ByName, JointResults, Outputs, bodies, joints
+from polhode.named.results import BodyResults, ByName, JointResults, Outputs, bodies, joints
 from polhode.systems.base import State
 
 if TYPE_CHECKING:
@@ -71,12 +71,12 @@ class Solution(eqx.Module):
 
     @property
     def bodies(self) -> ByName[BodyResults]:
-        """Bodies by name, with `position`, `orientation`, `velocity` and more; see `polhode.runs.named`."""
+        """Bodies by name, with `position`, `orientation`, `velocity` and more; see `polhode.named.results`."""
         return bodies(self)
 
     @property
     def joints(self) -> ByName[JointResults]:
-        """Joints by name, with `angle`, `rate`, `force`, `moment`, `power` and more; see `polhode.runs.named`."""
+        """Joints by name, with `angle`, `rate`, `force`, `moment`, `power` and more; see `polhode.named.results`."""
         return joints(self)
 
     @property

@@ -17,7 +17,7 @@ from polhode.results import Result
 from polhode.runs import layout, root
 from polhode.runs.arrays import ArrayFiles, DamageError
 from polhode.runs.errors import StoreError, explaining
-from polhode.runs.named import unknown
+from polhode.named.results import unknown
 from polhode.solution import Solution
 
 if TYPE_CHECKING:

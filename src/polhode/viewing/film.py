@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _SIZE = (960, 640)
 _SMALL = (600, 400)
+_RATE, _SLOW = 30, 15
+"""Pictures a second of mp4 and of GIF."""
 _INK, _MUTED = (29, 34, 41), (102, 112, 128)
 
 
@@ -29,26 +31,26 @@ def mp4(solution: Solution, scene: Scene, path: Path, tint: str | None = None) -
         raise ValueError(
             "Writing mp4 needs imageio-ffmpeg: `pip install 'polhode[video]'`. A GIF needs nothing: name the file .gif."
         ) from error
-    how = {"fps": 30, "codec": "libx264", "pix_fmt_out": "yuv420p", "output_params": ["-crf", "18"], "macro_block_size": 2}
-    writer: Any = imageio_ffmpeg.write_frames(str(path), _SIZE, ffmpeg_log_level="error", **how)
+    how = {"codec": "libx264", "pix_fmt_out": "yuv420p", "output_params": ["-crf", "18"], "macro_block_size": 2}
+    writer: Any = imageio_ffmpeg.write_frames(str(path), _SIZE, fps=_RATE, ffmpeg_log_level="error", **how)
     writer.send(None)
     try:
-        for picture in _pictures(solution, scene, _SIZE, 30, tint):
+        for picture in _pictures(solution, scene, _SIZE, _RATE, tint):
             writer.send(picture.tobytes())
     finally:
         writer.close()
 
 
 def gif(solution: Solution, scene: Scene, path: Path, tint: str | None = None) -> None:
-    """Writes an endless film with 20 pictures a second."""
+    """Writes an endless film with 15 pictures a second."""
     from PIL import Image
 
-    pictures = [Image.fromarray(picture) for picture in _pictures(solution, scene, _SMALL, 20, tint)]
+    pictures = [Image.fromarray(picture) for picture in _pictures(solution, scene, _SMALL, _SLOW, tint)]
     # One palette for all, from a few of them: otherwise colours flicker.
     few = np.concatenate([np.asarray(picture) for picture in pictures[:: max(1, len(pictures) // 8)]])
     palette = Image.fromarray(few).quantize(255, dither=Image.Dither.NONE)
     frames = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
-    frames[0].save(path, save_all=True, append_images=frames[1:], duration=50, loop=0, optimize=False)
+    frames[0].save(path, save_all=True, append_images=frames[1:], duration=1000 // _SLOW, loop=0, optimize=False)
 
 
 def seconds(span: float) -> float:

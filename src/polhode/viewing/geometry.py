@@ -164,7 +164,7 @@ def _cylinder(sectors: int = _SECTORS, top: float = 1.0) -> Surface:
     b = np.linspace(0, 2 * np.pi, sectors + 1)
     ring = np.stack([np.cos(b), np.sin(b), 0 * b], axis=1)
     low, high = ring / 2 - [0, 0, 0.5], top * ring / 2 + [0, 0, 0.5]
-    slope = ring + [0, 0, (1 - top) / 2]
+    slope = ring + np.array([0, 0, (1 - top) / 2])
     slope /= np.linalg.norm(slope, axis=1, keepdims=True)
     vertices = [low, high, low, [[0, 0, -0.5]], high, [[0, 0, 0.5]]]
     down, up = np.tile([0.0, 0.0, -1.0], (sectors + 2, 1)), np.tile([0.0, 0.0, 1.0], (sectors + 2, 1))

@@ -30,7 +30,7 @@ _BLOCK = 64
 class Motion:
     """Where every part of a scene is at k chosen frames.
 
-    - `t`: (k,), increasing.
+    - `t`: (k,), increasing; `rows`: numbers of these frames in the run.
     - `positions`, `quaternions`: of the pose of each body, (k, 3) and (k, 4); quaternions (w, x, y, z) without jumps
       of sign. Bodies that share their pose share the arrays.
     - `lines`: one array (k, points, 3) a line; `tints`: one array (k, segments, kinds) a line, or None.
@@ -40,6 +40,7 @@ class Motion:
     """
 
     t: np.ndarray
+    rows: np.ndarray
     positions: list[np.ndarray]
     quaternions: list[np.ndarray]
     lines: list[np.ndarray]
@@ -87,7 +88,7 @@ def sample(scene: Scene, solution: Solution, most: int | None = None) -> Motion:
     chosen = _choose(np.asarray(solution.t), 7 * len(shared) + 12 * len(lines) + 3 * len(trails), 3 * spheres, most)
     strides = [-(-3 * spheres * min(len(chosen), _FEWEST_FRAMES) // _MOST_SPHERES) for _ in clouds]
     t = np.asarray(solution.t)[chosen]
-    source = solution.outputs if scene.reads == "outputs" else solution.state
+    source = dict(solution.outputs) if scene.reads == "outputs" else solution.state
     state = jax.tree.map(lambda x: np.asarray(x)[chosen], source)
     parts = _Parts(
         tuple(shared.values()),
@@ -101,6 +102,7 @@ def sample(scene: Scene, solution: Solution, most: int | None = None) -> Motion:
     coloured = iter(tints)
     return Motion(
         t=t,
+        rows=chosen,
         positions=[frames[id(body.pose)][0] for body in bodies],
         quaternions=[frames[id(body.pose)][1] for body in bodies],
         lines=points,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -10,11 +10,11 @@ import numpy as np
 
 from polhode.results import Result
 from polhode.runs.plain import to_plain
-from polhode.viewing import units, words
+from polhode.viewing import joints, units, words
 from polhode.viewing.motion import Motion, sample
 from polhode.viewing.packing import Packed
 from polhode.viewing.scene import Arrows, Body, Cloud, Line, Scene, Trail
-from polhode.viewing.series import Chart, catalogue
+from polhode.viewing.series import Chart, catalogue, row_names
 from polhode.viewing.style import COLOURS
 
 if TYPE_CHECKING:
@@ -102,17 +102,26 @@ def _motion(scene: Scene, solution: Solution, packed: Packed) -> tuple[list[int]
         "clouds": _clouds(scene.of(Cloud), motion, packed),
         "arrows": [
             {
-                **{"name": each.name, "kind": each.kind, "colour": each.colour, "count": feet.shape[1]},
-                "unit": units.of_kind(each.kind, solution.meta),
+                **{"name": name, "kind": kind, "colour": colour, "count": feet.shape[1]},
+                "unit": units.of_kind(kind, solution.meta),
                 "longest": float(np.max(np.linalg.norm(vectors, axis=-1), initial=0.0)),
                 "feet": packed.floats(feet),
                 "vectors": packed.floats(vectors),
             }
-            for each, (feet, vectors) in zip(scene.of(Arrows), motion.arrows, strict=True)
+            for name, kind, colour, feet, vectors in _arrows(scene, motion, solution)
         ],
-        "legend": _legend(scene),
+        "legend": _legend(scene, row_names(solution.meta, 1 << 30)),
     }
     return packed.floats(motion.t), shown
+
+
+def _arrows(scene: Scene, motion: Motion, solution: Solution) -> Iterator[tuple[str, str, str, np.ndarray, np.ndarray]]:
+    """Name, kind, colour, feet and vectors of those of the scene, and of joint forces where the run has them."""
+    for each, (feet, vectors) in zip(scene.of(Arrows), motion.arrows, strict=True):
+        yield each.name, each.kind, each.colour, feet, vectors
+    loads = joints.forces(solution, motion.rows)
+    if loads is not None:
+        yield "joint force", "force", COLOURS[3], *loads
 
 
 def _line(line: Line, points: np.ndarray, tints: np.ndarray | None, solution: Solution, packed: Packed) -> Any:
@@ -151,13 +160,19 @@ def _clouds(clouds: list[Cloud], motion: Motion, packed: Packed) -> list[dict[st
     return found
 
 
-def _legend(scene: Scene) -> list[dict[str, str]]:
+def _legend(scene: Scene, bodies: dict[int, str]) -> list[dict[str, str]]:
     named = [(part.name, part.colour) for part in scene.of(Body) if part.marked]
     named += [(part.name, part.colour) for part in (*scene.of(Line), *scene.of(Cloud))]
-    named += [(f"path of {trail.output.replace('_', ' ')}", trail.colour) for trail in scene.of(Trail)]
+    named += [(f"path of {_followed(trail, bodies)}", trail.colour) for trail in scene.of(Trail)]
     by_name = dict(named)
     # Many parts make a legend that hides the view; one entry a colour still says what is what.
     return [{"name": name, "colour": colour} for name, colour in by_name.items()] if len(by_name) <= 8 else []
+
+
+def _followed(trail: Trail, bodies: dict[int, str]) -> str:
+    if trail.output == "positions" and trail.index in bodies:
+        return bodies[trail.index]
+    return trail.output.replace("_", " ")
 
 
 def _charts(solution: Solution, packed: Packed) -> tuple[list[dict[str, Any]], list[str]]:
@@ -202,4 +217,5 @@ def _finite(solution: Solution) -> Solution:
     for leaf in jax.tree.leaves(solution.state):
         good &= np.isfinite(np.asarray(leaf, dtype=float).reshape(n, -1)).all(axis=1)
     end = n if good.all() else int(np.argmin(good))
-    return type(solution)(jax.tree.map(lambda x: x[:end], solution.frames), solution.stats, solution.meta)
+    frames = jax.tree.map(lambda x: x[:end], solution.frames)
+    return type(solution)(frames, solution.stats, solution.meta, reader=solution.reader)

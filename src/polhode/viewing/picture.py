@@ -63,15 +63,13 @@ class Pictures:
             colours = np.concatenate([colour for _, colour in surfaces])
             background[self._shadow(whole)] *= _SHADOW
             canvas.triangles(whole.vertices, whole.normals, colours, whole.faces)
-        for cloud, places, stride in zip(
-            self._scene.of(Cloud), self._motion.clouds, self._motion.strides, strict=True
-        ):
+        for cloud, places, stride in zip(self._scene.of(Cloud), self._motion.clouds, self._motion.strides, strict=True):
             canvas.spheres(places[k], np.asarray(cloud.diameters, float)[::stride] / 2, rgb(cloud.colour))
         picture = canvas.over(background)
         for trail, points in zip(self._scene.of(Trail), self._motion.trails, strict=True):
             self._trace(picture, canvas, points[: k + 1], rgb(trail.colour), len(points))
-        height, width, _ = picture.shape
-        return picture.reshape(height // _FINER, _FINER, width // _FINER, _FINER, 3).mean(axis=(1, 3))
+        rows = sum(picture[i::_FINER] for i in range(_FINER))
+        return sum(rows[:, i::_FINER] for i in range(_FINER)) / _FINER**2
 
     def _of_bodies(self, k: int) -> list[tuple[geometry.Surface, np.ndarray]]:
         found = []
@@ -126,7 +124,8 @@ class Pictures:
                 gap = np.abs(along - np.rint(along)) * step
                 sharp = np.clip(1 - gap / np.maximum(pixel, 1e-12), 0, 1) * np.clip(1.5 - 2.5 * pixel / step, 0, 1)
                 strength = np.maximum(strength, most * np.nan_to_num(sharp))
-        return picture + np.nan_to_num(fade * strength)[..., None] * (_GRID - picture)
+        picture += np.nan_to_num(fade * strength)[..., None] * (_GRID - picture)
+        return picture.astype(np.float32)
 
     def _trace(self, picture: np.ndarray, canvas: Canvas, points: np.ndarray, colour: np.ndarray, count: int) -> None:
         """Draws where an end went, stronger where it has just been."""
@@ -170,4 +169,3 @@ def nice(length: float) -> float:
     power = 10.0 ** np.floor(np.log10(length))
     m = length / power
     return float(power * (1 if m < 1.5 else 2 if m < 3.5 else 5 if m < 7.5 else 10))
-

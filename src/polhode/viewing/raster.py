@@ -79,8 +79,8 @@ class Canvas:
         self.camera = camera
         width, height = camera.size
         self.depth = np.full(width * height, np.inf)
-        self.normal = np.zeros((width * height, 3))
-        self.colour = np.zeros((width * height, 3))
+        self.normal = np.zeros((width * height, 3), dtype=np.float32)
+        self.colour = np.zeros((width * height, 3), dtype=np.float32)
 
     def triangles(self, vertices: np.ndarray, normals: np.ndarray, colours: np.ndarray, faces: np.ndarray) -> None:
         """Draws triangles whose vertices have normals and colours, all (n, 3)."""
@@ -114,9 +114,9 @@ class Canvas:
         self.depth[pixel], self.normal[pixel], self.colour[pixel] = z, normal, colour
 
     def over(self, background: np.ndarray) -> np.ndarray:
-        """The picture (height, width, 3) before a background of that shape, lit from above and beside the eye."""
+        """Draws into a background (height, width, 3) and returns it; light comes from above and beside the eye."""
         width, height = self.camera.size
-        picture = background.reshape(-1, 3).copy()
+        picture = background.reshape(-1, 3)
         hit = np.flatnonzero(np.isfinite(self.depth))
         up, back = self.camera.axes[2], self.camera.view[2]
         n = self.normal[hit]

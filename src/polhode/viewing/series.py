@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polhode.runs import layout
-from polhode.viewing import units
+from polhode.viewing import joints, units
 
 if TYPE_CHECKING:
     from polhode.solution import Solution
@@ -52,9 +52,15 @@ def catalogue(solution: Solution) -> list[Chart]:
     _, leaves = layout.flatten(solution.frames)
     meta = solution.meta
     time = units.time(meta)
+    by_joint = list(_of_joints(solution, t))
     outputs = {name: x for name, x in leaves.items() if name.startswith("outputs.")}
-    found = [chart for name, x in outputs.items() for chart in _glance(name, t, x)]
+    if by_joint:
+        # They are there by the names of joints already.
+        outputs = {name: x for name, x in outputs.items() if not name.split(".")[-1].startswith("joint_")}
+    found = [chart for chart in by_joint if chart.first][:_MOST_CURVES]
+    found += [chart for name, x in outputs.items() for chart in _glance(name, t, x, meta)]
     found += _checks(t, leaves, meta)
+    found += [dataclasses.replace(chart, first=False) for chart in by_joint if chart.title not in _titles(found)]
     found += [chart for name, x in outputs.items() for chart in _rows(name, t, x, meta)]
     found += [
         Chart(f"State {_title(name)}", t, _components(x), group="State", first=False)
@@ -62,6 +68,17 @@ def catalogue(solution: Solution) -> list[Chart]:
         if name.startswith("state.") and 0 < _width(x) <= _MOST_CURVES
     ]
     return [dataclasses.replace(chart, time=time, unit=chart.unit or units.of(chart.title, meta)) for chart in found]
+
+
+def _of_joints(solution: Solution, t: np.ndarray) -> Iterable[Chart]:
+    """Charts of what joints do and transmit."""
+    for joint, name, values, kind, first in joints.quantities(solution):
+        unit = units.of_kind(kind, solution.meta)
+        yield Chart(f"{joint} · {name}", t, _components(values), group="Joints", unit=unit, first=first)
+
+
+def _titles(found: Iterable[Chart]) -> set[str]:
+    return {chart.title for chart in found}
 
 
 def _checks(t: np.ndarray, leaves: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> Iterable[Chart]:
@@ -89,13 +106,16 @@ def _checks(t: np.ndarray, leaves: Mapping[str, np.ndarray], meta: Mapping[str, 
                 yield Chart(f"Multiplier {i + 1}", t, {f"λ{_sub(i)}": column}, group="Forces", first=False)
 
 
-def _glance(name: str, t: np.ndarray, values: np.ndarray) -> Iterable[Chart]:
+def _glance(name: str, t: np.ndarray, values: np.ndarray, meta: Mapping[str, Any]) -> Iterable[Chart]:
     count = values.shape[1] if values.ndim == 3 else 1
     if count * values.shape[-1] > _MOST_CURVES and values.shape[2:] == (3,) and not name.endswith("rotation"):
         # Of many points the last one, such as the end of a chain, stands for all.
-        yield Chart(f"{_title(name)}, last of {count}", t, _components(values[:, -1]))
+        bodies = row_names(meta, count) if name.split(".")[-1] in _ROWS else {}
+        last = f"{_singular(_title(name))} of {bodies[count - 1]}" if count - 1 in bodies else ""
+        yield Chart(last or f"{_title(name)}, last of {count}", t, _components(values[:, -1]))
     elif 0 < _width(values) <= _MOST_CURVES:
-        yield Chart(_title(name), t, _components(values))
+        bodies = row_names(meta, count) if name.split(".")[-1] in _ROWS else {}
+        yield Chart(_title(name), t, _components(values, bodies))
 
 
 def _rows(name: str, t: np.ndarray, values: np.ndarray, meta: Mapping[str, Any]) -> Iterable[Chart]:
@@ -113,6 +133,9 @@ def _rows(name: str, t: np.ndarray, values: np.ndarray, meta: Mapping[str, Any])
 
 def row_names(meta: Mapping[str, Any], count: int) -> dict[int, str]:
     """Row of the outputs of bodies → name of the body, as far as the run says."""
+    told = meta.get("names", {}).get("bodies")
+    if told:
+        return dict(enumerate(told[:count]))
     described = meta.get("scene") or {}
     known = {body["row"]: str(body["name"]) for body in described.get("bodies", ())}
     for line in described.get("lines", ()):
@@ -123,11 +146,14 @@ def row_names(meta: Mapping[str, Any], count: int) -> dict[int, str]:
     return {row: name for row, name in known.items() if 0 <= row < count}
 
 
-def _components(values: np.ndarray) -> dict[str, np.ndarray]:
+def _components(values: np.ndarray, rows: Mapping[int, str] | None = None) -> dict[str, np.ndarray]:
+    """Curves by name; `rows` has names of bodies for the first of two axes."""
     shape = values.shape[1:]
     if shape == ():
         return {"": values.astype(float)}
     names = [_label(index, shape) for index in np.ndindex(shape)]
+    if rows and len(shape) == 2 and shape[1] in _AXES:
+        names = [f"{rows.get(i, i + 1)} {_AXES[shape[1]][j]}" for i, j in np.ndindex(shape)]
     return dict(zip(names, values.reshape(len(values), -1).T.astype(float), strict=True))
 
 

@@ -25,12 +25,17 @@ _KINDS = {
     "velocity": "m/s",
     "curvature": "1/m",
     "strain": "",
+    "angle": "rad",
+    "spin": "rad/s",
+    "length": "m",
+    "power": "W",
 }
 
 
 def known(meta: Mapping[str, Any]) -> bool:
     """Whether the numbers of a run are in SI units: it says so, or a model file was read, whose units are SI."""
-    return meta.get("units") == "SI" or meta.get("origin") == "file"
+    told = meta.get("units") or meta.get("names", {}).get("units")
+    return told == "SI" or (told is None and meta.get("origin") == "file")
 
 
 def time(meta: Mapping[str, Any]) -> str:

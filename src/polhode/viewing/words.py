@@ -29,12 +29,12 @@ def sentences(audit: Audit, residuals: Mapping[str, Any]) -> list[dict[str, str]
 def _sentence(row: Row, residual: bool) -> str:
     name = row.quantity.replace("_", " ")
     size = _number(row.max_drift)
-    if residual:
-        did = f"The {name} residual stayed below {size}" if row.max_drift else f"The {name} residual stayed zero"
-    else:
-        did = (
-            f"{name[:1].upper()}{name[1:]} drifted by {size}" if row.max_drift else f"{name.capitalize()} did not drift"
-        )
+    subject = f"The {name} residual" if residual else f"{name[:1].upper()}{name[1:]}"
+    moved = f"stayed below {size}" if residual else f"drifted by {size}"
+    if row.relative and not residual:
+        moved += f" ({_number(row.relative, 1)} of its size)"
+    still = "stayed zero" if residual else "did not drift"
+    did = f"{subject} {moved if row.max_drift else still}"
     promise = _MEANT.get(row.promise or "", f"to {row.promise}")
     said = {
         "kept": f", as promised ({promise})",
@@ -46,8 +46,8 @@ def _sentence(row: Row, residual: bool) -> str:
     return f"{did}{said[row.verdict]}."
 
 
-def _number(value: float) -> str:
-    return f"{value:.2g}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
+def _number(value: float, digits: int = 2) -> str:
+    return f"{value:.{digits}g}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
 
 
 def headline(meta: Mapping[str, Any]) -> list[str]:

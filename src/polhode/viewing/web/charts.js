@@ -31,7 +31,7 @@ function makeChart(card, sources, colours, on) {
   const good = (y) => Number.isFinite(y) && (!log || y > 0);
   const head = element("header"), keys = element("div", "", "keys"), plot = element("div", "", "plot");
   const base = element("canvas"), over = element("canvas"), close = element("button", "×", "close");
-  const title = element("h3", name.charAt(0).toUpperCase() + name.slice(1));
+  const title = element("h3", name.includes(" · ") ? name : name.charAt(0).toUpperCase() + name.slice(1));
   if (unit) title.append(" ", element("small", unit));
   close.title = close.ariaLabel = `Remove the plot of ${name}`;
   close.onclick = on.remove;

@@ -1,4 +1,5 @@
-const SLOW = 55, PATIENCE = 8;
+// In ms; and of how many spheres one is drawn at most, but not where they are few.
+const SLOW = 48, PATIENCE = 500, SPARSEST = 32, FEW = 1000;
 // The second run where two are in one view: one colour, so that each part is seen to be of it.
 const OTHER = rgb("#e08a1e");
 const PLAIN = (colour) => colour;
@@ -138,8 +139,11 @@ function makeStage(changed) {
   /** Draws fewer spheres where pictures come too slowly; `took` is the time between two of them, in ms. */
   function pace(took) {
     const most = Math.max(0, ...runs.flatMap((run) => run.scene.clouds.map((cloud) => cloud.count)));
-    slow = took > SLOW ? slow + 1 : 0;
-    if (slow >= PATIENCE && sparse < 32 && most / sparse > 1000) { sparse *= 2; slow = 0; }
+    slow = took > SLOW ? slow + took : 0;
+    // Half a second of slow pictures, at least two, is no hiccup.
+    if (slow < PATIENCE || slow === took || sparse >= SPARSEST || most / sparse < FEW) return;
+    sparse = Math.min(SPARSEST, sparse * 2 ** Math.max(1, Math.floor(Math.log2(took / SLOW))));
+    slow = 0;
     word();
   }
   const nth = (n) => n === 2 ? "2nd" : n === 3 ? "3rd" : `${n}th`;

@@ -98,7 +98,7 @@ function makeView(canvas, triad, camera) {
     const solids = layers.map((layer, i) => layer.solids.at(frames[i], show));
     const everything = (shadow) => layers.forEach((layer, i) => {
       drawSolids(matrix, eye, solids[i], shadow);
-      clouds.draw(layer.clouds, frames[i], { look, lens }, ground, sparse, shadow);
+      clouds.draw(layer.clouds, frames[i], { look, lens, tall: h }, ground, sparse, shadow);
     });
     gl.viewport(0, 0, w, h);
     gl.clearColor(0, 0, 0, 0);
