@@ -120,7 +120,8 @@ def test_two_runs_overlaid_and_side_by_side(browser, swing, tmp_path):
     assert browser.run("document.querySelectorAll('.audit').length") == 2
     screenshot(browser, "two")
     browser.run(
-        "[...document.querySelectorAll('#options label')].find((x) => x.textContent.includes('side')).firstChild.click()"
+        "[...document.querySelectorAll('#options label')].find((x) => x.textContent.includes('side'))"
+        ".firstChild.click()"
     )
     browser.drawn()
     widths = browser.run("[...document.querySelectorAll('.view')].map((x) => x.clientWidth)")

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN.zarr", help="A run written with `--out` or `solution.save`.")],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What to write: .csv, .nc, .png or .html.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="What to write: .csv, .nc, .png, .html, .mp4, .gif, .glb, .pvd.")
+    ],
     quiet: Quiet = False,
 ) -> None:
-    """Write a run as csv, netCDF, a figure, or one offline page with the motion."""
+    """Write a run as csv, netCDF, a figure, an offline page, a film, glTF, or for ParaView."""
     from polhode.runs.reading import load
     from polhode.runs.root import is_run
 

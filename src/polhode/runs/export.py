@@ -1,15 +1,19 @@
-"""Runs in other people's formats: csv, netCDF, a figure, a page for the browser."""
+"""Runs in other people's formats: csv, netCDF, a figure, a page for the browser, films, glTF, VTK."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from polhode.runs import layout
 from polhode.runs.dataset import to_xarray
 from polhode.solution import Solution
+
+if TYPE_CHECKING:
+    from polhode.viewing.scene import Scene
 
 
 def export(solution: Solution, path: str | Path) -> Path:
@@ -19,6 +23,8 @@ def export(solution: Solution, path: str | Path) -> Path:
     - `.nc`: netCDF with labelled dimensions (needs the `netcdf` extra).
     - `.png`: outputs, drifts, residuals.
     - `.html`: one offline page with charts and, for named problems and those of models, the motion.
+    - `.mp4`, `.gif`: a film of the motion (mp4 needs the `video` extra).
+    - `.glb`: the motion as glTF. - `.pvd`: the motion for ParaView, with a folder of files beside it.
     """
     path = Path(path)
     writer(path)(solution, path)
@@ -69,4 +75,50 @@ def _html(solution: Solution, path: Path) -> None:
     path.write_text(page.page(solution, showing.scene_of(solution)), encoding="utf-8")
 
 
-_WRITERS = {".csv": _csv, ".nc": _netcdf, ".png": _png, ".html": _html}
+def _moving(solution: Solution) -> Scene:
+    """The scene of a run. Raises ValueError where there is none."""
+    from polhode.viewing import showing
+
+    scene = showing.scene_of(solution)
+    if scene is None or not scene.parts:
+        raise ValueError(
+            "The run has no scene, so there is no motion to draw: it is of a system that only you know. Runs of models "
+            "and of named problems have one; .html, .png and .csv hold the numbers."
+        )
+    return scene
+
+
+def _mp4(solution: Solution, path: Path) -> None:
+    from polhode.viewing import film
+
+    film.mp4(solution, _moving(solution), path)
+
+
+def _gif(solution: Solution, path: Path) -> None:
+    from polhode.viewing import film
+
+    film.gif(solution, _moving(solution), path)
+
+
+def _glb(solution: Solution, path: Path) -> None:
+    from polhode.viewing import gltf
+
+    gltf.write(solution, _moving(solution), path)
+
+
+def _pvd(solution: Solution, path: Path) -> None:
+    from polhode.viewing import vtk
+
+    vtk.write(solution, _moving(solution), path)
+
+
+_WRITERS = {
+    ".csv": _csv,
+    ".nc": _netcdf,
+    ".png": _png,
+    ".html": _html,
+    ".mp4": _mp4,
+    ".gif": _gif,
+    ".glb": _glb,
+    ".pvd": _pvd,
+}

@@ -13,11 +13,11 @@ import numpy as np
 
 from polhode.checks import shown
 from polhode.frames import Frames
+from polhode.named.results import unknown
 from polhode.results import Result
 from polhode.runs import layout, root
 from polhode.runs.arrays import ArrayFiles, DamageError
 from polhode.runs.errors import StoreError, explaining
-from polhode.named.results import unknown
 from polhode.solution import Solution
 
 if TYPE_CHECKING:

@@ -49,9 +49,9 @@ def of_body(body: Body, scene: Scene) -> list[tuple[Surface, str]]:
         return found
     if body.shape == "capsule":
         d, inner = size[0], max(size[2] - size[0], 0.0)
-        ball = _scaled(_ball(), np.full(3, d))
+        end = _scaled(ball(), np.full(3, d))
         shapes = [_scaled(_cylinder(), np.array([d, d, max(inner, 1e-9)]))]
-        shapes += [ball.placed(np.array([0, 0, side * inner / 2]), np.eye(3)) for side in (-1, 1)]
+        shapes += [end.placed(np.array([0, 0, side * inner / 2]), np.eye(3)) for side in (-1, 1)]
     elif body.shape == "mesh" and body.mesh is not None:
         shapes = [_scaled(_packed(scene.meshes[body.mesh]), size)]
     else:
@@ -64,7 +64,7 @@ def tube(nodes: np.ndarray, radius: float | np.ndarray) -> Surface:
     starts, ends = nodes[:-1], nodes[1:]
     lengths = np.linalg.norm(ends - starts, axis=1)
     R = frames(ends - starts)
-    unit, count = _stick(), len(starts)
+    unit, count = stick(), len(starts)
     size = np.stack([np.full(count, 2 * radius), np.full(count, 2 * radius), lengths], axis=1)
     vertices = np.einsum("sij,svj->svi", R, unit.vertices * size[:, None]) + (starts + ends)[:, None] / 2
     normals = np.einsum("sij,vj->svi", R, unit.normals)
@@ -96,7 +96,7 @@ def arrow(foot: np.ndarray, vector: np.ndarray, radius: float) -> Surface | None
         return None
     head = min(12 * radius, length / 2)
     R = frames(vector[None])[0]
-    shaft = _scaled(_stick(), np.array([2 * radius, 2 * radius, length - head]))
+    shaft = _scaled(stick(), np.array([2 * radius, 2 * radius, length - head]))
     tip = _scaled(_cone(), np.array([6.4 * radius, 6.4 * radius, head]))
     middle, last = foot + R[:, 2] * (length - head) / 2, foot + R[:, 2] * (length - head / 2)
     return joined([shaft.placed(middle, R), tip.placed(last, R)])
@@ -147,7 +147,8 @@ def _box() -> Surface:
 
 
 @functools.cache
-def _ball(rings: int = _RINGS, sectors: int = _SECTORS) -> Surface:
+def ball(rings: int = _RINGS, sectors: int = _SECTORS) -> Surface:
+    """A ball of diameter one."""
     a, b = np.linspace(0, np.pi, rings + 1), np.linspace(0, 2 * np.pi, sectors + 1)
     A, B = np.meshgrid(a, b, indexing="ij")
     normals = np.stack([np.sin(A) * np.cos(B), np.sin(A) * np.sin(B), np.cos(A)], axis=2).reshape(-1, 3)
@@ -156,7 +157,7 @@ def _ball(rings: int = _RINGS, sectors: int = _SECTORS) -> Surface:
 
 @functools.cache
 def _small_ball() -> Surface:
-    return _ball(6, _SIDES)
+    return ball(6, _SIDES)
 
 
 @functools.cache
@@ -177,7 +178,8 @@ def _cylinder(sectors: int = _SECTORS, top: float = 1.0) -> Surface:
 
 
 @functools.cache
-def _stick() -> Surface:
+def stick() -> Surface:
+    """A cylinder of diameter and length one, of few sides."""
     return _cylinder(_SIDES)
 
 
@@ -205,4 +207,4 @@ def _grid(rings: int, sectors: int) -> np.ndarray:
     return np.concatenate([np.stack([a, c, c + 1], axis=1), np.stack([a, c + 1, a + 1], axis=1)])
 
 
-_SHAPES = {"box": _box, "ellipsoid": _ball, "cylinder": _cylinder}
+_SHAPES = {"box": _box, "ellipsoid": ball, "cylinder": _cylinder}
