@@ -30,7 +30,7 @@ app.command("inspect")(inspect)
 app.command("resume")(resume)
 app.command("convergence")(convergence)
 app.command("reproduce")(reproduce)
-app.command("export")(export)
+app.command("export", cls=Grouped)(export)
 app.command("cache")(cache)
 
 
