@@ -16,6 +16,7 @@ from polhode.named.results import BodyResults, ByName, JointResults, Outputs, bo
 from polhode.systems.base import State
 
 if TYPE_CHECKING:
+    import pandas
     import xarray
 
     from polhode.audit import Audit
@@ -71,12 +72,12 @@ class Solution(eqx.Module):
 
     @property
     def bodies(self) -> ByName[BodyResults]:
-        """Bodies by name, with `position`, `orientation`, `velocity` and more; see `polhode.named.results`."""
+        """Bodies by name, with `position`, `orientation`, `velocity` and more; see `polhode.named`."""
         return bodies(self)
 
     @property
     def joints(self) -> ByName[JointResults]:
-        """Joints by name, with `angle`, `rate`, `force`, `moment`, `power` and more; see `polhode.named.results`."""
+        """Joints by name, with `angle`, `rate`, `force`, `moment`, `power` and more; see `polhode.named`."""
         return joints(self)
 
     @property
@@ -132,7 +133,10 @@ class Solution(eqx.Module):
         return audit(self)
 
     def to_xarray(self) -> xarray.Dataset:
-        """A labelled data set with dimension `time`; the same that `xarray.open_zarr` gives of the saved run."""
+        """A labelled data set with dimension `time`; the same that `xarray.open_zarr` gives of the saved run.
+
+        That of a model has coordinates `body`, `joint` and `component` besides, and units where they are known.
+        """
         from polhode.runs.dataset import to_xarray
 
         return to_xarray(self)
@@ -155,6 +159,22 @@ class Solution(eqx.Module):
         from polhode.viewing import showing
 
         return showing.show((self, *others), labels, block, browser)
+
+    def to_pandas(self, columns: str | Sequence[str] | None = None) -> pandas.DataFrame:
+        """A table with one row an instant and one column a number, named like `crank.angle` and `rocker.x`.
+
+        **Arguments:**
+
+        - `columns`: names of columns, of whole bodies, joints or outputs, and patterns such as "*.power", in the order
+          in which they are wanted behind `time`; by default everything but the state, which "state.*" gives.
+
+        **Raises** KeyError, with near names, for names that fit nothing.
+        """
+        import pandas
+
+        from polhode.named.columns import chosen
+
+        return pandas.DataFrame(chosen(self, columns))
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Writes a zarr store at `path`; `polhode.load` reads it back."""

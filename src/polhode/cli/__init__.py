@@ -32,7 +32,7 @@ app.command("resume")(resume)
 app.command("convergence")(convergence)
 app.command("reproduce")(reproduce)
 app.command("view")(view)
-app.command("export")(export)
+app.command("export", cls=Grouped)(export)
 app.command("cache")(cache)
 
 

@@ -18,8 +18,17 @@ if TYPE_CHECKING:
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN.zarr", help="A run written with `--out` or `solution.save`.")],
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="What to write: .csv, .nc, .png, .html, .mp4, .gif, .glb, .pvd.")
+        Path,
+        typer.Argument(
+            metavar="FILE", help="What to write: .csv, .parquet, .nc, .png, .html, .mp4, .gif, .glb or .pvd."
+        ),
     ],
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Columns of a table: names such as crank.angle, whole bodies or joints, patterns like *.power."
+        ),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Write a run as csv, netCDF, a figure, an offline page, a film, glTF, or for ParaView."""
@@ -30,7 +39,7 @@ def export(
         fail(f"`{run}` is not a run of polhode; make one with `polhode run PROBLEM --out RUN.zarr`.", WRONG_USAGE)
     with usage_errors(), file_errors():
         check_endings([file])
-        write_files(load(run), [file], quiet)
+        write_files(load(run), [file], quiet, columns)
 
 
 def check_endings(files: Sequence[Path]) -> None:
@@ -41,13 +50,13 @@ def check_endings(files: Sequence[Path]) -> None:
         writer(file)
 
 
-def write_files(solution: Solution, files: Sequence[Path], quiet: bool) -> None:
+def write_files(solution: Solution, files: Sequence[Path], quiet: bool, columns: Sequence[str] | None = None) -> None:
     """Write a run to files; what is to be said of them comes on standard error."""
     from polhode.runs import export
 
     for file in files:
         with warnings.catch_warnings(record=True) as notes, file_errors():
-            export(solution, file)
+            export(solution, file, columns)
         if not quiet:
             for note in notes:
                 say(str(note.message))

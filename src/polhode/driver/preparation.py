@@ -35,6 +35,22 @@ if TYPE_CHECKING:
     from polhode.driver.planning import Plan
 
 
+DIMENSIONS = {
+    "positions": ("body", "component"),
+    "velocities": ("body", "component"),
+    "angular_velocities": ("body", "component"),
+    "rotations": ("body", "inertial_axis", "body_axis"),
+    "quaternions": ("body", "quaternion"),
+    "joint_positions": ("joint_coordinate",),
+    "joint_velocities": ("joint_coordinate",),
+    "joint_loads.joint_efforts": ("joint_coordinate",),
+    "joint_loads.joint_forces": ("joint", "component"),
+    "joint_loads.joint_moments": ("joint", "component"),
+    "joint_loads.joint_powers": ("joint",),
+}
+"""Names of the axes of outputs of models, but for time."""
+
+
 class Task(eqx.Module):
     """A system, a start and a method, with names resolved and input checked.
 
@@ -186,7 +202,11 @@ class Task(eqx.Module):
     def _names(self) -> dict[str, Any]:
         """Bodies and joints by name."""
         named = self.problem.named if self.problem else None
-        return {} if named is None else {"names": _plain(dict(named.told))}
+        if named is None:
+            return {}
+        given = self.outputs if named.outputs else ()
+        dimensions = {name: list(axes) for name, axes in DIMENSIONS.items() if name.split(".")[0] in given}
+        return {"names": _plain(dict(named.told)), **({"dimensions": dimensions} if dimensions else {})}
 
     def _scene(self) -> dict[str, Any]:
         """How to draw the run, where plain values say it all."""

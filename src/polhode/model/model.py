@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import time
@@ -25,6 +26,7 @@ from polhode.multibody.poses import Pose
 from polhode.multibody.readings import Readings
 from polhode.multibody.system import MultibodySystem
 from polhode.systems.base import Observable, State
+from polhode.units import checked as checked_units
 
 if TYPE_CHECKING:
     from polhode.flexible.part import FlexiblePart
@@ -76,13 +78,16 @@ class Model:
     **Arguments:**
 
     - `gravity`: acceleration in the inertial frame, shape (3,).
+    - `units`: of its numbers, for labels of results: "SI", or names of those of "length", "mass", "time" and, if it is
+      not made of these, "force": {"length": "mm", "mass": "t", "time": "s", "force": "N"}. Nothing is converted.
 
     Points and axes of joints and forces are given in the inertial frame at the initial time. Numbers may be traced by
     JAX, so that runs can be differentiated with respect to masses, lengths or stiffnesses.
     """
 
     @uncompiled()
-    def __init__(self, gravity: Any = (0.0, 0.0, 0.0)) -> None:
+    def __init__(self, gravity: Any = (0.0, 0.0, 0.0), *, units: str | Mapping[str, str] | None = None) -> None:
+        self.units = checked_units(units)
         self.gravity = checks.array("gravity", gravity, (3,), "acceleration in the inertial frame")
         self.ground = _bodies.ground()
         self.bodies: list[Body] = []
@@ -444,6 +449,7 @@ class Model:
         t0: float = 0.0,
         joints: str = "invariant",
         hold: Sequence[str | Held] = (),
+        save_loads: bool = False,
     ) -> Problem:
         """A complete problem, so that `simulate`, studies, the audit and pages with the motion take the model.
 
@@ -461,6 +467,9 @@ class Model:
           "separable".
         - `outputs`: function of the assembled system (for "livens" and "separable" of its `base`, with states (q, v))
           that returns name → (t, state) → array, besides its own outputs.
+        - `save_loads`: save what joints transmit with every frame, as output "joint_loads": in runs inside JAX's
+          transformations, and for stores that are read without the problem. Otherwise it is computed from saved states
+          when it is asked for; see `solution.joints`.
 
         **Raises** ValueError as `assemble` does, for unknown integrators and for outputs that are no functions or
         have the name of another.
@@ -501,7 +510,7 @@ class Model:
             t_span=(begin, end),
             parameters={"formulation": formulation, **({"joints": joints} if formulation == "livens" else {})},
             doc=f"A model of {len(self.bodies)} bodies.",
-            outputs=_outputs(system, outputs, called.readings),
+            outputs=_outputs(system, outputs, called.readings, checks.flag("save_loads", save_loads)),
             invariants=system.invariants(),
             reference={},
             integrator=method,
@@ -509,7 +518,7 @@ class Model:
             scene=model_scene.drawn(model_scene.described(self, seen.shown)) if known else None,
             choice=Choice(because, why and f"`{method}`: {why}"),
             build_time=time.perf_counter() - started,
-            named=called,
+            named=dataclasses.replace(called, outputs=True),
         )
 
     @uncompiled()
@@ -584,11 +593,14 @@ def _in_coordinates(system: Assembled) -> MultibodySystem:
 
 
 def _outputs(
-    system: Assembled, more: Callable[[MultibodySystem], Mapping[str, Observable]] | None, readings: Readings
+    system: Assembled,
+    more: Callable[[MultibodySystem], Mapping[str, Observable]] | None,
+    readings: Readings,
+    loads: bool,
 ) -> dict[str, Observable]:
     """Outputs of the system, its joint coordinates, and those that a user adds."""
     seen = _in_coordinates(system)
-    joints = readings.observables(seen)
+    joints = readings.observables(seen, loads=loads)
     known = {**system.outputs(), **(joints if isinstance(system, MultibodySystem) else system.observed(joints))}
     if more is None:
         return known

@@ -84,7 +84,8 @@ def carried_loads(
     are part of what is handed.
     """
     tree = system.coordinates
-    assert isinstance(tree, JointTree) and motion.twists is not None
+    assert isinstance(tree, JointTree)
+    assert motion.twists is not None
     omega, _ = motion.twists
 
     def moving(s: Array) -> tuple[Array, Array]:

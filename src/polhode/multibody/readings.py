@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.multibody.elements import AbstractForceElement
-from polhode.multibody.groups import Motion
+from polhode.multibody.groups import Motion, stack
 from polhode.multibody.joint_loads import Load, carried_loads, constraint_loads
 from polhode.multibody.poses import Pose, Poses, Twist, Twists, Wrench
 from polhode.multibody.system import MultibodySystem
@@ -18,13 +20,19 @@ from polhode.multibody.tree.coordinates import JointTree
 from polhode.spaces.base import Point, Vector, cross
 from polhode.systems.base import Observable
 
+if TYPE_CHECKING:
+    from polhode.joints.relative import AbstractRelativeCoordinate
+
+_SAVED = 100
+"""Coordinates up to which they are saved with every frame: to look at them takes long to compile for many."""
+
 
 class ReadCoordinate(eqx.Module):
     """A relative coordinate that is read.
 
     - `measured`: the coordinate, of the bodies `ends`. - `offset`: its value where the tree counts zero.
     - `joint`: name of the joint of the model that has it, and `name`: how that joint calls it.
-    - `reading`: number of the `ReadJoint` that it belongs to.
+    - `reading`: number of the `ReadJoint` that it belongs to; -1 for none.
     - `driven`: whether a constraint of that joint moves it as a function of time.
     """
 
@@ -64,10 +72,10 @@ class ReadForce(eqx.Module):
 class JointValues(NamedTuple):
     """Values of all coordinates, shape (k,), and of all joints, leading axis j; loads on the second bodies."""
 
-    efforts: Float[Array, " k"]
-    forces: Float[Array, "j 3"]
-    moments: Float[Array, "j 3"]
-    powers: Float[Array, " j"]
+    joint_efforts: Float[Array, " k"]
+    joint_forces: Float[Array, "j 3"]
+    joint_moments: Float[Array, "j 3"]
+    joint_powers: Float[Array, " j"]
 
 
 class Readings(eqx.Module):
@@ -81,24 +89,31 @@ class Readings(eqx.Module):
     forces: tuple[ReadForce, ...]
     bodies: tuple[str, ...] = eqx.field(static=True)
 
-    def observables(self, system: MultibodySystem) -> dict[str, Observable]:
-        """Coordinates and rates as functions of states (q, v); none where there are no coordinates."""
-        if not self.coordinates:
-            return {}
-        return {
-            "joint_positions": lambda t, state: self.positions(system, state[0]),
-            "joint_velocities": lambda t, state: self.velocities(system, *state),
-        }
+    def observables(self, system: MultibodySystem, *, loads: bool) -> dict[str, Observable]:
+        """Coordinates and rates, and with `loads` all `values`, as functions of states (q, v), where there are some."""
+        found: dict[str, Observable] = {}
+        if 0 < len(self.coordinates) <= _SAVED:
+            found["joint_positions"] = lambda t, state: self.positions(system, state[0])
+            found["joint_velocities"] = lambda t, state: self.velocities(system, *state)
+        if loads and self.joints:
+            loads_of: Any = lambda t, state: self.values(system, t, *state)._asdict()  # noqa: E731
+            found["joint_loads"] = loads_of
+        return found
 
     def positions(self, system: MultibodySystem, q: Point) -> Float[Array, " k"]:
         """All coordinates; angles in (-π, π], or with the turns that joint coordinates count."""
-        where = _Bodies(system, system.motion(q))
-        return _stacked([self._value(where, q, c) for c in self.coordinates])
+        values = self._each(system, system.motion(q), lambda c, poses: c.difference(poses, 0.0))
+        if isinstance(system.coordinates, JointTree):
+            counted = system.coordinates.all_counted(q)
+            own = [(k, counted.get((c.joint, c.name))) for k, c in enumerate(self.coordinates)]
+            found = [(k, value + self.coordinates[k].offset) for k, value in own if value is not None]
+            if found:
+                values = values.at[np.array([k for k, _ in found])].set(jnp.stack([value for _, value in found]))
+        return values
 
     def velocities(self, system: MultibodySystem, q: Point, v: Vector) -> Float[Array, " k"]:
         """Their time derivatives."""
-        where = _Bodies(system, system.motion(q, v))
-        return _stacked([c.measured.rate(where.poses(c.ends), where.twists(c.ends)) for c in self.coordinates])
+        return self._each(system, system.motion(q, v), lambda c, poses, twists: c.rate(poses, twists))
 
     def values(
         self, system: MultibodySystem, t: Array, q: Point, v: Vector, multipliers: Array | None = None
@@ -126,17 +141,29 @@ class Readings(eqx.Module):
         moments = loads.moment - jnp.cross(points, loads.force)
         return self._with_drives(where, efforts, Load(loads.force, moments, loads.power), points)
 
-    def _value(self, where: _Bodies, q: Point, c: ReadCoordinate) -> Float[Array, ""]:
-        counted = where.system.coordinates.counted(q, c.joint, c.name)
-        return c.measured.difference(where.poses(c.ends), 0.0) if counted is None else counted + c.offset
+    def _each(self, system: MultibodySystem, motion: Motion, read: Callable[..., Array]) -> Float[Array, " k"]:
+        """A function of each coordinate, and of poses, and twists if there are some, of its bodies; kind by kind."""
+        rows = {name: row for row, name in enumerate(system.names)}
+        kinds: dict[Any, list[int]] = {}
+        for k, c in enumerate(self.coordinates):
+            kinds.setdefault((jax.tree.structure(c.measured), *map(jnp.shape, jax.tree.leaves(c.measured))), []).append(
+                k
+            )
+        values = jnp.zeros(len(self.coordinates))
+        for members in kinds.values():
+            # The ground comes last.
+            ends = np.array([[rows.get(name, -1) for name in self.coordinates[k].ends] for k in members]).T
+            moving = (motion.poses,) if motion.twists is None else (motion.poses, motion.twists)
+            pairs = [tuple(jax.tree.map(lambda a, i=i: a[i], part) for i in ends) for part in moving]
+            stacked = stack([self.coordinates[k].measured for k in members])
+            values = values.at[np.array(members)].set(jax.vmap(read)(stacked, *pairs))
+        return values
 
     def _efforts(self, where: _Bodies, t: Array, q: Point, v: Vector) -> list[Array]:
         """Sums of the forces along all coordinates, without those of constraints."""
         tree = where.system.coordinates
-        efforts = []
-        for c in self.coordinates:
-            counted = tree.force_along(t, q, v, c.joint, c.name)
-            efforts.append(jnp.zeros(()) if counted is None else counted)
+        along = tree.all_forces_along(t, q, v) if isinstance(tree, JointTree) else {}
+        efforts = [along.get((c.joint, c.name), jnp.zeros(())) for c in self.coordinates]
         for force in self.forces:
             wrenches = force.element.wrenches(t, where.poses(force.bodies), where.twists(force.bodies))
             for place, number in enumerate(force.along):
@@ -160,6 +187,7 @@ class Readings(eqx.Module):
         assert isinstance(tree, JointTree)
         links = {link.joint: number for number, link in enumerate(tree.links)}
         rotors = {rotor.place: rotor.inertia for rotor in tree.rotors}
+        along = tree.all_forces_along(t, q, v)
         force, moment, _ = loads
         for number, joint in enumerate(self.joints):
             i = links.get(joint.part)
@@ -171,8 +199,7 @@ class Readings(eqx.Module):
                 if c.joint != joint.part or c.name not in tree.links[i].motion.names:
                     continue
                 place = tree.links[i].first + tree.links[i].motion.names.index(c.name)
-                strength = tree.force_along(t, q, v, c.joint, c.name)
-                assert strength is not None
+                strength = along[c.joint, c.name]
                 if place in rotors:
                     strength = strength - rotors[place] * vdot[place]
                 second = c.measured.wrenches(where.poses(c.ends), strength)[1]
@@ -192,7 +219,7 @@ class Readings(eqx.Module):
                 torque = loads.moment[c.reading] + cross(points[c.reading] - own.x, force)
                 unit = c.measured.wrenches(where.poses(c.ends), 1.0)[1]
                 efforts[k] = efforts[k] + _share((Wrench(own.R.T @ torque, force),), (unit,))
-            else:
+            elif c.reading >= 0:
                 rate = c.measured.rate(where.poses(c.ends), where.twists(c.ends))
                 powers = powers.at[c.reading].add(efforts[k] * rate)
         return JointValues(_stacked(efforts), loads.force, loads.moment, powers)

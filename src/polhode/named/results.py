@@ -2,52 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import jax.numpy as jnp
-import numpy as np
-from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from polhode.checks import shown
-from polhode.spaces import quaternions
+from polhode.named.series import library, matrices, quaternions, unwrapped, without_jumps
+from polhode.named.unknown import UnknownName, unknown
 
 if TYPE_CHECKING:
     from polhode.solution import Solution
 
 T = TypeVar("T")
-
-_NEAR = 3
-"""Names that a message suggests."""
-_LISTED = 12
-"""Names that a message lists."""
-
-
-class UnknownName(KeyError):
-    """There is nothing of that name; the message says what is near."""
-
-    def __str__(self) -> str:
-        return str(self.args[0])
-
-
-def unknown(what: str, name: Any, known: Iterator[str] | list[str]) -> UnknownName:
-    """The error for a name that isn't there: with near names, or all of a few."""
-    names = list(known)
-    lowered = {each.lower(): each for each in names}
-    word = name.lower() if isinstance(name, str) else ""
-    near = [lowered[each] for each in difflib.get_close_matches(word, lowered, n=_NEAR, cutoff=0.5)]
-    inside = [each for each in names if word and word in each.lower()]
-    close = list(dict.fromkeys((*inside, *near)))[:_NEAR]
-    suggestion = f" Did you mean {' or '.join(f'`{each}`' for each in close)}?" if close else ""
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    listed = ", ".join(names[:_LISTED]) or "none"
-    return UnknownName(f"There is no {what} {shown(name)}.{suggestion} There {_are(names)} {listed}{more}.")
-
-
-def _are(names: list[str]) -> str:
-    return "is" if len(names) == 1 else "are"
 
 
 class Outputs(dict[str, Any]):
@@ -110,20 +78,20 @@ class BodyResults:
 
     @property
     def spatial_angular_velocity(self) -> Float[Array, "n 3"]:
-        xp = _library(self.rotation)
+        xp = library(self.rotation)
         return xp.einsum("...ij,...j->...i", self.rotation, self.angular_velocity)
 
     @property
     def rotation(self) -> Float[Array, "n 3 3"]:
         if "rotations" not in self._run.outputs and "quaternions" in self._run.outputs:
-            return _matrices(self._run.outputs["quaternions"][..., self._row, :])
+            return matrices(self._run.outputs["quaternions"][..., self._row, :])
         return _value(self._run, "rotations", f"body {shown(self.name)}")[..., self._row, :, :]
 
     @property
     def orientation(self) -> Float[Array, "n 4"]:
         if "quaternions" in self._run.outputs:
-            return _without_jumps(self._run.outputs["quaternions"][..., self._row, :])
-        return _without_jumps(_quaternions(self.rotation))
+            return without_jumps(self._run.outputs["quaternions"][..., self._row, :])
+        return without_jumps(quaternions(self.rotation))
 
     quaternion = orientation
 
@@ -133,7 +101,7 @@ class BodyResults:
 
     @property
     def speed(self) -> Float[Array, " n"]:
-        return _library(self.velocity).linalg.norm(self.velocity, axis=-1)
+        return library(self.velocity).linalg.norm(self.velocity, axis=-1)
 
     def __repr__(self) -> str:
         return f"<body {shown(self.name)}: position, orientation, rotation, velocity, angular_velocity>"
@@ -165,6 +133,21 @@ class JointResults:
         """Names of the first and the second body."""
         first, second = self._told["bodies"]
         return first, second
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the coordinates."""
+        return list(self._told["coordinates"])
+
+    @property
+    def angles(self) -> list[str]:
+        """Names of those that are angles."""
+        return list(self._told["angles"])
+
+    @property
+    def holds(self) -> bool:
+        """Whether it transmits a load that is known."""
+        return self._told["load"] is not None
 
     @property
     def coordinates(self) -> dict[str, Array]:
@@ -227,7 +210,7 @@ class JointResults:
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and name in self._told["coordinates"]:
             return self.coordinate(name)
-        raise AttributeError(str(unknown(f"attribute of joint {shown(self.name)}", name, dir(self))))
+        raise AttributeError(str(unknown(f"quantity of joint {shown(self.name)},", name, dir(self))))
 
     def __dir__(self) -> list[str]:
         own = [name for name in super().__dir__() if not name.startswith("_")]
@@ -294,61 +277,3 @@ def _value(run: Solution, name: str, of: str) -> Any:
             "`model.problem(…, save_loads=True)`."
         )
     return reader.values(run.saved, name)
-
-
-def unwrapped(t: Any, values: Any, rates: Any) -> Any:
-    """Angles without jumps: whole turns are added so that they follow what their rates foretell from frame to frame.
-
-    With frames so far apart that the trapezoidal rule of the rates is wrong by half a turn, turns get lost.
-    """
-    xp = _library(values)
-    t, values, rates = (xp.asarray(x) for x in (t, values, rates))
-    steps = xp.diff(t) * 0.5 * (rates[..., 1:] + rates[..., :-1])
-    turns = xp.cumsum(xp.round((steps - xp.diff(values)) / (2 * np.pi)), axis=-1)
-    return values + 2 * np.pi * xp.concatenate((xp.zeros_like(values[..., :1]), turns), axis=-1)
-
-
-def _library(values: Any) -> Any:
-    """NumPy, but JAX's for values that it traces."""
-    return jnp if isinstance(values, Tracer) else np
-
-
-def _quaternions(R: Any) -> Any:
-    """Unit quaternions (w, x, y, z) of rotation matrices, leading axes at will."""
-    if isinstance(R, Tracer):
-        found = R.reshape(-1, 3, 3)
-        import jax
-
-        return jax.vmap(quaternions.from_matrix)(found).reshape(*R.shape[:-2], 4)
-    R = np.asarray(R)
-    # The column of the largest component of qqᵀ, so that nothing small is divided by.
-    trace = np.trace(R, axis1=-2, axis2=-1)
-    K = np.empty((*R.shape[:-2], 4, 4))
-    K[..., 0, 0] = 1 + trace
-    for i in range(3):
-        j, k = (i + 1) % 3, (i + 2) % 3
-        K[..., i + 1, i + 1] = 1 + 2 * R[..., i, i] - trace
-        K[..., 0, i + 1] = K[..., i + 1, 0] = R[..., k, j] - R[..., j, k]
-        K[..., j + 1, k + 1] = K[..., k + 1, j + 1] = R[..., j, k] + R[..., k, j]
-    largest = np.argmax(np.diagonal(K, axis1=-2, axis2=-1), axis=-1)
-    q = np.take_along_axis(K, largest[..., None, None], axis=-2)[..., 0, :]
-    return q / np.linalg.norm(q, axis=-1, keepdims=True)
-
-
-def _matrices(q: Any) -> Any:
-    """Rotation matrices of unit quaternions, leading axes at will."""
-    xp = _library(q)
-    w, v = q[..., :1, None], q[..., 1:]
-    zero = xp.zeros_like(v[..., 0])
-    x, y, z = v[..., 0], v[..., 1], v[..., 2]
-    hat = xp.stack((zero, -z, y, z, zero, -x, -y, x, zero), axis=-1).reshape(*v.shape[:-1], 3, 3)
-    return xp.eye(3) + 2 * w * hat + 2 * hat @ hat
-
-
-def _without_jumps(q: Any) -> Any:
-    """Quaternions whose sign is that of the one before."""
-    xp = _library(q)
-    along = xp.sum(q[..., 1:, :] * q[..., :-1, :], axis=-1)
-    first = xp.ones_like(q[..., :1, 0])
-    signs = xp.concatenate((first, xp.cumprod(xp.where(along < 0, -1.0, 1.0), axis=-1)), axis=-1)
-    return q * signs[..., None]
