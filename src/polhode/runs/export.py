@@ -71,7 +71,7 @@ def _png(solution: Solution, path: Path, columns: Any) -> None:
     del columns
     from polhode.viewing import plots
 
-    plots.run(solution).savefig(path)
+    plots.run(solution).savefig(path, dpi=_FINE)
 
 
 def _html(solution: Solution, path: Path, columns: Any) -> None:
@@ -122,6 +122,8 @@ def _pvd(solution: Solution, path: Path, columns: Any) -> None:
     vtk.write(solution, _moving(solution), path)
 
 
+_FINE = 300
+"""Points an inch of figures."""
 _TABLES = (".csv", ".parquet", ".nc")
 _WRITERS = {
     ".csv": _csv,

@@ -6,6 +6,16 @@ from typing import Any
 
 COLOURS = ("#3b6fb6", "#d1495b", "#2a9d6f", "#e09f3e", "#7a5ea8", "#4aa8c0", "#8c6d4f", "#b0578d", "#6b7f2a")
 
+DASHES: tuple[Any, ...] = (
+    "-",
+    (0, (5, 1.5)),
+    (0, (1.2, 1.2)),
+    (0, (5, 1.5, 1.2, 1.5)),
+    (0, (8, 2)),
+    (0, (3, 1, 1, 1, 1, 1)),
+)
+"""Of curves in figures, so that they are told apart without colours."""
+
 AXES = ("#d1495b", "#2a9d6f", "#3b6fb6")
 """Of the axes x, y, z."""
 

@@ -1,56 +1,52 @@
-"""Units of what a run holds, where it says that it is in SI units."""
+"""Units of what pages and figures show, where a run knows its own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from polhode.units import unit_of
+
 _ENDINGS = (
-    (("angular velocity", "angular velocities", "crank speed", "spin rate"), "rad/s"),
-    (("angular momentum",), "kg m²/s"),
-    (("momentum",), "kg m/s"),
-    (("velocity", "velocities"), "m/s"),
-    (("position", "positions", "centre of mass", "nodes"), "m"),
-    (("energy",), "J"),
-    (("power",), "W"),
-    (("moment", "torque"), "N m"),
-    (("force",), "N"),
-    (("angle",), "rad"),
+    (("angular velocity", "angular velocities"), "angular_velocities"),
+    (("angular momentum",), "angular_momentum"),
+    (("momentum",), "linear_momentum"),
+    (("velocity", "velocities"), "velocities"),
+    (("position", "positions", "centre of mass", "nodes"), "positions"),
+    (("energy",), "energy"),
 )
 _KINDS = {
-    "force": "N",
-    "moment": "N m",
-    "momentum": "kg m/s",
-    "angular momentum": "kg m²/s",
-    "velocity": "m/s",
-    "curvature": "1/m",
-    "strain": "",
-    "angle": "rad",
-    "spin": "rad/s",
-    "length": "m",
-    "power": "W",
+    "force": "joint_forces",
+    "moment": "joint_moments",
+    "momentum": "linear_momentum",
+    "angular momentum": "angular_momentum",
+    "velocity": "velocities",
+    "angle": "angle",
+    "spin": "angular_velocities",
+    "length": "length",
+    "power": "joint_powers",
 }
-
-
-def known(meta: Mapping[str, Any]) -> bool:
-    """Whether the numbers of a run are in SI units: it says so, or a model file was read, whose units are SI."""
-    told = meta.get("units") or meta.get("names", {}).get("units")
-    return told == "SI" or (told is None and meta.get("origin") == "file")
 
 
 def time(meta: Mapping[str, Any]) -> str:
     """Of time; empty where nobody knows."""
-    return "s" if known(meta) else ""
+    return unit_of("time", _known(meta))
 
 
 def of(title: str, meta: Mapping[str, Any]) -> str:
     """Of the quantity of a chart; empty where nobody knows."""
-    if not known(meta):
-        return ""
-    plain = title.lower().partition(",")[0]
-    return next((unit for endings, unit in _ENDINGS if plain.endswith(endings)), "")
+    plain = title.lower().partition(",")[0].partition(" of ")[0]
+    quantity = next((quantity for endings, quantity in _ENDINGS if plain.endswith(endings)), "")
+    return unit_of(quantity, _known(meta))
 
 
 def of_kind(kind: str, meta: Mapping[str, Any]) -> str:
-    """Of vectors and tints of a scene, likewise."""
-    return _KINDS[kind] if known(meta) else ""
+    """Of vectors, tints and joints' quantities by their kind; empty where nobody knows."""
+    known = _known(meta)
+    if kind == "curvature":
+        return f"1/{known['length']}" if known else ""
+    return unit_of(_KINDS.get(kind, ""), known)
+
+
+def _known(meta: Mapping[str, Any]) -> Mapping[str, str] | None:
+    return meta.get("names", {}).get("units")
