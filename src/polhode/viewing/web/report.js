@@ -18,7 +18,7 @@ function reportOf(run, several) {
   facts.append(element("h2", several ? `Run · ${run.label}` : "Run"));
   if (several) facts.append(element("p", run.subtitle, "how"));
   facts.append(pairs);
-  return [audit, facts];
+  return [run.audit.sentences.length ? audit : null, run.facts.length ? facts : null].filter(Boolean);
 }
 
 function tableOf(audit) {

@@ -9,7 +9,7 @@ const TONES = [PLAIN, (colour) => colour.map((c, i) => 0.25 * c + 0.75 * OTHER[i
 function makeStage(changed) {
   const camera = makeCamera(), views = [];
   const show = { tint: null, arrows: new Set(), traces: true, ground: true, side: false };
-  let runs = [], sparse = 1, slow = 0, drawn = [];
+  let runs = [], sparse = 1, slow = 0, before = Infinity, drawn = [];
 
   function pane() {
     const made = element("div", "", "pane"), canvas = element("canvas", "", "view"), triad = element("canvas", "", "triad"), name = element("p", "", "name");
@@ -142,11 +142,14 @@ function makeStage(changed) {
     slow = took > SLOW ? slow + took : 0;
     // Half a second of slow pictures, at least two, is no hiccup.
     if (slow < PATIENCE || slow === took || sparse >= SPARSEST || most / sparse < FEW) return;
+    // Where fewer spheres have not helped, it is something else that takes the time.
+    if (took > 0.8 * before) return;
+    before = took;
     sparse = Math.min(SPARSEST, sparse * 2 ** Math.max(1, Math.floor(Math.log2(took / SLOW))));
     slow = 0;
     word();
   }
-  const nth = (n) => n === 2 ? "2nd" : n === 3 ? "3rd" : `${n}th`;
+  const nth = (n) => `${n}${n % 100 > 10 && n % 100 < 14 ? "th" : ["th", "st", "nd", "rd"][n % 10] ?? "th"}`;
   function word() {
     const clouds = runs.flatMap((run) => run.scene.clouds), all = clouds.reduce((sum, cloud) => sum + cloud.of, 0);
     const each = sparse * Math.max(1, ...clouds.map((cloud) => cloud.stride));
