@@ -15,9 +15,13 @@ if TYPE_CHECKING:
     from polhode.solution import Solution
 
 
+ENDINGS = ".csv, .nc, .png or .html"
+"""Formats for the help of commands."""
+
+
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN.zarr", help="A run written with `--out` or `solution.save`.")],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What to write: .csv, .nc, .png or .html.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=f"What to write: {ENDINGS}.")],
     quiet: Quiet = False,
 ) -> None:
     """Write a run as csv, netCDF, a figure, or one offline page with the motion."""
