@@ -32,6 +32,13 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 gc.set_threshold(100_000, 20, 100)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """What has been imported and collected stays until the end: it is not looked through for garbage again."""
+    gc.collect()
+    gc.freeze()
+
+
 class Spin(NamedTuple):
     rotation: Any
     velocity: Any

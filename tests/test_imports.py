@@ -16,10 +16,13 @@ NAMES = {
 
 
 def names_of(package: str) -> dict[str, str]:
-    """The modules from which a package takes the names that it has."""
-    nodes = ast.parse(NAMES[package].read_text()).body if NAMES[package].name == "__init__.py" else []
+    """The modules from which a package takes the names that it has, now or when they are asked for."""
+    path = NAMES[package]
+    stub = path.with_suffix(".pyi")
+    nodes = ast.parse((stub if stub.exists() else path).read_text()).body if path.name == "__init__.py" else []
     found = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
-    return {alias.asname or alias.name: f"{node.module}" for node in found for alias in node.names}
+    start = lambda node: f"{package}." if node.level else ""  # noqa: E731
+    return {alias.asname or alias.name: f"{start(node)}{node.module}" for node in found for alias in node.names}
 
 
 def imports(tree: ast.AST) -> set[str]:

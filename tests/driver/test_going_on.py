@@ -131,7 +131,6 @@ QUICK = {
     "heavy-top-constrained": {},
     "mass-spring": {},
     "pendulum-chain": {},
-    "planar-four-bar": {},
     "spring-pendulum": {},
 }
 """Problems whose runs begin soon, and parameters for which they do."""

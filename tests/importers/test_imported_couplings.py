@@ -76,7 +76,7 @@ def test_coupled_joints_move_as_one(tmp_path, text, name, follows, slope):
     mujoco.mj_forward(model, data)
     problem = loaded(path, model, data).problem(t1=0.2)
     system, (q, v) = problem.system, problem.state0
-    assert system.m == 1
+    assert (system.n, system.m) == (model.nv - 1, 0)
     a = acceleration(system, q, v)
     # Rates of single hinges and slides are the velocities of the tree, up to their order and signs.
     found = problem.outputs["joint_velocities"](0.0, (q, a))
@@ -126,9 +126,103 @@ def test_sites_stay_connected(tmp_path):
     assert abs(solution.outputs["joint_positions"][-1, 0]) > 0.1
 
 
-def test_what_can_not_be_coupled_is_named(tmp_path):
-    path = tmp_path / "curved.xml"
-    path.write_text(GEARED.format('name="curve" joint1="second" joint2="first" polycoef="0 1 0.5 0 0"'))
-    (lost,) = (item for item in ph.load_model(path).not_carried if item.what == "joint equality")
-    assert lost.names == ("curve",)
-    assert "in proportion" in lost.reason
+FINGERS = """<mujoco><compiler angle="radian"/><option gravity="1 0.5 -9.81"/>
+<default><geom type="box" size="0.05 0.1 0.3" contype="0" conaffinity="0"/></default><worldbody>
+<body name="one"><joint name="a" axis="0 1 0" damping="0.2" armature="0.03"/><geom pos="0 0 -0.4"/>
+  <body name="two" pos="0 0 -0.8"><joint name="b" axis="0 1 0.3" stiffness="3" springref="0.4" armature="0.1"/>
+  <geom pos="0 0.05 -0.3"/><body name="three" pos="0 0 -0.7"><joint name="c" type="slide" axis="1 0 1" damping="1"/>
+  <geom pos="0 0.2 0"/></body></body></body>
+<body name="four" pos="1 0 0"><joint name="d" axis="1 0 0" range="-3 0.1" limited="true"/><geom pos="0 0.2 0"/></body>
+</worldbody><tendon><fixed name="sum"><joint joint="a" coef="1"/><joint joint="d" coef="0.5"/></fixed></tendon>
+<actuator><motor joint="b" name="drive"/></actuator>
+<equality><joint joint1="b" joint2="a" polycoef="0.1 1.5 0 0 0"/><joint joint1="c" joint2="b" polycoef="0 -0.2 0 0 0"/>
+{}</equality></mujoco>"""
+
+
+@pytest.mark.parametrize(
+    ("last", "velocities"),
+    [
+        pytest.param('<joint joint1="d" joint2="a" polycoef="0.05 -0.7 0 0 0"/>', 1, marks=pytest.mark.exhaustive),
+        pytest.param('<tendon tendon1="sum" polycoef="0.05 0 0 0 0"/>', 1, marks=pytest.mark.exhaustive),
+        pytest.param('<joint joint1="d" polycoef="0.2 0 0 0 0"/>', 1, marks=pytest.mark.exhaustive),
+        pytest.param("", 2, marks=pytest.mark.exhaustive),
+    ],
+)
+def test_chains_of_followers_move_as_constraints_make_them(last, velocities):
+    """Several followers of one joint and of followers, with springs, stops, rotors and drives on them."""
+    imported = ph.load_model(FINGERS.format(last), positions={"a": 0.3}, velocities={"a": 0.7}, controls={"drive": 2.0})
+    found = []
+    for formulation, constraints in (("minimal", 0), ("S3xR3", None)):
+        system, (q, v) = imported.model.assemble(formulation, repair=True, hold=imported.held)
+        assert system.m == constraints or (constraints is None and system.m > 0)
+        found.append((system, q, v, acceleration(system, q, v)))
+    tree, q, v, _ = found[0]
+    assert tree.n == velocities
+    free, p, w, _ = found[1]
+    for joint in imported.joints.values():
+        for name in joint.coordinates():
+            values = [joint.value(s, 0.0, (x, u), name) for s, x, u, _ in found]
+            assert float(values[0]) == pytest.approx(float(values[1]), abs=1e-9)
+            rates = [joint.rate(s, 0.0, (x, u), name) for s, x, u, _ in found]
+            assert float(rates[0]) == pytest.approx(float(rates[1]), abs=1e-9)
+    # The angular acceleration of a body is the rate of its angular velocity, in whatever coordinates.
+    for body in (body for body in imported.model.bodies if body.kind == "rigid"):
+        one, other = (twist_rate(body.name, *each) for each in found)
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(tree.kinetic_energy(0.0, q, v), free.kinetic_energy(0.0, p, w), rtol=1e-12)
+
+
+def twist_rate(body, system, q, v, acceleration):
+    """Angular acceleration and acceleration of the centre of mass."""
+
+    def twist(h):
+        return jnp.concatenate(system.twist(system.flow(q, v, h), v + h * acceleration, body))
+
+    return jax.jvp(twist, (0.0,), (1.0,))[1]
+
+
+def test_velocities_given_to_followers_drive_what_they_follow():
+    problem = ph.load_model(FINGERS.format(""), velocities={"c": 0.3}).problem(t1=0.1)
+    rates = dict(zip("abcd", problem.outputs["joint_velocities"](0.0, problem.state0), strict=True))
+    assert (float(rates["c"]), float(rates["a"])) == pytest.approx((0.3, -1.0), abs=1e-12)
+
+
+def test_starts_that_do_not_follow_are_refused_by_name():
+    with pytest.raises(ValueError, match="`b` follows others"):
+        ph.load_model(FINGERS.format("")).model.assemble("minimal")
+
+
+@pytest.mark.exhaustive
+def test_followers_keep_the_energy_balance():
+    text = FINGERS.format("")
+    for lossy in ('damping="0.2"', 'damping="1"', '<motor joint="b" name="drive"/>'):
+        text = text.replace(lossy, "")
+    imported = ph.load_model(text, positions={"a": 0.8}, limits=False)
+    run = ph.simulate(imported.problem(t1=1.0), "rkmk4", h=1e-3)
+    energy = run.invariants["energy"]
+    assert np.ptp(energy) < 1e-9 * np.max(np.abs(energy))
+
+
+CURVES = [
+    pytest.param('joint1="second" joint2="first" polycoef="0 1 0.5 0 0"', marks=pytest.mark.exhaustive),
+    'joint1="slide" joint2="second" polycoef="0 0.1 0 -0.3 0.2"',
+    pytest.param('joint1="second" joint2="first" polycoef="0.1 1.1234567 0 0 0"', marks=pytest.mark.exhaustive),
+]
+
+
+@pytest.mark.parametrize("curve", CURVES)
+def test_curved_couplings_and_any_ratio_are_carried(tmp_path, curve):
+    """The velocity and acceleration of the follower are those of its polynomial."""
+    imported = ph.load_model(GEARED.format(curve), positions={"first": 0.4}, velocities={"first": 0.9})
+    assert not [item for item in imported.not_carried if "equality" in item.what]
+    m = imported.start.compiled
+    y, x = int(m.eq_obj1id[0]), int(m.eq_obj2id[0])
+    p = np.polynomial.Polynomial(m.eq_data[0, :5])
+    problem = imported.problem("minimal", t1=0.1)
+    q, v = problem.state0
+    at, rate = (np.asarray(problem.outputs[name](0.0, (q, v))) for name in ("joint_positions", "joint_velocities"))
+    change = np.asarray(problem.outputs["joint_velocities"](0.0, (q, acceleration(problem.system, q, v))))
+    s = at[x] - m.qpos0[x]
+    np.testing.assert_allclose(at[y] - m.qpos0[y], p(s), atol=1e-9)
+    np.testing.assert_allclose(rate[y], p.deriv()(s) * rate[x], atol=1e-9)
+    np.testing.assert_allclose(change[y], p.deriv()(s) * change[x] + p.deriv(2)(s) * rate[x] ** 2, atol=1e-8)

@@ -163,18 +163,24 @@ def statics() -> dict[str, Any]:
         loads.append((second, case))
     system, (q, v) = model.assemble("SO3xR3")
 
-    def evaluate(v: Any) -> Any:
-        def held(number: int) -> Any:
-            wrench = jnp.zeros(system.n)
-            for second, case in loads:
-                force, moment = case.held[number % case.size]
-                torque = second.R.T @ (moment + np.cross(case.point - START[1][0], force))
-                wrench = wrench.at[system.columns(second)].set(jnp.concatenate((torque, force)))
-            M, B = system.mass(T, q), system.jacobian(T, q)
-            vdot, multipliers = system.kkt.solve(system.kkt.factor(M, B, B), wrench, jnp.zeros(system.m))
-            return vdot, list(system.joint_multipliers(T, q, multipliers).values())
+    def load(number: int) -> np.ndarray:
+        wrench = np.zeros(system.n)
+        for second, case in loads:
+            force, moment = case.held[number % case.size]
+            torque = np.asarray(second.R).T @ (moment + np.cross(case.point - START[1][0], force))
+            wrench[system.columns(second)] = np.concatenate((torque, force))
+        return wrench
 
-        return [held(number) for number in range(6)]
+    wrenches = [load(number) for number in range(6)]
+
+    def evaluate(v: Any) -> Any:
+        M, B = system.mass(T, q), system.jacobian(T, q)
+        factors = system.kkt.factor(M, B, B)
+        found = []
+        for wrench in wrenches:
+            vdot, multipliers = system.kkt.solve(factors, wrench, jnp.zeros(system.m))
+            found.append((vdot, list(system.joint_multipliers(T, q, multipliers).values())))
+        return found
 
     return evaluated(evaluate, v)
 

@@ -42,7 +42,7 @@ def check(found, system, r, s):
     np.testing.assert_allclose(found, expected, rtol=0, atol=bound * np.abs(expected).max())
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_elimination_agrees_with_numpy(name, padded):

@@ -52,7 +52,13 @@ WRONG = [
 
 @pytest.fixture(scope="module")
 def made():
-    return {name: problems.get(name, **OPTIONS.get(name, {})) for name in EVERY}
+    """Each is made when a test asks for it."""
+    return Made()
+
+
+class Made(dict):
+    def __missing__(self, name):
+        return self.setdefault(name, problems.get(name, **OPTIONS.get(name, {})))
 
 
 def end(problem, h, t1, output, integrator="generalized-alpha"):

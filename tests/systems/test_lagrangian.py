@@ -48,7 +48,7 @@ def of_a_step(name, gradient, size, shift=0.0):
     return float(lack), float(jnp.max(jnp.abs(f(x0)))), float(jnp.max(jnp.abs(jax.jacfwd(f)(x0))))
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("gradient", GRADIENTS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("size", [1e-12, 1e-9, 1e-6, 1e-3, 1.0])

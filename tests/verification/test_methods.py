@@ -39,6 +39,7 @@ def test_order(row):
     assert cells.is_machine_code() or machine.llvm is None
 
 
+@pytest.mark.sampled(2)
 def test_promises(row):
     for quantity, (promise, verdict) in cells.promises(row).items():
         assert verdict == "kept", (quantity, promise)
@@ -127,6 +128,10 @@ def test_methods_of_other_kinds_are_not_in_the_table(kinds, monkeypatch):
     monkeypatch.setattr(type(method), "kinds", kinds)
     with pytest.raises(LookupError, match="add one to `FORMS`"):
         Row.of("rkmk4")
+
+
+def test_every_method_is_in_the_table():
+    assert [Row.of(name).name for name in integrators.names()] == list(integrators.names())
 
 
 def test_the_page_has_a_line_for_each_method():

@@ -81,9 +81,14 @@ class Form:
     takes: type[AbstractIntegrator] = AbstractIntegrator
     lighter: Form | None = None
 
+    @functools.cached_property
+    def made(self) -> tuple[AbstractSystem, Any, dict[str, Callable[..., Any]]]:
+        """With the usual values: the same system for all methods."""
+        return self.make(VALUES)
+
     def fits(self, method: AbstractIntegrator) -> bool:
         """Whether the method takes this form, by its kinds and by what it says itself."""
-        system, state, _ = self.make(VALUES)
+        system, state, _ = self.made
         if not (isinstance(method, self.takes) and isinstance(system, method.kinds)):
             return False
         try:
@@ -94,7 +99,7 @@ class Form:
 
     def problem(self) -> ph.problems.Problem:
         """The body with all invariants, and with a quantity that not even the exact motion keeps."""
-        system, state, known = self.make(VALUES)
+        system, state, known = self.made
 
         def sideways(t: Any, state: Any) -> Any:
             attitude, velocity = self.seen(state, VALUES)

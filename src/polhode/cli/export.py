@@ -15,14 +15,13 @@ if TYPE_CHECKING:
     from polhode.solution import Solution
 
 
+ENDINGS = ".csv, .parquet, .nc, .png, .html, .mp4, .gif, .glb or .pvd"
+"""Formats for the help of commands."""
+
+
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN.zarr", help="A run written with `--out` or `solution.save`.")],
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE", help="What to write: .csv, .parquet, .nc, .png, .html, .mp4, .gif, .glb or .pvd."
-        ),
-    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=f"What to write: {ENDINGS}.")],
     columns: Annotated[
         list[str] | None,
         typer.Option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polhode.cli import models
-from polhode.cli.export import check_endings, write_files
+from polhode.cli.export import ENDINGS, check_endings, write_files
 from polhode.cli.output import (
     FAILED,
     Json,
@@ -66,7 +66,7 @@ def run(
     out: Annotated[Path | None, typer.Option(metavar="RUN.zarr", help="Store to which the run is streamed.")] = None,
     export: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Write the run as .csv, .nc, .png or .html as well; may be repeated."),
+        typer.Option(metavar="FILE", help=f"Write the run as {ENDINGS} as well; may be repeated."),
     ] = None,
     save_every: Annotated[int, typer.Option(min=1, help="Save every that many steps.")] = 1,
     breakpoint_: Annotated[

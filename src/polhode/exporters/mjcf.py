@@ -17,8 +17,9 @@ from polhode.forces.efforts import AbstractEffort
 from polhode.forces.loads import AppliedForce, BodyTorque, DeadForce, InertialTorque
 from polhode.forces.spring_damper import LineSpring, LineSpringDamper
 from polhode.importers import ModelFileWarning
-from polhode.importers.elements import BallDamper, Coupling, FreeDamper, ImportedJoint
+from polhode.importers.elements import BallDamper, FreeDamper, ImportedJoint
 from polhode.joints._elements import FrameConstraint
+from polhode.joints.coupling import Coupling
 from polhode.joints.distance import ConstantDistance
 from polhode.joints.rotor import AttachedRotor, FollowingCoordinate
 from polhode.joints.screw import ThreadConstraint

@@ -10,8 +10,8 @@ from numpy.polynomial import Polynomial
 from polhode.exporters.document import Document
 from polhode.exporters.loads import NO_JOINT, tendon
 from polhode.exporters.tree import Joint, Link
-from polhode.importers.elements import Coupling
 from polhode.joints._elements import FrameConstraint
+from polhode.joints.coupling import Coupling
 from polhode.joints.distance import ConstantDistance
 from polhode.joints.screw import ThreadConstraint
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.joints._elements import FrameConstraint
 from polhode.joints._pair import AbstractPairJoint, join
-from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.multibody.bodies import Body
-from polhode.multibody.elements import AbstractConstraintElement, AbstractForceElement
+from polhode.multibody.elements import AbstractForceElement
 from polhode.multibody.parts import AbstractForce, AbstractJoint
 from polhode.multibody.poses import Pose, Poses, Twists, Wrench
 from polhode.multibody.tree.motions import BallMotion, HingesMotion
@@ -63,55 +61,6 @@ class HingedBall(AbstractPairJoint):
 
 class ImportedForce(_Imported, AbstractForce):
     """A load on imported bodies."""
-
-
-class Coupling(AbstractConstraintElement):
-    """A joint coordinate as a polynomial of another: y = Σ cᵢ xⁱ; with y an angle sin(r(y - Σ cᵢ xⁱ))/r = 0.
-
-    The sine makes full turns equal. A factor r that makes all of r, r c₁ whole numbers keeps the constraint smooth
-    where the angles y and x jump by 2π.
-
-    **Arguments:**
-
-    - `follower`: y, a coordinate of the first nodes; `leader`: x, one of the others.
-    - `split`: number of the first nodes.
-    - `zeros`: where y and x are measured from, shape (2,).
-    - `coefficients`: shape (5,), lowest power first.
-    - `factor`: r; None if y is a displacement.
-    """
-
-    follower: AbstractRelativeCoordinate
-    leader: AbstractRelativeCoordinate
-    zeros: Float[Array, "2"]
-    coefficients: Float[Array, "5"]
-    factor: int | None = eqx.field(static=True)
-    split: int = eqx.field(static=True, default=2)
-
-    @property
-    def size(self) -> int:
-        return 1
-
-    def residual(self, t: Array, poses: Poses) -> Float[Array, "1"]:
-        del t
-        gap = self._gap(poses)
-        return (gap if self.factor is None else jnp.sin(self.factor * gap) / self.factor)[None]
-
-    def sides(self, t: Array, poses: Poses) -> Float[Array, " s"]:
-        del t
-        return jnp.zeros(0) if self.factor is None else jnp.cos(self.factor * self._gap(poses))[None]
-
-    def branch_residual(self, t: Array, poses: Poses) -> Float[Array, "1"]:
-        if self.factor is None:
-            return self.residual(t, poses)
-        angle = self.factor * self._gap(poses)
-        return (jnp.arctan2(jnp.sin(angle), jnp.cos(angle)) / self.factor)[None]
-
-    def _gap(self, poses: Poses) -> Float[Array, ""]:
-        x = self.leader.difference(poses[self.split :], self.zeros[1])
-        c0, c1, c2, c3, c4 = self.coefficients
-        return self.follower.difference(poses[: self.split], self.zeros[0]) - (
-            c0 + x * (c1 + x * (c2 + x * (c3 + x * c4)))
-        )
 
 
 class BallDamper(AbstractForceElement):

@@ -12,18 +12,18 @@ import numpy as np
 from polhode.importers import lines
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Construction, Frame
-from polhode.importers.elements import Coupling, ImportedJoint
+from polhode.importers.elements import ImportedJoint
 from polhode.importers.inventory import NotCarried
 from polhode.importers.joints import FileJoint
 from polhode.importers.tendons import combination, is_fixed
 from polhode.joints._elements import FrameConstraint
+from polhode.joints.coupling import CoupledJoints, Coupling
+from polhode.joints.measured import AbstractMeasured
 from polhode.spaces import quaternions
 
 _EQ = mujoco.mjtEq
 _LARGEST_FACTOR = 60
 """Largest whole number that is tried to make the ratio of two coupled angles whole."""
-
-_NOT_IN_PROPORTION = "angles repeat after a turn, so that one can follow another only in proportion"
 
 
 def add_equalities(construction: Construction, records: list[FileJoint]) -> list[NotCarried]:
@@ -99,32 +99,57 @@ def _add_coupling(construction: Construction, records: list[FileJoint], i: int, 
     by_number = {r.number: r for r in records}
     numbers = [int(m.eq_obj1id[i]), int(m.eq_obj2id[i])]
     coefficients = np.array(m.eq_data[i, :5])
-    driven = by_number[numbers[0]]
-    driver = by_number[numbers[1]] if numbers[1] >= 0 else driven
     if numbers[1] < 0:
-        coefficients[1:] = 0
-    y, x = driven.relative, driver.relative
-    if y is None or x is None:
+        numbers[1], coefficients[1:] = numbers[0], 0
+    driven, driver = (by_number[number] for number in numbers)
+    if not (driven.measured and driver.measured):
         return "one of its joints is no hinge or slide with a coordinate of its own"
-    zeros = [float(m.qpos0[m.jnt_qposadr[number]]) for number in (driven.number, driver.number)]
-    bodies = (*driven.bodies, *driver.bodies)
-    angles = tuple(m.jnt_type[r.number] == mujoco.mjtJoint.mjJNT_HINGE for r in (driven, driver))
-    if angles == (False, True):
-        if np.any(coefficients[2:]) or not coefficients[1]:
-            return "a slide that follows a hinge must do so in proportion"
-        y, x, bodies, zeros = x, y, bodies[2:] + bodies[:2], zeros[::-1]
-        coefficients = np.array([-coefficients[0] / coefficients[1], 1 / coefficients[1], 0, 0, 0])
-        angles = (True, False)
-    factor = None if not angles[0] else 1
-    if angles == (True, True):
-        if np.any(coefficients[2:]):
-            return _NOT_IN_PROPORTION
-        factor = _whole([float(coefficients[1])])
-        if factor is None:
-            return f"the ratio {coefficients[1]:g} of the angles has no denominator up to {_LARGEST_FACTOR}"
-    element = Coupling(y, x, jnp.asarray(zeros), jnp.asarray(coefficients), factor)
-    construction.model.add(ImportedJoint(bodies, element, construction.free_name(name, "equality")))
+    zeros = [float(m.qpos0[m.jnt_qposadr[number]]) for number in numbers]
+    _couple(construction, driven, driver, zeros, coefficients, name)
     return ""
+
+
+def _couple(
+    construction: Construction,
+    follower: AbstractMeasured,
+    leader: AbstractMeasured,
+    zeros: Sequence[float],
+    coefficients: np.ndarray,
+    name: str,
+) -> None:
+    """A coordinate as a polynomial of another, both measured from `zeros`."""
+    y, x = follower, leader
+    places, given = list(zeros), coefficients
+    linear = not np.any(coefficients[2:])
+    if linear and coefficients[1] and all(_angles(x)) and not any(_angles(y)):
+        # The other way round nothing jumps where the angle does.
+        y, x, places = x, y, places[::-1]
+        given = np.array([-coefficients[0] / coefficients[1], 1 / coefficients[1], 0, 0, 0])
+    factor = _factor(y, x, float(given[1])) if linear and all(_angles(y)) else None
+    arrays = jnp.asarray(places), jnp.asarray(given)
+    element = Coupling(y.coordinate(), x.coordinate(), *arrays, factor, split=len(y.bodies))
+    part = CoupledJoints(
+        follower,
+        leader,
+        (float(zeros[0]), float(zeros[1])),
+        tuple(map(float, coefficients)),
+        element,
+        (*y.bodies, *x.bodies),
+        construction.free_name(name, "equality"),
+    )
+    construction.model.add(part)
+
+
+def _angles(measured: AbstractMeasured) -> list[bool]:
+    """Which of the terms of a coordinate are angles."""
+    return ["angle" in term.pair.coordinates() for term in measured.terms()]
+
+
+def _factor(follower: AbstractMeasured, leader: AbstractMeasured, slope: float) -> int | None:
+    """The factor of a `Coupling` of a sum of angles and what it follows."""
+    ratios = [float(term.ratio) for term in follower.terms()]
+    turning = zip(leader.terms(), _angles(leader), strict=True)
+    return _whole([*ratios, *(slope * float(term.ratio) for term, turns in turning if turns)])
 
 
 def _whole(ratios: Sequence[float]) -> int | None:
@@ -150,20 +175,5 @@ def _add_tendon(construction: Construction, records: list[FileJoint], i: int, na
     follower, leader = lengths
     if follower is None or leader is None:
         return "one of its joints has no coordinate of its own"
-    kinds = {kind for length in lengths if length for term in length.terms() for kind in term.pair.coordinates()}
-    factor = None
-    if "angle" in kinds:
-        if "displacement" in kinds:
-            return "tendons over both hinges and slides follow no others"
-        if np.any(coefficients[2:]):
-            return _NOT_IN_PROPORTION
-        ratios = [*map(float, follower.ratios), *(float(coefficients[1] * ratio) for ratio in leader.ratios)]
-        factor = _whole(ratios)
-        if factor is None:
-            return f"the ratios of its angles have no common denominator up to {_LARGEST_FACTOR}"
-    zeros = jnp.asarray(m.tendon_length0[numbers])
-    both = follower.coordinate(), leader.coordinate()
-    element = Coupling(*both, zeros, jnp.asarray(coefficients), factor, split=len(follower.bodies))
-    bodies = (*follower.bodies, *leader.bodies)
-    construction.model.add(ImportedJoint(bodies, element, construction.free_name(name, "equality")))
+    _couple(construction, follower, leader, [float(m.tendon_length0[number]) for number in numbers], coefficients, name)
     return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -113,7 +114,7 @@ def _shape(construction: Construction, geom: int, meshes: dict[tuple[str, int], 
     )
 
 
-class _Once(AbstractMesh):
+class _AbstractOnce(AbstractMesh):
     """Triangles of a compiled model, made coarser once."""
 
     def __init__(self, compiled: Any, number: int) -> None:
@@ -125,11 +126,11 @@ class _Once(AbstractMesh):
             self._parts = (Coloured(decimated(self._triangles(self._compiled, self._number)), None),)
         return self._parts
 
-    def _triangles(self, m: Any, number: int) -> Triangles:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def _triangles(self, m: Any, number: int) -> Triangles: ...
 
 
-class _Compiled(_Once):
+class _Compiled(_AbstractOnce):
     """A mesh."""
 
     def _triangles(self, m: Any, number: int) -> Triangles:
@@ -138,7 +139,7 @@ class _Compiled(_Once):
         return Triangles(vertices.astype(float), m.mesh_face[face : face + int(m.mesh_facenum[number])].astype(int))
 
 
-class _Heights(_Once):
+class _Heights(_AbstractOnce):
     """The surface of a height field."""
 
     def _triangles(self, m: Any, number: int) -> Triangles:

@@ -24,7 +24,6 @@ from polhode.multibody.conversions.quaternions import ToLivens, ToSeparable
 from polhode.multibody.conversions.turning_body import ToTurningBody
 from polhode.multibody.formulations import AbstractFormulation, MassPoint
 from polhode.multibody.formulations.floating_frame import FloatingFrame
-from polhode.multibody.formulations.lie_groups import DirectProduct, SemidirectProduct
 from polhode.multibody.groups import BodyGroup, ForceGroup, JointGroup, Slot, stack
 from polhode.multibody.mechanism import Mechanism
 from polhode.multibody.poses import Pose, Twist
@@ -53,9 +52,7 @@ class AbsoluteLayout(AbstractLayout):
         kinds: dict[Hashable, tuple[AbstractFormulation, list[Body]]] = {}
         for body in bodies:
             form = _formulation(body, chosen)
-            # Bodies with the same modes are alike.
-            key = (form.frame, id(form.modal)) if isinstance(form, FloatingFrame) else form
-            kinds.setdefault(key, (form, []))[1].append(body)
+            kinds.setdefault(form.likeness, (form, []))[1].append(body)
         self.members = [members for _, members in kinds.values()]
         self.groups, self.places = self._stack(list(kinds.values()))
         self._index = {name: tuple(place) for name, *place in self.places}
@@ -130,7 +127,7 @@ class AbsoluteLayout(AbstractLayout):
             if isinstance(form, FloatingFrame):
                 states = [body.start(form) for body in members if isinstance(body, FlexibleBody)]
                 q, v = (stack(parts) for parts in zip(*states, strict=True))
-            elif isinstance(form, DirectProduct | SemidirectProduct):
+            elif form.regular:
                 poses, twists = (stack(which) for which in zip(*motions, strict=True))
                 q, v = _coordinates(form, poses, twists)
             else:

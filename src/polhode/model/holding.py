@@ -12,11 +12,12 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode._ambient import warn
 from polhode.checks import shown
+from polhode.execution.once import interpreted
 from polhode.multibody import consistency
 from polhode.multibody.bodies import Body
 from polhode.multibody.elements import AbstractConstraintElement
 from polhode.multibody.parts import AbstractJoint
-from polhode.multibody.poses import Pose, Poses
+from polhode.multibody.poses import Pose, Poses, Twist, Twists
 from polhode.systems.base import State
 from polhode.systems.lagrangian import StartWarning
 
@@ -72,6 +73,16 @@ class Held(AbstractJoint):
     def place(self, poses: Poses) -> AbstractConstraintElement:
         del poses
         return self.element
+
+    def rates(self) -> np.ndarray:
+        """The rates of the element in the motion that the bodies are given."""
+        twists = tuple(Twist(body.omega, body.u) for body in self._bodies)
+        return np.asarray(_rate(self.element, _placed(self._bodies), twists))
+
+
+@interpreted
+def _rate(element: AbstractConstraintElement, poses: Poses, twists: Twists) -> Array:
+    return element.rate(jnp.zeros(()), poses, twists)
 
 
 def held_coordinate(
@@ -153,12 +164,13 @@ def repaired_holding(
     q = at(positions)
 
     def moving(which: Sequence[Held]) -> Any:
-        given = more(which)
-        return consistency.fitting_velocities(given, t, q, v, _rates(given, system.m, t, state))
+        # Zero for the joints.
+        rates = np.concatenate([np.zeros(system.m), *(h.rates() for h in which)])
+        return consistency.fitting_velocities(more(which), t, q, v, rates)
 
     velocities = _kept([h for h in held if h.velocity], moving)
     v = moving(velocities)
-    lost = [_changed(more([h]), h, t, state, (q, v)) for h in held if h not in positions or h not in velocities]
+    lost = [_changed(more([h]), h, t, (q, v)) for h in held if h not in positions or h not in velocities]
     said = [each for each in lost if each]
     if said:
         warn(
@@ -169,24 +181,16 @@ def repaired_holding(
     return q, v
 
 
-def _changed(with_it: MultibodySystem, held: Held, t: float, given: State, found: State) -> str:
+def _changed(with_it: MultibodySystem, held: Held, t: float, found: State) -> str:
     """By how much something that was to be held has changed, in words; nothing where it has not."""
-    time, size = jnp.asarray(t), held.element.size
-    gap = np.asarray(consistency.violations(with_it, time, *found)[0])[-size:]
-    rates = [np.asarray(consistency.violations(with_it, time, *state)[1])[-size:] for state in (given, found)]
+    size = held.element.size
+    gap, rate = (np.asarray(each)[-size:] for each in consistency.violations(with_it, jnp.asarray(t), *found))
     said = []
-    for what, asked, value in (("position", held.position, gap), ("velocity", held.velocity, rates[1] - rates[0])):
+    for what, asked, value in (("position", held.position, gap), ("velocity", held.velocity, rate - held.rates())):
         change = float(np.max(np.abs(value)))
         if asked and change > consistency.POSITION_TOLERANCE:
             said.append(f"the {what} of `{held.name}` changes by {change:.3g}")
     return " and ".join(said)
-
-
-def _rates(given: MultibodySystem, m: int, t: float, state: State) -> np.ndarray:
-    """Rates that constraints are to have: zero for the joints, those of the given state for what is held."""
-    rates = np.array(consistency.violations(given, jnp.asarray(t), *state)[1])
-    rates[:m] = 0.0
-    return rates
 
 
 def _kept(wanted: Sequence[Held], attempt: Callable[[Sequence[Held]], Any]) -> list[Held]:

@@ -16,6 +16,7 @@ from polhode.execution.once import interpreted
 from polhode.linalg.blocks import Places, to_dense
 from polhode.model.layout import AbstractLayout, Placed
 from polhode.model.spanning import Attachment, spanning
+from polhode.model.ties import Ties
 from polhode.multibody import consistency
 from polhode.multibody.bodies import SINGLE, Body
 from polhode.multibody.conversions.cotangent import ToHamiltonian
@@ -34,6 +35,7 @@ from polhode.multibody.tree.motions import (
     FreeMotion,
     PointMotion,
 )
+from polhode.multibody.tree.tied import TiedTree, tied
 from polhode.spaces.base import Point, cross
 from polhode.systems.base import State
 
@@ -78,6 +80,7 @@ class TreeLayout(AbstractLayout):
         self.placed: list[_Placed] = []
         self.carrying: set[str] = set()
         self.efforts: list[AbstractAlong] = []
+        self._ties = Ties(self._may_follow)
         self._carried: dict[int, int] = {}
         self._numbers: dict[str, int] = {"ground": -1}
         order = spanning(model)
@@ -120,10 +123,10 @@ class TreeLayout(AbstractLayout):
         self.placed.append(_Placed(link, body, frame))
 
     def remaining(self, elements: Sequence[Placed]) -> list[Placed]:
-        """The elements that the tree doesn't hold, neither as a joint nor as a force along one of its coordinates."""
+        """The elements that the tree doesn't hold: as joints, coordinates that follow others, forces along some."""
         left = []
         for name, part, element in elements:
-            if name in self.carrying:
+            if name in self.carrying or self._ties_up(part):
                 continue
             effort = self._effort(part, element)
             if effort is None:
@@ -178,6 +181,26 @@ class TreeLayout(AbstractLayout):
         component = _component(term.pair, term.name, link.motion)
         return None if component is None else Place(number, component, link.first + component)
 
+    def _ties_up(self, part: Any) -> bool:
+        """Whether coordinates of the tree follow others as a part demands."""
+        from polhode.joints.coupling import CoupledJoints
+
+        relation = part.relation() if isinstance(part, CoupledJoints) else None
+        places = None if relation is None else self._places_of(relation.terms)
+        if relation is None or places is None:
+            return False
+        ratios: dict[Place, float] = collections.defaultdict(float)
+        value = relation.value
+        for place, term in zip(places, relation.terms, strict=True):
+            ratios[place] += float(term.ratio)
+            value -= float(term.ratio * term.pair.initial(term.name))
+        return self._ties.add(ratios, value)
+
+    def _may_follow(self, place: Place) -> bool:
+        """Whether a coordinate is alone in its joint, and not the last one of all."""
+        alone = self.placed[place.link].link.motion.n == 1
+        return alone and self.placed[-1].link.last - len(self._ties.following) > 1
+
     def kind(self, body: Body) -> int | None:
         return None if body.kind == "ground" else 0
 
@@ -188,11 +211,16 @@ class TreeLayout(AbstractLayout):
         columns = Places(np.zeros((len(bodies), 0), dtype=int))
         return Slot(self.kind(bodies[0]), Places(nodes), Places(nodes), columns)
 
-    def finished(self, mechanism: Mechanism, labels: tuple[str, ...]) -> tuple[JointTree, Mechanism, tuple[str, ...]]:
-        links = tuple(placed.link for placed in self.placed)
-        if links[-1].last == 0:
+    def finished(
+        self, mechanism: Mechanism, labels: tuple[str, ...]
+    ) -> tuple[JointTree | TiedTree, Mechanism, tuple[str, ...]]:
+        if self.placed[-1].link.last == 0:
             raise ValueError("Fixed joints hold all bodies of the model, so no joint coordinate is left to move.")
-        return JointTree(links, tuple(self.efforts), self._rotors()), mechanism, labels
+        return self._coordinates(), mechanism, labels
+
+    def _coordinates(self) -> JointTree | TiedTree:
+        tree = JointTree(tuple(placed.link for placed in self.placed), tuple(self.efforts), self._rotors())
+        return tied(tree, [(place, found.ratios, found.offset) for place, found in self._ties.following.items()])
 
     def _rotors(self) -> tuple[JointRotor, ...]:
         found = []
@@ -205,26 +233,46 @@ class TreeLayout(AbstractLayout):
         """Joint coordinates at the start. Raises ValueError, naming the joint, for velocities that it doesn't allow."""
         points: list[Any] = []
         velocities: list[Array] = []
-        for link, body, frame in self.placed:
+        following = {place.link for place in self._ties.following}
+        for number, (link, body, frame) in enumerate(self.placed):
             point = _origin(link.motion, body)
-            if link.motion.n:
+            if link.motion.n and number not in following:
                 points.append(point)
             velocities.append(self._velocity(link, body, frame, point))
         if not all(body.inert for _, body, _ in self.placed):
             self._check_mass(tuple(points))
-        return tuple(points), jnp.concatenate(velocities)
+        if not self.repair:
+            self._check_following(velocities)
+        kept = [v for number, v in enumerate(velocities) if number not in following]
+        return tuple(points), jnp.concatenate(kept)
+
+    def _check_following(self, velocities: Sequence[Array]) -> None:
+        """Raises ValueError, naming the joint, if one that follows others starts elsewhere or with another velocity."""
+        rates = jnp.concatenate(velocities)
+        if not checks.is_concrete(rates):
+            return
+        apart = self._ties.violations(np.zeros(len(rates)))
+        slips = self._ties.violations(np.asarray(rates), constant=False)
+        for place, gap in apart.items():
+            if max(abs(gap), abs(slips[place])) > consistency.POSITION_TOLERANCE:
+                raise ValueError(
+                    f"The joint `{self.placed[place.link].link.joint}` follows others, and the start doesn't: its "
+                    f"coordinate is off by {gap:.3g}, its velocity by {slips[place]:.3g}. Correct them, or let "
+                    "`assemble(repair=True)` take those that fit."
+                )
 
     def _check_mass(self, q: Point) -> None:
         """Raises ValueError, naming the joints, if some velocities meet no inertia at the start."""
-        links = tuple(placed.link for placed in self.placed)
-        M = np.asarray(_mass(JointTree(links, rotors=self._rotors()), q))
+        tree = self._coordinates()
+        links = [placed.link for placed in self.placed]
+        M = np.asarray(_mass(tree, q))
         size = np.sqrt(np.maximum(np.diag(M), 0.0))
         scale = np.where(size > 0, size, 1.0)
         values, vectors = np.linalg.eigh(M / np.outer(scale, scale))
         if values[0] > _SINGULAR:
             return
         rows = np.abs(vectors[:, 0]) > _INVOLVED * np.max(np.abs(vectors[:, 0]))
-        moved = [f"`{link.joint}` of `{link.name}`" for link in links if rows[link.first : link.last].any()]
+        moved = [f"`{link.joint}` of `{link.name}`" for link in links if rows[tree.columns(link.name)].any()]
         raise ValueError(
             f"What moves with {', '.join(moved)} has no mass or inertia there, or a negative one, at the start. Give "
             "the bodies behind it a mass and an inertia, or fix them."
@@ -321,7 +369,7 @@ def _twist(attitude: Array, centre: Array, R: Array, omega: Array, u: Array) -> 
 
 
 @interpreted
-def _mass(tree: JointTree, q: Point) -> Array:
+def _mass(tree: JointTree | TiedTree, q: Point) -> Array:
     return to_dense(tree.mass(q), (tree.n, tree.n))
 
 

@@ -16,7 +16,6 @@ from polhode.execution.rows import each
 from polhode.linalg.blocks import Blocks, Places
 from polhode.multibody.elements import AbstractConstraintElement, AbstractForceElement
 from polhode.multibody.formulations.base import AbstractFormulation, AbstractFrame
-from polhode.multibody.formulations.linear import MassPoint
 from polhode.multibody.poses import Pose, Poses, Twist, Twists, Wrench
 from polhode.spaces.base import Point, Vector
 
@@ -70,7 +69,7 @@ class BodyGroup(eqx.Module):
     @property
     def energetic(self) -> bool:
         """Whether their motion has kinetic energy, unlike that of integrals."""
-        return not isinstance(self.formulation, MassPoint) or self.formulation.energetic
+        return self.formulation.energetic
 
     def velocities(self, v: Vector) -> Float[Array, "count n"]:
         """The part of v that belongs to the group, a row for each body."""

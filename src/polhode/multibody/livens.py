@@ -343,7 +343,7 @@ def _moving(slots: tuple[Slot, ...]) -> list[tuple[int, Slot]]:
 
 def is_rigid(group: BodyGroup) -> bool:
     """Whether bodies are rigid, not mass points or single coordinates."""
-    return isinstance(group.formulation, DirectProduct)
+    return group.formulation.rotates
 
 
 def _width(group: BodyGroup) -> int:

@@ -68,8 +68,8 @@ class Pictures:
         picture = canvas.over(background)
         for trail, points in zip(self._scene.of(Trail), self._motion.trails, strict=True):
             self._trace(picture, canvas, points[: k + 1], rgb(trail.colour), len(points))
-        rows = sum(picture[i::_FINER] for i in range(_FINER))
-        return sum(rows[:, i::_FINER] for i in range(_FINER)) / _FINER**2
+        parts = [picture[i::_FINER, j::_FINER] for i in range(_FINER) for j in range(_FINER)]
+        return np.add.reduce(parts) / len(parts)
 
     def _of_bodies(self, k: int) -> list[tuple[geometry.Surface, np.ndarray]]:
         found = []

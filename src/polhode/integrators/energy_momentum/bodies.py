@@ -68,10 +68,16 @@ class BodiesEquations(AbstractEquations):
         if self.step.system.m == 0:
             return Residual((balance,), (few,), (few,), (size,))
         gaps = self.step.gaps(self.t, self.h, self.start, x.x)
-        closed = self._closed(place)
+        closed = self.closed(place)
         return Residual((balance, gaps), (few, closed), (few, closed), (size, closed))
 
-    def _closed(self, place: BodiesPlace) -> Float[Array, ""]:
+    @property
+    def end(self) -> Array:
+        """The time at the end of the step."""
+        return self.t + self.h
+
+    def closed(self, place: BodiesPlace) -> Float[Array, ""]:
+        """Scale of gaps: that of coordinates."""
         return (1 + _largest(place.end.q)) / 8
 
     def factor(self, place: BodiesPlace, x: BodiesUnknowns) -> Any:
@@ -85,8 +91,8 @@ class BodiesEquations(AbstractEquations):
         return _largest(correction.x) <= 8 * jnp.finfo(float).eps * (1 + _largest(place.end.q))
 
 
-class RatesEquations(BodiesEquations):
-    r"""The same with velocities that keep the joints' time derivatives at the end of the step.
+class RatesEquations(AbstractEquations):
+    r"""`BodiesEquations` with velocities that keep the joints' time derivatives at the end of the step.
 
     Impulses $-\sigma B_0^T\mu$ before and $B_1^T\mu$ after the step make $B_1v_1 = -\partial_t\Phi$; σ is such that the
     work of both cancels, so that the energy is that of the step between them. Being forces of joints, they don't
@@ -96,77 +102,83 @@ class RatesEquations(BodiesEquations):
     With `keep` zero there are no impulses.
     """
 
+    plain: BodiesEquations
     keep: Float[Array, ""]
 
     def place(self, x: BodiesUnknowns) -> BodiesPlace:
-        step = self.step
+        step, start = self.plain.step, self.plain.start
         # Where the step ends is known before its impulses.
-        end = step.reached(self.h, self.start, x.x)
-        before, after = step.reaction(self.t, self.start, x.rates), step.reaction(self.t + self.h, end, x.rates)
+        end = step.reached(self.plain.h, start, x.x)
+        before, after = step.reaction(self.plain.t, start, x.rates), step.reaction(self.plain.end, end, x.rates)
         before = self._share(before, after)[0] * before
         # What velocities lack at the start of a step, they have at its end.
-        return BodiesPlace(step.kicked(self.start, -before), step.kicked(end, before + after))
+        return BodiesPlace(step.kicked(start, -before), step.kicked(end, before + after))
 
     def _share(self, before: Array, after: Array) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """σ from ½σ²a₀ - σb = ½a₁: what both impulses do to the kinetic energy once the rates are kept; and σa₀ - b,
         or infinity where σ is fixed.
         """
-        step = self.step
+        step, start = self.plain.step, self.plain.start
         if step.system.rheonomic:
             return jnp.ones(()), jnp.array(jnp.inf)
         a0, a1 = before @ step.gained(before), after @ step.gained(after)
         # Impulses that are round-off, as where nothing moves, have no ratio.
-        least = jnp.maximum(_ROUND_OFF**2 * jnp.abs(self.start.p @ self.start.v), jnp.finfo(float).tiny)
+        least = jnp.maximum(_ROUND_OFF**2 * jnp.abs(start.p @ start.v), jnp.finfo(float).tiny)
         some = (a0 > least) & (a1 > least)
         a0, a1 = jnp.where(some, a0, 1.0), jnp.where(some, a1, 1.0)
-        b = before @ step.system.velocities(self.start)
+        b = before @ step.system.velocities(start)
         root = jnp.sqrt(b * b + a0 * a1)
         return jnp.where(some, (b + root) / a0, 1.0), jnp.where(some, root, jnp.inf)
 
     def residual(self, place: BodiesPlace, x: BodiesUnknowns) -> Residual:
-        base = super().residual(place, x)
+        base = self.plain.residual(place, x)
         scales = (*base.scales, self._speed(place))
-        rates = self.keep * self.step.system.rates(self.t + self.h, place.end)
+        rates = self.keep * self._rates(place)
         return Residual((*base.parts, rates), scales, scales, (*(base.noise or ()), self._speed(place)))
 
     def factor(self, place: BodiesPlace, x: BodiesUnknowns) -> RatesFactors:
-        step, m = self.step, self.step.system.m
-        before = step.reaction(self.t, self.start, x.rates)
-        after = step.reaction(self.t + self.h, place.end, x.rates)
+        step, start, m = self.plain.step, self.plain.start, self.plain.step.system.m
+        before = step.reaction(self.plain.t, start, x.rates)
+        after = step.reaction(self.plain.end, place.end, x.rates)
         share, root = self._share(before, after)
-        M, both, B1 = step.impulse_matrices(self.t, self.h, self.start, place.end, share)
+        M, both, B1 = step.impulse_matrices(self.plain.t, self.plain.h, start, place.end, share)
         impulses = step.system.kkt.factor(M, both, B1)
         # (σa₀ - b) dσ = ½da₁ - ½σ²da₀ + σdb, and 2 `both` - B₁ = σB₀.
         gained = step.gained(before)
-        rest = step.system.velocities(self.start) - share * gained
+        rest = step.system.velocities(start) - share * gained
         slope = apply(B1, step.gained(after) - rest, m) + 2 * apply(both, rest, m)
         slope = slope / root
         _, twice = step.system.kkt.solve(impulses, jnp.zeros(step.system.d), apply(B1, gained, m))
         turned = -0.5 * twice
-        return RatesFactors(super().factor(place, x), impulses, share, slope / (1 + slope @ turned), turned, x.rates)
+        slope = slope / (1 + slope @ turned)
+        return RatesFactors(self.plain.factor(place, x), impulses, share, slope, turned, x.rates)
 
     def correct(self, factors: RatesFactors, parts: tuple[Array, ...]) -> BodiesUnknowns:
         """The step as without impulses, impulses as if nothing else acted, and multipliers that make up for what the
         first impulse changes in the balance.
         """
         balance, gaps, rates = parts
-        x, multipliers = self.step.system.kkt.solve(factors.step, -balance, -gaps)
+        kkt = self.plain.step.system.kkt
+        x, multipliers = kkt.solve(factors.step, -balance, -gaps)
         # (2/h) B dx = -(2/h) gaps, and impulses change the rates by B₁M⁻¹((σB₀ + B₁)ᵀdμ + B₀ᵀμ dσ).
-        missing = self.keep * (rates - 2 / self.h * gaps)
-        _, twice = self.step.system.kkt.solve(factors.impulses, jnp.zeros_like(balance), missing)
+        missing = self.keep * (rates - 2 / self.plain.h * gaps)
+        _, twice = kkt.solve(factors.impulses, jnp.zeros_like(balance), missing)
         dshare = 0.5 * factors.slope @ twice
         change = 0.5 * twice - dshare * factors.turned
         first = factors.share * change + dshare * factors.rates
-        return BodiesUnknowns(x, multipliers - 2 / self.h * first, change)
+        return BodiesUnknowns(x, multipliers - 2 / self.plain.h * first, change)
 
     def negligible(self, place: BodiesPlace, correction: BodiesUnknowns) -> Array:
         """The rates must be there as well: the matrix for these is that of the joints alone."""
         few = 256 * jnp.finfo(float).eps * self._speed(place)
-        there = _largest(self.step.system.rates(self.t + self.h, place.end)) <= few
-        return ((self.keep == 0) | there) & super().negligible(place, correction)
+        there = _largest(self._rates(place)) <= few
+        return ((self.keep == 0) | there) & self.plain.negligible(place, correction)
+
+    def _rates(self, place: BodiesPlace) -> Multipliers:
+        return self.plain.step.system.rates(self.plain.end, place.end)
 
     def _speed(self, place: BodiesPlace) -> Float[Array, ""]:
-        return 0.5 * self._closed(place) / jnp.abs(self.h) + _largest(place.end.v) / 32
+        return 0.5 * self.plain.closed(place) / jnp.abs(self.plain.h) + _largest(place.end.v) / 32
 
 
 def _largest(x: Array) -> Float[Array, ""]:

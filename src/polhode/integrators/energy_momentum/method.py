@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.execution.questions import derived
-from polhode.integrators._newton import Newton, Solved, solve
+from polhode.integrators._newton import AbstractEquations, Newton, Solved, solve
 from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry, StepInfo
 from polhode.integrators.energy_momentum.bodies import BodiesEquations, BodiesUnknowns, RatesEquations
 from polhode.integrators.energy_momentum.lagrangian import AbstractLivensEquations, AllUnknowns, NullSpace, Reduced
@@ -224,9 +224,9 @@ def _all_of(tried: Callable[[_Attempts], _Attempts], start: _Attempts) -> _Attem
     return jax.lax.scan(one_more, start, None, length=_PARTS + 2)[0]
 
 
-def _equations(system: LivensMultibody, t: Array, h: Array, start: LivensState, keep: Array) -> BodiesEquations:
-    step = BodiesStep(system)
-    return RatesEquations(step, t, h, start, keep) if system.keeps_rates else BodiesEquations(step, t, h, start)
+def _equations(system: LivensMultibody, t: Array, h: Array, start: LivensState, keep: Array) -> AbstractEquations:
+    plain = BodiesEquations(BodiesStep(system), t, h, start)
+    return RatesEquations(plain, keep) if system.keeps_rates else plain
 
 
 def _info(solved: Solved) -> StepInfo:

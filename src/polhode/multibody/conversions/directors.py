@@ -11,7 +11,6 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.multibody.absolute import AbsoluteCoordinates
-from polhode.multibody.formulations.linear import MassPoint
 from polhode.multibody.groups import BodyGroup, Motion
 from polhode.multibody.poses import Pose, Twist, axial
 from polhode.multibody.system import MultibodySystem
@@ -203,7 +202,7 @@ class DirectorLagrangian(AbstractWritten, AbstractLagrangian):
 
 
 def _rigid(group: BodyGroup) -> bool:
-    return not isinstance(group.formulation, MassPoint)
+    return group.formulation.rotates
 
 
 def _width(group: BodyGroup) -> int:

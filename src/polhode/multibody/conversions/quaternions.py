@@ -10,7 +10,6 @@ import equinox as eqx
 
 from polhode.multibody import formulations, livens, separable
 from polhode.multibody.absolute import AbsoluteCoordinates
-from polhode.multibody.formulations.linear import MassPoint
 from polhode.multibody.livens import LivensMultibody
 from polhode.multibody.livens_joints import in_first_frame
 from polhode.multibody.system import MultibodySystem
@@ -105,7 +104,7 @@ class _Change(eqx.Module):
     def of(cls, source: MultibodySystem[AbsoluteCoordinates]) -> _Change:
         """From the coordinates of a system."""
         groups = tuple(
-            group if isinstance(group.formulation, MassPoint) else dataclasses.replace(group, formulation=_QUATERNIONS)
+            dataclasses.replace(group, formulation=_QUATERNIONS) if group.formulation.rotates else group
             for group in source.coordinates.bodies
         )
         coordinates = dataclasses.replace(source.coordinates, bodies=groups)
@@ -122,5 +121,5 @@ class _Change(eqx.Module):
 def _obstacle(system: MultibodySystem[AbsoluteCoordinates]) -> str:
     if any(g.formulation.deforms for g in system.coordinates.bodies):
         return "some bodies deform"
-    other = [g for g in system.coordinates.bodies if not isinstance(g.formulation, MassPoint) and g.formulation.n != 6]
+    other = [g for g in system.coordinates.bodies if g.formulation.rotates and g.formulation.n != 6]
     return "the coordinates of some bodies have constraints of their own" if other else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Hashable
 
 import equinox as eqx
 import jax
@@ -74,6 +75,26 @@ class AbstractFormulation(AbstractFrame):
         """One of its frames, by number."""
         del node
         return self
+
+    @property
+    def likeness(self) -> Hashable:
+        """Bodies with equal values of it are stacked."""
+        return self
+
+    @property
+    def rotates(self) -> bool:
+        """Whether bodies have an attitude that changes."""
+        return True
+
+    @property
+    def energetic(self) -> bool:
+        """Whether motion has kinetic energy."""
+        return True
+
+    @property
+    def regular(self) -> bool:
+        """Whether every pose has coordinates, so that `from_pose` need not look at its numbers."""
+        return False
 
     @property
     def deforms(self) -> bool:

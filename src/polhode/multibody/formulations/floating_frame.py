@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import equinox as eqx
@@ -169,6 +170,11 @@ class FloatingFrame(AbstractFormulation):
 
     frame: Frame
     modal: ModalBody
+
+    @property
+    def likeness(self) -> Hashable:
+        # Bodies with the same modes are alike.
+        return self.frame, id(self.modal)
 
     @property
     def space(self) -> AbstractGroup:

@@ -36,6 +36,10 @@ class DirectProduct(AbstractFormulation):
         return True
 
     @property
+    def regular(self) -> bool:
+        return True
+
+    @property
     def moves_with_twist(self) -> bool:
         return True
 
@@ -75,6 +79,10 @@ class SemidirectProduct(AbstractFormulation):
     @property
     def space(self) -> AbstractGroup:
         return self.group
+
+    @property
+    def regular(self) -> bool:
+        return True
 
     @property
     def moves_with_twist(self) -> bool:

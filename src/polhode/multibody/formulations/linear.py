@@ -21,11 +21,15 @@ class MassPoint(AbstractFormulation):
     """
 
     size: int = eqx.field(static=True, default=3)
-    energetic: bool = eqx.field(static=True, default=True)
+    energetic: bool = eqx.field(static=True, default=True)  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
 
     @property
     def space(self) -> Rn:
         return Rn(self.size)
+
+    @property
+    def rotates(self) -> bool:
+        return False
 
     @property
     def twist_is_fixed(self) -> bool:
