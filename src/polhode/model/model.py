@@ -15,14 +15,14 @@ import numpy as np
 from polhode import checks, summary
 from polhode.checks import shown
 from polhode.execution.eager import uncompiled
-from polhode.model.assembly import Assembled, Redundant, assemble, has_loops
+from polhode.model.assembly import Assembled, Redundant, assemble
+from polhode.model.describing import told
 from polhode.model.flexible_body import FlexibleBody
 from polhode.model.holding import Held
 from polhode.model.parameters import replaced
 from polhode.model.replaying import Call, Replay, declared
 from polhode.multibody import bodies as _bodies
 from polhode.multibody.bodies import Body
-from polhode.multibody.elements import AbstractConstraintElement
 from polhode.multibody.formulations import FORMULATIONS
 from polhode.multibody.parts import AbstractComposite, AbstractForce, AbstractJoint, AbstractPart
 from polhode.multibody.poses import Pose
@@ -606,32 +606,11 @@ class Model:
         self._names[given] = None
         return given
 
-    def _freedom(self) -> str:
-        """Degrees of freedom. Where joints close loops, some of their constraints may follow from others."""
-        sizes = {"rigid": 6, "point": 3, "coordinate": 1, "integral": 0}
-        moving = sum(6 + b.modal.count if isinstance(b, FlexibleBody) else sizes[b.kind] for b in self.bodies)
-        elements = [part.placed() for _, part in self.parts if isinstance(part, AbstractJoint)]
-        held = sum(element.size for element in elements if isinstance(element, AbstractConstraintElement))
-        least = "at least " if has_loops(self) else ""
-        return f"{least}{moving - held} ({moving} coordinates, {held} constraints)"
-
-    def _told(self) -> list[tuple[str, str]]:
-        """What there is, in words."""
-        kinds = ((AbstractJoint, "joints"), (AbstractForce, "forces"))
-        parts = [(what, [name for name, p in self.parts if isinstance(p, kind)]) for kind, what in kinds]
-        named = [("bodies", [body.name for body in self.bodies]), *parts, ("parameters", list(self.parameters))]
-        rows = [(what, _listed(names)) for what, names in named if names]
-        return [
-            *rows,
-            ("degrees of freedom", str(self.freedom)),
-            *([("units", _units(self.units))] if self.units else []),
-        ]
-
     def __repr__(self) -> str:
-        return f"Model({'; '.join(f'{what}: {text}' for what, text in self._told())})"
+        return f"Model({'; '.join(f'{what}: {text}' for what, text in told(self))})"
 
     def _repr_html_(self) -> str:
-        return summary.html("Model", self._told())
+        return summary.html("Model", told(self))
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -674,11 +653,6 @@ class Model:
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         listed = ", ".join(names[:_LISTED]) or "none"
         raise ValueError(f"The model has no body {shown(name)}.{checks.nearest(name, names)} It has {listed}{more}.")
-
-
-def _listed(names: Sequence[str]) -> str:
-    """A number of names, and as many of them as there is room for."""
-    return f"{len(names)} ({', '.join(names[:_LISTED])}{', …' if len(names) > _LISTED else ''})"
 
 
 def _in_coordinates(system: Assembled) -> MultibodySystem:
