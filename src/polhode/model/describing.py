@@ -36,7 +36,7 @@ def _freedom(model: Model) -> str:
     elements = [part.placed() for _, part in model.parts if isinstance(part, AbstractJoint)]
     held = sum(element.size for element in elements if isinstance(element, AbstractConstraintElement))
     least = "at least " if has_loops(model) else ""
-    return f"{least}{moving - held} ({moving} coordinates, {held} constraints)"
+    return f"{least}{max(moving - held, 0)} ({moving} coordinates, {held} constraints)"
 
 
 def _listed(names: Sequence[str]) -> str:
