@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
+import numpy as np
 from jaxtyping import Array
 
+from polhode import checks, summary
 from polhode.events.table import Events
 from polhode.frames import Frames
 from polhode.named.results import BodyResults, ByName, JointResults, Outputs, bodies, joints
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
     from polhode.audit import Audit
     from polhode.driver.reading import Reader
     from polhode.runs.reading import StoredFrames
+
+
+_INNER = ("saved", "reader", "checkpoint", "frames", "blocks", "columns")
+"""Attributes that users need not see."""
+_LISTED = 20
 
 
 def _row(frames: Frames, k: int) -> Frames:
@@ -108,6 +115,35 @@ class Solution(eqx.Module):
         k = range(count)[k]
         frames = self.saved.between(k, k + 1) if not isinstance(self.saved, Frames) else _row(self.saved, k)
         return Solution(frames, self.stats, self.meta, self.checkpoint if k == count - 1 else None, self.reader)
+
+    def __dir__(self) -> list[str]:
+        return sorted(name for name in super().__dir__() if not name.startswith("_") and name not in _INNER)
+
+    def _told(self) -> list[tuple[str, str]]:
+        """What there is, in words."""
+        integrator, result = self.meta.get("integrator"), self.stats.get("result")
+        method = integrator.get("name", "") if isinstance(integrator, dict) else str(integrator or "")
+        step = f"h = {self.meta['h']:g}" if isinstance(self.meta.get("h"), float) else "error control"
+        shape = np.shape(self.t)
+        known = len(shape) == 1 and shape[0] and checks.is_concrete(self.t)
+        span = f", t = {float(self.t[0]):g} … {float(self.t[-1]):g}" if known else ""
+        rows = [
+            ("result", getattr(result, "name", "")),
+            ("method", f"{method}, {step}"),
+            ("frames", f"{' × '.join(map(str, shape))}{span}"),
+            ("bodies", ", ".join(list(self.bodies)[:_LISTED])),
+            ("joints", ", ".join(list(self.joints)[:_LISTED])),
+            ("outputs", ", ".join(self.saved.outputs)),
+            ("invariants", ", ".join(self.saved.invariants)),
+        ]
+        return [row for row in rows if row[1]]
+
+    def __repr__(self) -> str:
+        problem = self.meta.get("problem") or "a system"
+        return f"Solution of {problem} ({'; '.join(f'{what}: {text}' for what, text in self._told())})"
+
+    def _repr_html_(self) -> str:
+        return summary.html(f"Solution of {self.meta.get('problem') or 'a system'}", self._told())
 
     def __reduce__(self) -> Any:
         # What a method remembers is of this process; a copy elsewhere can be gone on from by its state.

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import jax.numpy as jnp
 import numpy as np
 
-from polhode import checks
+from polhode import checks, summary
 from polhode.checks import shown
 from polhode.execution.eager import uncompiled
 from polhode.model.assembly import Assembled, Redundant, assemble
+from polhode.model.describing import told
 from polhode.model.flexible_body import FlexibleBody
 from polhode.model.holding import Held
+from polhode.model.parameters import replaced
+from polhode.model.replaying import Call, Replay, declared
 from polhode.multibody import bodies as _bodies
 from polhode.multibody.bodies import Body
 from polhode.multibody.formulations import FORMULATIONS
@@ -51,15 +54,21 @@ def _all_or_nothing(method: Callable[Concatenate[Model, P], T]) -> Callable[Conc
     def wrapped(self: Model, /, *args: P.args, **options: P.kwargs) -> T:
         growing = self.bodies, self.parts, self._names
         before = [len(x) for x in growing]
+        outermost, self._busy = not self._busy, True
         try:
             with uncompiled():
-                return method(self, *args, **options)
+                result = method(self, *args, **options)
+            if outermost:
+                self._calls.append(Call(method.__name__, args, options, result))
+            return result
         except BaseException:
             del self.bodies[before[0] :], self.parts[before[1] :]
             while len(self._names) > before[2]:
                 self._names.popitem()
             self._numbered.clear()
             raise
+        finally:
+            self._busy = not outermost
 
     return wrapped
 
@@ -89,6 +98,10 @@ class Model:
     def __init__(self, gravity: Any = (0.0, 0.0, 0.0), *, units: str | Mapping[str, str] | None = None) -> None:
         self.units = checked_units(units)
         self.gravity = checks.array("gravity", gravity, (3,), "acceleration in the inertial frame")
+        self._given_gravity = gravity
+        # What was done to make it, so that it can be done again with other numbers.
+        self._calls: list[Call] = []
+        self._busy = False
         self.ground = _bodies.ground()
         self.bodies: list[Body] = []
         # With the places of bodies in the list, where searching would take long.
@@ -501,6 +514,23 @@ class Model:
             (system, state0), because = assembled(formulation), ""
         method, why = (integrator, "") if integrator else choosing.method_for(system, state0, begin, step)
         seen = _in_coordinates(system)
+        own = self.parameters
+        given = {"formulation": formulation, **({"joints": joints} if formulation == "livens" else {})}
+        if own.keys() & {"formulation", "joints"}:
+            raise ValueError("Parameters of a model can't be called 'formulation' or 'joints'; choose other names.")
+
+        def build(**changed: Any) -> Problem:
+            form, how = changed.pop("formulation"), changed.pop("joints", "invariant")
+            # Inside of JAX's transformations it can't be decided anew what is redundant.
+            again = (system.dropped or redundant) if form == formulation else redundant
+            made = self.replace(**changed)
+            more = {"repair": repair, "redundant": again, "t0": t0, "joints": how, "hold": hold}
+            found = made.problem(
+                form, t1=t1, h=h, name=name, integrator=method, outputs=outputs, save_loads=save_loads, **more
+            )
+            # Traced values are known to no model.
+            return dataclasses.replace(found, parameters={**found.parameters, **changed}, build=build)
+
         called = naming.named(self, seen)
         known = checks.is_concrete(self.gravity, [(b.mass, b.inertia, b.x, b.R) for b in self.bodies], state0)
         return Problem(
@@ -508,7 +538,7 @@ class Model:
             system=system,
             state0=state0,
             t_span=(begin, end),
-            parameters={"formulation": formulation, **({"joints": joints} if formulation == "livens" else {})},
+            parameters={**given, **own},
             doc=f"A model of {len(self.bodies)} bodies.",
             outputs=_outputs(system, outputs, called.readings, checks.flag("save_loads", save_loads)),
             invariants=system.invariants(),
@@ -519,6 +549,7 @@ class Model:
             choice=Choice(because, why and f"`{method}`: {why}"),
             build_time=time.perf_counter() - started,
             named=dataclasses.replace(called, outputs=True),
+            build=build,
         )
 
     @uncompiled()
@@ -574,6 +605,43 @@ class Model:
             raise ValueError(f"The name {shown(given)} is taken in this model; names must be unique.")
         self._names[given] = None
         return given
+
+    def __repr__(self) -> str:
+        return f"Model({'; '.join(f'{what}: {text}' for what, text in told(self))})"
+
+    def _repr_html_(self) -> str:
+        return summary.html("Model", told(self))
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The values of the `Parameter`s that it was made with, by name."""
+        given = (self._given_gravity, [(call.arguments, call.options) for call in self._calls])
+        found = {name: parameter.default for name, parameter in declared(given).items()}
+        return {name: value.item() if value.ndim == 0 else value for name, value in found.items()}
+
+    @uncompiled()
+    def replace(self, **parameters: Any) -> Model:
+        """The same model with other values of its parameters, made anew; they may be traced by JAX.
+
+        Bodies and joints have the same names; `model.body(name)` gives those of the new model. Points, axes and numbers
+        follow as far as they were given as parameters, expressions of such, or as `body.x`, `body.R`, `body.u` and
+        `body.omega` of a body themselves; what was computed from these beforehand stays.
+
+        **Raises** ValueError for names of no parameter.
+        """
+        known = self.parameters
+        for name in parameters:
+            if name not in known:
+                listed = (
+                    ", ".join(known) or "none; declare them, polhode.Parameter(name, value), where it takes numbers"
+                )
+                raise ValueError(
+                    f"The model has no parameter {shown(name)}.{checks.nearest(name, known)} It has {listed}."
+                )
+        values = {**known, **parameters}
+        new = Model(replaced(self._given_gravity, values), units=self.units)
+        Replay(self, new, values).run(self._calls)
+        return new
 
     def body(self, name: str) -> Body:
         """The body of that name. Raises ValueError, with the nearest and all names, if there is none."""

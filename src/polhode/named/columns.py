@@ -25,6 +25,12 @@ _BODIES = {
     "v": ("velocity", _VECTOR),
     "omega_": ("angular_velocity", _VECTOR),
 }
+_SAVED_AS = {
+    "position": "positions",
+    "orientation": "orientation",
+    "velocity": "velocities",
+    "angular_velocity": "angular_velocity",
+}
 _LOADS = {"force_": ("force", _VECTOR), "moment_": ("moment", _VECTOR)}
 _TOLD = ("positions", "rotations", "quaternions", "velocities", "angular_velocities", "joint_positions")
 _TOLD_TOO = ("joint_velocities", "joint_loads")
@@ -77,7 +83,7 @@ def _columns(run: Solution) -> dict[str, Read]:
 def _of_bodies(run: Solution) -> Iterator[tuple[str, Read]]:
     for name in run.bodies:
         for prefix, (quantity, parts) in _BODIES.items():
-            if _is_known(run, {"position": "positions", "velocity": "velocities"}.get(quantity, quantity)):
+            if _is_known(run, _SAVED_AS[quantity]):
                 for i, part in enumerate(parts):
                     yield f"{name}.{prefix}{part}", functools.partial(_part, run, "bodies", name, quantity, i)
 

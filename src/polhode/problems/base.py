@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from jax.core import Tracer
 
+from polhode import checks, summary
 from polhode.problems.choice import ASKED, Choice
 from polhode.systems.base import AbstractSystem, Observable, State
 
@@ -70,6 +71,22 @@ class Problem:
             f"{h}, outputs: {', '.join(self.outputs)}{f'; {self.choice}' if str(self.choice) else ''})"
         )
 
+    def _repr_html_(self) -> str:
+        start, end, h = ("traced" if isinstance(x, Tracer) else f"{x:g}" for x in (*self.t_span, self.h))
+        shown = {name: value for name, value in self.parameters.items() if name != "formulation"}
+        rows = [
+            ("system", f"{type(self.system).__name__}, {self.parameters.get('formulation', self.system.called)}"),
+            ("time", f"{start} … {end}"),
+            ("method", f"{self.integrator} with h = {h}"),
+            ("parameters", ", ".join(f"{name} = {checks.shown(value)}" for name, value in shown.items())),
+            ("bodies", ", ".join(self.named.told["bodies"]) if self.named else ""),
+            ("joints", ", ".join(self.named.told["joints"]) if self.named else ""),
+            ("outputs", ", ".join(self.outputs)),
+            ("invariants", ", ".join(self.invariants)),
+            ("chosen", str(self.choice)),
+        ]
+        return summary.html(f"Problem {self.name}", [row for row in rows if row[1]])
+
     def replace(self, **parameters: Any) -> Problem:
         """The same problem with some parameters changed; numeric ones may be traced by JAX."""
         if self.build is None:
@@ -78,7 +95,7 @@ class Problem:
         if unknown:
             raise ValueError(
                 f"Problem `{self.name}` has no parameter {', '.join(map(repr, unknown))}; "
-                f"it has {', '.join(sorted(self.parameters))}."
+                f"it has {', '.join(sorted(self.parameters))}.{checks.nearest(unknown[0], self.parameters)}"
             )
         return timed(self.build, **{**self.parameters, **parameters})
 
