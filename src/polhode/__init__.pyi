@@ -30,6 +30,7 @@ from . import systems as systems
 from . import viewing as viewing
 from .driver.control import StepControl as StepControl
 from .driver.resuming import resume as resume
+from .driver.running import InterruptionWarning as InterruptionWarning
 from .driver.running import SimulationError as SimulationError
 from .driver.simulate import StepSizeWarning as StepSizeWarning
 from .driver.simulate import simulate as simulate

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from polhode._ambient import warn
 from polhode.driver import host
 from polhode.driver.continuing import Kept
 from polhode.driver.happening import Happenings
@@ -43,6 +44,10 @@ class SimulationError(RuntimeError):
         self.solution = solution
 
 
+class InterruptionWarning(UserWarning):
+    """A run was ended by a signal before its end; its last frame is not that of the span."""
+
+
 class Run(NamedTuple):
     """All that a run on the host consists of.
 
@@ -60,6 +65,23 @@ class Run(NamedTuple):
 
 
 def carry_out(run: Run, sink: StoreSink | None) -> Solution:
+    """As `computed`; warns of an interruption if the run is to throw."""
+    solution = computed(run, sink)
+    if run.throw and solution.stats["result"] == Result.interrupted:
+        warn(_interrupted(run, solution), InterruptionWarning)
+    return solution
+
+
+def _interrupted(run: Run, solution: Solution) -> str:
+    # Where a signal ends one of many runs, a script would go on with half of it as if it were whole.
+    last = f"Its last frame is that of t = {float(solution.t[-1]):.6g}" if len(solution.t) else "It has no frame"
+    return (
+        f"A signal ended the run at t = {solution.stats['t_reached']:.6g} of {run.task.t1:.6g}. {last}, and "
+        "`stats['result']` is `interrupted`. `simulate(…, initial=solution)` goes on, `resume` with a store."
+    )
+
+
+def computed(run: Run, sink: StoreSink | None) -> Solution:
     """Make all steps.
 
     Raises SimulationError if they fail and the run is to throw, KeyboardInterrupt if Ctrl-C was pressed twice.

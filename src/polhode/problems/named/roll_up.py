@@ -99,7 +99,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
         doc=_DOC,
         h=2.0**-8,
         reference=_reference(p),
-        explicit=True,
+        method="herk5",
     )
 
 
