@@ -213,3 +213,10 @@ def test_files_for_paraview_hold_the_motion(tmp_path):
 def test_a_run_without_a_scene_has_no_motion_to_write(tmp_path, name):
     with pytest.raises(ValueError, match="no scene"):
         export(turning(), tmp_path / name)
+
+
+def test_arrows_without_their_outputs_are_left_out():
+    speed = Arrows("velocity", "velocity", nodes, nodes, needs=("velocities",))
+    scene = Scene((*SCENE.parts, speed), reads="outputs")
+    assert speed in scene.readable({"positions": 0, "velocities": 0}).parts
+    assert scene.readable({"positions": 0}).of(Arrows) == SCENE.of(Arrows)

@@ -38,10 +38,10 @@ def drawn(description: Mapping[str, Any], pose: Callable[[Any, int], Pose]) -> I
         return
     rows, masses = tuple(description["rows"]), jnp.asarray(description["masses"])
     feet = _Feet(rows)
-    yield Arrows("velocity", "velocity", feet, _Linear(rows, jnp.ones(len(rows))), COLOURS[2])
-    yield Arrows("linear momentum", "momentum", feet, _Linear(rows, masses), COLOURS[0])
+    yield Arrows("velocity", "velocity", feet, _Linear(rows, jnp.ones(len(rows))), COLOURS[2], ("velocities",))
+    yield Arrows("linear momentum", "momentum", feet, _Linear(rows, masses), COLOURS[0], ("velocities",))
     spin = _Angular(rows, jnp.asarray(description["inertias"]), pose)
-    yield Arrows("angular momentum", "angular momentum", feet, spin, COLOURS[4])
+    yield Arrows("angular momentum", "angular momentum", feet, spin, COLOURS[4], ("angular_velocities",))
     gravity = np.asarray(description["gravity"])
     if np.any(gravity):
         yield Arrows("weight", "force", feet, _Constant(masses[:, None] * gravity), COLOURS[1])

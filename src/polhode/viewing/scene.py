@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any, Literal, TypeVar
 
 from jaxtyping import Array
@@ -90,6 +90,7 @@ class Arrows:
     """Vectors that move with what they belong to, such as forces or momenta.
 
     - `kind`: "force", "moment", "momentum", "angular momentum" or "velocity"; the longest of a kind has a fixed length.
+    - `needs`: outputs that they follow from, where the scene reads these; without them they are not drawn.
     - `feet`: where they begin, (n, 3). - `vectors`: (n, 3), in the inertial frame.
     """
 
@@ -98,6 +99,7 @@ class Arrows:
     feet: Points
     vectors: Points
     colour: str = "#d1495b"
+    needs: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,6 +133,11 @@ class Scene:
     def of(self, kind: type[Kind]) -> list[Kind]:
         """Its parts of one kind, in their order."""
         return [part for part in self.parts if isinstance(part, kind)]
+
+    def readable(self, outputs: Container[str]) -> Scene:
+        """The scene without arrows that need outputs which a run does not have."""
+        kept = [p for p in self.parts if not isinstance(p, Arrows) or all(name in outputs for name in p.needs)]
+        return dataclasses.replace(self, parts=tuple(kept))
 
 
 Part = Body | Line | Trail | Cloud | Arrows

@@ -26,13 +26,14 @@ _HEIGHT = 760
 def scene_of(solution: Solution) -> Scene | None:
     """The scene that the run stored, or that of its problem; None, with a warning, if that can't be built anew."""
     if "scene" in solution.meta:
-        return model_scene.drawn(solution.meta["scene"])
+        return model_scene.drawn(solution.meta["scene"]).readable(solution.outputs)
     try:
         problem = rebuilt(solution.meta)
     except (ValueError, TypeError) as error:
         warn(f"The page has charts only; the problem could not be built anew: {error}", UserWarning)
         return None
-    return problem.scene if problem else None
+    scene = problem.scene if problem else None
+    return scene.readable(solution.outputs) if scene else None
 
 
 class Source(Protocol):
