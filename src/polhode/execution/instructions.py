@@ -116,12 +116,18 @@ def _whole(word: str) -> Callable[[Writer, str, list[str]], str]:
 
 
 def _quotient(word: str, by_zero: int | None) -> Callable[[Writer, str, list[str]], str]:
-    """Division of whole numbers: by zero it would end the process, so it has a value, as XLA gives it."""
+    """Division of whole numbers: by zero, and of the least one by -1, it would end the process, so both have values, as
+    XLA gives them."""
 
     def run(w: Writer, kind: str, x: list[str]) -> str:
         zero = w.value(f"icmp eq {kind} {x[1]}, 0")
-        divisor = w.value(f"select i1 {zero}, {kind} 1, {kind} {x[1]}")
+        minus = w.value(f"icmp eq {kind} {x[1]}, -1")
+        refused = w.value(f"or i1 {zero}, {minus}")
+        divisor = w.value(f"select i1 {refused}, {kind} 1, {kind} {x[1]}")
         result = w.value(f"{word} {kind} {x[0]}, {divisor}")
+        if word == "sdiv":
+            negated = w.value(f"sub {kind} 0, {x[0]}")
+            result = w.value(f"select i1 {minus}, {kind} {negated}, {kind} {result}")
         return w.value(f"select i1 {zero}, {kind} {x[0] if by_zero is None else by_zero}, {kind} {result}")
 
     return run
