@@ -179,7 +179,9 @@ def _read(path: Path) -> Any:
         body = content[len(_MAGIC) + _CHECKSUM :]
         if content != _MAGIC + _checksum(body) + body:
             return None
-        os.utime(path)
+        with contextlib.suppress(OSError):
+            # The folder may be one that can only be read.
+            os.utime(path)
         return pickle.loads(body)
     except Exception:
         return None
