@@ -30,6 +30,7 @@ from . import systems as systems
 from . import viewing as viewing
 from .driver.control import StepControl as StepControl
 from .driver.resuming import resume as resume
+from .driver.running import InterruptionWarning as InterruptionWarning
 from .driver.running import SimulationError as SimulationError
 from .driver.simulate import StepSizeWarning as StepSizeWarning
 from .driver.simulate import simulate as simulate
@@ -37,6 +38,7 @@ from .events.event import Event as Event
 from .functions import PiecewiseLinear as PiecewiseLinear
 from .importers import load_model as load_model
 from .model import Model as Model
+from .model import Parameter as Parameter
 from .model import rotation_vector as rotation_vector
 from .problems.base import Problem as Problem
 from .reproduction.reproduce import reproduce as reproduce
