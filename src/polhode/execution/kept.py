@@ -141,14 +141,14 @@ def _made_with() -> bytes:
     versions = [f"{name} {version}" for name in LIBRARIES if (version := _version(name)) is not None]
     digest.update(repr((sys.version, platform.platform(), _processor(), versions)).encode())
     root = str(Path(__file__).parents[1])
-    for path in sorted(_python_files(root)):
+    for path in sorted(_files(root)):
         # A third of the time that `Path` would take, in every process.
         with open(path, "rb", buffering=0) as file:
             digest.update(path[len(root) :].encode() + b"\0" + file.read())
     return digest.digest()
 
 
-def _python_files(root: str) -> Iterator[str]:
+def _files(root: str) -> Iterator[str]:
     """Every file of Python in a folder and those inside it."""
     for folder, _, names in os.walk(root):
         yield from (os.path.join(folder, name) for name in names if name.endswith(".py"))
