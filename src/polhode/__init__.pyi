@@ -38,6 +38,7 @@ from .events.event import Event as Event
 from .functions import PiecewiseLinear as PiecewiseLinear
 from .importers import load_model as load_model
 from .model import Model as Model
+from .model import Parameter as Parameter
 from .model import rotation_vector as rotation_vector
 from .problems.base import Problem as Problem
 from .reproduction.reproduce import reproduce as reproduce

@@ -313,6 +313,17 @@ def test_what_was_used_longest_ago_goes(folder, monkeypatch):
     assert not kept._path(bytes([1])).exists()
 
 
+def test_a_folder_that_can_only_be_read_is_read(folder, monkeypatch):
+    keeping = kept.Keeping(dump=lambda made: made, load=lambda state, _: state)
+    kept.recalled(b"key", lambda: "made", keeping, None)
+
+    def refused(path):
+        raise PermissionError(path)
+
+    monkeypatch.setattr(os, "utime", refused)
+    assert kept.recalled(b"key", lambda: "made again", keeping, None) == "made"
+
+
 def test_what_cannot_be_kept_is_made_every_time(folder):
     for value in (lambda: None, None):
         assert kept.recalled(b"key", lambda value=value: value, KEEPING, None) is value

@@ -181,7 +181,7 @@ def _summary(solution: Solution) -> dict[str, Any]:
     import jax
     import numpy as np
 
-    from polhode.solution import TIMES
+    from polhode.results import TIMES
 
     meta, stats, audit = solution.meta, solution.stats, solution.audit()
     largest = {row.quantity: row.max_drift for row in audit.rows}

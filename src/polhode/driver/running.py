@@ -17,6 +17,7 @@ from polhode.driver.interruption import interrupts
 from polhode.driver.observing import Observer
 from polhode.driver.planning import Plan
 from polhode.driver.preparation import Task
+from polhode.driver.reading import reader_of
 from polhode.driver.saving import Saving
 from polhode.driver.showing import showing
 from polhode.driver.stepping import ConstantSteps, Progress
@@ -115,7 +116,9 @@ def _carried_out(run: Run, sink: StoreSink | None, interrupted: threading.Event)
     # A system that events have changed is known to nobody else, and steps that they have cut short are on no grid.
     alone = events is not None and (events.changed or bool(outcome.progress.watch.cut))
     kept = None if alone or stats["result"] == Result.event_reached else Kept(outcome.checkpoint, plan.legs, task)
-    solution = Solution(saved, stats, run.meta, kept)
+    changed = events is not None and events.changed
+    reader = None if changed else reader_of(task.problem, task.source, task.converted)
+    solution = Solution(saved, stats, run.meta, kept, reader)
     if isinstance(outcome.error, KeyboardInterrupt):
         raise outcome.error
     result = stats["result"]

@@ -1,13 +1,12 @@
-"""Operations on numbers as instructions of LLVM's intermediate representation, or calls of the C library."""
+"""Operations on numbers as instructions of LLVM's intermediate representation, or calls of the C library.
+
+Each is written for single numbers or for vectors of lanes, as the `Writer` is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
-
-from polhode.execution.literals import constant
 
 if TYPE_CHECKING:
     from polhode.execution.writer import Writer
@@ -22,7 +21,7 @@ _LIBRARY = (
 
 _INTRINSICS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil"}
 
-_ONE, _INFINITY = "0x3FF0000000000000", "0x7FF0000000000000"
+_INFINITY = float("inf")
 
 
 def _power(w: Writer, base: str, exponent: int) -> str:
@@ -30,53 +29,53 @@ def _power(w: Writer, base: str, exponent: int) -> str:
     left, square, result = abs(exponent), base, None
     while left:
         if left & 1:
-            result = square if result is None else w.value(f"fmul double {result}, {square}")
+            result = square if result is None else w.do("fmul", "double", result, square)
         left >>= 1
         if left:
-            square = w.value(f"fmul double {square}, {square}")
-    result = result or _ONE
-    return w.value(f"fdiv double {_ONE}, {result}") if exponent < 0 else result
+            square = w.do("fmul", "double", square, square)
+    result = result or w.number("double", 1.0)
+    return w.do("fdiv", "double", w.number("double", 1.0), result) if exponent < 0 else result
 
 
 def _sign(w: Writer, x: str) -> str:
-    positive = w.value(f"fcmp ogt double {x}, 0.0")
-    negative = w.value(f"fcmp olt double {x}, 0.0")
-    other = w.value(f"select i1 {negative}, double {constant(np.float64(-1.0))}, double {x}")
-    return w.value(f"select i1 {positive}, double {_ONE}, double {other}")
+    zero = w.number("double", 0.0)
+    positive, negative = w.do("fcmp ogt", "double", x, zero), w.do("fcmp olt", "double", x, zero)
+    other = w.select(negative, "double", w.number("double", -1.0), x)
+    return w.select(positive, "double", w.number("double", 1.0), other)
 
 
 def _intrinsic(name: str) -> Callable[[Writer, list[str], Any], str]:
-    return lambda w, x, p: w.call(f"llvm.{name}.f64", "double", *(("double", v) for v in x))
+    return lambda w, x, p: w.intrinsic(name, "double", *x)
 
 
 def _function(name: str) -> Callable[[Writer, list[str], Any], str]:
-    return lambda w, x, p: w.call(name, "double", *(("double", v) for v in x))
+    return lambda w, x, p: w.library(name, *x)
 
 
 def _binary(word: str) -> Callable[[Writer, list[str], Any], str]:
-    return lambda w, x, p: w.value(f"{word} double {x[0]}, {x[1]}")
+    return lambda w, x, p: w.do(word, "double", *x)
 
 
 def _clamp(w: Writer, x: list[str], params: Any) -> str:
     low, value, high = x
-    raised = w.call("llvm.maximum.f64", "double", ("double", low), ("double", value))
-    return w.call("llvm.minimum.f64", "double", ("double", raised), ("double", high))
+    return w.intrinsic("minimum", "double", w.intrinsic("maximum", "double", low, value), high)
 
 
 def _round(w: Writer, x: list[str], params: Any) -> str:
-    name = "roundeven" if int(params["rounding_method"]) == 1 else "round"
-    return w.call(f"llvm.{name}.f64", "double", ("double", x[0]))
+    return w.intrinsic("roundeven" if int(params["rounding_method"]) == 1 else "round", "double", x[0])
+
+
+def _reciprocal(w: Writer, x: str) -> str:
+    return w.do("fdiv", "double", w.number("double", 1.0), x)
 
 
 def _logistic(w: Writer, x: list[str], params: Any) -> str:
-    minus = w.value(f"fneg double {x[0]}")
-    below = w.value(f"fadd double {_ONE}, {w.call('exp', 'double', ('double', minus))}")
-    return w.value(f"fdiv double {_ONE}, {below}")
+    falling = w.library("exp", w.do("fneg", "double", x[0]))
+    return _reciprocal(w, w.do("fadd", "double", w.number("double", 1.0), falling))
 
 
 def _is_finite(w: Writer, x: list[str], params: Any) -> str:
-    size = w.call("llvm.fabs.f64", "double", ("double", x[0]))
-    return w.value(f"fcmp olt double {size}, {_INFINITY}")
+    return w.do("fcmp olt", "double", w.intrinsic("fabs", "double", x[0]), w.number("double", _INFINITY))
 
 
 FLOATS: dict[str, Callable[[Writer, list[str], Any], str]] = {
@@ -90,10 +89,10 @@ FLOATS: dict[str, Callable[[Writer, list[str], Any], str]] = {
     "max": _intrinsic("maximum"),
     "min": _intrinsic("minimum"),
     "clamp": _clamp,
-    "neg": lambda w, x, p: w.value(f"fneg double {x[0]}"),
-    "square": lambda w, x, p: w.value(f"fmul double {x[0]}, {x[0]}"),
+    "neg": lambda w, x, p: w.do("fneg", "double", x[0]),
+    "square": lambda w, x, p: w.do("fmul", "double", x[0], x[0]),
     "integer_pow": lambda w, x, p: _power(w, x[0], p["y"]),
-    "rsqrt": lambda w, x, p: w.value(f"fdiv double {_ONE}, {w.call('llvm.sqrt.f64', 'double', ('double', x[0]))}"),
+    "rsqrt": lambda w, x, p: _reciprocal(w, w.intrinsic("sqrt", "double", x[0])),
     "logistic": _logistic,
     "round": _round,
     "sign": lambda w, x, p: _sign(w, x[0]),
@@ -104,34 +103,35 @@ FLOATS: dict[str, Callable[[Writer, list[str], Any], str]] = {
 
 def _extreme(name: str, of_bits: str) -> Callable[[Writer, str, list[str]], str]:
     def run(w: Writer, kind: str, x: list[str]) -> str:
-        if kind == "i1":
-            return w.value(f"{of_bits} i1 {x[0]}, {x[1]}")
-        return w.call(f"llvm.s{name}.{kind}", kind, (kind, x[0]), (kind, x[1]))
+        return w.do(of_bits, kind, *x) if kind == "i1" else w.intrinsic(f"s{name}", kind, *x)
 
     return run
 
 
 def _whole(word: str) -> Callable[[Writer, str, list[str]], str]:
-    return lambda w, kind, x: w.value(f"{word} {kind} {x[0]}, {x[1]}")
+    return lambda w, kind, x: w.do(word, kind, *x)
 
 
 def _quotient(word: str, by_zero: int | None) -> Callable[[Writer, str, list[str]], str]:
-    """Division of whole numbers: by zero it would end the process, so it has a value, as XLA gives it."""
+    """Division of whole numbers: by zero, and of the least one by -1, it would end the process, so both have values, as
+    XLA gives them."""
 
     def run(w: Writer, kind: str, x: list[str]) -> str:
-        zero = w.value(f"icmp eq {kind} {x[1]}, 0")
-        divisor = w.value(f"select i1 {zero}, {kind} 1, {kind} {x[1]}")
-        result = w.value(f"{word} {kind} {x[0]}, {divisor}")
-        return w.value(f"select i1 {zero}, {kind} {x[0] if by_zero is None else by_zero}, {kind} {result}")
+        zero, minus = (w.do("icmp eq", kind, x[1], w.number(kind, k)) for k in (0, -1))
+        refused = w.do("or", "i1", zero, minus)
+        divisor = w.select(refused, kind, w.number(kind, 1), x[1])
+        result = w.do(word, kind, x[0], divisor)
+        if word == "sdiv":
+            result = w.select(minus, kind, w.do("sub", kind, w.number(kind, 0), x[0]), result)
+        return w.select(zero, kind, x[0] if by_zero is None else w.number(kind, by_zero), result)
 
     return run
 
 
 def _whole_sign(w: Writer, kind: str, x: list[str]) -> str:
-    positive = w.value(f"icmp sgt {kind} {x[0]}, 0")
-    negative = w.value(f"icmp slt {kind} {x[0]}, 0")
-    other = w.value(f"select i1 {negative}, {kind} -1, {kind} 0")
-    return w.value(f"select i1 {positive}, {kind} 1, {kind} {other}")
+    zero = w.number(kind, 0)
+    positive, negative = w.do("icmp sgt", kind, x[0], zero), w.do("icmp slt", kind, x[0], zero)
+    return w.select(positive, kind, w.number(kind, 1), w.select(negative, kind, w.number(kind, -1), zero))
 
 
 def _whole_clamp(w: Writer, kind: str, x: list[str]) -> str:
@@ -147,9 +147,9 @@ INTEGERS: dict[str, Callable[[Writer, str, list[str]], str]] = {
     "clamp": _whole_clamp,
     "div": _quotient("sdiv", -1),
     "rem": _quotient("srem", None),
-    "neg": lambda w, kind, x: w.value(f"sub {kind} 0, {x[0]}"),
-    "not": lambda w, kind, x: w.value(f"xor {kind} {x[0]}, {'true' if kind == 'i1' else '-1'}"),
+    "neg": lambda w, kind, x: w.do("sub", kind, w.number(kind, 0), x[0]),
+    "not": lambda w, kind, x: w.do("xor", kind, x[0], w.number(kind, 1 if kind == "i1" else -1)),
     "sign": _whole_sign,
-    "abs": lambda w, kind, x: w.call(f"llvm.abs.{kind}", kind, (kind, x[0]), ("i1", "false")),
+    "abs": lambda w, kind, x: w.intrinsic("abs", kind, x[0], flag="false"),
 }
 """Operations on whole numbers and truth values."""

@@ -140,10 +140,18 @@ def _made_with() -> bytes:
     digest = hashlib.blake2b(digest_size=16)
     versions = [f"{name} {version}" for name in LIBRARIES if (version := _version(name)) is not None]
     digest.update(repr((sys.version, platform.platform(), _processor(), versions)).encode())
-    root = Path(__file__).parents[1]
-    for path in sorted(root.rglob("*.py")):
-        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+    root = str(Path(__file__).parents[1])
+    for path in sorted(_files(root)):
+        # A third of the time that `Path` would take, in every process.
+        with open(path, "rb", buffering=0) as file:
+            digest.update(path[len(root) :].encode() + b"\0" + file.read())
     return digest.digest()
+
+
+def _files(root: str) -> Iterator[str]:
+    """Every file of Python in a folder and those inside it."""
+    for folder, _, names in os.walk(root):
+        yield from (os.path.join(folder, name) for name in names if name.endswith(".py"))
 
 
 def _version(name: str) -> str | None:
@@ -171,7 +179,9 @@ def _read(path: Path) -> Any:
         body = content[len(_MAGIC) + _CHECKSUM :]
         if content != _MAGIC + _checksum(body) + body:
             return None
-        os.utime(path)
+        with contextlib.suppress(OSError):
+            # The folder may be one that can only be read.
+            os.utime(path)
         return pickle.loads(body)
     except Exception:
         return None

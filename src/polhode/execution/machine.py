@@ -46,6 +46,8 @@ class Code:
     - `returned`: the whole number that it returns.
     - `tell`: is told what is going to be compiled.
     - `long`: whether it has loops over many elements, several of which a processor may take at once.
+    - `at_once`: whether it is compiled with some effort before it first runs, whatever its size. What knows single
+      numbers only, as compiling with least effort does, takes longer for vectors.
     """
 
     def __init__(
@@ -55,9 +57,10 @@ class Code:
         returned: str,
         tell: Callable[[Compiled], None] | None = None,
         long: bool = False,
+        at_once: bool = False,
     ) -> None:
         self._count, self._workspace, self._tables = len(pointers) + 2, writer.workspace, writer.tables
-        small = len(writer.lines) <= _AT_ONCE
+        small = at_once or len(writer.lines) <= _AT_ONCE
         text = writer.function(pointers, returned)
         self._objects: list[bytes] = []
         self._operations, self._effort = len(writer.lines), _SOME if small else _LEAST
@@ -88,9 +91,10 @@ class Code:
 
     def __call__(self, *arrays: np.ndarray) -> int:
         """Run it on contiguous arrays of slots of eight bytes; other threads go on meanwhile."""
-        call, workspace, began = self._call, np.empty(self._workspace, np.int64), time.perf_counter()
+        # Processor time, so that what else the machine does makes no run look long enough to compile again.
+        call, workspace, began = self._call, np.empty(self._workspace, np.int64), time.thread_time()
         result = call(*(x.ctypes.data for x in (*arrays, workspace, self._tables)))
-        self._worth -= time.perf_counter() - began
+        self._worth -= time.thread_time() - began
         text, self._again = (self._again, None) if self._worth < 0 else (None, self._again)
         if text is not None:
             threading.Thread(target=self._improve, args=(text,), name="polhode-compiler").start()
@@ -147,6 +151,13 @@ def missing() -> bool:
             RuntimeWarning,
         )
     return llvm is None
+
+
+@functools.cache
+def vector_width() -> int:
+    """How many numbers in double precision a vector holds that this processor computes with well."""
+    _ready()
+    return 8 if llvm.get_host_cpu_features().get("avx512f", False) else 4
 
 
 @functools.cache

@@ -8,11 +8,12 @@ twenty times as long to compile them, and results would depend on the processor.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from polhode.execution.flow import BLOCKS, Block
 from polhode.execution.instructions import FLOATS, INTEGERS
 from polhode.execution.literals import NotNative, constant, type_of
 from polhode.execution.passes import Passes
@@ -29,13 +30,23 @@ _COMPARISONS = {
 
 _SAME = frozenset(["copy", "copy_p", "stop_gradient", "optimization_barrier", "real"])
 
+_DTYPES = {kind: np.dtype(name) for kind, name in (("double", "f8"), ("i64", "i8"), ("i32", "i4"), ("i1", "?"))}
+
 _LARGEST_OF_32 = 2**32 - 1
 
 
 class Writer:
-    """The text of one function under construction."""
+    """The text of one function under construction.
 
-    def __init__(self) -> None:
+    **Arguments:**
+
+    - `width`: numbers in a variable of programs, one for each lane; 1: there are no lanes.
+    - `blocks`: by name, operations that become basic blocks of their own; by default those of single numbers.
+    """
+
+    def __init__(self, width: int = 1, blocks: Mapping[str, Block] | None = None) -> None:
+        self.width = width
+        self.blocks = BLOCKS if blocks is None else blocks
         self.lines: list[str] = []
         self.workspace = 0
         self.declared: set[str] = set()
@@ -89,6 +100,44 @@ class Writer:
         passes.end([self.value(f"add i64 {n}, 1")])
         self.open(end)
 
+    def of(self, kind: str) -> str:
+        """The type of a variable: that of a single number, or of one for each lane."""
+        return kind if self.width == 1 else f"<{self.width} x {kind}>"
+
+    def number(self, kind: str, value: float) -> str:
+        """A known number, in all lanes."""
+        return self.spread(kind, constant(_DTYPES[kind].type(value)))
+
+    def spread(self, kind: str, value: str) -> str:
+        """A literal, in all lanes."""
+        return value if self.width == 1 else f"<{', '.join([f'{kind} {value}'] * self.width)}>"
+
+    def do(self, word: str, kind: str, *x: str) -> str:
+        """An instruction on operands of one kind."""
+        return self.value(f"{word} {self.of(kind)} {', '.join(x)}")
+
+    def select(self, which: str, kind: str, yes: str, no: str) -> str:
+        return self.value(f"select {self.of('i1')} {which}, {self.of(kind)} {yes}, {self.of(kind)} {no}")
+
+    def intrinsic(self, name: str, kind: str, *x: str, flag: str = "") -> str:
+        """One of LLVM's own functions, which is exact; `flag`: a truth value that it takes besides."""
+        more = [("i1", flag)] if flag else []
+        return self.call(f"llvm.{name}.{self._suffix(kind)}", self.of(kind), *((self.of(kind), v) for v in x), *more)
+
+    def _suffix(self, kind: str) -> str:
+        return ("" if self.width == 1 else f"v{self.width}") + ("f64" if kind == "double" else kind)
+
+    def library(self, name: str, *x: str) -> str:
+        """A function of the C library; of every lane by itself, since vectors of its functions round otherwise."""
+        if self.width == 1:
+            return self.call(name, "double", *(("double", v) for v in x))
+        kind, result = self.of("double"), "poison"
+        for lane in range(self.width):
+            given = [self.value(f"extractelement {kind} {v}, i64 {lane}") for v in x]
+            made = self.call(name, "double", *(("double", v) for v in given))
+            result = self.value(f"insertelement {kind} {result}, double {made}, i64 {lane}")
+        return result
+
     def call(self, function: str, kind: str, *arguments: tuple[str, str]) -> str:
         self.declared.add(f"declare {kind} @{function}({', '.join(t for t, _ in arguments)})")
         return self.value(f"call {kind} @{function}({', '.join(f'{t} {v}' for t, v in arguments)})")
@@ -107,6 +156,27 @@ class Writer:
         if kind not in ("double", "i64"):
             value, kind = self.value(f"{'zext' if kind == 'i1' else 'sext'} {kind} {value} to i64"), "i64"
         self.lines.append(f"store {kind} {value}, ptr {at}, align 8{marked}")
+
+    def get(self, pointer: str, n: int, kind: str) -> str:
+        """Variable number n in memory: of every lane one slot, side by side."""
+        if self.width == 1:
+            return self.load(pointer, n, kind)
+        at = self.value(f"getelementptr i64, ptr {pointer}, i64 {n * self.width}")
+        if kind == "double":
+            return self.value(f"load {self.of(kind)}, ptr {at}, align 8")
+        whole = self.value(f"load {self.of('i64')}, ptr {at}, align 8")
+        return whole if kind == "i64" else self.value(f"trunc {self.of('i64')} {whole} to {self.of(kind)}")
+
+    def put(self, pointer: str, n: int, kind: str, value: str) -> None:
+        """Store variable number n."""
+        if self.width == 1:
+            self.store(pointer, n, kind, value)
+            return
+        at = self.value(f"getelementptr i64, ptr {pointer}, i64 {n * self.width}")
+        if kind not in ("double", "i64"):
+            word = "zext" if kind == "i1" else "sext"
+            value, kind = self.value(f"{word} {self.of(kind)} {value} to {self.of('i64')}"), "i64"
+        self.lines.append(f"store {self.of(kind)} {value}, ptr {at}, align 8")
 
     def function(self, pointers: Sequence[str], returned: str) -> str:
         """The text of the function `run` of these pointers and those to the `workspace` and the `tables`."""
@@ -127,18 +197,20 @@ class Writer:
         return [self._read(x) for x in region.outputs]
 
     def _read(self, x: Any) -> str:
-        return self._names[x] if isinstance(x, Variable) else constant(x)
+        return self._names[x] if isinstance(x, Variable) else self.spread(type_of(x), constant(x))
 
     def apply(self, operation: Operation, x: list[str]) -> list[str]:
         """The results of one operation on these values."""
         name, params = operation.name, operation.params
-        if name in _BLOCKS:
-            return _BLOCKS[name](self, operation, x)
+        if name in self.blocks:
+            return self.blocks[name](self, operation, x)
         if name in _SAME:
             return x
         kind = type_of(operation.operands[0])
         if kind == "double" and name in FLOATS:
-            return [FLOATS[name](self, x, params)]
+            # A power may have a whole number for an exponent.
+            floats = [self._convert(type_of(o), kind, v) for o, v in zip(operation.operands, x, strict=True)]
+            return [FLOATS[name](self, floats, params)]
         if name in _COMPARISONS:
             return [self._compare(_COMPARISONS[name], kind, *x)]
         if name == "select_n":
@@ -150,35 +222,34 @@ class Writer:
             result = INTEGERS[name](self, kind, x)
         else:
             raise NotNative(name)
-        return [self.value(f"and i64 {result}, {_LARGEST_OF_32}") if unsigned else result]
+        return [self.do("and", "i64", result, self.number("i64", _LARGEST_OF_32)) if unsigned else result]
 
     def _compare(self, words: tuple[str, str], kind: str, a: str, b: str) -> str:
         if kind == "double":
-            return self.value(f"fcmp {words[0]} double {a}, {b}")
+            return self.do(f"fcmp {words[0]}", "double", a, b)
         if kind == "i1":
             return self._compare_truths(words[1], a, b)
-        return self.value(f"icmp {words[1]} {kind} {a}, {b}")
+        return self.do(f"icmp {words[1]}", kind, a, b)
 
     def _compare_truths(self, word: str, a: str, b: str) -> str:
         """By logic: LLVM's fast selector knows no `icmp` of i1, and leaves the rest of the block to the slow one, whose
         cost grows with the square of its length."""
         if word in ("eq", "ne"):
-            differs = self.value(f"xor i1 {a}, {b}")
+            differs = self.do("xor", "i1", a, b)
             return differs if word == "ne" else self.negated(differs)
         if word in ("sgt", "sge"):
             a, b = b, a
-        joint = "and" if word in ("slt", "sgt") else "or"
-        return self.value(f"{joint} i1 {self.negated(a)}, {b}")
+        return self.do("and" if word in ("slt", "sgt") else "or", "i1", self.negated(a), b)
 
     def negated(self, a: str) -> str:
-        return self.value(f"xor i1 {a}, true")
+        return self.do("xor", "i1", a, self.number("i1", 1))
 
     def chosen(self, which: str, kind: str, yes: str, no: str) -> str:
         """One of two values; of truths by logic, for the reason that they are compared by it."""
         if kind != "i1":
-            return self.value(f"select i1 {which}, {kind} {yes}, {kind} {no}")
-        first, second = self.value(f"and i1 {which}, {yes}"), self.value(f"and i1 {self.negated(which)}, {no}")
-        return self.value(f"or i1 {first}, {second}")
+            return self.select(which, kind, yes, no)
+        first, second = self.do("and", "i1", which, yes), self.do("and", "i1", self.negated(which), no)
+        return self.do("or", "i1", first, second)
 
     def _select(self, operation: Operation, kind: str, x: list[str]) -> str:
         which, *cases = x
@@ -187,7 +258,7 @@ class Writer:
             return self.chosen(which, result, cases[1], cases[0])
         chosen = cases[0]
         for k, case in enumerate(cases[1:], 1):
-            here = self.value(f"icmp sge {kind} {which}, {k}")
+            here = self.do("icmp sge", kind, which, self.number(kind, k))
             chosen = self.chosen(here, result, case, chosen)
         return chosen
 
@@ -196,88 +267,27 @@ class Writer:
             return x
         if kind == "double":
             # A conversion of what no whole number is must not be undefined.
-            return (
-                self.value(f"fcmp une double {x}, 0.0")
-                if to == "i1"
-                else self.call(f"llvm.fptosi.sat.{to}.f64", to, ("double", x))
-            )
-        if to == "double":
-            one = constant(np.float64(1.0))
-            return self.value(
-                f"select i1 {x}, double {one}, double 0.0" if kind == "i1" else f"sitofp {kind} {x} to double"
-            )
-        if kind == "i1":
-            return self.value(f"zext i1 {x} to {to}")
+            if to == "i1":
+                return self.do("fcmp une", "double", x, self.number("double", 0.0))
+            name = f"llvm.fptosi.sat.{self._suffix(to)}.{self._suffix('double')}"
+            return self.call(name, self.of(to), (self.of("double"), x))
+        if kind == "i1" and to == "double":
+            return self.select(x, "double", self.number("double", 1.0), self.number("double", 0.0))
         if to == "i1":
-            return self.value(f"icmp ne {kind} {x}, 0")
-        return self.value(f"{'sext' if kind == 'i32' else 'trunc'} {kind} {x} to {to}")
+            return self.do("icmp ne", kind, x, self.number(kind, 0))
+        if to == "double":
+            word = "sitofp"
+        elif kind == "i1":
+            word = "zext"
+        else:
+            word = "sext" if kind == "i32" else "trunc"
+        return self.value(f"{word} {self.of(kind)} {x} to {self.of(to)}")
 
-    def _while(self, operation: Operation, start: list[str]) -> list[str]:
-        test, again = operation.params["cond"], operation.params["body"]
-        passes = Passes(self, [(type_of(v), first) for v, first in zip(operation.results, start, strict=True)])
-        body, behind = self.label(), self.label()
-        (goes_on,) = self.program(test, passes.now)
-        self.branch(goes_on, body, behind)
-        self.open(body)
-        passes.end(self.program(again, passes.now))
-        self.open(behind)
-        return passes.now
-
-    def _rows(self, operation: Operation, x: list[str]) -> list[str]:
-        """A loop over rows, in tables of slots."""
-        p = operation.params
-        n_carry, length, region = p["carried"], p["length"], p["body"]
-        kinds = [type_of(v) for v in region.inputs[n_carry:]]
-        out_kinds = [type_of(v) for v in region.outputs[n_carry:]]
-        start, elements = x[:n_carry], x[n_carry:]
-        given, made = self._table(len(elements)), self._table(length * len(out_kinds))
-        for slot, element in enumerate(elements):
-            self.store(given, slot, kinds[slot % len(kinds)], element)
-        first = [(type_of(v), value) for v, value in zip(region.inputs, start, strict=False)]
-        passes, inside, behind = Passes(self, [("i64", "0"), *first]), self.label(), self.label()
-        n, *carried = passes.now
-        self.branch(self.value(f"icmp slt i64 {n}, {length}"), inside, behind)
-        self.open(inside)
-        i = self.value(f"sub i64 {length - 1}, {n}") if p["reverse"] else n
-        source = self.row(given, i, len(kinds))
-        row = [self.load(source, k, kind) for k, kind in enumerate(kinds)]
-        results = self.program(region, [*carried, *row])
-        target = self.row(made, i, len(out_kinds))
-        for k, kind in enumerate(out_kinds):
-            self.store(target, k, kind, results[n_carry + k])
-        passes.end([self.value(f"add i64 {n}, 1"), *results[:n_carry]])
-        self.open(behind)
-        return [*carried, *(self.load(made, k, out_kinds[k % len(out_kinds)]) for k in range(length * len(out_kinds)))]
-
-    def _table(self, slots: int) -> str:
-        """A part of the workspace that nothing else uses."""
-        at, self.workspace = self.workspace, self.workspace + slots
+    def new_table(self, slots: int) -> str:
+        """A part of the workspace that nothing else uses, for so many variables."""
+        at, self.workspace = self.workspace, self.workspace + slots * self.width
         return self.value(f"getelementptr i64, ptr %workspace, i64 {at}")
 
     def row(self, table: str, i: str, width: int) -> str:
         """Where row i of a table of slots begins."""
         return self.value(f"getelementptr i64, ptr {table}, i64 {self.value(f'mul i64 {i}, {width}')}")
-
-    def _cond(self, operation: Operation, x: list[str]) -> list[str]:
-        branches, (which,) = operation.params["branches"], x
-        kind = type_of(operation.operands[0])
-        labels, behind = [self.label() for _ in branches], self.label()
-        if kind == "i1":
-            self.branch(which, labels[1], labels[0])
-        else:
-            cases = " ".join(f"{kind} {k}, label %{label}" for k, label in enumerate(labels[:-1]))
-            self.lines.append(f"switch {kind} {which}, label %{labels[-1]} [ {cases} ]")
-        ends = []
-        for label, branch in zip(labels, branches, strict=True):
-            self.open(label)
-            ends.append((self.program(branch, []), self.block))
-            self.jump(behind)
-        self.open(behind)
-        return [
-            self.value(f"phi {type_of(v)} " + ", ".join(f"[ {outs[k]}, %{block} ]" for outs, block in ends))
-            for k, v in enumerate(operation.results)
-        ]
-
-
-_BLOCKS = {"while": Writer._while, "cond": Writer._cond, "rows": Writer._rows}
-"""Operations that become basic blocks of their own."""

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.model.choosing import method_for
 from polhode.model.model import Model
+from polhode.model.naming import named
 from polhode.multibody.bodies import Body
 from polhode.multibody.livens import LivensMultibody
 from polhode.multibody.separable import SeparableMultibody
@@ -73,6 +74,7 @@ def assembled(
         h=h,
         scene=scene.Scene(parts=drawing, up=up),
         build=build,
+        named=named(model, system if isinstance(system, Assembled) else system.base),
     )
 
 
