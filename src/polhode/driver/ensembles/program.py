@@ -19,6 +19,7 @@ from polhode.driver.stepping import AbstractStepper, ControlledSteps, Progress
 from polhode.execution.lanes import Lanes
 from polhode.execution.literals import NotNative
 from polhode.execution.mapping import RowMap
+from polhode.execution.once import interpreted
 from polhode.problems.base import Problem
 
 _CLOSE = 1e-9
@@ -73,6 +74,16 @@ def _parts(member: Planned, progress: Progress) -> tuple[Any, ...]:
     return parted((args, progress, task.observer, (t, state)))
 
 
+def _identity(member: Planned, progress: Progress) -> Any:
+    """The identity of the program of a member's steps."""
+    return parted(((member.stepper, member.task.system, member.task.integrator), progress))[3]
+
+
+@interpreted
+def _observed(observer: Observer, t: Any, state: Any) -> Seen:
+    return observer(t, state)
+
+
 class Program:
     """All members' programs.
 
@@ -92,7 +103,8 @@ class Program:
             )
         self.first, self.frames = first, first.frames
         begun = self._begun(first)
-        self._inputs, rest, self._shapes, self._key = _parts(first, begun)
+        self._inputs, rest, self._shapes, _ = _parts(first, begun)
+        self._key, self._checked = _identity(first, begun), members.extremes()[:_MOST_CHECKED]
         (args, progress, observer, look), rest = self._inputs, rest
         self.lanes = self._steps(args, progress, rest)
         self._look = self._outputs(observer, look, rest[2])
@@ -123,10 +135,22 @@ class Program:
 
     def _alone(self, k: int) -> Made:
         member = planned(self._wanted, *self._members.of_members(k))
-        inputs, _, _, key = _parts(member, self._begun(member))
-        if key != self._key:
+        progress = self._begun(member)
+        inputs, _, shapes, _ = _parts(member, progress)
+        if shapes != self._shapes or _identity(member, progress) != self._key:
             raise NotNative("members of different structure")
-        return Made(*jax.tree.map(np.asarray, inputs[:3]))
+        made = Made(*jax.tree.map(np.asarray, inputs[:3]))
+        if k in self._checked:
+            self._check_outputs(member, made)
+        return made
+
+    def _check_outputs(self, member: Planned, made: Made) -> None:
+        """Raises `NotNative` if outputs of a member differ from those of others in more than numbers of arrays."""
+        look = made.progress.t, made.progress.carry.state
+        stacked = jax.tree.map(lambda x: np.asarray(x)[None], (made.observer, look))
+        seen = self.seen(stacked[0], *stacked[1])
+        if not _alike(jax.tree.map(lambda x: x[0], seen), _observed(member.task.observer, *look)):
+            raise NotNative("outputs that differ in more than numbers")
 
     def _steps(self, args: Any, progress: Any, rest: Any) -> Lanes:
         def more(given: Any, p: Any, control: Any) -> Any:
@@ -163,7 +187,7 @@ class Program:
 
     def _check_extremes(self) -> None:
         """Raises ValueError for a member at the ends that can't be run; with starts that differ, takes single ones."""
-        for k in self._members.extremes()[:_MOST_CHECKED]:
+        for k in self._checked:
             try:
                 alone = self._alone(k)
             except ValueError as error:
