@@ -8,12 +8,12 @@ import pytest
 import polhode
 
 ROOT = Path(polhode.__file__).parent
-BELOW = {"polhode._ambient", "polhode.captured", "polhode.unchanging"}
+BELOW = {"polhode._ambient", "polhode._sources", "polhode.captured", "polhode.unchanging"}
 """What `execution` builds on."""
 
 FOR_ALL = {"eager", "kept", "once", "placement", "questions", "remembering", "repeated", "rows"}
 FOR_SOLUTIONS = {"derivatives.solutions"}
-FOR_DRIVERS = {"following", "limits", "literals", "mapping", "marching", "reports", "returning", "scalars"}
+FOR_DRIVERS = {"following", "lanes", "limits", "literals", "mapping", "marching", "reports", "returning", "scalars"}
 EXCEPTIONS = {"integrators/half_explicit.py": {"scalars"}}
 """It asks how many operations a stage has, since a loop over stages is part of the method's text."""
 

@@ -20,7 +20,8 @@ from polhode.integrators.base import AbstractIntegrator
 from polhode.systems.base import AbstractSystem
 
 
-def _more(args: Any, p: Progress, c: Control) -> Array:
+def more(args: Any, p: Progress, c: Control) -> Array:
+    """Whether a block goes on; `args` are the steps, the system and the method."""
     stepper, *_ = args
     left = ~stepper.finished(p)
     if p.before is not None:
@@ -28,7 +29,8 @@ def _more(args: Any, p: Progress, c: Control) -> Array:
     return left & (p.n < c.n_limit) & (p.result == 0)
 
 
-def _advance(args: Any, p: Progress, c: Control) -> tuple[Progress, Array, Any]:
+def advance(args: Any, p: Progress, c: Control) -> tuple[Progress, Array, Any]:
+    """The progress at the next frame or at the end of the block, whether that is a frame, and its contents."""
     stepper, system, integrator = args
     if p.before is None:
         p = march(stepper, system, integrator, p, jnp.minimum((p.n // c.every + 1) * c.every, c.n_limit), None)
@@ -60,12 +62,12 @@ def _native(inputs: Any, rest: Any, tell: Callable[[Compiled], None]) -> tuple[M
         return lambda given, p, control: function(eqx.combine(given, others), p, control)
 
     try:
-        return (Marching.of(with_all(_more), with_all(_advance), args, progress, _frame(progress), tell),)
+        return (Marching.of(with_all(more), with_all(advance), args, progress, frame(progress), tell),)
     except NotNative:
         return (None,)
 
 
-def _frame(p: Progress) -> tuple[Any, Any, Array | None]:
+def frame(p: Progress) -> tuple[Any, Any, Array | None]:
     """Time, state and multipliers of a frame."""
     return p.t, p.carry.state, p.carry.multipliers
 
@@ -77,7 +79,7 @@ def _watch(found: tuple[Marching | None], write: Callable[[], None]) -> None:
 
 _KEEPING: Keeping[tuple[Marching | None]] = Keeping(
     dump=lambda found: None if found[0] is None else found[0].code,
-    load=lambda code, inputs: (Marching(code, inputs[0], inputs[1], _frame(inputs[1])),),
+    load=lambda code, inputs: (Marching(code, inputs[0], inputs[1], frame(inputs[1])),),
     watch=_watch,
 )
 

@@ -1,0 +1,277 @@
+"""Many runs of one problem: the function `polhode.ensemble`."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import hashlib
+import json
+import multiprocessing
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import numpy as np
+
+from polhode import checks
+from polhode._ambient import check_environment, inside_transformation
+from polhode.driver import planning
+from polhode.driver.ensembles.collecting import InMemory, InStore
+from polhode.driver.ensembles.members import Members
+from polhode.driver.ensembles.program import Program, Wanted
+from polhode.driver.ensembles.running import AbstractWay, Batch, InLanes, OneByOne
+from polhode.driver.ensembles.statistics import Summary
+from polhode.driver.interruption import interrupts
+from polhode.driver.preparation import Task
+from polhode.driver.saving import instants
+from polhode.execution.literals import NotNative
+from polhode.integrators.base import AbstractIntegrator
+from polhode.problems.base import Problem
+from polhode.results import Result
+from polhode.runs import layout
+from polhode.runs.plain import to_plain
+
+if TYPE_CHECKING:
+    import xarray
+
+_BATCH_BYTES = 16_000_000
+_LARGEST_BATCH, _BATCHES = 1024, 16
+_VECTOR = 8
+"""Members that any number of lanes divides."""
+
+
+class Ensemble(NamedTuple):
+    """The runs of an ensemble.
+
+    - `dataset`: an `xarray.Dataset` with dimensions `member`, `time`, …; the parameters are coordinates of `member`.
+      With `out` it reads from the store.
+    - `stats`: `by` ("lanes" or "single runs", then with the reason `because`), `lanes`, `workers`, `failed`, times.
+    """
+
+    dataset: xarray.Dataset
+    stats: dict[str, Any]
+
+    @property
+    def failed(self) -> list[dict[str, Any]]:
+        """Members that did not reach the end: number, result, the time reached, parameters."""
+        data = self.dataset
+        result = data["result"].values
+        names = [name for name in data.coords if name not in ("member", "time") and data[name].dims[:1] == ("member",)]
+        return [
+            {
+                "member": int(data["member"][k]),
+                "result": Result(int(result[k])) if result[k] >= 0 else Result.interrupted,
+                "t_reached": float(data["t_reached"][k]),
+                "parameters": {str(name): data[name].values[k].tolist() for name in names},
+            }
+            for k in np.flatnonzero(result != 0)
+        ]
+
+
+def ensemble(
+    problem: Problem,
+    integrator: AbstractIntegrator | str | None = None,
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    samples: Any = None,
+    states: Any = None,
+    seeds: Any = None,
+    h: float | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    t0: float | None = None,
+    t1: float | None = None,
+    save_every: int | None = None,
+    save_at: Any = None,
+    keep: bool = True,
+    statistics: bool = False,
+    quantiles: Sequence[float] = (),
+    bins: int = 256,
+    out: str | Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    workers: int | None = None,
+) -> Ensemble:
+    """Run many members of one problem, several at a time in the lanes of the processor's vectors, on all cores.
+
+    Every member's steps are those of a single run, to the last bit.
+
+    **Arguments:**
+
+    - `problem`, `integrator`, `h`, `rtol`, `atol`, `t0`, `t1`, `save_at`: as for `polhode.simulate`.
+    - `parameters`: name → values; all combinations are run, the last parameter changing fastest.
+    - `samples`: instead, name → values of every member; or a function of a `numpy.random.Generator` that returns
+      one member's parameters, with `seeds`.
+    - `states`: starts, stacked: every leaf has shape (members, …).
+    - `seeds`: of the members' generators: whole numbers, or how many there are to be (0, 1, …).
+    - `save_every`: save every that many steps besides the ends; None saves the ends only.
+    - `keep`: whether frames are kept; without, there have to be statistics.
+    - `statistics`: gather number, mean, variance and extremes of every variable at every instant over the members.
+    - `quantiles`: these as well, with histograms of so many `bins`, which is how exact they are.
+    - `out`: path of a zarr store that takes the frames, batch by batch; `resume` goes on with what is there,
+      `overwrite` replaces it.
+    - `workers`: threads; as many as there are cores by default.
+
+    Members that fail end alone: their frames are NaN from there on, and `failed` has them with their parameters.
+    Where no lane can take a step, as with events, breakpoints and programs on long arrays, members are single runs, one
+    after the other; `stats["because"]` says why.
+
+    **Raises** ValueError for bad input, before anything is compiled.
+    """
+    began = time.perf_counter()
+    check_environment()
+    _check(problem, keep, statistics or bool(quantiles), out, resume, overwrite)
+    members = Members.of(problem, parameters, samples, states, seeds)
+    wanted, task = _wanted(problem, integrator, members, (h, rtol, atol), (t0, t1), (save_every, save_at))
+    summary = Summary(quantiles, bins) if statistics or quantiles else None
+    count = checks.count("workers", workers or multiprocessing.cpu_count(), "threads")
+    way = _way(wanted, members)
+    made = time.perf_counter()
+    with interrupts() as interrupted:
+        first = way.batch(slice(0, 1), interrupted.is_set)
+        labels = {
+            name: dims if name != "time" else ("time",)
+            for name, dims in layout.label({k: x[0] for k, x in first.frames.items()}, {}).items()
+        }
+        size = _batch_size(first, members.count)
+        batches = [slice(k, min(k + size, members.count)) for k in range(0, members.count, size)]
+        coordinates = _coordinates(members, first)
+        memory = InMemory(members.count, first, keep and out is None)
+        store = None
+        if out is not None:
+            told = _told(wanted, members, size)
+            store = InStore(Path(out), told, members.count, size, first, labels, coordinates, resume, overwrite)
+        ready = time.perf_counter()
+        done = 0
+        for which, batch in _in_order(way, batches, store, interrupted.is_set, count):
+            memory.put(which, batch)
+            if summary is not None:
+                summary.add(batch.frames)
+            done += len(batch.result)
+    ended = time.perf_counter()
+    stats = {
+        **way.told(),
+        "members": members.count,
+        "workers": count,
+        "failed": int((memory.ends["result"] != 0).sum()),
+        "build_time_s": made - began,
+        "compile_time_s": ready - made,
+        "wall_time_s": ended - ready,
+    }
+    return Ensemble(_dataset(task, memory, coordinates, labels, summary, out, stats), stats)
+
+
+def _check(problem: Any, keep: bool, statistics: bool, out: Any, resume: bool, overwrite: bool) -> None:
+    if not isinstance(problem, Problem):
+        raise ValueError(f"`problem` must be a Problem, got {type(problem).__name__}.")
+    if inside_transformation():
+        raise ValueError("An ensemble can't be run inside jit, grad or vmap; there, `vmap` a function of `simulate`.")
+    for name, value in {"keep": keep, "resume": resume, "overwrite": overwrite}.items():
+        checks.flag(name, value)
+    if not keep and not statistics and out is None:
+        raise ValueError("Without frames (`keep=False`) nothing would be left; ask for `statistics` or `quantiles`.")
+    if out is None and (resume or overwrite):
+        raise ValueError("`resume` and `overwrite` are for the store at `out`; give its path.")
+    if resume and overwrite:
+        raise ValueError("`resume` goes on with the store at `out`, `overwrite` replaces it; give either.")
+
+
+def _wanted(
+    problem: Problem, integrator: Any, members: Members, sizes: Any, span: Any, saved: Any
+) -> tuple[Wanted, Task]:
+    """How members are run, and the first of them. Raises ValueError for what can't be run."""
+    parameters, state = members.of_members(0)
+    start, end = span
+    tolerances = sizes[1] is not None or sizes[2] is not None
+    first = problem.replace(**parameters) if parameters else problem
+    task = Task.prepare(first, integrator, start, end, state, tolerances=tolerances)
+    steps = planning.Steps(h=sizes[0], rtol=sizes[1], atol=sizes[2])
+    return Wanted(problem, integrator, start, end, steps, instants(saved[0], saved[1], task.t0, task.t1)), task
+
+
+def _way(wanted: Wanted, members: Members) -> AbstractWay:
+    try:
+        return InLanes(Program(wanted, members), wanted)
+    except NotNative as error:
+        return OneByOne(wanted, members, f"lanes can't take it: {error}")
+
+
+def _batch_size(first: Batch, count: int) -> int:
+    """Members of a batch: whole vectors, several batches for threads to share, frames within a bounded memory.
+
+    It doesn't depend on the number of threads, so sums over batches don't either.
+    """
+    bounded = _BATCH_BYTES // max(1, sum(x.nbytes for x in first.frames.values()))
+    return max(1, -(-min(_LARGEST_BATCH, bounded, -(-count // _BATCHES)) // _VECTOR)) * _VECTOR
+
+
+def _in_order(
+    way: AbstractWay, batches: list[slice], store: InStore | None, interrupted: Any, workers: int
+) -> Iterator[tuple[slice, Batch]]:
+    """All batches, in order, so that sums over them are the same each time; some are on their way at any time."""
+
+    def run(which: slice) -> Batch:
+        if store is not None and store.has(which):
+            return store.batch(which)
+        batch = way.batch(which, interrupted)
+        if store is not None:
+            store.put(which, batch)
+        return batch
+
+    with concurrent.futures.ThreadPoolExecutor(workers, "polhode-ensemble") as pool:
+        waiting: list[tuple[slice, concurrent.futures.Future[Batch]]] = []
+        for which in batches:
+            waiting.append((which, pool.submit(run, which)))
+            if len(waiting) > 2 * workers:
+                here, future = waiting.pop(0)
+                yield here, future.result()
+        for here, future in waiting:
+            yield here, future.result()
+
+
+def _coordinates(members: Members, first: Batch) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    found: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
+        "member": (("member",), np.arange(members.count)),
+        "time": (("time",), first.frames["time"][0]),
+    }
+    for name, values in members.parameters.items():
+        found[name] = (("member", *(f"{name}_{k}" for k in range(values.ndim - 1))), values)
+    if members.seeds is not None:
+        found["seed"] = (("member",), members.seeds)
+    return found
+
+
+def _told(wanted: Wanted, members: Members, size: int) -> dict[str, Any]:
+    """What a store is of: plain values, the members by a hash."""
+    digest = hashlib.blake2b(digest_size=16)
+    for x in jax.tree.leaves((members.parameters, members.states)):
+        digest.update(np.ascontiguousarray(x).tobytes())
+    at = wanted.saving.at
+    return {
+        "problem": wanted.problem.name,
+        "parameters": to_plain(dict(wanted.problem.parameters)),
+        "integrator": wanted.integrator if isinstance(wanted.integrator, str | None) else repr(wanted.integrator),
+        "steps": [wanted.steps.h, wanted.steps.rtol, wanted.steps.atol],
+        "span": [wanted.t0, wanted.t1],
+        "saving": [wanted.saving.every, None if at is None else at.tolist()],
+        "members": [members.count, digest.hexdigest(), size],
+    }
+
+
+def _dataset(
+    task: Task, memory: InMemory, coordinates: Any, labels: Any, summary: Summary | None, out: Any, stats: Any
+) -> xarray.Dataset:
+    import xarray
+
+    if out is not None:
+        found = xarray.open_zarr(out, consolidated=False)
+        found = found.set_coords([name for name in coordinates if name in found])
+    else:
+        frames = {name: (("member", *labels[name]), x) for name, x in memory.frames.items() if name != "time"}
+        ends = {name: (("member",), x) for name, x in memory.ends.items()}
+        found = xarray.Dataset({**frames, **ends}, coords=coordinates)
+    if summary is not None:
+        found = found.assign(summary.variables(labels))
+    name = task.problem.name if task.problem else "a system"
+    return found.assign_attrs(title=f"polhode ensemble of {name}", stats=json.dumps(to_plain(stats)))

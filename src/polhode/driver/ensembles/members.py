@@ -1,0 +1,110 @@
+"""The members of an ensemble: their parameters and starts."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from polhode import checks
+from polhode.checks import shown
+from polhode.problems.base import Problem
+
+
+class Members(NamedTuple):
+    """What tells members apart.
+
+    - `count`: how many there are. - `parameters`: name → (count, …). - `states`: stacked starts, or None.
+    - `seeds`: (count,), or None.
+    """
+
+    count: int
+    parameters: dict[str, np.ndarray]
+    states: Any
+    seeds: np.ndarray | None
+
+    @classmethod
+    def of(cls, problem: Problem, parameters: Any, samples: Any, states: Any, seeds: Any) -> Members:
+        """Raises ValueError for what makes no ensemble of the problem."""
+        if parameters is None and samples is None and states is None:
+            raise ValueError("An ensemble needs `parameters`, `samples` or `states`, by which its members differ.")
+        if parameters is not None and samples is not None:
+            raise ValueError("Give `parameters`, of which all combinations are run, or `samples`, one for each member.")
+        if callable(samples) != (seeds is not None):
+            raise ValueError("`seeds` go with a function as `samples`, which makes parameters of a generator.")
+        known = None
+        if callable(samples):
+            known = _seeds(seeds)
+            samples = _drawn(samples, known)
+        found = _grid(_named("parameters", parameters)) if parameters is not None else _named("samples", samples or {})
+        for name, values in found.items():
+            _check(problem, name, values)
+        sizes = {name: len(values) for name, values in found.items()}
+        if states is not None:
+            states = jax.tree.map(np.asarray, states)
+            sizes |= {f"states[{k}]": len(x) for k, x in enumerate(jax.tree.leaves(states))}
+        if len(set(sizes.values())) != 1:
+            raise ValueError(f"Members differ in number: {', '.join(f'{n} of {k}' for k, n in sizes.items())}.")
+        (count,) = set(sizes.values())
+        if count == 0:
+            raise ValueError("An ensemble needs at least one member.")
+        return cls(count, found, states, known)
+
+    def of_members(self, which: Any) -> tuple[dict[str, Any], Any]:
+        """Parameters and start of one member, or those of several, stacked."""
+        parameters = {name: values[which] for name, values in self.parameters.items()}
+        return parameters, jax.tree.map(lambda x: x[which], self.states)
+
+    def extremes(self) -> list[int]:
+        """Members at the ends: the first, the last, and those with the least and the largest of each number."""
+        found = {0, self.count - 1}
+        for values in self.parameters.values():
+            if values.ndim == 1:
+                found |= {int(values.argmin()), int(values.argmax())}
+        return sorted(found)
+
+
+def _named(what: str, given: Any) -> dict[str, np.ndarray]:
+    if not isinstance(given, Mapping):
+        raise ValueError(f"`{what}` must map names of parameters to their values, got {shown(given)}.")
+    found = {}
+    for name, values in given.items():
+        values = np.asarray(values)
+        if values.ndim == 0 or values.dtype.kind not in "fiu":
+            raise ValueError(f"`{what}[{name!r}]` must be a list of numbers or of arrays of one shape.")
+        found[name] = values.astype(float)
+    return found
+
+
+def _grid(axes: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """All combinations, the last parameter changing fastest."""
+    places = list(itertools.product(*(range(len(values)) for values in axes.values())))
+    columns = np.array(places, int).reshape(len(places), len(axes)).T
+    return {name: values[at] for (name, values), at in zip(axes.items(), columns, strict=True)}
+
+
+def _seeds(seeds: Any) -> np.ndarray:
+    known = np.arange(seeds) if isinstance(seeds, int) and not isinstance(seeds, bool) else np.asarray(seeds)
+    if known.ndim != 1 or known.dtype.kind not in "iu" or (known < 0).any():
+        raise ValueError(f"`seeds` must be a number of members or a list of whole numbers, got {shown(seeds)}.")
+    return known
+
+
+def _drawn(draw: Callable[..., Any], seeds: np.ndarray) -> dict[str, np.ndarray]:
+    drawn = [draw(np.random.default_rng(int(seed))) for seed in seeds]
+    return {name: np.stack([np.asarray(d[name]) for d in drawn]) for name in (drawn[0] if drawn else {})}
+
+
+def _check(problem: Problem, name: str, values: np.ndarray) -> None:
+    if name not in problem.parameters:
+        near = checks.nearest(name, list(problem.parameters))
+        raise ValueError(f"Problem `{problem.name}` has no parameter `{name}`.{near}")
+    usual = np.asarray(problem.parameters[name])
+    if usual.dtype.kind not in "fiu" or usual.shape != values.shape[1:]:
+        raise ValueError(
+            f"Parameter `{name}` of problem `{problem.name}` is {shown(problem.parameters[name])}; members can have "
+            f"numbers of shape {usual.shape} only, got {values.shape[1:]}. Make an ensemble for each of its words."
+        )

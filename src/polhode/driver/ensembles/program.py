@@ -1,0 +1,210 @@
+"""The programs of an ensemble: one that makes the starts of its members, one for their steps, one for their outputs."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from polhode.captured.arguments import parted
+from polhode.driver import host, native, planning
+from polhode.driver.ensembles.members import Members
+from polhode.driver.observing import Observer, Seen
+from polhode.driver.planning import Steps
+from polhode.driver.preparation import Task
+from polhode.driver.saving import Saving, expected
+from polhode.driver.stepping import AbstractStepper, ControlledSteps, Progress
+from polhode.execution.lanes import Lanes
+from polhode.execution.literals import NotNative
+from polhode.execution.mapping import RowMap
+from polhode.execution.once import interpreted
+from polhode.problems.base import Problem
+
+_CLOSE = 1e-9
+"""How far numbers of a start may be from those of a single run, in units of the largest of an array."""
+
+
+class Wanted(NamedTuple):
+    """How every member is run."""
+
+    problem: Problem
+    integrator: Any
+    t0: float | None
+    t1: float | None
+    steps: Steps
+    saving: Saving
+
+
+class Made(NamedTuple):
+    """The arrays of a member.
+
+    - `args`, `progress`: of its steps. - `observer`: of its outputs.
+    """
+
+    args: Any
+    progress: Any
+    observer: Any
+
+
+class Planned(NamedTuple):
+    """One member, ready to run."""
+
+    task: Task
+    stepper: AbstractStepper
+    frames: int
+
+
+def planned(wanted: Wanted, parameters: dict[str, Any], state: Any) -> Planned:
+    """A member by itself. Raises ValueError for one that can't be run, `NotNative` for one that no lane can take."""
+    problem = wanted.problem.replace(**parameters) if parameters else wanted.problem
+    tolerances = wanted.steps.rtol is not None or wanted.steps.atol is not None
+    task = Task.prepare(problem, wanted.integrator, wanted.t0, wanted.t1, state, tolerances=tolerances)
+    plan = planning.plan(task, wanted.steps)
+    if len(plan.legs) > 1 or plan.legs[0].fresh:
+        raise NotNative("breakpoints")
+    return Planned(task, plan.legs[0].stepper, expected(plan.legs, wanted.saving) or 0)
+
+
+def _parts(member: Planned, progress: Progress) -> tuple[Any, ...]:
+    """Arrays, the rest, shapes and identity of the programs of a member."""
+    task, t, state = member.task, progress.t, progress.carry.state
+    args = member.stepper, task.system, task.integrator
+    return parted((args, progress, task.observer, (t, state)))
+
+
+def _identity(member: Planned, progress: Progress) -> Any:
+    """The identity of the program of a member's steps."""
+    return parted(((member.stepper, member.task.system, member.task.integrator), progress))[3]
+
+
+@interpreted
+def _observed(observer: Observer, t: Any, state: Any) -> Seen:
+    return observer(t, state)
+
+
+class Program:
+    """All members' programs.
+
+    Raises `NotNative` where they can't be machine code, or where members are not alike.
+
+    - `lanes`: steps. - `frames`: how many each member saves besides its start.
+    - `together`: whether starts are made by machine code, rather than one after the other.
+    """
+
+    def __init__(self, wanted: Wanted, members: Members) -> None:
+        self._wanted, self._members = wanted, members
+        first = planned(wanted, *members.of_members(0))
+        if isinstance(first.stepper, ControlledSteps) and wanted.saving.every is not None:
+            raise ValueError(
+                "Members of an ensemble with tolerances have no instants in common. Give `save_at` times, or "
+                "save_every=None for the ends only."
+            )
+        self.first, self.frames = first, first.frames
+        begun = self._begun(first)
+        self._inputs, rest, self._shapes, _ = _parts(first, begun)
+        self._key, self._checked = _identity(first, begun), members.extremes()[:_MOST_CHECKED]
+        (args, progress, observer, look), rest = self._inputs, rest
+        self.lanes = self._steps(args, progress, rest)
+        self._look = self._outputs(observer, look, rest[2])
+        self._starts: RowMap | None = self._all_starts()
+        self._check_extremes()
+
+    @property
+    def together(self) -> bool:
+        """Whether starts are made by machine code."""
+        return self._starts is not None
+
+    def starts(self, which: slice) -> Made:
+        """The arrays of some members, stacked."""
+        parameters, states = self._members.of_members(which)
+        if self._starts is not None:
+            return self._starts((), (parameters, states))
+        singles = [self._alone(k) for k in range(*which.indices(self._members.count))]
+        return jax.tree.map(lambda *x: np.stack(x), *singles)
+
+    def seen(self, observer: Any, t: Any, state: Any) -> Seen:
+        """Outputs, invariants and residuals of stacked states, each with the arrays of its own observer."""
+        return self._look((), (observer, (t, state)))
+
+    def _begun(self, member: Planned) -> Progress:
+        task = member.task
+        keep = self._wanted.saving.at is not None
+        return host.begin(member.stepper, task.system, task.integrator, task.state0, keep)
+
+    def _alone(self, k: int) -> Made:
+        member = planned(self._wanted, *self._members.of_members(k))
+        progress = self._begun(member)
+        inputs, _, shapes, _ = _parts(member, progress)
+        if shapes != self._shapes or _identity(member, progress) != self._key:
+            raise NotNative("members of different structure")
+        made = Made(*jax.tree.map(np.asarray, inputs[:3]))
+        if k in self._checked:
+            self._check_outputs(member, made)
+        return made
+
+    def _check_outputs(self, member: Planned, made: Made) -> None:
+        """Raises `NotNative` if outputs of a member differ from those of others in more than numbers of arrays."""
+        look = made.progress.t, made.progress.carry.state
+        stacked = jax.tree.map(lambda x: np.asarray(x)[None], (made.observer, look))
+        seen = self.seen(stacked[0], *stacked[1])
+        if not _alike(jax.tree.map(lambda x: x[0], seen), _observed(member.task.observer, *look)):
+            raise NotNative("outputs that differ in more than numbers")
+
+    def _steps(self, args: Any, progress: Any, rest: Any) -> Lanes:
+        def more(given: Any, p: Any, control: Any) -> Any:
+            return native.more(eqx.combine(given, rest[0]), p, control)
+
+        def advance(given: Any, p: Any, control: Any) -> Any:
+            return native.advance(eqx.combine(given, rest[0]), p, control)
+
+        return Lanes.of(more, advance, args, progress, native.frame(progress))
+
+    def _outputs(self, observer: Any, look: Any, rest: Observer) -> RowMap:
+        def see(shared: Any, row: Any) -> Seen:
+            return eqx.combine(row[0], rest)(*row[1])
+
+        return RowMap.of(see, (), (observer, look))
+
+    def _all_starts(self) -> RowMap | None:
+        def start(shared: Any, row: Any) -> Made:
+            member = planned(self._wanted, *row)
+            task, keep = member.task, self._wanted.saving.at is not None
+            progress = member.stepper.start(task.system, task.integrator, task.state0, keep)
+            inputs, _, shapes, _ = _parts(member, progress)
+            if [s and s[:2] for s in shapes if s is not True] != [s and s[:2] for s in self._shapes if s is not True]:
+                raise NotNative("another structure while traced")
+            return Made(*inputs[:3])
+
+        try:
+            found = RowMap.of(start, (), self._members.of_members(0))
+            made = found((), jax.tree.map(lambda x: np.asarray(x)[None], self._members.of_members(0)))
+        except Exception:
+            # Whatever a builder does that can't be traced, it can be called for every member.
+            return None
+        return found if _alike(jax.tree.map(lambda x: x[0], made), Made(*self._inputs[:3])) else None
+
+    def _check_extremes(self) -> None:
+        """Raises ValueError for a member at the ends that can't be run; with starts that differ, takes single ones."""
+        for k in self._checked:
+            try:
+                alone = self._alone(k)
+            except ValueError as error:
+                raise ValueError(f"Member {k}: {error}") from None
+            if self._starts is not None:
+                made = self.starts(slice(k, k + 1))
+                if not _alike(jax.tree.map(lambda x: x[0], made), alone):
+                    self._starts = None
+
+
+_MOST_CHECKED = 8
+"""Members that are made by themselves, to be checked as a single run is, and compared with what machine code makes."""
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether arrays agree up to rounding."""
+    pairs = list(zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
+    return all(
+        np.allclose(x, y, rtol=0, atol=_CLOSE * max(1e-300, float(np.max(np.abs(y), initial=0.0)))) for x, y in pairs
+    )

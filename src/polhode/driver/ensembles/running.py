@@ -1,0 +1,189 @@
+"""Batches of members: several in lanes, or one after the other where lanes can't be."""
+
+from __future__ import annotations
+
+import abc
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from polhode.driver.ensembles.members import Members
+from polhode.driver.ensembles.program import Made, Program, Wanted
+from polhode.driver.running import SimulationError
+from polhode.driver.simulate import simulate
+from polhode.driver.stepping import Progress
+from polhode.execution.lanes import Room
+from polhode.frames import Frames
+from polhode.results import Result
+from polhode.runs import layout
+
+_BLOCK_SECONDS, _FIRST_STEPS = 0.2, 64
+
+
+class Batch(NamedTuple):
+    """What came of some members.
+
+    - `frames`: name → (members, frames, …), NaN beyond the end of those that failed.
+    - `result`, `steps`, `t_reached`: (members,).
+    """
+
+    frames: dict[str, np.ndarray]
+    result: np.ndarray
+    steps: np.ndarray
+    t_reached: np.ndarray
+
+
+class AbstractWay(abc.ABC):
+    """How members are run."""
+
+    @abc.abstractmethod
+    def batch(self, which: slice, interrupted: Callable[[], bool]) -> Batch:
+        """Some members from start to end."""
+
+    @abc.abstractmethod
+    def told(self) -> dict[str, Any]:
+        """What is reported of it."""
+
+
+class InLanes(AbstractWay):
+    """Several members at a time in the lanes of vectors.
+
+    **Arguments:**
+
+    - `program`, `wanted`: of all members.
+    """
+
+    def __init__(self, program: Program, wanted: Wanted) -> None:
+        self._program, self._every, self._at = program, wanted.saving.every, wanted.saving.at
+        end = program.first.task.t1
+        self._targets = np.zeros(1) if self._at is None else np.append(self._at, end)
+
+    def told(self) -> dict[str, Any]:
+        lanes = self._program.lanes
+        starts = "machine code" if self._program.together else "one after the other"
+        return {"by": "lanes", "lanes": lanes.width, "operations": lanes.code.form.operations, "starts": starts}
+
+    def batch(self, which: slice, interrupted: Callable[[], bool]) -> Batch:
+        made, lanes = self._program.starts(which), self._program.lanes
+        args, slots = lanes.args.pack_rows(made.args), lanes.progress.pack_rows(made.progress)
+        args, now = lanes.together(args), lanes.together(slots)
+        rows = np.full((len(now) * lanes.width, self._program.frames, lanes.row.size), _MISSING, np.int64)
+        halted = self._march(args, now, rows, len(slots), interrupted)
+        ends = lanes.progress.unpack(lanes.apart(now, len(slots)))
+        return self._finished(made, ends, rows[: len(slots)], halted)
+
+    def _march(
+        self, args: np.ndarray, now: np.ndarray, rows: np.ndarray, count: int, interrupted: Callable[[], bool]
+    ) -> np.ndarray:
+        """All steps of so many members, block by block. Returns which of them were interrupted."""
+        lanes, capacity = self._program.lanes, rows.shape[1]
+        done, n, steps = np.zeros(count, np.int64), np.zeros(count, np.int64), _FIRST_STEPS
+        moving, every = np.ones(count, bool), self._every or np.iinfo(np.int64).max
+        while moving.any() and not interrupted():
+            began, limits = time.perf_counter(), n + steps
+            told = [
+                Room(limit, every, True, saved, len(self._targets) - 1, capacity)
+                for limit, saved in zip(limits.tolist(), done.tolist(), strict=True)
+            ]
+            done += lanes.move(args, now, told, self._targets, rows)
+            then: Progress = lanes.progress.unpack(lanes.apart(now, count))
+            n = np.asarray(then.n)
+            moving = (n == limits) & (np.asarray(then.result) == 0)
+            ratio = _BLOCK_SECONDS / max(time.perf_counter() - began, 1e-6)
+            steps = int(steps * np.clip(ratio, 0.1, 1000.0)) + 1
+        return moving
+
+    def _finished(self, made: Made, ends: Progress, rows: np.ndarray, halted: np.ndarray) -> Batch:
+        t, state, multipliers = self._program.lanes.row.unpack(rows)
+        if self._at is None:
+            first = made.progress.t, made.progress.carry.state, made.progress.carry.multipliers
+            t, state, multipliers = jax.tree.map(
+                lambda a, b: np.concatenate([np.asarray(a)[:, None], b], axis=1), first, (t, state, multipliers)
+            )
+        n = t.shape[:2]
+        flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (t, state, multipliers))
+        observers = jax.tree.map(lambda x: np.repeat(np.asarray(x), n[1], axis=0), made.observer)
+        seen = self._program.seen(observers, *flat[:2])
+        parts = Frames(flat[0], flat[1], seen.outputs, seen.invariants, seen.residuals, flat[2])
+        _, leaves = layout.flatten(parts)
+        missing = np.isnan(flat[0])
+        frames = {name: _blanked(np.asarray(x), missing).reshape(*n, *x.shape[1:]) for name, x in leaves.items()}
+        result = np.where(halted, int(Result.interrupted), ends.result)
+        return Batch(frames, result.astype(np.int32), np.asarray(ends.n), np.asarray(ends.t))
+
+
+_MISSING = np.array(np.nan).view(np.int64)[()]
+"""The slots of frames that a member that failed has not reached."""
+
+
+def _blanked(x: np.ndarray, missing: np.ndarray) -> np.ndarray:
+    """With NaN where there is nothing."""
+    if missing.any() and x.dtype.kind == "f":
+        x = x.copy()
+        x[missing] = np.nan
+    return x
+
+
+class OneByOne(AbstractWay):
+    """One member after the other; in several threads, if several batches are run at a time.
+
+    **Arguments:**
+
+    - `reason`: why there are no lanes.
+    """
+
+    def __init__(self, wanted: Wanted, members: Members, reason: str) -> None:
+        self._wanted, self._members, self._reason = wanted, members, reason
+
+    def told(self) -> dict[str, Any]:
+        return {"by": "single runs", "because": self._reason}
+
+    def batch(self, which: slice, interrupted: Callable[[], bool]) -> Batch:
+        runs = [self._run(k, interrupted) for k in range(*which.indices(self._members.count))]
+        like = next((frames for frames, *_ in runs if frames is not None), None)
+        if like is None:
+            raise ValueError("No member of a batch could be run.")
+        length = max(len(frames["time"]) for frames, *_ in runs if frames is not None)
+        stacked = {
+            name: np.stack([_filled(None if f is None else f[name], length, x) for f, *_ in runs])
+            for name, x in like.items()
+        }
+        _, result, steps, reached = zip(*runs, strict=True)
+        return Batch(stacked, np.array(result, np.int32), np.array(steps), np.array(reached))
+
+    def _run(self, k: int, interrupted: Callable[[], bool]) -> tuple[dict[str, np.ndarray] | None, int, int, float]:
+        if interrupted():
+            return None, int(Result.interrupted), 0, np.nan
+        wanted, (parameters, state) = self._wanted, self._members.of_members(k)
+        problem = wanted.problem.replace(**parameters) if parameters else wanted.problem
+        try:
+            run = simulate(
+                problem,
+                wanted.integrator,
+                h=wanted.steps.h,
+                rtol=wanted.steps.rtol,
+                atol=wanted.steps.atol,
+                t0=wanted.t0,
+                t1=wanted.t1,
+                state0=state,
+                save_every=wanted.saving.every,
+                save_at=wanted.saving.at,
+                throw=False,
+            )
+        except SimulationError as error:
+            run = error.solution
+        _, leaves = layout.flatten(run.frames)
+        stats = run.stats
+        found = {name: np.asarray(x) for name, x in leaves.items()}
+        return found, int(stats["result"]), int(stats["steps"]), float(stats["t_reached"])
+
+
+def _filled(x: np.ndarray | None, length: int, like: np.ndarray) -> np.ndarray:
+    """Frames of a member, with NaN for those that it has not reached."""
+    out = np.full((length, *like.shape[1:]), np.nan if like.dtype.kind == "f" else 0, like.dtype)
+    if x is not None:
+        out[: len(x)] = x
+    return out

@@ -1,0 +1,141 @@
+"""Ensembles: every member is the run that it would be alone, whatever becomes of the others."""
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import polhode as ph
+from polhode.driver.ensembles.members import Members
+from polhode.driver.ensembles.program import Program, Wanted
+from polhode.driver.ensembles.running import InLanes, OneByOne
+from polhode.driver.planning import Steps
+from polhode.driver.saving import Saving
+
+MASSES = np.linspace(13.0, 17.0, 11)
+
+
+@pytest.fixture(scope="module")
+def top():
+    return ph.problems.get("heavy-top", formulation="S3")
+
+
+def same_as_alone(ensemble, member, alone):
+    single = alone.to_xarray()
+    for name in set(single.data_vars) & set(ensemble.dataset.data_vars):
+        np.testing.assert_array_equal(ensemble.dataset[name][member].values, single[name].values, err_msg=name)
+
+
+def test_members_are_single_runs_to_the_last_bit(top):
+    options = {"h": 1e-3, "t1": 0.03, "save_every": 10}
+    found = ph.ensemble(top, "rkmk4", parameters={"mass": MASSES}, **options)
+    assert found.stats["by"] == "lanes"
+    assert found.stats["starts"] == "machine code"
+    assert found.dataset.sizes["member"] == 11
+    assert found.dataset.sizes["time"] == 4
+    for k in (0, 4, 10):
+        same_as_alone(found, k, ph.simulate(top.replace(mass=MASSES[k]), "rkmk4", **options))
+
+
+def test_lanes_that_need_other_steps_are_single_runs_too(top):
+    options = {"rtol": 1e-6, "t1": 0.05, "save_at": [0.02, 0.05]}
+    speeds = np.array([[0.0, 150.0, -4.6], [0.0, 20.0, -1.0], [3.0, 400.0, 9.0]])
+    found = ph.ensemble(top, "rkmk54", samples={"angular_velocity": speeds}, **options)
+    assert len(set(found.dataset["steps"].values.tolist())) == 3
+    for k in range(3):
+        same_as_alone(found, k, ph.simulate(top.replace(angular_velocity=speeds[k]), "rkmk54", **options))
+
+
+def test_members_that_fail_end_alone(top):
+    speeds = np.array([[0.0, 150.0, -4.6], [0.0, 1e200, 1e200], [0.0, 20.0, -1.0]])
+    options = {"h": 1e-3, "t1": 0.02, "save_every": 5}
+    found = ph.ensemble(top, "rkmk4", samples={"angular_velocity": speeds}, **options)
+    assert [failed["member"] for failed in found.failed] == [1]
+    assert found.failed[0]["result"] == ph.Result.nonfinite_state
+    assert found.failed[0]["parameters"]["angular_velocity"] == speeds[1].tolist()
+    assert np.isnan(found.dataset["state.1"][1, -1]).all()
+    for k in (0, 2):
+        same_as_alone(found, k, ph.simulate(top.replace(angular_velocity=speeds[k]), "rkmk4", **options))
+
+
+def test_statistics_are_those_of_all_frames(top):
+    options = {"samples": {"mass": 15 + np.random.default_rng(3).normal(size=300)}, "h": 1e-3, "t1": 0.02}
+    kept = ph.ensemble(top, "rkmk4", **options).dataset["outputs.centre_of_mass"]
+    told = ph.ensemble(top, "rkmk4", keep=False, quantiles=(0.1, 0.5), bins=64, workers=2, **options).dataset
+    assert "outputs.centre_of_mass" not in told
+    of = {word: told[f"outputs.centre_of_mass.{word}"].values for word in ("mean", "variance", "min", "max")}
+    np.testing.assert_allclose(of["mean"], kept.mean("member"), rtol=0, atol=1e-14)
+    np.testing.assert_allclose(of["variance"], kept.var("member", ddof=1), rtol=1e-9, atol=1e-30)
+    np.testing.assert_array_equal(of["min"], kept.min("member"))
+    np.testing.assert_array_equal(of["max"], kept.max("member"))
+    counts, edges = (told[f"outputs.centre_of_mass.{word}"].values for word in ("histogram", "edges"))
+    assert (counts.sum(axis=-1) == 300).all()
+    for n, q in enumerate((0.1, 0.5)):
+        exact = np.quantile(kept.values, q, axis=0, method="inverted_cdf")
+        off = np.abs(told["outputs.centre_of_mass.quantiles"].values[n] - exact)
+        assert (off <= 1.01 * (edges[..., 1] - edges[..., 0]) + 1e-15).all()
+
+
+def test_a_store_has_the_same_and_goes_on(top, tmp_path):
+    options = {"parameters": {"mass": MASSES}, "h": 1e-3, "t1": 0.02, "workers": 1}
+    memory = ph.ensemble(top, "rkmk4", **options).dataset
+    path = tmp_path / "tops.zarr"
+    ph.ensemble(top, "rkmk4", out=path, **options)
+    with pytest.raises(ValueError, match="resume"):
+        ph.ensemble(top, "rkmk4", out=path, **options)
+    import zarr
+
+    group = zarr.open_group(path, mode="r+")
+    arrays: dict[str, Any] = dict(group.arrays())
+    arrays["result"][8:] = -1
+    arrays["outputs.axis"][:8] = 7.0
+    again = ph.ensemble(top, "rkmk4", out=path, resume=True, **options).dataset
+    assert (again["outputs.axis"][:8] == 7.0).all()
+    np.testing.assert_array_equal(again["outputs.axis"][8:].values, memory["outputs.axis"][8:].values)
+    np.testing.assert_array_equal(again["state.0"].values, memory["state.0"].values)
+    np.testing.assert_array_equal(again["mass"].values, MASSES)
+    with pytest.raises(ValueError, match="another ensemble"):
+        ph.ensemble(top, "rkmk4", out=path, resume=True, **{**options, "h": 5e-4})
+
+
+def test_starts_and_seeds_make_members(top):
+    states = jax.tree.map(lambda x: np.stack([x, x]), top.state0)
+    assert ph.ensemble(top, states=states, h=1e-3, t1=0.002).dataset.sizes["member"] == 2
+
+    def draw(random):
+        return {"mass": 15 + random.random(), "length": 1 + random.random()}
+
+    found = ph.ensemble(top, samples=draw, seeds=[5, 9], h=1e-3, t1=0.002).dataset
+    assert found["seed"].values.tolist() == [5, 9]
+    assert found["mass"][1] == 15 + np.random.default_rng(9).random()
+
+
+def test_what_lanes_cannot_take_is_run_alone(top):
+    def run(ways):
+        members = Members.of(top, {"mass": MASSES[:2]}, None, None, None)
+        return ways(Wanted(top, "rkmk4", None, 0.01, Steps(h=1e-3), Saving(5, None)), members).batch(slice(0, 2), bool)
+
+    alone = run(lambda wanted, members: OneByOne(wanted, members, "a test"))
+    lanes = run(lambda wanted, members: InLanes(Program(wanted, members), wanted))
+    assert alone.frames.keys() == lanes.frames.keys()
+    for name, x in alone.frames.items():
+        np.testing.assert_array_equal(lanes.frames[name], x, err_msg=name)
+    np.testing.assert_array_equal(alone.steps, lanes.steps)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "needs `parameters`"),
+        ({"parameters": {"mas": [1.0]}}, "no parameter `mas`"),
+        ({"samples": {"mass": [1.0, 2.0], "length": [1.0]}}, "differ in number"),
+        ({"parameters": {"mass": [1.0, -2.0]}}, "Member 1: .*mass"),
+        ({"parameters": {"mass": [1.0]}, "keep": False}, "nothing would be left"),
+        ({"parameters": {"mass": [1.0]}, "resume": True}, "`out`"),
+        ({"parameters": {"inertia": [1.0, 2.0]}}, "shape"),
+    ],
+)
+def test_bad_input_is_refused(top, options, message):
+    with pytest.raises(ValueError, match=message):
+        ph.ensemble(top, "rkmk4", h=1e-3, t1=0.01, **options)
