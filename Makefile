@@ -10,7 +10,7 @@ export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.5
 # Images of containers often set this; then each of the many processes would compile the sources of this library anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test checks lint types fast lowest verify docs clean
+.PHONY: demo test checks lint types fast lowest browser verify docs clean
 
 demo: $(VENV)/.installed
 	@mkdir -p demo
@@ -31,6 +31,7 @@ checks: $(VENV)/.installed-tests
 	@$(MAKE) --no-print-directory types
 	@$(MAKE) --no-print-directory lowest
 	@$(MAKE) --no-print-directory docs
+	@$(MAKE) --no-print-directory browser
 
 lint: $(VENV)/.installed-tests
 	$(BIN)/ruff check .
@@ -44,13 +45,18 @@ types: $(VENV)/.installed-tests
 QUICK := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false
 
 fast: $(VENV)/.installed-tests
-	XLA_FLAGS="$(QUICK)" $(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile --ignore tests/test_versions.py
+	XLA_FLAGS="$(QUICK)" $(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile --ignore tests/test_versions.py --ignore tests/browser
 
 # An installation takes the newest versions that pyproject.toml allows; these are the oldest, beside it.
 LOWEST := jax==0.10.0 jaxlib==0.10.0 llvmlite==0.45.0
 
 lowest: $(VENV)/lowest
 	PYTHONPATH=$(VENV)/lowest $(BIN)/pytest tests/test_versions.py
+
+# Pages in a headless Chromium, last of all: in CI it is installed meanwhile.
+browser: $(VENV)/.installed-tests
+	@$(if $(CI),.ci/chromium)
+	$(BIN)/pytest -rs tests/browser
 
 # What takes too long for every change: other coordinates, steps and rods, and whole experiments.
 verify: $(VENV)/.installed-tests

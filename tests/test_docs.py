@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from polhode.cli import app
 from polhode.multibody.formulations import FORMULATIONS
 from polhode.problems import registry
+from polhode.viewing.server import Server
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -39,6 +40,9 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(registry, "_BUILDERS", dict(registry._BUILDERS))
     matplotlib.use("agg")
+    # Pages are served, but nobody looks at them until Ctrl-C.
+    monkeypatch.setattr(Server, "wait", lambda self: None)
+    monkeypatch.setattr("webbrowser.open", lambda url: True)
     known = dict(FORMULATIONS)
     yield tmp_path
     # Others hold this very dictionary.

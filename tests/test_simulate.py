@@ -183,7 +183,10 @@ def sent(path, *signals):
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_run_that_is_told_to_end_keeps_everything(top, tmp_path, name):
     path = tmp_path / "run.zarr"
-    with sent(path, getattr(signal, name)):
+    with (
+        sent(path, getattr(signal, name)),
+        pytest.warns(ph.InterruptionWarning, match="A signal ended the run at t = "),
+    ):
         run = ph.simulate(top, "rkmk4", h=1e-7, t1=100.0, save_every=100_000, store=path)
     assert run.stats["result"] is ph.Result.interrupted
     assert len(run.t) > 2

@@ -3,6 +3,8 @@
 Importing polhode switches JAX to 64-bit floating point.
 """
 
+from polhode import _sources as _sources  # isort: skip (before all others)
+
 import jax
 import lazy_loader
 

@@ -32,6 +32,7 @@ from .driver.control import StepControl as StepControl
 from .driver.ensembles.ensemble import Ensemble as Ensemble
 from .driver.ensembles.ensemble import ensemble as ensemble
 from .driver.resuming import resume as resume
+from .driver.running import InterruptionWarning as InterruptionWarning
 from .driver.running import SimulationError as SimulationError
 from .driver.simulate import StepSizeWarning as StepSizeWarning
 from .driver.simulate import simulate as simulate
@@ -39,6 +40,7 @@ from .events.event import Event as Event
 from .functions import PiecewiseLinear as PiecewiseLinear
 from .importers import load_model as load_model
 from .model import Model as Model
+from .model import Parameter as Parameter
 from .model import rotation_vector as rotation_vector
 from .problems.base import Problem as Problem
 from .reproduction.reproduce import reproduce as reproduce

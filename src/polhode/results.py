@@ -78,3 +78,7 @@ _MESSAGES = {
     ),
     Result.unexpected_error: "An unforeseen error ended the run; everything computed so far is kept.",
 }
+
+
+TIMES = ("problem_time_s", "build_time_s", "compile_time_s", "wall_time_s")
+"""Names of the times in `stats`, in their order."""

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
+import numpy as np
 from jaxtyping import Array
 
+from polhode import checks, summary
 from polhode.events.table import Events
 from polhode.frames import Frames
+from polhode.named.results import BodyResults, ByName, JointResults, Outputs, bodies, joints
 from polhode.systems.base import State
 
 if TYPE_CHECKING:
+    import pandas
     import xarray
 
     from polhode.audit import Audit
+    from polhode.driver.reading import Reader
     from polhode.runs.reading import StoredFrames
 
 
-TIMES = ("problem_time_s", "build_time_s", "compile_time_s", "wall_time_s")
-"""Names of the times in `stats`, in their order."""
+_INNER = ("saved", "reader", "checkpoint", "frames", "blocks", "columns")
+"""Attributes that users need not see."""
+_LISTED = 20
 
 
 def _row(frames: Frames, k: int) -> Frames:
@@ -43,13 +49,16 @@ class Solution(eqx.Module):
     - `meta`: problem, parameters, integrator, h or tolerances, version, and what the method promises to keep
       (plain values that survive a round trip through JSON).
     - `events`: the events that came, with the states before and after.
+    - `bodies`, `joints`: results by the names of the model.
     - `saved`: the frames, or the store that has them. - `checkpoint`: what `simulate(…, initial=…)` goes on from.
+    - `reader`: what computes that of bodies and joints which was not saved; None where the problem is not at hand.
     """
 
     saved: Frames | StoredFrames
     stats: dict[str, Any]
     meta: dict[str, Any] = eqx.field(static=True)
     checkpoint: Any = eqx.field(static=True, default=None)
+    reader: Reader | None = eqx.field(static=True, default=None)
 
     @property
     def frames(self) -> Frames:
@@ -65,7 +74,18 @@ class Solution(eqx.Module):
 
     @property
     def outputs(self) -> Mapping[str, Array]:
-        return self.saved.outputs
+        outputs = self.saved.outputs
+        return Outputs(outputs) if isinstance(outputs, dict) else outputs
+
+    @property
+    def bodies(self) -> ByName[BodyResults]:
+        """Bodies by name, with `position`, `orientation`, `velocity` and more; see `polhode.named`."""
+        return bodies(self)
+
+    @property
+    def joints(self) -> ByName[JointResults]:
+        """Joints by name, with `angle`, `rate`, `force`, `moment`, `power` and more; see `polhode.named`."""
+        return joints(self)
 
     @property
     def invariants(self) -> Mapping[str, Array]:
@@ -94,7 +114,36 @@ class Solution(eqx.Module):
             raise IndexError(f"The run has {count} frames, so there is no frame {k}.")
         k = range(count)[k]
         frames = self.saved.between(k, k + 1) if not isinstance(self.saved, Frames) else _row(self.saved, k)
-        return Solution(frames, self.stats, self.meta, self.checkpoint if k == count - 1 else None)
+        return Solution(frames, self.stats, self.meta, self.checkpoint if k == count - 1 else None, self.reader)
+
+    def __dir__(self) -> list[str]:
+        return sorted(name for name in super().__dir__() if not name.startswith("_") and name not in _INNER)
+
+    def _told(self) -> list[tuple[str, str]]:
+        """What there is, in words."""
+        integrator, result = self.meta.get("integrator"), self.stats.get("result")
+        method = integrator.get("name", "") if isinstance(integrator, dict) else str(integrator or "")
+        step = f"h = {self.meta['h']:g}" if isinstance(self.meta.get("h"), float) else "error control"
+        shape = np.shape(self.t)
+        known = len(shape) == 1 and shape[0] and checks.is_concrete(self.t)
+        span = f", t = {float(self.t[0]):g} … {float(self.t[-1]):g}" if known else ""
+        rows = [
+            ("result", getattr(result, "name", "")),
+            ("method", f"{method}, {step}"),
+            ("frames", f"{' × '.join(map(str, shape))}{span}"),
+            ("bodies", ", ".join(list(self.bodies)[:_LISTED])),
+            ("joints", ", ".join(list(self.joints)[:_LISTED])),
+            ("outputs", ", ".join(self.saved.outputs)),
+            ("invariants", ", ".join(self.saved.invariants)),
+        ]
+        return [row for row in rows if row[1]]
+
+    def __repr__(self) -> str:
+        problem = self.meta.get("problem") or "a system"
+        return f"Solution of {problem} ({'; '.join(f'{what}: {text}' for what, text in self._told())})"
+
+    def _repr_html_(self) -> str:
+        return summary.html(f"Solution of {self.meta.get('problem') or 'a system'}", self._told())
 
     def __reduce__(self) -> Any:
         # What a method remembers is of this process; a copy elsewhere can be gone on from by its state.
@@ -120,10 +169,48 @@ class Solution(eqx.Module):
         return audit(self)
 
     def to_xarray(self) -> xarray.Dataset:
-        """A labelled data set with dimension `time`; the same that `xarray.open_zarr` gives of the saved run."""
+        """A labelled data set with dimension `time`; the same that `xarray.open_zarr` gives of the saved run.
+
+        That of a model has coordinates `body`, `joint` and `component` besides, and units where they are known.
+        """
         from polhode.runs.dataset import to_xarray
 
         return to_xarray(self)
+
+    def show(
+        self, *others: Solution, labels: Sequence[str] | None = None, block: bool | None = None, browser: bool = True
+    ) -> Any:
+        """Shows the run, or compares it with another: the motion, charts to choose, the audit.
+
+        In a notebook the page is part of the output. Elsewhere a server on this machine's loopback address shows it
+        in the browser; a script waits until Ctrl-C, an interactive session goes on.
+
+        **Arguments:**
+
+        - `others`: at most one more run. - `labels`: what to call the runs where they are compared.
+        - `block`: whether to wait; by default in scripts. - `browser`: whether to open the browser.
+
+        **Returns** what a notebook shows; of a server that isn't waited for, that, with its `url` and `close()`.
+        """
+        from polhode.viewing import showing
+
+        return showing.show((self, *others), labels, block, browser)
+
+    def to_pandas(self, columns: str | Sequence[str] | None = None) -> pandas.DataFrame:
+        """A table with one row an instant and one column a number, named like `crank.angle` and `rocker.x`.
+
+        **Arguments:**
+
+        - `columns`: names of columns, of whole bodies, joints or outputs, and patterns such as "*.power", in the order
+          in which they are wanted behind `time`; by default everything but the state, which "state.*" gives.
+
+        **Raises** KeyError, with near names, for names that fit nothing.
+        """
+        import pandas
+
+        from polhode.named.columns import chosen
+
+        return pandas.DataFrame(chosen(self, columns))
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Writes a zarr store at `path`; `polhode.load` reads it back."""

@@ -114,6 +114,29 @@ def test_whole_numbers_and_division_by_zero():
         np.testing.assert_array_equal(x, y)
 
 
+def test_the_least_whole_number_is_divided_as_by_xla():
+    """Its quotient by -1 is no number of this size: a processor would end the process."""
+
+    def function(a, b):
+        return jax.lax.div(a, b), jax.lax.rem(a, b)
+
+    for dtype in (np.int64, np.int32):
+        least = np.iinfo(dtype).min
+        a, b = np.array([least, least, least, -7, 7, least], dtype), np.array([-1, 3, 0, -1, -2, least], dtype)
+        expected = jax.jit(function)(a, b)
+        native = RowMap.of(lambda _, row: function(*row), (), (a[0], b[0]))((), (a, b))
+        with np.errstate(all="ignore"):
+            by_numpy = listed(jax.make_jaxpr(function)(a, b))([a, b])
+        np.testing.assert_array_equal(native, expected)
+        np.testing.assert_array_equal(by_numpy, expected)
+
+
+def test_whole_numbers_without_sign_are_divided_as_by_xla():
+    a, b = np.array([7, 9, 5], np.uint32), np.array([2, 0, 9], np.uint32)
+    (found,) = listed(jax.make_jaxpr(jax.lax.div)(a, b))([a, b])
+    np.testing.assert_array_equal(found, jax.jit(jax.lax.div)(a, b))
+
+
 def test_a_product_in_a_sum_is_rounded_as_on_every_processor():
     function = RowMap.of(lambda _, x: x * x - 1.0, (), jnp.float64(0.0))
     x = 1 + 2.0**-30

@@ -145,7 +145,29 @@ def of_parts(a, b):
     return jax.lax.pad(long[1::3] * put[:8:2][0], b[0], [(2, -1, 2)]), put[at] * part, long.at[at].add(b[1])
 
 
-PROGRAMS = [elementary, of_rows, of_rows_in_rows, of_rows_of_a_system, of_parts, of_branches, with_rules, solved]
+def of_linear_equations(a, b):
+    """Solutions whose matrix depends on the arguments: what JAX solves them by hides it from derivatives."""
+    matrix = jnp.array([[3.0, b[0], 0.2], [a[0], -2.0, b[1]], [0.5, a[2], 4.0]])
+    symmetric = jnp.eye(3) + jnp.outer(a, a)
+    factor = jax.scipy.linalg.cho_factor(symmetric)
+    return (
+        jnp.linalg.solve(matrix, a * b[0]),
+        jnp.linalg.solve(matrix.T, jnp.stack([a, a * a], axis=1)),
+        jnp.linalg.inv(matrix) * b[1],
+        jax.scipy.linalg.cho_solve(factor, a),
+        jnp.linalg.det(matrix),
+    )
+
+
+def of_whole_exponents(a, b):
+    """Powers with an exponent that only the data give."""
+    return a ** jnp.where(b[0] > 0, 3, 2), (1 + a) ** -(5 * a).astype(jnp.int32)
+
+
+PROGRAMS = [
+    *(elementary, of_rows, of_rows_in_rows, of_rows_of_a_system, of_parts, of_branches, with_rules, solved),
+    of_whole_exponents,
+]
 
 
 @pytest.fixture(params=["scalars", "arrays"])
@@ -165,6 +187,11 @@ def test_derivatives_along_directions_are_those_of_jax(function, way):
 @pytest.mark.parametrize("function", PROGRAMS)
 def test_transposed_derivatives_are_those_of_jax(function, way):
     close(back(function, A, B))
+
+
+@pytest.mark.parametrize("derivative", [along, back])
+def test_solutions_of_linear_equations_depend_on_their_matrix(derivative):
+    close(derivative(of_linear_equations, A, B))
 
 
 def test_a_wrong_partial_derivative_would_be_seen(monkeypatch):

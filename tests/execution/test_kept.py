@@ -9,6 +9,8 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+import types
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,7 +21,7 @@ import pytest
 from typer.testing import CliRunner
 
 import polhode as ph
-from polhode import captured
+from polhode import _sources, captured
 from polhode.captured import origin
 from polhode.cli import app
 from polhode.execution import kept
@@ -109,6 +111,63 @@ def test_damaged_files_count_as_missing(begun, tmp_path, monkeypatch):
     assert recalled(again) == 0
     assert again["bytes"] == first["bytes"]
     assert recalled(in_a_process(tmp_path, "heavy-top-constrained")) == len(again["found"])
+
+
+def test_nothing_is_kept_or_found_once_sources_have_changed(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(_sources, "_SEEN", set())
+    keeping = kept.Keeping(dump=lambda made: made, load=lambda state, _: state)
+
+    def recall(key: bytes, value: str) -> str:
+        return kept.recalled(key, lambda: value, keeping, None)
+
+    recall(b"before", "old")
+    assert recall(b"before", "new") == "old"
+    module = types.ModuleType("polhode.changed")
+    module.__file__ = str(tmp_path / "changed.py")
+    (tmp_path / "changed.py").write_text("")
+    # It is loaded while the program is made.
+    kept.recalled(b"meanwhile", lambda: monkeypatch.setitem(sys.modules, module.__name__, module), keeping, None)
+    assert len(kept.files()) == 1
+    assert recall(b"before", "new") == "new"
+    assert recall(b"after", "one") == "one"
+    assert len(kept.files()) == 1
+    # One that was written before this process began, however late it is loaded, is no change.
+    monkeypatch.setattr(_sources, "_BEGAN", time.time_ns() + 1_000_000_000)
+    assert recall(b"before", "new") == "old"
+
+
+CHANGING = """
+import pathlib, sys
+import jax, numpy as np
+import polhode as ph
+from polhode.execution import kept
+
+path = pathlib.Path(ph.__file__).parent / "integrators" / "half_explicit.py"
+assert "polhode.integrators.half_explicit" not in sys.modules
+text = path.read_text()
+if sys.argv[1] == "edited":
+    assert text.count("state = end.q,") == 1
+    path.write_text(text.replace("state = end.q,", "state = carry.state[0],"))
+run = ph.simulate(ph.problems.rotor(), "herk5", h=1e-4, t1=1e-2, save_every=None)
+path.write_text(text)
+start, end = np.asarray(jax.tree.leaves(run.state)[0])
+print("stands" if (start == end).all() else "turns")
+"""
+
+
+@pytest.mark.exhaustive
+def test_a_change_that_is_taken_back_leaves_no_program(tmp_path):
+    """A module edited between the beginning of a process and its loading; without the edit again afterwards."""
+    shutil.copytree(Path(ph.__file__).parent, tmp_path / "src" / "polhode", ignore=shutil.ignore_patterns("*.pyc"))
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path / "src")}
+
+    def last(*how: str) -> str:
+        command = [sys.executable, "-c", CHANGING, *how]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+
+    assert last("edited") == "stands"
+    assert last("as it is") == "turns"
 
 
 class Loaded(eqx.Module):
@@ -252,6 +311,17 @@ def test_what_was_used_longest_ago_goes(folder, monkeypatch):
     assert kept._path(bytes([0])).exists()
     assert kept._path(bytes([9])).exists()
     assert not kept._path(bytes([1])).exists()
+
+
+def test_a_folder_that_can_only_be_read_is_read(folder, monkeypatch):
+    keeping = kept.Keeping(dump=lambda made: made, load=lambda state, _: state)
+    kept.recalled(b"key", lambda: "made", keeping, None)
+
+    def refused(path):
+        raise PermissionError(path)
+
+    monkeypatch.setattr(os, "utime", refused)
+    assert kept.recalled(b"key", lambda: "made again", keeping, None) == "made"
 
 
 def test_what_cannot_be_kept_is_made_every_time(folder):

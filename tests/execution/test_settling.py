@@ -11,7 +11,7 @@ from jax.extend import core
 from polhode.execution.derivatives.solutions import SOLUTION
 from polhode.execution.listing import listed
 from polhode.execution.mapping import RowMap
-from polhode.execution.questions import derived, without_libraries
+from polhode.execution.questions import by_libraries, derived, without_libraries
 from polhode.execution.rows import each, sweep
 from polhode.execution.scalars import scalarise
 from polhode.execution.settling import ARRAYS, MACHINE_CODE, RECORD_TO_DERIVE, settled
@@ -100,20 +100,40 @@ def answer(question):
     return lambda x: jax.lax.cond(question(), lambda x: x + 1, lambda x: x - 1, x)
 
 
+def answer_traced_late(x):
+    return by_libraries(lambda x: x - 1, lambda x: x + 1, x, x)
+
+
 @pytest.mark.parametrize(
-    ("question", "yes"), [(without_libraries, (False, True, True)), (derived, (False, False, True))]
+    ("answer", "yes"),
+    [
+        (answer(without_libraries), (False, True, True)),
+        (answer(derived), (False, False, True)),
+        (answer_traced_late, (False, True, True)),
+    ],
 )
-def test_each_back_end_answers_for_itself(question, yes):
+def test_each_back_end_answers_for_itself(answer, yes):
     for target, expected in zip((ARRAYS, MACHINE_CODE, RECORD_TO_DERIVE), yes, strict=True):
-        closed = settled(
-            jax.make_jaxpr(lambda x: jax.lax.fori_loop(0, 2, lambda _, x: answer(question)(x), x))(1.0), target
-        )
+        closed = settled(jax.make_jaxpr(lambda x: jax.lax.fori_loop(0, 2, lambda _, x: answer(x), x))(1.0), target)
         assert core.jaxpr_as_fun(closed)(1.0) == [3.0 if expected else -1.0]
-        assert "cond[" not in str(closed)
+        assert not any(open_ in str(closed) for open_ in ("cond[", "ways[", "custom_jvp"))
     # JAX itself answers no, whatever it does.
-    assert answer(question)(2.0) == jax.jit(answer(question))(2.0) == 1
-    assert jax.jit(jax.grad(answer(question)))(2.0) == 1
-    np.testing.assert_array_equal(jax.jit(jax.vmap(answer(question)))(np.arange(3.0)), [-1, 0, 1])
+    assert answer(2.0) == jax.jit(answer)(2.0) == 1
+    assert jax.jit(jax.grad(answer))(2.0) == jax.grad(answer)(2.0) == jax.jacfwd(answer)(2.0) == 1
+    np.testing.assert_array_equal(jax.jit(jax.vmap(answer))(np.arange(3.0)), [-1, 0, 1])
+
+
+def test_only_the_way_that_is_taken_is_traced():
+    traced = []
+
+    def way(name):
+        return lambda x, pair: traced.append(name) or (pair[0] * x, pair[1])
+
+    closed = jax.make_jaxpr(lambda x: by_libraries(way("library"), way("own"), (x, x), x, (x, 2 * x)))(3.0)
+    assert traced == []
+    assert core.jaxpr_as_fun(settled(closed, MACHINE_CODE))(3.0) == [9.0, 6.0]
+    assert core.jaxpr_as_fun(settled(closed, ARRAYS))(3.0) == [9.0, 6.0]
+    assert traced == ["own", "library"]
 
 
 def test_searches_are_marked_only_where_the_record_is_derived():

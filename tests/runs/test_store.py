@@ -82,9 +82,9 @@ def test_open_zarr_gives_the_labelled_data_set(tmp_path, spin_solution):
         for name in in_memory.variables:
             xr.testing.assert_equal(stored[name].load(), in_memory[name])
         assert stored["outputs.rotation"].dims == ("time", "inertial_axis", "body_axis")
-        assert stored["outputs.tip"].dims == ("time", "axis")
-        assert stored["outputs.nodes"].dims == ("time", "outputs.nodes_0", "axis")
-        assert stored["state.velocity"].dims == ("time", "axis")
+        assert stored["outputs.tip"].dims == ("time", "component")
+        assert stored["outputs.nodes"].dims == ("time", "outputs.nodes_0", "component")
+        assert stored["state.velocity"].dims == ("time", "component")
         assert json.loads(stored.attrs["meta"])["parameters"]["shape"] == "ring"
 
 

@@ -34,10 +34,10 @@ SCENE = Scene(
 
 
 def unpack(text):
-    run = json.loads(re.search(r'<script type="application/json" id="run">(.*?)</script>', text, re.S)[1])
-    data = re.search(r'<script type="text/plain" id="data">(.*?)</script>', text, re.S)[1]
-    numbers = np.frombuffer(base64.b64decode(data), "<f4")
-    return run, lambda place: numbers[place[0] : place[0] + place[1]]
+    """The first run of a page, and its floats by [place in bytes, count]."""
+    shown = json.loads(re.search(r'<script type="application/json" id="run">(.*?)</script>', text, re.S)[1])
+    data = base64.b64decode(re.search(r'<script type="text/plain" id="data">(.*?)</script>', text, re.S)[1])
+    return shown["runs"][0], lambda place: np.frombuffer(data, "<f4", place[1], place[0])
 
 
 def rotation_matrices(q):
@@ -110,6 +110,11 @@ def test_audit_and_result_are_shown(spin_solution):
     assert run["scene"] is None
     assert run["badge"] == {"text": "successful", "good": True}
     assert [row[-1] for row in run["audit"]["rows"]] == [row.verdict for row in spin_solution.audit().rows]
+    assert [each["text"] for each in run["audit"]["sentences"]] == [
+        "Energy drifted by 1e-9 (2e-10 of its size), as promised (to swing without growing).",
+        "Momentum did not drift, not promised.",
+        "The manifold residual stayed below 1e-16, as promised (to round-off).",
+    ]
     failed = Solution(
         spin_solution.frames, {**spin_solution.stats, "result": ph.Result.nonfinite_state}, spin_solution.meta
     )

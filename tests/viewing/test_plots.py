@@ -19,7 +19,7 @@ def test_a_run_shows_outputs_drifts_residuals(spin_solution):
         "energies · kinetic", "energies · potential", "nodes", "tip", "Drift of invariants", "Residuals", "Multipliers",
     ]  # fmt: skip
     figure = plots.run(spin_solution)
-    assert [axis.get_title("left") for axis in figure.axes] == titles
+    assert [axis.get_title("left").lower() for axis in figure.axes] == [title.lower() for title in titles]
     drift = figure.axes[4]
     assert drift.get_yscale() == "log"
     assert [line.get_label() for line in drift.lines] == ["energy", "momentum"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import html
 from collections.abc import Iterator
@@ -43,7 +44,7 @@ class Row:
     remark: str
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Audit:
     """A table of promises and measurements; `str`, rich, dict and notebook representations."""
 
@@ -100,6 +101,11 @@ class Audit:
             *cells, verdict = _cells(row)
             table.add_row(*cells, f"[{styles[row.verdict]}]{verdict}[/]")
         return table
+
+    def __repr__(self) -> str:
+        verdicts = collections.Counter(row.verdict for row in self.rows)
+        counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
+        return f"Audit({counts or 'nothing audited'}; print it for the table)"
 
     def __str__(self) -> str:
         lines = self.cells()

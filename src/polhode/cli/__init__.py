@@ -15,6 +15,7 @@ from polhode.cli.models import Grouped
 from polhode.cli.reproduce import reproduce
 from polhode.cli.resume import resume
 from polhode.cli.run import run
+from polhode.cli.view import view
 
 app = typer.Typer(
     name="polhode",
@@ -30,7 +31,8 @@ app.command("inspect")(inspect)
 app.command("resume")(resume)
 app.command("convergence")(convergence)
 app.command("reproduce")(reproduce)
-app.command("export")(export)
+app.command("view")(view)
+app.command("export", cls=Grouped)(export)
 app.command("cache")(cache)
 
 

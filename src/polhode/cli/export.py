@@ -15,16 +15,22 @@ if TYPE_CHECKING:
     from polhode.solution import Solution
 
 
-ENDINGS = ".csv, .nc, .png or .html"
+ENDINGS = ".csv, .parquet, .nc, .png, .html, .mp4, .gif, .glb or .pvd"
 """Formats for the help of commands."""
 
 
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN.zarr", help="A run written with `--out` or `solution.save`.")],
     file: Annotated[Path, typer.Argument(metavar="FILE", help=f"What to write: {ENDINGS}.")],
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Columns of a table: names such as crank.angle, whole bodies or joints, patterns like *.power."
+        ),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write a run as csv, netCDF, a figure, or one offline page with the motion."""
+    """Write a run as csv, netCDF, a figure, an offline page, a film, glTF, or for ParaView."""
     from polhode.runs.reading import load
     from polhode.runs.root import is_run
 
@@ -32,7 +38,7 @@ def export(
         fail(f"`{run}` is not a run of polhode; make one with `polhode run PROBLEM --out RUN.zarr`.", WRONG_USAGE)
     with usage_errors(), file_errors():
         check_endings([file])
-        write_files(load(run), [file], quiet)
+        write_files(load(run), [file], quiet, columns)
 
 
 def check_endings(files: Sequence[Path]) -> None:
@@ -43,13 +49,13 @@ def check_endings(files: Sequence[Path]) -> None:
         writer(file)
 
 
-def write_files(solution: Solution, files: Sequence[Path], quiet: bool) -> None:
+def write_files(solution: Solution, files: Sequence[Path], quiet: bool, columns: Sequence[str] | None = None) -> None:
     """Write a run to files; what is to be said of them comes on standard error."""
     from polhode.runs import export
 
     for file in files:
         with warnings.catch_warnings(record=True) as notes, file_errors():
-            export(solution, file)
+            export(solution, file, columns)
         if not quiet:
             for note in notes:
                 say(str(note.message))

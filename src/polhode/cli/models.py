@@ -43,7 +43,7 @@ class Given(NamedTuple):
 
 
 class Grouped(TyperCommand):
-    """A command whose options for joints and actuators take several NAME=VALUE in a row."""
+    """A command whose options for joints, actuators and columns take several values in a row."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, spread(args))
@@ -55,7 +55,8 @@ def spread(arguments: Sequence[str]) -> list[str]:
     flag, ended = "", False
     for argument in arguments:
         ended = ended or argument == "--"
-        if argument.startswith("-") or "=" not in argument or ended:
+        alone = "=" not in argument and flag not in _PLAIN
+        if argument.startswith("-") or alone or ended:
             flag = argument if argument in _SEVERAL and not ended else ""
         elif flag and found[-1] != flag:
             found.append(flag)
@@ -64,7 +65,8 @@ def spread(arguments: Sequence[str]) -> list[str]:
 
 
 _NAMED = ("positions", "velocities", "controls")
-_SEVERAL = tuple(f"--{name}" for name in _NAMED)
+_PLAIN = ("--columns",)
+_SEVERAL = (*(f"--{name}" for name in _NAMED), *_PLAIN)
 
 
 def imported(path: str, settings: dict[str, Any], given: Given = Given()) -> ImportedModel:  # noqa: B008

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+import warnings
 from collections.abc import Iterator
 from typing import Annotated, Any, NoReturn
 
@@ -80,6 +81,16 @@ def usage_errors() -> Iterator[None]:
         yield
     except ValueError as error:
         fail(str(error), WRONG_USAGE)
+
+
+@contextlib.contextmanager
+def interruptions_reported() -> Iterator[None]:
+    """While this is open, interrupted runs are not warned of: the command says so itself."""
+    import polhode as ph
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ph.InterruptionWarning)
+        yield
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from polhode.cli.output import FAILED, Json, Quiet, WhenFull, fail, say, usage_errors
+from polhode.cli.output import FAILED, Json, Quiet, WhenFull, fail, interruptions_reported, say, usage_errors
 from polhode.cli.run import kept, report
 
 
@@ -25,7 +25,7 @@ def resume(
     import polhode as ph
 
     message = ""
-    with usage_errors():
+    with usage_errors(), interruptions_reported():
         try:
             if not (quiet or as_json):
                 say(f"going on with {run}")

@@ -20,6 +20,7 @@ from polhode.cli.output import (
     WhenFull,
     emit,
     fail,
+    interruptions_reported,
     number,
     parse_settings,
     say,
@@ -88,7 +89,7 @@ def run(
         fail("give either a constant `--step`, or `--rtol` and `--atol`, not both.", 2)
     talk = not (quiet or as_json)
     message = ""
-    with usage_errors():
+    with usage_errors(), interruptions_reported():
         check_endings(export or ())
         options = parse_settings(option, "--option")
         with waiting(f"building {problem}", not quiet):
@@ -180,7 +181,7 @@ def _summary(solution: Solution) -> dict[str, Any]:
     import jax
     import numpy as np
 
-    from polhode.solution import TIMES
+    from polhode.results import TIMES
 
     meta, stats, audit = solution.meta, solution.stats, solution.audit()
     largest = {row.quantity: row.max_drift for row in audit.rows}

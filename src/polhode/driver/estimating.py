@@ -15,7 +15,7 @@ import numpy as np
 from polhode.driver.control import Tolerances
 from polhode.driver.legs import Leg
 from polhode.driver.planning import Plan
-from polhode.driver.running import Run, SimulationError, carry_out
+from polhode.driver.running import Run, SimulationError, computed
 from polhode.driver.saving import Saving
 from polhode.driver.sinks import StoreSink, opened
 from polhode.driver.stepping import ConstantSteps, ControlledSteps
@@ -50,7 +50,7 @@ def _compared(solution: Solution, run: Run, sink: StoreSink | None) -> dict[str,
     parts, saving = _finer(run, solution)
     plan = Plan(parts, run.plan.how, run.plan.start)
     try:
-        finer = carry_out(run._replace(plan=plan, saving=saving, throw=True, progress=False), sink)
+        finer = computed(run._replace(plan=plan, saving=saving, throw=True, progress=False), sink)
     except SimulationError as error:
         return {"failed": f"the run with half the step: {error.reason}"}
     if finer.stats["result"] != Result.successful:

@@ -70,19 +70,23 @@ class Watch:
     """Looks at the states of one run, with what users' functions have captured when it first looks.
 
     What is no machine code is done for `rows` at a time, so that only one size is compiled: by XLA, or by NumPy where
-    states are large, since the time to compile grows with them.
+    states are large, since the time to compile grows with them, and where it is only looked at once.
     """
 
-    def __init__(self, observer: Observer, rows: int) -> None:
-        self._observer, self._rows = observer, rows
-        self._look: Callable[[Any], Seen] | None = None
+    def __init__(self, observer: eqx.Module, rows: int, *, once: bool = False) -> None:
+        self._observer, self._rows, self._once = observer, rows, once
+        self._look: Callable[[Any], Any] | None = None
+
+    def seen(self, *stacked: Any) -> Any:
+        """What the observer sees of stacked instants, as NumPy arrays."""
+        stacked = jax.tree.map(np.asarray, stacked)
+        if self._look is None:
+            self._look = _native(self._observer, stacked) or self._by_rows(stacked)
+        return self._look(stacked)
 
     def frames(self, t: Any, state: State, multipliers: Any) -> Frames:
         """Frames of stacked states, as NumPy arrays."""
-        stacked = np.asarray(t), jax.tree.map(np.asarray, state)
-        if self._look is None:
-            self._look = _native(self._observer, stacked) or self._by_rows(stacked)
-        seen = self._look(stacked)
+        seen: Seen = self.seen(t, state)
         return Frames(t, state, seen.outputs, seen.invariants, seen.residuals, multipliers)
 
     def empty(self, state: State, multipliers: Any) -> Frames:
@@ -90,12 +94,13 @@ class Watch:
         states, forces = jax.tree.map(lambda x: np.asarray(x)[None], (state, multipliers))
         return jax.tree.map(lambda x: x[:0], self.frames(np.zeros(1), states, forces))
 
-    def _by_rows(self, stacked: Any) -> Callable[[Any], Seen]:
-        if is_long(jax.tree.map(lambda x: x[0], stacked)) and on_host(self._observer):
+    def _by_rows(self, stacked: Any) -> Callable[[Any], Any]:
+        long = self._once or is_long(jax.tree.map(lambda x: x[0], stacked))
+        if long and on_host(self._observer):
             return lambda states: self._in_parts(_observed, states, self._rows if len(states[0]) > 1 else 1)
         return lambda states: self._in_parts(_observe, states, self._rows)
 
-    def _in_parts(self, observe: Callable[..., Seen], stacked: Any, rows: int) -> Seen:
+    def _in_parts(self, observe: Callable[..., Any], stacked: Any, rows: int) -> Any:
         count = len(stacked[0])
         whole = -(-count // rows) * rows
         padded = jax.tree.map(lambda x: np.concatenate([x, np.repeat(x[-1:], whole - count, axis=0)]), stacked)
@@ -106,8 +111,8 @@ class Watch:
         return jax.tree.map(lambda *x: np.concatenate(x)[:count], *parts)
 
 
-def _native(observer: Observer, stacked: Any) -> Callable[[Any], Seen] | None:
-    """Machine code for outputs, invariants and residuals of states stacked like these, if there can be any."""
+def _native(observer: eqx.Module, stacked: Any) -> Callable[[Any], Any] | None:
+    """Machine code for what is seen of instants stacked like these, if there can be any."""
     if not on_host(observer):
         return None
     examples = observer, jax.tree.map(lambda x: x[0], stacked)
@@ -118,7 +123,7 @@ def _native(observer: Observer, stacked: Any) -> Callable[[Any], Seen] | None:
 def _compiled(inputs: Any, rest: Any) -> tuple[RowMap | None]:
     """The observer in machine code, if it can be."""
 
-    def see(given: Any, row: Any) -> Seen:
+    def see(given: Any, row: Any) -> Any:
         return eqx.combine(given, rest[0])(*row)
 
     try:
@@ -139,9 +144,9 @@ _KEEPING: Keeping[tuple[RowMap | None]] = Keeping(
 )
 
 
-def _all(observer: Observer, t: Array, state: State) -> Seen:
+def _all(observer: Any, *stacked: Any) -> Any:
     # A module itself JAX would write out in full, for messages.
-    return jax.vmap(lambda *row: observer(*row))(t, state)
+    return jax.vmap(lambda *row: observer(*row))(*stacked)
 
 
 _observe = compiled(_all)

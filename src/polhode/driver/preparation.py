@@ -35,6 +35,22 @@ if TYPE_CHECKING:
     from polhode.driver.planning import Plan
 
 
+DIMENSIONS = {
+    "positions": ("body", "component"),
+    "velocities": ("body", "component"),
+    "angular_velocities": ("body", "component"),
+    "rotations": ("body", "inertial_axis", "body_axis"),
+    "quaternions": ("body", "quaternion"),
+    "joint_positions": ("joint_coordinate",),
+    "joint_velocities": ("joint_coordinate",),
+    "joint_loads.joint_efforts": ("joint_coordinate",),
+    "joint_loads.joint_forces": ("joint", "component"),
+    "joint_loads.joint_moments": ("joint", "component"),
+    "joint_loads.joint_powers": ("joint",),
+}
+"""Names of the axes of outputs of models, but for time."""
+
+
 class Task(eqx.Module):
     """A system, a start and a method, with names resolved and input checked.
 
@@ -163,6 +179,7 @@ class Task(eqx.Module):
             "method": recorded(self.integrator),
             "newton_tolerance": self.integrator.newton_tolerance(plan.how.get("h")),
             "version": __version__,
+            **self._names(),
             **self._scene(),
         }
 
@@ -181,6 +198,15 @@ class Task(eqx.Module):
         reasons = {"coordinates": choice.coordinates, "method": choice.method if recommended else ""}
         found = {key: reason for key, reason in reasons.items() if reason}
         return {"choice": found} if found else {}
+
+    def _names(self) -> dict[str, Any]:
+        """Bodies and joints by name."""
+        named = self.problem.named if self.problem else None
+        if named is None:
+            return {}
+        given = self.outputs if named.outputs else ()
+        dimensions = {name: list(axes) for name, axes in DIMENSIONS.items() if name.split(".")[0] in given}
+        return {"names": _plain(dict(named.told)), **({"dimensions": dimensions} if dimensions else {})}
 
     def _scene(self) -> dict[str, Any]:
         """How to draw the run, where plain values say it all."""

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from polhode._ambient import warn
 from polhode.driver import host
 from polhode.driver.continuing import Kept
 from polhode.driver.happening import Happenings
@@ -16,6 +17,7 @@ from polhode.driver.interruption import interrupts
 from polhode.driver.observing import Observer
 from polhode.driver.planning import Plan
 from polhode.driver.preparation import Task
+from polhode.driver.reading import reader_of
 from polhode.driver.saving import Saving
 from polhode.driver.showing import showing
 from polhode.driver.stepping import ConstantSteps, Progress
@@ -42,6 +44,10 @@ class SimulationError(RuntimeError):
         self.solution = solution
 
 
+class InterruptionWarning(UserWarning):
+    """A run was ended by a signal before its end; its last frame is not that of the span."""
+
+
 class Run(NamedTuple):
     """All that a run on the host consists of.
 
@@ -59,6 +65,23 @@ class Run(NamedTuple):
 
 
 def carry_out(run: Run, sink: StoreSink | None) -> Solution:
+    """As `computed`; warns of an interruption if the run is to throw."""
+    solution = computed(run, sink)
+    if run.throw and solution.stats["result"] == Result.interrupted:
+        warn(_interrupted(run, solution), InterruptionWarning)
+    return solution
+
+
+def _interrupted(run: Run, solution: Solution) -> str:
+    # Where a signal ends one of many runs, a script would go on with half of it as if it were whole.
+    last = f"Its last frame is that of t = {float(solution.t[-1]):.6g}" if len(solution.t) else "It has no frame"
+    return (
+        f"A signal ended the run at t = {solution.stats['t_reached']:.6g} of {run.task.t1:.6g}. {last}, and "
+        "`stats['result']` is `interrupted`. `simulate(…, initial=solution)` goes on, `resume` with a store."
+    )
+
+
+def computed(run: Run, sink: StoreSink | None) -> Solution:
     """Make all steps.
 
     Raises SimulationError if they fail and the run is to throw, KeyboardInterrupt if Ctrl-C was pressed twice.
@@ -93,7 +116,9 @@ def _carried_out(run: Run, sink: StoreSink | None, interrupted: threading.Event)
     # A system that events have changed is known to nobody else, and steps that they have cut short are on no grid.
     alone = events is not None and (events.changed or bool(outcome.progress.watch.cut))
     kept = None if alone or stats["result"] == Result.event_reached else Kept(outcome.checkpoint, plan.legs, task)
-    solution = Solution(saved, stats, run.meta, kept)
+    changed = events is not None and events.changed
+    reader = None if changed else reader_of(task.problem, task.source, task.converted)
+    solution = Solution(saved, stats, run.meta, kept, reader)
     if isinstance(outcome.error, KeyboardInterrupt):
         raise outcome.error
     result = stats["result"]

@@ -113,7 +113,7 @@ def simulate(
       inside JAX transformations 64, for each of which there has to be room.
 
     **Returns** a `Solution`. After Ctrl-C, SIGTERM or SIGHUP it holds everything computed so far, with result
-    `interrupted`.
+    `interrupted`, which is warned of (`InterruptionWarning`) unless `throw` is False.
 
     Warns with `StepSizeWarning` before a run if waves in rods, bonds or contacts are too fast for an explicit method
     with this step.

@@ -113,12 +113,16 @@ def _whole(word: str) -> Callable[[Writer, str, list[str]], str]:
 
 
 def _quotient(word: str, by_zero: int | None) -> Callable[[Writer, str, list[str]], str]:
-    """Division of whole numbers: by zero it would end the process, so it has a value, as XLA gives it."""
+    """Division of whole numbers: by zero, and of the least one by -1, it would end the process, so both have values, as
+    XLA gives them."""
 
     def run(w: Writer, kind: str, x: list[str]) -> str:
-        zero = w.do("icmp eq", kind, x[1], w.number(kind, 0))
-        divisor = w.select(zero, kind, w.number(kind, 1), x[1])
+        zero, minus = (w.do("icmp eq", kind, x[1], w.number(kind, k)) for k in (0, -1))
+        refused = w.do("or", "i1", zero, minus)
+        divisor = w.select(refused, kind, w.number(kind, 1), x[1])
         result = w.do(word, kind, x[0], divisor)
+        if word == "sdiv":
+            result = w.select(minus, kind, w.do("sub", kind, w.number(kind, 0), x[0]), result)
         return w.select(zero, kind, x[0] if by_zero is None else w.number(kind, by_zero), result)
 
     return run

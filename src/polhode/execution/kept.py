@@ -2,7 +2,8 @@
 
 Each is a file, named by what it was made from and by the versions of everything that it was made with. It is put there
 at once and carries a checksum: what is damaged, or of others, counts as missing. Only what consists of this library and
-those that it builds on is kept; functions of users are traced in every process.
+those that it builds on is kept; functions of users are traced in every process. A process whose sources have been
+changed since it began neither reads nor writes: it may have loaded some modules before and others after the change.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import platformdirs
 
+from polhode import _sources
 from polhode._ambient import uncollected
 
 T = TypeVar("T")
@@ -49,7 +51,7 @@ class Keeping(NamedTuple, Generic[T]):
 
 def recalled(key: bytes | None, make: Callable[[], T], keeping: Keeping[T], inputs: Any) -> T:
     """The object stored under a key, or else a new one, which is then stored; without a key it is only made."""
-    if key is None or not is_on():
+    if key is None or not is_on() or not _sources.are_unchanged():
         with uncollected():
             return make()
     state = _read(_path(key))
@@ -63,6 +65,9 @@ def recalled(key: bytes | None, make: Callable[[], T], keeping: Keeping[T], inpu
         made = make()
 
     def write() -> None:
+        # Making it may have loaded more modules.
+        if not _sources.are_unchanged():
+            return
         with contextlib.suppress(OSError):
             state = keeping.dump(made)
             if state is not None:
@@ -135,10 +140,18 @@ def _made_with() -> bytes:
     digest = hashlib.blake2b(digest_size=16)
     versions = [f"{name} {version}" for name in LIBRARIES if (version := _version(name)) is not None]
     digest.update(repr((sys.version, platform.platform(), _processor(), versions)).encode())
-    root = Path(__file__).parents[1]
-    for path in sorted(root.rglob("*.py")):
-        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+    root = str(Path(__file__).parents[1])
+    for path in sorted(_files(root)):
+        # A third of the time that `Path` would take, in every process.
+        with open(path, "rb", buffering=0) as file:
+            digest.update(path[len(root) :].encode() + b"\0" + file.read())
     return digest.digest()
+
+
+def _files(root: str) -> Iterator[str]:
+    """Every file of Python in a folder and those inside it."""
+    for folder, _, names in os.walk(root):
+        yield from (os.path.join(folder, name) for name in names if name.endswith(".py"))
 
 
 def _version(name: str) -> str | None:
@@ -166,7 +179,9 @@ def _read(path: Path) -> Any:
         body = content[len(_MAGIC) + _CHECKSUM :]
         if content != _MAGIC + _checksum(body) + body:
             return None
-        os.utime(path)
+        with contextlib.suppress(OSError):
+            # The folder may be one that can only be read.
+            os.utime(path)
         return pickle.loads(body)
     except Exception:
         return None

@@ -1,18 +1,22 @@
 """Questions in a trace about what is going to run it, which each back end answers for itself when it compiles.
 
 A question is a primitive without operands that gives a truth value. Code that is not the same everywhere traces both
-ways as branches of a `jax.lax.cond`, of which a back end takes one. JAX itself answers no.
+ways as branches of a `jax.lax.cond`, of which a back end takes one, or leaves them to `by_libraries`, of which only the
+one that is taken gets traced. JAX itself answers no.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax.core import ShapedArray
 from jax.extend import core
-from jax.interpreters import mlir
+from jax.interpreters import batching, mlir
+
+T = TypeVar("T")
 
 
 def _question(name: str) -> core.Primitive:
@@ -42,3 +46,53 @@ def derived() -> jax.Array:
 
 def _asked(question: Any) -> jax.Array:
     return question.bind()
+
+
+WAYS = core.Primitive("ways")
+"""One of two programs by the answer to `WITHOUT_LIBRARIES`, neither of which is traced before that is known.
+
+Parameters: `ways`, functions `(without, by_libraries)` of flat operands, and `types` of the results.
+"""
+
+WAYS.multiple_results = True
+
+
+def by_libraries(function: Callable[..., T], without: Callable[..., T], like: T, *operands: Any) -> T:
+    """`function(*operands)`; `without(*operands)` where no library for linear algebra can be called.
+
+    Both give results like `like`, and close over nothing that is traced. Where JAX differentiates or batches, it traces
+    both.
+    """
+    given, structure = jax.tree.flatten(operands)
+    leaves, found = jax.tree.flatten(like)
+
+    def flat(way: Callable[..., T]) -> Callable[..., list[Any]]:
+        return lambda *args: jax.tree.leaves(way(*jax.tree.unflatten(structure, args)))
+
+    params: Any = {
+        "ways": (flat(without), flat(function)),
+        "types": tuple(ShapedArray(jnp.shape(x), jnp.result_type(x)) for x in leaves),
+    }
+    run = jax.custom_jvp(lambda *args: WAYS.bind(*args, **params))
+    run.defjvp(lambda primals, tangents: jax.jvp(lambda *args: _traced(*args, **params), primals, tangents))
+    return jax.tree.unflatten(found, run(*given))
+
+
+def _traced(*args: Any, ways: tuple[Callable[..., list[Any]], Callable[..., list[Any]]], **_: Any) -> list[Any]:
+    """Both ways, as branches."""
+    return jax.lax.cond(without_libraries(), *ways, *args)
+
+
+def _by_libraries(*args: Any, ways: tuple[Callable[..., list[Any]], Callable[..., list[Any]]], **_: Any) -> list[Any]:
+    return ways[1](*args)
+
+
+def _batched(args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> tuple[list[Any], list[int]]:
+    outs = jax.vmap(lambda *row: _traced(*row, **params), in_axes=tuple(dims))(*args)
+    return outs, [0] * len(outs)
+
+
+WAYS.def_impl(_by_libraries)
+WAYS.def_abstract_eval(lambda *_, types, **__: list(types))
+batching.primitive_batchers[WAYS] = _batched
+mlir.register_lowering(WAYS, mlir.lower_fun(_by_libraries, multiple_results=True))

@@ -11,7 +11,7 @@ import numpy as np
 from jax.extend import core
 
 from polhode.execution.derivatives.solutions import SOLUTION, taken_apart
-from polhode.execution.questions import DERIVED, WITHOUT_LIBRARIES
+from polhode.execution.questions import DERIVED, WAYS, WITHOUT_LIBRARIES
 from polhode.execution.rows import ROWS, made_again, on_arrays
 
 
@@ -93,6 +93,9 @@ class _Settling:
         name, params = eqn.primitive.name, eqn.params
         if eqn.primitive is ROWS:
             return self._rows(eqn)
+        if eqn.primitive is WAYS:
+            without, by_libraries = params["ways"]
+            return self._traced(eqn, without if self.target.without_libraries else by_libraries)
         if name == "cond" and _is_answer(eqn.invars[0], np.integer):
             return self._call(eqn, params["branches"][int(eqn.invars[0].val)], eqn.invars[1:])
         if name == "custom_jvp_call" and _speaks_for_itself(params["call_jaxpr"].jaxpr):
@@ -104,8 +107,12 @@ class _Settling:
         if self.target.rows is None:
             body = {"jaxpr": self.closed(eqn.params["jaxpr"])}
             return eqn.replace(primitive=core.primitives.scan_p, params={**_scan(), **eqn.params, **body})
+        return self._traced(eqn, self.target.rows(eqn.params))
+
+    def _traced(self, eqn: Any, function: Callable[..., list[Any]]) -> Any:
+        """A call of a function that is traced now."""
         types = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in eqn.invars]
-        return self._call(eqn, jax.make_jaxpr(self.target.rows(eqn.params))(*types), eqn.invars)
+        return self._call(eqn, jax.make_jaxpr(function)(*types), eqn.invars)
 
     def _call(self, eqn: Any, program: core.ClosedJaxpr, inputs: Sequence[Any]) -> Any:
         """A call of a program in the place of an equation."""
@@ -131,7 +138,7 @@ def _is_answer(atom: Any, kind: type) -> bool:
 
 def _speaks_for_itself(jaxpr: core.Jaxpr) -> bool:
     """Whether a program with a rule for derivatives has what back ends derive by rules of their own."""
-    own = (ROWS, WITHOUT_LIBRARIES, DERIVED)
+    own = (ROWS, WAYS, WITHOUT_LIBRARIES, DERIVED)
     return any(eqn.primitive in own or eqn.primitive.name == SOLUTION for eqn in jaxpr.eqns)
 
 

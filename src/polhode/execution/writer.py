@@ -208,7 +208,9 @@ class Writer:
             return x
         kind = type_of(operation.operands[0])
         if kind == "double" and name in FLOATS:
-            return [FLOATS[name](self, x, params)]
+            # A power may have a whole number for an exponent.
+            floats = [self._convert(type_of(o), kind, v) for o, v in zip(operation.operands, x, strict=True)]
+            return [FLOATS[name](self, floats, params)]
         if name in _COMPARISONS:
             return [self._compare(_COMPARISONS[name], kind, *x)]
         if name == "select_n":

@@ -37,6 +37,7 @@ from polhode.importers.construction import Construction, Start, lumped
 from polhode.importers.inventory import NotCarried
 from polhode.importers.joints import FileJoint
 from polhode.importers.loads import Wanted
+from polhode.model import naming
 from polhode.model.holding import Held, held_attitude, held_coordinate, held_pose
 from polhode.model.model import Model
 from polhode.multibody.bodies import Body
@@ -116,6 +117,9 @@ class ImportedModel:
             outputs=_outputs(cast(MultibodySystem, problem.system), self, rigid),
             scene=model_scene.drawn(model_scene.described(self.model, rigid, looks)),
             build_time=problem.build_time + self.load_time,
+            named=dataclasses.replace(
+                naming.named(self.model, cast(MultibodySystem, problem.system), self.joints, rigid), outputs=True
+            ),
         )
 
     @uncompiled()

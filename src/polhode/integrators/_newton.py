@@ -112,8 +112,8 @@ class Newton(eqx.Module):
 
     An iteration is converged when every part of the residual is at most
     $\max(\mathtt{rtol}\,\|F_0\|, \mathtt{atol}\cdot\text{scale}, 32\,\varepsilon\,\text{magnitude})$ in the Euclidean
-    norm, where F₀ is the larger of the first two residuals and ε = 2⁻⁵²; or when it stagnates so close to that (within
-    a factor of 10⁴ of the relative tolerance) that only round-off inside the system's own functions can be left, or
+    norm, where F₀ is the larger of the first two residuals and ε = 2⁻⁵²; or when it stagnates so close to that (below
+    10⁻⁶ of F₀) that only round-off inside the system's own functions can be left, or
     with corrections that no longer move the positions, whose round-off stiff forces magnify. With factors that were
     kept, stagnation counts only where residuals are no larger than the round-off that the equations tell of. At least
     one iteration is made.
@@ -145,6 +145,10 @@ class Newton(eqx.Module):
     def keeps_factors(self) -> bool:
         """Whether factors are handed on from step to step."""
         return self.kind == "modified"
+
+
+_CLOSE = 1e-6
+"""Of the first residual, below which a stagnation is taken for one at round-off."""
 
 
 class Solved(NamedTuple):
@@ -295,7 +299,7 @@ def _update(equations: AbstractEquations, newton: Newton, loop: _Loop, factors: 
     # An iteration that brings one part to its floor has helped, and what it did may help the others next.
     stuck = (fresh | low) & jnp.all((norms > 0.5 * loop.norms) | (loop.norms <= floor))
     settled = equations.negligible(place, dx)
-    close = jnp.all(norms <= 1e4 * newton.rtol * first + floor + noise) | settled
+    close = jnp.all(norms <= _CLOSE * first + floor + noise) | settled
     converged = converged | (stuck & close & ((iterations > 2) | (low & settled)))
     singular = ~jnp.isfinite(sum(jnp.sum(part) for part in jax.tree.leaves(dx)))
     # Far from any solution a matrix may be anything.

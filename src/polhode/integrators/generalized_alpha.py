@@ -236,7 +236,7 @@ class GeneralizedAlpha(AbstractIntegrator):
 
     def _expected(self, system: AbstractMechanical, h: Array, carry: Carry) -> tuple[Float[Array, " size"], ...]:
         """Unknowns at the end of a step, as its beginning lets expect them: where Newton's method begins."""
-        multipliers = carry.multipliers if system.m else jnp.zeros(0)
+        multipliers = jnp.zeros(0) if carry.multipliers is None else carry.multipliers
         return self._unknowns(system, carry.memory.vdot + h * carry.memory.slope, multipliers)
 
     def _unknowns(

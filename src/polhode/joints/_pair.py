@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.captured.functions import lasts
-from polhode.execution.eager import uncompiled
+from polhode.execution.eager import array_of, uncompiled
 from polhode.joints._elements import FrameConstraint
 from polhode.joints._frames import distinct, frame, has_rotation, local, point_on, start
 from polhode.joints.measured import AbstractMeasuredPair
@@ -102,15 +102,19 @@ class SlidingJoint(AbstractPairJoint):
 def angle_about(axis: Array, poses: Poses) -> Angle:
     """The angle about an axis of the inertial frame at the initial time."""
     e1, e2, _ = frame(axis)
-    first, second = poses
-    return Angle(*map(jnp.asarray, (first.R.T @ e1, first.R.T @ e2, second.R.T @ e1)))
+    first, second = checks.readable(poses)
+    return Angle(*map(_array, (first.R.T @ e1, first.R.T @ e2, second.R.T @ e1)))
 
 
 def displacement_along(axis: Array, poses: Poses, point: Any) -> Displacement:
     """The displacement along an axis of a point that both bodies share at the initial time."""
-    first, second = poses
-    place = checks.array("point", point, (3,), "in the inertial frame at the initial time")
-    return Displacement(jnp.asarray(first.R.T @ axis), local(first, place), local(second, place))
+    first, second = checks.readable(poses)
+    place = checks.values("point", point, (3,), "in the inertial frame at the initial time")
+    return Displacement(*map(_array, (first.R.T @ axis, local(first, place), local(second, place))))
+
+
+def _array(values: Any) -> Array:
+    return array_of(values) if isinstance(values, np.ndarray) else jnp.asarray(values)
 
 
 def join(

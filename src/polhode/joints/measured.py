@@ -105,6 +105,10 @@ class AbstractMeasuredPair(AbstractMeasured):
     def carrier(self) -> AbstractJoint | None:
         """The joint with the same coordinates, up to constants, in a model; None if there is none."""
 
+    def driven(self) -> dict[str, AbstractRelativeCoordinate]:
+        """Relative coordinates that the joint moves as a function of time, by name; none unless overridden."""
+        return {}
+
     def name_in_carrier(self, name: str | None) -> str:
         """The name that `carrier` has for a relative coordinate; the name may be left out if there is only one."""
         return next(iter(self.coordinates())) if name is None else name

@@ -15,8 +15,16 @@ from polhode import checks
 from polhode.joints import _frames
 from polhode.joints._elements import FrameConstraint
 from polhode.joints._frames import at, has_rotation
-from polhode.joints._pair import AbstractPairJoint, default_point, join, locked
+from polhode.joints._pair import (
+    AbstractPairJoint,
+    angle_about,
+    default_point,
+    displacement_along,
+    join,
+    locked,
+)
 from polhode.joints.generic import IDENTITY, ROTATIONS, TRANSLATIONS, Generic, directions
+from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.multibody.elements import AbstractConstraintElement
 from polhode.multibody.functions import Function, of_time
 from polhode.multibody.poses import Pose, Poses
@@ -126,6 +134,9 @@ class PrescribedRotation(AbstractPairJoint):
         inner = join(self, poses, None, perpendicular=([-rows[0]], [rows[1]]))
         return DrivenConstraint(inner, rows @ poses[0].R, None, Function(_AboutThird(angle)))
 
+    def driven(self) -> dict[str, AbstractRelativeCoordinate]:
+        return {"angle": angle_about(_frames.axis("axis", self.axis), self._start())}
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PrescribedTranslation(AbstractPairJoint):
@@ -155,6 +166,10 @@ class PrescribedTranslation(AbstractPairJoint):
         rows = _frames.frame(_frames.axis("axis", self.axis))
         inner = join(self, poses, default_point(self, self.point), along=[rows[2]])
         return DrivenConstraint(inner, rows @ poses[0].R, Function(_AlongThird(displacement)), None)
+
+    def driven(self) -> dict[str, AbstractRelativeCoordinate]:
+        point = default_point(self, self.point)
+        return {"displacement": displacement_along(_frames.axis("axis", self.axis), self._start(), point)}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from polhode.execution.questions import without_libraries
+from polhode.execution.questions import by_libraries
 from polhode.linalg.blocks import Matrix, to_dense
 from polhode.linalg.kkt import AbstractKKT
 
@@ -71,13 +71,15 @@ class PivotingKKT(AbstractKKT):
     def factor(
         self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None = None
     ) -> tuple[Array, Bool[Array, " exchanges"]]:
-        return jax.lax.cond(without_libraries(), _pivoted, _pivoted_by_lapack, whole(self, A, P, Q, E))
+        matrix = whole(self, A, P, Q, E)
+        like = matrix, jnp.zeros(len(_pairs(len(matrix))), bool)
+        return by_libraries(_pivoted_by_lapack, _pivoted, like, matrix)
 
     def solve(
         self, factors: tuple[Array, Bool[Array, " exchanges"]], r: Float[Array, " n"], s: Float[Array, " m"]
     ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
         b = jnp.concatenate((r, s))
-        solution = jax.lax.cond(without_libraries(), _pivoted_solution, _solution_by_lapack, *factors, b)
+        solution = by_libraries(_solution_by_lapack, _pivoted_solution, b, *factors, b)
         return solution[: self.n], solution[self.n :]
 
 

@@ -163,12 +163,12 @@ def _build(
         labels=labels,
         dropping=tuple(sorted(dropped.items())),
         complete=None,
-        loops=_has_loops(model),
+        loops=has_loops(model),
         written_as=layout.written_as,
     )
 
 
-def _has_loops(model: Model) -> bool:
+def has_loops(model: Model) -> bool:
     """Whether some joint connects what other joints have connected already."""
     parent: dict[str, str] = {}
 

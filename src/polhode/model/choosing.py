@@ -99,12 +99,19 @@ def assembled(
     raise failure
 
 
-def method_for(system: Assembled, state: State, t0: float, h: float) -> tuple[str, str]:
-    """The integrator for a system, as long as nothing else is known of it, and why it is chosen."""
+def method_for(system: Assembled, state: State, t0: float, h: float, published: str | None = None) -> tuple[str, str]:
+    """The integrator for a system, and why it is chosen.
+
+    - `published`: the one with which the literature solves the problem in velocities of its own, if it is known.
+    """
     if isinstance(system, LivensMultibody):
         return "eml", "energy and momenta to round-off"
     if isinstance(system, SeparableMultibody):
         return ("rodrigues", "explicit, for spheres") if system.spherical else ("rigid-verlet", "explicit, for bodies")
+    from polhode import integrators
+
+    if published is not None and (system.holonomic_velocities or not integrators.get(published).implicit):
+        return published, "the method of the literature"
     if not system.holonomic_velocities:
         return ("herk4" if system.m else "rkmk4"), "explicit; implicit methods don't take rates of these coordinates"
     if system.m:

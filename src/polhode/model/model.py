@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import time
@@ -11,19 +12,24 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import jax.numpy as jnp
 import numpy as np
 
-from polhode import checks
+from polhode import checks, summary
 from polhode.checks import shown
 from polhode.execution.eager import uncompiled
 from polhode.model.assembly import Assembled, Redundant, assemble
+from polhode.model.describing import told
 from polhode.model.flexible_body import FlexibleBody
 from polhode.model.holding import Held
+from polhode.model.parameters import replaced
+from polhode.model.replaying import Call, Replay, declared
 from polhode.multibody import bodies as _bodies
 from polhode.multibody.bodies import Body
 from polhode.multibody.formulations import FORMULATIONS
 from polhode.multibody.parts import AbstractComposite, AbstractForce, AbstractJoint, AbstractPart
 from polhode.multibody.poses import Pose
+from polhode.multibody.readings import Readings
 from polhode.multibody.system import MultibodySystem
 from polhode.systems.base import Observable, State
+from polhode.units import checked as checked_units
 
 if TYPE_CHECKING:
     from polhode.flexible.part import FlexiblePart
@@ -48,15 +54,21 @@ def _all_or_nothing(method: Callable[Concatenate[Model, P], T]) -> Callable[Conc
     def wrapped(self: Model, /, *args: P.args, **options: P.kwargs) -> T:
         growing = self.bodies, self.parts, self._names
         before = [len(x) for x in growing]
+        outermost, self._busy = not self._busy, True
         try:
             with uncompiled():
-                return method(self, *args, **options)
+                result = method(self, *args, **options)
+            if outermost:
+                self._calls.append(Call(method.__name__, args, options, result))
+            return result
         except BaseException:
             del self.bodies[before[0] :], self.parts[before[1] :]
             while len(self._names) > before[2]:
                 self._names.popitem()
             self._numbered.clear()
             raise
+        finally:
+            self._busy = not outermost
 
     return wrapped
 
@@ -75,14 +87,21 @@ class Model:
     **Arguments:**
 
     - `gravity`: acceleration in the inertial frame, shape (3,).
+    - `units`: of its numbers, for labels of results: "SI", or names of those of "length", "mass", "time" and, if it is
+      not made of these, "force": {"length": "mm", "mass": "t", "time": "s", "force": "N"}. Nothing is converted.
 
     Points and axes of joints and forces are given in the inertial frame at the initial time. Numbers may be traced by
     JAX, so that runs can be differentiated with respect to masses, lengths or stiffnesses.
     """
 
     @uncompiled()
-    def __init__(self, gravity: Any = (0.0, 0.0, 0.0)) -> None:
+    def __init__(self, gravity: Any = (0.0, 0.0, 0.0), *, units: str | Mapping[str, str] | None = None) -> None:
+        self.units = checked_units(units)
         self.gravity = checks.array("gravity", gravity, (3,), "acceleration in the inertial frame")
+        self._given_gravity = gravity
+        # What was done to make it, so that it can be done again with other numbers.
+        self._calls: list[Call] = []
+        self._busy = False
         self.ground = _bodies.ground()
         self.bodies: list[Body] = []
         # With the places of bodies in the list, where searching would take long.
@@ -443,6 +462,7 @@ class Model:
         t0: float = 0.0,
         joints: str = "invariant",
         hold: Sequence[str | Held] = (),
+        save_loads: bool = False,
     ) -> Problem:
         """A complete problem, so that `simulate`, studies, the audit and pages with the motion take the model.
 
@@ -460,12 +480,15 @@ class Model:
           "separable".
         - `outputs`: function of the assembled system (for "livens" and "separable" of its `base`, with states (q, v))
           that returns name → (t, state) → array, besides its own outputs.
+        - `save_loads`: save what joints transmit with every frame, as output "joint_loads": in runs inside JAX's
+          transformations, and for stores that are read without the problem. Otherwise it is computed from saved states
+          when it is asked for; see `solution.joints`.
 
         **Raises** ValueError as `assemble` does, for unknown integrators and for outputs that are no functions or
         have the name of another.
         """
         from polhode import integrators
-        from polhode.model import choosing
+        from polhode.model import choosing, naming
         from polhode.problems.base import Problem
         from polhode.problems.choice import Choice
         from polhode.viewing import model_scene
@@ -491,15 +514,33 @@ class Model:
             (system, state0), because = assembled(formulation), ""
         method, why = (integrator, "") if integrator else choosing.method_for(system, state0, begin, step)
         seen = _in_coordinates(system)
+        own = self.parameters
+        given = {"formulation": formulation, **({"joints": joints} if formulation == "livens" else {})}
+        if own.keys() & {"formulation", "joints"}:
+            raise ValueError("Parameters of a model can't be called 'formulation' or 'joints'; choose other names.")
+
+        def build(**changed: Any) -> Problem:
+            form, how = changed.pop("formulation"), changed.pop("joints", "invariant")
+            # Inside of JAX's transformations it can't be decided anew what is redundant.
+            again = (system.dropped or redundant) if form == formulation else redundant
+            made = self.replace(**changed)
+            more = {"repair": repair, "redundant": again, "t0": t0, "joints": how, "hold": hold}
+            found = made.problem(
+                form, t1=t1, h=h, name=name, integrator=method, outputs=outputs, save_loads=save_loads, **more
+            )
+            # Traced values are known to no model.
+            return dataclasses.replace(found, parameters={**found.parameters, **changed}, build=build)
+
+        called = naming.named(self, seen)
         known = checks.is_concrete(self.gravity, [(b.mass, b.inertia, b.x, b.R) for b in self.bodies], state0)
         return Problem(
             name=name,
             system=system,
             state0=state0,
             t_span=(begin, end),
-            parameters={"formulation": formulation, **({"joints": joints} if formulation == "livens" else {})},
+            parameters={**given, **own},
             doc=f"A model of {len(self.bodies)} bodies.",
-            outputs=_outputs(system, outputs),
+            outputs=_outputs(system, outputs, called.readings, checks.flag("save_loads", save_loads)),
             invariants=system.invariants(),
             reference={},
             integrator=method,
@@ -507,6 +548,8 @@ class Model:
             scene=model_scene.drawn(model_scene.described(self, seen.shown)) if known else None,
             choice=Choice(because, why and f"`{method}`: {why}"),
             build_time=time.perf_counter() - started,
+            named=dataclasses.replace(called, outputs=True),
+            build=build,
         )
 
     @uncompiled()
@@ -563,6 +606,43 @@ class Model:
         self._names[given] = None
         return given
 
+    def __repr__(self) -> str:
+        return f"Model({'; '.join(f'{what}: {text}' for what, text in told(self))})"
+
+    def _repr_html_(self) -> str:
+        return summary.html("Model", told(self))
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The values of the `Parameter`s that it was made with, by name."""
+        given = (self._given_gravity, [(call.arguments, call.options) for call in self._calls])
+        found = {name: parameter.default for name, parameter in declared(given).items()}
+        return {name: value.item() if value.ndim == 0 else value for name, value in found.items()}
+
+    @uncompiled()
+    def replace(self, **parameters: Any) -> Model:
+        """The same model with other values of its parameters, made anew; they may be traced by JAX.
+
+        Bodies and joints have the same names; `model.body(name)` gives those of the new model. Points, axes and numbers
+        follow as far as they were given as parameters, expressions of such, or as `body.x`, `body.R`, `body.u` and
+        `body.omega` of a body themselves; what was computed from these beforehand stays.
+
+        **Raises** ValueError for names of no parameter.
+        """
+        known = self.parameters
+        for name in parameters:
+            if name not in known:
+                listed = (
+                    ", ".join(known) or "none; declare them, polhode.Parameter(name, value), where it takes numbers"
+                )
+                raise ValueError(
+                    f"The model has no parameter {shown(name)}.{checks.nearest(name, known)} It has {listed}."
+                )
+        values = {**known, **parameters}
+        new = Model(replaced(self._given_gravity, values), units=self.units)
+        Replay(self, new, values).run(self._calls)
+        return new
+
     def body(self, name: str) -> Body:
         """The body of that name. Raises ValueError, with the nearest and all names, if there is none."""
         nodes = [node for body in self.bodies if isinstance(body, FlexibleBody) for node in body.nodes]
@@ -583,12 +663,15 @@ def _in_coordinates(system: Assembled) -> MultibodySystem:
 def _outputs(
     system: Assembled,
     more: Callable[[MultibodySystem], Mapping[str, Observable]] | None,
+    readings: Readings,
+    loads: bool,
 ) -> dict[str, Observable]:
-    """Outputs of the system and those that a user adds."""
-    known = system.outputs()
+    """Outputs of the system, its joint coordinates, and those that a user adds."""
+    seen = _in_coordinates(system)
+    joints = readings.observables(seen, loads=loads)
+    known = {**system.outputs(), **(joints if isinstance(system, MultibodySystem) else system.observed(joints))}
     if more is None:
         return known
-    seen = _in_coordinates(system)
     useful = callable(more) and not isinstance(more, type)
     given = more(seen) if useful else more
     if not useful or not isinstance(given, Mapping):

@@ -253,11 +253,25 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
             multipliers = spread(t, q, multipliers)
         return {name: multipliers[..., np.flatnonzero(labels == name)] for name in dict.fromkeys(labels.tolist())}
 
+    def with_redundant(
+        self, t: Array, q: Point, multipliers: Multipliers
+    ) -> tuple[MultibodySystem[Coordinates], Multipliers]:
+        """The system that has all constraints, and its multipliers: those of least norm with the same forces."""
+        if self.complete is None:
+            return self, multipliers
+        return self.complete, self._least_multipliers(t, q, multipliers)
+
     def _least_multipliers(self, t: Array, q: Point, multipliers: Multipliers) -> Float[Array, " all"]:
-        """Of all constraints, redundant ones included: those of least norm with the same forces."""
+        r"""Of all constraints, redundant ones included: those of least norm with the same forces.
+
+        With rows $A = CB$ of all constraints, those that are imposed among them, $A^T\lambda = B^T\mu$ is
+        $C^T\lambda = \mu$, and $\lambda = C(C^TC)^{-1}\mu$ has the least norm.
+        """
         assert self.complete is not None
-        B = to_dense(self.complete.jacobian(t, q), (self.complete.m, self.n))
-        return jnp.linalg.lstsq(B.T, self.constraint_force(t, q, multipliers))[0]
+        A = to_dense(self.complete.jacobian(t, q), (self.complete.m, self.n))
+        B = to_dense(self.jacobian(t, q), (self.m, self.n))
+        C = jnp.linalg.solve(B @ B.T, B @ A.T).T
+        return C @ jnp.linalg.solve(C.T @ C, multipliers)
 
     def residuals(self, t: Array, state: State) -> dict[str, Array]:
         """Of all constraints, redundant ones included."""

@@ -9,7 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.model.choosing import method_for
 from polhode.model.model import Model
+from polhode.model.naming import named
 from polhode.multibody.bodies import Body
 from polhode.multibody.livens import LivensMultibody
 from polhode.multibody.separable import SeparableMultibody
@@ -41,11 +43,11 @@ def assembled(
     h: float,
     reference: Mapping[str, Reference] | None = None,
     up: tuple[float, float, float] = (0.0, 0.0, 1.0),
-    explicit: bool = False,
+    method: str = "generalized-alpha",
 ) -> Problem:
     """The problem of a model, with `parameters["formulation"]` and `parameters["duration"]`.
 
-    `explicit` recommends a half-explicit method of order 5 in place of the generalized-α method.
+    `method` is the one of the literature, recommended in coordinates that take it.
     Constraints that were dropped as redundant are dropped again when numbers are replaced, since inside JAX
     transformations it can't be decided anew which ones are. The energy is an invariant if the model keeps it.
     """
@@ -68,19 +70,12 @@ def assembled(
         outputs=shown,
         invariants=system.invariants(),
         reference=dict(reference or {}),
-        integrator=_suiting(system, explicit),
+        integrator=method_for(system, state0, 0.0, h, method)[0],
         h=h,
         scene=scene.Scene(parts=drawing, up=up),
         build=build,
+        named=named(model, system if isinstance(system, Assembled) else system.base),
     )
-
-
-def _suiting(system: Assembled | LivensMultibody | SeparableMultibody, explicit: bool) -> str:
-    if isinstance(system, LivensMultibody):
-        return "eml"
-    if isinstance(system, SeparableMultibody):
-        return "rigid-verlet"
-    return "herk5" if explicit else "generalized-alpha" if system.holonomic_velocities else "herk4"
 
 
 def _observed(

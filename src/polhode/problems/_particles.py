@@ -11,10 +11,10 @@ from polhode import checks
 from polhode.particles import Particles
 from polhode.problems.base import Problem
 from polhode.spaces import quaternions
-from polhode.viewing.scene import Body, Scene
+from polhode.viewing.scene import Body, Cloud, Scene
 
-_DRAWN = 400
-"""Spheres that a scene shows at most."""
+_TURNING = 200
+"""Spheres that a scene shows at most with how they turn."""
 
 
 def assembled(
@@ -48,13 +48,14 @@ def assembled(
 
 
 def scene(system: Particles) -> Scene:
-    """The particles as spheres; of many, some that are spread evenly over their numbers."""
-    shown = np.unique(np.linspace(0, system.n - 1, min(system.n, _DRAWN)).astype(int))
+    """The particles as spheres; where they are few, with marks by which they are seen to turn."""
     sizes = np.asarray(system.diameters)
+    if system.n > _TURNING:
+        return Scene((Cloud("particles", lambda t, s: s[0], sizes),))
 
     def body(i: int) -> Body:
         return Body(
             f"particle {i}", "ellipsoid", np.full(3, sizes[i]), lambda t, s: (s[0][i], quaternions.to_matrix(s[1][i]))
         )
 
-    return Scene(tuple(body(int(i)) for i in shown))
+    return Scene(tuple(body(i) for i in range(system.n)))

@@ -57,9 +57,21 @@ def rod_outputs(system: Assembled, rod: Rod) -> dict[str, Observable]:
     }
 
 
-def rod_scene(outputs: Mapping[str, Observable], trail: str = "tip") -> tuple[scene.Line | scene.Trail, ...]:
-    """A line through the nodes, and where its end went."""
-    return scene.Line("rod", outputs["nodes"]), scene.Trail(trail)
+def rod_scene(outputs: Mapping[str, Observable], rod: Rod, trail: str = "tip") -> tuple[scene.Line | scene.Trail, ...]:
+    """A tube through the nodes that strains can colour, and where its end went."""
+    rest = checks.stacked([edge.shape.rest / edge.shape.length for edge in rod.edges])
+
+    def strained(t: Array, state: State) -> Float[Array, "N 4"]:
+        w = outputs["strains"](t, state) - rest
+        across, bending = (jnp.linalg.norm(part, axis=1) for part in (w[:, 3:5], w[:, :2]))
+        return jnp.stack((w[:, 5], across, bending, w[:, 2]), axis=1)
+
+    names, kinds = (
+        ("axial strain", "shear strain", "curvature", "twist"),
+        ("strain", "strain", "curvature", "curvature"),
+    )
+    tints = scene.Tints(names, kinds, strained)
+    return scene.Line("rod", outputs["nodes"], tints=tints), scene.Trail(trail)
 
 
 def linear_momentum(system: Assembled, bodies: Sequence[Body]) -> Observable:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from jax.core import Tracer
 
+from polhode import checks, summary
 from polhode.problems.choice import ASKED, Choice
 from polhode.systems.base import AbstractSystem, Observable, State
+
+if TYPE_CHECKING:
+    from polhode.model.naming import Named
 
 
 class Reference(TypedDict):
@@ -39,6 +43,7 @@ class Problem:
     - `origin`: "file" if `polhode.load_model` made it from what `parameters` say.
     - `choice`: why it has these coordinates and this method, where the library has chosen them.
     - `build_time`: seconds that it took to make, 0 where nobody has looked.
+    - `named`: its bodies and joints, if it is that of a model.
     """
 
     name: str
@@ -57,6 +62,7 @@ class Problem:
     origin: str | None = None
     choice: Choice = ASKED
     build_time: float = 0.0
+    named: Named | None = None
 
     def __repr__(self) -> str:
         start, end, h = ("traced" if isinstance(x, Tracer) else f"{x:g}" for x in (*self.t_span, self.h))
@@ -64,6 +70,22 @@ class Problem:
             f"Problem({self.name!r}, {type(self.system).__name__}, t = {start} … {end}, {self.integrator} with h = "
             f"{h}, outputs: {', '.join(self.outputs)}{f'; {self.choice}' if str(self.choice) else ''})"
         )
+
+    def _repr_html_(self) -> str:
+        start, end, h = ("traced" if isinstance(x, Tracer) else f"{x:g}" for x in (*self.t_span, self.h))
+        shown = {name: value for name, value in self.parameters.items() if name != "formulation"}
+        rows = [
+            ("system", f"{type(self.system).__name__}, {self.parameters.get('formulation', self.system.called)}"),
+            ("time", f"{start} … {end}"),
+            ("method", f"{self.integrator} with h = {h}"),
+            ("parameters", ", ".join(f"{name} = {checks.shown(value)}" for name, value in shown.items())),
+            ("bodies", ", ".join(self.named.told["bodies"]) if self.named else ""),
+            ("joints", ", ".join(self.named.told["joints"]) if self.named else ""),
+            ("outputs", ", ".join(self.outputs)),
+            ("invariants", ", ".join(self.invariants)),
+            ("chosen", str(self.choice)),
+        ]
+        return summary.html(f"Problem {self.name}", [row for row in rows if row[1]])
 
     def replace(self, **parameters: Any) -> Problem:
         """The same problem with some parameters changed; numeric ones may be traced by JAX."""
@@ -73,7 +95,7 @@ class Problem:
         if unknown:
             raise ValueError(
                 f"Problem `{self.name}` has no parameter {', '.join(map(repr, unknown))}; "
-                f"it has {', '.join(sorted(self.parameters))}."
+                f"it has {', '.join(sorted(self.parameters))}.{checks.nearest(unknown[0], self.parameters)}"
             )
         return timed(self.build, **{**self.parameters, **parameters})
 

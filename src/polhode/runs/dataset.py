@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ import numpy as np
 from polhode.frames import Frames
 from polhode.runs import layout
 from polhode.runs.store import attributes
+from polhode.units import unit_of
 
 if TYPE_CHECKING:
     import xarray
@@ -23,8 +25,36 @@ def to_xarray(solution: Solution) -> xarray.Dataset:
 
     _, leaves = layout.flatten(solution.frames)
     labels = layout.label(leaves, solution.meta.get("dimensions", {}))
-    variables = {name: (labels[name], leaf) for name, leaf in leaves.items()}
-    return xarray.Dataset({**variables, **_events(solution)}, attrs=attributes(solution.meta, solution.stats))
+    names = solution.meta.get("names", {})
+    variables = {name: (labels[name], leaf, _unit(name, names.get("units"))) for name, leaf in leaves.items()}
+    coordinates = _coordinates(names, {name for label in labels.values() for name in label})
+    known = attributes(solution.meta, solution.stats)
+    return xarray.Dataset({**variables, **_events(solution)}, coords=coordinates, attrs=known)
+
+
+def _unit(name: str, units: Any) -> dict[str, str]:
+    """The attribute of a variable that says its unit, where that is known."""
+    found = unit_of(name.rsplit(".", 1)[-1], units)
+    return {"units": found} if found else {}
+
+
+def _coordinates(names: Mapping[str, Any], there: set[str]) -> dict[str, Any]:
+    """Labels of the dimensions of a model's run."""
+    if not names:
+        return {}
+    joints: dict[int, str] = {}
+    scalars: dict[int, str] = {}
+    for name, told in names["joints"].items():
+        if told["load"] is not None:
+            joints.setdefault(told["load"], name)
+        scalars |= {number: f"{name}.{label}" for label, number in told["coordinates"].items()}
+    labels = {
+        "body": names["bodies"],
+        "joint": [joints[k] for k in sorted(joints)],
+        "joint_coordinate": [scalars[k] for k in sorted(scalars)],
+        "component": ["x", "y", "z"],
+    }
+    return {name: (name, values) for name, values in labels.items() if name in there}
 
 
 def _events(solution: Solution) -> dict[str, Any]:

@@ -1,37 +1,41 @@
-"""Runs in other people's formats: csv, netCDF, a figure, a page for the browser."""
+"""Runs in other people's formats: tables, a figure, a page for the browser, films, glTF, VTK."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from polhode._ambient import warn
-from polhode.problems.origin import rebuilt
-from polhode.runs import layout
 from polhode.runs.dataset import to_xarray
+from polhode.runs.store import attributes
 from polhode.solution import Solution
 
 if TYPE_CHECKING:
     from polhode.viewing.scene import Scene
 
 
-def export(solution: Solution, path: str | Path) -> Path:
+def export(solution: Solution, path: str | Path, columns: str | Sequence[str] | None = None) -> Path:
     """Writes `solution` in the format that the ending of `path` names and returns the path.
 
-    - `.csv`: one row an instant, one column a number, named like `outputs.centre_of_mass.0`.
-    - `.nc`: netCDF with labelled dimensions (needs the `netcdf` extra).
+    - `.csv`, `.parquet`: one row an instant, one column a number, named like `crank.angle` and `rocker.x` (Parquet
+      needs the `parquet` extra).
+    - `.nc`: netCDF with labelled dimensions, or with `columns` these (needs the `netcdf` extra).
     - `.png`: outputs, drifts, residuals.
     - `.html`: one offline page with charts and, for named problems and those of models, the motion.
+    - `.mp4`, `.gif`: a film of the motion (mp4 needs the `video` extra).
+    - `.glb`: the motion as glTF. - `.pvd`: the motion for ParaView, with a folder of files beside it.
+
+    `columns` chooses what tables hold, as `Solution.to_pandas` takes it.
     """
     path = Path(path)
-    writer(path)(solution, path)
+    write = writer(path)
+    if columns is not None and path.suffix.lower() not in _TABLES:
+        raise ValueError(f"`columns` are for {', '.join(_TABLES)}; `{path.name}` shows the whole run.")
+    write(solution, path, columns)
     return path
 
 
-def writer(path: Path) -> Callable[[Solution, Path], None]:
+def writer(path: Path) -> Callable[[Solution, Path, Any], None]:
     """The function that writes the format that the ending names. Raises ValueError for other endings."""
     found = _WRITERS.get(path.suffix.lower())
     if found is None:
@@ -39,54 +43,96 @@ def writer(path: Path) -> Callable[[Solution, Path], None]:
     return found
 
 
-def columns(solution: Solution) -> dict[str, np.ndarray]:
-    """Every number of every frame by its flat name; arrays of shape (n,), `time` first."""
-    _, leaves = layout.flatten(solution.frames)
-    flat: dict[str, np.ndarray] = {}
-    for name, values in leaves.items():
-        for index in np.ndindex(values.shape[1:]):
-            flat[".".join((name, *map(str, index)))] = values[(slice(None), *index)]
-    return flat
-
-
-def _csv(solution: Solution, path: Path) -> None:
+def _csv(solution: Solution, path: Path, columns: Any) -> None:
     # xarray brings pandas, whose writer is some times faster than NumPy's and keeps all digits.
-    import pandas
-
-    pandas.DataFrame(columns(solution)).to_csv(path, index=False)
+    solution.to_pandas(columns).to_csv(path, index=False)
 
 
-def _netcdf(solution: Solution, path: Path) -> None:
+def _parquet(solution: Solution, path: Path, columns: Any) -> None:
     try:
-        to_xarray(solution).to_netcdf(path, engine="h5netcdf")
+        solution.to_pandas(columns).to_parquet(path, engine="pyarrow", index=False)
+    except ImportError as error:
+        raise ValueError("Writing Parquet needs pyarrow: `pip install 'polhode[parquet]'`.") from error
+
+
+def _netcdf(solution: Solution, path: Path, columns: Any) -> None:
+    if columns is None:
+        found = to_xarray(solution)
+    else:
+        found = solution.to_pandas(columns).set_index("time").to_xarray()
+        found.attrs = attributes(solution.meta, solution.stats)
+    try:
+        found.to_netcdf(path, engine="h5netcdf")
     except ImportError as error:
         raise ValueError("Writing netCDF needs h5netcdf and h5py: `pip install 'polhode[netcdf]'`.") from error
 
 
-def _png(solution: Solution, path: Path) -> None:
+def _png(solution: Solution, path: Path, columns: Any) -> None:
+    del columns
     from polhode.viewing import plots
 
-    plots.run(solution).savefig(path)
+    plots.run(solution).savefig(path, dpi=_FINE)
 
 
-def _html(solution: Solution, path: Path) -> None:
-    from polhode.viewing import page
+def _html(solution: Solution, path: Path, columns: Any) -> None:
+    del columns
+    from polhode.viewing import page, showing
 
-    path.write_text(page.page(solution, _scene(solution)), encoding="utf-8")
-
-
-def _scene(solution: Solution) -> Scene | None:
-    """The scene that the run stored, or that of its problem."""
-    from polhode.viewing import model_scene
-
-    if "scene" in solution.meta:
-        return model_scene.drawn(solution.meta["scene"])
-    try:
-        problem = rebuilt(solution.meta)
-    except (ValueError, TypeError) as error:
-        warn(f"The page has charts only; the problem could not be built anew: {error}", UserWarning)
-        return None
-    return problem.scene if problem else None
+    path.write_text(page.page(solution, showing.scene_of(solution)), encoding="utf-8")
 
 
-_WRITERS = {".csv": _csv, ".nc": _netcdf, ".png": _png, ".html": _html}
+def _moving(solution: Solution) -> Scene:
+    """The scene of a run. Raises ValueError where there is none."""
+    from polhode.viewing import showing
+
+    scene = showing.scene_of(solution)
+    if scene is None or not scene.parts:
+        raise ValueError(
+            "The run has no scene, so there is no motion to draw: it is of a system that only you know. Runs of models "
+            "and of named problems have one; .html, .png and .csv hold the numbers."
+        )
+    return scene
+
+
+def _mp4(solution: Solution, path: Path, columns: Any) -> None:
+    del columns
+    from polhode.viewing import film
+
+    film.mp4(solution, _moving(solution), path)
+
+
+def _gif(solution: Solution, path: Path, columns: Any) -> None:
+    del columns
+    from polhode.viewing import film
+
+    film.gif(solution, _moving(solution), path)
+
+
+def _glb(solution: Solution, path: Path, columns: Any) -> None:
+    del columns
+    from polhode.viewing import gltf
+
+    gltf.write(solution, _moving(solution), path)
+
+
+def _pvd(solution: Solution, path: Path, columns: Any) -> None:
+    del columns
+    from polhode.viewing import vtk
+
+    vtk.write(solution, _moving(solution), path)
+
+
+_FINE = 300
+"""Points an inch of figures."""
+_TABLES = (".csv", ".parquet", ".nc")
+_WRITERS = {
+    ".csv": _csv,
+    ".parquet": _parquet,
+    ".nc": _netcdf,
+    ".png": _png,
+    ".html": _html,
+    ".mp4": _mp4,
+    ".gif": _gif,
+    ".glb": _glb,
+    ".pvd": _pvd,
+}

@@ -90,7 +90,7 @@ def dimensions(name: str, ndim: int, last: int | None, declared: dict[str, Any])
     """Dimension names of the variable `name` with `ndim` axes, the first of which is time.
 
     `declared` (variable or output name → names of all axes but time) goes first. Otherwise rotation matrices map the
-    `body_axis` to the `inertial_axis`, a last axis of length 3 is an `axis`, one of length 4 of something called
+    `body_axis` to the `inertial_axis`, a last axis of length 3 is a `component`, one of length 4 of something called
     quaternion holds (w, x, y, z), and all other axes are numbered after their variable.
     """
     short = name.rsplit(".", 1)[-1]
@@ -105,7 +105,7 @@ def dimensions(name: str, ndim: int, last: int | None, declared: dict[str, Any])
     if ndim >= 3 and short in _MATRICES:
         return ("time", *trailing[:-2], *_MATRICES[short])
     if ndim >= 2 and last == 3:
-        return ("time", *trailing[:-1], "axis")
+        return ("time", *trailing[:-1], "component")
     if ndim >= 2 and last == 4 and "quaternion" in short:
         return ("time", *trailing[:-1], "quaternion")
     return ("time", *trailing)

@@ -112,6 +112,30 @@ class Lock:
             return False
 
 
+def held(path: Path) -> bool:
+    """Whether somebody seems to write at `path`, without disturbing them: their process is there, or gives signs of
+    life.
+    """
+    file = path.with_name(f".{path.name}.lock")
+    try:
+        handle = os.open(file, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        owner, age = _owner(handle), time.time() - os.fstat(handle).st_mtime
+    finally:
+        os.close(handle)
+    if fcntl is None or owner.get("host") != socket.gethostname():
+        return bool(owner) and age < _SILENT_S
+    try:
+        os.kill(int(owner["pid"]), 0)
+    except PermissionError:
+        return True
+    except (OSError, KeyError, TypeError, ValueError):
+        return False
+    return True
+
+
 def _owner(handle: int) -> dict[str, Any]:
     try:
         os.lseek(handle, 0, os.SEEK_SET)

@@ -13,6 +13,7 @@ import numpy as np
 
 from polhode.checks import shown
 from polhode.frames import Frames
+from polhode.named.unknown import unknown
 from polhode.results import Result
 from polhode.runs import layout, root
 from polhode.runs.arrays import ArrayFiles, DamageError
@@ -20,6 +21,7 @@ from polhode.runs.errors import StoreError, explaining
 from polhode.solution import Solution
 
 if TYPE_CHECKING:
+    from polhode.problems.base import Problem
     from polhode.runs.store import RunStore
 
 _KEPT_BYTES = 64 * 1024 * 1024
@@ -28,7 +30,7 @@ _KEPT_BYTES = 64 * 1024 * 1024
 _BLOCK_BYTES = 16 * 1024 * 1024
 
 
-def load(path: str | Path, *, salvage: bool = False) -> Solution:
+def load(path: str | Path, *, salvage: bool = False, problem: Problem | None = None) -> Solution:
     """The solution in the store at `path`, also of a run that is still going or was cut off.
 
     The stats of such a run say `interrupted` and the time reached. All checksums are compared; frames are read from
@@ -43,6 +45,9 @@ def load(path: str | Path, *, salvage: bool = False) -> Solution:
     **Raises** `StoreError`, saying what is damaged and where, if the store does not have the bytes that were written;
     if it has no frames, is of another format, or is no run.
     """
+    # Drivers write stores.
+    from polhode.driver.reading import reader_of_stored
+
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
         raise ValueError(f"`path` must be that of a run store, got {shown(path)}.")
     place = Path(path)
@@ -64,7 +69,7 @@ def load(path: str | Path, *, salvage: bool = False) -> Solution:
         stats = {"result": Result.interrupted, "t_reached": float(frames.t[-1])}
     if said:
         stats["damage"] = "; ".join(said)
-    return Solution(frames, stats, found.meta)
+    return Solution(frames, stats, found.meta, reader=reader_of_stored(found.meta, stats, problem))
 
 
 def _salvaged(place: Path) -> tuple[root.Root, dict[str, ArrayFiles], list[str]]:
@@ -231,6 +236,8 @@ class Lazy(Mapping[str, Any]):
         self._parts, self._frames = parts, frames
 
     def __getitem__(self, name: str) -> Any:
+        if name not in self._parts:
+            raise unknown("output", name, list(self._parts))
         return _whole(_view(self._parts[name], self._frames))
 
     def __iter__(self) -> Iterator[str]:

@@ -44,22 +44,23 @@ LARGEST_S = float(64 * _LARGEST_T)
 
 
 def economised(taylor: Sequence[Fraction], terms: int, upper: Fraction) -> tuple[float, ...]:
-    """Shorten a polynomial on [0, upper] by subtracting multiples of shifted Chebyshev polynomials."""
-    chebyshev = [[Fraction(1)], [Fraction(-1), Fraction(2) / upper]]
+    """Shorten a polynomial on [0, upper] by subtracting multiples of shifted Chebyshev polynomials.
+
+    These have whole coefficients on [0, 1], so exact arithmetic on whole numbers over one denominator does.
+    """
+    chebyshev = [[1], [-1, 2]]
     while len(chebyshev) < len(taylor):
         last, before = chebyshev[-1], chebyshev[-2]
-        following = [-2 * c for c in last] + [Fraction(0)]
-        for k, c in enumerate(last):
-            following[k + 1] += 4 * c / upper
-        for k, c in enumerate(before):
-            following[k] -= c
-        chebyshev.append(following)
-    kept = list(taylor)
+        chebyshev.append([4 * a - 2 * b - c for a, b, c in zip([0, *last], [*last, 0], [*before, 0, 0], strict=True)])
+    scaled = [c * upper**k for k, c in enumerate(taylor)]
+    denominator = math.lcm(*(c.denominator for c in scaled))
+    kept = [c.numerator * (denominator // c.denominator) for c in scaled]
     while len(kept) > terms:
         shifted = chebyshev[len(kept) - 1]
-        factor = kept[-1] / shifted[-1]
-        kept = [c - factor * p for c, p in zip(kept, shifted, strict=True)][:-1]
-    return tuple(float(c) for c in kept)
+        factor, last = shifted[-1], kept[-1]
+        kept = [factor * c - last * p for c, p in zip(kept, shifted, strict=True)][:-1]
+        denominator *= factor
+    return tuple(float(Fraction(c, denominator) / upper**k) for k, c in enumerate(kept))
 
 
 def _factorial_series(numerator: Sequence[int], offset: int) -> list[Fraction]:

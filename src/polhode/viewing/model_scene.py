@@ -21,7 +21,7 @@ from polhode.multibody.parts import AbstractForce, AbstractJoint, AbstractPart
 from polhode.multibody.poses import Pose
 from polhode.rods.edge import Edge, EdgeConstraint
 from polhode.spaces import quaternions
-from polhode.viewing import machine, scene
+from polhode.viewing import arrows, machine, rod_tints, scene
 from polhode.viewing.style import COLOURS
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ Part = TypeVar("Part", bound=AbstractPart)
 
 _JOINTS, _SPRINGS, _RODS = "#555555", "#2a9d6f", "#4477aa"
 _MOST_TRAILS = 4
+_TURNING = 200
+"""Spheres that are drawn at most with how they turn."""
 _THINNEST = 0.02
 """Least thickness of a box, in parts of its length."""
 _POINT = 0.03
@@ -53,15 +55,20 @@ def described(model: Model, names: Sequence[str], looks: machine.Machine | None 
     places = np.array([body.x for body in shown])
     size = float(np.linalg.norm(np.ptp(places, axis=0))) or 1.0
     others = {name: row for name, row in rows.items() if looks is None or name not in looks.bodies}
+    solids = [body for body in shown if body.rod is None and float(body.mass) > 0]
+    spheres = [body for body in solids if body.diameter is not None]
+    spheres = spheres if len(spheres) > _TURNING else []
     found = {
         "up": _up(model),
         "bodies": [
             {"name": body.name, "row": rows[body.name], "colour": COLOURS[i % len(COLOURS)], **_solid(body, size)}
-            for i, body in enumerate(body for body in shown if body.rod is None and float(body.mass) > 0)
+            for i, body in enumerate(body for body in solids if body not in spheres)
             if body.name in others
         ],
+        "clouds": _cloud(spheres, rows),
         "lines": [*_skeleton(model, others), *_between(model, rows), *_rods(model, rows), *_flexible(model, rows)],
         "trails": [rows[body.name] for body in _farthest(model, shown)[:_MOST_TRAILS]],
+        "arrows": arrows.described(shown, rows, np.asarray(model.gravity)),
     }
     if looks is None:
         return found
@@ -84,19 +91,36 @@ def drawn(description: Mapping[str, Any]) -> scene.Scene:
         for b in description["bodies"]
     ]
     lines = [
-        scene.Line(line["name"], _BodyPoints(tuple(line["rows"]), jnp.asarray(line["points"])), line["colour"])
+        scene.Line(
+            line["name"],
+            _BodyPoints(tuple(line["rows"]), jnp.asarray(line["points"])),
+            line["colour"],
+            tints=rod_tints.drawn(line["edges"], line["rows"], pose_of) if "edges" in line else None,
+        )
         for line in description["lines"]
+    ]
+    clouds = [
+        scene.Cloud(cloud["name"], _Centres(tuple(cloud["rows"])), np.asarray(cloud["diameters"]), cloud["colour"])
+        for cloud in description.get("clouds", ())
     ]
     trails = [scene.Trail("positions", row) for row in description["trails"]]
     more = {key: description[key] for key in ("meshes", "floor") if key in description}
-    return scene.Scene((*bodies, *lines, *trails), tuple(description["up"]), "outputs", description, **more)
+    parts = (*bodies, *lines, *clouds, *trails, *arrows.drawn(description.get("arrows", ()), pose_of))
+    return scene.Scene(parts, tuple(description["up"]), "outputs", description, **more)
+
+
+class _Centres(eqx.Module):
+    rows: tuple[int, ...] = eqx.field(static=True)
+
+    def __call__(self, t: Array, outputs: Mapping[str, Array]) -> Float[Array, "n 3"]:
+        return outputs["positions"][np.array(self.rows)]
 
 
 class _BodyPose(eqx.Module):
     row: int = eqx.field(static=True)
 
     def __call__(self, t: Array, outputs: Mapping[str, Array]) -> tuple[Array, Array]:
-        return _pose(outputs, self.row)
+        return pose_of(outputs, self.row)
 
 
 class _BodyPoints(eqx.Module):
@@ -106,11 +130,12 @@ class _BodyPoints(eqx.Module):
     points: Float[Array, "n 3"]
 
     def __call__(self, t: Array, outputs: Mapping[str, Array]) -> Float[Array, "n 3"]:
-        poses = {row: _pose(outputs, row) for row in set(self.rows)}
+        poses = {row: pose_of(outputs, row) for row in set(self.rows)}
         return jnp.stack([poses[row].x + poses[row].R @ s for row, s in zip(self.rows, self.points, strict=True)])
 
 
-def _pose(outputs: Mapping[str, Array], row: int) -> Pose:
+def pose_of(outputs: Mapping[str, Array], row: int) -> Pose:
+    """Of the body in a row of the outputs; -1 is the ground."""
     if row < 0:
         return Pose(jnp.zeros(3), jnp.eye(3))
     if "rotations" in outputs:
@@ -139,6 +164,14 @@ def _solid(body: Body, size: float) -> dict[str, Any]:
     edges = np.maximum(edges, _THINNEST * np.max(edges))
     turn[:, 2] *= np.sign(np.linalg.det(turn))
     return {"shape": "box", "size": edges.tolist(), "turn": turn.tolist()}
+
+
+def _cloud(spheres: Sequence[Body], rows: Mapping[str, int]) -> list[dict[str, Any]]:
+    if not spheres:
+        return []
+    sizes = [float(body.diameter) for body in spheres]
+    colour = COLOURS[0]
+    return [{"name": "particles", "rows": [rows[body.name] for body in spheres], "diameters": sizes, "colour": colour}]
 
 
 def _skeleton(model: Model, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
@@ -181,6 +214,7 @@ def _rods(model: Model, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
             "rows": [rows.get(body.name, -1) for body, _ in ends],
             "points": [[0.0, 0.0, 0.0] if frame is None else np.asarray(frame.x).tolist() for _, frame in ends],
             "colour": _RODS,
+            "edges": rod_tints.described(edges),
         }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -11,36 +11,58 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode.captured.programs import compiled
-from polhode.solution import Solution
 from polhode.systems.base import State
-from polhode.viewing.scene import Body, Line, Scene, Trail
+from polhode.viewing.scene import Arrows, Body, Cloud, Line, Scene, Trail
+
+if TYPE_CHECKING:
+    from polhode.solution import Solution
 
 _MOST_FRAMES = 1500
-_FEWEST_FRAMES = 60
+_FEWEST_FRAMES = 40
 _MOST_NUMBERS = 1_500_000
+_MOST_SPHERES = 12_000_000
+"""Coordinates of spheres over all frames; of more, some spheres are left out."""
+_BLOCK = 64
+"""Frames that are evaluated at once: a run that grows is evaluated by the same program."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Motion:
     """Where every part of a scene is at k chosen frames.
 
-    - `t`: (k,), increasing.
+    - `t`: (k,), increasing; `rows`: numbers of these frames in the run.
     - `positions`, `quaternions`: of the pose of each body, (k, 3) and (k, 4); quaternions (w, x, y, z) without jumps
       of sign. Bodies that share their pose share the arrays.
-    - `lines`: one array (k, points, 3) a line; `trails`: one array (k, 3) a trail.
+    - `lines`: one array (k, points, 3) a line; `tints`: one array (k, segments, kinds) a line, or None.
+    - `trails`: one array (k, 3) a trail.
+    - `clouds`: one array (k, spheres, 3) a cloud, of every `strides`-th sphere.
+    - `arrows`: feet and vectors (k, n, 3) of each set.
     """
 
     t: np.ndarray
+    rows: np.ndarray
     positions: list[np.ndarray]
     quaternions: list[np.ndarray]
     lines: list[np.ndarray]
+    tints: list[np.ndarray | None]
     trails: list[np.ndarray]
+    clouds: list[np.ndarray]
+    strides: list[int]
+    arrows: list[tuple[np.ndarray, np.ndarray]]
 
-    def bounds(self, bodies: list[Body], up: np.ndarray) -> tuple[np.ndarray, float, float]:
+    def bounds(self, scene: Scene) -> tuple[np.ndarray, float, float]:
         """Centre and radius of a sphere around the whole motion, and the height of its lowest place along `up`."""
+        up = np.asarray(scene.up, dtype=float)
+        up = up / np.linalg.norm(up)
         clouds = [(points.reshape(-1, 3), 0.0) for points in (*self.lines, *self.trails)]
         floors = [float(np.min(points @ up)) for points, _ in clouds]
-        for body, x, q in zip(bodies, self.positions, self.quaternions, strict=True):
+        for cloud, places in zip(scene.of(Cloud), self.clouds, strict=True):
+            half = float(np.max(cloud.diameters)) / 2
+            # Few far away, such as sand that is thrown, don't make all others small.
+            low, high = np.quantile(places.reshape(-1, 3), [0.002, 0.998], axis=0)
+            clouds.append((np.stack([low, high]), half))
+            floors.append(float(np.quantile(places.reshape(-1, 3) @ up, 0.002)) - half)
+        for body, x, q in zip(scene.of(Body), self.positions, self.quaternions, strict=True):
             if not body.framed:
                 continue
             places, half = x + rotated(q, np.asarray(body.at)), np.asarray(body.size) / 2
@@ -53,41 +75,83 @@ class Motion:
         high = np.max([np.max(points, axis=0) + r for points, r in clouds], axis=0)
         centre = (low + high) / 2
         radius = max(float(np.max(np.linalg.norm(points - centre, axis=-1))) + r for points, r in clouds)
-        return centre, radius, min(floors)
+        return centre, radius, min(floors) if scene.floor is None else scene.floor
 
 
-def sample(scene: Scene, solution: Solution) -> Motion:
-    """The poses at no more frames than a viewer needs, evenly spread over time."""
-    bodies = [part for part in scene.parts if isinstance(part, Body)]
-    lines = [part for part in scene.parts if isinstance(part, Line)]
-    trails = [part for part in scene.parts if isinstance(part, Trail)]
+def sample(scene: Scene, solution: Solution, most: int | None = None) -> Motion:
+    """The poses at no more frames than a viewer needs, or than `most`, evenly spread over time."""
+    bodies, lines, trails = scene.of(Body), scene.of(Line), scene.of(Trail)
+    clouds, arrows = scene.of(Cloud), scene.of(Arrows)
     # Parts of one body share its pose, which is sampled once.
     shared = {id(body.pose): body.pose for body in bodies}
-    chosen = _choose(np.asarray(solution.t), 7 * len(shared) + 12 * len(lines) + 3 * len(trails))
+    spheres = sum(len(cloud.diameters) for cloud in clouds)
+    chosen = _choose(np.asarray(solution.t), 7 * len(shared) + 12 * len(lines) + 3 * len(trails), 3 * spheres, most)
+    strides = [-(-3 * spheres * min(len(chosen), _FEWEST_FRAMES) // _MOST_SPHERES) for _ in clouds]
     t = np.asarray(solution.t)[chosen]
-    source = solution.outputs if scene.reads == "outputs" else solution.state
+    source = dict(solution.outputs) if scene.reads == "outputs" else solution.state
     state = jax.tree.map(lambda x: np.asarray(x)[chosen], source)
-    poses, points = _evaluate(_Parts(tuple(shared.values()), tuple(line.points for line in lines)), t, state)
+    parts = _Parts(
+        tuple(shared.values()),
+        tuple(line.points for line in lines),
+        tuple(line.tints.values for line in lines if line.tints),
+        tuple(_Every(cloud.centres, stride) for cloud, stride in zip(clouds, strides, strict=True)),
+        tuple((each.feet, each.vectors) for each in arrows),
+    )
+    poses, points, tints, centres, vectors = _in_blocks(parts, t, state)
     frames = {key: (np.asarray(x), _quaternions(np.asarray(R))) for key, (x, R) in zip(shared, poses, strict=True)}
+    coloured = iter(tints)
     return Motion(
         t=t,
+        rows=chosen,
         positions=[frames[id(body.pose)][0] for body in bodies],
         quaternions=[frames[id(body.pose)][1] for body in bodies],
-        lines=[np.asarray(p) for p in points],
+        lines=points,
+        tints=[next(coloured) if line.tints else None for line in lines],
         trails=[_trail(trail, solution)[chosen] for trail in trails],
+        clouds=centres,
+        strides=strides,
+        arrows=vectors,
     )
+
+
+class _Every(eqx.Module):
+    points: Any
+    stride: int = eqx.field(static=True)
+
+    def __call__(self, t: Array, state: State) -> Array:
+        return self.points(t, state)[:: self.stride]
+
+
+def _in_blocks(parts: _Parts, t: np.ndarray, state: State) -> Any:
+    """All parts at all times, evaluated a block at a time; the last one is filled up with its last frame."""
+    found = []
+    for start in range(0, len(t), _BLOCK):
+        rows = np.minimum(np.arange(start, start + _BLOCK), len(t) - 1)
+        block = _evaluate(parts, t[rows], jax.tree.map(lambda x, rows=rows: x[rows], state))
+        count = min(_BLOCK, len(t) - start)
+        found.append(jax.tree.map(lambda x, count=count: np.asarray(x)[:count], block))
+    return jax.tree.map(lambda *x: np.concatenate(x), *found)
 
 
 class _Parts(eqx.Module):
     poses: tuple[Any, ...]
     points: tuple[Any, ...]
+    tints: tuple[Any, ...]
+    centres: tuple[Any, ...]
+    arrows: tuple[Any, ...]
 
-    def __call__(self, t: Array, state: State) -> tuple[list[tuple[Array, Array]], list[Array]]:
-        return [pose(t, state) for pose in self.poses], [points(t, state) for points in self.points]
+    def __call__(self, t: Array, state: State) -> Any:
+        return (
+            [pose(t, state) for pose in self.poses],
+            [points(t, state) for points in self.points],
+            [values(t, state) for values in self.tints],
+            [centres(t, state) for centres in self.centres],
+            [(feet(t, state), vectors(t, state)) for feet, vectors in self.arrows],
+        )
 
 
 @compiled
-def _evaluate(parts: _Parts, t: Any, state: State) -> tuple[list[tuple[Array, Array]], list[Array]]:
+def _evaluate(parts: _Parts, t: Any, state: State) -> Any:
     return jax.vmap(parts)(t, state)
 
 
@@ -96,13 +160,14 @@ def _trail(trail: Trail, solution: Solution) -> np.ndarray:
     return values if trail.index is None else values[:, trail.index]
 
 
-def _choose(t: np.ndarray, numbers_a_frame: int) -> np.ndarray:
+def _choose(t: np.ndarray, numbers_a_frame: int, spheres_a_frame: int, most: int | None) -> np.ndarray:
     """Indices in order of time, evenly spread over it."""
     order = np.argsort(t, kind="stable")
-    most = int(np.clip(_MOST_NUMBERS // max(numbers_a_frame, 1), _FEWEST_FRAMES, _MOST_FRAMES))
-    if len(t) <= most:
+    fitting = min(_MOST_NUMBERS // max(numbers_a_frame, 1), _MOST_SPHERES // max(spheres_a_frame, 1))
+    count = int(np.clip(fitting, _FEWEST_FRAMES, _MOST_FRAMES)) if most is None else most
+    if len(t) <= count:
         return order
-    wanted = np.linspace(t[order[0]], t[order[-1]], most)
+    wanted = np.linspace(t[order[0]], t[order[-1]], count)
     places = np.searchsorted(t[order], wanted)
     return order[np.unique(np.clip(places, 0, len(t) - 1))]
 

@@ -10,15 +10,18 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from polhode.solution import Solution
+from polhode.viewing import words
 from polhode.viewing.series import Chart, charts
-from polhode.viewing.style import COLOURS, STYLE
+from polhode.viewing.style import COLOURS, DASHES, STYLE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST_POINTS = 4000
-# Characters of all labels together from which on the legend no longer fits beside the title.
-_LONG_LEGEND = 24
+_WIDTH, _HANDLE = 58, 7
+"""Characters that fit into a row of a legend, and as many as its line takes."""
+_ROW = 12.5
+"""Height of such a row in points."""
 
 
 def run(solution: Solution) -> Figure:
@@ -29,7 +32,7 @@ def run(solution: Solution) -> Figure:
     across = 1 if len(panels) == 1 else 2 if len(panels) <= 6 else 3
     down = -(-len(panels) // across)
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(4.9 * across, 2.5 * down + 0.5), layout="constrained")
+        figure = Figure(figsize=(4.9 * across, 2.8 * down + 0.5), layout="constrained")
         figure.suptitle(_headline(solution.meta), x=0.01, ha="left", fontsize=11)
         axes = figure.subplots(down, across, squeeze=False)
         for axis, panel in zip(axes.flat, panels, strict=False):
@@ -81,25 +84,39 @@ def _draw(axis: Axes, chart: Chart) -> None:
     stride = max(1, len(chart.t) // _MOST_POINTS)
     for i, (name, values) in enumerate(chart.curves.items()):
         shown = np.where(values > 0, values, np.nan) if chart.log else values
-        axis.plot(chart.t[::stride], shown[::stride], color=COLOURS[i % len(COLOURS)], label=name)
+        colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
+        axis.plot(chart.t[::stride], shown[::stride], color=colour, linestyle=dash, label=name)
     if chart.log and any(np.any(values > 0) for values in chart.curves.values()):
         axis.set_yscale("log")
-    axis.set_title(chart.title)
-    axis.set_xlabel("time")
+    named = any(chart.curves)
+    # The legend has a row of its own between title and axes, so that neither the title nor a curve is hidden.
+    across = _columns(list(chart.curves))
+    rows = -(-len(chart.curves) // across) if named else 0
+    axis.set_title(_capital(chart.title), pad=4 + _ROW * rows)
+    axis.set_xlabel(f"t in {chart.time}" if chart.time else "t")
+    if chart.unit:
+        axis.set_ylabel(chart.unit)
     axis.margins(x=0.01)
-    if sum(map(len, chart.curves)) > _LONG_LEGEND:
-        axis.legend(loc="best")
-    elif any(chart.curves):
+    if named:
         axis.legend(
-            ncols=len(chart.curves), loc="lower right", bbox_to_anchor=(1, 0.98), handlelength=1.0, columnspacing=0.9
-        )
+            ncols=across, loc="lower left", bbox_to_anchor=(0, 0.98), borderaxespad=0.3, handlelength=1.6,
+            columnspacing=1.1, borderpad=0,
+        )  # fmt: skip
+
+
+def _columns(names: list[str]) -> int:
+    """Entries of a legend that fit beside each other."""
+    wide = max(map(len, names), default=0) + _HANDLE
+    return max(1, min(len(names), _WIDTH // wide))
+
+
+def _capital(title: str) -> str:
+    """With a capital letter, but for names, which are written as they are."""
+    return title if " · " in title else title[:1].upper() + title[1:]
 
 
 def _headline(meta: Mapping[str, Any]) -> str:
-    integrator = meta.get("integrator")
-    name = integrator.get("name") if isinstance(integrator, dict) else integrator
-    step = f"h = {meta['h']:g}" if meta.get("h") else f"rtol = {meta['rtol']:g}" if meta.get("rtol") else None
-    return "  ·  ".join(str(part) for part in (meta.get("problem"), name, step) if part)
+    return "  ·  ".join(part for part in (str(meta.get("problem") or ""), *words.headline(meta)) if part)
 
 
 def _order(h: np.ndarray, errors: np.ndarray) -> int | None:

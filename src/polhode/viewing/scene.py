@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Container, Mapping
+from typing import Any, Literal, TypeVar
 
 from jaxtyping import Array
 
@@ -12,6 +12,8 @@ from polhode.systems.base import State
 
 Pose = Callable[[Array, State], tuple[Array, Array]]
 """(t, state) → position (3,) of the part's centre and its rotation (3, 3), part to inertial frame."""
+
+Kind = TypeVar("Kind")
 
 Points = Callable[[Array, State], Array]
 """(t, state) → points (n, 3) in the inertial frame; n is the same at all times."""
@@ -44,12 +46,60 @@ class Body:
 
 
 @dataclasses.dataclass(frozen=True)
+class Cloud:
+    """Many spheres, drawn without their rotation.
+
+    - `centres`: of all of them. - `diameters`: shape (n,), in the problem's units of length.
+    """
+
+    name: str
+    centres: Points
+    diameters: Any
+    colour: str = "#4477aa"
+
+
+@dataclasses.dataclass(frozen=True)
+class Tints:
+    """Quantities by which the segments of a line can be coloured.
+
+    - `names`: of them, k. - `kinds`: "strain", "curvature", "force" or "moment", which units follow from.
+    - `values`: (t, state) → (segments, k).
+    """
+
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+    values: Points
+
+
+@dataclasses.dataclass(frozen=True)
 class Line:
-    """A polyline through moving points, such as a massless rod or the axis of a beam."""
+    """A polyline through moving points, such as a massless rod or the axis of a beam, drawn as a tube.
+
+    - `radius`: of the tube; None for a thin one. - `tints`: by what it can be coloured, or None.
+    """
 
     name: str
     points: Points
     colour: str = "#555555"
+    radius: float | None = None
+    tints: Tints | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Arrows:
+    """Vectors that move with what they belong to, such as forces or momenta.
+
+    - `kind`: "force", "moment", "momentum", "angular momentum" or "velocity"; the longest of a kind has a fixed length.
+    - `needs`: outputs that they follow from, where the scene reads these; without them they are not drawn.
+    - `feet`: where they begin, (n, 3). - `vectors`: (n, 3), in the inertial frame.
+    """
+
+    name: str
+    kind: str
+    feet: Points
+    vectors: Points
+    colour: str = "#d1495b"
+    needs: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +115,7 @@ class Trail:
 class Scene:
     """All that is drawn of a problem.
 
-    - `parts`: bodies, lines and trails.
+    - `parts`: bodies, lines, trails, clouds and arrows.
     - `up`: the inertial direction shown upwards.
     - `reads`: what functions of parts get as their second argument, "state" or "outputs" (a dict of arrays).
     - `description`: plain values to store with a run, from which the scene can be drawn again, or None.
@@ -73,19 +123,32 @@ class Scene:
     - `floor`: its height along `up`; None for that of the lowest place of the motion.
     """
 
-    parts: tuple[Body | Line | Trail, ...]
+    parts: tuple[Body | Line | Trail | Cloud | Arrows, ...]
     up: tuple[float, float, float] = (0.0, 0.0, 1.0)
     reads: Literal["state", "outputs"] = "state"
     description: Mapping[str, Any] | None = None
     meshes: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
     floor: float | None = None
 
+    def of(self, kind: type[Kind]) -> list[Kind]:
+        """Its parts of one kind, in their order."""
+        return [part for part in self.parts if isinstance(part, kind)]
 
-Part = Body | Line | Trail
+    def readable(self, outputs: Container[str]) -> Scene:
+        """The scene without arrows that need outputs which a run does not have."""
+        kept = [p for p in self.parts if not isinstance(p, Arrows) or all(name in outputs for name in p.needs)]
+        return dataclasses.replace(self, parts=tuple(kept))
+
+
+Part = Body | Line | Trail | Cloud | Arrows
+
+_FUNCTIONS = ("pose", "points", "centres", "feet", "vectors")
 
 
 def watched(part: Part, through: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Part:
     """The part with its functions of (t, state) passed through one that makes them read other states."""
-    if isinstance(part, Body):
-        return dataclasses.replace(part, pose=through(part.pose))
-    return dataclasses.replace(part, points=through(part.points)) if isinstance(part, Line) else part
+    found = {name: through(getattr(part, name)) for name in _FUNCTIONS if hasattr(part, name)}
+    tints = getattr(part, "tints", None)
+    if tints is not None:
+        found["tints"] = dataclasses.replace(tints, values=through(tints.values))
+    return dataclasses.replace(part, **found)

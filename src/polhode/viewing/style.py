@@ -1,10 +1,27 @@
-"""Colours and type that figures and pages share."""
+"""Colours and type that figures, films and pages share."""
 
 from __future__ import annotations
 
 from typing import Any
 
 COLOURS = ("#3b6fb6", "#d1495b", "#2a9d6f", "#e09f3e", "#7a5ea8", "#4aa8c0", "#8c6d4f", "#b0578d", "#6b7f2a")
+
+DASHES: tuple[Any, ...] = (
+    "-",
+    (0, (5, 1.5)),
+    (0, (1.2, 1.2)),
+    (0, (5, 1.5, 1.2, 1.5)),
+    (0, (8, 2)),
+    (0, (3, 1, 1, 1, 1, 1)),
+)
+"""Of curves in figures, so that they are told apart without colours."""
+
+AXES = ("#d1495b", "#2a9d6f", "#3b6fb6")
+"""Of the axes x, y, z."""
+
+RISING = ("#31446b", "#3b6fb6", "#3f97b5", "#58b79b", "#a8cf6e", "#f2df5c")
+SIGNED = ("#2f5d9e", "#7fa6d6", "#dfe3e8", "#e39a8f", "#b8323f")
+"""Scales of values: even steps in lightness, or two hues either side of zero; told apart with any colour vision."""
 
 STYLE: dict[Any, Any] = {
     "figure.dpi": 110,

@@ -11,8 +11,11 @@ import numpy as np
 def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if np.issubdtype(a.dtype, np.inexact):
         return a / b
-    # Towards zero; by zero as XLA has it.
-    return np.where(b == 0, -1, np.sign(a) * np.sign(b) * (abs(a) // np.where(b == 0, 1, abs(b))))
+    # Towards zero, of the least number too, which has no opposite; by zero as XLA has it.
+    divisor = np.where(b == 0, np.ones_like(b), b)
+    below = a // divisor
+    above = (below * divisor != a) & ((a < 0) != (b < 0))
+    return np.where(b == 0, ~np.zeros_like(b), below + above.astype(below.dtype))
 
 
 def _remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:

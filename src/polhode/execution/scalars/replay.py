@@ -28,7 +28,7 @@ from polhode.execution.scalars.primitives import (
     opened,
     solved,
 )
-from polhode.execution.scalars.rewriting import REWRITTEN, as_one_loop, is_batch_of_loops, rewritten
+from polhode.execution.scalars.rewriting import REWRITTEN, as_one_loop, is_batch_of_loops, rewritten, solved_to_derive
 from polhode.execution.settling import MACHINE_CODE, settled
 
 
@@ -101,8 +101,10 @@ class Replay:
             inner, consts = opened(params[SUBCALLS[name]])
             return self.evaluate(inner, [self.unpack(c) for c in consts], inputs)
         if name == LINEAR_SOLVE and self._emission.has_rows:
-            # Nobody takes derivatives of machine code, so that it can do without their rules.
-            closed, given = solved(params, inputs)
+            if self._emission.keeps_rules:
+                closed, given = solved_to_derive(eqn), inputs
+            else:
+                closed, given = solved(params, inputs)
             return self.evaluate(closed.jaxpr, [self.unpack(c) for c in closed.consts], given)
         if name in MOVES:
             moved = MOVES[name](eqn, inputs)

@@ -18,6 +18,28 @@ def rewritten(eqn: Any) -> core.ClosedJaxpr:
     return jax.make_jaxpr(lambda *x: function(*x, **eqn.params))(*given)
 
 
+def solved_to_derive(eqn: Any) -> core.ClosedJaxpr:
+    """A `custom_linear_solve` whose operations have its derivative, where its own rule is not asked for.
+
+    The programs that solve may hide their matrix from derivatives, as JAX's do. So the solution x is held fixed and
+    corrected by the solution for b - A x, which is round-off, but whose derivative is A⁻¹ (db - dA x).
+    """
+    lengths, programs = eqn.params["const_lengths"], eqn.params["jaxprs"]
+    n = len(programs.matvec.out_avals)
+
+    def run(*given: jax.Array) -> Any:
+        before = lengths.matvec + lengths.vecmat
+        of_map, of_solve = given[: lengths.matvec], given[before : before + lengths.solve]
+        b = given[sum(lengths) :]
+        solve = core.jaxpr_as_fun(programs.solve)
+        found = [jax.lax.stop_gradient(x) for x in solve(*of_solve, *b)]
+        reached = core.jaxpr_as_fun(programs.matvec)(*of_map, *found[:n])
+        left = solve(*of_solve, *map(jax.lax.sub, b, reached))
+        return [*map(jax.lax.add, found[:n], left[:n]), *found[n:]]
+
+    return jax.make_jaxpr(run)(*(jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars))
+
+
 def is_batch_of_loops(eqn: Any) -> bool:
     """Whether it is a `while_loop` under `vmap` whose members end at different times: its condition is an array."""
     return eqn.primitive.name == "while" and bool(eqn.params["cond_jaxpr"].out_avals[0].shape)

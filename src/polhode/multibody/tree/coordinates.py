@@ -114,6 +114,16 @@ class JointTree(AbstractCoordinates):
                 return self.of_joint(q, joint)[link.motion.names.index(name)]
         return None
 
+    def all_counted(self, q: Point) -> dict[tuple[str, str], Float[Array, ""]]:
+        """All relative coordinates that q counts, by joint and name."""
+        pairs = zip(self.links, self._points(q), strict=True)
+        return {(k.joint, name): point[i] for k, point in pairs for i, name in enumerate(k.motion.names)}
+
+    def all_forces_along(self, t: Array, q: Point, v: Vector) -> dict[tuple[str, str], Float[Array, ""]]:
+        """Sums of the forces along these coordinates, by joint and name."""
+        forces = self._with_efforts(jnp.zeros(self.n), t, self._points(q), v)
+        return {(k.joint, name): forces[k.first + i] for k in self.links for i, name in enumerate(k.motion.names)}
+
     def force_along(self, t: Array, q: Point, v: Vector, joint: str, name: str) -> Float[Array, ""] | None:
         for link in self.links:
             if link.joint == joint and name in link.motion.names:

@@ -92,7 +92,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
         return rod_outputs(system, rod)
 
     def parts(system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
-        return rod_scene(outputs(system))
+        return rod_scene(outputs(system), rod)
 
     return assembled(
         "bend-45",

@@ -86,7 +86,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
         return {**rod_outputs(system, rod), "linear_momentum": linear_momentum(system, model.bodies)}
 
     def parts(system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
-        return rod_scene(outputs(system))
+        return rod_scene(outputs(system), rod)
 
     return assembled(
         "flying-spaghetti",
@@ -99,7 +99,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
         doc=_DOC,
         h=2.0**-9,
         reference=_reference(p),
-        explicit=True,
+        method="herk5",
     )
 
 

@@ -90,7 +90,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
         return {**rod_outputs(system, rod), "middle": middle}
 
     def parts(system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
-        return rod_scene(outputs(system), "middle")
+        return rod_scene(outputs(system), rod, "middle")
 
     return assembled(
         "hanging-cable",

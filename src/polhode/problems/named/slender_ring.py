@@ -103,7 +103,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
         return {**rod_outputs(system, rod), "amplitude": amplitude}
 
     def parts(system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
-        return rod_scene(outputs(system), "head")
+        return rod_scene(outputs(system), rod, "head")
 
     return assembled(
         "slender-ring",

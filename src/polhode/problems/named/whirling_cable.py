@@ -107,7 +107,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
         }
 
     def parts(system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
-        return drawn(system, box, size), *rod_scene(outputs(system), "box")
+        return drawn(system, box, size), *rod_scene(outputs(system), rod, "box")
 
     return assembled("whirling-cable", _make, p, model, redundant, outputs, parts, doc=_DOC, h=1e-3)
 

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from polhode._ambient import inside_transformation
 from polhode.execution.eager import uncompiled
 from polhode.execution.once import interpreted
-from polhode.execution.questions import without_libraries
+from polhode.execution.questions import by_libraries
 from polhode.linalg.blocks import Matrix, apply, apply_transposed, dense_block
 from polhode.linalg.dense import LapackKKT
 from polhode.linalg.kkt import AbstractKKT
@@ -170,9 +170,8 @@ class AbstractMechanical(AbstractSystem):
         f, Z = self.force(t, q, v), self.curvature(t, q, v) if self.m else jnp.zeros(0)
         if self.m == 0 or self.n + self.m > _DENSE:
             return self.kkt.solution(M, B, B, f, -Z)
-        by_library = self.kkt.over(LapackKKT(self.n, self.m))
-        own, library = (lambda *x, k=kkt: k.solution(*x) for kkt in (self.kkt, by_library))
-        return jax.lax.cond(without_libraries(), own, library, M, B, B, f, -Z)
+        lapack = self.kkt.over(LapackKKT(self.n, self.m))
+        return by_libraries(lapack.solution, self.kkt.solution, (f, Z), M, B, B, f, -Z)
 
     def momentum(self, t: Array, q: Point, v: Vector) -> Vector:
         """M v."""

@@ -41,6 +41,7 @@ function lookAt(eye, target, up) {
   return [x[0], y[0], z[0], 0, x[1], y[1], z[1], 0, x[2], y[2], z[2], 0, -dot(x, eye), -dot(y, eye), -dot(z, eye), 1];
 }
 
+const $ = (id) => document.getElementById(id);
 const rgb = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16) / 255);
 const cssColour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 

@@ -36,6 +36,18 @@ function cylinderMesh(sectors = 48) {
   return out;
 }
 
+/** A cone with its tip at the upper end. */
+function coneMesh(sectors = 24) {
+  const out = [];
+  for (let j = 0; j < sectors; j++) {
+    const [a, b] = [j, j + 1].map((k) => [Math.cos(2 * Math.PI * k / sectors), Math.sin(2 * Math.PI * k / sectors)]);
+    for (const [p, z] of [[a, -1], [b, -1]]) out.push(p[0] / 2, p[1] / 2, z / 2, p[0], p[1], 0.5);
+    out.push(0, 0, 0.5, a[0] + b[0], a[1] + b[1], 1);
+    out.push(0, 0, -0.5, 0, 0, -1, b[0] / 2, b[1] / 2, -0.5, 0, 0, -1, a[0] / 2, a[1] / 2, -0.5, 0, 0, -1);
+  }
+  return out;
+}
+
 /** A mesh of a file: vertices in a box of extent one, with normals that are smooth but at edges of more than 40°. */
 function packedMesh(packed, size) {
   const unpack = (text) => new Uint16Array(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);

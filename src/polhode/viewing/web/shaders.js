@@ -63,38 +63,41 @@ void main() {
   result = vec4(colour, fade * max(0.42 * lines(5.0 * spacing), 0.2 * lines(spacing)));
 }`;
 
-function program(gl, vertex, fragment) {
-  const made = gl.createProgram();
-  for (const [kind, text] of [[gl.VERTEX_SHADER, vertex], [gl.FRAGMENT_SHADER, fragment]]) {
-    const shader = gl.createShader(kind);
-    gl.shaderSource(shader, text);
-    gl.compileShader(shader);
-    gl.attachShader(made, shader);
+// Spheres as squares that face the camera; each pixel finds its place on the sphere, so few triangles look round. Of
+// many, each is one point with one depth, which draws several times faster.
+const SPHERE_VERTEX = (many) => `#version 300 es
+${many ? "" : "in vec2 corner;"} in vec3 a, b; in float diameter;
+uniform mat4 look, lens; uniform vec3 low, span, up, e1, e2; uniform float part, floor_, shadow, tall;
+out vec2 local; out vec3 centre; out float radius;
+void main() {
+  vec3 world = low + span * mix(a, b, part);
+  radius = 0.5 * diameter;
+  ${many ? `centre = (look * vec4(world, 1.0)).xyz;
+  gl_Position = lens * vec4(centre, 1.0);
+  gl_PointSize = max(1.0, diameter * lens[1][1] * 0.5 * tall / gl_Position.w);` : `local = 1.05 * corner;
+  if (shadow > 0.5) {
+    world += up * (floor_ - dot(up, world)) + radius * (local.x * e1 + local.y * e2);
+    gl_Position = lens * look * vec4(world, 1.0);
+    return;
   }
-  gl.linkProgram(made);
-  if (!gl.getProgramParameter(made, gl.LINK_STATUS)) throw new Error(gl.getProgramInfoLog(made));
-  const uniforms = {};
-  for (let i = 0; i < gl.getProgramParameter(made, gl.ACTIVE_UNIFORMS); i++) {
-    const { name } = gl.getActiveUniform(made, i);
-    uniforms[name] = gl.getUniformLocation(made, name);
-  }
-  return { made, uniforms };
-}
+  centre = (look * vec4(world, 1.0)).xyz;
+  gl_Position = lens * vec4(centre + vec3(radius * local, 0.0), 1.0);`}
+}`;
 
-/** A vertex array of floats; `layout` lists [attribute, count] in order. */
-function vertices(gl, shader, numbers, layout) {
-  const array = gl.createVertexArray(), stride = layout.reduce((sum, [, n]) => sum + n, 0);
-  gl.bindVertexArray(array);
-  gl.bindBuffer(gl.ARRAY_BUFFER, gl.createBuffer());
-  gl.bufferData(gl.ARRAY_BUFFER, new Float32Array(numbers), gl.STATIC_DRAW);
-  let offset = 0;
-  for (const [name, n] of layout) {
-    const place = gl.getAttribLocation(shader.made, name);
-    if (place >= 0) {
-      gl.enableVertexAttribArray(place);
-      gl.vertexAttribPointer(place, n, gl.FLOAT, false, 4 * stride, 4 * offset);
-    }
-    offset += n;
-  }
-  return { array, count: numbers.length / stride };
-}
+const SPHERE_FRAGMENT = (many) => `#version 300 es
+precision highp float;
+in vec2 local; in vec3 centre; in float radius;
+uniform mat4 look, lens; uniform vec3 colour, up; uniform float shadow;
+out vec4 result;
+void main() {
+  vec2 p = ${many ? "vec2(2.0, -2.0) * gl_PointCoord + vec2(-1.0, 1.0)" : "local"};
+  float d = dot(p, p);
+  if (d > 1.0) discard;
+  ${many ? "" : "if (shadow > 0.5) { result = vec4(0.0, 0.0, 0.0, 0.20); gl_FragDepth = gl_FragCoord.z; return; }"}
+  vec3 n = vec3(p, sqrt(1.0 - d)), top = mat3(look) * up, v = ${many ? "vec3(0.0, 0.0, 1.0)" : "normalize(-centre)"};
+  ${many ? "" : `vec4 place = lens * vec4(centre + radius * n, 1.0);
+  gl_FragDepth = 0.5 + 0.5 * place.z / place.w;`}
+  vec3 l = normalize(v + 1.1 * top + 0.5 * cross(top, v));
+  float diffuse = max(dot(n, l), 0.0), sky = 0.5 + 0.5 * dot(n, top), rim = mix(0.72, 1.0, smoothstep(0.0, 0.5, n.z));
+  result = vec4(colour * rim * (0.46 + 0.22 * sky + 0.42 * diffuse), 1.0);
+}`;

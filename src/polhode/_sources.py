@@ -1,0 +1,38 @@
+"""Whether this process runs the sources of this library as they are on disk."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+_TICK = 20_000_000
+"""Nanoseconds by which the clock of files may lag behind that of the process."""
+
+_BEGAN = time.time_ns() - _TICK
+"""Before any other module of this library was loaded: `polhode/__init__.py` begins with this one."""
+
+_SEEN: set[str] = set()
+
+
+def are_unchanged() -> bool:
+    """Whether no module that was loaded so far has been written since this process began.
+
+    Modules are loaded when they are asked for, so one may be newer than the others, or than what was read of it. Once
+    loaded and found unchanged, a module stays as it is, whatever becomes of its file.
+    """
+    for name in [name for name in sys.modules if name.startswith("polhode.") and name not in _SEEN]:
+        path = getattr(sys.modules[name], "__file__", None)
+        if path is not None and _written(path) > _BEGAN:
+            return False
+        _SEEN.add(name)
+    return True
+
+
+def _written(path: str) -> int:
+    """When a file was written, moved or replaced last, in nanoseconds; now if it is gone."""
+    try:
+        about = os.stat(path)
+    except OSError:
+        return time.time_ns()
+    return max(about.st_mtime_ns, about.st_ctime_ns)

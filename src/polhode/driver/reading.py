@@ -1,0 +1,178 @@
+"""Values of bodies and joints by name, from the saved states of a run and the system that it is of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array
+
+from polhode import integrators
+from polhode.driver.observing import Watch
+from polhode.driver.recorded import restored
+from polhode.integrators.suited import written
+from polhode.model.naming import Named
+from polhode.multibody.readings import JointValues, Readings
+from polhode.multibody.system import MultibodySystem
+from polhode.problems.base import Problem
+from polhode.problems.origin import rebuilt, remade
+from polhode.systems.base import AbstractSystem, State
+from polhode.systems.conversion import AbstractWritten, Converted
+
+_ROWS = 256
+"""Frames that are looked at together where there is no machine code."""
+
+GROUPS = {
+    "motion": ("positions", "rotations", "velocities", "angular_velocities"),
+    "coordinates": ("joint_positions", "joint_velocities"),
+    "loads": JointValues._fields,
+}
+"""What is computed together."""
+
+
+class Motion(eqx.Module):
+    """Poses and twists of all bodies that are somewhere."""
+
+    system: MultibodySystem
+    readings: Readings
+
+    def __call__(self, t: Array, q: Any, v: Array) -> dict[str, Array]:
+        del t
+        rows = np.array([self.system.names.index(name) for name in self.readings.bodies], dtype=int)
+        motion = self.system.motion(q, v)
+        poses, twists = motion.poses, motion.twists
+        assert twists is not None
+        return dict(
+            zip(GROUPS["motion"], (poses.x[rows], poses.R[rows], twists.u[rows], twists.omega[rows]), strict=True)
+        )
+
+
+class Coordinates(eqx.Module):
+    """Joint coordinates and their rates."""
+
+    system: MultibodySystem
+    readings: Readings
+
+    def __call__(self, t: Array, q: Any, v: Array) -> dict[str, Array]:
+        del t
+        found = self.readings.positions(self.system, q), self.readings.velocities(self.system, q, v)
+        return dict(zip(GROUPS["coordinates"], found, strict=True))
+
+
+class Loads(eqx.Module):
+    """What joints transmit, with the multipliers of a run or without."""
+
+    system: MultibodySystem
+    readings: Readings
+
+    def __call__(self, t: Array, q: Any, v: Array, *multipliers: Array) -> dict[str, Array]:
+        return self.readings.values(self.system, t, q, v, *multipliers)._asdict()
+
+
+_READ = {"motion": Motion, "coordinates": Coordinates, "loads": Loads}
+
+
+class Left(eqx.Module):
+    """An observer of states (q, v), for states of the system that a method took."""
+
+    inner: Callable[..., dict[str, Array]]
+    left: Callable[[State], State]
+
+    def __call__(self, t: Array, state: State, *multipliers: Array) -> dict[str, Array]:
+        return self.inner(t, *self.left(state), *multipliers)
+
+
+class Chain(eqx.Module):
+    """The way from states of a method to (q, v)."""
+
+    converted: Converted
+    source: AbstractSystem
+
+    def __call__(self, state: State) -> State:
+        state = self.converted.left(state)
+        return self.source.left(state) if isinstance(self.source, AbstractWritten) else state
+
+
+class Parts(NamedTuple):
+    """What a run is of: bodies and joints, the system of the problem, and the same as the method took it."""
+
+    named: Named
+    source: AbstractSystem
+    converted: Converted
+
+
+class Reader:
+    """What can be read from the states of a run besides what was saved.
+
+    **Arguments:**
+
+    - `find`: finds what the run is of, when it is asked for first. Raises ValueError, with the reason, if nobody can.
+    """
+
+    def __init__(self, find: Callable[[], Parts]) -> None:
+        self._find = find
+        self._frames: Any = None
+        self._found: dict[str, dict[str, np.ndarray]] = {}
+
+    def values(self, frames: Any, name: str) -> np.ndarray:
+        """A quantity of all bodies or joints at all instants of `frames`, which are those of a run."""
+        if self._frames is not frames:
+            self._frames, self._found = frames, {}
+        group = next(key for key, names in GROUPS.items() if name in names)
+        if group not in self._found:
+            self._found[group] = self._read(group, frames.t, frames.state, frames.multipliers)
+        return self._found[group][name]
+
+    def _read(self, group: str, t: Any, state: State, multipliers: Any) -> dict[str, np.ndarray]:
+        named, source, converted = self._find()
+        system: Any = source.base if isinstance(source, AbstractWritten) else source
+        own = converted.back is None and multipliers is not None and np.shape(multipliers)[1:] == (system.m,)
+        given = (multipliers,) if group == "loads" and own and system.m else ()
+        observer = Left(_READ[group](system, named.readings), Chain(converted, source))
+        return Watch(observer, _ROWS, once=True).seen(t, state, *given)
+
+
+def reader_of(problem: Problem | None, source: AbstractSystem, converted: Converted) -> Reader | None:
+    """The reader of a run that was just made; None if its problem names no bodies."""
+    if problem is None or problem.named is None:
+        return None
+    parts = Parts(problem.named, source, converted)
+    return Reader(lambda: parts)
+
+
+def reader_of_stored(meta: Mapping[str, Any], stats: Mapping[str, Any], problem: Problem | None) -> Reader | None:
+    """The reader of a run out of a store, of a problem that is given, or that can be made anew from what it says.
+
+    Raises ValueError for a problem with other bodies or joints.
+    """
+    if "names" not in meta:
+        return None
+    if problem is not None:
+        _check_same(problem, meta["names"])
+    elif not remade(meta):
+        return None
+    return Reader(lambda: _stored_parts(meta, stats, problem or rebuilt(meta)))
+
+
+def _check_same(problem: Problem, names: Mapping[str, Any]) -> None:
+    if not isinstance(problem, Problem):
+        raise ValueError(f"`problem` must be a Problem, got {type(problem).__name__}.")
+    told = problem.named.told if problem.named else {"bodies": [], "joints": {}}
+    if list(told["bodies"]) != list(names["bodies"]) or list(told["joints"]) != list(names["joints"]):
+        raise ValueError(
+            f"`problem` is not the one of this run, which has the bodies {', '.join(names['bodies'])} and the joints "
+            f"{', '.join(names['joints']) or 'none'}; it has {', '.join(told['bodies']) or 'none'} and "
+            f"{', '.join(told['joints']) or 'none'}."
+        )
+
+
+def _stored_parts(meta: Mapping[str, Any], stats: Mapping[str, Any], problem: Problem | None) -> Parts:
+    if problem is None or problem.named is None:
+        raise ValueError(f"The problem `{meta.get('problem')}` can't be made anew.")
+    if stats.get("events", {}).get("number"):
+        raise ValueError("Events of this run may have changed its system, so only what was saved is known of it.")
+    method = restored(meta["method"]) if meta.get("method") else integrators.get(meta["integrator"]["name"])
+    found = written(problem.system, method, meta["t0"], problem.state0, checked=False)
+    return Parts(problem.named, problem.system, found.converted)

@@ -1,0 +1,17 @@
+"""Forces: loads on bodies."""
+
+from .bushing import Bushing as Bushing
+from .controllers import PD as PD
+from .controllers import PID as PID
+from .joint_control import JointControl as JointControl
+from .joint_forces import Actuator as Actuator
+from .joint_forces import JointFriction as JointFriction
+from .joint_forces import JointSpring as JointSpring
+from .joint_forces import JointStops as JointStops
+from .loads import PointForce as PointForce
+from .loads import Torque as Torque
+from .plane_contact import PlaneContact as PlaneContact
+from .spring_damper import SpringDamper as SpringDamper
+from .torsional import TorsionalSpringDamper as TorsionalSpringDamper
+from .user import Load as Load
+from .user import Potential as Potential

@@ -1,0 +1,165 @@
+"""What a model's bodies and joints are called, and how their values are read from states."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polhode import checks
+from polhode.forces.joint_control import JointControl
+from polhode.forces.joint_forces import AbstractJointForce
+from polhode.joints._pair import AbstractPairJoint
+from polhode.joints.measured import AbstractMeasuredPair, Term
+from polhode.joints.relative import Angle, Reversed
+from polhode.multibody.elements import AbstractForceElement
+from polhode.multibody.parts import AbstractJoint
+from polhode.multibody.readings import ReadCoordinate, ReadForce, Readings, ReadJoint
+from polhode.multibody.system import MultibodySystem
+from polhode.multibody.tree.coordinates import JointTree
+from polhode.rods.edge import EdgeConstraint
+
+if TYPE_CHECKING:
+    from polhode.model.model import Model
+
+
+_CENTRE: Any = np.zeros(3)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Named:
+    """Bodies and joints of a model by name.
+
+    - `readings`: how values of joints are read from states. - `told`: plain values that are stored with runs: names of
+      `bodies` in the order of rows of outputs, `joints` by name with their coordinates, and `units`.
+    - `outputs`: whether outputs of a problem have rows for these bodies and joints, as those of a user's model.
+    """
+
+    readings: Readings
+    told: Mapping[str, Any]
+    outputs: bool = False
+
+
+def named(
+    model: Model,
+    system: MultibodySystem,
+    joints: Mapping[str, AbstractMeasuredPair] | None = None,
+    bodies: Sequence[str] | None = None,
+) -> Named:
+    """The names of a model and of a system that it was assembled to.
+
+    `joints` are those of a model file, by the names that they have there. `bodies` are those of the rows of outputs.
+    """
+    names = {id(part): name for name, part in model.parts}
+    pairs: dict[str, Any] = {
+        name: part
+        for name, part in model.parts
+        if isinstance(part, AbstractJoint) and len(part.bodies) == 2 and not isinstance(part, EdgeConstraint)
+    }
+    read: dict[str, ReadJoint] = {name: _read(name, part) for name, part in pairs.items()}
+    numbers = {name: number for number, name in enumerate(read)}
+    if joints is not None:
+        # Several joints of a file may be one of the model, which has the loads of all of them.
+        carriers = {id(joint.carrier) for joint in joints.values()}
+        others = {k: v for k, v in pairs.items() if id(v) not in carriers and k not in joints}
+        pairs = {**joints, **others}
+    coordinates: list[ReadCoordinate] = []
+    told: dict[str, Any] = {}
+    places: dict[tuple[int, str], int] = {}
+    for name, pair in pairs.items():
+        part = pair.carrier if isinstance(pair, AbstractMeasuredPair) else pair
+        called = names.get(id(part))
+        read_of = joints is None or name in joints
+        own = _coordinates(pair, called or "", numbers.get(called or "", -1)) if read_of else {}
+        for coordinate in own.values():
+            places[id(part), coordinate.name] = len(coordinates)
+            coordinates.append(coordinate)
+        last = len(coordinates)
+        told[name] = {
+            "kind": getattr(pair, "kind", type(pair).__name__),
+            "bodies": [body.name for body in pair.bodies],
+            "coordinates": {label: last - len(own) + k for k, label in enumerate(own)},
+            "angles": [label for label, c in own.items() if isinstance(_inner(c.measured), Angle)],
+            "load": numbers.get(called or ""),
+            **_told_point(read.get(called or "")),
+        }
+    shown = tuple(system.shown if bodies is None else bodies)
+    readings = Readings(tuple(coordinates), tuple(read.values()), _forces(model, system, places), shown)
+    return Named(readings, {"bodies": list(shown), "joints": told, **({"units": model.units} if model.units else {})})
+
+
+def _read(name: str, part: AbstractJoint) -> ReadJoint:
+    first, second = part.bodies
+    points = part.placed().points()
+    return ReadJoint(points[1] if len(points) == 2 else _CENTRE, name, first.name, second.name)
+
+
+def _told_point(joint: ReadJoint | None) -> dict[str, Any]:
+    """The point about which moments are taken, in the frame of the second body, where it is known."""
+    known = joint is not None and checks.is_concrete(joint.point)
+    return {"point": np.asarray(joint.point).tolist()} if joint is not None and known else {}
+
+
+def _inner(coordinate: Any) -> Any:
+    return coordinate.inner if isinstance(coordinate, Reversed) else coordinate
+
+
+def _coordinates(pair: Any, called: str, number: int) -> dict[str, ReadCoordinate]:
+    """The coordinates of a joint by name, free ones first."""
+    if not isinstance(pair, AbstractMeasuredPair):
+        return {}
+    ends = tuple(body.name for body in pair.bodies)
+    assert len(ends) == 2
+    free = {
+        name: ReadCoordinate(c, _start(pair, name), ends, called, pair.name_in_carrier(name), number, False)
+        for name, c in pair.coordinates().items()
+    }
+    zero: Any = np.zeros(())
+    return {
+        **free,
+        **{name: ReadCoordinate(c, zero, ends, called, name, number, True) for name, c in pair.driven().items()},
+    }
+
+
+def _start(pair: AbstractMeasuredPair, name: str) -> Any:
+    """A coordinate at the start, which those of a model count from."""
+    return np.zeros(()) if isinstance(pair, AbstractPairJoint) else pair.initial(name)
+
+
+def _forces(model: Model, system: MultibodySystem, places: Mapping[tuple[int, str], int]) -> tuple[ReadForce, ...]:
+    """Forces along coordinates that act on bodies; those along coordinates of a tree it knows by itself."""
+    found = []
+    names = {id(part): name for name, part in model.parts}
+    tree = system.coordinates
+    links = tree.links if isinstance(tree, JointTree) else ()
+    had = {(link.joint, name) for link in links for name in link.motion.names}
+    for _, part in model.parts:
+        terms = _terms(part)
+        if not terms:
+            continue
+        element = part.placed()
+        keys = [(id(term.pair.carrier), term.pair.name_in_carrier(term.name)) for term in terms]
+        known = all(key in places for key in keys)
+        if known and isinstance(element, AbstractForceElement) and not (_absorbed(part) and _counts(had, names, terms)):
+            found.append(ReadForce(element, tuple(body.name for body in part.bodies), tuple(places[k] for k in keys)))
+    return tuple(found)
+
+
+def _terms(part: Any) -> list[Term]:
+    """The coordinates that a force acts along; none for other parts."""
+    if isinstance(part, JointControl):
+        return [term for terms in part.terms() for term in terms]
+    whole = getattr(part, "controller", part)
+    return list(whole.joint.terms(whole.along)) if isinstance(whole, AbstractJointForce) else []
+
+
+def _absorbed(part: Any) -> bool:
+    """Whether it acts on coordinates of a tree that has them."""
+    return isinstance(part, JointControl | AbstractJointForce)
+
+
+def _counts(had: set[tuple[str, str]], names: Mapping[int, str], terms: list[Term]) -> bool:
+    """Whether a tree has all of the coordinates."""
+    return all((names.get(id(t.pair.carrier)), t.pair.name_in_carrier(t.name)) in had for t in terms)

@@ -1,0 +1,146 @@
+"""Numbers of a model that can be changed later, by name."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from polhode import checks
+from polhode.checks import shown
+
+
+class Expression:
+    """A number or an array made of parameters, to be given wherever a model takes numbers.
+
+    Sums, products, quotients, powers and NumPy's functions of it are such expressions again. As an array it has the
+    values with which its parameters were declared.
+    """
+
+    __array_priority__ = 1000
+
+    def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        for each in arguments:
+            if isinstance(each, jax.Array | Tracer):
+                raise TypeError(
+                    f"A Parameter can't be computed with arrays of JAX, got {shown(each)}: functions of time and of "
+                    "states would not see it change. Give an `equinox.Module` with the Parameter in a field."
+                )
+        self._function, self._arguments = function, arguments
+
+    def value(self, given: Mapping[str, Any]) -> Any:
+        """The value with parameters by name; those that are not given keep their own."""
+        return self._function(
+            *(each.value(given) if isinstance(each, Expression) else each for each in self._arguments)
+        )
+
+    def replaced(self, given: Mapping[str, Any]) -> Any:
+        """The same expression of parameters with other values; its value, where JAX traces them."""
+        if not checks.is_concrete([given[name] for name in self.parameters() if name in given]):
+            return self.value(given)
+        return Expression(self._function, tuple(replaced(each, given) for each in self._arguments))
+
+    def parameters(self) -> dict[str, Parameter]:
+        """The parameters in it, by name."""
+        found: dict[str, Parameter] = {}
+        for each in self._arguments:
+            found |= each.parameters() if isinstance(each, Expression) else {}
+        return found
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.value({}), dtype)
+
+    def __float__(self) -> float:
+        return float(np.asarray(self))
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Expression:
+        if method != "__call__" or options:
+            return NotImplemented
+        # Of traced values JAX's function of the same name.
+        both = getattr(jnp, ufunc.__name__)
+        return Expression(lambda *x: (ufunc if checks.is_concrete(*x) else both)(*x), inputs)
+
+    def __getitem__(self, index: Any) -> Expression:
+        return Expression(lambda x: x[index], (self,))
+
+    def __neg__(self) -> Expression:
+        return Expression(operator.neg, (self,))
+
+    def __add__(self, other: Any) -> Expression:
+        return Expression(operator.add, (self, other))
+
+    def __radd__(self, other: Any) -> Expression:
+        return Expression(operator.add, (other, self))
+
+    def __sub__(self, other: Any) -> Expression:
+        return Expression(operator.sub, (self, other))
+
+    def __rsub__(self, other: Any) -> Expression:
+        return Expression(operator.sub, (other, self))
+
+    def __mul__(self, other: Any) -> Expression:
+        return Expression(operator.mul, (self, other))
+
+    def __rmul__(self, other: Any) -> Expression:
+        return Expression(operator.mul, (other, self))
+
+    def __truediv__(self, other: Any) -> Expression:
+        return Expression(operator.truediv, (self, other))
+
+    def __rtruediv__(self, other: Any) -> Expression:
+        return Expression(operator.truediv, (other, self))
+
+    def __pow__(self, other: Any) -> Expression:
+        return Expression(operator.pow, (self, other))
+
+    def __repr__(self) -> str:
+        return f"Expression({', '.join(self.parameters())})"
+
+
+class Parameter(Expression):
+    """A number of a model with a name, which `model.replace(name=…)` and `problem.replace(name=…)` change.
+
+    ```python
+    length = ph.Parameter("length", 1.0)
+    arm = model.add_body(mass=ph.Parameter("mass", 2.0), inertia=(0.01, 0.2, 0.2), position=(length / 2, 0, 0))
+    ```
+
+    **Arguments:**
+
+    - `name`: a word of Python. - `default`: a finite number or an array of such, its value until it is replaced.
+
+    **Raises** ValueError for other names and values.
+    """
+
+    def __init__(self, name: str, default: Any) -> None:
+        if not isinstance(name, str) or not name.isidentifier():
+            raise ValueError(f"`name` of a Parameter must be a word that Python takes for a name, got {shown(name)}.")
+        self.name, self.default = name, checks.numbers("default", default, f"value of the parameter {name}")
+        if not np.isfinite(self.default).all():
+            raise ValueError(f"`default` of the parameter {name} must be finite, got {shown(default)}.")
+        super().__init__(lambda: None, ())
+
+    def value(self, given: Mapping[str, Any]) -> Any:
+        return given.get(self.name, self.default)
+
+    def replaced(self, given: Mapping[str, Any]) -> Any:
+        value = self.value(given)
+        return Parameter(self.name, value) if checks.is_concrete(value) else value
+
+    def parameters(self) -> dict[str, Parameter]:
+        return {self.name: self}
+
+    def __repr__(self) -> str:
+        return f"Parameter({self.name!r}, {shown(self.default.tolist())})"
+
+
+def replaced(value: Any, given: Mapping[str, Any]) -> Any:
+    """A number, or a tuple or list of numbers, with other values of its parameters."""
+    if isinstance(value, Expression):
+        return value.replaced(given)
+    return type(value)(replaced(each, given) for each in value) if type(value) in (tuple, list) else value

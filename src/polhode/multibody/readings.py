@@ -1,0 +1,266 @@
+"""Coordinates, rates and loads of the joints of a model, by name, as functions of states of its system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode.multibody.elements import AbstractForceElement
+from polhode.multibody.groups import Motion, stack
+from polhode.multibody.joint_loads import Load, carried_loads, constraint_loads
+from polhode.multibody.poses import Pose, Poses, Twist, Twists, Wrench
+from polhode.multibody.system import MultibodySystem
+from polhode.multibody.tree.coordinates import JointTree
+from polhode.spaces.base import Point, Vector, cross
+from polhode.systems.base import Observable
+
+if TYPE_CHECKING:
+    from polhode.joints.relative import AbstractRelativeCoordinate
+
+_SAVED = 100
+"""Coordinates up to which they are saved with every frame: to look at them takes long to compile for many."""
+
+
+class ReadCoordinate(eqx.Module):
+    """A relative coordinate that is read.
+
+    - `measured`: the coordinate, of the bodies `ends`. - `offset`: its value where the tree counts zero.
+    - `joint`: name of the joint of the model that has it, and `name`: how that joint calls it.
+    - `reading`: number of the `ReadJoint` that it belongs to; -1 for none.
+    - `driven`: whether a constraint of that joint moves it as a function of time.
+    """
+
+    measured: AbstractRelativeCoordinate
+    offset: Float[Array, ""]
+    ends: tuple[str, str] = eqx.field(static=True)
+    joint: str = eqx.field(static=True)
+    name: str = eqx.field(static=True)
+    reading: int = eqx.field(static=True)
+    driven: bool = eqx.field(static=True)
+
+
+class ReadJoint(eqx.Module):
+    """A joint whose loads are read.
+
+    - `part`: its name in the model. - `first`, `second`: names of its bodies.
+    - `point`: in the frame of the second body, about which moments are taken, shape (3,).
+    """
+
+    point: Float[Array, "3"]
+    part: str = eqx.field(static=True)
+    first: str = eqx.field(static=True)
+    second: str = eqx.field(static=True)
+
+
+class ReadForce(eqx.Module):
+    """A force along coordinates of joints.
+
+    - `element`: the force on `bodies`, two of them for each of the coordinates with the numbers `along`.
+    """
+
+    element: AbstractForceElement
+    bodies: tuple[str, ...] = eqx.field(static=True)
+    along: tuple[int, ...] = eqx.field(static=True)
+
+
+class JointValues(NamedTuple):
+    """Values of all coordinates, shape (k,), and of all joints, leading axis j; loads on the second bodies."""
+
+    joint_efforts: Float[Array, " k"]
+    joint_forces: Float[Array, "j 3"]
+    joint_moments: Float[Array, "j 3"]
+    joint_powers: Float[Array, " j"]
+
+
+class Readings(eqx.Module):
+    """What is read of a model's joints.
+
+    - `coordinates`, `joints`, `forces`: what there is. - `bodies`: names of all bodies that results show.
+    """
+
+    coordinates: tuple[ReadCoordinate, ...]
+    joints: tuple[ReadJoint, ...]
+    forces: tuple[ReadForce, ...]
+    bodies: tuple[str, ...] = eqx.field(static=True)
+
+    def observables(self, system: MultibodySystem, *, loads: bool) -> dict[str, Observable]:
+        """Coordinates and rates, and with `loads` all `values`, as functions of states (q, v), where there are some."""
+        found: dict[str, Observable] = {}
+        if 0 < len(self.coordinates) <= _SAVED:
+            found["joint_positions"] = lambda t, state: self.positions(system, state[0])
+            found["joint_velocities"] = lambda t, state: self.velocities(system, *state)
+        if loads and self.joints:
+            loads_of: Any = lambda t, state: self.values(system, t, *state)._asdict()  # noqa: E731
+            found["joint_loads"] = loads_of
+        return found
+
+    def positions(self, system: MultibodySystem, q: Point) -> Float[Array, " k"]:
+        """All coordinates; angles in (-π, π], or with the turns that joint coordinates count."""
+        values = self._each(system, system.motion(q), lambda c, poses: c.difference(poses, 0.0))
+        if isinstance(system.coordinates, JointTree):
+            counted = system.coordinates.all_counted(q)
+            own = [(k, counted.get((c.joint, c.name))) for k, c in enumerate(self.coordinates)]
+            found = [(k, value + self.coordinates[k].offset) for k, value in own if value is not None]
+            if found:
+                values = values.at[np.array([k for k, _ in found])].set(jnp.stack([value for _, value in found]))
+        return values
+
+    def velocities(self, system: MultibodySystem, q: Point, v: Vector) -> Float[Array, " k"]:
+        """Their time derivatives."""
+        return self._each(system, system.motion(q, v), lambda c, poses, twists: c.rate(poses, twists))
+
+    def values(
+        self, system: MultibodySystem, t: Array, q: Point, v: Vector, multipliers: Array | None = None
+    ) -> JointValues:
+        """Forces along all coordinates, and what all joints transmit.
+
+        Multipliers are those of a run, if it has some. In joint coordinates, and without them, they follow from the
+        accelerations in this state.
+        """
+        motion = system.motion(q, v)
+        where = _Bodies(system, motion)
+        tree = system.coordinates if isinstance(system.coordinates, JointTree) else None
+        vdot = None
+        if tree is not None or multipliers is None:
+            vdot, multipliers = system.accelerations(t, q, v)
+        assert multipliers is not None
+        whole, spread = system.with_redundant(t, q, multipliers)
+        numbers = {joint.part: k for k, joint in enumerate(self.joints)}
+        loads = constraint_loads(whole, t, motion, spread, numbers)
+        efforts = self._efforts(where, t, q, v)
+        if tree is not None and vdot is not None:
+            handed = carried_loads(whole, t, q, v, motion, vdot, spread)
+            loads = self._with_carried(loads, where, handed, t, q, v, vdot)
+        points = _stacked([where.point(joint) for joint in self.joints], 3)
+        moments = loads.moment - jnp.cross(points, loads.force)
+        return self._with_drives(where, efforts, Load(loads.force, moments, loads.power), points)
+
+    def _each(self, system: MultibodySystem, motion: Motion, read: Callable[..., Array]) -> Float[Array, " k"]:
+        """A function of each coordinate, and of poses, and twists if there are some, of its bodies; kind by kind."""
+        rows = {name: row for row, name in enumerate(system.names)}
+        kinds: dict[Any, list[int]] = {}
+        for k, c in enumerate(self.coordinates):
+            kinds.setdefault((jax.tree.structure(c.measured), *map(jnp.shape, jax.tree.leaves(c.measured))), []).append(
+                k
+            )
+        values = jnp.zeros(len(self.coordinates))
+        for members in kinds.values():
+            # The ground comes last.
+            ends = np.array([[rows.get(name, -1) for name in self.coordinates[k].ends] for k in members]).T
+            moving = (motion.poses,) if motion.twists is None else (motion.poses, motion.twists)
+            pairs = [tuple(jax.tree.map(lambda a, i=i: a[i], part) for i in ends) for part in moving]
+            stacked = stack([self.coordinates[k].measured for k in members])
+            values = values.at[np.array(members)].set(jax.vmap(read)(stacked, *pairs))
+        return values
+
+    def _efforts(self, where: _Bodies, t: Array, q: Point, v: Vector) -> list[Array]:
+        """Sums of the forces along all coordinates, without those of constraints."""
+        tree = where.system.coordinates
+        along = tree.all_forces_along(t, q, v) if isinstance(tree, JointTree) else {}
+        efforts = [along.get((c.joint, c.name), jnp.zeros(())) for c in self.coordinates]
+        for force in self.forces:
+            wrenches = force.element.wrenches(t, where.poses(force.bodies), where.twists(force.bodies))
+            for place, number in enumerate(force.along):
+                c = self.coordinates[number]
+                unit = c.measured.wrenches(where.poses(c.ends), 1.0)
+                efforts[number] = efforts[number] + _share(wrenches[2 * place : 2 * place + 2], unit)
+        return efforts
+
+    def _with_carried(
+        self,
+        loads: Load,
+        where: _Bodies,
+        handed: tuple[list[Array], list[Array]],
+        t: Array,
+        q: Point,
+        v: Vector,
+        vdot: Vector,
+    ) -> Load:
+        """Loads with those of the joints that carry links, without what acts along their coordinates."""
+        tree = where.system.coordinates
+        assert isinstance(tree, JointTree)
+        links = {link.joint: number for number, link in enumerate(tree.links)}
+        rotors = {rotor.place: rotor.inertia for rotor in tree.rotors}
+        along = tree.all_forces_along(t, q, v)
+        force, moment, _ = loads
+        for number, joint in enumerate(self.joints):
+            i = links.get(joint.part)
+            if i is None or tree.links[i].name not in (joint.first, joint.second):
+                continue
+            sign = 1.0 if tree.links[i].name == joint.second else -1.0
+            f, m = sign * handed[0][i], sign * handed[1][i]
+            for c in self.coordinates:
+                if c.joint != joint.part or c.name not in tree.links[i].motion.names:
+                    continue
+                place = tree.links[i].first + tree.links[i].motion.names.index(c.name)
+                strength = along[c.joint, c.name]
+                if place in rotors:
+                    strength = strength - rotors[place] * vdot[place]
+                second = c.measured.wrenches(where.poses(c.ends), strength)[1]
+                own = where.pose(c.ends[1])
+                f = f - second.force
+                m = m - own.R @ second.torque - cross(own.x, second.force)
+            force, moment = force.at[number].set(f), moment.at[number].set(m)
+        return Load(force, moment, loads.power)
+
+    def _with_drives(self, where: _Bodies, efforts: list[Array], loads: Load, points: Array) -> JointValues:
+        """Forces along driven coordinates come from their constraints; power from all that acts along coordinates."""
+        powers = loads.power
+        for k, c in enumerate(self.coordinates):
+            if c.driven:
+                own = where.pose(c.ends[1])
+                force = loads.force[c.reading]
+                torque = loads.moment[c.reading] + cross(points[c.reading] - own.x, force)
+                unit = c.measured.wrenches(where.poses(c.ends), 1.0)[1]
+                efforts[k] = efforts[k] + _share((Wrench(own.R.T @ torque, force),), (unit,))
+            elif c.reading >= 0:
+                rate = c.measured.rate(where.poses(c.ends), where.twists(c.ends))
+                powers = powers.at[c.reading].add(efforts[k] * rate)
+        return JointValues(_stacked(efforts), loads.force, loads.moment, powers)
+
+
+class _Bodies(NamedTuple):
+    """Poses and twists of bodies by name."""
+
+    system: MultibodySystem
+    motion: Motion
+
+    def row(self, name: str) -> int:
+        return -1 if name == "ground" else self.system.names.index(name)
+
+    def pose(self, name: str) -> Pose:
+        row = self.row(name)
+        return Pose(self.motion.poses.x[row], self.motion.poses.R[row])
+
+    def poses(self, names: tuple[str, ...]) -> Poses:
+        return tuple(map(self.pose, names))
+
+    def twists(self, names: tuple[str, ...]) -> Twists:
+        twists = self.motion.twists
+        assert twists is not None
+        return tuple(Twist(twists.omega[row], twists.u[row]) for row in map(self.row, names))
+
+    def point(self, joint: ReadJoint) -> Float[Array, "3"]:
+        second = self.pose(joint.second)
+        return second.x + second.R @ joint.point
+
+
+def _share(loads: tuple[Wrench, ...], unit: tuple[Wrench, ...]) -> Float[Array, ""]:
+    """The strength of loads that are a multiple of those of unit strength."""
+    pairs = list(zip(map(_flat, loads), map(_flat, unit), strict=True))
+    size = sum((u @ u for _, u in pairs), start=jnp.zeros(()))
+    return sum((w @ u for w, u in pairs), start=jnp.zeros(())) / jnp.where(size > 0, size, 1.0)
+
+
+def _flat(wrench: Wrench) -> Float[Array, "6"]:
+    return jnp.concatenate((wrench.torque, wrench.force))
+
+
+def _stacked(values: list[Any], *size: int) -> Array:
+    return jnp.stack(values) if values else jnp.zeros((0, *size))

@@ -1,0 +1,1 @@
+"""Results by the names of a model: bodies, joints, outputs."""

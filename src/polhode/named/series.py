@@ -1,0 +1,68 @@
+"""Series of angles and rotations without jumps. Arrays have the instants on their last axis of frames."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from polhode.spaces import quaternions as _quaternions
+
+
+def unwrapped(t: Any, values: Any, rates: Any) -> Any:
+    """Angles without jumps: whole turns are added so that they follow what their rates foretell from frame to frame.
+
+    With frames so far apart that the trapezoidal rule of the rates is wrong by half a turn, turns get lost.
+    """
+    xp = library(values)
+    t, values, rates = (xp.asarray(x) for x in (t, values, rates))
+    steps = xp.diff(t) * 0.5 * (rates[..., 1:] + rates[..., :-1])
+    turns = xp.cumsum(xp.round((steps - xp.diff(values)) / (2 * np.pi)), axis=-1)
+    return values + 2 * np.pi * xp.concatenate((xp.zeros_like(values[..., :1]), turns), axis=-1)
+
+
+def library(values: Any) -> Any:
+    """NumPy, but JAX's for values that it traces."""
+    return jnp if isinstance(values, Tracer) else np
+
+
+def quaternions(R: Any) -> Any:
+    """Unit quaternions (w, x, y, z) of rotation matrices, leading axes at will."""
+    if isinstance(R, Tracer):
+        found = R.reshape(-1, 3, 3)
+        return jax.vmap(_quaternions.from_matrix)(found).reshape(*R.shape[:-2], 4)
+    R = np.asarray(R)
+    # The column of the largest component of qqᵀ, so that nothing small is divided by.
+    trace = np.trace(R, axis1=-2, axis2=-1)
+    K = np.empty((*R.shape[:-2], 4, 4))
+    K[..., 0, 0] = 1 + trace
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        K[..., i + 1, i + 1] = 1 + 2 * R[..., i, i] - trace
+        K[..., 0, i + 1] = K[..., i + 1, 0] = R[..., k, j] - R[..., j, k]
+        K[..., j + 1, k + 1] = K[..., k + 1, j + 1] = R[..., j, k] + R[..., k, j]
+    largest = np.argmax(np.diagonal(K, axis1=-2, axis2=-1), axis=-1)
+    q = np.take_along_axis(K, largest[..., None, None], axis=-2)[..., 0, :]
+    return q / np.linalg.norm(q, axis=-1, keepdims=True)
+
+
+def matrices(q: Any) -> Any:
+    """Rotation matrices of unit quaternions, leading axes at will."""
+    xp = library(q)
+    w, v = q[..., :1, None], q[..., 1:]
+    zero = xp.zeros_like(v[..., 0])
+    x, y, z = v[..., 0], v[..., 1], v[..., 2]
+    hat = xp.stack((zero, -z, y, z, zero, -x, -y, x, zero), axis=-1).reshape(*v.shape[:-1], 3, 3)
+    return xp.eye(3) + 2 * w * hat + 2 * hat @ hat
+
+
+def without_jumps(q: Any) -> Any:
+    """Quaternions whose sign is that of the one before."""
+    xp = library(q)
+    along = xp.sum(q[..., 1:, :] * q[..., :-1, :], axis=-1)
+    first = xp.ones_like(q[..., :1, 0])
+    signs = xp.concatenate((first, xp.cumprod(xp.where(along < 0, -1.0, 1.0), axis=-1)), axis=-1)
+    return q * signs[..., None]

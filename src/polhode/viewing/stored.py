@@ -1,0 +1,37 @@
+"""Runs in stores, read again as they grow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from polhode.runs import locking, root
+from polhode.runs.reading import load
+from polhode.solution import Solution
+from polhode.viewing.scene import Scene
+from polhode.viewing.showing import scene_of
+
+
+class Stored:
+    """A run in a store, read again when it has grown.
+
+    - `path`: of the store.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._scene: Scene | None = None
+        self._drawn: str | None = None
+
+    def look(self) -> tuple[str, bool]:
+        """A word for what is in the store, and whether the run still goes on."""
+        found = root.read(self.path)
+        result = found.stats.get("result")
+        live = result is None and locking.held(self.path)
+        return f"{found.run} {found.frames} {result} {live}", live
+
+    def read(self) -> tuple[Solution, Scene | None]:
+        """The run as far as it has come, and its scene, which is made once a run."""
+        solution, run = load(self.path), root.run_at(self.path)
+        if self._drawn is None or self._drawn != run:
+            self._scene, self._drawn = scene_of(solution), run
+        return solution, self._scene

@@ -1,0 +1,52 @@
+"""Units of what pages and figures show, where a run knows its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from polhode.units import unit_of
+
+_ENDINGS = (
+    (("angular velocity", "angular velocities"), "angular_velocities"),
+    (("angular momentum",), "angular_momentum"),
+    (("momentum",), "linear_momentum"),
+    (("velocity", "velocities"), "velocities"),
+    (("position", "positions", "centre of mass", "nodes"), "positions"),
+    (("energy",), "energy"),
+)
+_KINDS = {
+    "force": "joint_forces",
+    "moment": "joint_moments",
+    "momentum": "linear_momentum",
+    "angular momentum": "angular_momentum",
+    "velocity": "velocities",
+    "angle": "angle",
+    "spin": "angular_velocities",
+    "length": "length",
+    "power": "joint_powers",
+}
+
+
+def time(meta: Mapping[str, Any]) -> str:
+    """Of time; empty where nobody knows."""
+    return unit_of("time", _known(meta))
+
+
+def of(title: str, meta: Mapping[str, Any]) -> str:
+    """Of the quantity of a chart; empty where nobody knows."""
+    plain = title.lower().partition(",")[0].partition(" of ")[0]
+    quantity = next((quantity for endings, quantity in _ENDINGS if plain.endswith(endings)), "")
+    return unit_of(quantity, _known(meta))
+
+
+def of_kind(kind: str, meta: Mapping[str, Any]) -> str:
+    """Of vectors, tints and joints' quantities by their kind; empty where nobody knows."""
+    known = _known(meta)
+    if kind == "curvature":
+        return f"1/{known['length']}" if known else ""
+    return unit_of(_KINDS.get(kind, ""), known)
+
+
+def _known(meta: Mapping[str, Any]) -> Mapping[str, str] | None:
+    return meta.get("names", {}).get("units")
