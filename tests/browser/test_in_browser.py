@@ -179,8 +179,9 @@ def test_a_live_run_is_followed(browser, tmp_path):
         ph.resume(path, t1=0.6)
         browser.until("polhode.runs[0].moments.at(-1) > 0.59")
         assert browser.run("polhode.time") == pytest.approx(0.6)
-        going[0] = False
         ph.resume(path, t1=0.7)
+        # Not before: a page that hears that nothing goes on any more doesn't ask again.
+        going[0] = False
         browser.until("document.getElementById('badge').textContent === 'successful'")
         assert {url.split("?")[0] for url in browser.requests} <= {
             f"{server.url}#theme=light",

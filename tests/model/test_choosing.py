@@ -150,3 +150,12 @@ def test_the_fastest_motion_decides_on_explicit_steps():
     assert sprung(fast).problem(t1=1.0, h=1e-4).integrator == "rkmk4"
     run = ph.simulate(stiff, state0=(stiff.state0[0], np.array([1e-3])))
     assert np.max(np.abs(run.outputs["velocities"])) < 1.01e-3
+
+
+@pytest.mark.parametrize(("formulation", "method"), [("SO3xR3", "generalized-alpha"), ("livens", "eml")])
+def test_the_method_of_the_literature_is_recommended_in_coordinates_that_take_it(formulation, method):
+    problem = ph.problems.rotor(formulation=formulation)
+    assert problem.integrator == method
+    # Of a model of a user's own nothing is published.
+    own = choosing.method_for(problem.system, problem.state0, 0.0, problem.h)[0]
+    assert own == ("eml" if formulation == "livens" else "rkmk4")

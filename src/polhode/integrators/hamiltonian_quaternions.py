@@ -14,7 +14,8 @@ from polhode.integrators._newton import AbstractEquations, Newton, Residual, sol
 from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry, StepInfo
 from polhode.integrators.energy_momentum import curve
 from polhode.linalg.blocks import dense_block
-from polhode.linalg.dense import DenseKKT, lu_factor, lu_solve
+from polhode.linalg.choose import fused_solver
+from polhode.linalg.dense import lu_factor, lu_solve
 from polhode.spaces import quaternions
 from polhode.systems.lagrangian import LivensState
 from polhode.systems.quaternion_body import G, G_transposed, Quaternion, QuaternionBody
@@ -60,10 +61,10 @@ class _Equations(AbstractEquations):
     def factor(self, place: _Place, x: Float[Array, "9"]) -> Any:
         matrix = jax.jacfwd(lambda y: jnp.concatenate(self._parts(self.place(y), y[8])))(x)
         blocks = matrix[:8, :8], matrix[:8, 8:].T, matrix[8:, :8]
-        return DenseKKT(8, 1).factor(dense_block(blocks[0]), dense_block(blocks[1]), dense_block(blocks[2]))
+        return fused_solver(8, 1).factor(dense_block(blocks[0]), dense_block(blocks[1]), dense_block(blocks[2]))
 
     def correct(self, factors: Any, parts: tuple[Array, ...]) -> Float[Array, "9"]:
-        return jnp.concatenate(DenseKKT(8, 1).solve(factors, -jnp.concatenate(parts[:2]), -parts[2]))
+        return jnp.concatenate(fused_solver(8, 1).solve(factors, -jnp.concatenate(parts[:2]), -parts[2]))
 
     def negligible(self, place: _Place, correction: Float[Array, "9"]) -> Array:
         return jnp.max(jnp.abs(correction[:4])) <= 8 * jnp.finfo(float).eps

@@ -11,6 +11,7 @@ from polhode.linalg.chain import ChainKKT, Layout, links
 from polhode.linalg.compliant import CompliantKKT
 from polhode.linalg.dense import DenseKKT, LapackKKT, PivotingKKT
 from polhode.linalg.elimination import EliminationKKT
+from polhode.linalg.host import HostKKT
 from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.ordering import Pattern
 from polhode.linalg.plan import Plan, operations
@@ -71,6 +72,40 @@ def pivoting_solver(n: int, m: int) -> AbstractKKT:
     return PivotingKKT(n, m) if n + m <= PIVOTING_UNKNOWNS else LapackKKT(n, m)
 
 
+def fused_solver(n: int, m: int) -> AbstractKKT:
+    """A solver for matrices without structure whose leading minors don't vanish, without libraries at any size.
+
+    For steps that run as machine code, which can't call any.
+    """
+    return DenseKKT(n, m)
+
+
+def library_solver(n: int, m: int) -> AbstractKKT:
+    """A solver for matrices without structure that are solved once: it pivots, and compiles at once."""
+    return LapackKKT(n, m)
+
+
+def indefinite_solver(A: Matrix, P: Matrix, n: int, m: int) -> AbstractKKT:
+    """A solver for matrices like those of `kkt_solver` of which `A` may be indefinite; it always pivots."""
+    return _indefinite(pattern(A), pattern(P), n, m)
+
+
+def host_solver(n: int, m: int) -> AbstractKKT:
+    """A solver for matrices of numbers, of any structure, outside JAX's transformations."""
+    return HostKKT(n, m)
+
+
+@functools.lru_cache(maxsize=16)
+def _indefinite(A: Pattern, P: Pattern, n: int, m: int) -> AbstractKKT:
+    return SparseKKT(n, m, Analysis(A, P, n, m)) if A and _is_sparse(A, P, n, m) else LapackKKT(n, m)
+
+
+def _is_sparse(A: Pattern, P: Pattern, n: int, m: int) -> bool:
+    """Whether few entries of the whole matrix are in blocks."""
+    filled = sum(r.numbers.size * c.numbers.shape[1] * copies for g, copies in ((A, 1), (P, 2)) for r, c in g)
+    return filled < SPARSE_DENSITY * (n + m) ** 2
+
+
 @functools.lru_cache(maxsize=64)
 def _chosen(A: Pattern, P: Pattern, n: int, m: int, cpu: bool) -> AbstractKKT:
     dense = DenseKKT(n, m) if n + m <= FUSED_UNKNOWNS else LapackKKT(n, m)
@@ -86,8 +121,7 @@ def _chosen(A: Pattern, P: Pattern, n: int, m: int, cpu: bool) -> AbstractKKT:
         plan = Plan(A, P, n, m, padded=True)
     if _by_parts(plan, n + m) and plan.operations < all_at_once:
         return EliminationKKT(n, m, plan)
-    filled = sum(r.numbers.size * c.numbers.shape[1] * copies for g, copies in ((A, 1), (P, 2)) for r, c in g)
-    if n + m >= SPARSE_UNKNOWNS and filled < SPARSE_DENSITY * (n + m) ** 2:
+    if n + m >= SPARSE_UNKNOWNS and _is_sparse(A, P, n, m):
         return SparseKKT(n, m, Analysis(A, P, n, m))
     return dense
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ from jaxtyping import Array
 
 from polhode.execution.once import interpreted
 from polhode.linalg.blocks import Matrix
+from polhode.linalg.host import to_array, to_sparse
 from polhode.multibody.elements import OnBranch
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
@@ -212,31 +213,6 @@ def metric(system: AbstractMechanical, t: Array, q: Point) -> tuple[Any, Any]:
 def dense(matrix: Any) -> np.ndarray:
     """The array of a matrix that may be SciPy's."""
     return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
-
-
-def to_array(matrix: Matrix, shape: tuple[int, int]) -> np.ndarray:
-    """A sum of blocks as an array. Small systems do without SciPy, which takes half a second to load.
-
-    Not `to_dense` of `linalg.blocks` in an interpreted program: its scatters took the slider–crank a second to start.
-    """
-    out = np.zeros(shape)
-    for rows, cols, values in _entries(matrix):
-        np.add.at(out, (rows, cols), values)
-    return out
-
-
-def to_sparse(matrix: Matrix, shape: tuple[int, int]) -> Any:
-    """A sum of blocks as a SciPy matrix."""
-    nothing = np.zeros(0, int), np.zeros(0, int), np.zeros(0)
-    rows, cols, values = (np.concatenate(parts) for parts in zip(nothing, *_entries(matrix), strict=True))
-    return scipy.sparse.csc_array(scipy.sparse.coo_array((values, (rows, cols)), shape=shape))
-
-
-def _entries(matrix: Matrix) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Row numbers, column numbers and values of each sum of blocks."""
-    for g in matrix:
-        rows, cols = np.broadcast_arrays(g.rows.numbers[:, :, None], g.cols.numbers[:, None, :])
-        yield rows.reshape(-1), cols.reshape(-1), np.asarray(g.values).reshape(-1)
 
 
 @interpreted

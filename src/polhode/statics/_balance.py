@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import NamedTuple
 
 import equinox as eqx
@@ -12,20 +11,14 @@ from jaxtyping import Array, Float
 
 from polhode._ambient import inside_transformation
 from polhode.execution.once import interpreted
-from polhode.linalg.blocks import Blocks, Matrix, apply, apply_transposed, dense_block, pattern, scaled
-from polhode.linalg.dense import LapackKKT
+from polhode.linalg.blocks import Blocks, Matrix, apply, apply_transposed, dense_block, scaled
+from polhode.linalg.choose import host_solver, indefinite_solver
 from polhode.linalg.kkt import AbstractKKT
-from polhode.linalg.ordering import Pattern
-from polhode.linalg.sparse import Analysis, SparseKKT
 from polhode.spaces.base import Point, Vector
-from polhode.statics._host_lu import HostKKT
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
 
 DENSE = 400
 """Unknowns up to which LAPACK solves the whole matrix inside JAX's transformations."""
-
-_SPARSE = 0.2
-"""Matrices with more than this fraction of entries are taken to be dense."""
 
 
 class Load(NamedTuple):
@@ -118,23 +111,17 @@ def solver_of(system: AbstractMechanical, t: Array, q: Point) -> AbstractKKT:
     """The solver for the tangent: pivoting in any case, for it may be indefinite."""
     n, m = system.n, system.m
     if not inside_transformation():
-        return HostKKT(n, m)
+        return host_solver(n, m)
     if n + m <= DENSE or not system.holonomic_velocities:
-        return LapackKKT(n, m)
+        return indefinite_solver((), (), n, m)
 
     def matrices() -> tuple[Matrix, Matrix]:
         balance = Balance(system, jnp.zeros(n), jnp.zeros(m))
         K, B, _ = balance.tangent(Load(t, jnp.zeros(())), q, jnp.zeros(m))
         return (*system.mass(t, q), *K), B
 
-    A, P = (pattern(matrix) for matrix in jax.eval_shape(matrices))
-    return _sparse(A, P, n, m)
-
-
-@functools.lru_cache(maxsize=16)
-def _sparse(A: Pattern, P: Pattern, n: int, m: int) -> AbstractKKT:
-    entries = sum(r.numbers.size * c.numbers.shape[1] * copies for g, copies in ((A, 1), (P, 2)) for r, c in g)
-    return SparseKKT(n, m, Analysis(A, P, n, m)) if entries < _SPARSE * (n + m) ** 2 else LapackKKT(n, m)
+    A, P = jax.eval_shape(matrices)
+    return indefinite_solver(A, P, n, m)
 
 
 def largest(q: Point) -> Float[Array, ""]:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Complex, Float
 
 from polhode.execution.once import interpreted
 from polhode.linalg.blocks import Matrix
-from polhode.multibody.consistency import to_sparse
+from polhode.linalg.host import to_sparse
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical, Multipliers

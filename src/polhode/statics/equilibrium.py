@@ -17,6 +17,7 @@ from polhode.checks import shown
 from polhode.driver.observing import Observer, Watch
 from polhode.execution.eager import uncompiled
 from polhode.frames import Frames
+from polhode.linalg.host import saddle
 from polhode.linalg.kkt import AbstractKKT
 from polhode.problems.base import Observable, Problem
 from polhode.results import Result
@@ -24,7 +25,6 @@ from polhode.spaces.base import Point
 from polhode.spaces.checks import check_point
 from polhode.statics import _explaining
 from polhode.statics._balance import Balance, Load, Tangent, at_start, solver_of
-from polhode.statics._host_lu import saddle
 from polhode.statics._newton import (
     Equations,
     Limits,

@@ -15,7 +15,7 @@ from polhode._ambient import check_environment, inside_transformation
 from polhode.execution.eager import uncompiled
 from polhode.execution.once import interpreted
 from polhode.linalg.blocks import Matrix
-from polhode.multibody.consistency import to_sparse
+from polhode.linalg.host import to_sparse
 from polhode.multibody.poses import Twist
 from polhode.multibody.system import MultibodySystem
 from polhode.problems.base import Problem

@@ -12,8 +12,7 @@ from jaxtyping import Array, Float
 
 from polhode.integrators._newton import AbstractEquations, Residual
 from polhode.linalg.blocks import dense_block
-from polhode.linalg.choose import pivoting_solver
-from polhode.linalg.dense import DenseKKT
+from polhode.linalg.choose import fused_solver, kkt_solver, pivoting_solver
 from polhode.linalg.kkt import AbstractKKT
 from polhode.systems.lagrangian import (
     AbstractLagrangian,
@@ -180,7 +179,9 @@ class NullSpace(AbstractLivensEquations):
         B = place.mean.constraint
         if self.system.m == 1:
             return -(B @ self.unbalanced(place)[0]) / (self.h * jnp.sum(B * B))
-        return -jnp.linalg.solve(B @ B.T, B @ self.unbalanced(place)[0]) / self.h
+        solver = kkt_solver((), (), self.system.m, 0)
+        factors = solver.factor(dense_block(B @ B.T), (), ())
+        return -solver.solve(factors, B @ self.unbalanced(place)[0], jnp.zeros(0))[0] / self.h
 
     def place(self, x: Coordinates) -> Place:
         return self.reached(self.system.advance(self.start.q, x))
@@ -202,7 +203,7 @@ class NullSpace(AbstractLivensEquations):
     @property
     def _kkt(self) -> AbstractKKT:
         size = self.system.null_dim
-        return (pivoting_solver if self.system.pivots else DenseKKT)(size, 0)
+        return (pivoting_solver if self.system.pivots else fused_solver)(size, 0)
 
 
 def _residual(parts: tuple[Array, ...], sizes: tuple[Array, ...], noise: tuple[Array, ...]) -> Residual:
@@ -244,7 +245,7 @@ def _corrected(
 
 
 def _kkt(equations: AbstractLivensEquations, n: int) -> AbstractKKT:
-    return (pivoting_solver if equations.system.pivots else DenseKKT)(n, equations.system.m)
+    return (pivoting_solver if equations.system.pivots else fused_solver)(n, equations.system.m)
 
 
 def _size(x: Array) -> Float[Array, ""]:

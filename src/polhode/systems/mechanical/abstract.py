@@ -16,7 +16,7 @@ from polhode.execution.eager import uncompiled
 from polhode.execution.once import interpreted
 from polhode.execution.questions import by_libraries
 from polhode.linalg.blocks import Matrix, apply, apply_transposed, dense_block
-from polhode.linalg.dense import LapackKKT
+from polhode.linalg.choose import library_solver
 from polhode.linalg.kkt import AbstractKKT
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.spaces.linear import Rn
@@ -170,8 +170,8 @@ class AbstractMechanical(AbstractSystem):
         f, Z = self.force(t, q, v), self.curvature(t, q, v) if self.m else jnp.zeros(0)
         if self.m == 0 or self.n + self.m > _DENSE:
             return self.kkt.solution(M, B, B, f, -Z)
-        lapack = self.kkt.over(LapackKKT(self.n, self.m))
-        return by_libraries(lapack.solution, self.kkt.solution, (f, Z), M, B, B, f, -Z)
+        library = self.kkt.over(library_solver(self.n, self.m))
+        return by_libraries(library.solution, self.kkt.solution, (f, Z), M, B, B, f, -Z)
 
     def momentum(self, t: Array, q: Point, v: Vector) -> Vector:
         """M v."""
