@@ -95,7 +95,8 @@ def ensemble(
 ) -> Ensemble:
     """Run many members of one problem, several at a time in the lanes of the processor's vectors, on all cores.
 
-    Every member's steps are those of a single run, to the last bit.
+    Every member's steps are those of a single run, to the last bit; its consistent start may differ from that of a
+    single run by rounding.
 
     **Arguments:**
 
