@@ -401,7 +401,11 @@ def test_stored_runs_need_no_files_for_their_pages(tmp_path):
     assert ph.resume(tmp_path / "run.zarr", 0.02).stats["t_reached"] == pytest.approx(0.02)
     (tmp_path / "more" / "t.stl").unlink()
     path.unlink()
-    export(ph.load(tmp_path / "run.zarr"), tmp_path / "run.html")
+    run = ph.load(tmp_path / "run.zarr")
+    export(run, tmp_path / "run.csv")
+    with pytest.raises(KeyError, match=r"can't be computed from the states: There is no file .*r\.urdf"):
+        _ = next(iter(run.joints.values())).force
+    export(run, tmp_path / "run.html")
     text = (tmp_path / "run.html").read_text()
     assert next(iter(problem.scene.meshes.values()))["vertices"] in text
 

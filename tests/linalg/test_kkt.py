@@ -20,6 +20,7 @@ from polhode.linalg.chain import ChainKKT, Layout, links
 from polhode.linalg.compliant import CompliantKKT
 from polhode.linalg.dense import DenseKKT, LapackKKT, PivotingKKT
 from polhode.linalg.elimination import EliminationKKT
+from polhode.linalg.host import HostKKT
 from polhode.linalg.plan import Plan
 from polhode.linalg.sparse import Analysis, SparseKKT
 from polhode.spaces import Rn
@@ -75,7 +76,21 @@ def test_every_solver_has_a_row():
     for module in pkgutil.iter_modules(linalg.__path__, "polhode.linalg."):
         importlib.import_module(module.name)
     kinds = [kind for kind in AbstractKKT.__subclasses__() if kind.__module__.startswith("polhode.linalg.")]
-    assert {kind.__name__ for kind in kinds} == {*SOLVERS}
+    assert {kind.__name__ for kind in kinds} == {*SOLVERS, "HostKKT"}
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_the_solver_of_numbers_agrees_with_numpy(name):
+    system = STRUCTURES[name]
+    r, s = system.right_sides()
+    check(solution(HostKKT(system.n, system.m), system, system.values(), r, s), system, r, s)
+
+
+def test_the_solver_of_numbers_knows_singular_matrices():
+    system = STRUCTURES[next(iter(STRUCTURES))]
+    r, s = system.right_sides()
+    values = jax.tree.map(jnp.zeros_like, system.values())
+    assert np.isnan(solution(HostKKT(system.n, system.m), system, values, r, s)).all()
 
 
 @pytest.mark.parametrize("name", SOLVERS)

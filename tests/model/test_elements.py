@@ -134,7 +134,9 @@ FORCES: dict[str, Row] = {
 
 
 def exported(module: Any, base: type) -> set[str]:
-    parts = {name: part for name, part in vars(module).items() if inspect.isclass(part) and issubclass(part, base)}
+    # Of `dir`, since parts are loaded when they are asked for.
+    named = {name: getattr(module, name) for name in dir(module)}
+    parts = {name: part for name, part in named.items() if inspect.isclass(part) and issubclass(part, base)}
     return {name for name, part in parts.items() if not inspect.isabstract(part)}
 
 

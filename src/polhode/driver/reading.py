@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -112,9 +113,18 @@ class Reader:
     """
 
     def __init__(self, find: Callable[[], Parts]) -> None:
-        self._find = find
+        self._find = functools.cache(find)
         self._frames: Any = None
         self._found: dict[str, dict[str, np.ndarray]] = {}
+
+    @functools.cached_property
+    def missing(self) -> str | None:
+        """Why nothing can be read, such as a model file that is gone; None if it can."""
+        try:
+            self._find()
+        except ValueError as error:
+            return str(error)
+        return None
 
     def values(self, frames: Any, name: str) -> np.ndarray:
         """A quantity of all bodies or joints at all instants of `frames`, which are those of a run."""

@@ -90,14 +90,19 @@ def _of_bodies(run: Solution) -> Iterator[tuple[str, Read]]:
 
 def _is_known(run: Solution, quantity: str) -> bool:
     needed = {"orientation": ("rotations", "quaternions"), "angular_velocity": ("angular_velocities",)}
-    return run.reader is not None or any(name in run.saved.outputs for name in needed.get(quantity, (quantity,)))
+    return any(name in run.saved.outputs for name in needed.get(quantity, (quantity,))) or _can_read(run)
+
+
+def _can_read(run: Solution) -> bool:
+    """Whether states tell what was not saved."""
+    return run.reader is not None and run.reader.missing is None
 
 
 def _of_joints(run: Solution) -> Iterator[tuple[str, Read]]:
-    loads = run.reader is not None or "joint_loads" in run.saved.outputs
+    loads = "joint_loads" in run.saved.outputs or _can_read(run)
     for name, joint in run.joints.items():
         several = len(joint.names) > 1
-        if run.reader is not None or "joint_positions" in run.saved.outputs:
+        if "joint_positions" in run.saved.outputs or _can_read(run):
             for each in joint.names:
                 yield f"{name}.{each}", functools.partial(lambda n, c: run.joints[n].coordinate(c), name, each)
                 rate = f"{each}_rate" if several else "rate"

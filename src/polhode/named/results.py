@@ -276,4 +276,9 @@ def _value(run: Solution, name: str, of: str) -> Any:
             "`polhode.load(path, problem=problem)`, or save it with every frame: "
             "`model.problem(…, save_loads=True)`."
         )
+    if reader.missing is not None:
+        raise UnknownName(
+            f"`{name}` of {of} was not saved, and can't be computed from the states: {reader.missing} "
+            "Give the problem, `polhode.load(path, problem=problem)`."
+        )
     return reader.values(run.saved, name)
