@@ -280,3 +280,14 @@ def test_forces_are_those_of_mujoco():
         number = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, body)
         np.testing.assert_allclose(run.joints[joint].force[0], data.cfrc_int[number][3:], atol=1e-10)
     np.testing.assert_allclose([run.joints[name].rate[0] for name in speeds], list(speeds.values()), atol=1e-12)
+
+
+def test_outputs_are_trees_as_dictionaries_are():
+    run = ph.simulate(ph.problems.get("heavy-top"), "rkmk4", h=1e-3, t1=0.01)
+    doubled = jax.tree.map(lambda x: 2 * x, run.outputs)
+    plain = dict(run.outputs)
+    assert jax.tree.leaves(doubled)[0].shape == jax.tree.leaves(plain)[0].shape
+    for name, value in plain.items():
+        np.testing.assert_array_equal(doubled[name], 2 * np.asarray(value))
+    paths = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(run.outputs)]
+    assert paths == [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(plain)]

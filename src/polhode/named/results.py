@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -18,11 +19,24 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@jax.tree_util.register_pytree_with_keys_class
 class Outputs(dict[str, Any]):
-    """Outputs by name; a name that isn't there is answered with near ones."""
+    """Outputs by name, a tree as dictionaries are; a name that isn't there is answered with near ones."""
 
     def __missing__(self, name: Any) -> Any:
         raise unknown("output", name, list(self))
+
+    def tree_flatten_with_keys(self) -> tuple[list[tuple[Any, Any]], tuple[str, ...]]:
+        names = tuple(sorted(self))
+        return [(jax.tree_util.DictKey(name), self[name]) for name in names], names
+
+    def tree_flatten(self) -> tuple[list[Any], tuple[str, ...]]:
+        names = tuple(sorted(self))
+        return [self[name] for name in names], names
+
+    @classmethod
+    def tree_unflatten(cls, names: tuple[str, ...], values: Any) -> Outputs:
+        return cls(zip(names, values, strict=True))
 
 
 class ByName(Mapping[str, T], Generic[T]):
