@@ -6,8 +6,10 @@ import mujoco
 import numpy as np
 import pytest
 from scipy.integrate import cumulative_simpson
+from typer.testing import CliRunner
 
 import polhode as ph
+from polhode.cli import app
 from polhode.frames import Frames
 from polhode.multibody.groups import Motion
 from polhode.multibody.poses import Pose, Twist
@@ -114,6 +116,10 @@ def test_tables_have_names_that_a_person_writes(swing, tmp_path):
         found = read(path)
         assert next(iter(found)) == "time"
         np.testing.assert_array_equal(found["hinge.force_z"], swing.joints["hinge"].force[:, 2])
+    swing.save(tmp_path / "run.zarr")
+    wrong = CliRunner().invoke(app, ["export", f"{tmp_path}/run.zarr", f"{tmp_path}/a.csv", "--columns", "hing"])
+    assert wrong.exit_code == 2
+    assert "Did you mean `hinge." in wrong.stderr
     with pytest.raises(ValueError, match="shows the whole run"):
         ph.runs.export(swing, tmp_path / "run.html", columns="hinge")
 
@@ -212,6 +218,9 @@ def four_bar(*, driven=False, actuated=False):
     model.add(ph.joints.Spherical(coupler, rocker, point=far, name="ball"))
     # The carried body comes first here.
     model.add(ph.joints.Revolute(rocker, model.ground, point=pivot, axis=(0, 1, 0), name="pivot"))
+    if not driven:
+        # Out of the position in which it would stand.
+        model.add(ph.forces.PointForce(coupler, (6.0, 0.5, -2.0)))
     if driven:
         speed = lambda t: 2.0 * t**2  # noqa: E731
         model.add(ph.joints.PrescribedRotation(model.ground, crank, axis=(0, 1, 0), angle=speed, name="motor"))

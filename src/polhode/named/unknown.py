@@ -14,7 +14,7 @@ _LISTED = 12
 """Names that a message lists."""
 
 
-class UnknownName(KeyError):
+class UnknownName(KeyError, ValueError):
     """There is nothing of that name; the message says what is near."""
 
     def __str__(self) -> str:
