@@ -14,10 +14,10 @@ import numpy as np
 import polhode as ph
 from polhode import particles as pt
 from polhode.driver import host, native
-from polhode.particles import system as particles_system
+from polhode.particles import interacting
 
 # Compiles in half the time; the sums are the same.
-particles_system._UNROLLED = 1
+interacting._UNROLLED = 1
 
 ENDS = []
 """What the driver had at the end of each run, on its devices."""
@@ -91,7 +91,7 @@ def collision():
         "compact": float(np.mean(extent) / np.prod(np.ptp(x, axis=0) + 1)),
         "spread": _spread((*last.state, *last.memory.loads.force, *last.memory.around.lists.at)),
         "lists_spread": _spread([last.memory.around.lists.members])[0],
-        "known": [many._known_as(k) for k in np.asarray(many.place)] == list(range(len(x))),
+        "known": [many.known_as(k) for k in np.asarray(many.place)] == list(range(len(x))),
         "n": len(x),
     }
     return found, refusals(system, start, many, spread)

@@ -15,7 +15,7 @@ from jax.core import Tracer
 from polhode.captured.functions import Identity
 from polhode.captured.inspection import JITTED, NAMED, PLAIN, SCALARS
 from polhode.captured.origin import is_built_on, of_library
-from polhode.captured.walk import Walk
+from polhode.captured.walk import AbstractWalk, content_digest
 
 
 def signature(value: Any) -> str:
@@ -33,7 +33,7 @@ def lasting(*values: Any) -> bytes | None:
     return None if walk.local else digest
 
 
-class _AbstractLastingWalk(Walk):
+class _AbstractLastingWalk(AbstractWalk):
     """A pass whose key is the same in every process, and tells nothing of which parts are one object.
 
     Each part has a digest of its own, so equal parts count as one. What a program that was found has in common with
@@ -71,21 +71,13 @@ class _AbstractLastingWalk(Walk):
                 self._digest = hashlib.blake2b(digest_size=16)
         return self._digest.digest(), ()
 
+    @abc.abstractmethod
     def _goes_on(self) -> bool:
         """Whether there is anything to be found out yet."""
-        return True
 
-    @abc.abstractmethod
-    def _same(self, value: Any) -> None: ...
-
-    def _parts(self, value: Any, left_out: tuple[int, ...]) -> Iterator[Any]:
+    def _again(self, value: Any) -> bool:
         # How often it was met says nothing.
-        self._numbers.pop(id(value), None)
-        yield from super()._parts(value, left_out)
-
-    def _text(self, f: types.FunctionType) -> Iterator[Any]:
-        self._note(f.__qualname__)
-        yield f.__code__
+        return False
 
 
 class _SignatureWalk(_AbstractLastingWalk):
@@ -95,10 +87,17 @@ class _SignatureWalk(_AbstractLastingWalk):
         kind = value if isinstance(value, type) else type(value)
         self._note(kind.__module__, kind.__qualname__, value.__name__ if isinstance(value, NAMED) else "")
 
-    def _array(self, value: np.ndarray) -> Iterator[Any]:
-        yield from super()._array(self._rounded(value))
+    def _goes_on(self) -> bool:
+        return True
 
-    def _rounded(self, value: np.ndarray) -> np.ndarray:
+    def _special(self, value: Any, left_out: tuple[int, ...]) -> None:
+        return None
+
+    def _text(self, f: types.FunctionType) -> Iterator[Any]:
+        self._note(f.__qualname__)
+        yield f.__code__
+
+    def _digits(self, value: np.ndarray) -> np.ndarray:
         """Whole numbers in place of digits that other processors may find otherwise."""
         if value.dtype.kind != "f" or not value.size or not np.isfinite(value).all():
             return value
@@ -140,7 +139,7 @@ class _LastingWalk(_AbstractLastingWalk):
         self.local = self.local or not known
         self._note("named", module, name)
 
-    def _parts(self, value: Any, left_out: tuple[int, ...]) -> Iterator[Any]:
+    def _special(self, value: Any, left_out: tuple[int, ...]) -> Iterator[Any] | None:
         if isinstance(value, SCALARS) and not is_built_on(type(value).__module__):
             self.local = True
         elif value is ... or value is NotImplemented:
@@ -150,27 +149,33 @@ class _LastingWalk(_AbstractLastingWalk):
             self._note("module", value.__name__)
         elif isinstance(value, Identity):
             self._note("without", value.places)
-            yield from self._parts(value.function, value.places)
+            return self._parts(value.function, value.places)
         elif isinstance(value, types.FunctionType) and "<locals>" in value.__qualname__:
-            yield from self._function(value, left_out)
+            return self._function(value, left_out)
         elif isinstance(value, jax.tree_util.PyTreeDef):
             tree: Any = value
             self._note("tree", tree.num_nodes)
-            yield tree.node_data()
-            yield tree.children()
+            return iter((tree.node_data(), tree.children()))
         else:
-            yield from super()._parts(value, left_out)
+            return None
+        return iter(())
 
     def _text(self, f: types.FunctionType) -> Iterator[Any]:
         # Decorators give functions the module of another.
         self.local = self.local or not (is_built_on(f.__module__) and of_library(f.__code__.co_filename))
-        self._note(f.__module__)
-        yield from super()._text(f)
+        self._note(f.__module__, f.__qualname__)
+        yield f.__code__
 
-    def _collection(self, value: Any) -> Iterator[Any]:
+    def _digits(self, value: np.ndarray) -> np.ndarray:
+        return value
+
+    def _ordered(self, values: Any) -> list[Any]:
         # Sets of anything but plain values come in another order in every process.
-        self.local = self.local or (isinstance(value, set | frozenset) and not set(map(type, value)) <= PLAIN)
-        yield from super()._collection(value)
+        self.local = self.local or not set(map(type, values)) <= PLAIN
+        return sorted(values, key=repr)
+
+    def _content(self, value: Any) -> bytes | None:
+        return content_digest(value)
 
 
 def _is_all_seen(value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import array
 import functools
 import hashlib
@@ -40,6 +41,7 @@ _FLAGS = 0x3FF
 """Flags of code that say what it does, not how it was compiled."""
 
 _CONTENTS = Contents(is_of_libraries)
+content_digest = _CONTENTS.digest
 
 
 class _Same:
@@ -55,8 +57,8 @@ class _Same:
         return id(self.value)
 
 
-class Walk:
-    """One pass through everything behind a value.
+class AbstractWalk(abc.ABC):
+    """One pass through everything behind a value; what tells parts from each other is left to the kinds of passes.
 
     `renewing`: helpers that a user has compiled are traced anew where what they capture has changed.
     """
@@ -68,37 +70,55 @@ class Walk:
         self._numbers: dict[int, int] = {}
         self._alive: list[Any] = []
 
+    @abc.abstractmethod
     def key(self, function: Any) -> tuple[bytes, tuple[Any, ...]]:
         """Equal for functions with equal code and equal captured values."""
-        pending = [self._parts(function, self._left_out)]
-        while pending:
-            try:
-                value = next(pending[-1])
-            except StopIteration:
-                pending.pop()
-                self._note("end")
-                continue
-            pending.append(self._parts(value, ()))
-        return self._digest.digest(), tuple(self._objects)
+
+    @abc.abstractmethod
+    def _same(self, value: Any) -> None:
+        """Notes an object that is told by what it is, not by what it is made of."""
+
+    @abc.abstractmethod
+    def _again(self, value: Any) -> bool:
+        """Whether nothing is left to be noted of a value, since it was met before."""
+
+    @abc.abstractmethod
+    def _special(self, value: Any, left_out: tuple[int, ...]) -> Iterator[Any] | None:
+        """The parts of a value of which this kind of pass notes something else; None for all other values."""
+
+    @abc.abstractmethod
+    def _text(self, f: types.FunctionType) -> Iterator[Any]:
+        """The code of a function."""
+
+    @abc.abstractmethod
+    def _digits(self, value: np.ndarray) -> np.ndarray:
+        """The digits of an array that count."""
+
+    @abc.abstractmethod
+    def _ordered(self, values: Any) -> list[Any]:
+        """The members of a set in an order that is always the same."""
+
+    @abc.abstractmethod
+    def _content(self, value: Any) -> bytes | None:
+        """A digest of an object of the library that doesn't change, made once; None if its parts are to be noted."""
 
     def _note(self, *words: Any) -> None:
         for word in words:
             self._digest.update(word if isinstance(word, bytes) else repr(word).encode())
             self._digest.update(b"\0")
 
-    def _same(self, value: Any) -> None:
-        self._note("object", len(self._objects))
-        self._objects.append(_Same(value))
-
     def _parts(self, value: Any, left_out: tuple[int, ...]) -> Iterator[Any]:
         """Notes what a value is by itself; yields what it is made of."""
+        special = self._special(value, left_out)
+        if special is not None:
+            yield from special
+            return
         if isinstance(value, SCALARS):
             self._note(type(value).__name__, value if isinstance(value, bytes) else repr(value))
             return
-        if id(value) in self._numbers:
-            self._note("again", self._numbers[id(value)])
+        if self._again(value):
             return
-        self._numbers[id(value)] = len(self._numbers)
+        self._numbers.setdefault(id(value), len(self._numbers))
         self._alive.append(value)
         if len(self._numbers) > _MOST or isinstance(value, Tracer) or is_fixed(value):
             self._same(value)
@@ -131,6 +151,7 @@ class Walk:
             yield from self._object(value)
 
     def _array(self, value: np.ndarray) -> Iterator[Any]:
+        value = self._digits(value)
         self._note("array", value.dtype.str if value.dtype.kind in "biufcSU" else repr(value.dtype), value.shape)
         if value.dtype.hasobject:
             yield from value.flat
@@ -150,13 +171,6 @@ class Walk:
         if type(value) not in COLLECTIONS:
             yield type(value)
             yield attributes_of(value)
-
-    def _ordered(self, values: Any) -> list[Any]:
-        return sorted(values, key=repr)
-
-    def _content(self, value: Any) -> bytes | None:
-        """A digest of an object of the library that doesn't change, made once."""
-        return _CONTENTS.digest(value)
 
     def _items(self, values: Any) -> Iterator[Any]:
         """Plain values count as one, since there may be many."""
@@ -194,11 +208,6 @@ class Walk:
                 yield from self._unless_module(content_of_cell(cell), modules)
         if own:
             yield from self._globals(f, modules)
-
-    def _text(self, f: types.FunctionType) -> Iterator[Any]:
-        """The code of a function."""
-        self._objects.append(f.__code__)
-        yield from ()
 
     def _code(self, code: types.CodeType) -> Iterator[Any]:
         """The code of a function, wherever it is written, also in those that are defined in it."""
@@ -256,6 +265,48 @@ class Walk:
         yield content
         if not found and not isinstance(content, np.ndarray):
             self._same(value)
+
+
+class Walk(AbstractWalk):
+    """A pass whose key holds in this process: functions and objects without attributes are told by their identity."""
+
+    def key(self, function: Any) -> tuple[bytes, tuple[Any, ...]]:
+        pending = [self._parts(function, self._left_out)]
+        while pending:
+            try:
+                value = next(pending[-1])
+            except StopIteration:
+                pending.pop()
+                self._note("end")
+                continue
+            pending.append(self._parts(value, ()))
+        return self._digest.digest(), tuple(self._objects)
+
+    def _same(self, value: Any) -> None:
+        self._note("object", len(self._objects))
+        self._objects.append(_Same(value))
+
+    def _again(self, value: Any) -> bool:
+        number = self._numbers.get(id(value))
+        if number is not None:
+            self._note("again", number)
+        return number is not None
+
+    def _special(self, value: Any, left_out: tuple[int, ...]) -> None:
+        return None
+
+    def _text(self, f: types.FunctionType) -> Iterator[Any]:
+        self._objects.append(f.__code__)
+        yield from ()
+
+    def _digits(self, value: np.ndarray) -> np.ndarray:
+        return value
+
+    def _ordered(self, values: Any) -> list[Any]:
+        return sorted(values, key=repr)
+
+    def _content(self, value: Any) -> bytes | None:
+        return content_digest(value)
 
 
 _TRACED: weakref.WeakKeyDictionary[Any, dict[int, int]] = weakref.WeakKeyDictionary()

@@ -9,10 +9,10 @@ from polhode.particles.builders import chain as chain
 from polhode.particles.builders import packing as packing
 from polhode.particles.builders import torus as torus
 from polhode.particles.in_models import ParticleGroup as ParticleGroup
+from polhode.particles.interacting import ParticleStates as ParticleStates
 from polhode.particles.sharding import ShardedParticles as ShardedParticles
 from polhode.particles.sharding import sharded as sharded
 from polhode.particles.system import Particles as Particles
-from polhode.particles.system import ParticleStates as ParticleStates
 from polhode.particles.walls import AbstractWall as AbstractWall
 from polhode.particles.walls import Box as Box
 from polhode.particles.walls import Cylinder as Cylinder

@@ -17,10 +17,11 @@ from polhode import checks
 from polhode.checks import shown
 from polhode.particles.bonds import Constants, Slots
 from polhode.particles.neighbours import Neighbours, search
+from polhode.particles.observed import AbstractParticles
 from polhode.particles.system import Particles
 from polhode.spaces.checks import check_point
 from polhode.spaces.components import Vectors, picked
-from polhode.systems.base import Observable, State
+from polhode.systems.base import State
 from polhode.systems.separable import Rest
 
 AXIS = "particles"
@@ -90,7 +91,7 @@ def halo(mesh: Mesh, size: int, *tables: np.ndarray) -> tuple[Halo, list[np.ndar
     return Halo(tuple(routes), tuple(sends), mesh), [t.astype(np.int32) for t in found]
 
 
-class ShardedParticles(Particles):
+class ShardedParticles(AbstractParticles):
     """`Particles` on several devices, made by `sharded`; particles and bonds are in the order of domains.
 
     Outputs such as `positions` and `whole`, and what `start` takes, are in the order of the user; `original` brings
@@ -115,40 +116,42 @@ class ShardedParticles(Particles):
     def original(self, state: State) -> Any:
         """A state, or saved states with further axes in front, in the order of particles and bonds of the user."""
         parts = [a[..., np.asarray(self.place), :] for a in state[:4]]
-        return super().states(*parts, *(a[..., np.asarray(self.bond_place)] for a in state[4:]))
-
-    def start(self, positions: Any, velocities: Any = 0.0, angular_velocities: Any = 0.0, rotations: Any = None) -> Any:
-        parts = super().start(positions, velocities, angular_velocities, rotations)
-        whole = [jnp.zeros_like(a).at[self.bond_place].set(1) for a in parts[4:]]
-        return self.states(*(jnp.zeros_like(a).at[self.place].set(a) for a in parts[:4]), *whole)
+        return self.state_type(*parts, *(a[..., np.asarray(self.bond_place)] for a in state[4:]))
 
     @property
     def states(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
         # Drivers make states of plain numbers and keep what a step returns: this is where both get their devices.
         spread = NamedSharding(self.mesh, _FIRST)
-        make = super().states
-        return lambda *parts: make(*(jax.lax.with_sharding_constraint(jnp.asarray(a), spread) for a in parts))
+        on_devices = lambda a: jax.lax.with_sharding_constraint(jnp.asarray(a), spread)  # noqa: E731
+        return lambda *parts: self.state_type(*map(on_devices, parts))
 
-    def outputs(self) -> dict[str, Observable]:
-        found = super().outputs()
-        for name in ("positions", "angular_velocities"):
-            found[name] = _rearranged(found[name], self.place)
-        if "whole" in found:
-            found["whole"] = _rearranged(found["whole"], self.bond_place)
-        return found
+    def stored(self, a: Array) -> Array:
+        return jnp.zeros_like(a).at[self.place].set(a)
 
-    def _known_as(self, which: int) -> int:
+    @property
+    def intact(self) -> Array:
+        # Fillings of the blocks of devices never hold.
+        return jnp.zeros(self.bonds, self.masses.dtype).at[self.bond_place].set(1)
+
+    def of_particles(self, a: Array) -> Array:
+        return a[self.place]
+
+    def of_bonds(self, a: Array) -> Array:
+        return a[self.bond_place]
+
+    def known_as(self, which: int) -> int:
         return int(np.flatnonzero(np.asarray(self.place) == which)[0])
 
-    def _linked(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
+    def linked(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
         return self.ends.read(a)
 
-    def _near(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
+    def near(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
         # Gathered once here, not once for every pass over the lists.
         gather = jax.shard_map(_gathered, mesh=self.mesh, in_specs=_FIRST, out_specs=_NONE, check_vma=False)
-        return super()._near(gather(a))
+        every = gather(a)
+        return lambda which: picked(every, which)
 
-    def _reach(self, others: Array) -> Array:
+    def reach(self, others: Array) -> Array:
         # All devices know all diameters. They must not be read in two ways: XLA would spread them and gather them anew.
         block = self.n // self.mesh.size
 
@@ -161,17 +164,17 @@ class ShardedParticles(Particles):
         return on_devices(self.diameters, others)
 
     @property
-    def _slot_ends(self) -> Array:
+    def ends_of_slots(self) -> Array:
         return self.slot_ends
 
     @property
-    def _bond_ends(self) -> tuple[Array, Array]:
+    def ends_of_bonds(self) -> tuple[Array, Array]:
         return self.pair_ends[0], self.pair_ends[1]
 
-    def _whole(self, rest: Rest) -> Array | None:
+    def whole(self, rest: Rest) -> Array | None:
         return self.links.read(rest)(self.slot_links)[0] if rest else None
 
-    def _search(self, x: Vectors, capacity: int, skin: Any = 0.0) -> tuple[Neighbours, Array]:
+    def search(self, x: Vectors, capacity: int, skin: Any = 0.0) -> tuple[Neighbours, Array]:
         """Lists of the own particles on each device, from the places of all."""
         reach = 0.5 * (self.diameters + skin)
         block = self.n // self.mesh.size
@@ -216,7 +219,7 @@ def sharded(system: Particles, state: State, devices: Sequence[Any] | None = Non
     Raises ValueError if the number of devices doesn't divide that of particles, for wrong types and states, and inside
     transformations of JAX.
     """
-    if isinstance(system, ShardedParticles) or not isinstance(system, Particles):
+    if not isinstance(system, Particles):
         raise ValueError(f"`system` must be a `Particles` that isn't sharded yet, got {type(system).__name__}.")
     chosen = _devices(devices)
     if not checks.is_concrete(system, state):
@@ -231,10 +234,10 @@ def sharded(system: Particles, state: State, devices: Sequence[Any] | None = Non
     state = system.states(*check_point(system.state_space, state, "state"))
     mesh = Mesh(np.array(chosen), (AXIS,))
     new = _Numbers(np.asarray(state[0]), np.asarray(system.pairs), count)
-    system = _spread(system, new, mesh)
+    spread = _spread(system, new, mesh)
     parts = [np.asarray(a)[new.particles] for a in state[:4]]
     whole = [np.append(np.asarray(a), 0.0)[new.bonds] for a in state[4:]]
-    return system, system.states(*(jnp.asarray(a, system.masses.dtype) for a in (*parts, *whole)))
+    return spread, spread.states(*(jnp.asarray(a, system.masses.dtype) for a in (*parts, *whole)))
 
 
 def _spread(system: Particles, new: _Numbers, mesh: Mesh) -> ShardedParticles:
@@ -340,7 +343,3 @@ def _devices(devices: Any) -> list[Any]:
     if len(set(found)) < len(found):
         raise ValueError(f"`devices` names a device more than once: {shown(devices)}.")
     return found
-
-
-def _rearranged(output: Observable, place: Array) -> Observable:
-    return lambda t, state: output(t, state)[place]

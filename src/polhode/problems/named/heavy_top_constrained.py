@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -12,6 +13,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.joints._elements import FrameConstraint
+from polhode.joints._pair import AbstractPairJoint, join
 from polhode.joints.spherical import Spherical
 from polhode.model.model import Model
 from polhode.multibody.elements import AbstractConstraintElement
@@ -75,7 +77,7 @@ _REFERENCE: dict[str, Reference] = {
 }
 
 
-class _TipInBody(AbstractConstraintElement):
+class _AbstractTip(AbstractConstraintElement):
     """The gap of a spherical joint seen from the second body: R₁ᵀ(x₁ - x₀ - R₀s₀) + s₁ = 0."""
 
     joint: FrameConstraint
@@ -84,11 +86,13 @@ class _TipInBody(AbstractConstraintElement):
     def size(self) -> int:
         return 3
 
+
+class _TipInBody(_AbstractTip):
     def residual(self, t: Array, poses: Poses) -> Float[Array, "3"]:
         return poses[1].R.T @ self.joint.residual(t, poses)
 
 
-class _TipWithConstantGradient(_TipInBody):
+class _TipWithConstantGradient(_AbstractTip):
     """The same gap with the derivative that it has on the constraint, X~ω + Rᵀẋ: the Jacobian of the authors' code."""
 
     def residual(self, t: Array, poses: Poses) -> Float[Array, "3"]:
@@ -107,25 +111,25 @@ class _TipWithConstantGradient(_TipInBody):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _SphericalWithConstantGradient(Spherical):
-    """A spherical joint at the origin of the ground, as paper 000 computes with it on direct products."""
+class _SphericalSeenFromBody(AbstractPairJoint):
+    """A spherical joint whose residual and multipliers are in the frame of the second body; it carries no body.
 
-    def place(self, poses: Poses) -> _TipWithConstantGradient:
-        return _TipWithConstantGradient(super().place(poses))
+    - `element`: `_TipInBody`, or `_TipWithConstantGradient` as paper 000 computes with it on direct products, for which
+      the first body is the ground and the point the origin.
+    """
 
+    point: Any
+    name: str | None = None
+    element: Callable[[FrameConstraint], _AbstractTip] = _TipInBody
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _SphericalSeenFromBody(Spherical):
-    """A spherical joint whose residual and multipliers are in the frame of the second body."""
-
-    def place(self, poses: Poses) -> _TipInBody:
-        return _TipInBody(super().place(poses))
+    def place(self, poses: Poses) -> _AbstractTip:
+        return self.element(join(self, poses, self.point, pinned=True))
 
 
 _JOINTS = {
     "body": _SphericalSeenFromBody,
     "inertial": Spherical,
-    "body-constant": _SphericalWithConstantGradient,
+    "body-constant": functools.partial(_SphericalSeenFromBody, element=_TipWithConstantGradient),
 }
 
 
