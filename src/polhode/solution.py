@@ -120,7 +120,7 @@ class Solution(eqx.Module):
         return sorted(name for name in super().__dir__() if not name.startswith("_") and name not in _INNER)
 
     def _told(self) -> list[tuple[str, str]]:
-        """What there is, in words."""
+        """Names and values of the lines with which it is shown."""
         integrator, result = self.meta.get("integrator"), self.stats.get("result")
         method = integrator.get("name", "") if isinstance(integrator, dict) else str(integrator or "")
         step = f"h = {self.meta['h']:g}" if isinstance(self.meta.get("h"), float) else "error control"

@@ -12,14 +12,16 @@ import numpy as np
 
 from polhode import integrators
 from polhode.captured.lasting_keys import signature
-from polhode.driver import host, legs
-from polhode.driver.control import StepControl, Tolerances
+from polhode.driver import host
+from polhode.driver.constant_steps import ConstantSteps
+from polhode.driver.control import StepControl
+from polhode.driver.controlled_steps import ControlledSteps
 from polhode.driver.happening import Happenings
-from polhode.driver.legs import Breaks, Leg
+from polhode.driver.legs import AbstractLegSteps, Breaks, Leg
 from polhode.driver.planning import Steps
 from polhode.driver.preparation import Task
 from polhode.driver.recorded import recorded, restored
-from polhode.driver.stepping import ConstantSteps, ControlledSteps, Progress
+from polhode.driver.stepping import Progress
 from polhode.execution.eager import uncompiled
 from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
@@ -29,9 +31,6 @@ from polhode.runs.root import digest
 from polhode.solution import Solution
 from polhode.systems.base import AbstractSystem, State
 from polhode.systems.conversion import Converted
-
-_WHOLE_STEP = 0.6
-"""Part of the step that was asked for below which a step is one that a short span has left, and is not to stay."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -119,37 +118,22 @@ class Memory(NamedTuple):
     def steps_alike(self, task: Task, leg: Leg) -> bool:
         """Whether steps are like the last ones of the earlier run: equal constant ones, or controlled ones."""
         found = self._found(task)
-        before, now = None if found is None else found[1].stepper, leg.stepper
-        if isinstance(before, ConstantSteps) and isinstance(now, ConstantSteps):
-            # The step before a breakpoint is a little shorter than its spacing, and so is one behind it.
-            return abs(float(before.spacing) - float(now.spacing)) <= 1e-9 * abs(float(now.spacing))
-        return isinstance(before, ControlledSteps) and isinstance(now, ControlledSteps)
+        if found is None:
+            return False
+        before, now = found[1].stepper.spacing, leg.stepper.spacing
+        if before is None or now is None:
+            return before is now
+        # The step before a breakpoint is a little shorter than its spacing, and so is one behind it.
+        return abs(float(before) - float(now)) <= 1e-9 * abs(float(now))
 
     def further(self, task: Task, t1: float, h: float) -> list[Leg] | None:
         """More steps on the grid of the earlier run, if h is what was asked for there and t1 lies on it."""
         found = self._found(task)
         if found is None:
             return None
-        n, stepper = int(found[0].n), found[1].stepper
-        if not isinstance(stepper, ConstantSteps) or abs(self.steps.h or 0.0) != h:
-            return None
-        if abs(float(stepper.spacing)) < _WHOLE_STEP * h:
-            return None
-        last = _on_grid(stepper, t1)
-        return None if last is None or last <= n else [Leg(_shifted(stepper, t1, last, n), False)]
-
-
-def _on_grid(stepper: ConstantSteps, t1: float) -> int | None:
-    """The number of the step that ends at t1, if one does."""
-    steps = (t1 - float(stepper.t0)) / float(stepper.spacing)
-    on = abs(steps - round(steps)) < legs.ON_GRID and float(stepper.h) == float(stepper.spacing)
-    return int(stepper.first) + round(steps) if on else None
-
-
-def _shifted(stepper: ConstantSteps, t1: float, last: int, n: int) -> ConstantSteps:
-    """The same grid until another step, with numbers that count from step `n`."""
-    first = np.asarray(int(stepper.first) - n)
-    return dataclasses.replace(stepper, t1=np.asarray(t1), first=first, last=np.asarray(last - n))
+        n = int(found[0].n)
+        stepper = found[1].stepper.until(t1, h, n, counted_from=n) if abs(self.steps.h or 0.0) == h else None
+        return None if stepper is None else [Leg(stepper, False)]
 
 
 def signatures(task: Task) -> dict[str, str]:
@@ -176,13 +160,12 @@ def start_of(task: Task) -> str:
 def facts(run: Any) -> dict[str, Any]:
     """Facts that a store keeps beside its arrays, so that the run can be resumed."""
     task, saving = run.task, run.saving
-    control = next((s.control for s, _ in run.plan.legs if isinstance(s, ControlledSteps)), None)
     return {
         "signatures": signatures(task),
         "start": start_of(task),
         "method": recorded(task.integrator),
         "method_name": task.integrator_name,
-        "control": recorded(control),
+        "control": recorded(run.plan.legs[0].stepper.control),
         "every": saving.every,
         "at_times": saving.at is not None,
     }
@@ -198,37 +181,17 @@ def arrays(checkpoint: host.Checkpoint, run: Any) -> dict[str, np.ndarray]:
     return {**found, "legs": _legs_to_array(run.plan.legs), "stand": np.array([checkpoint.leg, checkpoint.done])}
 
 
-_CONSTANT = ("t0", "t1", "ahead", "h", "spacing", "first", "last")
-_CONTROLLED = ("t0", "t1", "ahead", "short", "max_steps")
-_WHOLE = ("first", "last", "max_steps")
-
-
 def _legs_to_array(parts: list[Leg]) -> np.ndarray:
-    rows = []
-    for stepper, fresh in parts:
-        if isinstance(stepper, ConstantSteps):
-            numbers = [getattr(stepper, name) for name in _CONSTANT]
-        else:
-            assert isinstance(stepper, ControlledSteps)
-            numbers = [*(getattr(stepper, name) for name in _CONTROLLED), *stepper.tolerances]
-        rows.append([float(fresh), *map(float, numbers)])
-    return np.array(rows)
+    return np.array([[float(fresh), *map(float, stepper.numbers())] for stepper, fresh in parts])
 
 
 def legs_from_array(rows: np.ndarray, control: StepControl | None) -> list[Leg]:
     """The legs that were written."""
-    found = []
-    for fresh, *numbers in rows:
-        names = _CONSTANT if control is None else _CONTROLLED
-        known: dict[str, Any] = {
-            name: np.asarray(int(x) if name in _WHOLE else x) for name, x in zip(names, numbers, strict=False)
-        }
-        if control is None:
-            found.append(Leg(ConstantSteps(**known), bool(fresh)))
-        else:
-            tolerances = Tolerances(np.asarray(numbers[-2]), np.asarray(numbers[-1]))
-            found.append(Leg(ControlledSteps(tolerances=tolerances, control=control, **known), bool(fresh)))
-    return found
+
+    def steps(numbers: list[float]) -> AbstractLegSteps:
+        return ConstantSteps.of_numbers(numbers) if control is None else ControlledSteps.of_numbers(numbers, control)
+
+    return [Leg(steps(numbers), bool(fresh)) for fresh, *numbers in rows]
 
 
 @uncompiled()
@@ -250,32 +213,18 @@ def extended(parts: list[Leg], leg: int, n: int, t1: float, breaks: Breaks, h: f
     `n` is the step that was reached, `breaks` are breakpoints from the present end on, `h` is the step that was asked
     for.
     """
-    last = parts[-1].stepper
-    end = float(last.t1)
-    if t1 == end:
+    last, fresh = parts[-1]
+    if t1 == float(last.t1):
         return parts
-    over = leg == len(parts) - 1 and isinstance(last, ConstantSteps) and n >= int(last.last)
-    if isinstance(last, ConstantSteps):
-        short = h is not None and abs(float(last.spacing)) < _WHOLE_STEP * h
-        stop = None if short or breaks != Breaks() else _on_grid(last, t1)
-        if stop is not None and stop > int(last.first) and (over or stop > n):
-            return [*parts[:-1], Leg(_shifted(last, t1, stop, 0), parts[-1].fresh)]
-        h = abs(float(last.spacing)) if h is None else h
-        return [*parts, *_anew(legs.constant(end, t1, h, breaks, int(last.last)), h != abs(float(last.spacing)))]
-    assert isinstance(last, ControlledSteps)
-    rtol, atol = (float(x) for x in last.tolerances)
-    return [*parts, *legs.controlled(end, t1, (rtol, atol), last.control, int(last.max_steps), breaks)]
-
-
-def _anew(parts: list[Leg], wanted: bool) -> list[Leg]:
-    """Legs whose method starts anew, if that is wanted."""
-    return [Leg(parts[0].stepper, True), *parts[1:]] if wanted else parts
+    if breaks == Breaks() and last.on_grid:
+        over = leg == len(parts) - 1 and n >= last.last
+        first = int(last.first)
+        longer = last.until(t1, h, first if over else max(first, n), counted_from=0)
+        if longer is not None:
+            return [*parts[:-1], Leg(longer, fresh)]
+    return [*parts, *last.following(t1, breaks, h)]
 
 
 def with_limit(parts: list[Leg], max_steps: int) -> list[Leg]:
     """The legs with another limit of attempted steps."""
-    return [
-        Leg(dataclasses.replace(s, max_steps=np.asarray(max_steps)), fresh) if isinstance(s, ControlledSteps) else leg
-        for leg in parts
-        for s, fresh in (leg,)
-    ]
+    return [leg._replace(stepper=leg.stepper.limited(max_steps)) for leg in parts]

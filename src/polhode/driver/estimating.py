@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import math
 import tempfile
 from pathlib import Path
@@ -12,13 +11,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from polhode.driver.control import Tolerances
 from polhode.driver.legs import Leg
 from polhode.driver.planning import Plan
 from polhode.driver.running import Run, SimulationError, computed
 from polhode.driver.saving import Saving
 from polhode.driver.sinks import StoreSink, opened
-from polhode.driver.stepping import ConstantSteps, ControlledSteps
 from polhode.frames import Frames
 from polhode.results import Result
 from polhode.runs.store import RunStore
@@ -84,24 +81,9 @@ def _digits(error: float, size: float) -> float:
 
 def _finer(run: Run, solution: Solution) -> tuple[list[Leg], Saving]:
     """The same legs with half the step, and what to save so that frames are those of the run."""
-    found, saving = [], run.saving
-    for stepper, fresh in run.plan.legs:
-        if isinstance(stepper, ConstantSteps):
-            # A step that is a little shorter for breakpoints at its ends has halves that are.
-            spacing = 0.5 * stepper.spacing
-            numbers = {"h": spacing - (stepper.spacing - stepper.h), "spacing": spacing}
-            counts = {"first": 2 * stepper.first, "last": 2 * stepper.last}
-            found.append(Leg(dataclasses.replace(stepper, **numbers, **counts), fresh))
-        else:
-            assert isinstance(stepper, ControlledSteps)
-            method = run.task.integrator
-            finer = 2.0 ** -(1 + min(method.order, method.error_order or method.order))
-            rtol, atol = (float(x) * finer for x in stepper.tolerances)
-            tolerances = Tolerances(np.asarray(rtol), np.asarray(atol))
-            found.append(Leg(dataclasses.replace(stepper, tolerances=tolerances), fresh))
+    method, saving = run.task.integrator, run.saving
+    found = [leg._replace(stepper=leg.stepper.finer(method)) for leg in run.plan.legs]
     if saving.at is None and saving.every is not None:
-        if isinstance(run.plan.legs[0].stepper, ConstantSteps):
-            saving = Saving(2 * saving.every, None)
-        else:
-            saving = Saving(None, np.asarray(solution.t, float))
+        on_grid = run.plan.legs[0].stepper.on_grid
+        saving = Saving(2 * saving.every, None) if on_grid else Saving(None, np.asarray(solution.t, float))
     return found, saving

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
+import abc
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
-import numpy as np
+import equinox as eqx
 
-from polhode.driver.control import StepControl, Tolerances
-from polhode.driver.stepping import AbstractStepper, ConstantSteps, ControlledSteps
+from polhode.driver.control import StepControl
+from polhode.driver.stepping import AbstractStepper
+from polhode.integrators.base import AbstractIntegrator
 
 _SHORT = 2
 """Units of round-off by which steps end before a breakpoint, or begin behind it, for loads: two, so that the sum of
 start and length of a step rounds to the same side. Whatever a load is at the breakpoint itself then doesn't matter."""
-
-ON_GRID = 1e-9
-"""Part of a step within which a breakpoint, or another end, lies on the grid of steps."""
 
 
 class Breaks(NamedTuple):
@@ -31,121 +29,66 @@ class Breaks(NamedTuple):
 class Leg(NamedTuple):
     """Steps from one instant to the next; `fresh`: whether it begins behind a breakpoint, where loads may jump."""
 
-    stepper: AbstractStepper
+    stepper: AbstractLegSteps
     fresh: bool
 
 
-class Grid(NamedTuple):
-    """Constant steps: the whole number of them nearest to a wish."""
+class AbstractLegSteps(AbstractStepper):
+    """Steps of a leg, as they are planned before a run. All legs of a run have steps of one kind.
 
-    t0: float
-    t1: float
-    h: float
-    count: int
-
-    @classmethod
-    def of(cls, t0: float, t1: float, h: float) -> Grid:
-        """Steps of at most h, equal to the last bit."""
-        count = max(1, math.ceil(abs(t1 - t0) / h * (1 - 1e-12)))
-        return cls(t0, t1, (t1 - t0) / count, count)
-
-
-def constant(t0: float, t1: float, h: float, breaks: Breaks, first: int = 0) -> list[Leg]:
-    """Legs of constant steps of at most h, which end at all breakpoints.
-
-    Where these lie on the grid of the whole run they change nothing but that its methods start anew there; otherwise
-    each leg has equal steps of its own. Step numbers count from `first`.
+    - `h`, `spacing`: the step as methods take it and the distance of its ends, where it is constant, otherwise None.
+    - `first`, `last`: numbers of the step that begins at t0 and of the first one that is not taken any more, where they
+      are known beforehand, otherwise None.
+    - `control`: how steps are chosen; None where they are constant.
+    - `short`: what the last step lacks to t1 for the method, if that was not taken off all steps.
     """
-    whole = Grid.of(t0, t1, h)
-    ends = [*breaks.inner, t1]
-    counts = [(end - t0) / whole.h for end in ends]
-    legs: list[Leg] = []
-    if all(abs(n - round(n)) < ON_GRID for n in counts):
-        at = 0
-        for end, n in zip(ends, map(round, counts), strict=True):
-            legs += _until(whole, first, at, n, end, end != t1 or breaks.at_end, bool(legs) or breaks.at_start)
-            at = n
-        return legs
-    begin = t0
-    for end in ends:
-        grid = Grid.of(begin, end, h)
-        jumps = end != t1 or breaks.at_end, bool(legs) or breaks.at_start
-        legs += _until(grid, first, 0, grid.count, end, *jumps)
-        first, begin = first + grid.count, end
-    return legs
+
+    h: eqx.AbstractVar[Any]
+    spacing: eqx.AbstractVar[Any]
+    first: eqx.AbstractVar[Any]
+    last: eqx.AbstractVar[Any]
+    control: eqx.AbstractVar[StepControl | None]
+    short: eqx.AbstractVar[Any]
+
+    @property
+    @abc.abstractmethod
+    def most(self) -> int:
+        """The number of steps, of attempted ones where they are chosen, at which the run ends at the latest."""
+
+    @abc.abstractmethod
+    def limited(self, max_steps: int) -> Self:
+        """The same with another limit of attempted steps."""
+
+    @abc.abstractmethod
+    def finer(self, method: AbstractIntegrator) -> Self:
+        """Steps of half the length: constant ones, or such as tolerances give that are smaller by as much."""
+
+    @abc.abstractmethod
+    def until(self, t1: float, h: float | None, behind: int, counted_from: int) -> Self | None:
+        """The same grid until t1, if a step behind the number `behind` ends there; otherwise None.
+
+        Nor is there one where steps are much shorter than h, as those are that a short span has left. Numbers of steps
+        count from `counted_from`.
+        """
+
+    @abc.abstractmethod
+    def following(self, t1: float, breaks: Breaks, h: float | None) -> list[Leg]:
+        """Legs from the end of this one to t1, with the constant step h that was asked for, or None for the same."""
+
+    @abc.abstractmethod
+    def numbers(self) -> list[Any]:
+        """What `of_numbers` makes the same steps of."""
 
 
 def described(parts: Sequence[Leg]) -> dict[str, Any]:
     """The constant step h, and (t0, h, steps) of each leg if there are several."""
-    steppers = [leg.stepper for leg in parts if isinstance(leg.stepper, ConstantSteps)]
+    steppers = [leg.stepper for leg in parts]
     told: dict[str, Any] = {"h": float(steppers[0].spacing)}
     if len(steppers) > 1:
         told["legs"] = [[float(s.t0), float(s.spacing), int(s.last) - int(s.first)] for s in steppers]
     return told
 
 
-def _until(grid: Grid, first: int, start: int, stop: int, end: float, breaks: bool, fresh: bool) -> list[Leg]:
-    """Steps `start` to `stop` of a grid whose step 0 has the number `first`.
-
-    A step behind a breakpoint (`fresh`) and one before it (`breaks`) stand apart.
-    """
-    cuts: list[int] = sorted({start, stop, start + fresh, stop - breaks})
-    legs: list[Leg] = []
-    for a, b in itertools.pairwise(cuts):
-        behind, before = fresh and a == start, breaks and b == stop
-        if not (behind or before):
-            legs.append(Leg(_steps(grid.t0, grid.t0 + b * grid.h, grid.h, grid.h, first, first + b, 0.0), False))
-            continue
-        t0, t1 = grid.t0 + a * grid.h, end if b == stop else grid.t0 + b * grid.h
-        spacing = _spacing(t0, t1)
-        shift = math.copysign(_shift(t0, t1), spacing)
-        h = spacing - shift * (behind + before)
-        legs.append(Leg(_steps(t0, t1, h, spacing, first + a, first + b, shift * behind), behind))
-    return legs
-
-
-def _steps(t0: float, t1: float, h: float, spacing: float, first: int, last: int, ahead: float) -> ConstantSteps:
-    numbers = {"t0": t0, "t1": t1, "ahead": ahead, "h": h, "spacing": spacing, "first": first, "last": last}
-    return ConstantSteps(**{name: np.asarray(value) for name, value in numbers.items()})
-
-
-def _spacing(start: float, end: float) -> float:
-    """The number that gives `end` when added to `start`, to the last bit."""
-    spacing = end - start
-    for candidate in (spacing, math.nextafter(spacing, math.inf), math.nextafter(spacing, -math.inf)):
-        if start + candidate == end:
-            return candidate
-    return spacing
-
-
-def _shift(start: float, end: float) -> float:
+def shift(start: float, end: float) -> float:
+    """By how much loads are read off a breakpoint at either end of a leg."""
     return _SHORT * math.ulp(max(abs(start), abs(end)))
-
-
-def controlled(
-    t0: float,
-    t1: float,
-    tolerances: tuple[float, float],
-    control: StepControl,
-    max_steps: int,
-    breaks: Breaks,
-) -> list[Leg]:
-    """Legs of controlled steps."""
-    legs: list[Leg] = []
-    begin = t0
-    rtol, atol = map(np.asarray, tolerances)
-    for end in (*breaks.inner, t1):
-        fresh = bool(legs) or breaks.at_start
-        shift = math.copysign(_shift(begin, end), t1 - t0)
-        stepper = ControlledSteps(
-            t0=np.asarray(begin),
-            t1=np.asarray(end),
-            ahead=np.asarray(shift * fresh),
-            tolerances=Tolerances(rtol, atol),
-            control=control,
-            max_steps=np.asarray(max_steps),
-            short=np.asarray(shift * (end != t1 or breaks.at_end)),
-        )
-        legs.append(Leg(stepper, fresh))
-        begin = end
-    return legs

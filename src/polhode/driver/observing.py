@@ -78,7 +78,7 @@ class Watch:
         self._look: Callable[[Any], Any] | None = None
 
     def seen(self, *stacked: Any) -> Any:
-        """What the observer sees of stacked instants, as NumPy arrays."""
+        """Values of the observer at stacked instants, as NumPy arrays."""
         stacked = jax.tree.map(np.asarray, stacked)
         if self._look is None:
             self._look = _native(self._observer, stacked) or self._by_rows(stacked)

@@ -11,9 +11,11 @@ from jax.core import Tracer
 
 from polhode import checks, integrators
 from polhode.checks import shown
-from polhode.driver import host, legs
+from polhode.driver import host
+from polhode.driver.constant_steps import constant
 from polhode.driver.control import StepControl
-from polhode.driver.legs import Leg
+from polhode.driver.controlled_steps import controlled
+from polhode.driver.legs import Breaks, Leg, described
 from polhode.integrators.suited import suits
 from polhode.systems.base import AbstractSystem
 
@@ -72,9 +74,9 @@ def plan(task: Task, wanted: Steps, memory: Memory | None = None) -> Plan:
         _check_resolved(t0, t1, h, _STEPS_RESOLVED, f"steps of {h:g}")
         # A short span doesn't make the steps of later ones shorter.
         asked["h"] = abs(memory.steps.h) if wanted.h is None and memory is not None and memory.steps.h else h
-        found = None if memory is None or breaks != legs.Breaks() else memory.further(task, t1, h)
-        parts = legs.constant(t0, t1, h, breaks) if found is None else found
-        return _planned(parts, {**legs.described(parts), **told, "asked": asked}, task, memory)
+        found = None if memory is None or breaks != Breaks() else memory.further(task, t1, h)
+        parts = constant(t0, t1, h, breaks) if found is None else found
+        return _planned(parts, {**described(parts), **told, "asked": asked}, task, memory)
     if task.integrator.error_order is None:
         estimating = {n: m for n in integrators.names() if (m := integrators.get(n)).error_order is not None}
         able = [n for n, method in estimating.items() if suits(method, task.source, plainly=True)]
@@ -87,7 +89,7 @@ def plan(task: Task, wanted: Steps, memory: Memory | None = None) -> Plan:
     if rtol < 0 or atol < 0 or rtol + atol == 0:
         raise ValueError(f"`rtol` and `atol` must not be negative and not both zero, got {rtol:g} and {atol:g}.")
     _check_resolved(t0, t1, span, _SPAN_RESOLVED, f"a span of {span:g}")
-    parts = legs.controlled(t0, t1, (rtol, atol), wanted.control, wanted.max_steps, breaks)
+    parts = controlled(t0, t1, (rtol, atol), wanted.control, wanted.max_steps, breaks)
     return _planned(
         parts, {"rtol": rtol, "atol": atol, **told, "asked": {**asked, "rtol": rtol, "atol": atol}}, task, memory
     )
@@ -131,7 +133,7 @@ def times_of(given: Any) -> list[float]:
     return times.tolist()
 
 
-def breakpoints(system: AbstractSystem, given: Sequence[float], t0: float, t1: float) -> legs.Breaks:
+def breakpoints(system: AbstractSystem, given: Sequence[float], t0: float, t1: float) -> Breaks:
     """Those of the user and of the loads that lie within the span, in the direction of time, or at its ends."""
     low, high, near = min(t0, t1), max(t0, t1), 1e-12 * abs(t1 - t0)
     own = np.unique(np.asarray(system.breakpoints(), dtype=float))
@@ -144,7 +146,7 @@ def breakpoints(system: AbstractSystem, given: Sequence[float], t0: float, t1: f
     inner = inner[np.diff(inner, prepend=-np.inf) > 8 * math.ulp(max(abs(t0), abs(t1)))]
     forward = t1 > t0
     ordered = tuple(float(x) for x in (inner if forward else inner[::-1]))
-    return legs.Breaks(ordered, *((at_low, at_high) if forward else (at_high, at_low)))
+    return Breaks(ordered, *((at_low, at_high) if forward else (at_high, at_low)))
 
 
 def limit(given: Any, default: int) -> int:

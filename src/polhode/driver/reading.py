@@ -63,7 +63,7 @@ class Coordinates(eqx.Module):
 
 
 class Loads(eqx.Module):
-    """What joints transmit, with the multipliers of a run or without."""
+    """Forces, moments and powers of joints, with the multipliers of a run or without."""
 
     system: MultibodySystem
     readings: Readings
@@ -97,7 +97,7 @@ class Chain(eqx.Module):
 
 
 class Parts(NamedTuple):
-    """What a run is of: bodies and joints, the system of the problem, and the same as the method took it."""
+    """Parts of the problem of a run: bodies and joints, its system, and the same as the method took it."""
 
     named: Named
     source: AbstractSystem
@@ -105,7 +105,7 @@ class Parts(NamedTuple):
 
 
 class Reader:
-    """What can be read from the states of a run besides what was saved.
+    """Quantities that are computed from the states of a run, besides those that were saved.
 
     **Arguments:**
 

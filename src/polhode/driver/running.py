@@ -20,7 +20,7 @@ from polhode.driver.preparation import Task
 from polhode.driver.reading import reader_of
 from polhode.driver.saving import Saving
 from polhode.driver.showing import showing
-from polhode.driver.stepping import ConstantSteps, Progress
+from polhode.driver.stepping import Progress
 from polhode.execution.eager import uncompiled
 from polhode.integrators.base import AbstractIntegrator
 from polhode.results import Result
@@ -163,7 +163,7 @@ def _explanation(system: AbstractSystem, stats: dict[str, Any], outcome: host.Ou
 def too_large(task: Task, plan: Plan, stats: dict[str, Any], share: float) -> str:
     """That the step is too large for the stiffness at the start, if it is."""
     stepper = plan.legs[0].stepper
-    if not isinstance(stepper, ConstantSteps):
+    if not stepper.on_grid:
         return ""
     try:
         said = task.source.explicit_limit(float(task.t0), task.state0, float(stepper.h), share)

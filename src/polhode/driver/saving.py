@@ -12,7 +12,6 @@ from jax.core import Tracer
 from polhode import checks
 from polhode.checks import shown
 from polhode.driver.legs import Leg
-from polhode.driver.stepping import ConstantSteps, ControlledSteps
 
 _BUFFER_FLOATS = 2_000_000
 _BUFFER_SIZES = (1, 256, 4096)
@@ -50,13 +49,12 @@ def expected(legs: Sequence[Leg], saving: Saving) -> int | None:
         return len(saving.at)
     if saving.every is None:
         return 1
-    return None if isinstance(legs[-1].stepper, ControlledSteps) else -(-_steps(legs) // saving.every)
+    return -(-_steps(legs) // saving.every) if legs[-1].stepper.on_grid else None
 
 
 def _steps(legs: Sequence[Leg]) -> int:
-    """The number of steps where it is known, otherwise 0."""
-    steppers = [leg.stepper for leg in legs if isinstance(leg.stepper, ConstantSteps)]
-    return int(steppers[-1].last) - int(steppers[0].first) if steppers else 0
+    """The number of steps, where it is known."""
+    return int(legs[-1].stepper.last) - int(legs[0].stepper.first)
 
 
 def capacity(state0: Any, legs: Sequence[Leg], saving: Saving) -> int:

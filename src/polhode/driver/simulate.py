@@ -19,7 +19,6 @@ from polhode.driver.preparation import Task
 from polhode.driver.resuming import Wanted, resumed
 from polhode.driver.running import Run, carry_out, statistics, too_large
 from polhode.driver.saving import Saving, expected, instants
-from polhode.driver.stepping import ConstantSteps, ControlledSteps
 from polhode.driver.watching import Watched
 from polhode.events.event import Event, function_of, listed
 from polhode.integrators.base import AbstractIntegrator
@@ -187,7 +186,7 @@ def _as_expression(
     if estimate:
         raise ValueError("`estimate_error` makes a second run, which has no place inside jit, grad or vmap.")
     first = plan.legs[0].stepper
-    if isinstance(first, ControlledSteps) and saving.at is None and saving.every is not None:
+    if not first.on_grid and saving.at is None and saving.every is not None:
         raise ValueError(
             "Inside jit, grad or vmap an error-controlled run has no fixed number of frames. Give `save_at` times, or "
             "save_every=None for the ends only."
@@ -212,7 +211,7 @@ def _with_events(task: Task, plan: Plan, saving: Saving, observer: Observer, met
 
 def _warn_of_waves(run: Run) -> None:
     task, plan = run.task, run.plan
-    explicit = isinstance(plan.legs[0].stepper, ConstantSteps) and not task.integrator.implicit
+    explicit = plan.legs[0].stepper.on_grid and not task.integrator.implicit
     if explicit and task.source.has_waves:
         said = too_large(task, plan, {}, share=1.0)
         if said:

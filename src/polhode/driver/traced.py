@@ -14,13 +14,10 @@ from jaxtyping import Array
 
 from polhode.captured.programs import compiled
 from polhode.driver import differentiated
-from polhode.driver.legs import Leg
+from polhode.driver.legs import AbstractLegSteps, Leg
 from polhode.driver.observing import Observer
 from polhode.driver.saving import Saving
 from polhode.driver.stepping import (
-    AbstractStepper,
-    ConstantSteps,
-    ControlledSteps,
     Progress,
     accept,
     judged,
@@ -79,17 +76,15 @@ def _expression(
     saving: Saving,
 ) -> tuple[Frames, Progress]:
     steppers, fresh = zip(*legs, strict=True)
-    if isinstance(steppers[0], ControlledSteps):
-        counts = tuple(int(s.max_steps) for s in steppers)
-    else:
-        lasts = [0, *(int(s.last) for s in steppers)]
-        counts = tuple(b - a for a, b in itertools.pairwise(lasts))
-    return _run(steppers, fresh, counts, system, integrator, state0, observer, saving)
+    counts = [s.most for s in steppers]
+    if steppers[0].on_grid:
+        counts = [b - a for a, b in itertools.pairwise((0, *counts))]
+    return _run(steppers, fresh, tuple(counts), system, integrator, state0, observer, saving)
 
 
 @compiled
 def _run(
-    steppers: tuple[AbstractStepper, ...],
+    steppers: tuple[AbstractLegSteps, ...],
     fresh: tuple[bool, ...],
     counts: tuple[int, ...],
     system: AbstractSystem,
@@ -99,7 +94,7 @@ def _run(
     saving: Saving,
 ) -> tuple[Frames, Progress]:
     stepper, found = steppers[0], None
-    if isinstance(stepper, ControlledSteps):
+    if not stepper.on_grid:
         count = counts[0]
         xs, found = _find_steps(steppers, fresh, system, integrator, state0, count)
     else:
@@ -138,10 +133,9 @@ def _run(
     return Frames(t, state, seen.outputs, seen.invariants, seen.residuals, multipliers), p
 
 
-def _constant_steps(steppers: tuple[AbstractStepper, ...], fresh: tuple[bool, ...], counts: tuple[int, ...]) -> _Steps:
+def _constant_steps(steppers: tuple[AbstractLegSteps, ...], fresh: tuple[bool, ...], counts: tuple[int, ...]) -> _Steps:
     parts = []
     for stepper, jumps, count in zip(steppers, fresh, counts, strict=True):
-        assert isinstance(stepper, ConstantSteps)
         n = jnp.arange(count) + (stepper.last - count - stepper.first)
         h = jnp.broadcast_to(jnp.asarray(stepper.h), (count,))
         begins, ends = (stepper.t0 + k * stepper.spacing for k in (n, n + 1))
@@ -229,7 +223,7 @@ def _interpolated(
 
 
 def _find_steps(
-    steppers: tuple[AbstractStepper, ...],
+    steppers: tuple[AbstractLegSteps, ...],
     fresh: tuple[bool, ...],
     system: AbstractSystem,
     integrator: AbstractIntegrator,
@@ -252,7 +246,7 @@ def _find_steps(
 
 
 def _find_leg(
-    stepper: AbstractStepper,
+    stepper: AbstractLegSteps,
     jumps: bool,
     system: AbstractSystem,
     integrator: AbstractIntegrator,
@@ -261,7 +255,6 @@ def _find_leg(
     max_steps: int,
 ) -> tuple[Progress, _Steps]:
     begin = p.n
-    short = stepper.short if isinstance(stepper, ControlledSteps) else 0.0
 
     def more(loop: tuple[Progress, _Steps]) -> Array:
         return ~stepper.finished(loop[0]) & (loop[0].result == 0)
@@ -272,7 +265,7 @@ def _find_leg(
         index = jnp.where(new.n > p.n, p.n, max_steps)
         # Steps at breakpoints are a little shorter for their loads.
         ahead = jnp.where(p.t == stepper.t0, stepper.ahead, 0.0)
-        h = new.t - p.t - ahead - jnp.where(new.t == stepper.t1, short, 0.0)
+        h = new.t - p.t - ahead - jnp.where(new.t == stepper.t1, stepper.short, 0.0)
         fresh = (p.n == begin) & jumps
         row = _Steps(p.t + ahead, new.t, h, jnp.ones((), bool), fresh, integrator.choice(new.carry))
         return new, jax.tree.map(lambda a, x: a.at[index].set(x, mode="drop"), so_far, row)

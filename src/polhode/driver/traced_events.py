@@ -14,7 +14,7 @@ from polhode.captured.programs import compiled
 from polhode.driver.legs import Leg
 from polhode.driver.observing import Observer
 from polhode.driver.saving import Saving
-from polhode.driver.stepping import ConstantSteps, ControlledSteps, Progress, judged, outcome_of
+from polhode.driver.stepping import Progress, judged, outcome_of
 from polhode.driver.watching import Watched, WatchingSteps
 from polhode.events.event import Event, Function
 from polhode.frames import Frames
@@ -96,7 +96,7 @@ def run(
     steppers = tuple(WatchingSteps(leg.stepper, watched) for leg in legs)
     fresh = tuple(leg.fresh for leg in legs)
     last = legs[-1].stepper
-    steps = int(last.max_steps) if isinstance(last, ControlledSteps) else int(getattr(last, "last"))  # noqa: B009
+    steps = last.most
     at = _instants(legs, saving)
     return _run(steppers, fresh, system, integrator, state0, observer, at, acts, most, steps + 2 * most)
 
@@ -111,9 +111,8 @@ def _instants(legs: Sequence[Leg], saving: Saving) -> np.ndarray:
         return np.array(ends)
     found = [ends[0]]
     for stepper, _ in legs:
-        assert isinstance(stepper, ConstantSteps)
         numbers = np.arange(int(stepper.first) + 1, int(stepper.last) + 1)
-        numbers = numbers[(numbers % saving.every == 0) | (numbers == int(getattr(last, "last")))]  # noqa: B009
+        numbers = numbers[(numbers % saving.every == 0) | (numbers == int(last.last))]
         found += [*(float(stepper.t0) + (numbers - int(stepper.first)) * float(stepper.spacing))]
     return np.array(found)
 

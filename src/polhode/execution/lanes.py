@@ -33,7 +33,7 @@ POINTERS = ("args", "progress", "control", "targets", "rows", "counts", "vectors
 
 
 class Room(NamedTuple):
-    """What one lane is told of a block.
+    """Arguments of a block for one lane.
 
     - `n_limit`, `every`, `last`: as `Marching.__call__` takes them. - `done`: frames that it has saved.
     - `targets`: how many instants to save. - `capacity`: of its buffer, for the frames of all blocks.

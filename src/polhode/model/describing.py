@@ -1,4 +1,4 @@
-"""What a model has, in words."""
+"""Contents of a model, in words."""
 
 from __future__ import annotations
 

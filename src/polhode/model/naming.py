@@ -1,4 +1,4 @@
-"""What a model's bodies and joints are called, and how their values are read from states."""
+"""Names of the bodies and joints of a model, and how their values are read from states."""
 
 from __future__ import annotations
 

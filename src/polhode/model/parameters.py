@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,7 +16,7 @@ from polhode import checks
 from polhode.checks import shown
 
 
-class Expression:
+class AbstractExpression(abc.ABC):
     """A number or an array made of parameters, to be given wherever a model takes numbers.
 
     Sums, products, quotients, powers and NumPy's functions of it are such expressions again. As an array it has the
@@ -24,33 +25,17 @@ class Expression:
 
     __array_priority__ = 1000
 
-    def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-        for each in arguments:
-            if isinstance(each, jax.Array | Tracer):
-                raise TypeError(
-                    f"A Parameter can't be computed with arrays of JAX, got {shown(each)}: functions of time and of "
-                    "states would not see it change. Give an `equinox.Module` with the Parameter in a field."
-                )
-        self._function, self._arguments = function, arguments
-
+    @abc.abstractmethod
     def value(self, given: Mapping[str, Any]) -> Any:
         """The value with parameters by name; those that are not given keep their own."""
-        return self._function(
-            *(each.value(given) if isinstance(each, Expression) else each for each in self._arguments)
-        )
 
+    @abc.abstractmethod
     def replaced(self, given: Mapping[str, Any]) -> Any:
         """The same expression of parameters with other values; its value, where JAX traces them."""
-        if not checks.is_concrete([given[name] for name in self.parameters() if name in given]):
-            return self.value(given)
-        return Expression(self._function, tuple(replaced(each, given) for each in self._arguments))
 
+    @abc.abstractmethod
     def parameters(self) -> dict[str, Parameter]:
         """The parameters in it, by name."""
-        found: dict[str, Parameter] = {}
-        for each in self._arguments:
-            found |= each.parameters() if isinstance(each, Expression) else {}
-        return found
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self.value({}), dtype)
@@ -98,11 +83,40 @@ class Expression:
     def __pow__(self, other: Any) -> Expression:
         return Expression(operator.pow, (self, other))
 
+
+class Expression(AbstractExpression):
+    """A function of expressions and of numbers."""
+
+    def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        for each in arguments:
+            if isinstance(each, jax.Array | Tracer):
+                raise TypeError(
+                    f"A Parameter can't be computed with arrays of JAX, got {shown(each)}: functions of time and of "
+                    "states would not see it change. Give an `equinox.Module` with the Parameter in a field."
+                )
+        self._function, self._arguments = function, arguments
+
+    def value(self, given: Mapping[str, Any]) -> Any:
+        return self._function(
+            *(each.value(given) if isinstance(each, AbstractExpression) else each for each in self._arguments)
+        )
+
+    def replaced(self, given: Mapping[str, Any]) -> Any:
+        if not checks.is_concrete([given[name] for name in self.parameters() if name in given]):
+            return self.value(given)
+        return Expression(self._function, tuple(replaced(each, given) for each in self._arguments))
+
+    def parameters(self) -> dict[str, Parameter]:
+        found: dict[str, Parameter] = {}
+        for each in self._arguments:
+            found |= each.parameters() if isinstance(each, AbstractExpression) else {}
+        return found
+
     def __repr__(self) -> str:
         return f"Expression({', '.join(self.parameters())})"
 
 
-class Parameter(Expression):
+class Parameter(AbstractExpression):
     """A number of a model with a name, which `model.replace(name=…)` and `problem.replace(name=…)` change.
 
     ```python
@@ -123,7 +137,6 @@ class Parameter(Expression):
         self.name, self.default = name, checks.numbers("default", default, f"value of the parameter {name}")
         if not np.isfinite(self.default).all():
             raise ValueError(f"`default` of the parameter {name} must be finite, got {shown(default)}.")
-        super().__init__(lambda: None, ())
 
     def value(self, given: Mapping[str, Any]) -> Any:
         return given.get(self.name, self.default)
@@ -141,6 +154,6 @@ class Parameter(Expression):
 
 def replaced(value: Any, given: Mapping[str, Any]) -> Any:
     """A number, or a tuple or list of numbers, with other values of its parameters."""
-    if isinstance(value, Expression):
+    if isinstance(value, AbstractExpression):
         return value.replaced(given)
     return type(value)(replaced(each, given) for each in value) if type(value) in (tuple, list) else value

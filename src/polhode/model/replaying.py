@@ -12,7 +12,7 @@ import numpy as np
 
 from polhode.checks import shown
 from polhode.joints.measured import AbstractMeasured
-from polhode.model.parameters import Expression, Parameter, replaced
+from polhode.model.parameters import AbstractExpression, Parameter, replaced
 from polhode.multibody.bodies import Body
 from polhode.multibody.parts import AbstractComposite, AbstractPart
 
@@ -46,15 +46,15 @@ def declared(values: Any) -> dict[str, Parameter]:
     return found
 
 
-def _expressions(value: Any, seen: set[int]) -> Iterator[Expression]:
-    if isinstance(value, Expression):
+def _expressions(value: Any, seen: set[int]) -> Iterator[AbstractExpression]:
+    if isinstance(value, AbstractExpression):
         yield value
     elif isinstance(value, Mapping):
         yield from (x for each in value.values() for x in _expressions(each, seen))
     elif isinstance(value, tuple | list):
         yield from (x for each in value for x in _expressions(each, seen))
     elif isinstance(value, eqx.Module):
-        yield from (x for x in jax.tree.leaves(value) if isinstance(x, Expression))
+        yield from (x for x in jax.tree.leaves(value) if isinstance(x, AbstractExpression))
     elif _is_part(value) and id(value) not in seen:
         seen.add(id(value))
         yield from _expressions(_fields(value), seen)
@@ -89,7 +89,7 @@ class Replay:
 
     def anew(self, value: Any) -> Any:
         """A value of the old model as one of the new."""
-        if isinstance(value, Expression):
+        if isinstance(value, AbstractExpression):
             return value.replaced(self._values)
         if id(value) in self._known:
             return self._known[id(value)]

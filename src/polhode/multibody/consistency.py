@@ -151,7 +151,7 @@ def _on_positions(system: AbstractMechanical, B: Any) -> Any:
 
 
 def _wrong_way_round(system: MultibodySystem, sides: Sequence[Array]) -> dict[str, float]:
-    """Joints that are far from closed the right way round, with the cosine that says so; it is 1 when they are."""
+    """Joints that are far from closed on the intended assembly branch, with its cosine; it is 1 where they are."""
     found: dict[str, float] = {}
     for group, cosines in zip(system.mechanism.joints, sides, strict=True):
         for rows, values in zip(group.rows.numbers, np.asarray(cosines), strict=True):

@@ -55,12 +55,12 @@ class AbstractConstraintElement(eqx.Module):
         return tuple(jax.vmap(lambda e, k=k: along(k, e))(jnp.eye(6)).T for k in range(len(poses)))
 
     def sides(self, t: Array, poses: Poses) -> Float[Array, " s"]:
-        """Cosines that are positive where the constraint is closed the right way round; none if there is one way."""
+        """Cosines that are positive on the intended assembly branch of the constraint; none if there is only one."""
         del t, poses
         return jnp.zeros(0)
 
     def branch_residual(self, t: Array, poses: Poses) -> Float[Array, " k"]:
-        """Like `residual`, but zero only where the joint is closed the right way round, for methods that start far."""
+        """Like `residual`, but zero on the intended assembly branch alone, for methods that start far."""
         return self.residual(t, poses)
 
     def points(self) -> tuple[Array, ...]:

@@ -189,7 +189,7 @@ class JointGroup(eqx.Module):
         return self._each(lambda t, e, p: self.residual(e, t, p), t, motion.at(self.slots))
 
     def sides(self, t: Array, motion: Motion) -> Float[Array, "elements sides"]:
-        """Cosines that are positive where the joints are closed the right way round."""
+        """Cosines that are positive where the joints are closed on the intended assembly branch."""
         return jax.vmap(lambda e, p: e.sides(t, p))(self.elements, motion.at(self.slots))
 
     def rates(self, t: Array, motion: Motion) -> Float[Array, "elements kept"]:

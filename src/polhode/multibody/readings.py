@@ -79,7 +79,7 @@ class JointValues(NamedTuple):
 
 
 class Readings(eqx.Module):
-    """What is read of a model's joints.
+    """Coordinates and loads that are read of the joints of a model.
 
     - `coordinates`, `joints`, `forces`: what there is. - `bodies`: names of all bodies that results show.
     """

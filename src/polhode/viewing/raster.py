@@ -70,7 +70,7 @@ class Camera:
 
 
 class Canvas:
-    """What is nearest at each pixel.
+    """Depth, normal and colour of the nearest surface at each pixel.
 
     - `depth`: (pixels,), infinite where nothing is. - `normal`, `colour`: (pixels, 3).
     """

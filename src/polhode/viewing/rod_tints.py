@@ -32,7 +32,7 @@ _STIFFEST = 1e-9
 
 
 def described(edges: Sequence[Edge]) -> dict[str, Any]:
-    """What the strains of a rod's edges follow from, in plain values."""
+    """Rest shapes, lengths, stiffnesses and frames of a rod's edges, from which strains follow, in plain values."""
     first = edges[0].shape.strain
     return {
         "measure": next(name for name, kind in MEASURES.items() if isinstance(first, kind)),

@@ -1,4 +1,4 @@
-"""What a run is and what its audit found, in plain words."""
+"""Descriptions of a run and of what its audit found, in plain words."""
 
 from __future__ import annotations
 

@@ -244,7 +244,7 @@ def _coordinates(members: Members, first: Batch) -> dict[str, tuple[tuple[str, .
 
 
 def _told(wanted: Wanted, members: Members, size: int) -> dict[str, Any]:
-    """What a store is of: plain values, the members by a hash."""
+    """Metadata of a store in plain values, with a hash of the members."""
     digest = hashlib.blake2b(digest_size=16)
     for x in jax.tree.leaves((members.parameters, members.states)):
         digest.update(np.ascontiguousarray(x).tobytes())

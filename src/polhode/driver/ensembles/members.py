@@ -15,7 +15,7 @@ from polhode.problems.base import Problem
 
 
 class Members(NamedTuple):
-    """What tells members apart.
+    """Parameters, starts and seeds in which the members of an ensemble differ.
 
     - `count`: how many there are. - `parameters`: name → (count, …). - `states`: stacked starts, or None.
     - `seeds`: (count,), or None.

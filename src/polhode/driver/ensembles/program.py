@@ -15,7 +15,7 @@ from polhode.driver.observing import Observer, Seen
 from polhode.driver.planning import Steps
 from polhode.driver.preparation import Task
 from polhode.driver.saving import Saving, expected
-from polhode.driver.stepping import AbstractStepper, ControlledSteps, Progress
+from polhode.driver.stepping import AbstractStepper, Progress
 from polhode.execution.lanes import Lanes
 from polhode.execution.literals import NotNative
 from polhode.execution.mapping import RowMap
@@ -96,7 +96,7 @@ class Program:
     def __init__(self, wanted: Wanted, members: Members) -> None:
         self._wanted, self._members = wanted, members
         first = planned(wanted, *members.of_members(0))
-        if isinstance(first.stepper, ControlledSteps) and wanted.saving.every is not None:
+        if not first.stepper.on_grid and wanted.saving.every is not None:
             raise ValueError(
                 "Members of an ensemble with tolerances have no instants in common. Give `save_at` times, or "
                 "save_every=None for the ends only."

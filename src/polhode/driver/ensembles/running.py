@@ -24,7 +24,7 @@ _BLOCK_SECONDS, _FIRST_STEPS = 0.2, 64
 
 
 class Batch(NamedTuple):
-    """What came of some members.
+    """Results of some members.
 
     - `frames`: name → (members, frames, …), NaN beyond the end of those that failed.
     - `result`, `steps`, `t_reached`: (members,).
@@ -45,7 +45,7 @@ class AbstractWay(abc.ABC):
 
     @abc.abstractmethod
     def told(self) -> dict[str, Any]:
-        """What is reported of it."""
+        """Entries for the statistics of an ensemble."""
 
 
 class InLanes(AbstractWay):

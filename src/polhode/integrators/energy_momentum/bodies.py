@@ -36,10 +36,10 @@ class BodiesPlace(NamedTuple):
 
 
 class RatesFactors(NamedTuple):
-    """Factors of the step without impulses and those of what impulses do, with what the change of σ adds to these.
+    """LU factors of the step matrix and of that of the velocity projection, plus the rank-one term of ∂σ/∂μ.
 
     - `slope`: ∂σ/∂μ, divided by 1 + ∂σ/∂μ · `turned`.
-    - `turned`: what impulses make up for dσ = 1.
+    - `turned`: the impulses that dσ = 1 causes.
     - `rates`: μ.
     """
 

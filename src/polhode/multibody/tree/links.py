@@ -23,7 +23,7 @@ class Link(eqx.Module):
     - `motion`: of its frame on that of the parent; `parent`: number of the parent, -1 for the ground.
     - `inertia`: about the origin of its frame, in this frame.
     - `centre`, `attitude`: centre of mass and body frame in the frame of the link.
-    - `weight`: what gravity acts on, per mass: 1, or 0 for a coordinate that is no place.
+    - `weight`: what gravity acts on, per mass: 1, or 0 for a generalised coordinate without one, such as an integral.
     - `energetic`: whether its motion has kinetic energy, unlike that of an integral.
     - `first`, `last`: the places of its velocities in v.
     """
