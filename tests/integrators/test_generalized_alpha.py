@@ -259,7 +259,7 @@ def test_promises_name_what_each_formulation_keeps() -> None:
 
 class _QuasiVelocities(Mechanical):
     @property
-    def holonomic_velocities(self) -> bool:
+    def identity_kinematics(self) -> bool:
         return False
 
 

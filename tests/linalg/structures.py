@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from polhode.linalg import Blocks, Places
+from polhode.linalg import Blocks, Indices
 from polhode.linalg.blocks import Matrix, to_dense
 
 
@@ -50,10 +50,10 @@ def connected(bodies, joints, springs=(), size=3, nonsymmetric=True) -> KKTSyste
     for nodes, rows in joints:
         places = np.concatenate(own[list(nodes)])[None]
         values = rng.normal(size=(1, rows, places.size))
-        at = Places(np.arange(m, m + rows)[None])
-        P.append(Blocks(jnp.asarray(values), at, Places(places)))
+        at = Indices(np.arange(m, m + rows)[None])
+        P.append(Blocks(jnp.asarray(values), at, Indices(places)))
         other = values + nonsymmetric * 0.1 * rng.normal(size=values.shape)
-        Q.append(Blocks(jnp.asarray(other), at, Places(places)))
+        Q.append(Blocks(jnp.asarray(other), at, Indices(places)))
         m += rows
     return KKTSystem(tuple(A), tuple(P), tuple(Q), bodies * size, m)
 
@@ -64,7 +64,7 @@ def _definite(rng, count, size):
 
 
 def _square(values, places) -> Blocks:
-    return Blocks(jnp.asarray(values), Places(places), Places(places))
+    return Blocks(jnp.asarray(values), Indices(places), Indices(places))
 
 
 def chain(bodies, rows=2, **options) -> KKTSystem:

@@ -14,7 +14,7 @@ import polhode as ph
 from polhode import linalg
 from polhode.execution.mapping import RowMap
 from polhode.execution.scalars import cost, scalarise
-from polhode.linalg import AbstractKKT, Blocks, Places, kkt_solver
+from polhode.linalg import AbstractKKT, Blocks, Indices, kkt_solver
 from polhode.linalg.blocks import dense_block, pattern
 from polhode.linalg.chain import ChainKKT, Layout, links
 from polhode.linalg.compliant import CompliantKKT
@@ -268,7 +268,7 @@ def test_derivatives_and_batches():
 
 @pytest.mark.parametrize("padded", [False, True])
 def test_dependent_constraints_give_no_finite_numbers(padded):
-    places = Places(np.arange(2)[None])
+    places = Indices(np.arange(2)[None])
     A = (Blocks(jnp.eye(2)[None], places, places),)
     P = (Blocks(jnp.array([[[1.0, 0.0], [1.0, 0.0]]]), places, places),)
     solver = EliminationKKT(2, 2, Plan(pattern(A), pattern(P), 2, 2, padded))
@@ -287,7 +287,7 @@ class _Vanishing(Mechanical):
 
     @property
     def kkt(self) -> SparseKKT:
-        whole, row = Places(np.arange(2)[None]), Places(np.arange(1)[None])
+        whole, row = Indices(np.arange(2)[None]), Indices(np.arange(1)[None])
         A, P = Blocks(jnp.eye(2)[None], whole, whole), Blocks(jnp.ones((1, 1, 2)), row, whole)
         return SparseKKT(2, 1, Analysis(pattern((A,)), pattern((P,)), 2, 1))
 

@@ -10,7 +10,7 @@ import pytest
 import polhode as ph
 from polhode import particles as pt
 from polhode.spaces import components, quaternions
-from polhode.systems.separable import Places
+from polhode.systems.separable import PoseComponents
 
 _N = 8
 _WALLS = (pt.Plane((0.1, 0.0, -0.3), (0.2, -0.1, 1.0)), pt.Box((-0.3, -0.4, -0.5), (1.2, 1.3, 1.5)))
@@ -48,7 +48,7 @@ def test_loads_are_those_of_particles_by_themselves(damping, bonded):
     q = ((state.q, state.x),)
     found = system.accelerations(jnp.zeros(()), q, jnp.concatenate((body(state.q, state.omega), state.v), 1).ravel())
 
-    places = Places(components.columns(state.x), components.columns(state.q))
+    places = PoseComponents(components.columns(state.x), components.columns(state.q))
     around = alone.surroundings(places)
     loads = alone.loads(places, (), around)
     if damping:

@@ -7,7 +7,7 @@ import pytest
 
 from polhode import particles as pt
 from polhode.spaces import components, quaternions
-from polhode.systems.separable import Places
+from polhode.systems.separable import PoseComponents
 
 _MATERIAL = pt.BondMaterial(bending=0.7, axial=3.0, shear=2.0)
 _WALLS = (
@@ -51,7 +51,7 @@ def _cloud(seed=0, shear="objective", walls=(), breakable=False, **options):
 
 
 def _loads(system, state):
-    places = Places(components.columns(state[0]), components.columns(state[1]))
+    places = PoseComponents(components.columns(state[0]), components.columns(state[1]))
     found = system.loads(places, tuple(state[4:]), system.surroundings(places))
     return components.rows(found.force), components.rows(found.moment)
 

@@ -11,7 +11,7 @@ import jax
 from polhode.captured.functions import is_function, lasts, settled
 from polhode.captured.inspection import KNOWN
 from polhode.captured.origin import is_own
-from polhode.captured.walk import Walk
+from polhode.captured.passing_keys import Walk
 from polhode.unchanging import ByObject
 
 

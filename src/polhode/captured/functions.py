@@ -13,7 +13,7 @@ from jax.core import Tracer
 
 from polhode.captured.inspection import FILTER_JITTED, KNOWN, closure_of, content_of_cell, is_fixed
 from polhode.captured.origin import is_of_libraries
-from polhode.captured.walk import Walk
+from polhode.captured.passing_keys import Walk
 
 
 class AbstractHolder(eqx.Module):

@@ -41,7 +41,7 @@ class _AbstractLastingWalk(AbstractWalk):
     """
 
     def __init__(self, left_out: tuple[int, ...]) -> None:
-        super().__init__(left_out, renewing=False)
+        super().__init__(left_out)
         self._done: dict[int, bytes] = {}
 
     def key(self, function: Any) -> tuple[bytes, tuple[Any, ...]]:
@@ -74,6 +74,9 @@ class _AbstractLastingWalk(AbstractWalk):
     @abc.abstractmethod
     def _goes_on(self) -> bool:
         """Whether there is anything to be found out yet."""
+
+    def _compiled(self, jitted: Any, owner: Any, parts: dict[str, Any]) -> None:
+        pass
 
     def _again(self, value: Any) -> bool:
         # How often it was met says nothing.

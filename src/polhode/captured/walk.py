@@ -1,4 +1,4 @@
-"""Keys of values from everything behind them, valid in this process."""
+"""Passes through everything behind a value, from which keys are made."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import array
 import functools
 import hashlib
 import types
-import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -44,27 +43,11 @@ _CONTENTS = Contents(is_of_libraries)
 content_digest = _CONTENTS.digest
 
 
-class _Same:
-    """An object told by its identity, and kept alive as long as something is told by it."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-
 class AbstractWalk(abc.ABC):
-    """One pass through everything behind a value; what tells parts from each other is left to the kinds of passes.
+    """One pass through everything behind a value; what tells parts from each other is left to the kinds of passes."""
 
-    `renewing`: helpers that a user has compiled are traced anew where what they capture has changed.
-    """
-
-    def __init__(self, left_out: tuple[int, ...], renewing: bool = True) -> None:
-        self._left_out, self._renewing = left_out, renewing
+    def __init__(self, left_out: tuple[int, ...]) -> None:
+        self._left_out = left_out
         self._digest = hashlib.blake2b(digest_size=16)
         self._objects: list[Any] = []
         self._numbers: dict[int, int] = {}
@@ -85,6 +68,10 @@ class AbstractWalk(abc.ABC):
     @abc.abstractmethod
     def _special(self, value: Any, left_out: tuple[int, ...]) -> Iterator[Any] | None:
         """The parts of a value of which this kind of pass notes something else; None for all other values."""
+
+    @abc.abstractmethod
+    def _compiled(self, jitted: Any, owner: Any, parts: dict[str, Any]) -> None:
+        """Meets a function that a user has compiled, what holds it or that itself, and the parts of that."""
 
     @abc.abstractmethod
     def _text(self, f: types.FunctionType) -> Iterator[Any]:
@@ -258,68 +245,9 @@ class AbstractWalk(abc.ABC):
         if isinstance(jitted, JITTED):
             # By `jax.jit`, or by `eqx.filter_jit`, which shares what it has compiled.
             found = {"": value.__wrapped__} if jitted is value else {**found, "_cached": None}
-            if self._renewing:
-                _renew(jitted, value, found)
+            self._compiled(jitted, value, found)
         yield found
         content = content_of(value, found)
         yield content
         if not found and not isinstance(content, np.ndarray):
             self._same(value)
-
-
-class Walk(AbstractWalk):
-    """A pass whose key holds in this process: functions and objects without attributes are told by their identity."""
-
-    def key(self, function: Any) -> tuple[bytes, tuple[Any, ...]]:
-        pending = [self._parts(function, self._left_out)]
-        while pending:
-            try:
-                value = next(pending[-1])
-            except StopIteration:
-                pending.pop()
-                self._note("end")
-                continue
-            pending.append(self._parts(value, ()))
-        return self._digest.digest(), tuple(self._objects)
-
-    def _same(self, value: Any) -> None:
-        self._note("object", len(self._objects))
-        self._objects.append(_Same(value))
-
-    def _again(self, value: Any) -> bool:
-        number = self._numbers.get(id(value))
-        if number is not None:
-            self._note("again", number)
-        return number is not None
-
-    def _special(self, value: Any, left_out: tuple[int, ...]) -> None:
-        return None
-
-    def _text(self, f: types.FunctionType) -> Iterator[Any]:
-        self._objects.append(f.__code__)
-        yield from ()
-
-    def _digits(self, value: np.ndarray) -> np.ndarray:
-        return value
-
-    def _ordered(self, values: Any) -> list[Any]:
-        return sorted(values, key=repr)
-
-    def _content(self, value: Any) -> bytes | None:
-        return content_digest(value)
-
-
-_TRACED: weakref.WeakKeyDictionary[Any, dict[int, int]] = weakref.WeakKeyDictionary()
-"""Of functions that users have compiled: what they captured when they were looked at last."""
-
-
-def _renew(jitted: Any, owner: Any, parts: dict[str, Any]) -> None:
-    """Makes JAX forget the traces of a compiled function of a user if what it captures has changed.
-
-    `owner` is what holds the compiled function, or that itself; several may share one.
-    """
-    key = hash(Walk((), renewing=False).key(parts))
-    known = _TRACED.setdefault(jitted, {})
-    if known.get(id(owner)) != key:
-        known[id(owner)] = key
-        jitted.clear_cache()

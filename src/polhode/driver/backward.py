@@ -10,7 +10,7 @@ import numpy as np
 from polhode._ambient import uncollected
 from polhode.driver import passages, pullbacks
 from polhode.driver.marked import MarkedRun
-from polhode.driver.passages import Instant, Places, Step, Tree
+from polhode.driver.passages import Instant, LeafNumbers, Step, Tree
 from polhode.driver.stepping import Progress
 from polhode.execution.eager import uncompiled
 
@@ -18,7 +18,7 @@ from polhode.execution.eager import uncompiled
 class Backward:
     """The way back for some arrays of system, initial state and observer, told by their `places` among all of these."""
 
-    def __init__(self, run: MarkedRun, places: Places) -> None:
+    def __init__(self, run: MarkedRun, places: LeafNumbers) -> None:
         self._run = run
         self._of_system, self._of_state, self._of_observer = passages.divided(
             places, run.system, run.state0, run.observer

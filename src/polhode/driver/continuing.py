@@ -29,8 +29,7 @@ from polhode.integrators.suited import written
 from polhode.problems.base import Problem
 from polhode.runs.root import digest
 from polhode.solution import Solution
-from polhode.systems.base import AbstractSystem, State
-from polhode.systems.conversion import Converted
+from polhode.systems.base import AbstractSystem, Converted, State
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from polhode.driver.known import called
 from polhode.driver.legs import Leg
 from polhode.driver.marked import MarkedRun
 from polhode.driver.observing import Observer, Seen
-from polhode.driver.passages import Places, floats
+from polhode.driver.passages import LeafNumbers, floats
 from polhode.driver.saving import Saving
 from polhode.driver.stepping import Progress
 from polhode.execution.eager import uncompiled
@@ -83,7 +83,7 @@ class _Model:
         leaves, self._structure = jax.tree.flatten(arrays)
         # Derivatives can also be with respect to plain numbers, which would be no arrays any more.
         self._leaves = [x if eqx.is_array(x) else np.asarray(x) for x in map(without_derivative, leaves)]
-        self.places: Places = tuple(k for k, x in enumerate(leaves) if isinstance(x, Tracer))
+        self.places: LeafNumbers = tuple(k for k, x in enumerate(leaves) if isinstance(x, Tracer))
         self.moving, self.values = ([x[k] for k in self.places] for x in (leaves, self._leaves))
         self.known = self.whole(self.values)
         only_floats = len(jax.tree.leaves(floats(self.known[1]))) == len(jax.tree.leaves(self.known[1]))
@@ -155,7 +155,7 @@ def _along(made: MarkedRun, model: _Model, expression: Expression) -> Callable[[
     return through
 
 
-def _forth(made: MarkedRun, places: Places, directions: list[Any]) -> list[Any]:
+def _forth(made: MarkedRun, places: LeafNumbers, directions: list[Any]) -> list[Any]:
     """From directions to derivatives of all leaves of what moves that are floats."""
     states, seen, multipliers = Forward(made, places)(directions)
     leaves = [*jax.tree.leaves(states), *seen, *jax.tree.leaves(multipliers)]
@@ -163,7 +163,7 @@ def _forth(made: MarkedRun, places: Places, directions: list[Any]) -> list[Any]:
     return [x for x, frame in zip(leaves, like, strict=True) if frame.dtype == float]
 
 
-def _back(made: MarkedRun, places: Places, leaves: Iterable[int], values: list[Any]) -> list[Any]:
+def _back(made: MarkedRun, places: LeafNumbers, leaves: Iterable[int], values: list[Any]) -> list[Any]:
     """From derivatives with respect to some leaves of what moves to those with respect to the model's arrays."""
     cotangents = dict(zip(leaves, values, strict=True))
     state, seen, multipliers = (len(jax.tree.leaves(part)) for part in _moving(made.frames))

@@ -19,7 +19,7 @@ from polhode.driver.stepping import Progress
 from polhode.integrators.base import Carry
 
 Tree = Any
-Places = tuple[int, ...]
+LeafNumbers = tuple[int, ...]
 
 _ON_STEP = 1e-9
 """Part of a step within which an instant is the end of it."""
@@ -135,13 +135,13 @@ def floats(tree: Tree) -> Tree:
     return eqx.filter(tree, _moving(tree))
 
 
-def picked(tree: Tree, places: Places) -> list[Any]:
+def picked(tree: Tree, places: LeafNumbers) -> list[Any]:
     """The arrays at some places."""
     leaves = jax.tree.leaves(eqx.filter(tree, eqx.is_array))
     return [leaves[k] for k in places]
 
 
-def divided(places: Places, *trees: Any) -> list[Places]:
+def divided(places: LeafNumbers, *trees: Any) -> list[LeafNumbers]:
     """Places among the arrays of several trees, one after the other, as those of each."""
     first, out = 0, []
     for tree in trees:
@@ -156,7 +156,7 @@ def _moving(tree: Tree) -> Tree:
     return jax.tree.map(lambda x: eqx.is_array(x) and jnp.issubdtype(x.dtype, jnp.floating), tree)
 
 
-def _numbered(numbers: Tree, places: Places) -> list[int]:
+def _numbered(numbers: Tree, places: LeafNumbers) -> list[int]:
     """Those at some places among the numbers of a tree's arrays."""
     leaves = jax.tree.leaves(numbers)
     return [leaves[k] for k in places]

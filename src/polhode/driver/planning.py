@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from jax.core import Tracer
@@ -16,12 +16,10 @@ from polhode.driver.constant_steps import constant
 from polhode.driver.control import StepControl
 from polhode.driver.controlled_steps import controlled
 from polhode.driver.legs import Breaks, Leg, described
+from polhode.driver.preparation import Task, plain_number
+from polhode.driver.stepping import Progress
 from polhode.integrators.suited import suits
 from polhode.systems.base import AbstractSystem
-
-if TYPE_CHECKING:
-    from polhode.driver.continuing import Memory
-from polhode.driver.preparation import Task, plain_number
 
 
 class Steps(NamedTuple):
@@ -46,7 +44,26 @@ class Plan(NamedTuple):
     start: host.Start
 
 
-def plan(task: Task, wanted: Steps, memory: Memory | None = None) -> Plan:
+class Remembering(Protocol):
+    """An earlier run, as far as a plan asks for it; `steps`: how its steps were wanted."""
+
+    @property
+    def steps(self) -> Steps: ...
+
+    def progress(self, task: Task) -> Progress | None:
+        """The progress that the method starts from; None if another method or another system goes on."""
+        ...
+
+    def steps_alike(self, task: Task, leg: Leg) -> bool:
+        """Whether steps are like the last ones of the earlier run: equal constant ones, or controlled ones."""
+        ...
+
+    def further(self, task: Task, t1: float, h: float) -> list[Leg] | None:
+        """More steps on the grid of the earlier run, if h is what was asked for there and t1 lies on it."""
+        ...
+
+
+def plan(task: Task, wanted: Steps, memory: Remembering | None = None) -> Plan:
     """The legs of a run. Raises ValueError for sizes, tolerances and breakpoints that make no sense."""
     t0, t1, span = task.t0, task.t1, abs(task.t1 - task.t0)
     h, rtol, atol = wanted.h, wanted.rtol, wanted.atol
@@ -95,7 +112,7 @@ def plan(task: Task, wanted: Steps, memory: Memory | None = None) -> Plan:
     )
 
 
-def _planned(parts: list[Leg], how: dict[str, Any], task: Task, memory: Memory | None) -> Plan:
+def _planned(parts: list[Leg], how: dict[str, Any], task: Task, memory: Remembering | None) -> Plan:
     """With the state as the start, or all that an earlier run with the same method remembers."""
     progress = None if memory is None else memory.progress(task)
     if memory is None or progress is None:

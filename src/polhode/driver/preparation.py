@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import equinox as eqx
 import jax
@@ -26,14 +26,8 @@ from polhode.integrators.suited import Unsuited, Written, suits, written
 from polhode.problems.base import Problem
 from polhode.problems.choice import ASKED
 from polhode.spaces.checks import check_point
-from polhode.systems.base import AbstractSystem, State
-from polhode.systems.conversion import Converted
+from polhode.systems.base import AbstractSystem, Converted, State
 from polhode.systems.mechanical import AbstractMechanical
-
-if TYPE_CHECKING:
-    from polhode.driver.continuing import Memory
-    from polhode.driver.planning import Plan
-
 
 DIMENSIONS = {
     "positions": ("body", "component"),
@@ -49,6 +43,21 @@ DIMENSIONS = {
     "joint_loads.joint_powers": ("joint",),
 }
 """Names of the axes of outputs of models, but for time."""
+
+
+class Earlier(Protocol):
+    """A run in whose end another one begins, at time `t` in `state`, by default with the same `method`."""
+
+    @property
+    def t(self) -> float: ...
+    @property
+    def state(self) -> State: ...
+    @property
+    def method(self) -> AbstractIntegrator | str | None: ...
+
+    def before(self, system: AbstractSystem, known: Problem | None, t: float) -> Converted:
+        """How the earlier run wrote the system that was given; `state` is one of the system that it was written as."""
+        ...
 
 
 class Task(eqx.Module):
@@ -101,7 +110,7 @@ class Task(eqx.Module):
         *,
         tolerances: bool = False,
         events: bool = False,
-        memory: Memory | None = None,
+        memory: Earlier | None = None,
     ) -> Task:
         """Raises ValueError for input that can't be run; `tolerances` tells whether the error is to be controlled,
         `events` whether there are any.
@@ -155,7 +164,7 @@ class Task(eqx.Module):
             check_function(event, function_of(event, self.outputs, self.converted.back), state, self.source)
         return dataclasses.replace(self, events=found, max_events=limit)
 
-    def describe(self, plan: Plan, saving: Saving) -> dict[str, Any]:
+    def describe(self, how: dict[str, Any], saving: Saving) -> dict[str, Any]:
         """Plain values that tell how the run was made."""
         from polhode import __version__
 
@@ -171,13 +180,13 @@ class Task(eqx.Module):
             "order": self.integrator.order,
             "t0": self.t0,
             "t1": self.t1,
-            **plan.how,
+            **how,
             **({} if saving.at is None else {"between_steps": True}),
             **({"promises_at_steps": True} if self.integrator.promises_at_steps else {}),
             **({"events": [event.told() for event in self.events]} if self.events else {}),
             "promises": self.integrator.promised(self.system, self.state0),
             "method": recorded(self.integrator),
-            "newton_tolerance": self.integrator.newton_tolerance(plan.how.get("h")),
+            "newton_tolerance": self.integrator.newton_tolerance(how.get("h")),
             "version": __version__,
             **self._names(),
             **self._scene(),

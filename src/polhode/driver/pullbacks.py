@@ -11,7 +11,7 @@ import numpy as np
 from polhode.captured.programs import found
 from polhode.driver import passages
 from polhode.driver.observing import Observer
-from polhode.driver.passages import Instant, Places, Step, Tree, floats
+from polhode.driver.passages import Instant, LeafNumbers, Step, Tree, floats
 from polhode.driver.stepping import AbstractStepper, Progress
 from polhode.execution.kept import Keeping
 from polhode.execution.mapping import RowMap
@@ -25,7 +25,7 @@ def start_back(
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     state: Any,
-    places: Places,
+    places: LeafNumbers,
     cotangent: Tree,
 ) -> tuple[list[Any], Tree]:
     """From what a run begins with to parameters and the initial state. Raises `NotNative` as the others do."""
@@ -41,7 +41,7 @@ def again_back(
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     p: Progress,
-    places: Places,
+    places: LeafNumbers,
     cotangent: Tree,
 ) -> tuple[list[Any], Tree]:
     """From what a leg begins with to parameters and to what the one before ended with."""
@@ -53,7 +53,7 @@ def _again_back(inputs: Any, rest: Any) -> tuple[RowMap]:
 
 
 def steps_back(
-    system: AbstractSystem, integrator: AbstractIntegrator, places: Places, step: Step
+    system: AbstractSystem, integrator: AbstractIntegrator, places: LeafNumbers, step: Step
 ) -> Callable[[Step, Tree, Tree], tuple[Tree, list[Any]]]:
     """A function of stacked steps like this one: see `Returning`."""
     returning, inputs = found(_steps_back, (system, integrator), step, places, keeping=_RETURNING)
@@ -65,7 +65,7 @@ def _steps_back(inputs: Any, rest: Any) -> Returning:
 
 
 def instants_back(
-    system: AbstractSystem, integrator: AbstractIntegrator, places: Places, instant: Instant
+    system: AbstractSystem, integrator: AbstractIntegrator, places: LeafNumbers, instant: Instant
 ) -> Callable[[Instant, Tree], tuple[list[Any], Tree, Tree]]:
     """A function of stacked instants like this one, and what the derivative is with respect to their states.
 
@@ -81,7 +81,7 @@ def _instants_back(inputs: Any, rest: Any) -> tuple[RowMap]:
 
 
 def seen_back(
-    observer: Observer, places: Places, wanted: tuple[int, ...], row: tuple[tuple[Any, Any], list[Any]]
+    observer: Observer, places: LeafNumbers, wanted: tuple[int, ...], row: tuple[tuple[Any, Any], list[Any]]
 ) -> Callable[[tuple[tuple[Any, Any], list[Any]]], tuple[list[Any], Tree]]:
     """A function of stacked times and states, and of derivatives with respect to some of what is seen, like `row`.
 

@@ -11,7 +11,7 @@ from typing import Any
 from polhode.captured.programs import found
 from polhode.driver import passages
 from polhode.driver.observing import Observer
-from polhode.driver.passages import Instant, Places, Step, Tree, floats
+from polhode.driver.passages import Instant, LeafNumbers, Step, Tree, floats
 from polhode.driver.pullbacks import MAPPING, once
 from polhode.driver.stepping import AbstractStepper, Progress
 from polhode.execution.following import Following
@@ -26,7 +26,7 @@ def start_along(
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     state: Any,
-    places: Places,
+    places: LeafNumbers,
     directions: Any,
 ) -> Tree:
     """The derivative of what a run begins with. Raises `NotNative` as the others do."""
@@ -42,7 +42,7 @@ def again_along(
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     p: Progress,
-    places: Places,
+    places: LeafNumbers,
     directions: Any,
 ) -> Tree:
     """The derivative of what a leg begins with."""
@@ -54,7 +54,7 @@ def _again_along(inputs: Any, rest: Any) -> tuple[RowMap]:
 
 
 def steps_along(
-    system: AbstractSystem, integrator: AbstractIntegrator, places: Places, step: Step
+    system: AbstractSystem, integrator: AbstractIntegrator, places: LeafNumbers, step: Step
 ) -> Callable[[Step, Tree, list[Any]], Tree]:
     """A function of stacked steps like this one: see `Following`."""
     following, inputs = found(_steps_along, (system, integrator), step, places, keeping=_FOLLOWING)
@@ -66,7 +66,7 @@ def _steps_along(inputs: Any, rest: Any) -> Following:
 
 
 def instants_along(
-    system: AbstractSystem, integrator: AbstractIntegrator, places: Places, instant: Instant, directions: Any
+    system: AbstractSystem, integrator: AbstractIntegrator, places: LeafNumbers, instant: Instant, directions: Any
 ) -> Callable[[Instant, Any], Tree]:
     """A function of stacked instants like this one, and of directions, that gives the derivatives of their states."""
     row = instant, directions
@@ -79,7 +79,7 @@ def _instants_along(inputs: Any, rest: Any) -> tuple[RowMap]:
 
 
 def seen_along(
-    observer: Observer, places: Places, wanted: tuple[int, ...], row: tuple[tuple[Any, Any], Any]
+    observer: Observer, places: LeafNumbers, wanted: tuple[int, ...], row: tuple[tuple[Any, Any], Any]
 ) -> Callable[[tuple[tuple[Any, Any], Any]], list[Any]]:
     """A function of stacked times and states, and of directions, like `row`, that gives derivatives of what is seen.
 

@@ -19,8 +19,8 @@ from polhode.multibody.readings import JointValues, Readings
 from polhode.multibody.system import MultibodySystem
 from polhode.problems.base import Problem
 from polhode.problems.origin import rebuilt, remade
-from polhode.systems.base import AbstractSystem, State
-from polhode.systems.conversion import AbstractWritten, Converted
+from polhode.systems.base import AbstractSystem, Converted, State
+from polhode.systems.conversion import AbstractWritten
 
 _ROWS = 256
 """Frames that are looked at together where there is no machine code."""

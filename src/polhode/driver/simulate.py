@@ -143,7 +143,7 @@ def simulate(
     steps = planning.Steps(h, rtol, atol, control or StepControl(), limit, breakpoints)
     plan = planning.plan(task, steps, memory)
     observer = task.observer
-    meta = task.describe(plan, saving)
+    meta = task.describe(plan.how, saving)
     if inside:
         return _as_expression(task, plan, saving, observer, meta, store, estimate_error)
     if resume and store is not None and is_run(store):

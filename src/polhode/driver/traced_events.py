@@ -20,8 +20,7 @@ from polhode.events.event import Event, Function
 from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.results import Result
-from polhode.systems.base import AbstractSystem, State
-from polhode.systems.conversion import Converted
+from polhode.systems.base import AbstractSystem, Converted, State
 
 
 class Acts(NamedTuple):

@@ -14,7 +14,7 @@ from polhode.spaces import components
 from polhode.spaces.components import Vectors, added, moved, scaled
 from polhode.spaces.rotations import S3
 from polhode.systems.base import State
-from polhode.systems.separable import AbstractSeparable, Loads, Places, Rest, Surroundings
+from polhode.systems.separable import AbstractSeparable, Loads, PoseComponents, Rest, Surroundings
 
 Kick = Callable[[Vectors, Any, Vectors], Vectors]
 """(angular velocities, h/J, moments) → angular velocities."""
@@ -30,13 +30,13 @@ class Known(NamedTuple):
 class Bodies(NamedTuple):
     """All bodies between the parts of a step, component by component."""
 
-    places: Places
+    places: PoseComponents
     v: Vectors
     omega: Vectors
     rest: Rest
     known: Known
 
-    def at(self, system: AbstractSeparable, places: Places) -> Bodies:
+    def at(self, system: AbstractSeparable, places: PoseComponents) -> Bodies:
         """The same bodies moved to other places, and what acts on them there."""
         rest, around = system.moved(places, self.rest, self.known.around)
         known = Known(system.loads(places, rest, around), around)
@@ -50,7 +50,7 @@ class Bodies(NamedTuple):
 
 def unpacked(carry: Carry) -> Bodies:
     x, q, v, omega = map(components.columns, carry.state[:4])
-    return Bodies(Places(x, q), v, omega, tuple(carry.state[4:]), carry.memory)
+    return Bodies(PoseComponents(x, q), v, omega, tuple(carry.state[4:]), carry.memory)
 
 
 def kicked(system: AbstractSeparable, bodies: Bodies, h: Any, kick: Kick = moved) -> Bodies:
@@ -87,7 +87,7 @@ class AbstractKickDrift(AbstractSymmetricSecondOrder):
 
     def init(self, system: AbstractSeparable, t: Array, h: Array, state: State) -> Carry:
         state = system.states(*(jnp.asarray(part, system.masses.dtype) for part in state))
-        places = Places(*map(components.columns, tuple(state)[:2]))
+        places = PoseComponents(*map(components.columns, tuple(state)[:2]))
         around = system.surroundings(places)
         loads = system.loads(places, tuple(state)[4:], around)
         return Carry(state, Known(loads, around))

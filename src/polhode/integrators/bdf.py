@@ -63,7 +63,7 @@ class BDF(AbstractIntegrator):
     - Start with constant steps: from `max_order` points within the first step, by explicit steps of order 5. Where
       these don't resolve the motion, it starts with order 1, which goes up by one with each step; then the start has
       an error O(h²).
-    - Raises ValueError for systems whose velocities are not those of the configuration (`holonomic_velocities`).
+    - Raises ValueError for systems whose velocities are not those of the configuration (`identity_kinematics`).
     - Result codes: `newton_not_converged`, `singular_constraints`, `nonfinite_state`.
 
     **Arguments:**
@@ -129,7 +129,7 @@ class BDF(AbstractIntegrator):
     def check(self, system: AbstractMechanical, t: Any, state: Any) -> None:
         """Refuses quasi-velocities. Raises ValueError."""
         del t, state
-        if not system.holonomic_velocities:
+        if not system.identity_kinematics:
             raise ValueError(
                 f"BDF methods need velocities that are those of the configuration, and {type(system).__name__} has "
                 "others (quasi-velocities). Use a half-explicit method, or a formulation on a Lie group."

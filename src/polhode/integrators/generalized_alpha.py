@@ -55,7 +55,7 @@ class GeneralizedAlpha(AbstractIntegrator):
       belongs to the step size, so multipliers are disturbed at every change of step. Take
       `constraint="stabilized-index-2"` with tolerances, which has no such error.
     - Interpolation: cubic Hermite on the manifold.
-    - Raises ValueError for systems whose velocities are not those of the configuration (`holonomic_velocities`).
+    - Raises ValueError for systems whose velocities are not those of the configuration (`identity_kinematics`).
     - Result codes: `newton_not_converged`, `singular_constraints`, `nonfinite_state`.
 
     **Arguments:**
@@ -139,7 +139,7 @@ class GeneralizedAlpha(AbstractIntegrator):
     def check(self, system: AbstractMechanical, t: Any, state: Any) -> None:
         """Refuses quasi-velocities. Raises ValueError."""
         del t, state
-        if not system.holonomic_velocities:
+        if not system.identity_kinematics:
             raise ValueError(
                 f"The generalized-α method needs velocities that are those of the configuration, and "
                 f"{type(system).__name__} has others (quasi-velocities). Use a half-explicit method, or a formulation "

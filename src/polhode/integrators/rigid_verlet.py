@@ -27,7 +27,7 @@ from polhode.spaces.components import (
     unit,
 )
 from polhode.systems.base import State
-from polhode.systems.separable import AbstractSeparable, Places
+from polhode.systems.separable import AbstractSeparable, PoseComponents
 
 Drift = Literal["splitting", "moser-veselov"]
 
@@ -89,7 +89,7 @@ class RigidVerlet(AbstractKickDrift):
         spin = moved(_spin(J, q, bodies.omega), 0.5 * h, moment)
         turn = _split if self.drift == "splitting" else _moser_veselov
         end, failed = turn(h, J, q, rotate(conjugate(q), spin))
-        bodies = bodies.at(system, Places(moved(x, h, v), end))
+        bodies = bodies.at(system, PoseComponents(moved(x, h, v), end))
         force, moment = bodies.known.loads
         spin = moved(spin, 0.5 * h, moment)
         omega = rotate(end, mapped(lambda a, b: a / b, rotate(conjugate(end), spin), J))

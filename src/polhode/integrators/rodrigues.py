@@ -19,7 +19,7 @@ from polhode.linalg.choose import kkt_solver
 from polhode.results import Result
 from polhode.spaces.components import Vectors, conjugate, dot, moved, rotate, scaled, turned
 from polhode.systems.base import State
-from polhode.systems.separable import AbstractSeparable, Loads, Places
+from polhode.systems.separable import AbstractSeparable, Loads, PoseComponents
 
 Map = Literal["21", "23", "25", "26", "27", "exponential"]
 
@@ -119,13 +119,13 @@ class Rodrigues(AbstractKickDrift):
         before = bodies.places
         bodies = dragged(system, kicked(system, bodies, part, self._kick(before)), part)
         half, code = self._half_turn(h, bodies.omega)
-        bodies = bodies.at(system, Places(moved(before.x, h, bodies.v), turned(half, before.q)))
+        bodies = bodies.at(system, PoseComponents(moved(before.x, h, bodies.v), turned(half, before.q)))
         if not once:
             bodies = kicked(system, dragged(system, bodies, part), part, self._kick(bodies.places))
         known = bodies.known.around.result
         return bodies.packed(system), StepInfo(result=jnp.where(code != 0, code, known))
 
-    def _kick(self, places: Places) -> Kick:
+    def _kick(self, places: PoseComponents) -> Kick:
         """How loads change angular velocities: (21) does so in the frames of the bodies."""
         if self.map != "21":
             return moved
@@ -179,7 +179,7 @@ class _Campello(AbstractEquations):
     def moved(self, x: Array) -> Bodies:
         """The bodies after a step with these velocities at its end."""
         parts, start = tuple(x.reshape(6, -1)), self.start.places
-        places = Places(moved(start.x, self.h, parts[:3]), turned(scaled(0.5 * self.h, parts[3:]), start.q))
+        places = PoseComponents(moved(start.x, self.h, parts[:3]), turned(scaled(0.5 * self.h, parts[3:]), start.q))
         return self.start._replace(v=parts[:3], omega=parts[3:]).at(self.system, places)
 
     def place(self, x: Array) -> Loads:

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from polhode.integrators import registry
 from polhode.integrators.base import AbstractIntegrator
-from polhode.systems.base import AbstractSystem, State
-from polhode.systems.conversion import AbstractConversion, Conversion, Converted
+from polhode.systems.base import AbstractConversion, AbstractSystem, Converted, State
+from polhode.systems.conversion import Conversion
 
 
 class Written(NamedTuple):

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 
-class Places:
+class Indices:
     """Row or column numbers of stacked blocks: an integer array of shape (n, size), fixed when a system is made.
 
     Hashable, so that it can be part of a compiled program's identity.
@@ -22,13 +22,13 @@ class Places:
         self.numbers.setflags(write=False)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Places) and np.array_equal(self.numbers, other.numbers)
+        return isinstance(other, Indices) and np.array_equal(self.numbers, other.numbers)
 
     def __hash__(self) -> int:
         return hash((self.numbers.shape, self.numbers.tobytes()))
 
     def __repr__(self) -> str:
-        return f"Places{self.numbers.shape}"
+        return f"Indices{self.numbers.shape}"
 
 
 class Blocks(eqx.Module):
@@ -41,8 +41,8 @@ class Blocks(eqx.Module):
     """
 
     values: Float[Array, "n r c"]
-    rows: Places = eqx.field(static=True)
-    cols: Places = eqx.field(static=True)
+    rows: Indices = eqx.field(static=True)
+    cols: Indices = eqx.field(static=True)
 
     def times(self, factor: Any) -> Blocks:
         """The blocks multiplied by a number."""
@@ -56,7 +56,7 @@ Matrix = tuple[Blocks, ...]
 def dense_block(values: Float[Array, "r c"]) -> Matrix:
     """A full matrix as one block."""
     r, c = values.shape
-    return (Blocks(values[None], Places(np.arange(r)[None]), Places(np.arange(c)[None])),)
+    return (Blocks(values[None], Indices(np.arange(r)[None]), Indices(np.arange(c)[None])),)
 
 
 def scaled(matrix: Matrix, factor: Any) -> Matrix:
@@ -93,24 +93,24 @@ def diagonal(matrix: Matrix, n: int) -> Float[Array, " n"]:
     return accumulate(n, parts)
 
 
-def pattern(matrix: Matrix) -> tuple[tuple[Places, Places], ...]:
+def pattern(matrix: Matrix) -> tuple[tuple[Indices, Indices], ...]:
     """Where the blocks of a matrix are."""
     return tuple((g.rows, g.cols) for g in matrix)
 
 
-def accumulate(size: int, parts: Sequence[tuple[Places, Array]]) -> Float[Array, " size"]:
+def accumulate(size: int, parts: Sequence[tuple[Indices, Array]]) -> Float[Array, " size"]:
     """The vector of length `size` that collects the rows of `parts` at their places."""
     return _accumulate(size, parts, jnp.result_type(float))
 
 
-def _accumulate(size: int, parts: Iterable[tuple[Places, Array]], dtype: Any) -> Array:
+def _accumulate(size: int, parts: Iterable[tuple[Indices, Array]], dtype: Any) -> Array:
     out = jnp.zeros(size, dtype)
     for places, values in parts:
         out = out + values.reshape(-1) if _covers(places, size) else out.at[places.numbers].add(values)
     return out
 
 
-def _covers(places: Places, size: int) -> bool:
+def _covers(places: Indices, size: int) -> bool:
     """Whether the places are 0, 1, …, size - 1 in this order."""
     numbers = places.numbers
     return numbers.size == size and bool((numbers.reshape(-1) == np.arange(size)).all())

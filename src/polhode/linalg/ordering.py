@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polhode.linalg.blocks import Places
+from polhode.linalg.blocks import Indices
 
-Pattern = tuple[tuple[Places, Places], ...]
+Pattern = tuple[tuple[Indices, Indices], ...]
 
 
 class Part(NamedTuple):

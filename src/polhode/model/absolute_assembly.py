@@ -12,7 +12,7 @@ import numpy as np
 
 from polhode import checks
 from polhode.execution.once import interpreted
-from polhode.linalg.blocks import Places
+from polhode.linalg.blocks import Indices
 from polhode.model.flexible_body import FlexibleBody
 from polhode.model.layout import AbstractLayout
 from polhode.multibody import formulations
@@ -71,7 +71,7 @@ class AbsoluteLayout(AbstractLayout):
                     form,
                     checks.stacked([b.mass for b in members]),
                     checks.stacked([b.inertia for b in members]),
-                    Places(columns),
+                    Indices(columns),
                 )
             )
             rows = [(b, *b.nodes) if isinstance(b, FlexibleBody) else (b,) for b in members]
@@ -83,13 +83,13 @@ class AbsoluteLayout(AbstractLayout):
         total = int(self._first[-1])
         if bodies[0].kind == "ground":
             none = np.zeros(len(bodies), dtype=int)
-            return Slot(None, Places(none), Places(none + total), Places(np.zeros((len(bodies), 0), dtype=int)))
+            return Slot(None, Indices(none), Indices(none + total), Indices(np.zeros((len(bodies), 0), dtype=int)))
         found = [self._index[body.name] for body in bodies]
         group, _, node = found[0]
         members = np.array([member for _, member, _ in found])
         rows = self._first[group] + self.groups[group].formulation.nodes * members + node
         columns = self.groups[group].columns.numbers[members]
-        return Slot(group, Places(members), Places(rows), Places(columns), node)
+        return Slot(group, Indices(members), Indices(rows), Indices(columns), node)
 
     def kind(self, body: Body) -> tuple[int, int] | None:
         """Group of the body and number of the node: those of an element's slot."""
@@ -98,15 +98,15 @@ class AbsoluteLayout(AbstractLayout):
         group, _, node = self._index[body.name]
         return group, node
 
-    def _internal(self, labels: tuple[str, ...]) -> tuple[tuple[Places | None, ...], tuple[str, ...]]:
+    def _internal(self, labels: tuple[str, ...]) -> tuple[tuple[Indices | None, ...], tuple[str, ...]]:
         """Rows of the constraints among the coordinates of single bodies."""
-        rows: list[Places | None] = []
+        rows: list[Indices | None] = []
         for group, members in zip(self.groups, self.members, strict=True):
             k = group.formulation.internal
             if k == 0:
                 rows.append(None)
                 continue
-            rows.append(Places(len(labels) + np.arange(k * len(members)).reshape(len(members), k)))
+            rows.append(Indices(len(labels) + np.arange(k * len(members)).reshape(len(members), k)))
             labels += tuple(f"{body.name}, norm of its coordinates" for body in members for _ in range(k))
         return tuple(rows), labels
 

@@ -15,7 +15,7 @@ import numpy as np
 from polhode import checks
 from polhode._ambient import check_environment
 from polhode.checks import shown
-from polhode.linalg.blocks import Places
+from polhode.linalg.blocks import Indices
 from polhode.model.absolute_assembly import AbsoluteLayout
 from polhode.model.flexible_body import TAKEN
 from polhode.model.holding import Held, held, repaired_holding
@@ -261,7 +261,7 @@ def _joints(
     for (_, _, kept), members in kinds.items():
         slots = tuple(layout.slot(ends) for ends in zip(*(part.bodies for part, _, _ in members), strict=True))
         stacked = stack([element for _, element, _ in members])
-        groups.append(JointGroup(stacked, slots, Places(np.stack([rows for _, _, rows in members])), kept))
+        groups.append(JointGroup(stacked, slots, Indices(np.stack([rows for _, _, rows in members])), kept))
     return tuple(groups), tuple(labels)
 
 

@@ -110,9 +110,9 @@ def method_for(system: Assembled, state: State, t0: float, h: float, published: 
         return ("rodrigues", "explicit, for spheres") if system.spherical else ("rigid-verlet", "explicit, for bodies")
     from polhode import integrators
 
-    if published is not None and (system.holonomic_velocities or not integrators.get(published).implicit):
+    if published is not None and (system.identity_kinematics or not integrators.get(published).implicit):
         return published, "the method of the literature"
-    if not system.holonomic_velocities:
+    if not system.identity_kinematics:
         return ("herk4" if system.m else "rkmk4"), "explicit; implicit methods don't take rates of these coordinates"
     if system.m:
         return "generalized-alpha", "there are constraints"

@@ -11,8 +11,7 @@ from polhode.multibody.coordinates import AbstractCoordinates
 from polhode.multibody.elements import AbstractConstraintElement, AbstractForceElement
 from polhode.multibody.groups import Slot
 from polhode.multibody.mechanism import Mechanism
-from polhode.systems.base import State
-from polhode.systems.conversion import AbstractConversion
+from polhode.systems.base import AbstractConversion, State
 
 Placed = tuple[str, Any, AbstractConstraintElement | AbstractForceElement]
 """A part of a model: its name, the part, and the element that it becomes."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polhode.multibody.tree.along import Place
+from polhode.multibody.tree.along import CoordinateIndex
 
 _NOTHING = 1e-12
 """Size, relative to the largest term of an equation, below which what is left of a term is round-off."""
@@ -16,7 +16,7 @@ _NOTHING = 1e-12
 class Following(NamedTuple):
     """A coordinate as `offset` + Σ `ratios` · leaders."""
 
-    ratios: dict[Place, float]
+    ratios: dict[CoordinateIndex, float]
     offset: float
 
 
@@ -26,11 +26,11 @@ class Ties:
     - `may_follow`: whether a coordinate can be left out of the coordinates of a tree.
     """
 
-    def __init__(self, may_follow: Callable[[Place], bool]) -> None:
-        self.following: dict[Place, Following] = {}
+    def __init__(self, may_follow: Callable[[CoordinateIndex], bool]) -> None:
+        self.following: dict[CoordinateIndex, Following] = {}
         self._may_follow = may_follow
 
-    def add(self, terms: Mapping[Place, float], value: float) -> bool:
+    def add(self, terms: Mapping[CoordinateIndex, float], value: float) -> bool:
         """Takes in the equation Σ terms = value; False, and nothing changes, if it can't be solved here.
 
         The first coordinate that may follow does so.
@@ -47,7 +47,7 @@ class Ties:
         self.following[pivot] = found
         return True
 
-    def violations(self, values: np.ndarray, *, constant: bool = True) -> dict[Place, float]:
+    def violations(self, values: np.ndarray, *, constant: bool = True) -> dict[CoordinateIndex, float]:
         """By how much followers are off, from values in the order of velocities; `constant`: with offsets."""
         return {
             place: float(values[place.velocity])
@@ -56,7 +56,9 @@ class Ties:
             for place, each in self.following.items()
         }
 
-    def _without_followers(self, terms: Mapping[Place, float], value: float) -> tuple[dict[Place, float], float]:
+    def _without_followers(
+        self, terms: Mapping[CoordinateIndex, float], value: float
+    ) -> tuple[dict[CoordinateIndex, float], float]:
         whole = Following({}, 0.0)
         for place, ratio in terms.items():
             own = self.following.get(place, Following({place: 1.0}, 0.0))
@@ -64,7 +66,7 @@ class Ties:
         return whole.ratios, value - whole.offset
 
 
-def _replaced(each: Following, place: Place, by: Following) -> Following:
+def _replaced(each: Following, place: CoordinateIndex, by: Following) -> Following:
     ratio = each.ratios.get(place)
     if ratio is None:
         return each

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.execution.once import interpreted
-from polhode.linalg.blocks import Places, to_dense
+from polhode.linalg.blocks import Indices, to_dense
 from polhode.model.layout import AbstractLayout, Placed
 from polhode.model.spanning import Attachment, spanning
 from polhode.model.ties import Ties
@@ -26,7 +26,7 @@ from polhode.multibody.groups import Slot
 from polhode.multibody.mechanism import Mechanism
 from polhode.multibody.parts import AbstractJoint
 from polhode.multibody.poses import Pose, Twist
-from polhode.multibody.tree.along import AbstractAlong, JointEffort, JointFeedback, JointRotor, Place
+from polhode.multibody.tree.along import AbstractAlong, CoordinateIndex, JointEffort, JointFeedback, JointRotor
 from polhode.multibody.tree.coordinates import JointTree
 from polhode.multibody.tree.links import Inertia, Link
 from polhode.multibody.tree.motions import (
@@ -167,19 +167,19 @@ class TreeLayout(AbstractLayout):
         ratios = ratios.at[rows, np.arange(len(terms))].set(jnp.stack([term.ratio for term in terms]))
         return JointFeedback(element, jnp.stack([joint.initial() for joint in part.joints]), ratios, places)
 
-    def _places_of(self, terms: Sequence[Term]) -> tuple[Place, ...] | None:
+    def _places_of(self, terms: Sequence[Term]) -> tuple[CoordinateIndex, ...] | None:
         """Where the tree has coordinates of joints; None unless it has all of them."""
         found = [place for place in map(self._place_of, terms) if place is not None]
         return tuple(found) if len(found) == len(terms) else None
 
-    def _place_of(self, term: Term) -> Place | None:
+    def _place_of(self, term: Term) -> CoordinateIndex | None:
         """Where the tree has a coordinate of a joint; None if it hasn't."""
         number = self._carried.get(id(term.pair.carrier))
         if number is None:
             return None
         link = self.placed[number].link
         component = _component(term.pair, term.name, link.motion)
-        return None if component is None else Place(number, component, link.first + component)
+        return None if component is None else CoordinateIndex(number, component, link.first + component)
 
     def _ties_up(self, part: Any) -> bool:
         """Whether coordinates of the tree follow others as a part demands."""
@@ -189,14 +189,14 @@ class TreeLayout(AbstractLayout):
         places = None if relation is None else self._places_of(relation.terms)
         if relation is None or places is None:
             return False
-        ratios: dict[Place, float] = collections.defaultdict(float)
+        ratios: dict[CoordinateIndex, float] = collections.defaultdict(float)
         value = relation.value
         for place, term in zip(places, relation.terms, strict=True):
             ratios[place] += float(term.ratio)
             value -= float(term.ratio * term.pair.initial(term.name))
         return self._ties.add(ratios, value)
 
-    def _may_follow(self, place: Place) -> bool:
+    def _may_follow(self, place: CoordinateIndex) -> bool:
         """Whether a coordinate is alone in its joint, and not the last one of all."""
         alone = self.placed[place.link].link.motion.n == 1
         return alone and self.placed[-1].link.last - len(self._ties.following) > 1
@@ -208,8 +208,8 @@ class TreeLayout(AbstractLayout):
         """One end of several elements; all bodies are links, or all are the ground."""
         nodes = np.array([self._numbers[body.name] for body in bodies])
         nodes = np.where(nodes < 0, len(self.placed), nodes)
-        columns = Places(np.zeros((len(bodies), 0), dtype=int))
-        return Slot(self.kind(bodies[0]), Places(nodes), Places(nodes), columns)
+        columns = Indices(np.zeros((len(bodies), 0), dtype=int))
+        return Slot(self.kind(bodies[0]), Indices(nodes), Indices(nodes), columns)
 
     def finished(
         self, mechanism: Mechanism, labels: tuple[str, ...]

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from polhode.execution.once import shapes
 from polhode.execution.rows import each
-from polhode.linalg.blocks import Blocks, Matrix, Places
+from polhode.linalg.blocks import Blocks, Indices, Matrix
 from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT
 from polhode.multibody import tangents
@@ -43,7 +43,7 @@ class AbsoluteCoordinates(AbstractCoordinates):
     """
 
     bodies: tuple[BodyGroup, ...]
-    internal: tuple[Places | None, ...] = eqx.field(static=True)
+    internal: tuple[Indices | None, ...] = eqx.field(static=True)
     places: tuple[tuple[str, int, int, int], ...] = eqx.field(static=True)
 
     @property
@@ -67,15 +67,15 @@ class AbsoluteCoordinates(AbstractCoordinates):
         return all(group.energetic for group in self.bodies)
 
     @property
-    def holonomic_velocities(self) -> bool:
-        return all(group.formulation.holonomic_velocities for group in self.bodies)
+    def identity_kinematics(self) -> bool:
+        return all(group.formulation.identity_kinematics for group in self.bodies)
 
     @property
     def local(self) -> bool:
         return True
 
     def kinematics(self, q: Point, v: Vector) -> Vector:
-        if self.holonomic_velocities:
+        if self.identity_kinematics:
             return v
         parts = zip(self.bodies, q, strict=True)
         return jnp.concatenate(
@@ -192,14 +192,14 @@ class AbsoluteCoordinates(AbstractCoordinates):
 
     # --- constraints among the coordinates of single bodies ---------------------------------------------------------
 
-    def internal_residuals(self, q: Point) -> list[tuple[Places, Array]]:
+    def internal_residuals(self, q: Point) -> list[tuple[Indices, Array]]:
         return [
             (rows, jax.vmap(group.formulation.constraint)(points))
             for group, points, rows in zip(self.bodies, q, self.internal, strict=True)
             if rows is not None
         ]
 
-    def internal_rates(self, q: Point, v: Vector) -> list[tuple[Places, Array]]:
+    def internal_rates(self, q: Point, v: Vector) -> list[tuple[Indices, Array]]:
         return [
             (rows, jnp.einsum("nrc,nc->nr", tangents.internal_gradients(group, points), group.velocities(v)))
             for group, points, rows in zip(self.bodies, q, self.internal, strict=True)
@@ -208,7 +208,7 @@ class AbsoluteCoordinates(AbstractCoordinates):
 
     # --- derivatives ------------------------------------------------------------------------------------------------
 
-    def curvature(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> list[tuple[Places, Array]] | None:
+    def curvature(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> list[tuple[Indices, Array]] | None:
         if not all(g.formulation.moves_with_twist for g in self.bodies):
             return None
         parts = [(g.rows, tangents.curvatures(self.bodies, g, t, q, v)) for g in mechanism.joints]
@@ -325,6 +325,6 @@ def _matrices(
 ) -> tuple[Matrix, Matrix]:
     """The matrix of changes of velocities, and the Jacobian of the constraints."""
     A = coordinates.mass(q) + coordinates.damping(mechanism, t, q, v)
-    if coordinates.holonomic_velocities:
+    if coordinates.identity_kinematics:
         A = A + coordinates.stiffness(mechanism, t, q, v)
     return A, coordinates.jacobian(mechanism, t, q)

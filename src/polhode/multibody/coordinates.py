@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.linalg.blocks import Matrix, Places
+from polhode.linalg.blocks import Indices, Matrix
 from polhode.linalg.kkt import AbstractKKT
 from polhode.multibody.bodies import Body
 from polhode.multibody.groups import ForceGroup, Motion
@@ -80,7 +80,7 @@ class AbstractCoordinates(eqx.Module):
         return False
 
     @property
-    def holonomic_velocities(self) -> bool:
+    def identity_kinematics(self) -> bool:
         """Whether the velocities are those with which q moves, so that `kinematics` is the identity."""
         return True
 
@@ -146,12 +146,12 @@ class AbstractCoordinates(eqx.Module):
 
     # --- constraints among the coordinates themselves ---------------------------------------------------------------
 
-    def internal_residuals(self, q: Point) -> list[tuple[Places, Array]]:
+    def internal_residuals(self, q: Point) -> list[tuple[Indices, Array]]:
         """Residuals of constraints among the coordinates, such as norms, with the numbers of their rows."""
         del q
         return []
 
-    def internal_rates(self, q: Point, v: Vector) -> list[tuple[Places, Array]]:
+    def internal_rates(self, q: Point, v: Vector) -> list[tuple[Indices, Array]]:
         """Their time derivatives."""
         del q, v
         return []
@@ -163,7 +163,7 @@ class AbstractCoordinates(eqx.Module):
         del mechanism, t, q
         return None
 
-    def curvature(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> list[tuple[Places, Array]] | None:
+    def curvature(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> list[tuple[Indices, Array]] | None:
         """Time derivatives of all constraints' rates when v is frozen."""
         del mechanism, t, q, v
         return None

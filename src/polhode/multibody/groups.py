@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.execution.rows import each
-from polhode.linalg.blocks import Blocks, Places
+from polhode.linalg.blocks import Blocks, Indices
 from polhode.multibody.elements import AbstractConstraintElement, AbstractForceElement
 from polhode.multibody.formulations.base import AbstractFormulation, AbstractFrame
 from polhode.multibody.poses import Pose, Poses, Twist, Twists, Wrench
@@ -32,7 +32,7 @@ class BodyGroup(eqx.Module):
     formulation: AbstractFormulation
     mass: Float[Array, " count"]
     inertia: Float[Array, "count 3 3"]
-    columns: Places = eqx.field(static=True)
+    columns: Indices = eqx.field(static=True)
     looped: bool = eqx.field(static=True, default=False)
 
     @property
@@ -128,9 +128,9 @@ class Slot(eqx.Module):
     """
 
     group: int | None = eqx.field(static=True)
-    members: Places = eqx.field(static=True)
-    nodes: Places = eqx.field(static=True)
-    columns: Places = eqx.field(static=True)
+    members: Indices = eqx.field(static=True)
+    nodes: Indices = eqx.field(static=True)
+    columns: Indices = eqx.field(static=True)
     node: int = eqx.field(static=True, default=0)
 
     def frame(self, bodies: Sequence[BodyGroup]) -> AbstractFrame:
@@ -161,7 +161,7 @@ class JointGroup(eqx.Module):
 
     elements: AbstractConstraintElement
     slots: tuple[Slot, ...]
-    rows: Places = eqx.field(static=True)
+    rows: Indices = eqx.field(static=True)
     kept: tuple[int, ...] = eqx.field(static=True)
     looped: bool = eqx.field(static=True, default=False)
 

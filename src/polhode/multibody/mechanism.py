@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.checks import is_concrete
-from polhode.linalg.blocks import Places
+from polhode.linalg.blocks import Indices
 from polhode.multibody.groups import ForceGroup, JointGroup, Motion
 from polhode.multibody.outlines import OutlinedForce, OutlinedJoint
 from polhode.multibody.poses import Wrench
@@ -69,11 +69,11 @@ class Mechanism(eqx.Module):
         """The energy that the elements store; without gravity, which acts on the masses of bodies."""
         return sum((group.potential(t, motion) for group in self.forces), start=jnp.zeros(()))
 
-    def residuals(self, t: Array, motion: Motion) -> list[tuple[Places, Array]]:
+    def residuals(self, t: Array, motion: Motion) -> list[tuple[Indices, Array]]:
         """Residuals of the joints with the numbers of their rows."""
         return [(group.rows, group.residuals(t, motion)) for group in self.joints]
 
-    def rates(self, t: Array, motion: Motion) -> list[tuple[Places, Array]]:
+    def rates(self, t: Array, motion: Motion) -> list[tuple[Indices, Array]]:
         """Their time derivatives, and what must vanish of velocities besides."""
         return [(group.rows, group.rates(t, motion)) for group in self.joints]
 

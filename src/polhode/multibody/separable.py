@@ -19,7 +19,7 @@ from polhode.multibody.poses import Pose
 from polhode.multibody.system import MultibodySystem
 from polhode.spaces import components, quaternions
 from polhode.systems.base import Observable, State
-from polhode.systems.separable import AbstractSeparable, BodyStates, Loads, Places, Rest, Surroundings
+from polhode.systems.separable import AbstractSeparable, BodyStates, Loads, PoseComponents, Rest, Surroundings
 
 SEPARABLE = "separable"
 _EQUAL = 1e-12
@@ -63,7 +63,7 @@ class SeparableMultibody(AbstractSeparable):
     def kept_momenta(self) -> tuple[str, ...]:
         return ("linear_momentum", "angular_momentum") if self.free else ()
 
-    def loads(self, places: Places, rest: Rest, around: Surroundings) -> Loads:
+    def loads(self, places: PoseComponents, rest: Rest, around: Surroundings) -> Loads:
         del rest, around
         motion = self._motion(components.rows(places.x), components.rows(places.q))
         (wrench,) = self.base.coordinates.wrenches(self.base.mechanism, jnp.zeros(()), motion)

@@ -24,8 +24,7 @@ from polhode.multibody.poses import Pose, Twist
 from polhode.multibody.waves import stiffest
 from polhode.results import Result
 from polhode.spaces.base import AbstractSpace, Point, Vector
-from polhode.systems.base import Observable, State
-from polhode.systems.conversion import AbstractConversion
+from polhode.systems.base import AbstractConversion, Observable, State
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
 
 _OPEN = 1e-9
@@ -86,8 +85,8 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         return self.mechanism.driven
 
     @property
-    def holonomic_velocities(self) -> bool:
-        return self.coordinates.holonomic_velocities
+    def identity_kinematics(self) -> bool:
+        return self.coordinates.identity_kinematics
 
     @property
     def conservative(self) -> bool:

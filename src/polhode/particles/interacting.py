@@ -20,7 +20,7 @@ from polhode.results import Result
 from polhode.spaces.components import Vectors, added, less, moved, scaled
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
-from polhode.systems.separable import AbstractSeparable, BodyStates, Loads, Places, Rest, Surroundings
+from polhode.systems.separable import AbstractSeparable, BodyStates, Loads, PoseComponents, Rest, Surroundings
 
 _UNROLLED, _MANY = 4, 30_000
 """Bonds or neighbours in one pass over the particles; one by one where particles are many, as then what one pass reads
@@ -124,12 +124,12 @@ class AbstractInteracting(AbstractSeparable):
 
     # --- what acts --------------------------------------------------------------------------------------------------
 
-    def surroundings(self, places: Places) -> Surroundings:
+    def surroundings(self, places: PoseComponents) -> Surroundings:
         if not self.touching:
             return super().surroundings(places)
         return Surroundings(*self.search(places.x, self.capacity, self.skin))
 
-    def moved(self, places: Places, rest: Rest, around: Surroundings) -> tuple[Rest, Surroundings]:
+    def moved(self, places: PoseComponents, rest: Rest, around: Surroundings) -> tuple[Rest, Surroundings]:
         if self.limits is not None:
             rest = (rest[0] * self._holding(places),)
         if self.walls:
@@ -142,7 +142,7 @@ class AbstractInteracting(AbstractSeparable):
         search = lambda around, x: Surroundings(*self.search(x, self.capacity, self.skin))  # noqa: E731
         return rest, jax.lax.cond(anew, search, lambda around, x: around, around, places.x)
 
-    def _holding(self, places: Places) -> Array:
+    def _holding(self, places: PoseComponents) -> Array:
         """1 where a bond bears its load, by its own ends alone, so that the order of bonds doesn't matter."""
         read = self.linked((*places.x, *places.q))
         a, b = map(read, self.ends_of_bonds)
@@ -151,7 +151,7 @@ class AbstractInteracting(AbstractSeparable):
         share = bonds.stress(self.shear, self.per_bond, pair, self.limits)
         return jnp.where(share > 1, 0.0, 1.0).astype(self.masses.dtype)
 
-    def loads(self, places: Places, rest: Rest, around: Surroundings) -> Loads:
+    def loads(self, places: PoseComponents, rest: Rest, around: Surroundings) -> Loads:
         kind = self.masses.dtype
         force = tuple(self.masses * g for g in self.gravity)
         moment = (jnp.zeros(self.n, kind),) * 3
@@ -169,7 +169,7 @@ class AbstractInteracting(AbstractSeparable):
     def faces(self, x: Vectors) -> list[tuple[Array, Vectors]]:
         return [face for wall in self.walls for face in wall.faces(x)]
 
-    def _bonded(self, places: Places, rest: Rest) -> tuple[Vectors, Vectors]:
+    def _bonded(self, places: PoseComponents, rest: Rest) -> tuple[Vectors, Vectors]:
         whole = self.whole(rest)
         x, q = places
         read = self.linked((*x, *q))
@@ -223,7 +223,7 @@ class AbstractInteracting(AbstractSeparable):
     def damped(self) -> bool:
         return self.dampers is not None or self.contact_damping is not None
 
-    def drag(self, places: Places, v: Vectors, omega: Vectors, rest: Rest, around: Surroundings) -> Loads:
+    def drag(self, places: PoseComponents, v: Vectors, omega: Vectors, rest: Rest, around: Surroundings) -> Loads:
         zero = (jnp.zeros(self.n, self.masses.dtype),) * 3
         force, moment, x, whole = zero, zero, places.x, self.whole(rest)
         own = (*x, *v, *omega)

@@ -61,8 +61,8 @@ class TopInCoordinates(AbstractMechanical):
         return kkt_solver((), (), self.n, self.m)
 
     @property
-    def holonomic_velocities(self) -> bool:
-        return self.formulation.holonomic_velocities
+    def identity_kinematics(self) -> bool:
+        return self.formulation.identity_kinematics
 
     def start(self, omega: Float[Array, "3"]) -> State:
         """(q, v) without rotation and with angular velocity Ω, body frame."""

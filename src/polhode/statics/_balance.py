@@ -63,7 +63,7 @@ class Balance(eqx.Module):
             return Tangent(K, (), ())
         B = system.jacobian(load.t, q)
         K = (*K, *system.geometric_stiffness(load.t, q, multipliers))
-        return Tangent(K, B, B if system.holonomic_velocities else _along(system, load.t, q))
+        return Tangent(K, B, B if system.identity_kinematics else _along(system, load.t, q))
 
     def roundoff(self, load: Load, q: Point, multipliers: Multipliers, tangent: Tangent) -> tuple[Vector, Multipliers]:
         """Round-off of the terms of each equation that cancel."""
@@ -112,7 +112,7 @@ def solver_of(system: AbstractMechanical, t: Array, q: Point) -> AbstractKKT:
     n, m = system.n, system.m
     if not inside_transformation():
         return host_solver(n, m)
-    if n + m <= DENSE or not system.holonomic_velocities:
+    if n + m <= DENSE or not system.identity_kinematics:
         return indefinite_solver((), (), n, m)
 
     def matrices() -> tuple[Matrix, Matrix]:

@@ -73,7 +73,7 @@ def about(system: AbstractMechanical, t: float, q: Point, multipliers: Any) -> L
 def _balance(system: AbstractMechanical, t: Array, q: Point) -> tuple[Matrix, Matrix, Vector, Array | None]:
     rest = jnp.zeros(system.n)
     B = system.jacobian(t, q) if system.m else ()
-    H = None if system.holonomic_velocities else jax.jacfwd(lambda v: system.kinematics(q, v))(rest)
+    H = None if system.identity_kinematics else jax.jacfwd(lambda v: system.kinematics(q, v))(rest)
     return system.mass(t, q), B, system.force(t, q, rest), H
 
 

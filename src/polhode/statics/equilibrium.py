@@ -101,8 +101,8 @@ def equilibrium(
 ) -> Equilibrium:
     r"""A configuration in which $f(t, q, 0) = B^T\lambda$ and $\Phi(t, q) = 0$, by Newton's method from `state0`.
 
-    Full Newton on the configuration space: convergence is quadratic, in all coordinates. The tangent uses
-    stresses that are predicted linearly from the last correction (MIP Newton: D. Magisano, L. Leonetti, G. Garcea, 2017, mixed
+    Full Newton on the configuration space: convergence is quadratic, in all coordinates. The tangent uses stresses that
+    are predicted linearly from the last correction (MIP Newton: D. Magisano, L. Leonetti, G. Garcea, 2017, mixed
     integration points), so that stiff directions don't shorten the steps; at the solution it is exact.
     Where a load step fails to converge it is halved, up to ten times. Stable and unstable equilibria are found alike
     (`polhode.modes` tells them apart). Works inside `jax.jit`, `jax.grad`, `jax.jacfwd` and `jax.vmap`; first

@@ -1,9 +1,9 @@
 """Systems: equations of motion on a space."""
 
+from polhode.systems.base import AbstractConversion as AbstractConversion
 from polhode.systems.base import AbstractSystem as AbstractSystem
-from polhode.systems.conversion import AbstractConversion as AbstractConversion
+from polhode.systems.base import Converted as Converted
 from polhode.systems.conversion import Conversion as Conversion
-from polhode.systems.conversion import Converted as Converted
 from polhode.systems.discrete_gradients import AbstractDiscreteGradient as AbstractDiscreteGradient
 from polhode.systems.discrete_gradients import Gonzalez as Gonzalez
 from polhode.systems.discrete_gradients import MeanValue as MeanValue

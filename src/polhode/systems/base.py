@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -12,9 +12,6 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from polhode.spaces.base import AbstractSpace
-
-if TYPE_CHECKING:
-    from polhode.systems.conversion import AbstractConversion
 
 State = Any
 """A state: a point of `system.state_space`. For mechanical systems the pair (q, v)."""
@@ -131,3 +128,60 @@ def shape_of(name: str, function: Any, arguments: tuple[Any, ...], wanted: tuple
             f"`{name}` must return a floating-point number, {meaning}, which is differentiated; got {shape.dtype}. "
             "Write 0.0 for 0, and take floating-point parameters."
         )
+
+
+class Converted(NamedTuple):
+    """A system of another kind, with maps between its states and those of its source.
+
+    - `system`: of the kind that was asked for. - `into`: from a state of the source to one of `system`. - `back`: the
+      other way; None where both have the same states.
+    """
+
+    system: AbstractSystem
+    into: Callable[[State], State] | None = None
+    back: Callable[[State], State] | None = None
+
+    def entered(self, state: State) -> State:
+        """A state of the source as one of `system`."""
+        return state if self.into is None else self.into(state)
+
+    def left(self, state: State) -> State:
+        """A state of `system` as one of the source."""
+        return state if self.back is None else self.back(state)
+
+    def watched(self, observable: Callable[[Array, State], Any]) -> Callable[[Array, State], Any]:
+        """A function of time and states of the source as one of states of `system`."""
+        return observable if self.back is None else Watched(observable, self.back)
+
+
+class Watched(eqx.Module):
+    """A function of time and of states of the source of a conversion, evaluated at states of the other system."""
+
+    observable: Callable[[Array, State], Any]
+    back: Callable[[State], State]
+
+    def __call__(self, t: Array, state: State) -> Any:
+        return self.observable(t, self.back(state))
+
+
+class AbstractConversion(eqx.Module):
+    """A way to write a system as one of another kind that has the same motions."""
+
+    @property
+    @abc.abstractmethod
+    def kind(self) -> type[AbstractSystem]:
+        """Class of the systems that it makes."""
+
+    @property
+    @abc.abstractmethod
+    def note(self) -> str:
+        """A remark for users, without a full stop; may be empty."""
+
+    @property
+    @abc.abstractmethod
+    def obstacle(self) -> str:
+        """Why the system can't be written that way, as the end of a sentence; empty if it can."""
+
+    @abc.abstractmethod
+    def at(self, state: State) -> Converted:
+        """The converted system; `state` is one of the source, in whose neighbourhood the motion begins."""

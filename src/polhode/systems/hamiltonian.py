@@ -16,8 +16,7 @@ from polhode.spaces.coadjoint import CoadjointOrbit
 from polhode.spaces.cotangent import Cotangent, CotangentPoint
 from polhode.spaces.rigid import AbstractRigidGroup
 from polhode.spaces.rotations import AbstractRotationGroup
-from polhode.systems.base import AbstractSystem, Observable, shape_of
-from polhode.systems.conversion import AbstractConversion
+from polhode.systems.base import AbstractConversion, AbstractSystem, Observable, shape_of
 from polhode.systems.vector_field import ToVectorField
 
 Momentum = Float[Array, " dim"]

@@ -38,7 +38,7 @@ Rest = tuple[Array, ...]
 """The fields of a state besides places, attitudes and velocities."""
 
 
-class Places(NamedTuple):
+class PoseComponents(NamedTuple):
     """Places and attitudes of all bodies, component by component."""
 
     x: Vectors
@@ -75,19 +75,19 @@ class AbstractSeparable(AbstractSystem):
     inertias: eqx.AbstractVar[Array]
 
     @abc.abstractmethod
-    def loads(self, places: Places, rest: Rest, around: Surroundings) -> Loads:
+    def loads(self, places: PoseComponents, rest: Rest, around: Surroundings) -> Loads:
         """Loads on the bodies."""
 
     @abc.abstractmethod
     def potential_energy(self, state: State) -> Float[Array, ""]:
         """U."""
 
-    def surroundings(self, places: Places) -> Surroundings:
+    def surroundings(self, places: PoseComponents) -> Surroundings:
         """The surroundings at the start."""
         del places
         return Surroundings(None, jnp.zeros((), jnp.int32))
 
-    def moved(self, places: Places, rest: Rest, around: Surroundings) -> tuple[Rest, Surroundings]:
+    def moved(self, places: PoseComponents, rest: Rest, around: Surroundings) -> tuple[Rest, Surroundings]:
         """The rest of the state and the surroundings after a move: neighbours, broken bonds."""
         del places
         return rest, around
@@ -97,7 +97,7 @@ class AbstractSeparable(AbstractSystem):
         """Whether some loads depend on velocities."""
         return False
 
-    def drag(self, places: Places, v: Vectors, omega: Vectors, rest: Rest, around: Surroundings) -> Loads:
+    def drag(self, places: PoseComponents, v: Vectors, omega: Vectors, rest: Rest, around: Surroundings) -> Loads:
         """Loads that depend on velocities; asked for only if `damped`."""
         del places, v, omega, rest, around
         zero = (jnp.zeros_like(self.masses),) * 3
@@ -195,7 +195,7 @@ class Separable(AbstractSeparable):
         self.inertias = checks.positive("inertias", inertias, shape, "moments of inertia of every body")
         self.potential = potential
 
-    def loads(self, places: Places, rest: Rest, around: Surroundings) -> Loads:
+    def loads(self, places: PoseComponents, rest: Rest, around: Surroundings) -> Loads:
         del rest, around
         x, q = components.rows(places.x), components.rows(places.q)
         R = jax.vmap(quaternions.to_matrix)(q)

@@ -12,8 +12,7 @@ from jaxtyping import Array
 
 from polhode.functions import breakpoints_of
 from polhode.spaces.base import AbstractSpace, Point, Vector
-from polhode.systems.base import AbstractSystem, State, shape_of
-from polhode.systems.conversion import AbstractConversion, Converted
+from polhode.systems.base import AbstractConversion, AbstractSystem, Converted, State, shape_of
 
 
 class VectorField(AbstractSystem):

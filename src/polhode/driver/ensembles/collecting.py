@@ -17,7 +17,7 @@ _PENDING = -1
 """The result of a member that has not been run."""
 
 
-class AbstractPlace(abc.ABC):
+class AbstractCollector(abc.ABC):
     """Takes batches, each from any thread."""
 
     @abc.abstractmethod
@@ -29,7 +29,7 @@ class AbstractPlace(abc.ABC):
         """Whether these members have been run before."""
 
 
-class InMemory(AbstractPlace):
+class InMemory(AbstractCollector):
     """Arrays of all members.
 
     - `frames`: name → (count, …); empty unless they are kept. - `ends`: the same of results.
@@ -56,7 +56,7 @@ class InMemory(AbstractPlace):
         return False
 
 
-class InStore(AbstractPlace):
+class InStore(AbstractCollector):
     """Arrays of a zarr store, in chunks of one batch with checksums (CRC32C).
 
     The results of a batch are written behind everything else of it, so a member that has one is whole.

@@ -9,8 +9,7 @@ from jaxtyping import Array, Float
 from polhode.multibody.system import MultibodySystem
 from polhode.spaces.base import AbstractGroup, Point, Vector
 from polhode.spaces.cotangent import CotangentPoint
-from polhode.systems.base import State
-from polhode.systems.conversion import AbstractConversion, Converted
+from polhode.systems.base import AbstractConversion, Converted, State
 from polhode.systems.hamiltonian import Hamiltonian, Momentum
 
 
@@ -37,7 +36,7 @@ class ToHamiltonian(AbstractConversion):
             return f"a Hamiltonian on a cotangent bundle has no constraints, and here are {system.m}"
         if not system.conservative:
             return "some loads have no potential, or depend on time"
-        if not (system.holonomic_velocities and isinstance(system.configuration, AbstractGroup)):
+        if not (system.identity_kinematics and isinstance(system.configuration, AbstractGroup)):
             return "its coordinates are no Lie group with the velocities of its algebra"
         if not system.inert:
             return "some of its coordinates have no kinetic energy"

@@ -15,8 +15,8 @@ from polhode.multibody.groups import BodyGroup, Motion
 from polhode.multibody.poses import Pose, Twist, axial
 from polhode.multibody.system import MultibodySystem
 from polhode.spaces.base import hat
-from polhode.systems.base import Observable, State
-from polhode.systems.conversion import NONHOLONOMIC, AbstractConversion, AbstractWritten, Converted
+from polhode.systems.base import AbstractConversion, Converted, Observable, State
+from polhode.systems.conversion import NONHOLONOMIC, AbstractWritten
 from polhode.systems.lagrangian import (
     AbstractLagrangian,
     Coordinates,

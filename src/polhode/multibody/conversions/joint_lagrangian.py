@@ -15,8 +15,8 @@ from polhode.spaces.base import AbstractSpace, Point
 from polhode.spaces.linear import Rn
 from polhode.spaces.powers import AbstractPower
 from polhode.spaces.products import AbstractProduct
-from polhode.systems.base import Observable, State
-from polhode.systems.conversion import NONHOLONOMIC, AbstractConversion, AbstractWritten, Converted
+from polhode.systems.base import AbstractConversion, Converted, Observable, State
+from polhode.systems.conversion import NONHOLONOMIC, AbstractWritten
 from polhode.systems.lagrangian import (
     AbstractLagrangian,
     Coordinates,
@@ -43,7 +43,7 @@ class ToJointLagrangian(AbstractConversion):
     @property
     def obstacle(self) -> str:
         system = self.source
-        if not (system.holonomic_velocities and is_flat(system.configuration)):
+        if not (system.identity_kinematics and is_flat(system.configuration)):
             return "some of its coordinates are rotations, which Lagrangian coordinates q with v = q̇ don't describe"
         if system.mechanism.driven:
             return "some constraints depend on time"

@@ -13,8 +13,7 @@ from polhode.multibody.absolute import AbsoluteCoordinates
 from polhode.multibody.livens import LivensMultibody
 from polhode.multibody.livens_joints import in_first_frame
 from polhode.multibody.system import MultibodySystem
-from polhode.systems.base import State
-from polhode.systems.conversion import AbstractConversion, Converted
+from polhode.systems.base import AbstractConversion, Converted, State
 from polhode.systems.separable import AbstractSeparable
 
 _QUATERNIONS = formulations.get("S3xR3")

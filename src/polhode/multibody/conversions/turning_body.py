@@ -15,8 +15,7 @@ from polhode.multibody.system import MultibodySystem
 from polhode.spaces import quaternions
 from polhode.spaces.products import AbstractProduct
 from polhode.spaces.rotations import AbstractRotationGroup
-from polhode.systems.base import State
-from polhode.systems.conversion import AbstractConversion, Converted
+from polhode.systems.base import AbstractConversion, Converted, State
 from polhode.systems.lagrangian import LivensState
 from polhode.systems.quaternion_body import G_transposed, Quaternion, QuaternionBody
 

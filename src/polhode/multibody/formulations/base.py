@@ -117,7 +117,7 @@ class AbstractFormulation(AbstractFrame):
         return 0
 
     @property
-    def holonomic_velocities(self) -> bool:
+    def identity_kinematics(self) -> bool:
         """Whether the velocities are those with which q moves, so that `kinematics` is the identity."""
         return True
 

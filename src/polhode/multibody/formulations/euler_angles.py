@@ -62,7 +62,7 @@ class EulerAnglesKinematic(AbstractEulerAngles):
     """
 
     @property
-    def holonomic_velocities(self) -> bool:
+    def identity_kinematics(self) -> bool:
         return False
 
     @property

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from polhode.forces.joint_control import Feedback
 
 
-class Place(NamedTuple):
+class CoordinateIndex(NamedTuple):
     """Where a joint coordinate is: number of the link, of the coordinate in its joint, of its velocity in v."""
 
     link: int
@@ -63,7 +63,7 @@ class JointEffort(AbstractAlong):
     element: AbstractEffort
     zero: Float[Array, ""]
     ratios: Float[Array, " n"]
-    places: tuple[Place, ...] = eqx.field(static=True)
+    places: tuple[CoordinateIndex, ...] = eqx.field(static=True)
     turns: bool = eqx.field(static=True)
 
     @property
@@ -115,7 +115,7 @@ class JointFeedback(AbstractAlong):
     element: Feedback
     zeros: Float[Array, " n"]
     ratios: Float[Array, "n places"]
-    places: tuple[Place, ...] = eqx.field(static=True)
+    places: tuple[CoordinateIndex, ...] = eqx.field(static=True)
 
     @property
     def conservative(self) -> bool:

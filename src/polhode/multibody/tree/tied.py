@@ -17,7 +17,7 @@ from polhode.multibody.coordinates import AbstractCoordinates
 from polhode.multibody.groups import Motion
 from polhode.multibody.mechanism import Mechanism
 from polhode.multibody.poses import Pose, Twist
-from polhode.multibody.tree.along import Place
+from polhode.multibody.tree.along import CoordinateIndex
 from polhode.multibody.tree.coordinates import JointTree
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.spaces.products import product
@@ -37,9 +37,9 @@ class TiedTree(AbstractCoordinates):
     tree: JointTree
     ratios: Float[Array, " k"]
     offsets: Float[Array, " f"]
-    followers: tuple[Place, ...] = eqx.field(static=True)
+    followers: tuple[CoordinateIndex, ...] = eqx.field(static=True)
     rows: tuple[int, ...] = eqx.field(static=True)
-    leaders: tuple[Place, ...] = eqx.field(static=True)
+    leaders: tuple[CoordinateIndex, ...] = eqx.field(static=True)
 
     # --- from the coordinates to those of the tree and back ---------------------------------------------------------
 
@@ -179,7 +179,9 @@ class TiedTree(AbstractCoordinates):
         return kkt_solver(A, P, self.n, m, compliant=compliant)
 
 
-def tied(tree: JointTree, following: Sequence[tuple[Place, dict[Place, float], float]]) -> JointTree | TiedTree:
+def tied(
+    tree: JointTree, following: Sequence[tuple[CoordinateIndex, dict[CoordinateIndex, float], float]]
+) -> JointTree | TiedTree:
     """A tree in which coordinates follow: each with its leaders, their ratios, and an offset."""
     if not following:
         return tree

@@ -21,8 +21,7 @@ from polhode.linalg.kkt import AbstractKKT
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
-from polhode.systems.base import AbstractSystem, State
-from polhode.systems.conversion import AbstractConversion
+from polhode.systems.base import AbstractConversion, AbstractSystem, State
 from polhode.systems.vector_field import ToVectorField
 
 Multipliers = Float[Array, " m"]
@@ -88,7 +87,7 @@ class AbstractMechanical(AbstractSystem):
         """The solver for matrices made of M, K, C and B."""
 
     @property
-    def holonomic_velocities(self) -> bool:
+    def identity_kinematics(self) -> bool:
         """Whether ν = v, that is, `kinematics` is the identity."""
         return True
 
@@ -118,7 +117,7 @@ class AbstractMechanical(AbstractSystem):
     def jacobian(self, t: Array, q: Point) -> Matrix:
         """B, m×n."""
         zero = jnp.zeros(self.n)
-        if self.holonomic_velocities and not len(self.nonholonomic):
+        if self.identity_kinematics and not len(self.nonholonomic):
             # One differentiation where the rate of the constraint would take two.
             return dense_block(jax.jacfwd(lambda theta: self.constraint(t, self.configuration.move(q, theta)))(zero))
         return dense_block(jax.jacfwd(lambda v: self.constraint_rate(t, q, v))(zero))
