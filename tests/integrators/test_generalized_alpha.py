@@ -74,7 +74,7 @@ def run(system: Any, state: Any, method: GeneralizedAlpha, t1: float = 1.0, **ho
 
 def test_the_heavy_top_reaches_the_published_point_in_two_iterations_a_step() -> None:
     system, state = heavy_top("SO3xR3")
-    end = run(system, state, GeneralizedAlpha(rho_inf=0.9), h=1e-4)
+    end = run(system, state, GeneralizedAlpha(rho_inf=0.9, predictor="zero"), h=1e-4)
     np.testing.assert_allclose(end.state[0][1][-1], [0.17333694, 0.64003454, -0.74853864], rtol=0, atol=5e-9)
     assert end.stats["newton_iterations"] == 2.0
     assert end.residuals["position"][-1] < 1e-12
@@ -87,7 +87,7 @@ def test_iterations_follow_the_tangent_operator_and_the_kind_of_newton() -> None
     system, state = heavy_top("SO3xR3")
 
     def iterations(h: float, **options: Any) -> float:
-        return run(system, state, GeneralizedAlpha(rtol=1e-8, **options), h=h).stats["newton_iterations"]
+        return run(system, state, GeneralizedAlpha(predictor="zero", rtol=1e-8, **options), h=h).stats["newton_iterations"]
 
     steps = (1e-4, 5e-5, 2.5e-5, 1.25e-5)
     assert [iterations(h, tangent_operator=False) for h in steps] == [4.0, 4.0, 3.0, 3.0]
@@ -193,6 +193,38 @@ def test_tolerances_control_the_error_and_shorten_steps_that_newton_rejects() ->
     assert fine < coarse / 30
     assert 4 < ends[1].stats["steps"] / ends[0].stats["steps"] < 20
     assert ends[0].stats["rejected"] > 0
+
+
+def controlled_arm() -> Mechanical:
+    """Two angles, held against the weight of their links by a stiff controller."""
+
+    def mass(q: Any) -> Any:
+        across = 0.054 + 0.1 * jnp.cos(q[1])
+        return jnp.array([[0.401 + 0.2 * jnp.cos(q[1]) + 0.054, across], [across, 0.054]])
+
+    def force(t: Any, q: Any, v: Any) -> Any:
+        second = 1.962 * jnp.cos(q[0] + q[1])
+        return 200 * (jnp.array([0.6, 0.8]) - q) - 20 * v - jnp.stack((9.81 * jnp.cos(q[0]) + second, second))
+
+    return Mechanical(Rn(2), mass, force)
+
+
+@pytest.mark.parametrize("predictor", ["extrapolated", "zero"])
+def test_where_nothing_moves_any_more_round_off_is_not_iterated_on(predictor: Any) -> None:
+    """At rest all accelerations are round-off, and positions no longer answer to corrections."""
+    method = GeneralizedAlpha(predictor=predictor)
+    end = run(controlled_arm(), (jnp.zeros(2), jnp.zeros(2)), method, t1=8.0, h=2e-3)
+    assert end.stats["newton_iterations"] < 2
+    q = end.state[0][-1]
+    np.testing.assert_allclose(evaluated(controlled_arm().force, 0.0, q, jnp.zeros(2)), 0.0, atol=1e-11)
+
+
+def test_the_extrapolated_predictor_saves_iterations_and_leads_to_the_same_motion() -> None:
+    system, state = heavy_top("SO3xR3")
+    ends = [run(system, state, GeneralizedAlpha(predictor=name), t1=0.1, h=2e-5) for name in ("extrapolated", "zero")]
+    assert ends[0].stats["newton_iterations"] < ends[1].stats["newton_iterations"] - 0.9
+    for one, other in zip(*map(jax.tree.leaves, (ends[0].state, ends[1].state)), strict=True):
+        np.testing.assert_allclose(one[-1], other[-1], rtol=1e-10, atol=1e-10)
 
 
 def test_newton_that_fails_gives_a_code_and_keeps_what_was_computed() -> None:

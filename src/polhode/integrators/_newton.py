@@ -63,7 +63,7 @@ class AbstractEquations(eqx.Module):
         """Whether a correction moves positions by no more than their round-off."""
 
     def noise(self, factors: Factors, residual: Residual) -> tuple[Array, ...] | None:
-        """`residual.noise`, or what the matrix behind the factors tells of it; asked for where factors are kept."""
+        """`residual.noise`, or what the matrix behind the factors tells of it."""
         del factors
         return residual.noise
 
@@ -113,10 +113,10 @@ class Newton(eqx.Module):
     An iteration is converged when every part of the residual is at most
     $\max(\mathtt{rtol}\,\|F_0\|, \mathtt{atol}\cdot\text{scale}, 32\,\varepsilon\,\text{magnitude})$ in the Euclidean
     norm, where F₀ is the larger of the first two residuals and ε = 2⁻⁵²; or when it stagnates so close to that (within
-    a factor of 10⁴ of the relative tolerance) that only round-off inside the system's own functions can be left, or
+    a factor of 10⁴ of the tolerances) that only round-off inside the system's own functions can be left, or
     with corrections that no longer move the positions, whose round-off stiff forces magnify. With factors that were
-    kept, stagnation counts only where residuals are no larger than the round-off that the equations tell of. At least
-    one iteration is made.
+    kept, stagnation counts only where residuals are no larger than the round-off that the equations tell of; there
+    from the second iteration on corrections that don't move positions are the last ones. At least one iteration is made.
 
     "full" factorises in every iteration. "modified" keeps the factors, over steps as well: they are renewed in the
     next iteration when the residual, in units of its tolerance, fell by less than one half from the second iteration
@@ -288,15 +288,19 @@ def _update(equations: AbstractEquations, newton: Newton, loop: _Loop, factors: 
     floor = _floor(newton, residual)
     worst = _worst(newton, norms, first, floor)
     converged = worst <= 1
-    magnified = equations.noise(factors, residual) if newton.keeps_factors else residual.noise
+    magnified = equations.noise(factors, residual)
     noise = 0.0 if magnified is None else 32 * jnp.finfo(float).eps * jnp.stack(magnified)
     # A slow iteration with factors that were kept says little about round-off where that is smaller.
     low = jnp.all(norms <= 8 * floor + noise)
     # An iteration that brings one part to its floor has helped, and what it did may help the others next.
     stuck = (fresh | low) & jnp.all((norms > 0.5 * loop.norms) | (loop.norms <= floor))
     settled = equations.negligible(place, dx)
-    close = jnp.all(norms <= 1e4 * newton.rtol * first + floor + noise) | settled
+    within = 1e4 * jnp.maximum(newton.rtol * first, newton.atol * jnp.stack(residual.scales)) + floor + noise
+    close = jnp.all(norms <= within) | settled
     converged = converged | (stuck & close & ((iterations > 2) | (low & settled)))
+    # Positions that round-off holds in their places don't answer to corrections as the matrix supposes: iterations
+    # would go on to get better slowly, at something that is round-off.
+    converged = converged | (low & settled & (iterations > 1))
     singular = ~jnp.isfinite(sum(jnp.sum(part) for part in jax.tree.leaves(dx)))
     # Far from any solution a matrix may be anything.
     singular = singular & ~jnp.any(loop.norms > 100 * loop.first)

@@ -70,6 +70,9 @@ class GeneralizedAlpha(AbstractIntegrator):
       decay like `rho_inf`ⁿ. "perturbed" takes $a_0 = \dot v_0 + \Delta h\,\ddot v_0$ and, for index 3, moves v₀ by
       O(h²) across the constraint, where the method's velocities lie anyway (Arnold, Brüls and Cardona): multipliers are
       then of order 2 from the first step on, for `rho_inf=1` too.
+    - `predictor`: where Newton's method begins. "extrapolated": accelerations as they were at the last step and
+      changed over it, and the multipliers of the last step; "zero": no accelerations and no multipliers, as in
+      Algorithms 4 and 5, which takes up to one iteration a step more.
     - `rtol`, `atol`: of the residuals, relative to the first one of the step, and to what accelerations of their
       present size make up in it: forces, and h²|v̇| in Φ. What is left acts like a constant force: 1e-8 would spoil the
       order of a mechanism that runs over 50,000 steps.
@@ -89,8 +92,9 @@ class GeneralizedAlpha(AbstractIntegrator):
     tangent_operator: bool = eqx.field(static=True, default=True)
     constraint: Literal["index-3", "stabilized-index-2"] = eqx.field(static=True, default="index-3")
     start: Literal["acceleration", "perturbed"] = eqx.field(static=True, default="acceleration")
-    rtol: float = eqx.field(static=True, default=1e-10)
-    atol: float = eqx.field(static=True, default=1e-10)
+    predictor: Literal["extrapolated", "zero"] = eqx.field(static=True, default="extrapolated")
+    rtol: float = eqx.field(static=True, default=1e-12)
+    atol: float = eqx.field(static=True, default=1e-12)
     max_iterations: int = eqx.field(static=True, default=25)
 
     def __check_init__(self) -> None:
@@ -102,6 +106,7 @@ class GeneralizedAlpha(AbstractIntegrator):
             raise ValueError(f"`tangent_operator` must be True or False, got {shown(self.tangent_operator)}.")
         checks.choice("constraint", self.constraint, ("index-3", "stabilized-index-2"))
         checks.choice("start", self.start, ("acceleration", "perturbed"))
+        checks.choice("predictor", self.predictor, ("extrapolated", "zero"))
         _ = self._solver
 
     @property
@@ -155,7 +160,7 @@ class GeneralizedAlpha(AbstractIntegrator):
         factors = None
         if self._solver.keeps_factors:
             equations = self._equations(system, t, h, q, zero, v)
-            guess = self._guess(system)
+            guess = self._guess(system, vdot, multipliers if system.m else None)
             factors = equations.factor(equations.place(guess), guess)
         memory = Memory(vdot, shift, zero, jnp.zeros(()), factors)
         return Carry((q, v), memory, multipliers if system.m else None)
@@ -181,7 +186,8 @@ class GeneralizedAlpha(AbstractIntegrator):
         theta = h * v + h * h * ((0.5 - c.beta) * a + c.beta * predicted)
         speed = v + h * ((1 - c.gamma) * a + c.gamma * predicted)
         equations = self._equations(system, t + h, h, q, theta, speed)
-        solved = solve(equations, self._guess(system), memory.factors, self._solver)
+        guess = self._guess(system, memory.vdot + h * memory.slope, carry.multipliers)
+        solved = solve(equations, guess, memory.factors, self._solver)
         vdot, multipliers = solved.x[:2]
         a_new = predicted + c.ratio * vdot
         slope = (a_new - a) / h
@@ -233,9 +239,15 @@ class GeneralizedAlpha(AbstractIntegrator):
         M, B = system.mass(t - h, q0), system.jacobian(t - h, q0)
         return StabilizedIndex2(system, prediction, M, B, system.kkt.factor(M, B, B), self.tangent_operator)
 
-    def _guess(self, system: AbstractMechanical) -> tuple[Float[Array, " size"], ...]:
-        pair = jnp.zeros(system.n), jnp.zeros(system.m)
-        return pair if self.constraint == "index-3" or system.m == 0 else (*pair, *pair)
+    def _guess(
+        self, system: AbstractMechanical, vdot: Vector, multipliers: Array | None
+    ) -> tuple[Float[Array, " size"], ...]:
+        """Where Newton's method begins: accelerations, multipliers, and no correction of positions."""
+        pair = vdot, jnp.zeros(0) if multipliers is None else multipliers
+        zero = jnp.zeros(system.n), jnp.zeros(system.m)
+        if self.predictor == "zero":
+            pair = zero
+        return pair if self.constraint == "index-3" or system.m == 0 else (*pair, *zero)
 
     def _error(self, system: AbstractMechanical, h: Array, memory: Memory, slope: Vector) -> Array:
         """Local errors of position and velocity, in the algebra of the state space."""
