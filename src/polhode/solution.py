@@ -214,6 +214,6 @@ class Solution(eqx.Module):
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Writes a zarr store at `path`; `polhode.load` reads it back."""
-        from polhode.runs.store import save
+        from polhode.runs.saving import save
 
         save(self, path, overwrite=overwrite)

@@ -35,48 +35,60 @@ _LONG_ENOUGH_S = 0.05
 """Every run costs a few milliseconds besides its steps."""
 
 
+Problem = Annotated[
+    str,
+    typer.Argument(
+        metavar="PROBLEM|MODEL_FILE",
+        help="Name of a problem, as `polhode list problems` shows them, or a .urdf or MJCF .xml file.",
+    ),
+]
+Method = Annotated[str | None, typer.Option(help="Name of an integrator [default: the problem's own].")]
+Step = Annotated[float | None, typer.Option(help="Constant step size [default: the problem's own].")]
+Relative = Annotated[float | None, typer.Option(help="Relative tolerance: control the error.")]
+Absolute = Annotated[float | None, typer.Option(help="Absolute tolerance [default: rtol / 100].")]
+End = Annotated[float | None, typer.Option(help="End of the run [default: the problem's own].")]
+Positions = Annotated[
+    list[str] | None,
+    typer.Option(metavar="JOINT=VALUE …", help="Joints of a model file at the start, in m and rad; several at once."),
+]
+Velocities = Annotated[
+    list[str] | None, typer.Option(metavar="JOINT=VALUE …", help="Their velocities at the start, likewise.")
+]
+Controls = Annotated[
+    list[str] | None, typer.Option(metavar="ACTUATOR=VALUE …", help="Controls of a model file's actuators, likewise.")
+]
+Out = Annotated[Path | None, typer.Option(metavar="RUN.zarr", help="Store to which the run is streamed.")]
+Exports = Annotated[
+    list[Path] | None,
+    typer.Option("--export", metavar="FILE", help=f"Write the run as {ENDINGS} as well; may be repeated."),
+]
+Every = Annotated[int, typer.Option(min=1, help="Save every that many steps.")]
+Breakpoints = Annotated[
+    list[float] | None, typer.Option("--breakpoint", metavar="T", help="A time at which loads jump; may be repeated.")
+]
+EstimateError = Annotated[
+    bool, typer.Option("--estimate-error", help="Run with half the step as well; print the digits of every output.")
+]
+
+
 def run(
-    problem: Annotated[
-        str,
-        typer.Argument(
-            metavar="PROBLEM|MODEL_FILE",
-            help="Name of a problem, as `polhode list problems` shows them, or a .urdf or MJCF .xml file.",
-        ),
-    ],
-    integrator: Annotated[str | None, typer.Option(help="Name of an integrator [default: the problem's own].")] = None,
-    step: Annotated[float | None, typer.Option(help="Constant step size [default: the problem's own].")] = None,
-    rtol: Annotated[float | None, typer.Option(help="Relative tolerance: control the error.")] = None,
-    atol: Annotated[float | None, typer.Option(help="Absolute tolerance [default: rtol / 100].")] = None,
-    t1: Annotated[float | None, typer.Option(help="End of the run [default: the problem's own].")] = None,
+    problem: Problem,
+    integrator: Method = None,
+    step: Step = None,
+    rtol: Relative = None,
+    atol: Absolute = None,
+    t1: End = None,
     settings: Settings = None,
-    positions: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="JOINT=VALUE …", help="Joints of a model file at the start, in m and rad; several at once."
-        ),
-    ] = None,
-    velocities: Annotated[
-        list[str] | None, typer.Option(metavar="JOINT=VALUE …", help="Their velocities at the start, likewise.")
-    ] = None,
-    controls: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ACTUATOR=VALUE …", help="Controls of a model file's actuators, likewise."),
-    ] = None,
+    positions: Positions = None,
+    velocities: Velocities = None,
+    controls: Controls = None,
     mesh_path: MeshPath = None,
     option: Options = None,
-    out: Annotated[Path | None, typer.Option(metavar="RUN.zarr", help="Store to which the run is streamed.")] = None,
-    export: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help=f"Write the run as {ENDINGS} as well; may be repeated."),
-    ] = None,
-    save_every: Annotated[int, typer.Option(min=1, help="Save every that many steps.")] = 1,
-    breakpoint_: Annotated[
-        list[float] | None,
-        typer.Option("--breakpoint", metavar="T", help="A time at which loads jump; may be repeated."),
-    ] = None,
-    estimate_error: Annotated[
-        bool, typer.Option("--estimate-error", help="Run with half the step as well; print the digits of every output.")
-    ] = False,
+    out: Out = None,
+    export: Exports = None,
+    save_every: Every = 1,
+    breakpoint_: Breakpoints = None,
+    estimate_error: EstimateError = False,
     when_full: WhenFull = "fail",
     as_json: Json = False,
     quiet: Quiet = False,
@@ -88,7 +100,6 @@ def run(
     if step is not None and (rtol is not None or atol is not None):
         fail("give either a constant `--step`, or `--rtol` and `--atol`, not both.", 2)
     talk = not (quiet or as_json)
-    message = ""
     with usage_errors(), interruptions_reported():
         check_endings(export or ())
         options = parse_settings(option, "--option")
@@ -103,26 +114,9 @@ def run(
             _announce(chosen, _called(integrator or (chosen.integrator if options else None), options), step, rtol, t1)
             models.explain(chosen, method=integrator is None and rtol is None)
         replaces = out is not None and is_run(out)
-        try:
-            solution = ph.simulate(
-                chosen,
-                method,
-                h=step,
-                rtol=rtol,
-                atol=atol,
-                t1=t1,
-                save_every=save_every,
-                breakpoints=breakpoint_ or (),
-                store=out,
-                overwrite=True,
-                when_full=when_full,
-                estimate_error=estimate_error,
-                progress=not quiet and sys.stderr.isatty(),
-            )
-        except ph.SimulationError as error:
-            solution, message = error.solution, f"{error.reason} {kept(out, error.solution)}"
-        except OSError as error:
-            fail(str(error), FAILED)
+        how = {"h": step, "rtol": rtol, "atol": atol, "t1": t1, "save_every": save_every}
+        how |= {"breakpoints": breakpoint_ or (), "when_full": when_full, "estimate_error": estimate_error}
+        solution, message = _simulated(chosen, method, out, not quiet and sys.stderr.isatty(), how)
     if replaces and not quiet:
         say(f"replaced the earlier run in {out}")
     write_files(solution, export or (), quiet=not talk)
@@ -130,6 +124,18 @@ def run(
     if options:
         more |= {"integrator": integrator or chosen.integrator, "options": options}
     report(solution, out, more, as_json, quiet, message)
+
+
+def _simulated(problem: Any, method: Any, out: Path | None, progress: bool, how: Any) -> tuple[Solution, str]:
+    """The run as far as it came, and why it went no further; ends with status 1 where nothing came of it."""
+    import polhode as ph
+
+    try:
+        return ph.simulate(problem, method, store=out, overwrite=True, progress=progress, **how), ""
+    except ph.SimulationError as error:
+        return error.solution, f"{error.reason} {kept(out, error.solution)}"
+    except OSError as error:
+        fail(str(error), FAILED)
 
 
 def report(

@@ -16,6 +16,7 @@ from jaxtyping import Array, Int
 from polhode import checks
 from polhode.checks import shown
 from polhode.particles.bonds import Constants, Slots
+from polhode.particles.halo import AXIS, Halo, along_last, halo
 from polhode.particles.neighbours import Neighbours, search
 from polhode.particles.observed import AbstractParticles
 from polhode.particles.system import Particles
@@ -24,9 +25,6 @@ from polhode.spaces.components import Vectors, picked
 from polhode.systems.base import State
 from polhode.systems.separable import Rest
 
-AXIS = "particles"
-"""Name of the axis of the mesh."""
-
 _FIRST, _LAST, _NONE = PartitionSpec(AXIS), PartitionSpec(None, AXIS), PartitionSpec()
 
 _OF_PARTICLES = ("masses", "inertias")
@@ -34,61 +32,6 @@ _OF_SLOTS = ("slots", "constants", "dampers")
 _OF_BONDS = ("pairs", "per_bond", "limits")
 # Neighbours anywhere are judged by their diameters, which never change.
 _EVERYWHERE = ("diameters", "gravity", "contact", "wall_contact", "contact_damping", "walls", "skin")
-
-
-class Halo(eqx.Module):
-    """Exchange between devices of items that they hold in blocks of the same size.
-
-    - `routes`: rounds of sending, each of pairs of a device that sends and one that receives.
-    - `sends`: for each round the places in the own block of what is sent, shape (devices · s,).
-    """
-
-    routes: tuple[tuple[tuple[int, int], ...], ...] = eqx.field(static=True)
-    sends: tuple[Int[Array, " s"], ...]
-    mesh: Mesh = eqx.field(static=True)
-
-    def read(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
-        """Sends once; what is returned reads `a` by numbers from `halo`."""
-        if self.routes:
-
-            def seen(a: tuple[Array, ...], sends: tuple[Array, ...]) -> tuple[Array, ...]:
-                parts = [jnp.stack(a)]
-                for send, route in zip(sends, self.routes, strict=True):
-                    parts.append(jax.lax.ppermute(jnp.stack(picked(a, send)), AXIS, route))
-                return tuple(jnp.concatenate(parts, axis=1))
-
-            a = jax.shard_map(seen, mesh=self.mesh, in_specs=_FIRST, out_specs=_FIRST)(a, self.sends)
-
-        def read(which: Array) -> tuple[Array, ...]:
-            spread = _along_last(which)
-            return jax.shard_map(picked, mesh=self.mesh, in_specs=(_FIRST, spread), out_specs=spread)(a, which)
-
-        return read
-
-
-def halo(mesh: Mesh, size: int, *tables: np.ndarray) -> tuple[Halo, list[np.ndarray]]:
-    """How devices that hold `size` items each read those with the numbers in `tables`, shape (k, devices · …).
-
-    The last axis of a table is spread over the devices. Each table comes back with numbers for `Halo.read`.
-    """
-    count = mesh.size
-    readers = [np.broadcast_to(np.arange(t.shape[1]) * count // max(t.shape[1], 1), t.shape) for t in tables]
-    shifts = [(reader - t // max(size, 1)) % count for reader, t in zip(readers, tables, strict=True)]
-    found, sends, routes, base = [t % max(size, 1) for t in tables], [], [], size
-    for shift in range(1, count):
-        items = np.unique(np.concatenate([t[s == shift] for t, s in zip(tables, shifts, strict=True)]))
-        if not len(items):
-            continue
-        owner, held = items // size, np.bincount(items // size, minlength=count)
-        rank = np.arange(len(items)) - (np.cumsum(held) - held)[owner]
-        send = np.zeros((count, held.max()), np.int32)
-        send[owner, rank] = items % size
-        for table, s, new in zip(tables, shifts, found, strict=True):
-            new[s == shift] = base + rank[np.searchsorted(items, table[s == shift])]
-        sends.append(send.reshape(-1))
-        routes.append(tuple((int(k), int((k + shift) % count)) for k in np.flatnonzero(held)))
-        base += held.max()
-    return Halo(tuple(routes), tuple(sends), mesh), [t.astype(np.int32) for t in found]
 
 
 class ShardedParticles(AbstractParticles):
@@ -159,7 +102,7 @@ class ShardedParticles(AbstractParticles):
             mine = jax.lax.dynamic_slice_in_dim(every, jax.lax.axis_index(AXIS) * block, block)
             return 0.5 * (mine + every[others])
 
-        spread = _along_last(others)
+        spread = along_last(others)
         on_devices = jax.shard_map(own, mesh=self.mesh, in_specs=(_NONE, spread), out_specs=spread)
         return on_devices(self.diameters, others)
 
@@ -322,11 +265,6 @@ def _domains(x: np.ndarray, which: np.ndarray, count: int) -> list[np.ndarray]:
     ordered = which[np.argsort(x[which, along], kind="stable")]
     cut = len(which) // count * half
     return _domains(x, ordered[:cut], half) + _domains(x, ordered[cut:], count - half)
-
-
-def _along_last(a: Array) -> PartitionSpec:
-    """Spreads the last axis."""
-    return PartitionSpec(*(None,) * (a.ndim - 1), AXIS)
 
 
 def _gathered(a: tuple[Array, ...]) -> tuple[Array, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from polhode.frames import Frames
 from polhode.runs import layout
-from polhode.runs.store import attributes
+from polhode.runs.attributes import attributes
 from polhode.units import unit_of
 
 if TYPE_CHECKING:

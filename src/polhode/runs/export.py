@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from polhode.runs.attributes import attributes
 from polhode.runs.dataset import to_xarray
-from polhode.runs.store import attributes
 from polhode.solution import Solution
 
 if TYPE_CHECKING:

@@ -11,19 +11,16 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from polhode.frames import Frames
-from polhode.results import Result
 from polhode.runs import layout, root
 from polhode.runs.arrays import CHECKSUM_BYTES, ArrayFiles, DamageError, folder_name, replace
+from polhode.runs.attributes import attributes
 from polhode.runs.errors import StoreError, explaining
 from polhode.runs.locking import Lock
-
-if TYPE_CHECKING:
-    from polhode.solution import Solution
 from polhode.runs.places import check_room, locked, put_in_place, resolved
 
 _INTERVAL_S = 0.1
@@ -372,37 +369,3 @@ def _packed(checkpoint: Checkpoint) -> bytes:
     facts = np.frombuffer(json.dumps(checkpoint.facts).encode(), np.uint8)
     np.savez(buffer, **{"facts": facts, **checkpoint.arrays})
     return buffer.getvalue()
-
-
-def attributes(meta: dict[str, Any], stats: dict[str, Any]) -> dict[str, Any]:
-    """The description of a run in a store, a data set or a netCDF file: strings and numbers only."""
-    from polhode.runs.plain import to_plain
-
-    integrator, result = meta.get("integrator"), stats.get("result")
-    if result is not None and not isinstance(result, Result) and np.ndim(result) == 0:
-        # Runs inside transformations have the number of their result.
-        stats = {**stats, "result": Result(int(result))}
-    return {
-        "title": f"polhode run of {meta.get('problem', 'a system')}",
-        "polhode_format": root.FORMAT,
-        "problem": str(meta.get("problem", "")),
-        "integrator": str(integrator.get("name", "") if isinstance(integrator, dict) else integrator or ""),
-        "meta": json.dumps(to_plain(meta)),
-        "stats": json.dumps(to_plain(stats)),
-    }
-
-
-def save(solution: Solution, path: str | Path, *, overwrite: bool = False) -> None:
-    """Writes a solution as a run store. Raises ValueError for a batch of solutions."""
-    if np.ndim(solution.t) != 1:
-        raise ValueError(
-            f"`t` of this solution has {np.ndim(solution.t)} axes, so it is not one run; a store holds one. Of a "
-            "batch, as `jax.vmap` makes them, save each case: `jax.tree.map(lambda x: x[k], solution).save(…)`."
-        )
-    store = RunStore.create(path, solution.meta, overwrite=overwrite, expected=len(solution.t))
-    try:
-        for frames in solution.blocks():
-            store.append(frames, None)
-        store.close(solution.stats)
-    finally:
-        store.release()
