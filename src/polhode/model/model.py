@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -26,7 +24,6 @@ from polhode.multibody.bodies import Body
 from polhode.multibody.formulations import FORMULATIONS
 from polhode.multibody.parts import AbstractComposite, AbstractForce, AbstractJoint, AbstractPart
 from polhode.multibody.poses import Pose
-from polhode.multibody.readings import Readings
 from polhode.multibody.system import MultibodySystem
 from polhode.systems.base import Observable, State
 from polhode.units import checked as checked_units
@@ -447,7 +444,6 @@ class Model:
         """
         return assemble(self, formulation, repair=repair, redundant=redundant, t0=t0, joints=joints, hold=hold)
 
-    @uncompiled()
     def problem(
         self,
         formulation: str | None = None,
@@ -487,69 +483,24 @@ class Model:
         **Raises** ValueError as `assemble` does, for unknown integrators and for outputs that are no functions or
         have the name of another.
         """
-        from polhode import integrators
-        from polhode.model import choosing, naming
-        from polhode.problems.base import Problem
-        from polhode.problems.choice import Choice
-        from polhode.viewing import model_scene
+        from polhode.model.as_problem import Asked, problem
 
-        started = time.perf_counter()
-
-        if integrator is not None:
-            checks.choice("integrator", integrator, integrators.names())
-        end, step = checks.number("t1", t1, "end of the run"), checks.number("h", h, "step of the run")
-        if not step > 0:
-            raise ValueError(f"`h` must be positive, got {step:g}. Set the direction of time by t1.")
-        begin = checks.number("t0", t0, "start of the run")
-        if end == begin:
-            raise ValueError(f"`t1` must differ from t0 = {begin:g}; the span is empty.")
-        checks.word("name", name, "of the problem")
-
-        def assembled(form: str) -> tuple[Assembled, State]:
-            return self.assemble(form, repair=repair, redundant=redundant, t0=t0, joints=joints, hold=hold)
-
-        if formulation is None:
-            system, state0, formulation, because = choosing.assembled(self, assembled, integrator, begin)
-        else:
-            (system, state0), because = assembled(formulation), ""
-        method, why = (integrator, "") if integrator else choosing.method_for(system, state0, begin, step)
-        seen = _in_coordinates(system)
-        own = self.parameters
-        given = {"formulation": formulation, **({"joints": joints} if formulation == "livens" else {})}
-        if own.keys() & {"formulation", "joints"}:
-            raise ValueError("Parameters of a model can't be called 'formulation' or 'joints'; choose other names.")
-
-        def build(**changed: Any) -> Problem:
-            form, how = changed.pop("formulation"), changed.pop("joints", "invariant")
-            # Inside of JAX's transformations it can't be decided anew what is redundant.
-            again = (system.dropped or redundant) if form == formulation else redundant
-            made = self.replace(**changed)
-            more = {"repair": repair, "redundant": again, "t0": t0, "joints": how, "hold": hold}
-            found = made.problem(
-                form, t1=t1, h=h, name=name, integrator=method, outputs=outputs, save_loads=save_loads, **more
-            )
-            # Traced values are known to no model.
-            return dataclasses.replace(found, parameters={**found.parameters, **changed}, build=build)
-
-        called = naming.named(self, seen)
-        known = checks.is_concrete(self.gravity, [(b.mass, b.inertia, b.x, b.R) for b in self.bodies], state0)
-        return Problem(
-            name=name,
-            system=system,
-            state0=state0,
-            t_span=(begin, end),
-            parameters={**given, **own},
-            doc=f"A model of {len(self.bodies)} bodies.",
-            outputs=_outputs(system, outputs, called.readings, checks.flag("save_loads", save_loads)),
-            invariants=system.invariants(),
-            reference={},
-            integrator=method,
-            h=step,
-            scene=model_scene.drawn(model_scene.described(self, seen.shown)) if known else None,
-            choice=Choice(because, why and f"`{method}`: {why}"),
-            build_time=time.perf_counter() - started,
-            named=dataclasses.replace(called, outputs=True),
-            build=build,
+        return problem(
+            self,
+            Asked(
+                formulation=formulation,
+                t1=t1,
+                h=h,
+                name=name,
+                integrator=integrator,
+                outputs=outputs,
+                repair=repair,
+                redundant=redundant,
+                t0=t0,
+                joints=joints,
+                hold=hold,
+                save_loads=save_loads,
+            ),
         )
 
     @uncompiled()
@@ -653,40 +604,6 @@ class Model:
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         listed = ", ".join(names[:_LISTED]) or "none"
         raise ValueError(f"The model has no body {shown(name)}.{checks.nearest(name, names)} It has {listed}{more}.")
-
-
-def _in_coordinates(system: Assembled) -> MultibodySystem:
-    """The system whose states are (q, v)."""
-    return system if isinstance(system, MultibodySystem) else system.base
-
-
-def _outputs(
-    system: Assembled,
-    more: Callable[[MultibodySystem], Mapping[str, Observable]] | None,
-    readings: Readings,
-    loads: bool,
-) -> dict[str, Observable]:
-    """Outputs of the system, its joint coordinates, and those that a user adds."""
-    seen = _in_coordinates(system)
-    joints = readings.observables(seen, loads=loads)
-    known = {**system.outputs(), **(joints if isinstance(system, MultibodySystem) else system.observed(joints))}
-    if more is None:
-        return known
-    useful = callable(more) and not isinstance(more, type)
-    given = more(seen) if useful else more
-    if not useful or not isinstance(given, Mapping):
-        raise ValueError(
-            f"`outputs` must be a function of the system that returns a mapping from names to functions (t, state), "
-            f"got {shown(given)}."
-        )
-    for name, output in given.items():
-        if name in known:
-            raise ValueError(f"The system has an output {shown(name)} of its own; give yours another name.")
-        if not isinstance(name, str) or not callable(output):
-            raise ValueError(
-                f"Output {shown(name)} must be a function (t, state) → array under a name, got {shown(output)}."
-            )
-    return {**known, **(given if isinstance(system, MultibodySystem) else system.observed(given))}
 
 
 def _kebab(name: str) -> str:

@@ -1,0 +1,155 @@
+"""A model as a problem: with coordinates and a method chosen, outputs by name, a scene, and a way to build it anew."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from polhode import checks, integrators
+from polhode.checks import shown
+from polhode.execution.eager import uncompiled
+from polhode.model import choosing, naming
+from polhode.model.assembly import Assembled, Redundant
+from polhode.model.holding import Held
+from polhode.multibody.readings import Readings
+from polhode.multibody.system import MultibodySystem
+from polhode.problems.base import Problem
+from polhode.problems.choice import Choice
+from polhode.systems.base import Observable, State
+from polhode.viewing import model_scene
+
+if TYPE_CHECKING:
+    from polhode.model.model import Model
+
+
+class Asked(NamedTuple):
+    """A problem as it was asked for: the arguments of `Model.problem`."""
+
+    formulation: str | None
+    t1: Any
+    h: Any
+    name: str
+    integrator: str | None
+    outputs: Callable[[MultibodySystem], Mapping[str, Observable]] | None
+    repair: bool
+    redundant: Redundant
+    t0: Any
+    joints: str
+    hold: Sequence[str | Held]
+    save_loads: bool
+
+    def span(self) -> tuple[float, float, float]:
+        """Start, end and step. Raises ValueError for what makes no sense."""
+        if self.integrator is not None:
+            checks.choice("integrator", self.integrator, integrators.names())
+        end, step = checks.number("t1", self.t1, "end of the run"), checks.number("h", self.h, "step of the run")
+        if not step > 0:
+            raise ValueError(f"`h` must be positive, got {step:g}. Set the direction of time by t1.")
+        begin = checks.number("t0", self.t0, "start of the run")
+        if end == begin:
+            raise ValueError(f"`t1` must differ from t0 = {begin:g}; the span is empty.")
+        checks.word("name", self.name, "of the problem")
+        return begin, end, step
+
+    def assembled(self, model: Model, formulation: str) -> tuple[Assembled, State]:
+        """The model in these coordinates."""
+        return model.assemble(
+            formulation,
+            repair=self.repair,
+            redundant=self.redundant,
+            t0=self.t0,
+            joints=self.joints,
+            hold=self.hold,
+        )
+
+
+@uncompiled()
+def problem(model: Model, asked: Asked) -> Problem:
+    """The problem of a model. Raises ValueError as `Model.problem` does."""
+    started = time.perf_counter()
+    begin, end, step = asked.span()
+    own = model.parameters
+    if asked.formulation is None:
+        system, state0, formulation, because = choosing.assembled(
+            model, lambda form: asked.assembled(model, form), asked.integrator, begin
+        )
+    else:
+        formulation, because = asked.formulation, ""
+        system, state0 = asked.assembled(model, formulation)
+    method, why = (asked.integrator, "") if asked.integrator else choosing.method_for(system, state0, begin, step)
+    if own.keys() & {"formulation", "joints"}:
+        raise ValueError("Parameters of a model can't be called 'formulation' or 'joints'; choose other names.")
+    seen = _in_coordinates(system)
+    called = naming.named(model, seen)
+    known = checks.is_concrete(model.gravity, [(b.mass, b.inertia, b.x, b.R) for b in model.bodies], state0)
+    saves_loads = checks.flag("save_loads", asked.save_loads)
+    given = {"formulation": formulation, **({"joints": asked.joints} if formulation == "livens" else {})}
+    return Problem(
+        name=asked.name,
+        system=system,
+        state0=state0,
+        t_span=(begin, end),
+        parameters={**given, **own},
+        doc=f"A model of {len(model.bodies)} bodies.",
+        outputs=_outputs(system, asked.outputs, called.readings, saves_loads),
+        invariants=system.invariants(),
+        reference={},
+        integrator=method,
+        h=step,
+        scene=model_scene.drawn(model_scene.described(model, seen.shown)) if known else None,
+        choice=Choice(because, why and f"`{method}`: {why}"),
+        build_time=time.perf_counter() - started,
+        named=dataclasses.replace(called, outputs=True),
+        build=_building(model, asked._replace(formulation=formulation, integrator=method), system.dropped),
+    )
+
+
+def _building(model: Model, asked: Asked, dropped: Any) -> Callable[..., Problem]:
+    """Makes the problem anew with other values of parameters; `dropped`: constraints left out before."""
+
+    def build(**changed: Any) -> Problem:
+        form, how = changed.pop("formulation"), changed.pop("joints", "invariant")
+        # Inside of JAX's transformations it can't be decided anew what is redundant.
+        again = (dropped or asked.redundant) if form == asked.formulation else asked.redundant
+        made = model.replace(**changed)
+        found = problem(made, asked._replace(formulation=form, joints=how, redundant=again))
+        # Traced values are known to no model.
+        return dataclasses.replace(found, parameters={**found.parameters, **changed}, build=build)
+
+    return build
+
+
+def _in_coordinates(system: Assembled) -> MultibodySystem:
+    """The system whose states are (q, v)."""
+    return system if isinstance(system, MultibodySystem) else system.base
+
+
+def _outputs(
+    system: Assembled,
+    more: Callable[[MultibodySystem], Mapping[str, Observable]] | None,
+    readings: Readings,
+    loads: bool,
+) -> dict[str, Observable]:
+    """Outputs of the system, its joint coordinates, and those that a user adds."""
+    seen = _in_coordinates(system)
+    joints = readings.observables(seen, loads=loads)
+    known = {**system.outputs(), **(joints if isinstance(system, MultibodySystem) else system.observed(joints))}
+    if more is None:
+        return known
+    useful = callable(more) and not isinstance(more, type)
+    given = more(seen) if useful else more
+    if not useful or not isinstance(given, Mapping):
+        raise ValueError(
+            f"`outputs` must be a function of the system that returns a mapping from names to functions (t, state), "
+            f"got {shown(given)}."
+        )
+    for name, output in given.items():
+        if name in known:
+            raise ValueError(f"The system has an output {shown(name)} of its own; give yours another name.")
+        if not isinstance(name, str) or not callable(output):
+            raise ValueError(
+                f"Output {shown(name)} must be a function (t, state) → array under a name, got {shown(output)}."
+            )
+    return {**known, **(given if isinstance(system, MultibodySystem) else system.observed(given))}
