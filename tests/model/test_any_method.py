@@ -166,7 +166,7 @@ def test_stored_runs_are_resumed_to_the_bytes(tmp_path):
 def test_every_method_says_whether_it_takes_a_problem_and_why_not():
     of_tree, of_loop = (ph.integrators.suited(problem(m, f)) for m, f in ((tree(), "minimal"), (loop(), "SE3")))
     assert [row.name for row in of_tree] == ph.integrators.names()
-    # What the issue of any model with any method asks for.
+    # A conservative model is taken by most methods.
     assert sum(row.suited for row in of_tree) >= 35
     assert sum(row.suited for row in of_loop) >= 20
     assert all(row.reason for table in (of_tree, of_loop) for row in table if not row.suited)

@@ -77,7 +77,7 @@ class AbstractLegSteps(AbstractStepper):
 
     @abc.abstractmethod
     def numbers(self) -> list[Any]:
-        """What `of_numbers` makes the same steps of."""
+        """Numbers of which `of_numbers` makes the same steps."""
 
 
 def described(parts: Sequence[Leg]) -> dict[str, Any]:
