@@ -195,7 +195,9 @@ class Tree:
                     parts = (node.left, *node.comparators)
                 elif isinstance(node, ast.Subscript):
                     parts = (node.slice,)
-                if any(isinstance(part, ast.Attribute) and part.attr == "__name__" for part in parts):
+                names = [part for part in parts if isinstance(part, ast.Attribute) and part.attr == "__name__"]
+                # The name of a module says which one it is.
+                if any(ast.unparse(name.value) != "module" for name in names):
                     found.append(f"{module}:{node.lineno} {ast.unparse(node)}")
         return found
 
