@@ -87,7 +87,9 @@ def test_iterations_follow_the_tangent_operator_and_the_kind_of_newton() -> None
     system, state = heavy_top("SO3xR3")
 
     def iterations(h: float, **options: Any) -> float:
-        return run(system, state, GeneralizedAlpha(predictor="zero", rtol=1e-8, **options), h=h).stats["newton_iterations"]
+        return run(system, state, GeneralizedAlpha(predictor="zero", rtol=1e-8, **options), h=h).stats[
+            "newton_iterations"
+        ]
 
     steps = (1e-4, 5e-5, 2.5e-5, 1.25e-5)
     assert [iterations(h, tangent_operator=False) for h in steps] == [4.0, 4.0, 3.0, 3.0]

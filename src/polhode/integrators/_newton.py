@@ -116,7 +116,7 @@ class Newton(eqx.Module):
     a factor of 10⁴ of the tolerances) that only round-off inside the system's own functions can be left, or
     with corrections that no longer move the positions, whose round-off stiff forces magnify. With factors that were
     kept, stagnation counts only where residuals are no larger than the round-off that the equations tell of; there
-    from the second iteration on corrections that don't move positions are the last ones. At least one iteration is made.
+    from the second iteration on corrections that don't move positions are the last ones. One iteration is always made.
 
     "full" factorises in every iteration. "modified" keeps the factors, over steps as well: they are renewed in the
     next iteration when the residual, in units of its tolerance, fell by less than one half from the second iteration

@@ -74,7 +74,7 @@ class AbstractLivensEquations(AbstractEquations):
         terms = (p0, p1, h * mean.kinetic_q, h * mean.potential, h * place.load)
         return p1 - p0 - impulse, _total(terms)
 
-    def noise(self, place: Place) -> tuple[Array, Array]:
+    def round_off(self, place: Place) -> tuple[Array, Array]:
         """Round-off of energies divided by short steps, over ε: in momenta, and in the balance."""
         if not self.discrete:
             return jnp.zeros(()), jnp.zeros(())
@@ -109,7 +109,7 @@ class Reduced(AbstractLivensEquations):
         reaction = self.h * (x[1] @ place.mean.constraint)
         gap, sizes = self.gap(place)
         sizes = (size + _size(reaction), *sizes)
-        return _residual((balance + reaction, *gap), sizes, self.noise(place)[1:])
+        return _residual((balance + reaction, *gap), sizes, self.round_off(place)[1:])
 
     def factor(self, place: Place, x: tuple[Coordinates, Multipliers]) -> Any:
         _, multipliers = x
@@ -141,7 +141,7 @@ class AllUnknowns(AbstractLivensEquations):
     def residual(self, place: Place, x: tuple[Coordinates, Multipliers]) -> Residual:
         parts, sizes = self._parts(place, x[1])
         gap, more = self.gap(place)
-        return _residual((*parts, *gap), (*sizes, *more), (jnp.zeros(()), *self.noise(place)))
+        return _residual((*parts, *gap), (*sizes, *more), (jnp.zeros(()), *self.round_off(place)))
 
     def _parts(self, place: Place, multipliers: Multipliers) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
         (q0, v0, p0), (q1, v1, p1), h = self.start, place.end, self.h
@@ -188,7 +188,7 @@ class NullSpace(AbstractLivensEquations):
 
     def residual(self, place: Place, x: Coordinates) -> Residual:
         balance, size = self.unbalanced(place)
-        return _residual((self.system.project(self.start.q, place.end.q, balance),), (size,), self.noise(place)[1:])
+        return _residual((self.system.project(self.start.q, place.end.q, balance),), (size,), self.round_off(place)[1:])
 
     def factor(self, place: Place, x: Coordinates) -> Any:
         def defect(x: Coordinates) -> Coordinates:

@@ -20,7 +20,7 @@ LABELS = {
 
 
 def alpha(**how: Any) -> AbstractIntegrator:
-    """The generalized-α method as the paper ran it: ρ∞ = 0.9, Newton's method from zero, to 1e-8 of the first residual."""
+    """Generalized-α as the paper ran it: ρ∞ = 0.9, Newton's method from zero, to 1e-8 of the first residual."""
     return ph.integrators.get("generalized-alpha", **{"rho_inf": 0.9, "predictor": "zero", "rtol": 1e-8, **how})
 
 
