@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -49,16 +50,11 @@ def test_cells_are_the_blocks_of_the_page(page: Path) -> None:
 
 
 def test_pages_link_to_their_notebooks() -> None:
-    class Page:
-        class file:
-            abs_src_path = str(PAGES[0])
-
     text = PAGES[0].read_text(encoding="utf-8")
-    shown = notebooks.on_page_markdown(text, page=Page)
+    page, other = (SimpleNamespace(file=SimpleNamespace(abs_src_path=str(path))) for path in (PAGES[0], __file__))
+    shown = notebooks.on_page_markdown(text, page=page)
     assert shown.index(f"({PAGES[0].stem}.ipynb)") < shown.index("```python")
-    assert (
-        notebooks.on_page_markdown(text, page=type("", (), {"file": type("", (), {"abs_src_path": __file__})})) == text
-    )
+    assert notebooks.on_page_markdown(text, page=other) == text
 
 
 def test_every_tutorial_is_in_the_list_and_in_the_navigation() -> None:
