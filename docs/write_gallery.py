@@ -32,8 +32,9 @@ PARAMETERS = {
 """Where the whole motion takes minutes or leads far away, its beginning is drawn."""
 HEAD = """# Gallery
 
-Every problem of `ph.problems`, drawn by the library after two thirds of its motion, or of the beginning of it. Written by
-`docs/write_gallery.py` from the problems' own descriptions; [which methods take them](../matrix.md) is another page.
+Every problem of `ph.problems`, drawn by the library after two thirds of its motion, or of the beginning of it.
+Written by `docs/write_gallery.py` from the problems' own descriptions; [which methods take them](../matrix.md)
+is another page.
 """
 
 
