@@ -21,7 +21,7 @@ class Defaults(griffe.Extension):
     def on_function(self, *, func: griffe.Function, **_: Any) -> None:
         named = [parameter for parameter in func.parameters if PRIVATE.search(str(parameter.default or ""))]
         if named:
-            found = importlib.import_module(func.module.path)
+            found: Any = importlib.import_module(func.module.path)
             for part in func.path.removeprefix(f"{func.module.path}.").split("."):
                 found = getattr(found, part)
             known = inspect.signature(found).parameters
