@@ -25,9 +25,9 @@ SCRIPTS = sorted(path.stem for path in FOLDER.glob("*_*.py"))
 
 def test_the_page_has_every_script_and_the_table():
     assert re.findall(r'--8<-- "benchmarks/compare/(\w+)\.py"', PAGE) == [
-        f"{row[0].replace(' ', '_')}_{row[1]}" for row in ROWS
+        f"{row[0].replace(' ', '_')}_{row[1].lower()}" for row in ROWS
     ]
-    assert sorted(f"{row[0].replace(' ', '_')}_{row[1]}" for row in ROWS) == SCRIPTS
+    assert sorted(f"{row[0].replace(' ', '_')}_{row[1].lower()}" for row in ROWS) == SCRIPTS
     assert '--8<-- "benchmarks/compare/results.md"' in PAGE
 
 
@@ -42,10 +42,10 @@ def test_figures_of_long_runs_are_those_of_the_benchmarks():
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
-    "row", [row for row in ROWS if row[1] in ("polhode", "mujoco")], ids=lambda row: "_".join(row[:2])
+    "row", [row for row in ROWS if row[1] in ("polhode", "MuJoCo")], ids=lambda row: "_".join(row[:2])
 )
 def test_scripts_say_what_the_table_says(row, tmp_path):
-    script = FOLDER / f"{row[0].replace(' ', '_')}_{row[1]}.py"
+    script = FOLDER / f"{row[0].replace(' ', '_')}_{row[1].lower()}.py"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(
         [sys.executable, str(script)], check=True, capture_output=True, text=True, env=environment, cwd=tmp_path

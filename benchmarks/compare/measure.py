@@ -50,6 +50,15 @@ CASES = {
     "ring": Case("mean radius", (15 + 0.75 / math.sqrt(0.05) * math.sin(math.sqrt(0.05) / 15 * 100),), ("lammps",)),
 }
 
+TITLES = {
+    "polhode": "polhode",
+    "exudyn": "Exudyn",
+    "mujoco": "MuJoCo",
+    "diffrax": "diffrax",
+    "pyelastica": "PyElastica",
+    "lammps": "LAMMPS",
+}
+
 
 def cpu_seconds(python: str, script: Path, caches: Path) -> tuple[float, dict[str, object]]:
     """Of one run in a process of its own, and what it printed last."""
@@ -75,7 +84,9 @@ def row(name: str, code: str, python: str) -> str:
     besides = ", ".join(f"{key} {value:.0e}" for key, value in told.items())
     print(name, code, first, again, off, besides, file=sys.stderr, flush=True)
     shown = ", ".join(f"{number:.7f}" for number in numbers)
-    return f"| {name.replace('_', ' ')} | {code} | {shown} | {off:.0e} | {besides} | {first:.1f} | {again:.1f} |"
+    return (
+        f"| {name.replace('_', ' ')} | {TITLES[code]} | {shown} | {off:.0e} | {besides} | {first:.1f} | {again:.1f} |"
+    )
 
 
 def version(python: str, package: str) -> str:
@@ -101,7 +112,7 @@ if __name__ == "__main__":
         "|---" * 7 + "|",
     ]
     others = sorted({code for case in CASES.values() for code in case.codes})
-    ours = [f"{code} {version(sys.executable, code)}" for code in ("polhode", "jax")]
-    theirs = [f"{code} {version(peers, code)}" for code in others]
+    ours = [f"polhode {version(sys.executable, 'polhode')}", f"JAX {version(sys.executable, 'jax')}"]
+    theirs = [f"{TITLES[code]} {version(peers, code)}" for code in others]
     told = f"{processor()}, Python {platform.python_version()}; {', '.join(ours + theirs)}."
     HERE.joinpath("results.md").write_text("\n".join([*head, *lines, "", told, ""]), encoding="utf-8")
