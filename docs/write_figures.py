@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 
 import matplotlib
+from notebooks import BLOCK, FOLDER, pages
 from PIL import Image
-
-FOLDER = Path(__file__).resolve().parent / "tutorials"
 
 
 def execute(page: Path) -> None:
@@ -21,7 +19,7 @@ def execute(page: Path) -> None:
     namespace: dict[str, object] = {"__name__": "__main__"}
     with tempfile.TemporaryDirectory() as place:
         os.chdir(place)
-        for i, block in enumerate(re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)):
+        for i, block in enumerate(BLOCK.findall(text)):
             exec(compile(block, f"{page.name}, block {i + 1}", "exec"), namespace)
         for figure in Path(place).glob("*.png"):
             Image.open(figure).convert("RGB").quantize(64).save(figure, optimize=True)
@@ -31,7 +29,6 @@ def execute(page: Path) -> None:
 
 if __name__ == "__main__":
     matplotlib.use("agg")
-    pages = [FOLDER / f"{name}.md" for name in sys.argv[1:]] or sorted(FOLDER.glob("*.md"))
-    for page in pages:
+    for page in [FOLDER / f"{name}.md" for name in sys.argv[1:]] or pages():
         execute(page)
         print(page.stem, flush=True)

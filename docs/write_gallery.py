@@ -19,12 +19,22 @@ from polhode.viewing.picture import Pictures
 
 FOLDER = Path(__file__).parent / "gallery"
 SIZE = (480, 320)
-PARAMETERS = {"grain-pile": {"duration": 0.2}, "falling-block": {"duration": 0.1}, "torus": {"duration": 0.2}}
-"""Where the whole motion takes minutes, its beginning is drawn."""
+FINER = 3
+"""Pictures are drawn so many times larger, and cut to what is in them."""
+FAINT = 165 / 255
+"""Sky, ground and grid have no darker red, green or blue."""
+PARAMETERS = {
+    "grain-pile": {"duration": 0.5},
+    "falling-block": {"duration": 0.3},
+    "four-bar-loop": {"duration": 2.0},
+    "torus": {"duration": 3.0},
+}
+"""Where the whole motion takes minutes or leads far away, its beginning is drawn."""
 HEAD = """# Gallery
 
-Every problem of `ph.problems`, after two thirds of its motion, drawn by the library. Written by `docs/write_gallery.py`
-from the problems' own descriptions; [which methods take them](../matrix.md) is another page.
+Every problem of `ph.problems`, drawn by the library after two thirds of its motion, or of the beginning of it.
+Written by `docs/write_gallery.py` from the problems' own descriptions; [which methods take them](../matrix.md)
+is another page.
 """
 
 
@@ -35,8 +45,22 @@ def draw(name: str) -> None:
     scene = problem.scene
     assert scene is not None, name
     motion = sample(scene, run, 60)
-    picture = Pictures(scene, motion, SIZE).frame(2 * len(motion.t) // 3)
-    Image.fromarray(np.rint(255 * picture).astype(np.uint8)).save(FOLDER / f"{name}.webp", quality=85, method=6)
+    picture = Pictures(scene, motion, (FINER * SIZE[0], FINER * SIZE[1])).frame(2 * len(motion.t) // 3)
+    whole = Image.fromarray(np.rint(255 * picture).astype(np.uint8))
+    whole.resize(SIZE, Image.Resampling.LANCZOS, box=around(picture)).save(
+        FOLDER / f"{name}.webp", quality=85, method=6
+    )
+
+
+def around(picture: np.ndarray) -> tuple[float, float, float, float]:
+    """Left, top, right and bottom of the part, in the shape of `SIZE`, that has what moves in it, with a margin."""
+    rows, columns = np.nonzero(picture.min(axis=2) < FAINT)
+    height, width = picture.shape[:2]
+    wanted = np.array([np.ptp(columns) / SIZE[0], np.ptp(rows) / SIZE[1], 1.0]).max() * 1.25
+    size = np.minimum(wanted * np.array(SIZE), (width, height))
+    middle = np.array([columns.min() + columns.max(), rows.min() + rows.max()]) / 2
+    low = np.clip(middle - size / 2, 0, (width, height) - size)
+    return (*low, *(low + size))
 
 
 def entry(name: str) -> str:

@@ -29,6 +29,10 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+def place(page: Path) -> str:
+    return f"{page.parent.name}/{page.stem}"
+
+
 def commands(page: Path) -> list[list[str]]:
     lines = "".join(blocks(page, "sh")).splitlines()
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("polhode ")]
@@ -50,11 +54,15 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     FORMULATIONS.update(known)
 
 
+LONG = {"tutorials/cable", "tutorials/ensemble", "tutorials/long-times", "tutorials/ring"}
+"""Pages that take several seconds."""
+
+
 def cases(language: str) -> list[Any]:
     """Pages with blocks in a language; those on theory change little."""
     marks = {True: [pytest.mark.exhaustive], False: []}
     return [
-        pytest.param(page, id=name(page), marks=marks[page.parent.name == "theory"])
+        pytest.param(page, id=name(page), marks=marks[page.parent.name == "theory" or place(page) in LONG])
         for page in PAGES
         if blocks(page, language)
     ]
@@ -75,5 +83,6 @@ def test_commands_end_well(page: Path, workplace: Path) -> None:
 
 
 def test_the_pages_have_examples() -> None:
+    assert {place(page) for page in PAGES} >= LONG
     assert sum(len(blocks(page, "python")) for page in PAGES) >= 10
     assert len(commands(ROOT / "docs" / "command.md")) >= 10

@@ -16,6 +16,8 @@ from . import integrators as integrators
 from . import joints as joints
 from . import linalg as linalg
 from . import model as model
+from . import multibody as multibody
+from . import named as named
 from . import particles as particles
 from . import problems as problems
 from . import reproduction as reproduction

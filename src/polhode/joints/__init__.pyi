@@ -1,6 +1,9 @@
 """Joints: constraints between bodies."""
 
+from ._frames import axis as axis
 from ._pair import AbstractPairJoint as AbstractPairJoint
+from ._pair import join as join
+from ._pair import turning_about as turning_about
 from .combination import Combination as Combination
 from .distance import Distance as Distance
 from .generic import Generic as Generic

@@ -4,6 +4,7 @@ from polhode.particles import builders as builders
 from polhode.particles.bond_elements import Bond as Bond
 from polhode.particles.bonds import BondMaterial as BondMaterial
 from polhode.particles.bonds import Strength as Strength
+from polhode.particles.builders import Layout as Layout
 from polhode.particles.builders import block as block
 from polhode.particles.builders import chain as chain
 from polhode.particles.builders import packing as packing

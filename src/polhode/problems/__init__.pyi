@@ -4,12 +4,15 @@ from . import base as base
 from . import named as named
 from . import registry as registry
 from .base import Problem as Problem
+from .base import Reference as Reference
+from .choice import Choice as Choice
 from .named.andrews import andrews as andrews
 from .named.bend_45 import bend_45 as bend_45
 from .named.bennett import bennett as bennett
 from .named.body_chain import body_chain as body_chain
 from .named.cantilever import cantilever as cantilever
 from .named.falling_block import falling_block as falling_block
+from .named.flexible_slider_crank import flexible_slider_crank as flexible_slider_crank
 from .named.flying_spaghetti import flying_spaghetti as flying_spaghetti
 from .named.four_bar_loop import four_bar_loop as four_bar_loop
 from .named.free_rigid_body import free_rigid_body as free_rigid_body

@@ -12,6 +12,7 @@ from polhode.systems.hamiltonian import Hamiltonian as Hamiltonian
 from polhode.systems.hamiltonian import LiePoisson as LiePoisson
 from polhode.systems.lagrangian import AbstractLagrangian as AbstractLagrangian
 from polhode.systems.lagrangian import AbstractParametrisedLagrangian as AbstractParametrisedLagrangian
+from polhode.systems.lagrangian import Derivatives as Derivatives
 from polhode.systems.lagrangian import Lagrangian as Lagrangian
 from polhode.systems.lagrangian import LivensState as LivensState
 from polhode.systems.mechanical import AbstractMechanical as AbstractMechanical

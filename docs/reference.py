@@ -1,0 +1,39 @@
+"""The reference names what users can name: defaults as values, and no private name on any page of it."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import logging
+import re
+from typing import Any
+
+import griffe
+
+PRIVATE = re.compile(r"(?<![\w.])(?:polhode(?:\.\w+)*\.)?_[A-Za-z]\w+")
+TAG = re.compile(r"<[^>]+>")
+DIGITS = re.compile(r"\d+\.\d{7,}(?:e[-+]?\d+)?")
+
+
+class Defaults(griffe.Extension):
+    """Where a default is written as a private constant, its value stands in the signature."""
+
+    def on_function(self, *, func: griffe.Function, **_: Any) -> None:
+        named = [parameter for parameter in func.parameters if PRIVATE.search(str(parameter.default or ""))]
+        if named:
+            found: Any = importlib.import_module(func.module.path)
+            for part in func.path.removeprefix(f"{func.module.path}.").split("."):
+                found = getattr(found, part)
+            known = inspect.signature(found).parameters
+            for parameter in named:
+                parameter.default = DIGITS.sub(
+                    lambda digits: f"{float(digits[0]):.6g}", repr(known[parameter.name].default)
+                )
+
+
+def on_page_content(html: str, *, page: Any, **_: Any) -> str:
+    """Complains, which ends a strict build, of private names in the reference."""
+    if page.file.src_uri.startswith("api/"):
+        for name in sorted(set(PRIVATE.findall(TAG.sub("", html)))):
+            logging.getLogger("mkdocs.reference").warning("%s shows the private name %s", page.file.src_uri, name)
+    return html
