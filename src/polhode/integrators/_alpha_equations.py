@@ -82,8 +82,8 @@ class Index3(AbstractEquations):
         Q = times_tangent(B, self.system.configuration, place.theta) if self.tangent else B
         return factored(self.system, self.prediction, place, self.tangent, B, Q)
 
-    def noise(self, factors: Factored, residual: Residual) -> tuple[Array, ...]:
-        return noise_of(factors, residual)
+    def magnified(self, factors: Factored, residual: Residual) -> tuple[Array, ...]:
+        return magnified_of(factors, residual)
 
     def negligible(self, place: Place, correction: tuple[Vector, Array]) -> Array:
         return unmoved(self.prediction, place, correction[0])
@@ -131,8 +131,8 @@ class StabilizedIndex2(AbstractEquations):
         B = self.system.jacobian(self.prediction.t, place.q)
         return factored(self.system, self.prediction, place, self.tangent, B, B)
 
-    def noise(self, factors: Factored, residual: Residual) -> tuple[Array, ...]:
-        return noise_of(factors, residual)
+    def magnified(self, factors: Factored, residual: Residual) -> tuple[Array, ...]:
+        return magnified_of(factors, residual)
 
     def negligible(self, place: Place, correction: tuple[Array, ...]) -> Array:
         return unmoved(self.prediction, place, correction[0] + correction[2])
@@ -195,7 +195,7 @@ def _bound(matrix: Matrix, size: Array, cols: int, rows: int) -> Vector:
     return apply(absolute(matrix), jnp.broadcast_to(size, (cols,)), rows)
 
 
-def noise_of(factors: Factored, residual: Residual) -> tuple[Array, ...]:
+def magnified_of(factors: Factored, residual: Residual) -> tuple[Array, ...]:
     """Of the balance, whose positions and velocities may be off by some units in their last places."""
     others = (jnp.zeros(()),) * (len(residual.parts) - 1)
     return (_PLACES / 32 * factors.magnified, *others)

@@ -15,7 +15,7 @@ from polhode.integrators._alpha_equations import (
     balance_of,
     factored,
     largest_of,
-    noise_of,
+    magnified_of,
     positions_of,
     unmoved,
 )
@@ -74,8 +74,8 @@ class Free(AbstractEquations):
     def factor(self, place: Place, x: tuple[Array, ...]) -> Keys:
         return _keys(self.system, self.formula, place, ())
 
-    def noise(self, factors: Keys, residual: Residual) -> tuple[Array, ...]:
-        return noise_of(factors.matrix, residual)
+    def magnified(self, factors: Keys, residual: Residual) -> tuple[Array, ...]:
+        return magnified_of(factors.matrix, residual)
 
     def negligible(self, place: Place, correction: tuple[Array, ...]) -> Array:
         return _unmoved(self.formula, place, correction[1])
@@ -142,8 +142,8 @@ class Constrained(AbstractEquations):
     def factor(self, place: Place, x: tuple[Array, ...]) -> Keys:
         return _keys(self.system, self.formula, place, self.system.jacobian(self.formula.ahead.t, place.q))
 
-    def noise(self, factors: Keys, residual: Residual) -> tuple[Array, ...]:
-        return noise_of(factors.matrix, residual)
+    def magnified(self, factors: Keys, residual: Residual) -> tuple[Array, ...]:
+        return magnified_of(factors.matrix, residual)
 
     def negligible(self, place: Place, correction: tuple[Array, ...]) -> Array:
         return _unmoved(self.formula, place, correction[2])

@@ -62,10 +62,10 @@ class AbstractEquations(eqx.Module):
     def negligible(self, place: Place, correction: Unknowns) -> Array:
         """Whether a correction moves positions by no more than their round-off."""
 
-    def noise(self, factors: Factors, residual: Residual) -> tuple[Array, ...] | None:
-        """`residual.noise`, or what the matrix behind the factors tells of it."""
-        del factors
-        return residual.noise
+    def magnified(self, factors: Factors, residual: Residual) -> tuple[Array, ...] | None:
+        """The round-off of positions as the matrix behind the factors magnifies it, in each part; None: unknown."""
+        del factors, residual
+        return None
 
 
 @final
@@ -85,7 +85,7 @@ class _TracedOnce(AbstractEquations):
         def part(name: str) -> Any:
             return jax.jit(lambda arrays, *given: getattr(eqx.combine(arrays, rest), name)(*given))
 
-        names = "place", "residual", "factor", "correct", "negligible", "noise"
+        names = "place", "residual", "factor", "correct", "negligible", "magnified"
         return cls(arrays, {name: part(name) for name in names})
 
     def place(self, x: Unknowns) -> Place:
@@ -103,8 +103,8 @@ class _TracedOnce(AbstractEquations):
     def negligible(self, place: Place, correction: Unknowns) -> Array:
         return self.parts["negligible"](self.arrays, place, correction)
 
-    def noise(self, factors: Factors, residual: Residual) -> tuple[Array, ...] | None:
-        return self.parts["noise"](self.arrays, factors, residual)
+    def magnified(self, factors: Factors, residual: Residual) -> tuple[Array, ...] | None:
+        return self.parts["magnified"](self.arrays, factors, residual)
 
 
 class Newton(eqx.Module):
@@ -288,8 +288,9 @@ def _update(equations: AbstractEquations, newton: Newton, loop: _Loop, factors: 
     floor = _floor(newton, residual)
     worst = _worst(newton, norms, first, floor)
     converged = worst <= 1
-    magnified = equations.noise(factors, residual)
-    noise = 0.0 if magnified is None else 32 * jnp.finfo(float).eps * jnp.stack(magnified)
+    magnified = equations.magnified(factors, residual)
+    told = residual.noise if magnified is None else magnified
+    noise = 0.0 if told is None else 32 * jnp.finfo(float).eps * jnp.stack(told)
     # A slow iteration with factors that were kept says little about round-off where that is smaller.
     low = jnp.all(norms <= 8 * floor + noise)
     # An iteration that brings one part to its floor has helped, and what it did may help the others next.
@@ -298,9 +299,10 @@ def _update(equations: AbstractEquations, newton: Newton, loop: _Loop, factors: 
     within = 1e4 * jnp.maximum(newton.rtol * first, newton.atol * jnp.stack(residual.scales)) + floor + noise
     close = jnp.all(norms <= within) | settled
     converged = converged | (stuck & close & ((iterations > 2) | (low & settled)))
-    # Positions that round-off holds in their places don't answer to corrections as the matrix supposes: iterations
-    # would go on to get better slowly, at something that is round-off.
-    converged = converged | (low & settled & (iterations > 1))
+    if magnified is not None:
+        # Positions that round-off holds in their places don't answer to corrections as the matrix supposes: iterations
+        # would go on to get better slowly, at something that is round-off.
+        converged = converged | (low & settled & (iterations > 1))
     singular = ~jnp.isfinite(sum(jnp.sum(part) for part in jax.tree.leaves(dx)))
     # Far from any solution a matrix may be anything.
     singular = singular & ~jnp.any(loop.norms > 100 * loop.first)
