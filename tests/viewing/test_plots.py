@@ -63,8 +63,8 @@ def test_convergence_draws_a_triangle_for_each_order():
 
 
 def test_plotting_leaves_global_state_alone(spin_solution):
-    before = dict(matplotlib.rcParams)
+    before, figures = dict(matplotlib.rcParams), matplotlib.pyplot.get_fignums()
     plots.run(spin_solution)
     plots.convergence({"a": (np.array([0.1, 0.2, 0.4]), np.array([1.0, 2.0, 4.0]))})
     assert dict(matplotlib.rcParams) == before
-    assert matplotlib.pyplot.get_fignums() == []
+    assert matplotlib.pyplot.get_fignums() == figures
