@@ -175,9 +175,9 @@ def _iteration_checks(full: Mapping[str, Study], modified: Mapping[str, Study]) 
             "the same with modified Newton",
             "RV fewest",
             [c.tolist() for c in reused],
-            bool(np.all((reused[2] < reused[0]) & (reused[0] < reused[1]))),
-            "Does not hold here for EP, which takes about one iteration less than RV; RV takes one or two less than "
-            "Rxyz. That order is checked.",
+            bool(np.all(reused[0] < reused[1]) and np.all((reused[0] < reused[2])[-2:])),
+            "Holds here against Rxyz, and against EP for the two smaller steps; with 1e-4 EP takes one iteration less "
+            "than RV. That is checked.",
         ),
         Check(
             "more iterations with modified than with full Newton, the same steps: RV, Rxyz, EP",
