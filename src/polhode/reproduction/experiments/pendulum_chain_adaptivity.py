@@ -15,7 +15,6 @@ from polhode.reproduction.experiments._pendulum_chain_steps import DURATION, SIZ
 from polhode.reproduction.registry import Check, Outcome, experiment
 from polhode.viewing.style import COLOURS, STYLE
 
-
 _QUICK = 2, 4, 6, 20
 """Numbers of pendulums in a short version."""
 
