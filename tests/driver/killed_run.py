@@ -13,6 +13,7 @@ import os
 import pathlib
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -129,7 +130,10 @@ def _watched(act: Callable[[], Any], log: str, refusing: str) -> dict[str, Any]:
         host._Run.block = logged
         pathlib.Path.open = _refusing(opened, Path(refusing)) if refusing else opened
         try:
-            return {"said": "", **_counts(act()), "at": time.monotonic()}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ph.InterruptionWarning)
+                run = act()
+            return {"said": "", **_counts(run), "at": time.monotonic()}
         except ph.SimulationError as error:
             return {"said": str(error), **_counts(error.solution), "at": time.monotonic()}
         finally:

@@ -147,7 +147,8 @@ def tried(place) -> Iterator[Any]:
             assert whole["result"] == "successful"
             with np.load(out) as found:
                 made[kind] = Tried(child, {name: found[name] for name in found.files}, whole)
-            assert not any(np.isnan(x).any() for x in made[kind].reference.values())
+            numbers = [x for x in made[kind].reference.values() if x.dtype.kind not in "US"]
+            assert not any(np.isnan(x).any() for x in numbers)
         return made[kind]
 
     yield of

@@ -122,7 +122,9 @@ class Code:
             builder = llvm.create_pass_builder(target, options)
             builder.getModulePassManager().run(module, builder)
         engine = llvm.create_mcjit_compiler(module, target)
-        engine.set_object_cache(lambda _, data: self._objects.append(data))
+        # Through `self` it would be a cycle, and its memory be freed at some time instead of at once.
+        objects = self._objects
+        engine.set_object_cache(lambda _, data: objects.append(data))
         return engine, self._function(engine)
 
     def _loaded(self, data: bytes) -> tuple[Any, Callable[..., int]]:
