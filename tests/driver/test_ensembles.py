@@ -116,7 +116,7 @@ def test_what_lanes_cannot_take_is_run_alone(top):
         members = Members.of(top, {"mass": MASSES[:2]}, None, None, None)
         return ways(Wanted(top, "rkmk4", None, 0.01, Steps(h=1e-3), Saving(5, None)), members).batch(slice(0, 2), bool)
 
-    alone = run(lambda wanted, members: OneByOne(wanted, members, "a test"))
+    alone = run(lambda wanted, members: OneByOne(wanted, members, "a test", 3))
     lanes = run(lambda wanted, members: InLanes(Program(wanted, members), wanted))
     assert alone.frames.keys() == lanes.frames.keys()
     for name, x in alone.frames.items():
