@@ -125,6 +125,28 @@ def elastica_spaghetti(n: int) -> tuple[Any, Any]:
     return simulator, rod
 
 
+class _Turn(ea.NoForces):
+    """A constant moment about e₂ on the last edge."""
+
+    def __init__(self, moment: float):
+        super().__init__()
+        self.moment = np.array([0.0, moment, 0.0])
+
+    def apply_torques(self, system: Any, time: Any = 0.0) -> None:
+        system.external_torques[:, -1] += system.director_collection[:, :, -1] @ self.moment
+
+
+def elastica_roll_up(n: int) -> tuple[Any, Any]:
+    """The rod of polhode's problem "roll-up" with shear, without damping; the clamp halves the first of n edges."""
+    ds, along = LENGTH / (n - 0.5), np.array([1.0, 0.0, 0.0])
+    rod, simulator = _elastica_rod(n, -0.5 * ds * along, along, n * ds, SPAGHETTI), _Simulator()
+    simulator.append(rod)
+    simulator.constrain(rod).using(ea.FixedConstraint, constrained_position_idx=(0, 1), constrained_director_idx=(0,))
+    simulator.add_forcing_to(rod).using(_Turn, moment=2 * np.pi * SPAGHETTI.bending[0] / LENGTH)
+    simulator.finalize()
+    return simulator, rod
+
+
 def elastica_cantilever(case: Cantilever, n: int) -> tuple[Any, Any]:
     """n edges, of which the clamp halves the first: PyElastica holds the rotation of an edge, in its middle."""
     ds, along = case.length / (n - 0.5), np.array([1.0, 0.0, 0.0])

@@ -1,10 +1,11 @@
 """Rods beside PyElastica and Exudyn's geometrically exact beam, in one run.
 
-    python benchmarks/rods.py [scaling] [spaghetti] [slender] [--sizes 16 64 256 1024 4096] [--peer-share 0.05]
+    python benchmarks/rods.py [scaling] [spaghetti] [roll-up] [slender] [--sizes 16 64 256 …] [--peer-share 0.05]
 
 `scaling`: time per step of `herk5` and generalized-α on the flying spaghetti without shear, of PyElastica's position
 Verlet and of Exudyn's generalized-α on the same rod with shear, for the numbers of edges in `--sizes`.
 `spaghetti`: N = 16; time to a temporal error of 1e-4 of the length at t = 2.5.
+`roll-up`: the same of a clamped rod that an end moment rolls up, without damping, beside PyElastica alone.
 `slender`: a clamped rod of radius/length 1e-3 that sinks under its own weight, 1.25 periods of the first bending mode;
 the same question. PyElastica runs over `--peer-share` of that time and its cost is extrapolated linearly.
 
@@ -66,10 +67,19 @@ def integrator(name: str) -> ph.integrators.AbstractIntegrator:
 
 
 @functools.cache
-def spaghetti_run(n: int, constrained: str, method: str) -> tuple[Run, float]:
+@functools.cache
+def named_run(name: str, n: int, constrained: str, method: str, **options: float) -> tuple[Run, float]:
     """A warm run of polhode and the seconds of its compilation."""
-    problem = ph.problems.get("flying-spaghetti", n=n, constrained=constrained)
+    problem = ph.problems.get(name, n=n, constrained=constrained, **options)
     return warm(polhode_run(problem, integrator(method)))
+
+
+def spaghetti_run(n: int, constrained: str, method: str) -> tuple[Run, float]:
+    return named_run("flying-spaghetti", n, constrained, method)
+
+
+def roll_up_run(n: int, constrained: str, method: str) -> tuple[Run, float]:
+    return named_run("roll-up", n, constrained, method, damping=0.0)
 
 
 @functools.cache
@@ -202,42 +212,63 @@ def scaling(options: argparse.Namespace) -> Rows:
     return rows
 
 
-# --- flying spaghetti -------------------------------------------------------------------------------------------------
+# --- flying spaghetti and roll-up -------------------------------------------------------------------------------------
+
+ELASTICA_SHEAR = "PyElastica, with shear, position Verlet"
 
 
 def spaghetti(options: argparse.Namespace) -> Rows:
-    n, t1, rows = 16, 2.5, {}
+    n, t1 = 16, 2.5
     theirs = elastica_run(lambda: peer.elastica_spaghetti(n))
-    limit = round(t1 / 6e-3)
     compile_s = warm(theirs)[1]
     ends = {"PyElastica": theirs(t1, 20_000)[2]}
-    rows["PyElastica, with shear, position Verlet"] = row(
-        cheapest(theirs, t1, limit, ends["PyElastica"], peer.LENGTH), n + 1, compile_s
-    )
-    show(rows, "PyElastica, with shear, position Verlet")
-    for constrained, text, methods in (
-        ("none", "with shear", ("herk5", "rkmk4", "generalized-alpha")),
-        ("kirchhoff", "without shear", ("herk5", "generalized-alpha")),
-    ):
-        # The equations are the same for all methods, so one solution of order 5 serves all.
-        ends[text] = spaghetti_run(n, constrained, "herk5")[0](t1, 5000)[2]
-        for method in methods:
-            run, compile_s = spaghetti_run(n, constrained, method)
-            name = f"polhode, {text}, {method}"
-            rows[name] = row(cheapest(run, t1, 50, ends[text], peer.LENGTH, 20_000), n + 1, compile_s)
-            show(rows, name)
+    rows = {ELASTICA_SHEAR: row(cheapest(theirs, t1, 417, ends["PyElastica"], peer.LENGTH), n + 1, compile_s)}
+    show(rows, ELASTICA_SHEAR)
+    _ours(rows, ends, spaghetti_run, n, t1)
     exudyn = exudyn_run(lambda: peer.exudyn_spaghetti(n))
     ends["Exudyn"] = exudyn(t1, 2000)[2]
     name = "Exudyn, with shear, generalized-alpha"
     rows[name] = row(cheapest(exudyn, t1, 50, ends["Exudyn"], peer.LENGTH, 2000), n + 1)
     show(rows, name)
-    rows = ratios(rows, "PyElastica, with shear, position Verlet")
-    for code, x in ends.items():
-        if code != "with shear":
-            rows[f"converged, {code}"] = {
-                "distance from polhode with shear": distance(x, ends["with shear"], peer.LENGTH)
-            }
-    return rows
+    return ratios(rows, ELASTICA_SHEAR) | _converged(ends)
+
+
+def roll_up(options: argparse.Namespace) -> Rows:
+    n, t1 = 16, 2.5
+    theirs = elastica_run(lambda: peer.elastica_roll_up(n))
+    compile_s = warm(theirs)[1]
+    # Its errors halve with the step here, from 600 steps to 40,000: the limit is extrapolated.
+    ends = {"PyElastica": 2 * theirs(t1, 80_000)[2] - theirs(t1, 40_000)[2]}
+    rows = {ELASTICA_SHEAR: row(cheapest(theirs, t1, 40_000, ends["PyElastica"], peer.LENGTH), n + 1, compile_s)}
+    show(rows, ELASTICA_SHEAR)
+    _ours(rows, ends, roll_up_run, n, t1)
+    tips = {name: x[-1:] for name, x in ends.items()}  # the clamp of PyElastica halves an edge
+    return ratios(rows, ELASTICA_SHEAR) | _converged(tips)
+
+
+def _ours(
+    rows: Rows, ends: dict[str, np.ndarray], ours: Callable[[int, str, str], tuple[Run, float]], n: int, t1: float
+) -> None:
+    """Adds polhode's rows, and the nodes where its models converge to."""
+    for constrained, text, methods in (
+        ("none", "with shear", ("herk5", "rkmk4", "generalized-alpha")),
+        ("kirchhoff", "without shear", ("herk5", "generalized-alpha")),
+    ):
+        # The equations are the same for all methods, so one solution of order 5 serves all.
+        ends[text] = ours(n, constrained, "herk5")[0](t1, 5000)[2]
+        for method in methods:
+            run, compile_s = ours(n, constrained, method)
+            name = f"polhode, {text}, {method}"
+            rows[name] = row(cheapest(run, t1, 50, ends[text], peer.LENGTH, 20_000), n + 1, compile_s)
+            show(rows, name)
+
+
+def _converged(ends: dict[str, np.ndarray]) -> Rows:
+    return {
+        f"converged, {code}": {"distance from polhode with shear": distance(x, ends["with shear"], peer.LENGTH)}
+        for code, x in ends.items()
+        if code != "with shear"
+    }
 
 
 # --- slender cantilever -----------------------------------------------------------------------------------------------
@@ -321,12 +352,12 @@ def show(rows: Rows, *names: str) -> None:
         print(f"{name}: " + ", ".join(cells), file=sys.stderr, flush=True)
 
 
-CASES = {"scaling": scaling, "spaghetti": spaghetti, "slender": slender}
+CASES = {"scaling": scaling, "spaghetti": spaghetti, "roll-up": roll_up, "slender": slender}
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Rods beside PyElastica and Exudyn.")
-    parser.add_argument("cases", nargs="*", help="scaling, spaghetti, slender; all by default")
+    parser.add_argument("cases", nargs="*", help="scaling, spaghetti, roll-up, slender; all by default")
     parser.add_argument("--sizes", type=int, nargs="+", default=[16, 64, 256, 1024, 4096], help="edges, for scaling")
     parser.add_argument("--work", type=int, default=100_000, help="steps times edges of a run, for scaling")
     parser.add_argument("--exudyn-most", type=int, default=256, help="largest size for Exudyn")

@@ -15,6 +15,7 @@ from . import importers as importers
 from . import integrators as integrators
 from . import joints as joints
 from . import linalg as linalg
+from . import linear as linear
 from . import model as model
 from . import multibody as multibody
 from . import named as named
@@ -42,6 +43,7 @@ from .driver.simulate import simulate as simulate
 from .events.event import Event as Event
 from .functions import PiecewiseLinear as PiecewiseLinear
 from .importers import load_model as load_model
+from .linear.linearise import linearise as linearise
 from .model import Model as Model
 from .model import Parameter as Parameter
 from .model import rotation_vector as rotation_vector

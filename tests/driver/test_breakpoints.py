@@ -29,7 +29,7 @@ def _push(body, force):
     return ph.forces.PointForce(body, _Along(force))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("method", ["rkmk54", "herk54", "generalized-alpha", "dopri5"])
 def test_error_control_does_not_step_over_a_short_pulse(method):
     model = ph.Model()

@@ -97,7 +97,7 @@ def snapshots(monkeypatch, folder, problem, method, how):
     return whole, copies
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.exhaustive if c in LONG else ()) for c in CASES])
 def test_every_published_state_goes_on_to_the_bytes_of_an_uninterrupted_run(case, tmp_path, monkeypatch):
     problem, method, how = CASES[case]()

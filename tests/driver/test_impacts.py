@@ -33,7 +33,7 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("formulation", "method", "steps"), CASES)
 def test_a_hinge_with_a_stop_bounces_when_it_must(formulation, method, steps):
     problem, joint, omega = pendulum(formulation)
@@ -69,7 +69,7 @@ def about_the_shoulder(system: Any, state: Any) -> float:
     return float(total)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("restitution", [1.0, 0.3])
 @pytest.mark.parametrize(("formulation", "method"), [("minimal", "rkmk54"), ("SO3xR3", "herk54"), ("SE3", "bdf")])
 def test_a_stop_within_a_model_keeps_what_it_must(formulation, method, restitution):
@@ -116,6 +116,7 @@ def test_a_body_comes_to_rest_on_its_stop():
     assert G * first * 0.5 ** (bounces - 1) < 1e-3 < G * first * 0.5 ** (bounces - 2)
 
 
+@pytest.mark.exhaustive
 def test_a_joint_is_released_with_its_momenta():
     def two_bodies(held: bool):
         model = ph.Model()
@@ -198,7 +199,7 @@ def test_methods_of_all_kinds_end_steps_at_events(formulation, method, error):
         np.testing.assert_allclose(run.t, np.linspace(0, 1.5, len(run.t)), atol=1e-13)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("formulation", "method"), [("minimal", "rkmk54"), ("SE3", "herk5")])
 def test_an_angle_that_starts_again_after_half_a_turn_is_no_event(formulation, method):
     problem, joint, omega = pendulum(formulation)

@@ -410,6 +410,7 @@ FIRST = FILES + 11
 
 
 @pytest.mark.usefixtures("publishing_often")
+@pytest.mark.exhaustive
 def test_any_file_that_a_resumed_run_writes_may_be_its_last(tmp_path, monkeypatch):
     top, begun = ph.problems.get("heavy-top"), tmp_path / "begun.zarr"
     reference = killed_run.recorded(ph.simulate(top, "rkmk4", **TOP))

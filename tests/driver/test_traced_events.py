@@ -27,7 +27,7 @@ STEPS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("steps", STEPS)
 def test_a_traced_run_is_that_of_the_host(steps):
     start, options = jnp.array([1.0, 0.0]), STEPS[steps]
@@ -42,6 +42,7 @@ def test_a_traced_run_is_that_of_the_host(steps):
     assert int(traced.stats["result"]) == ph.Result.successful
 
 
+@pytest.mark.exhaustive
 def test_a_batch_has_events_of_its_own():
     heights = jnp.array([0.5, 1.0, 2.0])
     make = lambda height: ph.simulate(FALLING, "rkmk4", state0=jnp.array([height, 0.0]), h=0.05, **ball())  # noqa: E731

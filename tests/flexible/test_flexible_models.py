@@ -48,6 +48,7 @@ def test_a_cantilever_vibrates_as_a_beam(formulation):
     np.testing.assert_allclose(found[[1, 3, 5]], found[[0, 2, 4]], rtol=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_a_cantilever_bends_under_a_force_and_its_weight():
     model, body = cantilever()
     model.add(ph.forces.PointForce(body.node("tip"), (0, 0.3, 1.0)))
@@ -283,6 +284,7 @@ def test_symplectic_methods_take_free_bodies():
 # --- how models take them -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_stiff_modes_bound_explicit_steps():
     system, state = cantilever()[0].assemble("SO3xR3")
     found = stiffest(system, 0.0, state)

@@ -24,7 +24,7 @@ def discs(control):
     return model, axles
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("formulation", "method"), [("minimal", "rkmk4"), ("SO3xR3", "herk4"), ("minimal", "generalized-alpha")]
 )
@@ -92,7 +92,7 @@ ARM = """<mujoco><compiler angle="radian"/><default><geom type="box" size="0.05 
 </actuator></mujoco>"""
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("formulation", ["minimal", "SO3xR3"])
 def test_controls_of_files_see_all_joints(formulation):
     def hip(t, positions, rates):

@@ -40,6 +40,7 @@ def values(model: ph.Model, joint: Any, formulation: str, method: str, t1: float
 @slow
 @pytest.mark.parametrize(("formulation", "method"), FORMS)
 @pytest.mark.parametrize("make", [slider, disc])
+@pytest.mark.sampled(6)
 def test_a_spring_and_damper_swing_as_in_the_textbook(make: Any, formulation: str, method: str) -> None:
     model, joint = make(RATE)
     model.add(ph.forces.JointSpring(joint, stiffness=18.0, damping=1.2, rest=0.2))
@@ -55,6 +56,7 @@ def test_a_spring_and_damper_swing_as_in_the_textbook(make: Any, formulation: st
 @slow
 @pytest.mark.parametrize(("formulation", "method"), FORMS)
 @pytest.mark.parametrize("make", [slider, disc])
+@pytest.mark.sampled(6)
 def test_stops_throw_back_in_half_a_period(make: Any, formulation: str, method: str) -> None:
     model, joint = make(RATE)
     stiffness = MASS * 100.0**2
@@ -83,6 +85,7 @@ def test_dampers_of_stops_never_pull() -> None:
 @slow
 @pytest.mark.parametrize(("formulation", "method"), FORMS)
 @pytest.mark.parametrize("make", [slider, disc])
+@pytest.mark.sampled(6)
 def test_dry_friction_brakes_evenly_and_then_creeps(make: Any, formulation: str, method: str) -> None:
     model, joint = make(0.3)
     model.add(ph.forces.JointFriction(joint, friction=1.0, stick_velocity=1e-3))

@@ -56,6 +56,7 @@ def check_loop(problem):
     assert 1e-4 < np.max(np.abs(soft - end(explicit))) < 2e-2
 
 
+@pytest.mark.exhaustive
 def test_a_loop_in_joint_coordinates_stays_closed_where_mujoco_opens_it():
     check_loop(four_bar("minimal"))
 

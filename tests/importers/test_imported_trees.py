@@ -80,7 +80,7 @@ HIPS = """<mujoco model="hips"><compiler angle="radian"/><option gravity="0.3 0.
 </mujoco>"""
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("formulation", ["minimal", pytest.param("S3xR3", marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_armatures_of_two_and_three_hinges_in_a_body_leave_no_constraints(tmp_path, formulation, seed):

@@ -118,6 +118,7 @@ def test_without_any_of_the_powers_it_stays_open(without):
     assert gaps[1] == pytest.approx(gaps[0], rel=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_where_a_stop_is_run_into_it_closes_to_order_one():
     # The damper of a stop sets in with a jump, somewhere in a step: the gap is at most proportional to the step.
     largest = [max(gap(ARRIVING, END / (n + 4 * k)) for k in range(8)) * n for n in (200, 800, 3200)]

@@ -70,7 +70,7 @@ def test_tendons_follow_each_other_exactly(tmp_path, coefficients, ratios):
     assert np.ptp(q[:, 1]) > 0.02
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("formulation", ["minimal", "SO3xR3"])
 def test_a_belt_swings_as_in_the_textbook(formulation):
     """Two discs and a spring along θ₁ - 2θ₂: one mode turns, the other swings."""

@@ -176,6 +176,7 @@ LOOPS = [pin, *(pytest.param(close, marks=pytest.mark.exhaustive) for close in (
 
 
 @pytest.mark.parametrize("close", LOOPS)
+@pytest.mark.sampled(3)
 def test_loops_are_those_of_the_file_where_its_equalities_hold_exactly(close):
     model = four_bar(close)
     found = at_start(model, silently(model))
@@ -225,7 +226,7 @@ FILES = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_written_again_says_the_same(name):
     source, positions, velocities = FILES[name]

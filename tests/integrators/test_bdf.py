@@ -67,6 +67,7 @@ def test_errors_follow_the_tolerance_and_constraints_hold_at_every_one() -> None
     assert run.stats["steps"] < 400
 
 
+@pytest.mark.exhaustive
 def test_tolerances_choose_high_orders_for_smooth_motion_and_take_fewer_steps() -> None:
     few, many = (errors(rtol=1e-8, atol=1e-8, method=BDF(max_order=k))[1].stats["steps"] for k in (5, 2))
     assert few < many / 5
@@ -203,7 +204,7 @@ def pushed(begin: float) -> Any:
     return model.problem("SE3", t1=0.6)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("begin", [0.02, 0.5])
 def test_short_pulses_between_breakpoints_are_seen_as_a_whole(begin: float) -> None:
     """Legs with fewer steps than the order: what follows behind them must not be taken for their past."""

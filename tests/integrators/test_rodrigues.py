@@ -107,7 +107,7 @@ def test_backward_steps_undo_forward_ones(method, inertias):
     assert (apart < 1e-12) == method.symmetric
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("method", "inertias"), _METHODS, ids=_IDS)
 def test_maps_are_symplectic(method, inertias):
     """The Jacobian of a step in (turns, places; spins, momenta), right-trivialised, keeps the canonical form of T*G."""

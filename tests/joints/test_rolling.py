@@ -73,7 +73,7 @@ def disc_errors(method: str, options: dict, h: float) -> np.ndarray:
     return np.array([np.max(np.abs(part)) for part in (places, rates, multipliers - known)])
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("method", "options", "orders"), METHODS)
 def test_a_tumbling_disc_converges_to_its_reduced_equations(method, options, orders):
     coarse, fine = (disc_errors(method, options, h) for h in (1 / 120, 1 / 240))

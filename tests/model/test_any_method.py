@@ -139,6 +139,7 @@ def test_redundant_constraints_stay_closed():
     assert np.abs(run.outputs["positions"] - exact).max() < 1e-3
 
 
+@pytest.mark.exhaustive
 def test_runs_go_on_and_change_methods():
     made = problem(tree(), "minimal")
     whole = ph.simulate(made, "symplectic")
@@ -152,6 +153,7 @@ def test_runs_go_on_and_change_methods():
     assert np.ptp(np.concatenate((other.invariants["energy"], back.invariants["energy"]))) < 1e-9
 
 
+@pytest.mark.exhaustive
 def test_stored_runs_are_resumed_to_the_bytes(tmp_path):
     made = problem(loop(), "SE3")
     whole = ph.simulate(made, "rattle")

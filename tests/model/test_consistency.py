@@ -138,6 +138,7 @@ def test_the_energy_of_a_model_can_be_differentiated_by_its_data():
     np.testing.assert_allclose(jax.grad(energy)(1.5), 2.0 * 1.5, rtol=1e-14)
 
 
+@pytest.mark.exhaustive
 def test_long_chains_are_analysed_too():
     model = loop((1.0,) * 220)
     system, _ = model.assemble("SO3xR3")

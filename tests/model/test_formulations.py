@@ -223,6 +223,7 @@ def test_closed_forms_equal_those_of_the_base_class(name):
 
 
 @pytest.mark.parametrize("name", ["herk3", "herk4"])
+@pytest.mark.sampled(3)
 def test_half_explicit_methods_take_euler_parameters(name):
     """The free body of the rotation group, which every method of the family has to follow at its order."""
 

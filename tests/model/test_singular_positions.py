@@ -304,6 +304,7 @@ def test_what_is_left_out_for_the_start_alone_opens_and_ends_the_run():
     assert np.max(np.abs(imposed)) < 1e-12
 
 
+@pytest.mark.exhaustive
 def test_a_loop_that_starts_stretched_out_stays_closed():
     # At rest first, which takes it down on the side of the parallelogram.
     system, solution = run(model := parallelogram(), t1=1.2)

@@ -85,6 +85,7 @@ def test_forces_and_moments_are_minus_the_gradient_of_the_energy(shear, seed, op
             assert float(moment[body, k]) == pytest.approx(-float(of_turn), abs=1e-7)
 
 
+@pytest.mark.exhaustive
 def test_bonds_and_contacts_of_the_cloud_are_under_load():
     """What the gradients were tested on isn't at rest."""
     system, state = _cloud(3, walls=_WALLS, gravity=(0.3, -0.2, -9.81))

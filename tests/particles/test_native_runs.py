@@ -74,6 +74,7 @@ def differences(found, states):
     )
 
 
+@pytest.mark.exhaustive
 def test_everything_at_once_is_what_numpy_computes():
     made = pile()
     found, (states, searches) = run(made), by_numpy(made)

@@ -64,6 +64,7 @@ def test_a_full_list_ends_the_run_with_its_remedy():
         ph.simulate(system, "rodrigues", state0=start, t1=2.0, h=1e-3)
 
 
+@pytest.mark.exhaustive
 def test_the_energy_of_contacts_is_never_cut_short():
     x = np.array([[0.0, 0, 0], [0.9, 0, 0], [0.45, 0.8, 0]])
     system = pt.Particles(1.0, 1.0, 1.0, x, contact=3.0, capacity=1)

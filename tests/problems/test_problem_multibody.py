@@ -106,6 +106,7 @@ def test_numbers_that_stay_the_same_keep_the_references_and_others_drop_them():
     assert not problems.get("slider-crank", crank_length=0.07).reference
 
 
+@pytest.mark.exhaustive
 def test_redundant_constraints_of_loops_are_dropped(made):
     redundant = {"planar-four-bar": 3, "bennett": 3, "andrews": 9}
     for name, number in redundant.items():
@@ -165,6 +166,7 @@ def still(t, q, v):
     return np.zeros(len(q))
 
 
+@pytest.mark.exhaustive
 def test_slider_crank_follows_its_single_degree_of_freedom(made):
     problem = made["slider-crank"]
     p, rate, poses = slider_crank()
@@ -276,6 +278,7 @@ def test_numbers_of_steps_do_not_matter_for_the_reference_of_andrews():
 
 
 @extended
+@pytest.mark.exhaustive
 def test_andrews_reference_comes_from_one_degree_of_freedom(made):
     """The published value is 1.1e-9 off."""
     reference = made["andrews"].reference["angles"]

@@ -61,6 +61,7 @@ def test_bad_parameters_are_named_with_a_remedy(name, parameters, message):
 
 
 @pytest.mark.parametrize(("name", "parameters"), EVERY)
+@pytest.mark.sampled(4)
 def test_shapes_and_scene(name, parameters):
     problem = problems.get(name, **parameters)
     found = {key: np.shape(output(0.0, problem.state0)) for key, output in problem.outputs.items()}

@@ -85,6 +85,33 @@ def test_an_experiment_without_checks_fails(toys):
     assert "no checks" in report.checks[0]["measured"]
 
 
+def test_short_versions_run_where_there_are_some(toys, tmp_path):
+    short = Outcome([Check("short", 1, 1, True)])
+    experiment("902-1", paper="902", title="Long", quick=lambda: short)(lambda: Outcome([Check("long", 1, 1, True)]))
+    names = ["902-1", "900-10"]
+    assert [c["name"] for c in ph.reproduce(names, progress=False).checks] == ["long", "order", "steps"]
+    report = ph.reproduce(names, tmp_path, quick=True, progress=False)
+    assert [c["name"] for c in report.checks] == ["short", "order", "steps"]
+    assert "quick: fewer steps" in report.path.read_text()
+
+
+@pytest.mark.exhaustive
+def test_processes_find_the_same_in_the_same_order(tmp_path, capsys):
+    names = ["001-1", "000-11"]
+    alone, shared = (ph.reproduce(names, tmp_path / f"{n}", workers=n) for n in (1, 2))
+    assert [c["name"] for c in alone.checks] == [c["name"] for c in shared.checks]
+    assert [c["passed"] for c in alone.checks] == [c["passed"] for c in shared.checks]
+    assert shared.path.read_text().index("001-1") < shared.path.read_text().index("000-11")
+    assert shared.entries[0].outcome.figures
+    assert "[2/2]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("workers", [0, -1, 1.5, True])
+def test_impossible_numbers_of_processes_are_refused(toys, workers):
+    with pytest.raises(ValueError, match="workers"):
+        ph.reproduce("900-10", workers=workers)
+
+
 def test_names_are_in_order_and_unknown_ones_are_explained(toys):
     assert reproduction.names() == ["900-9", "900-10", "901-1"]
     assert reproduction.names("900") == ["900-9", "900-10"]

@@ -112,6 +112,7 @@ def test_the_helical_increment_is_the_logarithm(d):
 
 
 @pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.sampled(3)
 def test_loads_rates_and_rows_belong_to_the_same_increment(name):
     strain, first = MEASURES[name](), pose(4)
     poses = first, near(first, (0.5, -0.3, 0.2, 0.1, 0.2, 0.8))
@@ -140,7 +141,7 @@ def test_loads_rates_and_rows_belong_to_the_same_increment(name):
     np.testing.assert_allclose(along, rate[3:], rtol=0, atol=1e-14)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", MEASURES)
 def test_loads_derive_from_the_potential(name):
     first = pose(5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,12 @@ def reproduce(
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All experiments.")] = False,
     paper: Annotated[str | None, typer.Option(metavar="N", help="All experiments of one paper.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer steps and shorter spans, with the claims that these can show.")
+    ] = False,
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", help="Processes among which experiments are shared; all cores otherwise.")
+    ] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the report and its data.")] = Path(
         "reproduction"
     ),
@@ -27,7 +34,7 @@ def reproduce(
     quiet: Quiet = False,
 ) -> None:
     """Run numerical experiments of the papers and check their claims; exit status 1 if a check fails."""
-    from polhode import reproduction
+    from polhode import checks, reproduction
 
     if sum((bool(experiments), everything, paper is not None)) != 1:
         fail("name experiments, or give one of `--all` and `--paper N`.", 2)
@@ -36,8 +43,9 @@ def reproduce(
             names = [reproduction.get(name).name for name in experiments]
         else:
             names = reproduction.names(None if paper is None else paper.zfill(3))
+        workers = checks.count("workers", (os.cpu_count() or 1) if workers is None else workers, "processes", most=1024)
     try:
-        report = reproduction.reproduce(names, out, progress=not quiet)
+        report = reproduction.reproduce(names, out, quick=quick, workers=workers, progress=not quiet)
     except OSError as error:
         fail(f"the report could not be written: {error}", FAILED)
     if as_json:

@@ -54,12 +54,16 @@ class Outcome:
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """A registered experiment; `run()` does it."""
+    """A registered experiment; `run()` does it.
+
+    `quick` is a short version: fewer steps and shorter spans, and the claims that these can show. None: it is short.
+    """
 
     name: str
     paper: str
     title: str
     run: Callable[[], Outcome]
+    quick: Callable[[], Outcome] | None = None
 
     @property
     def doc(self) -> str:
@@ -70,13 +74,15 @@ class Experiment:
 _EXPERIMENTS: dict[str, Experiment] = {}
 
 
-def experiment(name: str, *, paper: str, title: str) -> Callable[[Callable[[], Outcome]], Callable[[], Outcome]]:
-    """Decorator that lists a function () → `Outcome` as the experiment `name`, such as "002-3"."""
+def experiment(
+    name: str, *, paper: str, title: str, quick: Callable[[], Outcome] | None = None
+) -> Callable[[Callable[[], Outcome]], Callable[[], Outcome]]:
+    """Decorator that lists a function () → `Outcome` as the experiment `name`, such as "002-3". `quick` is short."""
 
     def add(run: Callable[[], Outcome]) -> Callable[[], Outcome]:
         if name in _EXPERIMENTS and _EXPERIMENTS[name].run is not run:
             raise ValueError(f"There are two experiments `{name}`; give one of them another name.")
-        _EXPERIMENTS[name] = Experiment(name, paper, title, run)
+        _EXPERIMENTS[name] = Experiment(name, paper, title, run, quick)
         return run
 
     return add

@@ -6,12 +6,14 @@ import base64
 import html
 import io
 import json
+import os
+import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import matplotlib
 import numpy as np
@@ -27,14 +29,21 @@ if TYPE_CHECKING:
 _LARGEST_SVG = 500_000
 
 
-class Writer:
-    """Grows a report in the folder `out`, complete after each experiment."""
+class _Written(NamedTuple):
+    line: str
+    section: str
+    checks: list[dict[str, Any]]
+    wall_time_s: float
 
-    def __init__(self, out: Path):
+
+class Writer:
+    """Grows a report in the folder `out`, complete after each experiment, in the order of `names`."""
+
+    def __init__(self, out: Path, names: Sequence[str], quick: bool = False):
         self._out = out
-        self._sections: list[str] = []
-        self._contents: list[str] = []
-        self._checks: list[dict[str, Any]] = []
+        self._names = list(names)
+        self._quick = quick
+        self._written: dict[str, _Written] = {}
         out.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -46,7 +55,7 @@ class Writer:
         """Writes what one experiment found, and the report anew."""
         figures = [self._figure(experiment.name, name, figure) for name, figure in outcome.figures.items()]
         links = [self._data(experiment.name, name, columns) for name, columns in outcome.data.items()]
-        self._checks += [
+        found = [
             {
                 "experiment": experiment.name,
                 "name": check.name,
@@ -58,23 +67,43 @@ class Writer:
             for check in outcome.checks
         ]
         passed = all(check.passed for check in outcome.checks)
-        self._contents.append(_entry(experiment, outcome.checks, passed))
-        self._sections.append(_section(experiment, outcome.checks, figures, links, wall_time_s, error))
-        (self._out / "checks.json").write_text(json.dumps(self._checks, indent=1), encoding="utf-8")
+        self._written[experiment.name] = _Written(
+            _entry(experiment, outcome.checks, passed),
+            _section(experiment, outcome.checks, figures, links, wall_time_s, error),
+            found,
+            wall_time_s,
+        )
+        (self._out / "checks.json").write_text(json.dumps(self._checks(), indent=1), encoding="utf-8")
         self.path.write_text(self._page(), encoding="utf-8")
+
+    def _in_order(self) -> list[_Written]:
+        return [self._written[name] for name in self._names if name in self._written]
+
+    def _checks(self) -> list[dict[str, Any]]:
+        return [check for one in self._in_order() for check in one.checks]
 
     def _page(self) -> str:
         from polhode import __version__
 
-        failed = sum(not check["passed"] for check in self._checks)
-        total = len(self._checks)
+        found = self._checks()
+        failed, total = sum(not check["passed"] for check in found), len(found)
+        took = sum(one.wall_time_s for one in self._in_order())
+        left = len(self._names) - len(self._written)
+        notes = [
+            f"polhode {__version__}",
+            f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+            f"{platform.machine()}, {os.cpu_count()} cores",
+            f"{len(self._written)} experiments in {took / 60:.1f} minutes of one after the other",
+            *(["quick: fewer steps and shorter spans"] if self._quick else []),
+            *([f"{left} not run yet"] if left else []),
+        ]
         parts = {
             "CSS": resources.files("polhode.reproduction").joinpath("report.css").read_text(encoding="utf-8"),
             "VERDICT": "bad" if failed else "ok",
             "SUMMARY": f"{failed} of {total} checks failed" if failed else f"all {total} checks passed",
-            "MADE": f"polhode {__version__} · {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-            "CONTENTS": "\n".join(self._contents),
-            "SECTIONS": "\n".join(self._sections),
+            "MADE": " · ".join(notes),
+            "CONTENTS": "\n".join(one.line for one in self._in_order()),
+            "SECTIONS": "\n".join(one.section for one in self._in_order()),
         }
         pieces = resources.files("polhode.reproduction").joinpath("report.html").read_text(encoding="utf-8").split("@")
         return "".join(parts.get(piece, piece) if i % 2 else piece for i, piece in enumerate(pieces))

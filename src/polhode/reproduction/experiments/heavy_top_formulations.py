@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -33,7 +33,12 @@ _PEER_EP, _PEER_RXYZ, _PEER_BARE = (3.0, 3.0), (2.32, 2.02), (3.0, 2.0)
 _PEER_RV, _PEER_MODIFIED = 2.0, 7.6
 
 
-@experiment("001-3", paper="001", title="Constrained heavy top: Lie group, Euler angles, Euler parameters (Figs. 6–8)")
+@experiment(
+    "001-3",
+    paper="001",
+    title="Constrained heavy top: Lie group, Euler angles, Euler parameters (Figs. 6–8)",
+    quick=lambda: _compared(_STEPS[:10]),
+)
 def constrained() -> Outcome:
     """Generalized-α, ρ∞ = 0.9, index 3, in R³×SO(3) (RV), Rxyz angles and Euler parameters (EP); error of the centre of
     mass at t = 1 against the exact solution.
@@ -42,10 +47,14 @@ def constrained() -> Outcome:
     at 1.25e-5. The tolerance is that of the paper's code, 1e-8; orders are those down to 1.6e-6, where what it leaves
     doesn't show. Counts are mean Newton iterations a step.
     """
+    return _compared(_STEPS)
+
+
+def _compared(steps: Sequence[float]) -> Outcome:
     problems, lie = {f: top(f) for f in _ALL}, top("SO3xR3")
-    full = studies(problems, alpha(), _STEPS, "centre_of_mass", PLACE)
+    full = studies(problems, alpha(), steps, "centre_of_mass", PLACE)
     modified = studies(problems, alpha(newton="modified"), _VARIED, "centre_of_mass", PLACE)
-    bare = study(lie, alpha(tangent_operator=False), _STEPS, "centre_of_mass", PLACE)
+    bare = study(lie, alpha(tangent_operator=False), steps, "centre_of_mass", PLACE)
     both = alpha(tangent_operator=False, newton="modified")
     bare_modified = study(lie, both, _VARIED, "centre_of_mass", PLACE)
     times = microseconds(problems, alpha(), 2.5e-5)
@@ -175,9 +184,9 @@ def _iteration_checks(full: Mapping[str, Study], modified: Mapping[str, Study]) 
             "the same with modified Newton",
             "RV fewest",
             [c.tolist() for c in reused],
-            bool(np.all((reused[2] < reused[0]) & (reused[0] < reused[1]))),
-            "Does not hold here for EP, which takes about one iteration less than RV; RV takes one or two less than "
-            "Rxyz. That order is checked.",
+            bool(np.all(reused[0] < reused[1]) and np.all((reused[0] < reused[2])[-2:])),
+            "Holds here against Rxyz, and against EP for the two smaller steps; with 1e-4 EP takes one iteration less "
+            "than RV. That is checked.",
         ),
         Check(
             "more iterations with modified than with full Newton, the same steps: RV, Rxyz, EP",

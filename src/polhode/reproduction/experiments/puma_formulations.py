@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from polhode.reproduction.experiments._formulations import alpha, columns, curves, formulated, studies
 from polhode.reproduction.registry import Check, Outcome, experiment
 from polhode.viewing import plots
 
-_STEPS = tuple(0.1 * 2.0**-k for k in range(8))
+_STEPS = tuple(0.1 * 2.0**-k for k in range(11))
+_QUICK = _STEPS[:8]
 _ALL = ("minimal", "SO3xR3", "euler-parameters", "euler-angles")
 
 # Below it the reference, which has ten digits, blurs comparisons.
 _FLOOR = 1e-8
 
 
-@experiment("001-6", paper="001", title="Puma 560 under control: minimal and absolute coordinates (Figs. 19–21)")
+@experiment(
+    "001-6",
+    paper="001",
+    title="Puma 560 under control: minimal and absolute coordinates (Figs. 19–21)",
+    quick=lambda: _compared(_QUICK),
+)
 def puma() -> Outcome:
-    """Six joint angles at t = 1 with generalized-α, ρ∞ = 0.9, index 3, h from 0.1 to 7.8e-4; the paper also has
-    3.9e-4, 2.0e-4 and 9.8e-5, where errors come down to that of the reference.
+    """Six joint angles at t = 1 with generalized-α, ρ∞ = 0.9, index 3, h from 0.1 to 9.8e-5. Errors below
+    1e-8, with the smallest steps, come down to that of the reference and are not compared.
 
     The paper's tables of accelerations and gains are lost; with the chosen ones rankings can be compared. The error is
     that of all six angles against forward dynamics in minimal coordinates. The paper relaxes the tolerance of Newton's
     method to 1e-5 for RV, which did not converge otherwise; here the usual 1e-8 is kept for all formulations.
     """
+    return _compared(_STEPS)
+
+
+def _compared(steps: Sequence[float]) -> Outcome:
     problems = formulated("puma", _ALL)
     exact = np.asarray(problems["minimal"].reference["joint_angles"]["value"])
-    found = studies(problems, alpha(), _STEPS, "joint_angles", exact)
+    found = studies(problems, alpha(), steps, "joint_angles", exact)
     minimal, rv, ep, angles = (found[f] for f in _ALL)
     clear = (rv.error > _FLOOR) & np.isfinite(ep.error)
     large, small = clear & (rv.h > 1.56e-2), clear & (rv.h < 1.56e-2)
@@ -35,10 +47,10 @@ def puma() -> Outcome:
     times = [float(s.microseconds[-1]) for s in found.values()]
     checks = [
         Check(
-            "minimal coordinates most accurate, every step",
+            "minimal coordinates most accurate, every step with errors above 1e-8",
             "yes",
             minimal.error,
-            all(bool(np.all((minimal.error < s.error) | np.isnan(s.error))) for s in (rv, ep, angles)),
+            all(bool(np.all(~(s.error > _FLOOR) | (minimal.error < s.error))) for s in (rv, ep, angles)),
         ),
         Check(
             "error of RV over that of EP, h > 1.56e-2",
@@ -58,16 +70,16 @@ def puma() -> Outcome:
             "error of Rxyz over that of RV, by step",
             "Rxyz least accurate",
             angles.error / rv.error,
-            bool(np.all((angles.error > np.maximum(rv.error, ep.error)) | np.isnan(angles.error))),
+            bool(np.all(~(angles.error > _FLOOR) | (angles.error > np.maximum(rv.error, ep.error)))),
         ),
         Check(
             "largest step that runs: minimal, RV, EP, Rxyz",
             "RV and EP at almost the largest ones, Rxyz not, minimal coordinates at all",
             list(ran.values()),
-            min(ran["SO3xR3"], ran["euler-parameters"]) >= 0.05 > ran["euler-angles"] and ran["minimal"] == _STEPS[0],
+            min(ran["SO3xR3"], ran["euler-parameters"]) >= 0.05 > ran["euler-angles"] and ran["minimal"] == steps[0],
         ),
         Check(
-            "CPU time a step at h = 7.8e-4, µs: minimal, RV, EP, Rxyz",
+            "CPU time a step at the smallest h, µs: minimal, RV, EP, Rxyz",
             "minimal coordinates least",
             times,
             5 * times[0] < min(times[1:]),
@@ -93,7 +105,7 @@ def puma() -> Outcome:
             bool(np.nanmean(angles.iterations) < np.mean(ep.iterations[np.isfinite(angles.iterations)])),
         ),
         Check(
-            "error at h = 7.8e-4: minimal, RV, EP, Rxyz",
+            "error at the smallest h: minimal, RV, EP, Rxyz",
             "converged",
             [s.error[-1] for s in found.values()],
             all(s.error[-1] < 1e-6 for s in found.values()),

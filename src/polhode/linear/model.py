@@ -1,0 +1,98 @@
+"""Linear models of a system about a state: matrices, names, and what users do with them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from polhode import summary
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class LinearModel:
+    r"""$\dot x = A x + B\,\delta u + c,\ \delta y = C x + D\,\delta u$ for small deviations from a state.
+
+    - `A` (k, k), `B` (k, inputs), `C` (outputs, k), `D` (outputs, inputs).
+    - `offset` (k,): c, what accelerates at the state itself; zero at equilibria and in steady motions.
+    - `state_names`, `input_names`, `output_names`.
+    - `y0` (outputs,): the outputs at the state.
+    - `basis` (dim, k): the deviations as elements of the algebra of `system.state_space`, $\delta = \mathtt{basis}\,x$,
+      so that the state is `move(state, basis @ x)`. - `t`, `state`: where.
+    """
+
+    A: Float[np.ndarray, "k k"]
+    B: Float[np.ndarray, "k inputs"]
+    C: Float[np.ndarray, "outputs k"]
+    D: Float[np.ndarray, "outputs inputs"]
+    offset: Float[np.ndarray, " k"]
+    state_names: tuple[str, ...]
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    y0: Float[np.ndarray, " outputs"]
+    basis: Float[np.ndarray, "dim k"]
+    t: float
+    state: Any
+
+    @property
+    def eigenvalues(self) -> np.ndarray:
+        """Of A, in the order of |s|."""
+        found = np.linalg.eigvals(self.A)
+        return found[np.argsort(np.abs(found), kind="stable")]
+
+    @property
+    def stable(self) -> bool:
+        """Whether no eigenvalue has a positive real part beyond 1e-7 of the largest |s|.
+
+        That is the root of round-off, by which pairs of equal ones come apart.
+        """
+        values = self.eigenvalues
+        return bool(np.all(np.real(values) <= 1e-7 * np.max(np.abs(values), initial=0.0)))
+
+    @property
+    def controllable(self) -> int:
+        """Rank of the controllability matrix: how many directions of the state the inputs reach."""
+        return _reached(self.A, self.B)
+
+    @property
+    def observable(self) -> int:
+        """Rank of the observability matrix: how many directions of the state the outputs tell."""
+        return _reached(self.A.T, self.C.T)
+
+    def to_scipy(self) -> Any:
+        """As a `scipy.signal.StateSpace`."""
+        from scipy.signal import StateSpace
+
+        return StateSpace(self.A, self.B, self.C, self.D)
+
+    def __repr__(self) -> str:
+        k, m, p = len(self.A), self.B.shape[1], len(self.C)
+        moving = "" if not np.any(self.offset) else f", offset up to {np.max(np.abs(self.offset)):.3g}"
+        listed = ", ".join(f"{s:.6g}" for s in self.eigenvalues[:6])
+        more = ", …" if k > 6 else ""
+        return f"LinearModel({k} states, {m} inputs, {p} outputs{moving}; eigenvalues {listed}{more})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("states", ", ".join(self.state_names)),
+            ("inputs", ", ".join(self.input_names)),
+            ("outputs", ", ".join(self.output_names)),
+            ("eigenvalues", ", ".join(f"{s:.6g}" for s in self.eigenvalues)),
+            ("stable", "yes" if self.stable else "no"),
+        ]
+        return summary.html("Linear model", [row for row in rows if row[1]])
+
+
+def _reached(A: np.ndarray, B: np.ndarray) -> int:
+    """Dimension of the smallest invariant subspace of A that contains the columns of B, direction by direction."""
+    scale = np.max(np.abs(A), initial=0.0) or 1.0
+    found, fresh = np.zeros((len(A), 0)), B
+    while fresh.shape[1]:
+        rest = fresh - found @ (found.T @ fresh)
+        rest = rest - found @ (found.T @ rest)
+        u, sizes, _ = np.linalg.svd(rest, full_matrices=False)
+        keep = u[:, sizes > 1e-10 * max(np.linalg.norm(fresh), np.finfo(float).tiny)]
+        found, fresh = np.hstack((found, keep)), A @ keep / scale
+    return found.shape[1]
