@@ -124,6 +124,15 @@ def test_what_lanes_cannot_take_is_run_alone(top):
     np.testing.assert_array_equal(alone.steps, lanes.steps)
 
 
+@pytest.mark.exhaustive
+def test_members_whose_outputs_are_functions_begin_by_machine_code():
+    crank = ph.problems.get("slider-crank")
+    duration = crank.parameters["duration"] * np.linspace(0.9, 1.1, 5)
+    found = ph.ensemble(crank, "generalized-alpha", parameters={"duration": duration}, h=1e-4, t1=0.002)
+    assert found.stats["starts"] == "machine code"
+    assert found.failed == []
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -216,7 +216,8 @@ class Program:
         if self._starts is not None:
             return self._starts((), (parameters, states))
         singles = [self._alone(k) for k in range(*which.indices(self._members.count))]
-        return jax.tree.map(lambda *x: np.stack(x), *singles)
+        leaves = zip(*map(jax.tree.leaves, singles), strict=True)
+        return jax.tree.unflatten(jax.tree.structure(singles[0]), [np.stack(x) for x in leaves])
 
     def seen(self, observer: Any, t: Any, state: Any) -> Seen:
         """Outputs, invariants and residuals of stacked states, each with the arrays of its own observer."""
@@ -249,7 +250,8 @@ class Program:
     def _all_starts(self) -> RowMap | None:
         row = jax.tree.map(np.asarray, self._members.of_members(0))
         (starts, _), _ = found(_starts, _Recipe(self._wanted), row, keeping=_STARTS)
-        if starts is None or starts.out != Layout(Made(*self._inputs[:3])):
+        # Functions in the structure are other objects for each member; that they do the same has been seen.
+        if starts is None or starts.out.leaves != Layout(Made(*self._inputs[:3])).leaves:
             return None
         made = starts((), jax.tree.map(lambda x: x[None], row))
         return starts if _alike(jax.tree.map(lambda x: x[0], made), Made(*self._inputs[:3])) else None
