@@ -31,7 +31,8 @@ class OnDask(AbstractPool):
     """
 
     def __init__(self, client: distributed.Client) -> None:
-        self._client = client
+        # Its methods may be coroutines or not, which their types don't tell.
+        self._client: Any = client
         self._seen: set[str] = set()
         self._lost: set[str] = set()
         self._given_up = 0
@@ -111,9 +112,8 @@ def on_dask(scheduler: Any) -> Iterator[OnDask]:
         if kind == "local":
             if not number.isdecimal() or int(number) == 0:
                 raise ValueError(f"`scheduler` must be `local:N` with N processes, got {shown(scheduler)}.")
+            cluster: Any = distributed.LocalCluster
             address = stack.enter_context(
-                distributed.LocalCluster(
-                    n_workers=int(number), threads_per_worker=1, host="127.0.0.1", dashboard_address=None
-                )
+                cluster(n_workers=int(number), threads_per_worker=1, host="127.0.0.1", dashboard_address=None)
             )
         yield OnDask(stack.enter_context(distributed.Client(address, set_as_default=False)))

@@ -149,7 +149,10 @@ def _starts(inputs: Any, rest: Any) -> tuple[RowMap | None, str]:
 
 _LANES: Keeping[tuple[Lanes | None, str]] = Keeping(
     dump=lambda made: (made[0] and (made[0].code, made[0].width), made[1]),
-    load=lambda kept, like: (kept[0] and Lanes(*kept[0], like[0], like[1], native.frame(like[1])), kept[1]),
+    load=lambda kept, like: (
+        kept[0] and Lanes(kept[0][0], kept[0][1], like[0], like[1], native.frame(like[1])),
+        kept[1],
+    ),
 )
 
 
@@ -160,7 +163,7 @@ def _kept_rows(arguments: Callable[[Any], Any]) -> Keeping[tuple[RowMap | None, 
         return made[0] and (made[0].code, made[0].out), made[1]
 
     def load(kept: Any, inputs: Any) -> tuple[RowMap | None, str]:
-        return kept[0] and RowMap(*kept[0], (), arguments(inputs)), kept[1]
+        return kept[0] and RowMap(kept[0][0], kept[0][1], (), arguments(inputs)), kept[1]
 
     def watch(made: tuple[RowMap | None, str], write: Callable[[], None]) -> None:
         if made[0] is not None:
