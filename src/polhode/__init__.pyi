@@ -34,6 +34,7 @@ from . import viewing as viewing
 from .driver.control import StepControl as StepControl
 from .driver.ensembles.ensemble import Ensemble as Ensemble
 from .driver.ensembles.ensemble import ensemble as ensemble
+from .driver.ensembles.reading import load_ensemble as load_ensemble
 from .driver.resuming import resume as resume
 from .driver.running import InterruptionWarning as InterruptionWarning
 from .driver.running import SimulationError as SimulationError

@@ -116,12 +116,21 @@ def test_what_lanes_cannot_take_is_run_alone(top):
         members = Members.of(top, {"mass": MASSES[:2]}, None, None, None)
         return ways(Wanted(top, "rkmk4", None, 0.01, Steps(h=1e-3), Saving(5, None)), members).batch(slice(0, 2), bool)
 
-    alone = run(lambda wanted, members: OneByOne(wanted, members, "a test"))
+    alone = run(lambda wanted, members: OneByOne(wanted, members, "a test", 3))
     lanes = run(lambda wanted, members: InLanes(Program(wanted, members), wanted))
     assert alone.frames.keys() == lanes.frames.keys()
     for name, x in alone.frames.items():
         np.testing.assert_array_equal(lanes.frames[name], x, err_msg=name)
     np.testing.assert_array_equal(alone.steps, lanes.steps)
+
+
+@pytest.mark.exhaustive
+def test_members_whose_outputs_are_functions_begin_by_machine_code():
+    crank = ph.problems.get("slider-crank")
+    duration = crank.parameters["duration"] * np.linspace(0.9, 1.1, 5)
+    found = ph.ensemble(crank, "generalized-alpha", parameters={"duration": duration}, h=1e-4, t1=0.002)
+    assert found.stats["starts"] == "machine code"
+    assert found.failed == []
 
 
 @pytest.mark.parametrize(

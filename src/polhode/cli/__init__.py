@@ -15,6 +15,7 @@ from polhode.cli.models import Grouped
 from polhode.cli.reproduce import reproduce
 from polhode.cli.resume import resume
 from polhode.cli.run import run
+from polhode.cli.sweep import sweep
 from polhode.cli.view import view
 
 app = typer.Typer(
@@ -27,6 +28,7 @@ app = typer.Typer(
 )
 app.command("list")(list_names)
 app.command("run", cls=Grouped)(run)
+app.command("sweep")(sweep)
 app.command("inspect")(inspect)
 app.command("resume")(resume)
 app.command("convergence")(convergence)

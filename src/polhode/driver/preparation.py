@@ -188,7 +188,7 @@ class Task(eqx.Module):
             "method": recorded(self.integrator),
             "newton_tolerance": self.integrator.newton_tolerance(how.get("h")),
             "version": __version__,
-            **self._names(),
+            **self.names(),
             **self._scene(),
         }
 
@@ -208,7 +208,7 @@ class Task(eqx.Module):
         found = {key: reason for key, reason in reasons.items() if reason}
         return {"choice": found} if found else {}
 
-    def _names(self) -> dict[str, Any]:
+    def names(self) -> dict[str, Any]:
         """Bodies and joints by name."""
         named = self.problem.named if self.problem else None
         if named is None:

@@ -47,7 +47,9 @@ class Code:
     - `tell`: is told what is going to be compiled.
     - `long`: whether it has loops over many elements, several of which a processor may take at once.
     - `at_once`: whether it is compiled with some effort before it first runs, whatever its size. What knows single
-      numbers only, as compiling with least effort does, takes longer for vectors.
+      numbers only, as compiling with least effort does, takes longer for vectors. Instructions are put in the order
+      that keeps most values in registers, which single numbers gain nothing from: of a heavy top, RKMK 4 takes 0.033 µs
+      a step and run instead of 0.042.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Code:
         text = writer.function(pointers, returned)
         self._objects: list[bytes] = []
         self._operations, self._effort = len(writer.lines), _SOME if small else _LEAST
+        self._generation = _MOST if at_once else _LEAST
         if tell is not None:
             tell(self.form)
         self._engine, self._call = self._compiled(text, self._effort)
@@ -80,6 +83,7 @@ class Code:
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self._count, self._workspace, self._tables, data, text, self._worth, *form = state
         self._operations, self._effort, self._best = form
+        self._generation = _LEAST
         self._objects, self._again = [data], None if text is None else zlib.decompress(text).decode()
         self._engine, self._call = self._loaded(data)
         self.when_improved = _nothing
@@ -114,7 +118,7 @@ class Code:
         return self._operations * _SECONDS_EACH[min(self._effort + 1, self._best)]
 
     def _compiled(self, text: str, effort: int) -> tuple[Any, Callable[..., int]]:
-        module, target = llvm.parse_assembly(text), _target(effort)
+        module, target = llvm.parse_assembly(text), _target(max(effort, self._generation))
         if effort == _MOST:
             # Unrolled as well, loops take five times as long to compile, and are no faster.
             options = llvm.create_pipeline_tuning_options(speed_level=1)

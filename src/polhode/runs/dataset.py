@@ -26,19 +26,19 @@ def to_xarray(solution: Solution) -> xarray.Dataset:
     _, leaves = layout.flatten(solution.frames)
     labels = layout.label(leaves, solution.meta.get("dimensions", {}))
     names = solution.meta.get("names", {})
-    variables = {name: (labels[name], leaf, _unit(name, names.get("units"))) for name, leaf in leaves.items()}
-    coordinates = _coordinates(names, {name for label in labels.values() for name in label})
+    variables = {name: (labels[name], leaf, unit(name, names.get("units"))) for name, leaf in leaves.items()}
+    labels_there = coordinates(names, {name for label in labels.values() for name in label})
     known = attributes(solution.meta, solution.stats)
-    return xarray.Dataset({**variables, **_events(solution)}, coords=coordinates, attrs=known)
+    return xarray.Dataset({**variables, **_events(solution)}, coords=labels_there, attrs=known)
 
 
-def _unit(name: str, units: Any) -> dict[str, str]:
+def unit(name: str, units: Any) -> dict[str, str]:
     """The attribute of a variable that says its unit, where that is known."""
     found = unit_of(name.rsplit(".", 1)[-1], units)
     return {"units": found} if found else {}
 
 
-def _coordinates(names: Mapping[str, Any], there: set[str]) -> dict[str, Any]:
+def coordinates(names: Mapping[str, Any], there: set[str]) -> dict[str, Any]:
     """Labels of the dimensions of a model's run."""
     if not names:
         return {}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import concurrent.futures
+import contextlib
 import hashlib
 import json
 import multiprocessing
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,19 +17,23 @@ import numpy as np
 from polhode import checks
 from polhode._ambient import check_environment, inside_transformation
 from polhode.driver import planning
-from polhode.driver.ensembles.collecting import InMemory, InStore
+from polhode.driver.ensembles.batch import Batch
+from polhode.driver.ensembles.collecting import InMemory
+from polhode.driver.ensembles.dask_pool import on_dask
+from polhode.driver.ensembles.job import Job
+from polhode.driver.ensembles.labelling import Labels, times
 from polhode.driver.ensembles.members import Members
-from polhode.driver.ensembles.program import Program, Wanted
-from polhode.driver.ensembles.running import AbstractWay, Batch, InLanes, OneByOne
+from polhode.driver.ensembles.pools import AbstractPool, Task, Threads
+from polhode.driver.ensembles.program import Wanted
+from polhode.driver.ensembles.reading import opened
 from polhode.driver.ensembles.statistics import Summary
+from polhode.driver.ensembles.store import EnsembleStore, room
 from polhode.driver.interruption import interrupts
-from polhode.driver.preparation import Task
+from polhode.driver.preparation import Task as Preparation
 from polhode.driver.saving import instants
-from polhode.execution.literals import NotNative
 from polhode.integrators.base import AbstractIntegrator
 from polhode.problems.base import Problem
 from polhode.results import Result
-from polhode.runs import layout
 from polhode.runs.plain import to_plain
 
 if TYPE_CHECKING:
@@ -92,6 +96,8 @@ def ensemble(
     resume: bool = False,
     overwrite: bool = False,
     workers: int | None = None,
+    scheduler: Any = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Ensemble:
     """Run many members of one problem, several at a time in the lanes of the processor's vectors, on all cores.
 
@@ -113,54 +119,76 @@ def ensemble(
     - `out`: path of a zarr store that takes the frames, batch by batch; `resume` goes on with what is there,
       `overwrite` replaces it.
     - `workers`: threads; as many as there are cores by default.
+    - `scheduler`: instead of threads, workers of Dask (extra `dask`): the address of a scheduler, `local:N` for so many
+      processes of this machine, or a `distributed.Client`. All must see `out` at the same path.
+    - `progress`: is called with how many members are done, and how many there are.
 
     Members that fail end alone: their frames are NaN from there on, and `failed` has them with their parameters.
     Where no lane can take a step, as with events, breakpoints and programs on long arrays, members are single runs, one
     after the other; `stats["because"]` says why.
 
-    **Raises** ValueError for bad input, before anything is compiled.
+    **Raises** ValueError for bad input, before anything is compiled; StoreError where the store can't be written.
     """
     began = time.perf_counter()
     check_environment()
     _check(problem, keep, statistics or bool(quantiles), out, resume, overwrite)
     members = Members.of(problem, parameters, samples, states, seeds)
-    wanted, task = _wanted(problem, integrator, members, (h, rtol, atol), (t0, t1), (save_every, save_at))
+    wanted, first = _wanted(problem, integrator, members, (h, rtol, atol), (t0, t1), (save_every, save_at))
     summary = Summary(quantiles, bins) if statistics or quantiles else None
-    count = checks.count("workers", workers or multiprocessing.cpu_count(), "threads")
-    way = _way(wanted, members)
-    made = time.perf_counter()
-    with interrupts() as interrupted:
-        first = way.batch(slice(0, 1), interrupted.is_set)
-        labels = {
-            name: dims if name != "time" else ("time",)
-            for name, dims in layout.label({k: x[0] for k, x in first.frames.items()}, {}).items()
-        }
-        size = _batch_size(first, members.count)
+    at = times(planning.plan(first, wanted.steps).legs, wanted.saving, first.t0, first.t1)
+    job = Job(wanted, members, len(at))
+    with _pool(workers, scheduler) as pool, interrupts() as interrupted:
+        like = job.way.batch(slice(0, 1), bool)
+        labels = Labels.of(first, members, like.frames, at)
+        size = _batch_size(like, members.count)
         batches = [slice(k, min(k + size, members.count)) for k in range(0, members.count, size)]
-        coordinates = _coordinates(members, first)
-        memory = InMemory(members.count, first, keep and out is None)
         store = None
         if out is not None:
-            told = _told(wanted, members, size)
-            store = InStore(Path(out), told, members.count, size, first, labels, coordinates, resume, overwrite)
+            store = _store(
+                Path(out), _told(wanted, members, size), members.count, size, like, labels, resume, overwrite
+            )
+        memory = InMemory(members.count, like, keep and out is None)
+        frames = summary is not None or (keep and out is None)
         ready = time.perf_counter()
-        done = 0
-        for which, batch in _in_order(way, batches, store, interrupted.is_set, count):
+        for which, batch in pool.run(Task(job, batches, store, frames, interrupted.is_set)):
             memory.put(which, batch)
             if summary is not None:
                 summary.add(batch.frames)
-            done += len(batch.result)
-    ended = time.perf_counter()
+            if progress is not None:
+                progress(which.stop, members.count)
     stats = {
-        **way.told(),
+        **job.way.told(),
+        **pool.told(),
         "members": members.count,
-        "workers": count,
         "failed": int((memory.ends["result"] != 0).sum()),
-        "build_time_s": made - began,
-        "compile_time_s": ready - made,
-        "wall_time_s": ended - ready,
+        "interrupted": int((memory.ends["result"] == Result.interrupted).sum()),
+        "compile_time_s": ready - began,
+        "wall_time_s": time.perf_counter() - ready,
     }
-    return Ensemble(_dataset(task, memory, coordinates, labels, summary, out, stats), stats)
+    told = {} if summary is None else summary.variables(labels.dimensions)
+    if store is not None:
+        return Ensemble(opened(store.finish(told, json.dumps(to_plain(stats)))), stats)
+    return Ensemble(_dataset(first, memory, labels, told, stats), stats)
+
+
+@contextlib.contextmanager
+def _pool(workers: int | None, scheduler: Any) -> Iterator[AbstractPool]:
+    if scheduler is None:
+        yield Threads(checks.count("workers", workers or multiprocessing.cpu_count(), "threads"))
+        return
+    if workers is not None:
+        raise ValueError("`workers` are threads of this process; with a `scheduler`, its workers run the members.")
+    with on_dask(scheduler) as pool:
+        yield pool
+
+
+def _store(
+    path: Path, told: Any, count: int, size: int, like: Batch, labels: Labels, resume: bool, overwrite: bool
+) -> EnsembleStore:
+    said = json.dumps(told, sort_keys=True)
+    known = {"ensemble": said, "title": f"polhode ensemble of {told['problem']}"}
+    known |= {"words": labels.words(), "coordinates": sorted(labels.coordinates), "units": labels.units}
+    return room(path, said, resume, overwrite) or EnsembleStore.made(path, known, count, size, like, labels)
 
 
 def _check(problem: Any, keep: bool, statistics: bool, out: Any, resume: bool, overwrite: bool) -> None:
@@ -180,22 +208,15 @@ def _check(problem: Any, keep: bool, statistics: bool, out: Any, resume: bool, o
 
 def _wanted(
     problem: Problem, integrator: Any, members: Members, sizes: Any, span: Any, saved: Any
-) -> tuple[Wanted, Task]:
+) -> tuple[Wanted, Preparation]:
     """How members are run, and the first of them. Raises ValueError for what can't be run."""
     parameters, state = members.of_members(0)
     start, end = span
     tolerances = sizes[1] is not None or sizes[2] is not None
     first = problem.replace(**parameters) if parameters else problem
-    task = Task.prepare(first, integrator, start, end, state, tolerances=tolerances)
+    task = Preparation.prepare(first, integrator, start, end, state, tolerances=tolerances)
     steps = planning.Steps(h=sizes[0], rtol=sizes[1], atol=sizes[2])
     return Wanted(problem, integrator, start, end, steps, instants(saved[0], saved[1], task.t0, task.t1)), task
-
-
-def _way(wanted: Wanted, members: Members) -> AbstractWay:
-    try:
-        return InLanes(Program(wanted, members), wanted)
-    except NotNative as error:
-        return OneByOne(wanted, members, f"lanes can't take it: {error}")
 
 
 def _batch_size(first: Batch, count: int) -> int:
@@ -205,42 +226,6 @@ def _batch_size(first: Batch, count: int) -> int:
     """
     bounded = _BATCH_BYTES // max(1, sum(x.nbytes for x in first.frames.values()))
     return max(1, -(-min(_LARGEST_BATCH, bounded, -(-count // _BATCHES)) // _VECTOR)) * _VECTOR
-
-
-def _in_order(
-    way: AbstractWay, batches: list[slice], store: InStore | None, interrupted: Any, workers: int
-) -> Iterator[tuple[slice, Batch]]:
-    """All batches, in order, so that sums over them are the same each time; some are on their way at any time."""
-
-    def run(which: slice) -> Batch:
-        if store is not None and store.has(which):
-            return store.batch(which)
-        batch = way.batch(which, interrupted)
-        if store is not None:
-            store.put(which, batch)
-        return batch
-
-    with concurrent.futures.ThreadPoolExecutor(workers, "polhode-ensemble") as pool:
-        waiting: list[tuple[slice, concurrent.futures.Future[Batch]]] = []
-        for which in batches:
-            waiting.append((which, pool.submit(run, which)))
-            if len(waiting) > 2 * workers:
-                here, future = waiting.pop(0)
-                yield here, future.result()
-        for here, future in waiting:
-            yield here, future.result()
-
-
-def _coordinates(members: Members, first: Batch) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    found: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
-        "member": (("member",), np.arange(members.count)),
-        "time": (("time",), first.frames["time"][0]),
-    }
-    for name, values in members.parameters.items():
-        found[name] = (("member", *(f"{name}_{k}" for k in range(values.ndim - 1))), values)
-    if members.seeds is not None:
-        found["seed"] = (("member",), members.seeds)
-    return found
 
 
 def _told(wanted: Wanted, members: Members, size: int) -> dict[str, Any]:
@@ -260,19 +245,15 @@ def _told(wanted: Wanted, members: Members, size: int) -> dict[str, Any]:
     }
 
 
-def _dataset(
-    task: Task, memory: InMemory, coordinates: Any, labels: Any, summary: Summary | None, out: Any, stats: Any
-) -> xarray.Dataset:
+def _dataset(first: Preparation, memory: InMemory, labels: Labels, told: Any, stats: Any) -> xarray.Dataset:
     import xarray
 
-    if out is not None:
-        found = xarray.open_zarr(out, consolidated=False)
-        found = found.set_coords([name for name in coordinates if name in found])
-    else:
-        frames = {name: (("member", *labels[name]), x) for name, x in memory.frames.items() if name != "time"}
-        ends = {name: (("member",), x) for name, x in memory.ends.items()}
-        found = xarray.Dataset({**frames, **ends}, coords=coordinates)
-    if summary is not None:
-        found = found.assign(summary.variables(labels))
-    name = task.problem.name if task.problem else "a system"
-    return found.assign_attrs(title=f"polhode ensemble of {name}", stats=json.dumps(to_plain(stats)))
+    frames = {
+        name: (("member", *labels.dimensions[name]), x, labels.units[name])
+        for name, x in memory.frames.items()
+        if name != "time"
+    }
+    ends = {name: (("member",), x) for name, x in memory.ends.items()}
+    name = first.problem.name if first.problem else "a system"
+    known = {"title": f"polhode ensemble of {name}", "stats": json.dumps(to_plain(stats))}
+    return xarray.Dataset({**frames, **ends, **told}, coords=labels.coordinates, attrs=known)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -9,6 +11,7 @@ import jax
 import numpy as np
 
 from polhode.captured.arguments import parted
+from polhode.captured.programs import found
 from polhode.driver import host, native, planning
 from polhode.driver.ensembles.members import Members
 from polhode.driver.observing import Observer, Seen
@@ -16,10 +19,12 @@ from polhode.driver.planning import Steps
 from polhode.driver.preparation import Task
 from polhode.driver.saving import Saving, expected
 from polhode.driver.stepping import AbstractStepper, Progress
+from polhode.execution.kept import Keeping
 from polhode.execution.lanes import Lanes
 from polhode.execution.literals import NotNative
 from polhode.execution.mapping import RowMap
 from polhode.execution.once import interpreted
+from polhode.execution.slots import Layout
 from polhode.problems.base import Problem
 
 _CLOSE = 1e-9
@@ -79,6 +84,100 @@ def _identity(member: Planned, progress: Progress) -> Any:
     return parted(((member.stepper, member.task.system, member.task.integrator), progress))[3]
 
 
+class _Recipe:
+    """How members are made and started. Its content tells programs apart, so as leaves of arguments all are equal.
+
+    - `wanted`: but for the instants that are saved. - `keep`: whether steps remember where they began.
+    """
+
+    def __init__(self, wanted: Wanted) -> None:
+        # The time that it took to make a problem says nothing of it.
+        problem = dataclasses.replace(wanted.problem, build_time=0.0)
+        self.wanted, self.keep = (
+            wanted._replace(problem=problem, saving=Saving(None, None)),
+            wanted.saving.at is not None,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Recipe)
+
+    def __hash__(self) -> int:
+        return hash(_Recipe)
+
+
+def _lanes(inputs: Any, rest: Any) -> tuple[Lanes | None, str]:
+    """Steps in lanes, or why there are none; the arguments are those of `native.steps`."""
+    (args, progress), others = inputs, rest[0]
+
+    def with_all(function: Callable) -> Callable:
+        return lambda given, p, control: function(eqx.combine(given, others), p, control)
+
+    try:
+        made = Lanes.of(with_all(native.more), with_all(native.advance), args, progress, native.frame(progress))
+    except NotNative as error:
+        return None, str(error)
+    return made, ""
+
+
+def _outputs(inputs: Any, rest: Any) -> tuple[RowMap | None, str]:
+    """Outputs of states, each with the arrays of its own observer; the arguments are an observer and an instant."""
+
+    def see(shared: Any, row: Any) -> Seen:
+        return eqx.combine(row[0], rest[0])(*row[1])
+
+    try:
+        return RowMap.of(see, (), inputs), ""
+    except NotNative as error:
+        return None, str(error)
+
+
+def _starts(inputs: Any, rest: Any) -> tuple[RowMap | None, str]:
+    """Starts of members, if they can be; the arguments are a `_Recipe`, and parameters and state of a member."""
+    recipe: _Recipe = rest[0]
+
+    def start(shared: Any, row: Any) -> Made:
+        member = planned(recipe.wanted, *row)
+        task = member.task
+        progress = member.stepper.start(task.system, task.integrator, task.state0, recipe.keep)
+        return Made(*_parts(member, progress)[0][:3])
+
+    try:
+        return RowMap.of(start, (), inputs[1]), ""
+    except _UNTRACEABLE as error:
+        return None, str(error)
+
+
+_LANES: Keeping[tuple[Lanes | None, str]] = Keeping(
+    dump=lambda made: (made[0] and (made[0].code, made[0].width), made[1]),
+    load=lambda kept, like: (
+        kept[0] and Lanes(kept[0][0], kept[0][1], like[0], like[1], native.frame(like[1])),
+        kept[1],
+    ),
+)
+
+
+def _kept_rows(arguments: Callable[[Any], Any]) -> Keeping[tuple[RowMap | None, str]]:
+    """How functions of rows are kept; `arguments`: which of the inputs make a row."""
+
+    def dump(made: tuple[RowMap | None, str]) -> Any:
+        return made[0] and (made[0].code, made[0].out), made[1]
+
+    def load(kept: Any, inputs: Any) -> tuple[RowMap | None, str]:
+        return kept[0] and RowMap(kept[0][0], kept[0][1], (), arguments(inputs)), kept[1]
+
+    def watch(made: tuple[RowMap | None, str], write: Callable[[], None]) -> None:
+        if made[0] is not None:
+            made[0].code.when_improved = write
+
+    return Keeping(dump, load, watch)
+
+
+_OUTPUTS, _STARTS = _kept_rows(lambda inputs: inputs), _kept_rows(lambda inputs: inputs[1])
+
+_UNTRACEABLE = (NotNative, jax.errors.JAXTypeError, jax.errors.JAXIndexError, TypeError, ValueError)
+"""Exceptions of a builder that asks traced numbers for their values. It has made the first member without any."""
+
+
 @interpreted
 def _observed(observer: Observer, t: Any, state: Any) -> Seen:
     return observer(t, state)
@@ -96,19 +195,17 @@ class Program:
     def __init__(self, wanted: Wanted, members: Members) -> None:
         self._wanted, self._members = wanted, members
         first = planned(wanted, *members.of_members(0))
-        if not first.stepper.on_grid and wanted.saving.every is not None:
-            raise ValueError(
-                "Members of an ensemble with tolerances have no instants in common. Give `save_at` times, or "
-                "save_every=None for the ends only."
-            )
         self.first, self.frames = first, first.frames
         begun = self._begun(first)
-        self._inputs, rest, self._shapes, _ = _parts(first, begun)
+        self._inputs, _, self._shapes, _ = _parts(first, begun)
         self._key, self._checked = _identity(first, begun), members.extremes()[:_MOST_CHECKED]
-        (args, progress, observer, look), rest = self._inputs, rest
-        self.lanes = self._steps(args, progress, rest)
-        self._look = self._outputs(observer, look, rest[2])
-        self._starts: RowMap | None = self._all_starts()
+        task, look = first.task, (begun.t, begun.carry.state)
+        (lanes, why), _ = found(_lanes, (first.stepper, task.system, task.integrator), begun, keeping=_LANES)
+        (seen, unseen), _ = found(_outputs, task.observer, look, keeping=_OUTPUTS)
+        if lanes is None or seen is None:
+            raise NotNative(why or unseen)
+        self.lanes, self._look = lanes, seen
+        self._starts = self._all_starts()
         self._check_extremes()
 
     @property
@@ -122,7 +219,8 @@ class Program:
         if self._starts is not None:
             return self._starts((), (parameters, states))
         singles = [self._alone(k) for k in range(*which.indices(self._members.count))]
-        return jax.tree.map(lambda *x: np.stack(x), *singles)
+        leaves = zip(*map(jax.tree.leaves, singles), strict=True)
+        return jax.tree.unflatten(jax.tree.structure(singles[0]), [np.stack(x) for x in leaves])
 
     def seen(self, observer: Any, t: Any, state: Any) -> Seen:
         """Outputs, invariants and residuals of stacked states, each with the arrays of its own observer."""
@@ -152,38 +250,14 @@ class Program:
         if not _alike(jax.tree.map(lambda x: x[0], seen), _observed(member.task.observer, *look)):
             raise NotNative("outputs that differ in more than numbers")
 
-    def _steps(self, args: Any, progress: Any, rest: Any) -> Lanes:
-        def more(given: Any, p: Any, control: Any) -> Any:
-            return native.more(eqx.combine(given, rest[0]), p, control)
-
-        def advance(given: Any, p: Any, control: Any) -> Any:
-            return native.advance(eqx.combine(given, rest[0]), p, control)
-
-        return Lanes.of(more, advance, args, progress, native.frame(progress))
-
-    def _outputs(self, observer: Any, look: Any, rest: Observer) -> RowMap:
-        def see(shared: Any, row: Any) -> Seen:
-            return eqx.combine(row[0], rest)(*row[1])
-
-        return RowMap.of(see, (), (observer, look))
-
     def _all_starts(self) -> RowMap | None:
-        def start(shared: Any, row: Any) -> Made:
-            member = planned(self._wanted, *row)
-            task, keep = member.task, self._wanted.saving.at is not None
-            progress = member.stepper.start(task.system, task.integrator, task.state0, keep)
-            inputs, _, shapes, _ = _parts(member, progress)
-            if [s and s[:2] for s in shapes if s is not True] != [s and s[:2] for s in self._shapes if s is not True]:
-                raise NotNative("another structure while traced")
-            return Made(*inputs[:3])
-
-        try:
-            found = RowMap.of(start, (), self._members.of_members(0))
-            made = found((), jax.tree.map(lambda x: np.asarray(x)[None], self._members.of_members(0)))
-        except Exception:
-            # Whatever a builder does that can't be traced, it can be called for every member.
+        row = jax.tree.map(np.asarray, self._members.of_members(0))
+        (starts, _), _ = found(_starts, _Recipe(self._wanted), row, keeping=_STARTS)
+        # Functions in the structure are other objects for each member; that they do the same has been seen.
+        if starts is None or starts.out.leaves != Layout(Made(*self._inputs[:3])).leaves:
             return None
-        return found if _alike(jax.tree.map(lambda x: x[0], made), Made(*self._inputs[:3])) else None
+        made = starts((), jax.tree.map(lambda x: x[None], row))
+        return starts if _alike(jax.tree.map(lambda x: x[0], made), Made(*self._inputs[:3])) else None
 
     def _check_extremes(self) -> None:
         """Raises ValueError for a member at the ends that can't be run; with starts that differ, takes single ones."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import abc
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 
+from polhode.driver.ensembles.batch import Batch
 from polhode.driver.ensembles.members import Members
 from polhode.driver.ensembles.program import Made, Program, Wanted
 from polhode.driver.running import SimulationError
@@ -21,19 +22,6 @@ from polhode.results import Result
 from polhode.runs import layout
 
 _BLOCK_SECONDS, _FIRST_STEPS = 0.2, 64
-
-
-class Batch(NamedTuple):
-    """Results of some members.
-
-    - `frames`: name → (members, frames, …), NaN beyond the end of those that failed.
-    - `result`, `steps`, `t_reached`: (members,).
-    """
-
-    frames: dict[str, np.ndarray]
-    result: np.ndarray
-    steps: np.ndarray
-    t_reached: np.ndarray
 
 
 class AbstractWay(abc.ABC):
@@ -132,23 +120,20 @@ class OneByOne(AbstractWay):
 
     **Arguments:**
 
-    - `reason`: why there are no lanes.
+    - `reason`: why there are no lanes. - `frames`: of every member.
     """
 
-    def __init__(self, wanted: Wanted, members: Members, reason: str) -> None:
-        self._wanted, self._members, self._reason = wanted, members, reason
+    def __init__(self, wanted: Wanted, members: Members, reason: str, frames: int) -> None:
+        self._wanted, self._members, self._reason, self._frames = wanted, members, reason, frames
 
     def told(self) -> dict[str, Any]:
         return {"by": "single runs", "because": self._reason}
 
     def batch(self, which: slice, interrupted: Callable[[], bool]) -> Batch:
         runs = [self._run(k, interrupted) for k in range(*which.indices(self._members.count))]
-        like = next((frames for frames, *_ in runs if frames is not None), None)
-        if like is None:
-            raise ValueError("No member of a batch could be run.")
-        length = max(len(frames["time"]) for frames, *_ in runs if frames is not None)
+        like = next((frames for frames, *_ in runs if frames is not None), {})
         stacked = {
-            name: np.stack([_filled(None if f is None else f[name], length, x) for f, *_ in runs])
+            name: np.stack([_filled(None if f is None else f[name], self._frames, x) for f, *_ in runs])
             for name, x in like.items()
         }
         _, result, steps, reached = zip(*runs, strict=True)

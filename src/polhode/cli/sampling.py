@@ -1,0 +1,94 @@
+"""Values of parameters on the command line of a sweep."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from polhode.checks import shown
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_DRAWS = ("normal", "uniform")
+
+
+def members(parameters: list[str], samples: Path | None, seeds: int | None) -> dict[str, Any]:
+    """Arguments of `polhode.ensemble`. Raises ValueError for what makes no members."""
+    if samples is not None:
+        if parameters or seeds is not None:
+            raise ValueError("Give `--samples`, which has every member, or `--parameter`, not both.")
+        return {"samples": table(samples)}
+    if not parameters:
+        raise ValueError("A sweep needs `--parameter NAME=VALUES`, once for each, or `--samples FILE.csv`.")
+    named = dict(_parted(parameters))
+    if len(named) != len(parameters):
+        raise ValueError("A parameter is given twice by `--parameter`.")
+    if seeds is None:
+        return {"parameters": {name: values(name, text) for name, text in named.items()}}
+    draws = {name: draw(name, text) for name, text in named.items()}
+    return {"samples": lambda random: {name: each(random) for name, each in draws.items()}, "seeds": seeds}
+
+
+def values(name: str, text: str) -> list[float]:
+    """Numbers written as `1,2,3`, or as `LOW:HIGH:COUNT`, both ends among them."""
+    import numpy as np
+
+    try:
+        low, *others = text.split(":")
+        if not others:
+            return [float(word) for word in low.split(",")]
+        high, count = others
+        if int(count) >= 1:
+            return np.linspace(float(low), float(high), int(count)).tolist()
+    except ValueError:
+        pass
+    raise ValueError(
+        f"`--parameter {name}=…` takes numbers, 1,2,3, or LOW:HIGH:COUNT, got {shown(text)}. "
+        "With `--seeds N`, it takes normal:MEAN:DEVIATION or uniform:LOW:HIGH."
+    )
+
+
+def draw(name: str, text: str) -> Callable[[np.random.Generator], float]:
+    """A distribution: `normal:MEAN:DEVIATION` or `uniform:LOW:HIGH`."""
+    kind, *numbers = text.split(":")
+    try:
+        first, second = map(float, numbers)
+    except ValueError:
+        kind, first, second = "", 0.0, 0.0
+    if kind not in _DRAWS or second < (0 if kind == "normal" else first):
+        raise ValueError(
+            f"`--parameter {name}=…` with `--seeds` takes normal:MEAN:DEVIATION or uniform:LOW:HIGH, got {shown(text)}."
+        )
+    return lambda random: getattr(random, kind)(first, second)
+
+
+def table(path: Path) -> dict[str, list[float]]:
+    """Columns of a CSV file, whose first row has their names. Raises ValueError for anything else."""
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            names, *rows = [[word.strip() for word in row] for row in csv.reader(file) if row]
+    except (OSError, ValueError) as error:
+        raise ValueError(f"`--samples {path}` can't be read as a table: {error}.") from None
+    if len(set(names)) != len(names):
+        raise ValueError(f"`--samples {path}` has two columns of one name.")
+    found: dict[str, list[float]] = {name: [] for name in names}
+    for number, row in enumerate(rows, 2):
+        try:
+            for name, word in zip(names, row, strict=True):
+                found[name].append(float(word))
+        except ValueError:
+            raise ValueError(f"`--samples {path}`, row {number}: {len(names)} numbers are needed, got {row}.") from None
+    return found
+
+
+def _parted(parameters: list[str]) -> list[tuple[str, str]]:
+    found = []
+    for text in parameters:
+        name, equals, rest = text.partition("=")
+        if not equals or not name.strip() or not rest.strip():
+            raise ValueError(f"`--parameter` takes NAME=VALUES, got {shown(text)}.")
+        found.append((name.strip(), rest.strip()))
+    return found

@@ -1,0 +1,133 @@
+"""`polhode sweep`: many members of one problem."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from polhode.cli import models, sampling
+from polhode.cli.output import (
+    FAILED,
+    WRONG_USAGE,
+    Json,
+    Options,
+    Quiet,
+    Settings,
+    emit,
+    fail,
+    file_errors,
+    parse_settings,
+    say,
+    usage_errors,
+)
+from polhode.cli.run import Absolute, End, Method, Problem, Relative, Step
+
+if TYPE_CHECKING:
+    from polhode.driver.ensembles.ensemble import Ensemble
+
+_MOST_LISTED = 20
+
+
+def sweep(
+    problem: Problem,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUES", help="1,2,3 or LOW:HIGH:COUNT; once for each, all combinations are run."),
+    ] = None,
+    samples: Annotated[
+        Path | None, typer.Option(metavar="FILE.csv", help="Instead, a table with a column for each, a row a member.")
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=1, help="Draw so many members; values are normal:MEAN:DEVIATION or uniform:LOW:HIGH."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="SWEEP.zarr", help="Store that takes the frames.")] = None,
+    statistics: Annotated[
+        bool, typer.Option("--statistics", help="Mean, variance and extremes over the members; needs no store.")
+    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the store of the same sweep.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the store of another sweep.")] = False,
+    integrator: Method = None,
+    step: Step = None,
+    rtol: Relative = None,
+    atol: Absolute = None,
+    t1: End = None,
+    settings: Settings = None,
+    option: Options = None,
+    save_every: Annotated[
+        int | None, typer.Option(min=1, help="Save every that many steps [default: the ends only].")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads [default: one for each core].")] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS|local:N", help="Run on the workers of Dask instead.")
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run a problem with many values of its parameters, on all cores or many machines."""
+    import polhode as ph
+
+    with usage_errors(), file_errors():
+        members = sampling.members(parameter or [], samples, seeds)
+        if out is None and not statistics:
+            raise ValueError(
+                "Nothing of the sweep would be left; give `--out SWEEP.zarr`, or `--statistics` with `--json`."
+            )
+        options = parse_settings(option, "--option")
+        chosen, _ = models.chosen(problem, settings)
+        method = ph.integrators.get(integrator or chosen.integrator, **options) if options else integrator
+        how: dict[str, Any] = {"h": step, "rtol": rtol, "atol": atol, "t1": t1, "save_every": save_every}
+        how |= {"statistics": statistics, "keep": out is not None, "out": out, "resume": resume}
+        how |= {"overwrite": overwrite, "workers": workers, "scheduler": scheduler}
+        with _shown(chosen.name, not quiet and sys.stderr.isatty()) as progress:
+            try:
+                found = ph.ensemble(chosen, method, **members, **how, progress=progress)
+            except ImportError as error:
+                fail(str(error), WRONG_USAGE)
+    _report(found, chosen.name, out, as_json, quiet)
+
+
+@contextlib.contextmanager
+def _shown(name: str, wanted: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on standard error."""
+    if not wanted:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True)) as bar:
+        job = bar.add_task(name, total=None)
+        yield lambda done, count: bar.update(job, completed=done, total=count)
+
+
+def _report(found: Ensemble, name: str, out: Path | None, as_json: bool, quiet: bool) -> None:
+    """Print what came of a sweep; end with status 1 if a member did not reach its end."""
+    stats, failed = found.stats, found.failed
+    if as_json:
+        listed = [{**each, "result": each["result"].name} for each in failed]
+        told = {str(key): x.values for key, x in found.dataset.data_vars.items() if "member" not in x.dims}
+        store = None if out is None else str(out)
+        emit({"problem": name, "stats": stats, "failed": listed, "statistics": told, "store": store})
+    elif not quiet:
+        ended = stats["members"] - stats["failed"]
+        print(f"{name}: {ended} of {stats['members']} members in {stats['wall_time_s']:.3g} s, by {stats['by']}")
+        if stats.get("workers_lost"):
+            print(f"{stats['workers_lost']} workers were lost on the way; others ran their members")
+        if out is not None and not failed:
+            print(f"stored in {out}")
+    if not failed:
+        return
+    really = [each for each in failed if each["result"].name != "interrupted"]
+    for each in really[:_MOST_LISTED]:
+        values = ", ".join(f"{key}={value}" for key, value in each["parameters"].items())
+        say(f"  member {each['member']} ({values}): {each['result'].name} at t = {each['t_reached']:.6g}")
+    if len(really) > _MOST_LISTED:
+        say(f"  and {len(really) - _MOST_LISTED} more")
+    go_on = " Go on by the same line with `--resume`." if out is not None and len(really) < len(failed) else ""
+    fail(f"{len(failed)} of {stats['members']} members did not reach their end; the rest is kept.{go_on}", FAILED)

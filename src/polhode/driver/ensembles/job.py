@@ -1,0 +1,71 @@
+"""What every batch of an ensemble needs, in whatever process it is run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from polhode.driver.ensembles.batch import Batch
+from polhode.driver.ensembles.members import Members
+from polhode.driver.ensembles.program import Program, Wanted
+from polhode.driver.ensembles.running import AbstractWay, InLanes, OneByOne
+from polhode.driver.ensembles.store import EnsembleStore
+from polhode.execution.literals import NotNative
+
+
+class Job:
+    """Runs batches. Its programs are made when the first is run, so that it can be sent to other processes.
+
+    **Arguments:**
+
+    - `wanted`, `members`: what is run. - `frames`: of every member.
+    """
+
+    def __init__(self, wanted: Wanted, members: Members, frames: int) -> None:
+        self._made_of = wanted, members, frames
+        self._way: AbstractWay | None = None
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> tuple[Wanted, Members, int]:
+        return self._made_of
+
+    def __setstate__(self, state: tuple[Wanted, Members, int]) -> None:
+        self.__init__(*state)
+
+    @property
+    def way(self) -> AbstractWay:
+        """How members are run. Raises ValueError for what can't be run."""
+        with self._lock:
+            if self._way is None:
+                self._way = _way(*self._made_of)
+            return self._way
+
+    def batch(self, which: slice, store: EnsembleStore | None, keep: bool, interrupted: Callable[[], bool]) -> Batch:
+        """Some members: from the store if it has them, else run and put there. `keep`: their frames are wanted."""
+        found = None if store is None else store.batch(which)
+        if found is None:
+            if interrupted():
+                return Batch.interrupted(which.stop - which.start)
+            found = self.way.batch(which, interrupted)
+            if store is not None:
+                store.put(which, found)
+        return found if keep else found.without_frames()
+
+
+def _way(wanted: Wanted, members: Members, frames: int) -> AbstractWay:
+    try:
+        return InLanes(Program(wanted, members), wanted)
+    except NotNative as error:
+        return OneByOne(wanted, members, f"lanes can't take it: {error}", frames)
+
+
+class Part:
+    """One batch as a task for any process: its members, where they are stored, and whether frames are wanted."""
+
+    def __init__(self, which: slice, path: Any, keep: bool) -> None:
+        self.which, self._path, self._keep = which, path, keep
+
+    def __call__(self, job: Job) -> Batch:
+        store = None if self._path is None else EnsembleStore.opened(self._path)
+        return job.batch(self.which, store, self._keep, bool)

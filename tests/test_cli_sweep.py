@@ -1,0 +1,64 @@
+"""The command `polhode sweep`."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import polhode as ph
+from polhode.cli import app, sampling
+
+TOP = ["sweep", "heavy-top", "--set", "formulation=S3", "--integrator", "rkmk4", "--step", "1e-3", "--t1", "0.004"]
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+
+
+def test_a_sweep_is_stored_and_gone_on_with(tmp_path):
+    path = tmp_path / "tops.zarr"
+    line = [*TOP, "--parameter", "mass=13:17:3", "--parameter", "length=0.9,1.1", "--out", path, "--json"]
+    done = call(*line)
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["stats"]["members"] == 6
+    found = ph.load_ensemble(path)
+    assert found["mass"].values.tolist() == [13, 13, 15, 15, 17, 17]
+    assert call(*line).exit_code == 2
+    assert call(*line, "--resume").exit_code == 0
+    np.testing.assert_array_equal(ph.load_ensemble(path)["state.1"], found["state.1"])
+
+
+def test_failed_members_are_listed_with_their_parameters(tmp_path):
+    table = tmp_path / "members.csv"
+    table.write_text("mass,gravity\n15,9.81\n15,1e300\n")
+    done = call(*TOP, "--samples", table, "--statistics")
+    assert done.exit_code == 1
+    assert "1 of 2 members did not reach" in done.stderr
+    assert "gravity=1e+300" in done.stderr
+
+
+def test_values_of_parameters():
+    assert sampling.values("k", "1,2.5") == [1.0, 2.5]
+    assert sampling.values("k", "0:1:3") == [0.0, 0.5, 1.0]
+    drawn = sampling.draw("k", "normal:15:0.1")(np.random.default_rng(3))
+    assert drawn == np.random.default_rng(3).normal(15, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "needs `--parameter"),
+        (["--parameter", "mass"], "NAME=VALUES"),
+        (["--parameter", "mass=1:2"], "LOW:HIGH:COUNT"),
+        (["--parameter", "mass=1", "--seeds", "2"], "normal:MEAN:DEVIATION"),
+        (["--parameter", "mass=1", "--parameter", "mass=2"], "twice"),
+        (["--parameter", "mass=1", "--samples", "a.csv"], "not both"),
+        (["--samples", "there-is-none.csv"], "can't be read"),
+        (["--parameter", "mass=1,2"], "--out"),
+    ],
+)
+def test_wrong_usage_is_refused_before_anything_is_made(arguments, said):
+    done = call("sweep", "heavy-top", *arguments)
+    assert done.exit_code == 2
+    assert said in done.stderr
