@@ -56,6 +56,8 @@ from .solution import Solution as Solution
 from .statics.equilibrium import EquilibriumError as EquilibriumError
 from .statics.equilibrium import equilibrium as equilibrium
 from .statics.modes import modes as modes
+from .studies.fit import fit as fit
+from .studies.fitted import Fit as Fit
 from .systems.lagrangian import StartWarning as StartWarning
 from .systems.vector_field import VectorField as VectorField
 

@@ -109,7 +109,7 @@ def test_an_iteration_that_brings_a_part_to_its_floor_is_not_taken_for_stagnatio
 
 @pytest.mark.exhaustive
 def test_long_rods_keep_factors_at_round_off_and_lose_nothing() -> None:
-    """Residuals reach the round-off of places, magnified by the stiffness of short edges, at the second iteration."""
+    """Residuals reach the round-off of places, magnified by the stiffness of short edges, at the second or third."""
     n = 128
     problem = ph.problems.get("flying-spaghetti", n=n)
     ((turns, places),), v = problem.state0
@@ -122,7 +122,8 @@ def test_long_rods_keep_factors_at_round_off_and_lose_nothing() -> None:
         return np.asarray(run.outputs["nodes"][-1]), np.asarray(run.state[1])[-1], run.stats["newton_iterations"]
 
     full, rounded, modified = end(), end(another), end(newton="modified")
-    assert modified[2] <= full[2]
+    # Full Newton needs two from its prediction; kept factors at most one more, without factoring.
+    assert modified[2] <= full[2] + 1
     for ours, others, moved in zip(modified[:2], full[:2], rounded[:2], strict=True):
         # No farther than full Newton is from itself if the start is rounded otherwise.
         assert np.abs(ours - others).max() < 2 * np.abs(moved - others).max()

@@ -175,7 +175,7 @@ def test_the_tangents_of_weight_and_inertia_are_those_of_differentiation():
 @pytest.mark.exhaustive
 def test_the_tangents_of_controllers_and_springs_are_those_of_differentiation(controlled):
     system, (q, v) = controlled.assemble("minimal")
-    assert [control.place for control in system.coordinates.controls] == [0]
+    assert [[place.velocity for place in effort.places] for effort in system.coordinates.efforts] == [[0]]
     for found, plain in tangents(system, q, v):
         np.testing.assert_allclose(found, plain, atol=1e-11)
 

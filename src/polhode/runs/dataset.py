@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 def to_xarray(solution: Solution) -> xarray.Dataset:
-    """A solution in memory as the same data set that `xarray.open_zarr` gives of its store, and its events beside."""
+    """A solution in memory as a data set.
+
+    It has what `xarray.open_zarr` gives of its store, and labels of bodies, joints and components, and events.
+    """
     import xarray
 
     _, leaves = layout.flatten(solution.frames)
