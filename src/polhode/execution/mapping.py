@@ -48,6 +48,10 @@ class RowMap:
         )
         return cls(code, layouts[2], shared, row)
 
+    def gives(self, tree: Any) -> bool:
+        """Whether the leaves of a result have the shapes and dtypes of those of a tree, whatever its structure."""
+        return self.out.leaves == Layout(tree).leaves
+
     @classmethod
     def back(
         cls, function: Callable[[Any, Any], Any], of: Callable[[Any, Any], Any], shared: Any, row: Any, told: Any

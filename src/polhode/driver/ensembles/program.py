@@ -24,7 +24,6 @@ from polhode.execution.lanes import Lanes
 from polhode.execution.literals import NotNative
 from polhode.execution.mapping import RowMap
 from polhode.execution.once import interpreted
-from polhode.execution.slots import Layout
 from polhode.problems.base import Problem
 
 _CLOSE = 1e-9
@@ -254,7 +253,7 @@ class Program:
         row = jax.tree.map(np.asarray, self._members.of_members(0))
         (starts, _), _ = found(_starts, _Recipe(self._wanted), row, keeping=_STARTS)
         # Functions in the structure are other objects for each member; that they do the same has been seen.
-        if starts is None or starts.out.leaves != Layout(Made(*self._inputs[:3])).leaves:
+        if starts is None or not starts.gives(Made(*self._inputs[:3])):
             return None
         made = starts((), jax.tree.map(lambda x: x[None], row))
         return starts if _alike(jax.tree.map(lambda x: x[0], made), Made(*self._inputs[:3])) else None
