@@ -18,7 +18,7 @@ def call(*arguments):
 
 def test_a_sweep_is_stored_and_gone_on_with(tmp_path):
     path = tmp_path / "tops.zarr"
-    line = [*TOP, "--parameter", "mass=13:17:3", "--parameter", "length=0.9,1.1", "--out", path, "--json"]
+    line = [*TOP, "--param", "mass=13:17:3", "--parameter", "length=0.9,1.1", "--out", path, "--json"]
     done = call(*line)
     assert done.exit_code == 0
     assert json.loads(done.stdout)["stats"]["members"] == 6
@@ -48,14 +48,14 @@ def test_values_of_parameters():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "needs `--parameter"),
-        (["--parameter", "mass"], "NAME=VALUES"),
-        (["--parameter", "mass=1:2"], "LOW:HIGH:COUNT"),
-        (["--parameter", "mass=1", "--seeds", "2"], "normal:MEAN:DEVIATION"),
-        (["--parameter", "mass=1", "--parameter", "mass=2"], "twice"),
-        (["--parameter", "mass=1", "--samples", "a.csv"], "not both"),
+        ([], "needs `--param"),
+        (["--param", "mass"], "NAME=VALUES"),
+        (["--param", "mass=1:2"], "LOW:HIGH:COUNT"),
+        (["--param", "mass=1", "--seeds", "2"], "normal:MEAN:DEVIATION"),
+        (["--param", "mass=1", "--param", "mass=2"], "twice"),
+        (["--param", "mass=1", "--samples", "a.csv"], "not both"),
         (["--samples", "there-is-none.csv"], "can't be read"),
-        (["--parameter", "mass=1,2"], "--out"),
+        (["--param", "mass=1,2"], "--out"),
     ],
 )
 def test_wrong_usage_is_refused_before_anything_is_made(arguments, said):

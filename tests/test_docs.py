@@ -54,7 +54,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     FORMULATIONS.update(known)
 
 
-LONG = {"tutorials/cable", "tutorials/ensemble", "tutorials/long-times", "tutorials/ring"}
+LONG = {"how-to/gradients", "tutorials/cable", "tutorials/ensemble", "tutorials/long-times", "tutorials/ring"}
 """Pages that take several seconds."""
 
 

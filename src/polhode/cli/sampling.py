@@ -19,13 +19,13 @@ def members(parameters: list[str], samples: Path | None, seeds: int | None) -> d
     """Arguments of `polhode.ensemble`. Raises ValueError for what makes no members."""
     if samples is not None:
         if parameters or seeds is not None:
-            raise ValueError("Give `--samples`, which has every member, or `--parameter`, not both.")
+            raise ValueError("Give `--samples`, which has every member, or `--param`, not both.")
         return {"samples": table(samples)}
     if not parameters:
-        raise ValueError("A sweep needs `--parameter NAME=VALUES`, once for each, or `--samples FILE.csv`.")
+        raise ValueError("A sweep needs `--param NAME=VALUES`, once for each, or `--samples FILE.csv`.")
     named = dict(_parted(parameters))
     if len(named) != len(parameters):
-        raise ValueError("A parameter is given twice by `--parameter`.")
+        raise ValueError("A parameter is given twice by `--param`.")
     if seeds is None:
         return {"parameters": {name: values(name, text) for name, text in named.items()}}
     draws = {name: draw(name, text) for name, text in named.items()}
@@ -46,7 +46,7 @@ def values(name: str, text: str) -> list[float]:
     except ValueError:
         pass
     raise ValueError(
-        f"`--parameter {name}=…` takes numbers, 1,2,3, or LOW:HIGH:COUNT, got {shown(text)}. "
+        f"`--param {name}=…` takes numbers, 1,2,3, or LOW:HIGH:COUNT, got {shown(text)}. "
         "With `--seeds N`, it takes normal:MEAN:DEVIATION or uniform:LOW:HIGH."
     )
 
@@ -60,7 +60,7 @@ def draw(name: str, text: str) -> Callable[[np.random.Generator], float]:
         kind, first, second = "", 0.0, 0.0
     if kind not in _DRAWS or second < (0 if kind == "normal" else first):
         raise ValueError(
-            f"`--parameter {name}=…` with `--seeds` takes normal:MEAN:DEVIATION or uniform:LOW:HIGH, got {shown(text)}."
+            f"`--param {name}=…` with `--seeds` takes normal:MEAN:DEVIATION or uniform:LOW:HIGH, got {shown(text)}."
         )
     return lambda random: getattr(random, kind)(first, second)
 
@@ -89,6 +89,6 @@ def _parted(parameters: list[str]) -> list[tuple[str, str]]:
     for text in parameters:
         name, equals, rest = text.partition("=")
         if not equals or not name.strip() or not rest.strip():
-            raise ValueError(f"`--parameter` takes NAME=VALUES, got {shown(text)}.")
+            raise ValueError(f"`--param` takes NAME=VALUES, got {shown(text)}.")
         found.append((name.strip(), rest.strip()))
     return found

@@ -37,7 +37,12 @@ def sweep(
     problem: Problem,
     parameter: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUES", help="1,2,3 or LOW:HIGH:COUNT; once for each, all combinations are run."),
+        typer.Option(
+            "--param",
+            "--parameter",
+            metavar="NAME=VALUES",
+            help="1,2,3 or LOW:HIGH:COUNT; once for each, all combinations are run.",
+        ),
     ] = None,
     samples: Annotated[
         Path | None, typer.Option(metavar="FILE.csv", help="Instead, a table with a column for each, a row a member.")

@@ -84,11 +84,8 @@ class MarkedRun:
         ends = [*(mark.n for mark in self.marks[1:]), int(self.p.n)]
         for mark, end in list(zip(self.marks, ends, strict=True))[:: -1 if back else 1]:
             marching, arguments = self._machines[mark.leg]
-            slots, rows = mark.slots.copy(), [mark.slots]
-            for n in range(mark.n, end):
-                marching.move(arguments, slots, n + 1, _NEVER, False, self._end, 0, 1)
-                rows.append(slots.copy())
-            yield mark, marching.unpack(np.stack(rows))
+            passed = marching.each(arguments, mark.slots, mark.n, end, self._end)
+            yield mark, marching.unpack(passed)
 
     def _leg(self, number: int, stepper: AbstractStepper) -> bool:
         """Make the steps of a leg; whether that went well."""
@@ -99,7 +96,7 @@ class MarkedRun:
         every = self.saving.every or _NEVER
         slots, last = marching.pack(self.p), number == len(self.legs) - 1
         marks: list[Mark] = []
-        spacing, done = 1, sum(len(t) for t, *_ in self._rows)
+        spacing, done = max(1, min(_FEW, _LITTLE // slots.nbytes)), sum(len(t) for t, *_ in self._rows)
         while not int(self.p.result) and not self._is_over(stepper, done):
             n = int(self.p.n)
             if not marks or n - marks[-1].n >= spacing:
@@ -125,3 +122,5 @@ class MarkedRun:
 
 
 _NEVER = np.iinfo(np.int64).max
+_FEW, _LITTLE = 1024, 2**22
+"""Steps and bytes that are gone through at once even in short runs: every stretch between marks takes milliseconds."""

@@ -7,7 +7,7 @@ import functools
 import threading
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -95,14 +95,21 @@ class Code:
 
     def __call__(self, *arrays: np.ndarray) -> int:
         """Run it on contiguous arrays of slots of eight bytes; other threads go on meanwhile."""
-        # Processor time, so that what else the machine does makes no run look long enough to compile again.
-        call, workspace, began = self._call, np.empty(self._workspace, np.int64), time.thread_time()
-        result = call(*(x.ctypes.data for x in (*arrays, workspace, self._tables)))
-        self._worth -= time.thread_time() - began
-        text, self._again = (self._again, None) if self._worth < 0 else (None, self._again)
-        if text is not None:
-            threading.Thread(target=self._improve, args=(text,), name="polhode-compiler").start()
-        return result
+        return next(self.calls(*arrays))
+
+    def calls(self, *arrays: np.ndarray) -> Iterator[int]:
+        """The same again and again, whenever the next result is asked for; arrays may change in between."""
+        everything = *arrays, np.empty(self._workspace, np.int64), self._tables
+        pointers = [x.ctypes.data for x in everything]
+        while True:
+            # Processor time, so that what else the machine does makes no run look long enough to compile again.
+            began = time.thread_time()
+            result = self._call(*pointers)
+            self._worth -= time.thread_time() - began
+            text, self._again = (self._again, None) if self._worth < 0 else (None, self._again)
+            if text is not None:
+                threading.Thread(target=self._improve, args=(text,), name="polhode-compiler").start()
+            yield result
 
     def _improve(self, text: str) -> None:
         engine, self._call = self._compiled(text, self._effort + 1)

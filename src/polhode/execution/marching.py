@@ -127,9 +127,28 @@ class Marching:
         rows = np.empty((capacity, self._row.size), np.int64)
         return rows[: self.code(arguments, slots, control, places, rows)]
 
+    def each(self, arguments: np.ndarray, slots: np.ndarray, n: int, n_end: int, targets: Any) -> np.ndarray:
+        """A progress in slots, `slots` after step `n`, and behind it those after each of the next steps up to `n_end`.
+
+        `targets` are as for `__call__`; nothing is saved.
+        """
+        places = np.zeros(1) if targets is None else np.ascontiguousarray(targets, np.float64)
+        control = np.array([n, _NEVER, False, 0, len(places) - 1, 1], np.int64)
+        now, passed = slots.copy(), np.empty((n_end - n + 1, len(slots)), np.int64)
+        calls = self.code.calls(arguments, now, control, places, np.empty((1, self._row.size), np.int64))
+        passed[0] = now
+        for k in range(1, len(passed)):
+            control[0] = n + k
+            next(calls)
+            passed[k] = now
+        return passed
+
     def frames(self, rows: np.ndarray) -> Any:
         """The contents of frames in slots."""
         return self._row.unpack(rows)
+
+
+_NEVER = np.iinfo(np.int64).max
 
 
 def _compiled(
