@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import atexit
-import collections
 import ctypes
 import faulthandler
 import gc
@@ -105,17 +104,18 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of the cases of a test marked `sampled(k)` every k-th stays; the others wait for `make verify`."""
-    seen: collections.Counter[str] = collections.Counter()
+    """Of the cases of a test marked `sampled(k)` every k-th stays, at least one; the others wait for `make verify`."""
+    cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        marker = item.get_closest_marker("sampled")
-        if marker is not None:
-            test = item.nodeid.partition("[")[0]
-            # Tests of one file begin with different cases, so that all cases occur.
-            first = zlib.crc32(test.encode())
-            if (first + seen[test]) % marker.args[0]:
+        if item.get_closest_marker("sampled") is not None:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for test, each in cases.items():
+        # Tests of one file begin with different cases, so that all cases occur.
+        first = zlib.crc32(test.encode())
+        for k, item in enumerate(each):
+            marker = item.get_closest_marker("sampled")
+            if marker is not None and (first + k) % min(marker.args[0], len(each)):
                 item.add_marker(pytest.mark.exhaustive)
-            seen[test] += 1
 
 
 @pytest.fixture(params=[pytest.param(0.04, id="a part"), pytest.param(1.0, id="all", marks=pytest.mark.exhaustive)])

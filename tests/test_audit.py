@@ -199,7 +199,7 @@ def spring(model, one, two):
 
 
 @pytest.mark.parametrize("formulation", ["euler-angles", "SE3"])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_bodies_left_alone_report_their_momenta(formulation):
     system, start = left_alone(spring).assemble(formulation)
     fine, coarse = (ph.simulate(system, "rkmk4", state0=start, h=h, t1=2.0) for h in (0.01, 0.6))

@@ -474,6 +474,7 @@ def _numbers_of_the_module():
     OfClass.k = ModuleOfClass.k = PACKAGE.sub.k = 1.0
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_a_captured_number_that_has_changed_is_seen(way):
     field, change = way()
@@ -603,6 +604,7 @@ def test_a_lasting_signature_sees_changes_of_the_text(change):
     assert one == captured.signature(made("\n\n" + textwrap.dedent(text.replace("K", before)), "/elsewhere.py"))
 
 
+@pytest.mark.exhaustive
 def test_a_lasting_signature_is_the_same_in_other_processes():
     texts = [textwrap.dedent(text.replace("K", k)) for text, k, _ in CHANGES.values()]
     code = f"""

@@ -83,6 +83,7 @@ def servo(tmp_path):
     return path
 
 
+@pytest.mark.exhaustive
 def test_starts_and_controls_are_given_several_at_once(servo):
     open_chain = servo.with_name("open.xml")
     open_chain.write_text(SERVO.partition("<equality>")[0] + "</mujoco>")

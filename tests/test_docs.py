@@ -54,7 +54,19 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     FORMULATIONS.update(known)
 
 
-LONG = {"how-to/gradients", "tutorials/cable", "tutorials/ensemble", "tutorials/long-times", "tutorials/ring"}
+LONG = {
+    "docs/events",
+    "docs/extend",
+    "docs/models",
+    "docs/results",
+    "how-to/gradients",
+    "how-to/linearise",
+    "tutorials/cable",
+    "tutorials/ensemble",
+    "tutorials/identification",
+    "tutorials/long-times",
+    "tutorials/ring",
+}
 """Pages that take several seconds."""
 
 

@@ -15,7 +15,7 @@ def end(field, **how):
     return ph.simulate(ph.VectorField(R3, field), save_every=None, **how).state[-1]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("how", [{}, {"integrator": "rkmk54", "h": None, "rtol": 1e-9, "max_steps": 64}])
 def test_a_closure_over_a_traced_value_is_differentiated(how):
     f = lambda a: end(lambda t, q: a * q, **how).sum()  # noqa: E731

@@ -57,7 +57,7 @@ def test_frames_do_not_depend_on_how_they_are_saved(top):
         np.testing.assert_allclose(run.outputs["axis"], every.outputs["axis"][rows], rtol=0, atol=1e-15)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", ["rkmk54", "rkmk4", "cf4", "rk4"])
 def test_interpolation_order(top, name):
     """Errors between steps fall with the declared order + 1, and the state stays on the space."""

@@ -29,7 +29,7 @@ def _push(body, force):
     return ph.forces.PointForce(body, _Along(force))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("method", ["rkmk54", "herk54", "generalized-alpha", "dopri5"])
 def test_error_control_does_not_step_over_a_short_pulse(method):
     model = ph.Model()
@@ -65,7 +65,7 @@ def test_constant_steps_end_at_breakpoints_on_and_off_their_grid(method, h):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("method", ["rkmk4", "herk4"])
 def test_the_order_is_kept_across_kinks_off_the_grid(method):
     """A load like a saw tooth on a pendulum; without breakpoints orders fall to 2."""
@@ -110,7 +110,7 @@ def test_backward_runs_hit_them_too():
     assert ahead.state[-1, 0] == pytest.approx(0.55 + 1.35, abs=1e-13)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("how", [{"h": 0.1}, {"rtol": 1e-8, "save_every": None, "max_steps": 200}])
 def test_they_hold_inside_transformations(how):
     def end(height):

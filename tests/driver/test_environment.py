@@ -78,6 +78,7 @@ print("status", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="processes are not forked here")
 @pytest.mark.parametrize(("first", "status"), [(True, 3), (False, 0)])
 def test_a_process_forked_after_a_run_says_what_to_do(first, status):

@@ -44,6 +44,7 @@ def same(a, b):
     np.testing.assert_array_equal(a.events.after, b.events.after)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "steps",
     [{"h": 0.05}, {"rtol": 1e-8}, {"rtol": 1e-8, "save_at": np.linspace(0, 20, 101)}],

@@ -97,7 +97,7 @@ def snapshots(monkeypatch, folder, problem, method, how):
     return whole, copies
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.exhaustive if c in LONG else ()) for c in CASES])
 def test_every_published_state_goes_on_to_the_bytes_of_an_uninterrupted_run(case, tmp_path, monkeypatch):
     problem, method, how = CASES[case]()
@@ -136,7 +136,7 @@ QUICK = {
 """Problems whose runs begin soon, and parameters for which they do."""
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.exhaustive) for n in ph.problems.names()]
 )
@@ -350,7 +350,7 @@ class Pushed(eqx.Module):
         return pushed(t, x)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("how", [{"integrator": "rkmk4", "h": 0.01}, {"integrator": "rkmk54", "rtol": 1e-6}], ids=str)
 @pytest.mark.parametrize("end", [0.3, 0.5, 0.502])
 @pytest.mark.parametrize("field", [pushed, Pushed()], ids=["given", "named"])

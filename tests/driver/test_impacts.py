@@ -33,7 +33,7 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("formulation", "method", "steps"), CASES)
 def test_a_hinge_with_a_stop_bounces_when_it_must(formulation, method, steps):
     problem, joint, omega = pendulum(formulation)
@@ -69,7 +69,8 @@ def about_the_shoulder(system: Any, state: Any) -> float:
     return float(total)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.exhaustive
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("restitution", [1.0, 0.3])
 @pytest.mark.parametrize(("formulation", "method"), [("minimal", "rkmk54"), ("SO3xR3", "herk54"), ("SE3", "bdf")])
 def test_a_stop_within_a_model_keeps_what_it_must(formulation, method, restitution):
@@ -185,7 +186,7 @@ METHODS = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("formulation", "method", "error"), METHODS)
 def test_methods_of_all_kinds_end_steps_at_events(formulation, method, error):
     problem, joint, omega = pendulum(formulation, 1.4)
@@ -199,7 +200,7 @@ def test_methods_of_all_kinds_end_steps_at_events(formulation, method, error):
         np.testing.assert_allclose(run.t, np.linspace(0, 1.5, len(run.t)), atol=1e-13)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("formulation", "method"), [("minimal", "rkmk54"), ("SE3", "herk5")])
 def test_an_angle_that_starts_again_after_half_a_turn_is_no_event(formulation, method):
     problem, joint, omega = pendulum(formulation)

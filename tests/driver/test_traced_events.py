@@ -27,7 +27,7 @@ STEPS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("steps", STEPS)
 def test_a_traced_run_is_that_of_the_host(steps):
     start, options = jnp.array([1.0, 0.0]), STEPS[steps]
@@ -64,7 +64,7 @@ def exact(height, restitution, t):
     return jnp.array([speed * since - G * since**2 / 2, speed - G * since])
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("mode", [jax.jacfwd, jax.jacrev])
 @pytest.mark.parametrize("steps", [{"h": 0.05}, {"rtol": 1e-9, "max_steps": 64}], ids=["constant", "controlled"])
 def test_derivatives_pass_through_events(steps, mode):
@@ -87,6 +87,7 @@ def test_the_time_of_an_event_has_a_derivative():
     np.testing.assert_allclose(jax.jit(jax.grad(time))(1.0), 0.5 * np.sqrt(2 / G), rtol=1e-9)
 
 
+@pytest.mark.exhaustive
 def test_a_traced_run_ends_at_a_terminal_event_and_with_too_many():
     ground = ph.Event(lambda t, y: y[0], terminal=True)
     start = jnp.array([1.0, 0.0])

@@ -219,7 +219,7 @@ RUNS = [
 
 
 @pytest.mark.parametrize(("name", "method", "how"), RUNS)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_runs_in_machine_code_are_those_of_xla(name, method, how, monkeypatch):
     name, _, n = name.partition(" n=")
     problem = ph.problems.get(name, **({"n": int(n)} if n else {}))

@@ -184,6 +184,7 @@ def test_derivatives_along_directions_are_those_of_jax(function, way):
     close(along(function, A, B))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("function", PROGRAMS)
 def test_transposed_derivatives_are_those_of_jax(function, way):
     close(back(function, A, B))

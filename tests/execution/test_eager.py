@@ -38,6 +38,7 @@ OPERATIONS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
 def test_values_and_types_are_those_of_jax(operation):
     wanted = operation(jnp.asarray(X))

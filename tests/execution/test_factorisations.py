@@ -50,6 +50,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("n", [1, 3, 6])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_they_are_those_of_lapack(name, n):

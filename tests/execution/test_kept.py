@@ -96,6 +96,7 @@ def test_the_next_process_finds_everything_and_computes_the_same_bytes(name, oth
     assert with_others["bytes"] == in_a_process(tmp_path / "empty", name, **other)["bytes"]
 
 
+@pytest.mark.exhaustive
 def test_damaged_files_count_as_missing(begun, tmp_path, monkeypatch):
     home, first = begun("heavy-top-constrained")
     shutil.copytree(home, tmp_path, dirs_exist_ok=True)

@@ -38,6 +38,7 @@ def cantilever(beam: Beam = BEAM, gravity: float = 0.0, **options: Any) -> tuple
 # --- statics and vibrations -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("formulation", ["SO3xR3", "S3|xR3"])
 def test_a_cantilever_vibrates_as_a_beam(formulation):
     system, state = cantilever(modes=6)[0].assemble(formulation)
@@ -231,6 +232,7 @@ def measured(solution: ph.Solution) -> dict[str, np.ndarray]:
     return {"attitude": np.asarray(solution.outputs["rotations"])[-1, 0], "velocity": v[:6], "amplitudes": eta}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("method", "order"), [pytest.param("rkmk4", 4, marks=pytest.mark.exhaustive), ("generalized-alpha", 2)]
 )

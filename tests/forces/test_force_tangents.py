@@ -47,7 +47,7 @@ def measured(formulation: str) -> Any:
     return evaluated(run, jnp.ones(()))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 def test_tangents_are_those_of_plain_differentiation(formulation: str) -> None:
     _, dense, plain = measured(formulation)

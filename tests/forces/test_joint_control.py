@@ -24,7 +24,7 @@ def discs(control):
     return model, axles
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("formulation", "method"), [("minimal", "rkmk4"), ("SO3xR3", "herk4"), ("minimal", "generalized-alpha")]
 )
@@ -56,7 +56,7 @@ def test_combinations_are_read_and_driven():
     np.testing.assert_allclose(runs[0][1], runs[1][1], atol=1e-12)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("formulation", "method"), [("minimal", "rkmk4"), ("SO3xR3", "herk4")])
 def test_pid_takes_combinations(formulation, method):
     """Along one angle, scaled, it is the PID of that angle with gains scaled by the square."""
@@ -92,7 +92,7 @@ ARM = """<mujoco><compiler angle="radian"/><default><geom type="box" size="0.05 
 </actuator></mujoco>"""
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("formulation", ["minimal", "SO3xR3"])
 def test_controls_of_files_see_all_joints(formulation):
     def hip(t, positions, rates):

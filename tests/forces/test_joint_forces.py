@@ -13,7 +13,7 @@ import polhode as ph
 
 MASS, RATE = 2.0, 3.0
 FORMS = [("minimal", "rkmk4"), ("SO3xR3", "herk4"), ("minimal", "generalized-alpha")]
-slow = pytest.mark.sampled(3)
+slow = pytest.mark.sampled(6)
 
 
 def slider(speed: float) -> tuple[ph.Model, Any]:
@@ -40,7 +40,7 @@ def values(model: ph.Model, joint: Any, formulation: str, method: str, t1: float
 @slow
 @pytest.mark.parametrize(("formulation", "method"), FORMS)
 @pytest.mark.parametrize("make", [slider, disc])
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_a_spring_and_damper_swing_as_in_the_textbook(make: Any, formulation: str, method: str) -> None:
     model, joint = make(RATE)
     model.add(ph.forces.JointSpring(joint, stiffness=18.0, damping=1.2, rest=0.2))
@@ -56,7 +56,7 @@ def test_a_spring_and_damper_swing_as_in_the_textbook(make: Any, formulation: st
 @slow
 @pytest.mark.parametrize(("formulation", "method"), FORMS)
 @pytest.mark.parametrize("make", [slider, disc])
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_stops_throw_back_in_half_a_period(make: Any, formulation: str, method: str) -> None:
     model, joint = make(RATE)
     stiffness = MASS * 100.0**2
@@ -85,7 +85,7 @@ def test_dampers_of_stops_never_pull() -> None:
 @slow
 @pytest.mark.parametrize(("formulation", "method"), FORMS)
 @pytest.mark.parametrize("make", [slider, disc])
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_dry_friction_brakes_evenly_and_then_creeps(make: Any, formulation: str, method: str) -> None:
     model, joint = make(0.3)
     model.add(ph.forces.JointFriction(joint, friction=1.0, stick_velocity=1e-3))
@@ -125,6 +125,7 @@ def test_actuators_have_limits(make: Any, formulation: str) -> None:
     assert float(a[0] if formulation == "minimal" else a[3 if make is slider else 2]) == pytest.approx(7.5 / MASS)
 
 
+@pytest.mark.exhaustive
 def test_efforts_have_the_derivatives_that_implicit_methods_take() -> None:
     model, joint = disc(RATE)
     model.add(ph.forces.Actuator(joint, control=1.0, bias=(0.0, -3.0, -0.7)))

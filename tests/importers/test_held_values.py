@@ -55,7 +55,7 @@ def check_closed(positions, velocities):
 
 
 @pytest.mark.parametrize("formulation", BOTH)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_what_is_given_is_held_without_a_word(formulation):
     for given in (
         {"velocities": {"crank": 4.0}},

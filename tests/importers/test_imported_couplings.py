@@ -54,7 +54,7 @@ def exact_accelerations(model, data, slope):
     return np.linalg.solve(matrix, np.append(data.qfrc_smooth, 0.0))[: model.nv]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("text", "name", "follows", "slope"),
     [
@@ -94,6 +94,7 @@ def test_coupled_angles_far_apart_meet_and_not_half_a_turn_apart(tmp_path):
     assert float(second - 0.2) == pytest.approx(float(first), abs=1e-8)
 
 
+@pytest.mark.exhaustive
 def test_welded_bodies_are_one(tmp_path):
     nested = tmp_path / "nested.xml"
     nested.write_text(WELDED.format(SECOND.format(""), "", ""))
@@ -181,6 +182,7 @@ def twist_rate(body, system, q, v, acceleration):
     return jax.jvp(twist, (0.0,), (1.0,))[1]
 
 
+@pytest.mark.exhaustive
 def test_velocities_given_to_followers_drive_what_they_follow():
     problem = ph.load_model(FINGERS.format(""), velocities={"c": 0.3}).problem(t1=0.1)
     rates = dict(zip("abcd", problem.outputs["joint_velocities"](0.0, problem.state0), strict=True))

@@ -20,6 +20,7 @@ HUNG = """<mujoco><compiler angle="radian"/><option gravity="0.5 0.2 -9.81"/>
 <spatial name="inner" stiffness="3"><site site="top"/><site site="end"/></spatial></tendon>{}</mujoco>"""
 
 
+@pytest.mark.exhaustive
 def test_a_tendon_between_two_sites_pulls_as_in_mujoco():
     text = HUNG.format('stiffness="30" damping="2" springlength="0.7"', "")
     model = smooth(mujoco.MjModel.from_xml_string(text))

@@ -47,7 +47,7 @@ PLANAR = f"""<robot name="puck"><link name="table"/><link name="puck">{INERTIA.f
 <axis xyz="0 1 0"/></joint></robot>"""
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("formulation", ["minimal", pytest.param("SE3", marks=pytest.mark.exhaustive)])
 def test_accelerations_of_an_arm_are_those_of_mujoco(formulation):
     path = EXAMPLES / "arm.urdf"
@@ -57,6 +57,7 @@ def test_accelerations_of_an_arm_are_those_of_mujoco(formulation):
         assert largest_difference(loaded(path, model, data).problem(formulation), model, data) < 1e-10
 
 
+@pytest.mark.exhaustive
 def test_several_joints_in_a_body_springs_servos_and_armature_are_those_of_mujoco(tmp_path):
     path = tmp_path / "stacks.xml"
     path.write_text(STACKS)
@@ -80,7 +81,7 @@ HIPS = """<mujoco model="hips"><compiler angle="radian"/><option gravity="0.3 0.
 </mujoco>"""
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("formulation", ["minimal", pytest.param("S3xR3", marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_armatures_of_two_and_three_hinges_in_a_body_leave_no_constraints(tmp_path, formulation, seed):

@@ -48,6 +48,7 @@ def chain(path, massless):
     return robot(path, *links, *joints)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_everything_is_where_mujoco_puts_it(tmp_path, seed):
     path = robot(
@@ -114,6 +115,7 @@ def test_stops_along_which_nothing_has_inertia_are_listed(tmp_path):
         machine.problem("minimal")
 
 
+@pytest.mark.exhaustive
 def test_spherical_joints_are_balls(tmp_path):
     path = robot(
         tmp_path / "r.urdf",
@@ -212,7 +214,7 @@ def test_mjcf_inertias_need_not_be_ones_that_mujoco_accepts(tmp_path, inertia, a
     np.testing.assert_allclose(found, 0.2 * 9.81 / (about_y + 0.02), rtol=1e-12)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "joints",
     [
@@ -248,7 +250,7 @@ SERVO = """<mujoco><compiler angle="radian"/><worldbody>
 </worldbody>{}</mujoco>"""
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("formulation", ["minimal", "SO3xR3"])
 def test_controllers_take_the_joints_of_a_file_and_its_zero(tmp_path, formulation):
     path, servo = tmp_path / "r.xml", tmp_path / "servo.xml"
@@ -293,7 +295,7 @@ LIMITED = """<mujoco><compiler angle="radian" autolimits="true"/><worldbody>
 <general name="pull" joint="reach" gainprm="7" forcerange="-4 6" gear="2"/></actuator></mujoco>"""
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("formulation", ["minimal", "SO3xR3"])
 @pytest.mark.parametrize("controls", [(0.2, 0.4), (5.0, -3.0), (-5.0, 3.0)])
 def test_actuators_with_limits_and_dampers_of_free_bodies(tmp_path, formulation, controls):

@@ -31,7 +31,7 @@ def written(tmp_path, tendon, more=""):
     return path
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("formulation", ["minimal", "SO3xR3"])
 @pytest.mark.parametrize("case", CASES)
 def test_accelerations_are_those_of_mujoco(tmp_path, case, formulation):
@@ -51,7 +51,7 @@ def test_accelerations_are_those_of_mujoco(tmp_path, case, formulation):
     assert np.max(np.abs(bare.qacc - data.qacc)) > 1e-2
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("coefficients", "ratios"), [("0.2 2 0 0 0", (1, -1.5)), ("0.1 0 0 0 0", (1, 2))])
 def test_tendons_follow_each_other_exactly(tmp_path, coefficients, ratios):
     tendons = f"""<fixed name="t"><joint joint="first" coef="1"/><joint joint="second" coef="{ratios[1]}"/></fixed>
@@ -70,7 +70,7 @@ def test_tendons_follow_each_other_exactly(tmp_path, coefficients, ratios):
     assert np.ptp(q[:, 1]) > 0.02
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("formulation", ["minimal", "SO3xR3"])
 def test_a_belt_swings_as_in_the_textbook(formulation):
     """Two discs and a spring along θ₁ - 2θ₂: one mode turns, the other swings."""

@@ -73,6 +73,7 @@ def silently(model, **options):
         return model.to_mjcf(**options)
 
 
+@pytest.mark.exhaustive
 def test_a_tree_with_every_joint_moves_alike_in_mujoco_and_read_again():
     model = moved_tree()
     found = at_random(model, silently(model))
@@ -89,6 +90,7 @@ def test_trees_move_alike_elsewhere(seed):
     assert found.off_again() < 1e-10
 
 
+@pytest.mark.exhaustive
 def test_what_is_taken_out_of_the_file_is_missed():
     model = moved_tree()
     text = silently(model)
@@ -107,6 +109,7 @@ def test_what_is_taken_out_of_the_file_is_missed():
         assert np.max(np.abs(there.qacc - data.qacc)) > 1e-6, cut
 
 
+@pytest.mark.exhaustive
 def test_springs_between_points_and_constant_loads_are_tendons_and_actuators_of_mujoco():
     model, *_ = tree()
     b, forces = model.bodies, ph.forces
@@ -176,7 +179,7 @@ LOOPS = [pin, *(pytest.param(close, marks=pytest.mark.exhaustive) for close in (
 
 
 @pytest.mark.parametrize("close", LOOPS)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_loops_are_those_of_the_file_where_its_equalities_hold_exactly(close):
     model = four_bar(close)
     found = at_start(model, silently(model))
@@ -226,7 +229,7 @@ FILES = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_written_again_says_the_same(name):
     source, positions, velocities = FILES[name]

@@ -42,7 +42,7 @@ def errors(**how: Any) -> tuple[list[float], ph.Solution]:
     return [float(np.linalg.norm(np.asarray(a) - b)) for a, b in zip(found, exact, strict=True)], run
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
 def test_constant_steps_have_the_highest_order_in_attitude_velocity_and_multipliers(order: int) -> None:
     count, method = COUNTS[order], BDF(max_order=order)
@@ -136,6 +136,7 @@ def test_frames_between_steps_have_the_order_of_the_method() -> None:
     assert np.log2(gap(100) / gap(200)) > 3.7
 
 
+@pytest.mark.exhaustive
 def test_a_continued_run_is_the_uninterrupted_one_to_the_byte(tmp_path: Path) -> None:
     system, state, _ = FORM.make(VALUES)
     how = {"rtol": 1e-6, "atol": 1e-6, "state0": state}
@@ -204,7 +205,7 @@ def pushed(begin: float) -> Any:
     return model.problem("SE3", t1=0.6)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("begin", [0.02, 0.5])
 def test_short_pulses_between_breakpoints_are_seen_as_a_whole(begin: float) -> None:
     """Legs with fewer steps than the order: what follows behind them must not be taken for their past."""

@@ -78,7 +78,7 @@ def test_order_is_2_with_a_quartic_potential_for_coordinates_velocities_and_mome
     assert np.all(fine < 1e-3)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("method", METHODS)
 def test_energies_and_constraint(method):
     found = run("tumbling", method, 0.1, 5.0)
@@ -100,7 +100,7 @@ def test_energies_are_kept_without_invariants_of_the_potential_too(method):
     assert np.abs(np.diff(run("plain", method, 0.1, 5.0).invariants["energy"])).max() < 2e-14
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("method", METHODS)
 def test_angular_momentum_of_a_free_body(method):
     momentum = run("free", method, 0.1, 5.0).outputs["angular_momentum"]
@@ -145,7 +145,7 @@ def test_momenta_across_the_sphere_stay_zero_with_emh_alone():
     assert across["mph"] > 1e-4
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("method", ["reml", "mpl", "emh"])
 def test_a_step_back_undoes_a_step(method):
     integrator, t = ph.integrators.get(method), jnp.zeros(())
@@ -163,7 +163,7 @@ def test_a_step_back_undoes_a_step(method):
         assert np.abs(far - y).max() > 0.01
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("potential", ["printed", "code"])
 def test_singular_mass_matrix(potential):
     problem = ph.problems.get("mass-spring", potential=potential)
@@ -199,7 +199,7 @@ PRECESSION = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("method", PRECESSION)
 def test_steady_precession_has_the_known_errors(method):
     problem = ph.problems.get("steady-precession", duration=0.1)
@@ -295,7 +295,7 @@ def test_a_body_at_rest_stays_at_rest(unknowns):
     assert np.max(np.abs(np.asarray(found.state.v))) < 1e-15
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("h", [0.05, 0.0125])
 def test_invariant_kinetic_energy_passes_turning_points(h):
     """Where q·v = 0 the invariants stand still, and what divides by their change magnifies round-off."""

@@ -109,6 +109,7 @@ def test_orders_on_all_groups(name, method, family):
     assert (rows[:, 4] < 1e-12).all(), "B v = 0"
 
 
+@pytest.mark.exhaustive
 def test_positions_stay_on_semidirect_products():
     """Order 4 of the authors on SE(3) keeps Φ to round-off; x(1) and λ(1) of the literature."""
     carry, (position, velocity) = march("SE3", "herk4", AUTHORS)(2.0**-12, 4096)

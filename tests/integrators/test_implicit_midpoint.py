@@ -66,7 +66,7 @@ def end(method, h, system, state0):
     return np.concatenate([np.ravel(x[-1]) for x in jax.tree.leaves(found.state)])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("space", "target"),
     [

@@ -84,7 +84,7 @@ def _errors(end, exact):
     return np.array([np.max(np.abs(apart)), *(np.max(np.abs(a - b)) for a, b in pairs)])
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("method", "inertias"), _METHODS, ids=_IDS)
 def test_orders_of_attitude_place_and_velocities(method, inertias):
     system, exact = _system(inertias), _exact(inertias, 1.0)
@@ -96,7 +96,7 @@ def test_orders_of_attitude_place_and_velocities(method, inertias):
     assert np.all(np.abs(orders[-1] - method.order) < 0.12), orders
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("method", "inertias"), _METHODS, ids=_IDS)
 def test_backward_steps_undo_forward_ones(method, inertias):
     system, start = _system(inertias), _start()
@@ -107,7 +107,7 @@ def test_backward_steps_undo_forward_ones(method, inertias):
     assert (apart < 1e-12) == method.symmetric
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(("method", "inertias"), _METHODS, ids=_IDS)
 def test_maps_are_symplectic(method, inertias):
     """The Jacobian of a step in (turns, places; spins, momenta), right-trivialised, keeps the canonical form of T*G."""

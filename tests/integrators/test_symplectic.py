@@ -105,7 +105,7 @@ METHODS = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("method", METHODS)
 def test_steps_keep_the_symplectic_form(method):
     gap = evaluated(lambda state: defect(TUMBLING, method, state, 0.3), START)
@@ -185,7 +185,7 @@ def slope(values, t):
     return k, np.sqrt(covariance[0, 0])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("method", ["symplectic", "symplectic4"])
 def test_energy_without_drift(method):
     """6,000 steps of the published length on the top that can be resolved with them."""

@@ -185,7 +185,7 @@ def statics() -> dict[str, Any]:
     return evaluated(evaluate, v)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", HELD)
 def test_multipliers_are_the_load_on_the_first_body(name: str) -> None:
     """A load on the second body passes through the joint to the first, which is the ground."""

@@ -73,7 +73,8 @@ def disc_errors(method: str, options: dict, h: float) -> np.ndarray:
     return np.array([np.max(np.abs(part)) for part in (places, rates, multipliers - known)])
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.exhaustive
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(("method", "options", "orders"), METHODS)
 def test_a_tumbling_disc_converges_to_its_reduced_equations(method, options, orders):
     coarse, fine = (disc_errors(method, options, h) for h in (1 / 120, 1 / 240))
@@ -305,6 +306,7 @@ def test_edges_in_one_line_across_are_redundant():
     assert system.m == 4
 
 
+@pytest.mark.exhaustive
 def test_methods_without_a_place_for_them_say_so():
     rows = {row.name: row for row in ph.integrators.suited(SLEIGH.model().problem("SO3xR3", t1=1, h=0.1))}
     assert all(rows[name].suited for name in ("herk4", "generalized-alpha", "bdf", "eml", "rkmk4"))

@@ -32,7 +32,7 @@ def spindle(swapped: bool = False, slip: float = 0.0) -> tuple[ph.Model, Any]:
     return model, joint
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("formulation", "method", "h", "swapped"),
     [

@@ -40,6 +40,7 @@ def test_an_upright_pole_on_a_cart_is_that_of_the_textbook():
     assert "4 states, 2 inputs, 3 outputs" in repr(linear)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("formulation", ["SE3", pytest.param("euler-angles", marks=pytest.mark.exhaustive)])
 def test_the_response_does_not_depend_on_coordinates(formulation):
     found = [ph.linearise(cart_pole(f), inputs="slide", outputs=["slide", "pin"]) for f in ("minimal", formulation)]

@@ -96,6 +96,7 @@ KEEPING = [
 ]
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize(("model", "formulation", "method", "order"), CASES)
 def test_the_motion_is_that_of_the_model(model, formulation, method, order):
     made = problem(model, formulation)
@@ -105,7 +106,8 @@ def test_the_motion_is_that_of_the_model(model, formulation, method, order):
     assert abs(np.log2(errors[0] / errors[1]) - order) < 0.15
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("model", "formulation", "method"), KEEPING)
 def test_promises_are_kept(model, formulation, method):
     table = ph.simulate(problem(model, formulation), method).audit()
@@ -191,6 +193,7 @@ def test_the_table_agrees_with_runs():
         ph.simulate(made, "symplectic")
 
 
+@pytest.mark.exhaustive
 def test_quasi_velocities_are_in_the_table():
     made = problem(free(), "euler-angles-kinematic")
     rows = {row.name: row for row in ph.integrators.suited(made)}

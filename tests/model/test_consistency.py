@@ -28,6 +28,7 @@ def test_wrong_velocities_are_named_with_their_joint():
         pendulum(velocity=(0, 3, 0)).assemble()
 
 
+@pytest.mark.exhaustive
 def test_repair_takes_the_nearest_velocity_in_the_metric_of_the_mass():
     model = pendulum(velocity=(1.0, 2.0, 3.0))
     system, (q, v) = model.assemble("SE3", repair=True)
@@ -66,7 +67,7 @@ def test_redundant_joints_are_named():
         pendulum(twice=True).assemble()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "formulation", ["SE3", *(pytest.param(f, marks=pytest.mark.exhaustive) for f in ("SO3xR3", "S3|xR3"))]
 )

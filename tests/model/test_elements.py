@@ -216,7 +216,7 @@ def rigid(axis: Any) -> tuple[Any, Any]:
 T = jnp.asarray(0.37)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", JOINTS)
 def test_rows_of_joints_are_the_rates_of_what_must_vanish(name: str) -> None:
     """And their batches are loops."""
@@ -240,7 +240,7 @@ def test_rows_of_joints_are_the_rates_of_what_must_vanish(name: str) -> None:
     np.testing.assert_allclose(curvature, second, atol=1e-7 * max(1, np.abs(second).max()))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", JOINTS)
 def test_joints_look_the_same_from_everywhere_and_act_as_they_react(name: str) -> None:
     element, start = placed(JOINTS[name])
@@ -294,7 +294,7 @@ def test_rows_that_hold_velocities(name: str) -> None:
     assert np.abs(rate).min() > 1e-3
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", FORCES)
 def test_loads_follow_motions_and_come_from_what_is_stored(name: str) -> None:
     """Their rates against differences; power against those of the potential; batches against loops."""
@@ -327,7 +327,7 @@ def test_loads_follow_motions_and_come_from_what_is_stored(name: str) -> None:
         np.testing.assert_array_equal(first, 0)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", FORCES)
 def test_loads_turn_with_those_who_look(name: str) -> None:
     row = FORCES[name]
@@ -355,7 +355,7 @@ def test_loads_turn_with_those_who_look(name: str) -> None:
 SIZES = (0.0, 1e-300, 1e-160, 1e-12, 1e-8, 1e-3, 1.0, np.pi)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", [*JOINTS, *FORCES])
 @pytest.mark.parametrize("meeting", [False, True], ids=["from the start", "from where all bodies meet"])
 def test_derivatives_are_finite_and_agree_at_every_distance(name: str, meeting: bool) -> None:

@@ -152,7 +152,7 @@ def described(name: str) -> dict[str, Any]:
     return jax.tree.map(np.asarray, evaluated(describe, system, q, v))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_bodies_are_where_the_model_puts_them_and_move_as_it_says(name):
     found = described(name)
@@ -165,7 +165,7 @@ def test_bodies_are_where_the_model_puts_them_and_move_as_it_says(name):
     assert np.max(np.abs(found["constraint"][1])) < 1e-13
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", NAMES)
 def test_accelerations_multipliers_and_energy_do_not_depend_on_coordinates(name):
     found, known = described(name), described("SO3xR3")
@@ -175,6 +175,7 @@ def test_accelerations_multipliers_and_energy_do_not_depend_on_coordinates(name)
     np.testing.assert_allclose(found["kinetic"], known["kinetic"][0], rtol=1e-13)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_solver_of_the_system_gives_the_same_accelerations(name):
     """It eliminates velocities first, so every mass matrix must be regular, that of Euler parameters too."""
@@ -182,7 +183,7 @@ def test_the_solver_of_the_system_gives_the_same_accelerations(name):
     np.testing.assert_allclose(found["solved"][0], found["velocities"], rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_tangents_of_the_system_equal_automatic_differentiation(name):
     system, (q, v) = assembled(name)
@@ -223,7 +224,7 @@ def test_closed_forms_equal_those_of_the_base_class(name):
 
 
 @pytest.mark.parametrize("name", ["herk3", "herk4"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_half_explicit_methods_take_euler_parameters(name):
     """The free body of the rotation group, which every method of the family has to follow at its order."""
 

@@ -58,7 +58,7 @@ def drift(values) -> float:
     return float(np.abs(values - values[0]).max())
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("kinds", "seed"),
     [

@@ -87,7 +87,7 @@ def _rebuilt(model):
 OTHERS = [pytest.param(name, marks=pytest.mark.exhaustive) for name in LIE_GROUPS if name != "SE3"]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("formulation", ["SE3", *OTHERS])
 def test_stacked_derivatives_equal_those_of_the_whole_system(formulation):
     """And the kinetic energy is that of the mass matrix."""

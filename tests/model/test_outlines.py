@@ -9,6 +9,7 @@ from polhode.execution.eager import uncompiled
 from polhode.multibody.absolute import _matrices
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["slider-crank", "puma", "flying-spaghetti", "roll-up", "heavy-top-constrained"])
 def test_an_outlined_system_has_the_same_blocks(name):
     with uncompiled():

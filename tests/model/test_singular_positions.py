@@ -253,7 +253,7 @@ def test_drives_that_agree_at_the_start_only_end_the_run():
     assert solution.audit()["position"].verdict == "broken"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "saved", [{"save_every": 10}, {"save_every": None}, {"save_at": np.linspace(0, 1, 3)}], ids=str
 )

@@ -28,7 +28,7 @@ def tumbling(*, gravity=(0.0, 0.0, -9.81), duration=0.5, base=False):
     return model.problem("minimal", t1=duration, repair=True)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("method", ["emh", "mph", "reml", "mpl"])
 def test_order_is_2_for_positions_attitudes_and_velocities(method):
     problem = tumbling()
@@ -59,6 +59,7 @@ def test_a_base_that_is_fixed_changes_nothing():
     assert based[:, -1] == pytest.approx(alone[:, 0], abs=1e-13)
 
 
+@pytest.mark.exhaustive
 def test_axes_of_the_inertia_are_free():
     J = np.array(INERTIA)
     moments, axes = np.linalg.eigh(J)

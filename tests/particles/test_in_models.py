@@ -39,7 +39,8 @@ def _both(damping, seed=0, **options):
     return alone, model, state
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.exhaustive
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("damping", "bonded"), [(0.0, False), (1.0, True)])
 def test_loads_are_those_of_particles_by_themselves(damping, bonded):
     alone, model, state = _both(damping, bonded_contacts=bonded)

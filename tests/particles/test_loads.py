@@ -56,7 +56,7 @@ def _loads(system, state):
     return components.rows(found.force), components.rows(found.moment)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("shear", ["objective", "literal"])
 @pytest.mark.parametrize(
     ("seed", "options"),
@@ -95,6 +95,7 @@ def test_bonds_and_contacts_of_the_cloud_are_under_load():
     assert all(float(energies[name]) != 0 for name in ("bending", "axial", "shear", "contact", "wall", "gravity"))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("shear", "kept"), [("objective", True), ("literal", False)])
 def test_what_the_laws_of_shear_keep(shear, kept):
     system, state = _cloud(4, shear)
@@ -105,6 +106,7 @@ def test_what_the_laws_of_shear_keep(shear, kept):
     assert (np.max(np.abs(np.sum(moment, axis=0))) < 1e-13) == (not kept)
 
 
+@pytest.mark.exhaustive
 def test_a_rigid_rotation_costs_energy_with_the_literal_law_only():
     turn = quaternions.from_vector(jnp.array([0.3, -1.1, 0.4]))
     change = {}

@@ -47,6 +47,7 @@ def _collectives(program):
     return {(kind, shape) for shape, kind in found}
 
 
+@pytest.mark.exhaustive
 def test_the_same_collision_with_bonds_that_break_across_domains(runs):
     found = runs["collision"]
     assert found["broken"] > 10

@@ -54,7 +54,7 @@ def motion(problem: Any, state: Any, faults: Any) -> Any:
     return both(state, faults)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("name", "parameters"), [("rotation-vector", {}), *((name, ODD) for name in NAMES)], ids=["benchmark", *NAMES]
 )
@@ -106,6 +106,7 @@ def test_explicit_errors_are_those_of_an_independent_code(name, error):
     np.testing.assert_allclose(distance, error, rtol=2e-3)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_accelerations_can_be_differentiated_by_every_number(name):
     problem = top(name, **ODD)

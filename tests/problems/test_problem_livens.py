@@ -52,6 +52,7 @@ def test_bad_parameters_are_named_with_a_remedy(name, parameters, message):
         problems.get(name, **parameters)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "parameters"), EVERY)
 def test_outputs_scene_and_start(name, parameters):
     problem = problems.get(name, **parameters)
@@ -136,7 +137,7 @@ def test_spring_pendulum_hangs_from_its_spring_under_gravity():
     assert run.outputs["coordinates"][-1, 1] > np.pi - 0.29
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("formulation", ["SO3", "S3", "lie-poisson"])
 def test_formulations_of_the_precessing_top_agree_with_the_closed_form(formulation):
     problem = problems.get("steady-precession", formulation=formulation)
@@ -174,6 +175,7 @@ def test_momenta_of_the_precessing_top():
     np.testing.assert_allclose(problem.invariants["spin_momentum"](0.0, problem.state0), spin, rtol=1e-9)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "parameters"), EVERY)
 def test_starts_can_be_differentiated_by_every_number(name, parameters):
     problem = problems.get(name, **parameters)

@@ -77,7 +77,7 @@ def test_bad_parameters_are_named_with_a_remedy(name, parameters, message):
         problems.get(name, **parameters)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", EVERY)
 @uncompiled()
 def test_start_outputs_and_scene(made, name):
@@ -177,6 +177,7 @@ def test_slider_crank_follows_its_single_degree_of_freedom(made):
     assert abs(extrapolated(problem, 2.5e-4, 0.1, "crank_speed") - omega[0]) < 1e-6
 
 
+@pytest.mark.exhaustive
 def test_one_degree_of_freedom_reproduces_the_published_slider():
     p, rate, poses = slider_crank()
     theta, _ = motion(rate, still, [p["crank_angle"]], [p["crank_speed"]], 5.0)

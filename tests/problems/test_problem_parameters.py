@@ -61,7 +61,7 @@ def test_bad_parameters_are_named_with_a_remedy(name, parameters, message):
 
 
 @pytest.mark.parametrize(("name", "parameters"), EVERY)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 def test_shapes_and_scene(name, parameters):
     problem = problems.get(name, **parameters)
     found = {key: np.shape(output(0.0, problem.state0)) for key, output in problem.outputs.items()}
@@ -92,7 +92,7 @@ def numeric(parameters):
     return chosen
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("name", "parameters"), EVERY)
 def test_gradients_with_respect_to_every_number(name, parameters):
     """Through the builder, at the start (zero rotation, zero velocity where the problem starts at rest)."""

@@ -19,7 +19,7 @@ def test_the_pendulum_hangs_where_its_potential_is_least():
     np.testing.assert_allclose(swing, 1e-3 * np.cos(2 * np.asarray(small.t)), atol=1e-6)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("shear", ["objective", "literal"])
 def test_the_torus_bounces_off_the_wall(shear):
     problem = ph.problems.get("torus", n=12, shear=shear, duration=3.0)
@@ -48,6 +48,7 @@ def test_the_block_falls_and_rebounds_with_its_energy():
     assert np.sum(np.asarray(weak.outputs["whole"])[-1] == 0) > 0
 
 
+@pytest.mark.exhaustive
 def test_the_pile_comes_to_rest_inside_its_box():
     problem = ph.problems.get("grain-pile", grains=6, duration=0.4)
     run = ph.simulate(problem, save_every=200)

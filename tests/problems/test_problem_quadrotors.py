@@ -79,6 +79,7 @@ def test_power_balance(seed):
         np.testing.assert_allclose(rate, scale * power, atol=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_quadrotors_turn_as_rigid_bodies():
     problem, state = problems.get("quadrotors"), random_state(3)
     spatial = lambda t, s: jnp.einsum("ijk,ik->ij", by_name(s).attitudes, J * by_name(s).body_rates)  # noqa: E731
@@ -86,6 +87,7 @@ def test_quadrotors_turn_as_rigid_bodies():
     np.testing.assert_allclose(moment, np.einsum("ijk,k->ij", state.attitudes, np.ones(3)), atol=1e-13)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.exhaustive) for k in (1, 2))])
 def test_closed_loop_of_the_load(seed):
     """v̇ = g e₃ + (μ₁ + μ₂)/m_y with the printed c_i = 1/((r_i·e₃)|r₁ + r₂|)."""

@@ -10,7 +10,7 @@ def failed(report):
     return [check for check in report.checks if not check["passed"]]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", FAST)
 def test_fast_experiments_reproduce_the_paper(name, tmp_path):
     report = ph.reproduce(name, out=tmp_path, progress=False)
@@ -22,7 +22,7 @@ def test_fast_experiments_reproduce_the_paper(name, tmp_path):
     assert report.path.read_text().count("<img") == len(figures)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 # 002-6 takes minutes, and 002-7 runs the same code; `polhode reproduce` has it.
 @pytest.mark.parametrize(
     "name",

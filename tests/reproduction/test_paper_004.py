@@ -8,7 +8,7 @@ def test_the_experiments_are_listed():
     assert set(reproduction.names("004")) >= {f"004-{k}" for k in range(1, 8)}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("name", "checks", "figures"),
     [

@@ -121,7 +121,8 @@ def test_steps_above_the_fastest_wave_are_said_before_the_run():
         ph.simulate(system, "rkmk4", h=0.2, t1=0.2, state0=state, throw=False)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.exhaustive
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("strain", ["SE3", "SO3xR3"])
 @pytest.mark.parametrize("load", ["along", "looked up", "switched"])
 def test_loads_in_loops_over_rows_are_those_on_arrays(strain, load):

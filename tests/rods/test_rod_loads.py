@@ -35,6 +35,7 @@ class Wave(eqx.Module):
         return self.size * jnp.sin(s - t) * jnp.array([0.0, 0.0, 1.0])
 
 
+@pytest.mark.exhaustive
 def test_weight_as_a_load_is_gravity_and_keeps_the_energy() -> None:
     down = np.array([0.3, 0.0, -9.81])
     heavy, _ = with_rod(down, clamped="first")
@@ -78,6 +79,7 @@ def test_loads_in_body_axes_turn_with_the_nodes() -> None:
     np.testing.assert_allclose(pushes, 3 * weights[:, None] * np.asarray(rod.places.R)[1:, :, 2], rtol=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_contact_has_the_stiffness_of_the_length_and_the_radius_of_the_section() -> None:
     model, rod = with_rod(clamped="last")
     model.add(ph.rods.RodContact(rod, (0, 0, -0.04), (0, 0, 1), 100.0, name="floor"))

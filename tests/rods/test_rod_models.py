@@ -112,7 +112,7 @@ def test_the_helical_increment_is_the_logarithm(d):
 
 
 @pytest.mark.parametrize("name", MEASURES)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_loads_rates_and_rows_belong_to_the_same_increment(name):
     strain, first = MEASURES[name](), pose(4)
     poses = first, near(first, (0.5, -0.3, 0.2, 0.1, 0.2, 0.8))
@@ -141,7 +141,7 @@ def test_loads_rates_and_rows_belong_to_the_same_increment(name):
     np.testing.assert_allclose(along, rate[3:], rtol=0, atol=1e-14)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", MEASURES)
 def test_loads_derive_from_the_potential(name):
     first = pose(5)
@@ -160,7 +160,7 @@ def test_loads_derive_from_the_potential(name):
             np.testing.assert_allclose(load, -jax.grad(energy)(0.0), rtol=0, atol=1e-11)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("formulation", "damping"), [("S3|xR3", None), pytest.param("SO3xR3", 30.0, marks=pytest.mark.exhaustive)]
 )
@@ -196,6 +196,7 @@ def test_nodes_carry_the_mass_beside_them():
     np.testing.assert_allclose(rod.last.R[:, 2], [1, 0, 0], atol=1e-15)
 
 
+@pytest.mark.exhaustive
 def test_arcs_of_circles_have_constant_curvature():
     angles = np.linspace(0, np.pi / 2, 7)
     arc = 2.0 * np.stack((np.sin(angles), np.zeros(7), 1 - np.cos(angles)), axis=1)

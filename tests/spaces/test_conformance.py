@@ -12,7 +12,7 @@ from space_table import ANGLES, CASES, EPS, Case, ambient, distance, elements, e
 
 from polhode.spaces import AbstractGroup, AbstractSpace
 
-pytestmark = pytest.mark.sampled(4)
+pytestmark = pytest.mark.sampled(8)
 
 ALL = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
@@ -58,7 +58,7 @@ def test_project(case: Case):
     assert float(jnp.max(kept)) <= 16 * EPS
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @ALL
 def test_move_starts_at_the_point_with_the_given_velocity(case: Case):
     space = case.space
@@ -68,7 +68,7 @@ def test_move_starts_at_the_point_with_the_given_velocity(case: Case):
     np.testing.assert_allclose(space.rate(zero, v), v, rtol=4 * EPS)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @ALL
 def test_rate_is_the_inverse_differential_of_move(case: Case):
     """With θ̇ = rate(θ, v), the velocity of move(q, θ) is that of move(move(q, θ), εv), in ambient coordinates."""
@@ -84,7 +84,7 @@ def test_rate_is_the_inverse_differential_of_move(case: Case):
     assert float(jnp.max(errors)) <= 200 * EPS, errors
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @ALL
 def test_bracket_gives_the_series_of_rate(case: Case):
     """rate(θ, v) = v - ½[θ, v] + ¹⁄₁₂[θ, [θ, v]] + O(θ⁴)."""
@@ -183,7 +183,7 @@ def test_sizes_do_not_depend_on_the_inertial_frame(case: Case):
     assert float(jnp.max(scales)) <= 100 * EPS, scales
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @ALL
 def test_a_hundred_moves_stay_on_the_space(case: Case):
     space = case.space

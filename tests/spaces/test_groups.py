@@ -14,7 +14,7 @@ from space_table import EPS, GROUPS, REPRESENTED, Case, ambient, distance, eleme
 
 from polhode.spaces import Cotangent
 
-pytestmark = pytest.mark.sampled(4)
+pytestmark = pytest.mark.sampled(8)
 
 ALL = pytest.mark.parametrize("case", GROUPS.values(), ids=GROUPS.keys())
 ANGLES = (0.0, 1e-12, 1e-7, 1e-3, 0.1, 0.9, 2.0, 3.1)

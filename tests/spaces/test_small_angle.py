@@ -97,7 +97,7 @@ DERIVATIVES = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("function", "derivative"), DERIVATIVES, ids=["B", "C", "f", "cos half"])
 def test_derivatives_with_respect_to_s(function: Callable, derivative: Callable):
     """B' = -D/2, C' = -E/2, f' = g/2, cos(w/2)' = -(sin(w/2)/w)/4; and four derivatives exist at zero."""

@@ -40,7 +40,7 @@ SLOW = [pytest.param(name, marks=pytest.mark.exhaustive) for name in FORMULATION
 
 
 @pytest.mark.parametrize("formulation", ["SE3", *SLOW])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_pendulum_on_a_spring(formulation: str) -> None:
     system, state = held_pendulum(formulation)
     found = equilibrium(system, state)

@@ -17,7 +17,7 @@ SLOW = [pytest.param(name, marks=pytest.mark.exhaustive) for name in ("SO3xR3", 
 
 
 @pytest.mark.parametrize("formulation", ["SE3", *SLOW])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_geometric_stiffness_is_the_derivative_of_the_constraint_force(formulation: str) -> None:
     model = ph.Model()
     first = model.add_body(

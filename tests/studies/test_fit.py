@@ -78,6 +78,7 @@ def test_bounds_hold_and_known_noise_counts(problem: ph.Problem) -> None:
     assert "at its bound" in repr(found)
 
 
+@pytest.mark.exhaustive
 def test_missing_values_are_left_out(problem: ph.Problem, fitted: ph.Fit) -> None:
     data = _measured()
     data["rail.displacement"][::3] = np.nan

@@ -48,7 +48,7 @@ def of_a_step(name, gradient, size, shift=0.0):
     return float(lack), float(jnp.max(jnp.abs(f(x0)))), float(jnp.max(jnp.abs(jax.jacfwd(f)(x0))))
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(22)
 @pytest.mark.parametrize("gradient", GRADIENTS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("size", [1e-12, 1e-9, 1e-6, 1e-3, 1.0])
@@ -66,7 +66,7 @@ def test_midpoint_gradients_do_not_satisfy_that():
         assert jnp.max(jnp.abs(jax.jacfwd(f)(0.5 * (x0 + x1)) @ step - (f(x1) - f(x0)))) > 1e-3
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("gradient", GRADIENTS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_gradients_are_second_order_close_to_the_midpoint(name, gradient):
@@ -79,7 +79,7 @@ def test_gradients_are_second_order_close_to_the_midpoint(name, gradient):
     assert 1.9 < np.log2(gap(0.02) / gap(0.01)) < 2.1
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("gradient", GRADIENTS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("size", [0.0, 1e-14, 1e-7])
@@ -131,7 +131,7 @@ def potential(q):
     return jnp.cos(q[1]) * q[0] + q[2] ** 4
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("gradient", GRADIENTS)
 @pytest.mark.parametrize("name", KINETIC)
 @pytest.mark.parametrize("size", [1e-8, 1e-2, 1.0])

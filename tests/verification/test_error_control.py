@@ -9,7 +9,7 @@ import polhode as ph
 PAIRS = ["rkmk32", "rkmk54", "cf32a", "cf32b", "cf43"]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", [*PAIRS, "ode23", "dopri5"])
 def test_error_follows_tolerance(name):
     problem = ph.problems.get("free-rigid-body", formulation="S3")
@@ -24,7 +24,7 @@ def test_error_follows_tolerance(name):
     assert errors[0] / errors[1] > 10
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", PAIRS)
 def test_steps_do_not_depend_on_the_inertial_frame(name):
     """The same tumbling body in ten inertial frames: the same accepted and rejected steps."""

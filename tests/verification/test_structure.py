@@ -18,7 +18,7 @@ def _violations(run):
     return np.abs(np.linalg.norm(q, axis=-1) - 1).max(), np.abs(np.sum(q * w, axis=-1)).max()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", ["lie-euler-heun", "rkmk4", "rkmk4-2c", "cf4", "cg4"])
 def test_tangent_bundle_of_spheres_is_kept(non_planar, name):
     run = ph.simulate(non_planar, name, h=5 / 2000, t1=5.0)
@@ -34,7 +34,7 @@ def test_classical_rk4_leaves_both(non_planar):
     assert tangency > 1e-10
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("problem", "formulation"), [("heavy-top", "lie-poisson"), ("free-rigid-body", "coadjoint")])
 def test_coadjoint_orbits_are_kept(problem, formulation):
     p = ph.problems.get(problem, formulation=formulation)
