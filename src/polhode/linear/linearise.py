@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode._ambient import check_environment
@@ -90,6 +90,15 @@ def linearise(
         t=asked.t,
         state=asked.state,
     )
+
+
+def directions(system: AbstractSystem, t: float, state: State) -> Float[np.ndarray, "dim k"]:
+    """Independent small deviations of a state that keep all constraints, as columns.
+
+    They are elements of the algebra of `system.state_space`.
+    """
+    _, _, ambient, J, Jr = map(np.asarray, _variations(system, jnp.asarray(t), state))
+    return _basis(system, ambient, J, Jr)[0]
 
 
 def _names(name: str, given: Any) -> list[Any]:

@@ -1,8 +1,13 @@
-"""Studies over many runs: convergence, work and precision, parameters from measured motion."""
+"""Studies over many runs: orders, methods side by side, parameters from measured motion, Lyapunov exponents."""
 
+from polhode.studies.compare import ChaosWarning as ChaosWarning
+from polhode.studies.compare import compare as compare
+from polhode.studies.comparison import Comparison as Comparison
 from polhode.studies.convergence import Convergence as Convergence
 from polhode.studies.convergence import convergence as convergence
 from polhode.studies.convergence import observed_order as observed_order
 from polhode.studies.fit import fit as fit
 from polhode.studies.fitted import Fit as Fit
+from polhode.studies.lyapunov import Lyapunov as Lyapunov
+from polhode.studies.lyapunov import lyapunov as lyapunov
 from polhode.studies.work_precision import work_precision as work_precision

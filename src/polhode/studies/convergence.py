@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from polhode import integrators
@@ -76,7 +75,7 @@ def convergence(
     errors = {
         o: np.array([references.distance(references.value_at_end(run, o), exact[o]) for run in runs]) for o in chosen
     }
-    scales = {o: references.distance(exact[o], jax.tree.map(np.zeros_like, exact[o])) for o in chosen}
+    scales = {o: references.size(exact[o]) for o in chosen}
     orders = {o: observed_order(used, errors[o], 1e-13 * max(scales[o], 1.0)) for o in chosen}
     return Convergence(problem.name, name, end, used, errors, orders, source)
 

@@ -136,6 +136,11 @@ def distance(a: Any, b: Any) -> float:
     return float(np.sqrt(sum(np.sum((np.asarray(x) - np.asarray(y)) ** 2) for x, y in parts)))
 
 
+def size(a: Any) -> float:
+    """Euclidean norm of a tree of arrays."""
+    return distance(a, jax.tree.map(np.zeros_like, a))
+
+
 def _best(problem: Problem, studied: list[AbstractIntegrator]) -> tuple[str, float, bool]:
     """A method that takes the system, its part of the finest step, and whether it is independent.
 

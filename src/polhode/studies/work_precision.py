@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from polhode import checks
 from polhode import integrators as registry
-from polhode.driver.simulate import simulate
 from polhode.problems.base import Problem
 from polhode.studies import references
+from polhode.studies.compare import timed
 
 
 def work_precision(
@@ -47,10 +46,7 @@ def work_precision(
     for name in integrators:
         for value in steps if steps is not None else tolerances or ():
             how: dict[str, Any] = {"h": value} if steps is not None else {"rtol": value}
-            simulate(problem, name, t1=end, save_every=None, **how)
-            began = time.perf_counter()
-            run = simulate(problem, name, t1=end, save_every=None, **how)
-            wall = time.perf_counter() - began
+            run, wall = timed(problem, name, end, how)
             errors = {o: references.distance(references.value_at_end(run, o), exact[o]) for o in chosen}
             counts = {key: run.stats[key] for key in ("steps", "rejected", "evaluations")}
             rows.append({"integrator": name, **how, **counts, "wall_time_s": wall, "error": errors})

@@ -66,6 +66,23 @@ def convergence_panels(panels: Mapping[str, Curves], xlabel: str = "step size h"
     return figure
 
 
+def work_and_precision(curves: Mapping[str, np.ndarray], floor: float, quantity: str, steps: str) -> Figure:
+    """Errors against steps and seconds; `curves` have (3, n) of steps, seconds, errors. Hollow up to `floor`."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(10.4, 4.4), layout="constrained")
+        axes = figure.subplots(1, 2, sharey=True)
+        for i, (name, (h, seconds, errors)) in enumerate(curves.items()):
+            look = {"color": COLOURS[i % len(COLOURS)], "marker": "osD^vP*X"[i // len(COLOURS) % 8]}
+            for axis, x in zip(axes, (h, seconds), strict=True):
+                counts = errors > floor
+                axis.loglog(x[counts], errors[counts], label=name, **look)
+                axis.loglog(x[~counts], errors[~counts], linestyle="", markerfacecolor="none", **look)
+        axes[0].set(xlabel=steps, ylabel=quantity)
+        axes[1].set(xlabel="time, s")
+        axes[1].legend(loc="best")
+    return figure
+
+
 def _converge(axis: Axes, curves: Curves) -> None:
     seen: set[int] = set()
     for i, (name, (steps, errors)) in enumerate(curves.items()):

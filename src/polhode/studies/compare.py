@@ -1,0 +1,183 @@
+"""Formulations and methods side by side: error against step and against time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from polhode import checks
+from polhode import integrators as registry
+from polhode._ambient import warn
+from polhode.driver.running import SimulationError
+from polhode.driver.simulate import simulate
+from polhode.integrators.base import AbstractIntegrator
+from polhode.integrators.suited import suits
+from polhode.problems.base import Problem
+from polhode.solution import Solution
+from polhode.studies import references
+from polhode.studies.comparison import Case, Comparison, Refused
+from polhode.studies.lyapunov import lyapunov
+
+_BEYOND, _LOST = 1e-2, 0.3
+"""What round-off of the start may grow to, as a share of the least error, and errors, as a share of the values."""
+
+
+class ChaosWarning(UserWarning):
+    """End states are compared beyond the time over which they can be computed."""
+
+
+def compare(
+    problem: Problem,
+    integrators: Sequence[str],
+    *,
+    formulations: Sequence[str] | None = None,
+    steps: Sequence[float] | None = None,
+    tolerances: Sequence[float] | None = None,
+    outputs: Sequence[str] | None = None,
+    t1: float | None = None,
+    reference: Mapping[str, Any] | None = None,
+    chaos: bool = True,
+) -> Comparison:
+    """Run a problem in several formulations by several methods with several steps, and compare errors and times.
+
+    **Arguments:**
+
+    - `integrators`: names of methods. - `formulations`: of problems and models that have the parameter `formulation`;
+      by default the problem as it is.
+    - `steps`: constant steps; or `tolerances`: values of rtol (atol = rtol / 100). Give one of the two.
+    - `outputs`: what is compared at `t1`; by default all outputs that all formulations have.
+    - `reference`: name → value at `t1`. By default the problem's own where it has one to 1e-11, otherwise a run of a
+      method of high order that is not among those compared, with a quarter of the finest step: its error is estimated
+      by another run with twice that step.
+    - `chaos`: estimate the Lyapunov exponent first, which takes one run with derivatives.
+
+    What doesn't go together is in `refused` with the reason, what failed in `failed`. Every case is run twice and the
+    second run is timed: compiling is left out. Errors below ten times that of the reference and below round-off don't
+    count for orders.
+
+    **Raises** ValueError for bad input, and if nothing can be run; `SimulationError` if the reference fails.
+
+    Warns with `ChaosWarning` where small deviations grow exponentially, and until `t1` so much that round-off in the
+    start matters, or that errors are as large as the values.
+    """
+    if (steps is None) == (tolerances is None):
+        raise ValueError("Give either `steps` or `tolerances`.")
+    end = references.checked(problem, outputs, t1)
+    names = checks.listed("integrators", integrators, "names of methods")
+    methods = {name: registry.get(name) for name in names}
+    values = references.sizes("steps", steps, 1) if steps is not None else references.sizes("tolerances", tolerances, 1)
+    forms = [None] if formulations is None else checks.listed("formulations", formulations, "names of formulations")
+    variants, refused = _variants(problem, forms)
+    able, more = _able(variants, methods)
+    refused += more
+    if not able:
+        raise ValueError(f"Nothing can be run: {'; '.join(map(str, refused))}.")
+    common = _common([each for _, each in variants], outputs, reference)
+    used = list(dict.fromkeys(name for _, name in able))
+    planned = references.plan(variants[0][1], [methods[name] for name in used], common, end, reference)
+    fine = float(values.min()) if steps is not None else problem.h
+    exact, source = planned.carry_out(variants[0][1], fine, end)
+    doubt = _doubt(planned, variants[0][1], fine, end, exact, common)
+    key = "h" if steps is not None else "rtol"
+    cases, failed = [], []
+    for form, name in able:
+        variant = dict(variants)[form]
+        for value in values[::-1]:
+            try:
+                run, wall = timed(variant, name, end, {key: float(value)})
+            except SimulationError as error:
+                failed.append(Refused(form, name, f"{key} = {value:g}: {error.reason}"))
+                continue
+            errors = {o: references.distance(references.value_at_end(run, o), exact[o]) for o in common}
+            cases.append(Case(form, name, float(value), int(run.stats["steps"]), _work(run), wall, errors))
+    sizes = {o: references.size(exact[o]) for o in common}
+    floors = {o: max(10 * doubt[o], 1e-13 * max(1.0, sizes[o])) for o in common}
+    grown = lyapunov(variants[0][1], h=problem.h, t1=end) if chaos else None
+    found = Comparison(problem.name, end, key, cases, tuple(refused), tuple(failed), source, doubt, floors, grown)
+    _warn_of_chaos(found, sizes)
+    return found
+
+
+def timed(problem: Problem, method: str, t1: float, how: Mapping[str, Any]) -> tuple[Solution, float]:
+    """A run, and the seconds that it takes once it is compiled."""
+    simulate(problem, method, t1=t1, save_every=None, **how)
+    began = time.perf_counter()
+    run = simulate(problem, method, t1=t1, save_every=None, **how)
+    return run, time.perf_counter() - began
+
+
+def _work(run: Solution) -> int:
+    return int(run.stats["evaluations"])
+
+
+def _variants(problem: Problem, forms: list[Any]) -> tuple[list[tuple[str, Problem]], list[Refused]]:
+    found, refused = [], []
+    for form in forms:
+        if form is None:
+            found.append((str(problem.parameters.get("formulation", problem.system.called)), problem))
+            continue
+        if "formulation" not in problem.parameters:
+            raise ValueError(f"Problem `{problem.name}` has no parameter `formulation`, so there is one of it only.")
+        try:
+            found.append((form, problem.replace(formulation=form)))
+        except ValueError as error:
+            refused.append(Refused(form, None, str(error)))
+    if not found:
+        raise ValueError(f"Nothing can be run: {'; '.join(map(str, refused))}.")
+    return found, refused
+
+
+def _able(
+    variants: list[tuple[str, Problem]], methods: Mapping[str, AbstractIntegrator]
+) -> tuple[list[tuple[str, str]], list[Refused]]:
+    """What goes together, and what doesn't with the reason."""
+    able, refused = [], []
+    for form, problem in variants:
+        for name, method in methods.items():
+            if suits(method, problem.system):
+                able.append((form, name))
+            else:
+                reason = next(row.reason for row in registry.suited(problem) if row.name == name)
+                refused.append(Refused(form, name, reason))
+    return able, refused
+
+
+def _common(problems: list[Problem], outputs: Sequence[str] | None, given: Mapping[str, Any] | None) -> list[str]:
+    chosen = references.measurable(problems[0], None if outputs is None else list(outputs), given)
+    if outputs is None and len(problems) > 1:
+        # Multipliers belong to the constraints of one formulation.
+        return [o for o in chosen if all(o in each.outputs for each in problems)]
+    for each in problems[1:]:
+        references.measurable(each, list(chosen), given)
+    return chosen
+
+
+def _doubt(
+    planned: references.Plan, problem: Problem, h: float, t1: float, exact: Mapping[str, Any], names: list[str]
+) -> dict[str, float]:
+    """What the reference may be off by: its change where its step is doubled; of known values nothing."""
+    if not planned.missing:
+        return dict.fromkeys(names, 0.0)
+    coarse, _ = planned._replace(fraction=2 * planned.fraction).carry_out(problem, h, t1)
+    return {o: references.distance(coarse[o], exact[o]) for o in names}
+
+
+def _warn_of_chaos(found: Comparison, sizes: Mapping[str, float]) -> None:
+    grown = found.lyapunov
+    if grown is None or not grown.chaotic:
+        return
+    noise = np.finfo(float).eps * float(np.exp(min(700.0, grown.growth[-1])))
+    errors = [(e, sizes[o]) for case in found.cases for o, e in case.errors.items()]
+    least = min((e for e, _ in errors if e > 0), default=np.inf)
+    lost = sum(e > _LOST * size for e, size in errors)
+    if noise > _BEYOND * least or lost:
+        warn(
+            f"t1 = {found.t1:g} is {found.t1 / grown.time:.0f} times the Lyapunov time, {grown.time:.3g}. Until then "
+            f"round-off in the start grows to {noise:.1g}, the least error is {least:.1g}, and {lost} of {len(errors)} "
+            "errors are as large as what they are errors of. Compare end states of a shorter span, or statistics and "
+            "invariants instead of states.",
+            ChaosWarning,
+        )

@@ -1,0 +1,96 @@
+"""Formulations and methods side by side."""
+
+from __future__ import annotations
+
+import pytest
+
+import polhode as ph
+
+
+@pytest.fixture(scope="module")
+def compared() -> ph.studies.Comparison:
+    return ph.studies.compare(
+        ph.problems.get("free-rigid-body"),
+        ["lie-midpoint", "rkmk4", "eml"],
+        formulations=["SO3", "S3", "SO4"],
+        steps=[0.0025, 0.00125, 0.000625],
+        t1=1.0,
+    )
+
+
+def test_orders_are_those_of_the_methods(compared: ph.studies.Comparison) -> None:
+    measured = {key[1]: order for key, order in compared.orders.items() if key[2] == "rotation"}
+    assert measured["lie-midpoint"] == pytest.approx(2, abs=0.15)
+    assert measured["rkmk4"] == pytest.approx(4, abs=0.2)
+
+
+def test_formulations_agree_and_the_table_is_tidy(compared: ph.studies.Comparison) -> None:
+    table = compared.table()
+    assert set(table.formulation) == {"SO3", "S3"}
+    assert len(table) == 2 * 2 * 3 * len(compared.outputs)
+    assert list(table.columns[:3]) == ["formulation", "integrator", "h"]
+    assert (table.time > 0).all()
+    fine = table[(table.integrator == "rkmk4") & (table.h == 0.000625) & (table.output == "rotation")]
+    assert fine.error.max() < 1e-6
+    assert fine.counts.all()
+
+
+def test_what_does_not_go_together_says_why(compared: ph.studies.Comparison) -> None:
+    said = "\n".join(map(str, compared.refused))
+    assert "SO4: `formulation` must be one of" in said
+    assert "eml in SO3: it takes" in said
+    assert "not run: eml in S3" in repr(compared)
+    assert "not run" in compared._repr_html_()
+
+
+def test_the_figure_has_every_curve(compared: ph.studies.Comparison) -> None:
+    left, right = compared.plot("rotation").axes
+    assert [text.get_text() for text in right.get_legend().get_texts()] == [
+        "lie-midpoint, SO3", "rkmk4, SO3", "lie-midpoint, S3", "rkmk4, S3"
+    ]  # fmt: skip
+    assert (left.get_xlabel(), right.get_xlabel()) == ("step h", "time, s")
+    with pytest.raises(ValueError, match="`place` was not compared"):
+        compared.plot("place")
+
+
+def test_errors_on_the_plateau_do_not_count() -> None:
+    """Errors are told from that of the reference, which is estimated, and from round-off."""
+    problem, steps = ph.problems.get("free-rigid-body"), [0.02, 0.01, 0.0005, 0.0004]
+    found = ph.studies.compare(problem, ["rkmk5"], steps=steps, outputs=["rotation"], t1=1.0, chaos=False)
+    assert 0 < found.doubt["rotation"] < 1e-12
+    assert [bool(x) for x in found.table().counts] == [True, True, False, False]
+    assert found.orders[(found.cases[0].formulation, "rkmk5", "rotation")] == pytest.approx(5, abs=0.3)
+    assert found.lyapunov is None
+
+
+@pytest.mark.exhaustive
+def test_end_states_beyond_the_lyapunov_time_are_warned_of() -> None:
+    model = ph.Model(gravity=(0, 0, -9.81))
+    upper = model.add_body(mass=1.0, inertia=(0.1, 0.1, 0.1), position=(0.5, 0, 0.5), name="upper")
+    lower = model.add_body(mass=0.7, inertia=(0.1, 0.1, 0.1), position=(1.0, 0, 1.5), name="lower")
+    model.add(ph.joints.Revolute(model.ground, upper, point=(0, 0, 0), axis=(0, 1, 0)))
+    model.add(ph.joints.Revolute(upper, lower, point=(1.0, 0, 1.0), axis=(0, 1, 0)))
+    problem = model.problem("minimal", t1=20.0)
+    with pytest.warns(ph.studies.ChaosWarning, match=r"times the Lyapunov time.*as large as what they are errors of"):
+        found = ph.studies.compare(problem, ["rkmk4"], steps=[0.02, 0.01])
+    assert found.lyapunov is not None
+    assert found.lyapunov.chaotic
+
+
+def test_tolerances_are_compared_by_methods_with_error_control() -> None:
+    found = ph.studies.compare(
+        ph.problems.get("free-rigid-body"), ["rkmk54", "dopri5"], tolerances=[1e-6, 1e-8], t1=1.0, chaos=False
+    )
+    assert found.by == "rtol"
+    errors = found.table().groupby("rtol").error.max()
+    assert errors[1e-8] < errors[1e-6]
+
+
+def test_bad_input_is_refused() -> None:
+    problem = ph.problems.get("free-rigid-body")
+    with pytest.raises(ValueError, match="either `steps` or `tolerances`"):
+        ph.studies.compare(problem, ["rkmk4"])
+    with pytest.raises(ValueError, match="Nothing can be run: eml in"):
+        ph.studies.compare(problem, ["eml"], steps=[0.1])
+    with pytest.raises(ValueError, match="formulation"):
+        ph.studies.compare(ph.problems.get("mass-spring"), ["rkmk4"], formulations=["SO3"], steps=[0.1])
