@@ -6,6 +6,7 @@ import gc
 
 import typer
 
+from polhode.cli.benchmark import benchmark
 from polhode.cli.cache import cache
 from polhode.cli.convergence import convergence
 from polhode.cli.export import export
@@ -36,6 +37,7 @@ app.command("reproduce")(reproduce)
 app.command("view")(view)
 app.command("export", cls=Grouped)(export)
 app.command("cache")(cache)
+app.command("benchmark")(benchmark)
 
 
 _OBJECTS = 500_000
