@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import polhode as ph
-from polhode.runs import locking
+from polhode.runs import locking, root
 from polhode.runs.locking import Lock
 from polhode.viewing import showing
 from polhode.viewing.server import Server
@@ -108,6 +108,34 @@ def test_a_store_goes_on_as_long_as_somebody_writes(tmp_path):
     solution, scene = source.read()
     assert float(solution.t[-1]) == pytest.approx(2e-3)
     assert scene is source.read()[1]
+
+
+def test_a_run_that_ends_while_one_asks_is_seen_whole(tmp_path, monkeypatch):
+    """A page that hears that nothing goes on doesn't ask again, so the same answer must have the result."""
+    path = tmp_path / "run.zarr"
+    ph.simulate(ph.problems.get("spring-pendulum"), t1=0.1, store=path)
+    before = root.read(path)
+    running = before._replace(stats={**before.stats, "result": None})
+    ended = []
+
+    def held(_):
+        return not ended
+
+    def read(_):
+        # It ends while the root is read.
+        found = before if ended else running
+        ended.append(True)
+        return found
+
+    monkeypatch.setattr(locking, "held", held)
+    monkeypatch.setattr(root, "read", read)
+    source = Stored(path)
+    first, live = source.look()
+    assert live
+    last, live = source.look()
+    assert not live
+    assert str(before.stats["result"]) in last
+    assert last != first
 
 
 def test_writers_are_seen_without_disturbing_them(tmp_path):

@@ -24,9 +24,11 @@ class Stored:
 
     def look(self) -> tuple[str, bool]:
         """A word for what is in the store, and whether the run still goes on."""
+        # Asked first: a run may end in between, and then its result is read.
+        held = locking.held(self.path)
         found = root.read(self.path)
         result = found.stats.get("result")
-        live = result is None and locking.held(self.path)
+        live = result is None and held
         return f"{found.run} {found.frames} {result} {live}", live
 
     def read(self) -> tuple[Solution, Scene | None]:
