@@ -66,6 +66,17 @@ def test_report_holds_checks_figures_and_data(toys, tmp_path, capsys):
     assert "2 of 2 checks passed" in captured.err
 
 
+def test_a_small_report_is_one_page_with_small_pictures(toys, tmp_path):
+    report = ph.reproduce("900-10", out=tmp_path, small=True, progress=False)
+    assert {path.name for path in tmp_path.iterdir()} == {"index.html", "checks.json"}
+    text = report.path.read_text()
+    picture = base64.b64decode(re.search(r"data:image/webp;base64,([^\"]+)", text)[1])
+    assert picture[8:12] == b"WEBP"
+    assert len(picture) < 30_000
+    assert 'href="data/' not in text
+    assert "all 2 checks passed" in text
+
+
 def test_a_failing_experiment_does_not_stop_the_others(toys, tmp_path):
     report = ph.reproduce(["900-9", "901-1", "900-10"], out=tmp_path, progress=False)
     assert not report.passed

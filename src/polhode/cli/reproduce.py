@@ -24,6 +24,9 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer steps and shorter spans, with the claims that these can show.")
     ] = False,
+    small: Annotated[
+        bool, typer.Option("--small", help="A page to keep or to send: figures of few pixels, no data beside it.")
+    ] = False,
     workers: Annotated[
         int | None, typer.Option(metavar="N", help="Processes among which experiments are shared; all cores otherwise.")
     ] = None,
@@ -45,7 +48,7 @@ def reproduce(
             names = reproduction.names(None if paper is None else paper.zfill(3))
         workers = checks.count("workers", (os.cpu_count() or 1) if workers is None else workers, "processes", most=1024)
     try:
-        report = reproduction.reproduce(names, out, quick=quick, workers=workers, progress=not quiet)
+        report = reproduction.reproduce(names, out, quick=quick, small=small, workers=workers, progress=not quiet)
     except OSError as error:
         fail(f"the report could not be written: {error}", FAILED)
     if as_json:

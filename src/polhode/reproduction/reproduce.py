@@ -66,6 +66,7 @@ def reproduce(
     out: str | Path | None = None,
     *,
     quick: bool = False,
+    small: bool = False,
     workers: int = 1,
     progress: bool = True,
 ) -> Report:
@@ -77,6 +78,7 @@ def reproduce(
     - `out`: folder for `index.html` (complete in itself), `checks.json`, and `figures` and `data` by experiment. They
       are written after each experiment, so that an interrupted run leaves what was found.
     - `quick`: fewer steps and shorter spans, with the claims that these can show.
+    - `small`: a page of some megabytes to keep or to send: figures of few pixels, no `figures` and no `data`.
     - `workers`: processes among which experiments are shared, those of one module together. With more than one,
       call it where Python's `multiprocessing` may start processes: below `if __name__ == "__main__":` in a script.
     - `progress`: one line an experiment on standard error.
@@ -91,7 +93,7 @@ def reproduce(
     if not chosen:
         raise ValueError("Name at least one experiment; `polhode.reproduction.names()` lists them.")
     workers = checks.count("workers", workers, "processes", most=1024)
-    writer = None if out is None else _writer(Path(out), [item.name for item in chosen], quick)
+    writer = None if out is None else _writer(Path(out), [item.name for item in chosen], quick, small)
     found: dict[str, Entry] = {}
     for entry in _entries(chosen, quick, workers, progress):
         found[entry.experiment.name] = entry
@@ -106,11 +108,11 @@ def reproduce(
     return Report(tuple(found[item.name] for item in chosen), writer.path if writer else None)
 
 
-def _writer(out: Path, names: Sequence[str], quick: bool) -> Writer:
+def _writer(out: Path, names: Sequence[str], quick: bool, small: bool) -> Writer:
     # Brings matplotlib, which importing polhode need not pay for.
     from polhode.reproduction.writing import Writer
 
-    return Writer(out, names, quick)
+    return Writer(out, names, quick, small)
 
 
 def _entries(chosen: Sequence[Experiment], quick: bool, workers: int, progress: bool) -> Iterator[Entry]:

@@ -37,10 +37,14 @@ class _Written(NamedTuple):
 
 
 class Writer:
-    """Grows a report in the folder `out`, complete after each experiment, in the order of `names`."""
+    """Grows a report in the folder `out`, complete after each experiment, in the order of `names`.
 
-    def __init__(self, out: Path, names: Sequence[str], quick: bool = False):
+    `small`: figures have few pixels, and there are no files beside the page but `checks.json`.
+    """
+
+    def __init__(self, out: Path, names: Sequence[str], quick: bool = False, small: bool = False):
         self._out = out
+        self._small = small
         self._names = list(names)
         self._quick = quick
         self._written: dict[str, _Written] = {}
@@ -54,7 +58,8 @@ class Writer:
     def add(self, experiment: Experiment, outcome: Outcome, wall_time_s: float, error: str) -> None:
         """Writes what one experiment found, and the report anew."""
         figures = [self._figure(experiment.name, name, figure) for name, figure in outcome.figures.items()]
-        links = [self._data(experiment.name, name, columns) for name, columns in outcome.data.items()]
+        data = {} if self._small else outcome.data
+        links = [self._data(experiment.name, name, columns) for name, columns in data.items()]
         found = [
             {
                 "experiment": experiment.name,
@@ -109,16 +114,10 @@ class Writer:
         return "".join(parts.get(piece, piece) if i % 2 else piece for i, piece in enumerate(pieces))
 
     def _figure(self, experiment: str, name: str, figure: Figure) -> str:
-        text = io.BytesIO()
-        with matplotlib.rc_context(STYLE):
-            figure.savefig(text, format="svg", metadata={"Date": None})
-        content, kind, ending = text.getvalue(), "svg+xml", "svg"
-        if len(content) > _LARGEST_SVG:
-            pixels = io.BytesIO()
-            figure.savefig(pixels, format="png", dpi=150)
-            content, kind, ending = pixels.getvalue(), "png", "png"
-        path = self._folder("figures", experiment) / f"{_file_name(name)}.{ending}"
-        path.write_bytes(content)
+        content, kind = _pixels(figure, "webp", 72) if self._small else _drawing(figure)
+        if not self._small:
+            path = self._folder("figures", experiment) / f"{_file_name(name)}.{kind.partition('+')[0]}"
+            path.write_bytes(content)
         source = f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
         caption = html.escape(name)
         return f'<figure><img src="{source}" alt="{caption}"><figcaption>{caption}</figcaption></figure>'
@@ -141,6 +140,20 @@ class Writer:
         folder = self._out / kind / _file_name(experiment)
         folder.mkdir(parents=True, exist_ok=True)
         return folder
+
+
+def _drawing(figure: Figure) -> tuple[bytes, str]:
+    text = io.BytesIO()
+    with matplotlib.rc_context(STYLE):
+        figure.savefig(text, format="svg", metadata={"Date": None})
+    content = text.getvalue()
+    return (content, "svg+xml") if len(content) <= _LARGEST_SVG else _pixels(figure, "png", 150)
+
+
+def _pixels(figure: Figure, kind: str, dpi: int) -> tuple[bytes, str]:
+    found = io.BytesIO()
+    figure.savefig(found, format=kind, dpi=dpi)
+    return found.getvalue(), kind
 
 
 def _write_csv(path: Path, columns: Mapping[str, np.ndarray]) -> None:
