@@ -108,7 +108,7 @@ def _ranking_checks(found: Mapping[str, Study], explicit: Explicit) -> list[Chec
         lie, conventional = (both[f] for f in _ALL[:2])
         # Errors below this could be as close as those of Rxyz and round-off are.
         clear = np.isfinite(conventional.error) & (conventional.error > 1e-9)
-        ratios = (conventional.error / lie.error)[clear]
+        ratios = conventional.error[clear] / lie.error[clear]
         better = bool(np.all(np.isfinite(lie.error[clear])) and np.all(ratios > 10))
         checks.append(Check(f"explicit, {name}: error of Rxyz over that of RV, by step", "> 1", ratios, better))
     return [
