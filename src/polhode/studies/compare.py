@@ -19,7 +19,7 @@ from polhode.problems.base import Problem
 from polhode.solution import Solution
 from polhode.studies import references
 from polhode.studies.comparison import Case, Comparison, Refused
-from polhode.studies.lyapunov import lyapunov
+from polhode.studies.lyapunov import Lyapunov, lyapunov
 
 _BEYOND, _LOST = 1e-2, 0.3
 """What round-off of the start may grow to, as a share of the least error, and errors, as a share of the values."""
@@ -49,9 +49,9 @@ def compare(
       by default the problem as it is.
     - `steps`: constant steps; or `tolerances`: values of rtol (atol = rtol / 100). Give one of the two.
     - `outputs`: what is compared at `t1`; by default all outputs that all formulations have.
-    - `reference`: name → value at `t1`. By default the problem's own where it has one to 1e-11, otherwise a run of a
-      method of high order that is not among those compared, with a quarter of the finest step: its error is estimated
-      by another run with twice that step.
+    - `reference`: name → value at `t1`. By default as for `convergence`: the problem's own where it has one to 1e-11,
+      otherwise a run of a method of high order with a much smaller step. Its error is estimated by another run with
+      twice that step.
     - `chaos`: estimate the Lyapunov exponent first, which takes one run with derivatives.
 
     What doesn't go together is in `refused` with the reason, what failed in `failed`. Every case is run twice and the
@@ -82,12 +82,17 @@ def compare(
     exact, source = planned.carry_out(variants[0][1], fine, end)
     doubt = _doubt(planned, variants[0][1], fine, end, exact, common)
     key = "h" if steps is not None else "rtol"
+    grown = _growth(variants[0][1], end) if chaos else None
     cases, failed = [], []
     for form, name in able:
         variant = dict(variants)[form]
         for value in values[::-1]:
             try:
                 run, wall = timed(variant, name, end, {key: float(value)})
+            except ValueError as error:
+                # Such as tolerances for a method without an estimate of its error.
+                refused.append(Refused(form, name, str(error)))
+                break
             except SimulationError as error:
                 failed.append(Refused(form, name, f"{key} = {value:g}: {error.reason}"))
                 continue
@@ -95,10 +100,21 @@ def compare(
             cases.append(Case(form, name, float(value), int(run.stats["steps"]), _work(run), wall, errors))
     sizes = {o: references.size(exact[o]) for o in common}
     floors = {o: max(10 * doubt[o], 1e-13 * max(1.0, sizes[o])) for o in common}
-    grown = lyapunov(variants[0][1], h=problem.h, t1=end) if chaos else None
+    if not cases and not failed:
+        raise ValueError(f"Nothing can be run: {'; '.join(map(str, refused))}.")
     found = Comparison(problem.name, end, key, cases, tuple(refused), tuple(failed), source, doubt, floors, grown)
     _warn_of_chaos(found, sizes)
     return found
+
+
+def _growth(problem: Problem, t1: float) -> Lyapunov | None:
+    """Of small deviations by the problem's own method; None where that can't be followed."""
+    if not t1 > problem.t_span[0]:
+        return None
+    try:
+        return lyapunov(problem, h=problem.h, t1=t1)
+    except SimulationError:
+        return None
 
 
 def timed(problem: Problem, method: str, t1: float, how: Mapping[str, Any]) -> tuple[Solution, float]:
@@ -158,11 +174,13 @@ def _common(problems: list[Problem], outputs: Sequence[str] | None, given: Mappi
 def _doubt(
     planned: references.Plan, problem: Problem, h: float, t1: float, exact: Mapping[str, Any], names: list[str]
 ) -> dict[str, float]:
-    """What the reference may be off by: its change where its step is doubled; of known values nothing."""
+    """What the reference may be off by: its change where its step is doubled; of known values what is said of them."""
+    published = problem.reference if planned.sources != ("given",) else {}
+    known = {o: float(np.max(published[o]["error"])) if o in published else 0.0 for o in planned.known}
     if not planned.missing:
-        return dict.fromkeys(names, 0.0)
+        return known
     coarse, _ = planned._replace(fraction=2 * planned.fraction).carry_out(problem, h, t1)
-    return {o: references.distance(coarse[o], exact[o]) for o in names}
+    return {o: known[o] if o in known else references.distance(coarse[o], exact[o]) for o in names}
 
 
 def _warn_of_chaos(found: Comparison, sizes: Mapping[str, float]) -> None:

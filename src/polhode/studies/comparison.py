@@ -91,7 +91,9 @@ class Comparison:
 
     @property
     def orders(self) -> dict[tuple[str, str, str], float]:
-        """(formulation, integrator, output) → observed order in the step; NaN where fewer than two errors count."""
+        """(formulation, integrator, output) → slope of the error over the step, or over rtol; NaN where fewer than two
+        errors count.
+        """
         return {
             (*key, output): observed_order(
                 np.array([c.value for c in cases]), np.array([c.errors[output] for c in cases]), self.floors[output]
