@@ -73,6 +73,35 @@ def test_stops_throw_back_in_half_a_period(make: Any, formulation: str, method: 
     assert energy == pytest.approx(0.5 * MASS * RATE**2, rel=1e-4)
 
 
+def test_stops_push_continuously_where_a_joint_arrives_with_a_rate() -> None:
+    model, joint = slider(RATE)
+    model.add(ph.forces.JointStops(joint, (-0.1, 0.2), stiffness=300.0, damping=40.0, onset=1e-2))
+    system, (q0, _) = model.assemble("minimal")
+
+    def push(s: float, rate: float) -> float:
+        q = jax.tree.map(lambda x: jnp.full_like(x, s), q0)
+        return float(system.force(jnp.zeros(()), q, jnp.array([rate]))[0])
+
+    rest = push(0.0, 1.0)
+    assert push(0.2 + 1e-9, 1.0) - rest == pytest.approx(0.0, abs=1e-5)
+    assert push(0.205, 1.0) - rest == pytest.approx(-(300 * 0.005 + 0.5 * 40), rel=1e-9)
+    assert push(0.23, 1.0) - rest == pytest.approx(-(300 * 0.03 + 40), rel=1e-9)
+    assert push(-0.105, -1.0) - rest == pytest.approx(300 * 0.005 + 0.5 * 40, rel=1e-9)
+    assert push(0.23, -1.0) == rest
+
+
+@pytest.mark.parametrize("method", ["generalized-alpha", "bdf"])
+def test_an_implicit_step_arrives_at_a_stop(method: str) -> None:
+    """Also with a step that is long beside the time in which the damper comes into force."""
+    model, joint = slider(RATE)
+    model.add(ph.forces.JointStops(joint, (-np.inf, 0.0101), stiffness=2e4, damping=400.0))
+    model.add(ph.forces.JointFriction(joint, friction=0.1, stick_velocity=1e-4))
+    run = ph.simulate(model.problem("minimal", t1=0.4, h=2e-3), method)
+    s = np.asarray(run.outputs["joint_positions"])[:, 0]
+    assert s.max() > 0.0101
+    assert s[-1] < 0.0101
+
+
 def test_dampers_of_stops_never_pull() -> None:
     model, joint = slider(RATE)
     model.add(ph.forces.JointStops(joint, limits=(-np.inf, 0.0), stiffness=200.0, damping=60.0))

@@ -64,9 +64,9 @@ def powers(motion: Motion, t: np.ndarray, s: np.ndarray, v: np.ndarray) -> dict[
     stops = {part.joint.name: part for _, part in imported(motion).model.parts if isinstance(part, JointStops)}
     k, d = np.array([(stops[n].stiffness, stops[n].damping) for n in ("shoulder", "elbow", "reach")]).T
     below, above = np.maximum(LOWER - s, 0), np.maximum(s - UPPER, 0)
-    pushed = np.where(below > 0, np.maximum(k * below - d * v, 0), 0) - np.where(
-        above > 0, np.maximum(k * above + d * v, 0), 0
-    )
+    fully = stops["elbow"].onset
+    pushed = np.maximum(k * below - d * np.minimum(below / fully, 1) * v, 0)
+    pushed -= np.maximum(k * above + d * np.minimum(above / fully, 1) * v, 0)
     return {
         "dampers": -(v**2) @ DAMPING,
         "friction": -(v * np.tanh(v / STICK)) @ FRICTION,

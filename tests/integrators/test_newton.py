@@ -107,6 +107,46 @@ def test_an_iteration_that_brings_a_part_to_its_floor_is_not_taken_for_stagnatio
     np.testing.assert_allclose(found.x, solution, rtol=0, atol=1e-15)
 
 
+class Sticking(AbstractEquations):
+    """m v + F tanh(v/v_s) = L of several bodies on their own, with v_s far below L/m."""
+
+    load: Array
+
+    def place(self, x: Array) -> Array:
+        return x
+
+    def residual(self, place: Array, x: Array) -> Residual:
+        return Residual((0.1 * x + 10 * jnp.tanh(x / 1e-3) - self.load,), (jnp.ones(()),), (jnp.ones(()),))
+
+    def factor(self, place: Array, x: Array) -> Array:
+        return 0.1 + 1e4 / jnp.cosh(x / 1e-3) ** 2
+
+    def correct(self, factors: Array, parts: tuple[Array, ...]) -> Array:
+        return -parts[0] / factors
+
+    def negligible(self, place: Array, correction: Array) -> Array:
+        return jnp.max(jnp.abs(correction)) <= EPS * 1e-3
+
+
+@pytest.mark.parametrize("kind", ["full", "modified"])
+@pytest.mark.parametrize("guess", [0.01, 1.0, 100.0])
+def test_what_sticks_is_found_from_far_away(kind: Any, guess: float) -> None:
+    """There tangents lead to and fro between both directions of slip, and never to rest."""
+    load = np.array([3.0, -8.0, 9.9, 12.0, 0.0])
+    start = guess * jnp.array([1.0, 1.0, -1.0, 0.3, 1.0])
+    kept = jnp.full(5, 1e4) if kind == "modified" else None
+
+    def search(iterations: int, second: Any) -> Solved:
+        newton = Newton(kind, 1e-12, 1e-12, iterations)
+        return jax.jit(lambda load, kept: solve(Sticking(load), start, kept, newton, second))(load, kept)
+
+    found = search(40, jnp.zeros(5))
+    assert int(found.result) == 0
+    np.testing.assert_allclose(0.1 * found.x + 10 * np.tanh(np.asarray(found.x) / 1e-3), load, rtol=0, atol=1e-10)
+    # The control: before it starts again it has not come near.
+    assert float(search(5, jnp.zeros(5)).residual) > 1
+
+
 @pytest.mark.exhaustive
 def test_long_rods_keep_factors_at_round_off_and_lose_nothing() -> None:
     """Residuals reach the round-off of places, magnified by the stiffness of short edges, at the second or third."""

@@ -16,13 +16,13 @@ from polhode.execution.mapping import RowMap
 from polhode.execution.scalars import cost, scalarise
 from polhode.linalg import AbstractKKT, Blocks, Indices, kkt_solver
 from polhode.linalg.blocks import dense_block, pattern
-from polhode.linalg.chain import ChainKKT, Layout, links
 from polhode.linalg.compliant import CompliantKKT
 from polhode.linalg.dense import DenseKKT, LapackKKT, PivotingKKT
 from polhode.linalg.elimination import EliminationKKT
 from polhode.linalg.host import HostKKT
 from polhode.linalg.plan import Plan
 from polhode.linalg.sparse import Analysis, SparseKKT
+from polhode.linalg.tree import Layout, TreeKKT, links
 from polhode.spaces import Rn
 from polhode.systems.mechanical import Mechanical
 
@@ -53,8 +53,8 @@ def test_elimination_agrees_with_numpy(name, padded):
     check(evaluated(solution, solver, system, system.values(), r, s), system, r, s)
 
 
-def chained(system):
-    return ChainKKT(system.n, system.m, Layout(pattern(system.A), pattern(system.P), system.n, system.m))
+def along(system):
+    return TreeKKT(system.n, system.m, Layout(pattern(system.A), pattern(system.P), system.n, system.m))
 
 
 def sparse(system):
@@ -66,7 +66,7 @@ SOLVERS = {
     "LapackKKT": lambda system: LapackKKT(system.n, system.m),
     "PivotingKKT": lambda system: PivotingKKT(system.n, system.m),
     "EliminationKKT": lambda system: elimination(system, False),
-    "ChainKKT": chained,
+    "TreeKKT": along,
     "SparseKKT": sparse,
     "CompliantKKT": lambda system: CompliantKKT(DenseKKT(system.n, system.m)),
 }
@@ -126,40 +126,63 @@ def test_pivots_are_found_without_lapack(n, m):
     np.testing.assert_allclose(found, np.linalg.solve(K, b), rtol=1e-11)
 
 
-LINES = [
-    name
-    for name in STRUCTURES
-    if links(pattern(STRUCTURES[name].A), pattern(STRUCTURES[name].P), *STRUCTURES[name][3:])
-]
+def grown(seed, bodies=20):
+    """A tree in which numbers say nothing of places: two springs, joints of one to three rows, one with the ground."""
+    rng = np.random.default_rng(seed)
+    name = rng.permutation(bodies).tolist()
+    pairs = [(name[k], name[rng.integers(0, k)]) for k in range(1, bodies)]
+    joints = [((name[0],), 2), *((pair, int(rng.integers(1, 4))) for pair in pairs[1:])]
+    return connected(bodies, joints, springs=[pairs[0], pairs[5]])
 
 
-def test_chains_are_recognised():
-    assert {"chain", "chain with springs", "loop", "free body"} <= set(LINES)
-    assert not {"springs", "star", "tree", "three bodies in one joint"} & set(LINES)
+def linked(system):
+    return links(pattern(system.A), pattern(system.P), system.n, system.m)
 
 
-@pytest.mark.sampled(4)
-@pytest.mark.parametrize("name", LINES)
-def test_elimination_along_chains_agrees_with_numpy(name):
-    system = STRUCTURES[name]
+FOREST = connected(8, [((0, 1), 2), ((0, 2), 2), ((0, 3), 1), ((4, 5), 2), ((5, 6), 2), ((5, 7), 1)])
+GROWN = {"forest": FOREST, **{f"grown {seed}": grown(seed) for seed in range(4)}}
+TREES = {name: s for name, s in {**STRUCTURES, **GROWN}.items() if linked(s)}
+
+
+def test_chains_and_trees_are_recognised():
+    paths = {name for name, system in TREES.items() if linked(system).is_path}
+    assert {"chain", "chain with springs", "loop", "free body"} <= paths
+    assert {"tree", "star", *GROWN} <= set(TREES) - paths
+    assert not {"springs", "three bodies in one joint"} & set(TREES)
+    # The last body of a branch in a second joint with the ground: together they may be more than it can meet.
+    assert linked(connected(4, [((0,), 2), ((0, 1), 2), ((0, 2), 2), ((0, 3), 2)]))
+    assert not linked(connected(4, [((0,), 2), ((0, 1), 2), ((0, 2), 2), ((0, 3), 2), ((3,), 2)]))
+
+
+def test_few_blocks_of_trees_wait():
+    assert along(STRUCTURES["chain"]).layout.registers.count == 1
+    assert along(FOREST).layout.registers.count == 1
+    binary = connected(63, [], [(k, 2 * k + c) for k in range(31) for c in (1, 2)])
+    assert along(binary).layout.registers.count == 5
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("name", TREES)
+def test_elimination_along_chains_and_trees_agrees_with_numpy(name):
+    system = TREES[name]
     r, s = system.right_sides()
-    check(evaluated(solution, chained(system), system, system.values(), r, s), system, r, s)
+    check(evaluated(solution, along(system), system, system.values(), r, s), system, r, s)
 
 
-def test_elimination_along_chains_has_derivatives_and_batches():
-    system = chain(4)
+@pytest.mark.parametrize("system", [chain(4), STRUCTURES["tree"]], ids=["chain", "tree"])
+def test_elimination_along_chains_and_trees_has_derivatives_and_batches(system):
     r, s = system.right_sides()
     values, dense = system.values(), LapackKKT(system.n, system.m)
     found, expected = (
         evaluated(
             jax.grad(lambda values, r, s, way=way: jnp.sum(solution(way, system, values, r, s) ** 2)), values, r, s
         )
-        for way in (chained(system), dense)
+        for way in (along(system), dense)
     )
     largest = max(np.abs(y).max() for y in jax.tree.leaves(expected))
     for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(x, y, rtol=0, atol=1e-12 * np.linalg.cond(system.dense()) * largest)
-    several = evaluated(jax.vmap(lambda r: solution(chained(system), system, values, r, s)), np.stack([r, -r]))
+    several = evaluated(jax.vmap(lambda r: solution(along(system), system, values, r, s)), np.stack([r, -r]))
     check(several[1], system, -r, s)
 
 
@@ -206,9 +229,11 @@ def test_choice_follows_structure_and_size():
     assert isinstance(kind(chain(1, rows=5, size=6)), DenseKKT)
     few, many = kind(chain(3, rows=5, size=6)), kind(chain(100, rows=5, size=6))
     assert isinstance(few, EliminationKKT)
-    assert isinstance(many, ChainKKT)
+    assert isinstance(many, TreeKKT)
     tree = connected(63, [((0,), 5)], [(k, 2 * k + c) for k in range(31) for c in (1, 2)], 6)
-    assert isinstance(kind(tree), EliminationKKT)
+    assert isinstance(kind(tree), TreeKKT)
+    looped = connected(63, [((0,), 5), ((61, 62), 1)], [(k, 2 * k + c) for k in range(31) for c in (1, 2)], 6)
+    assert isinstance(kind(looped), EliminationKKT)
     net = connected(64, [((0,), 2)], [(k, k + 1) for k in range(63) if k % 8 < 7] + [(k, k + 8) for k in range(56)], 6)
     assert isinstance(kind(net), SparseKKT)
     # 100 bodies at once, then their joints by cyclic reduction.

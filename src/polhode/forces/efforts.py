@@ -100,12 +100,13 @@ class SpringDamper(AbstractEffort):
 
 
 class Stops(AbstractEffort):
-    """Linear springs and dampers beyond two limits, which push only."""
+    """Linear springs and dampers beyond two limits, which push only; the dampers come in over a depth `onset`."""
 
     coordinate: AbstractRelativeCoordinate
     limits: Float[Array, "2"]
     stiffness: Float[Array, ""]
     damping: Float[Array, ""]
+    onset: Float[Array, ""]
 
     def middle(self, t: Array) -> Float[Array, ""]:
         del t
@@ -115,13 +116,15 @@ class Stops(AbstractEffort):
     def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
         del t
         below, above = self._depths(s)
-        up = jnp.where(below > 0, jnp.maximum(self.stiffness * below - self.damping * rate, 0.0), 0.0)
-        down = jnp.where(above > 0, jnp.maximum(self.stiffness * above + self.damping * rate, 0.0), 0.0)
-        return up - down
+        return self._push(below, -rate) - self._push(above, rate)
 
     def stored(self, s: Array) -> Float[Array, ""]:
         below, above = self._depths(s)
         return 0.5 * self.stiffness * (below**2 + above**2)
+
+    def _push(self, depth: Array, inwards: Array) -> Array:
+        damping = self.damping * jnp.minimum(depth / self.onset, 1.0)
+        return jnp.maximum(self.stiffness * depth + damping * inwards, 0.0)
 
     def _depths(self, s: Array) -> tuple[Array, Array]:
         return jnp.maximum(self.limits[0] - s, 0.0), jnp.maximum(s - self.limits[1], 0.0)

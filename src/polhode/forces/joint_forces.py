@@ -102,13 +102,14 @@ class JointSpring(AbstractJointForce):
 class JointStops(AbstractJointForce):
     r"""Elastic stops at both ends of the range of a joint coordinate.
 
-    Beyond a limit by δ the force is $\max(k\delta + d\dot\delta, 0)$, back into the range.
+    Beyond a limit by δ the force is $\max(k\delta + d\min(\delta/\delta_0, 1)\dot\delta, 0)$, back into the range.
+    It is continuous, also where a joint arrives with a rate: an implicit step has no solution at a jump.
 
     **Arguments:**
 
     - `joint`, `coordinate`, `name`: as for `JointSpring`.
     - `limits`: (lower, upper); either may be infinite.
-    - `stiffness`: k. - `damping`: d.
+    - `stiffness`: k. - `damping`: d. - `onset`: δ₀ in rad or length, over which the damper comes into force.
     """
 
     limits: Any
@@ -116,6 +117,7 @@ class JointStops(AbstractJointForce):
     damping: Any = 0.0
     coordinate: str | None = None
     name: str | None = None
+    onset: Any = 1e-3
 
     @property
     def along(self) -> str | None:
@@ -129,6 +131,7 @@ class JointStops(AbstractJointForce):
             limits,
             checks.positive("stiffness", self.stiffness, (), "of the stops"),
             checks.array("damping", self.damping, (), "of the stops"),
+            checks.positive("onset", self.onset, (), "over which the dampers of stops come into force"),
         )
 
 

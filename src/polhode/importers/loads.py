@@ -16,7 +16,7 @@ from polhode.importers.elements import BallDamper, FreeDamper, ImportedForce
 from polhode.importers.feedback import Driven, controller, is_feedback
 from polhode.importers.inventory import NotCarried
 from polhode.importers.joints import FileJoint
-from polhode.importers.stops import stiffness_and_damping
+from polhode.importers.stops import onset, stiffness_and_damping
 from polhode.importers.tendons import combination, is_fixed
 from polhode.joints.measured import AbstractMeasured
 from polhode.joints.rotor import RotorInertia
@@ -125,14 +125,14 @@ def _add_damper(construction: Construction, joint: FileJoint, damping: float) ->
 def _add_stops(construction: Construction, joint: FileJoint) -> bool:
     """Stops as stiff and as damped as MuJoCo's constraint fully in force, for the inertia at the start, if any."""
     m = construction.start.compiled
-    stiffness, damping = stiffness_and_damping(m.jnt_solref[joint.number], m.jnt_solimp[joint.number])
+    k, d = stiffness_and_damping(m.jnt_solref[joint.number], m.jnt_solimp[joint.number])
     inertia = construction.inertia_along(joint.number)
     if not inertia > 0:
         return False
     limits = tuple(m.jnt_range[joint.number])
-    construction.model.add(
-        JointStops(joint, limits, stiffness * inertia, damping * inertia, name=f"{joint.name} stops")
-    )
+    depth = onset(m.jnt_solimp[joint.number])
+    part = JointStops(joint, limits, k * inertia, d * inertia, name=f"{joint.name} stops", onset=depth)
+    construction.model.add(part)
     return True
 
 

@@ -13,7 +13,7 @@ from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Construction
 from polhode.importers.inventory import NotCarried
 from polhode.importers.joints import FileJoint
-from polhode.importers.stops import stiffness_and_damping
+from polhode.importers.stops import onset, stiffness_and_damping
 from polhode.joints.combination import Combination
 
 _DISABLE = mujoco.mjtDisableBit
@@ -66,7 +66,8 @@ def _add(construction: Construction, joints: Mapping[int, FileJoint], tendon: in
         k, d = stiffness_and_damping(m.tendon_solref_lim[tendon], m.tendon_solimp_lim[tendon])
         if inertia:
             limits = tuple(m.tendon_range[tendon])
-            part = JointStops(length, limits, k * inertia, d * inertia, name=f"{name} stops")
+            depth = onset(m.tendon_solimp_lim[tendon])
+            part = JointStops(length, limits, k * inertia, d * inertia, name=f"{name} stops", onset=depth)
             construction.model.add(part)
         else:
             lost.append("stops are as stiff as suits the inertia along the tendon, which is zero at the start")

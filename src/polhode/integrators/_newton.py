@@ -21,6 +21,10 @@ Place = Any
 Factors = Any
 
 
+PATIENCE = {"full": 5, "modified": 15}
+"""Iterations that Newton's method has before every correction has to help."""
+
+
 class Residual(NamedTuple):
     """The equations at one point.
 
@@ -121,7 +125,12 @@ class Newton(eqx.Module):
     "full" factorises in every iteration. "modified" keeps the factors, over steps as well: they are renewed in the
     next iteration when the residual, in units of its tolerance, fell by less than one half from the second iteration
     on, and after `lifetime` iterations. If it grew by more than a factor of two, the step starts again from the
-    predictor with new factors. After a second such restart, or 15 iterations, every iteration factorises.
+    predictor with new factors. After a second such restart every iteration factorises.
+
+    Where residuals still grow after 5 iterations, 15 of "modified", or one leads out of what can be computed, the
+    search starts again from `second`, factorises in every iteration and takes no correction that makes the residual
+    larger in units of its tolerance, but a quarter of it, and so on. Dry friction and stops need that, where Newton's
+    method would go to and fro between two sides of a bend.
     """
 
     kind: Literal["full", "modified"] = eqx.field(static=True, default="full")
@@ -174,16 +183,21 @@ class _Loop(NamedTuple):
     restarts: Array
     factors: Factors
     renew: Array
+    guarded: Array
+    fraction: Array
     settled: Array
     converged: Array
     result: Array
 
 
-def solve(equations: AbstractEquations, guess: Unknowns, factors: Factors, newton: Newton) -> Solved:
+def solve(
+    equations: AbstractEquations, guess: Unknowns, factors: Factors, newton: Newton, second: Unknowns = None
+) -> Solved:
     """The solution of F(x) = 0 near `guess`.
 
-    `factors` are those of an earlier solution if `newton` keeps them, otherwise None. The derivative is that of the
-    solution, by the implicit function theorem, whatever way led there.
+    `second` is where the search begins if it came to nothing from `guess`; None: there again. `factors` are those of an
+    earlier solution if `newton` keeps them, otherwise None. The derivative is that of the solution, by the implicit
+    function theorem, whatever way led there.
     """
     equations = _TracedOnce.of(equations)
 
@@ -195,10 +209,20 @@ def solve(equations: AbstractEquations, guess: Unknowns, factors: Factors, newto
         correction = equations.correct(equations.factor(equations.place(x), x), parts)
         return jax.tree.map(jnp.negative, correction)
 
-    return implicit(lambda x, kept: _search(equations, newton, x, kept), equation, precondition, guess, factors)
+    search = _Search(equations, newton, guess if second is None else second)
+    return implicit(lambda x, kept: _search(search, x, kept), equation, precondition, guess, factors)
 
 
-def _search(equations: AbstractEquations, newton: Newton, guess: Unknowns, factors: Factors) -> Solved:
+class _Search(NamedTuple):
+    """What all iterations share. - `second`: where the search starts again."""
+
+    equations: AbstractEquations
+    newton: Newton
+    second: Unknowns
+
+
+def _search(search: _Search, guess: Unknowns, factors: Factors) -> Solved:
+    equations, newton, _ = search
     place = equations.place(guess)
     residual = equations.residual(place, guess)
     norms = _norms(residual)
@@ -215,6 +239,8 @@ def _search(equations: AbstractEquations, newton: Newton, guess: Unknowns, facto
         restarts=zero,
         factors=factors if newton.keeps_factors else None,
         renew=false,
+        guarded=false,
+        fraction=jnp.ones(()),
         settled=false,
         converged=false,
         result=jnp.where(jnp.isfinite(jnp.sum(norms)), 0, int(Result.nonfinite_state)).astype(jnp.int32),
@@ -224,7 +250,7 @@ def _search(equations: AbstractEquations, newton: Newton, guess: Unknowns, facto
     def more(loop: _Loop) -> Array:
         return ~loop.converged & (loop.result == 0)
 
-    end = jax.lax.while_loop(more, lambda loop: step(equations, newton, start, loop), start)
+    end = jax.lax.while_loop(more, lambda loop: step(search, start, loop), start)
     # Where an iterate is not finite nothing can be differentiated, not even results that nobody uses.
     finite = jnp.isfinite(sum(jnp.sum(part) for part in jax.tree.leaves(end.x)) + jnp.sum(end.norms))
     x, place = jax.tree.map(lambda a, b: jnp.where(finite, a, b), (end.x, end.place), (start.x, start.place))
@@ -246,11 +272,13 @@ def _norms(residual: Residual) -> Array:
     return jnp.stack([jnp.sqrt(jnp.sum(part * part)) for part in residual.parts])
 
 
-def _full_iteration(equations: AbstractEquations, newton: Newton, start: _Loop, loop: _Loop) -> _Loop:
-    return _update(equations, newton, loop, equations.factor(loop.place, loop.x), jnp.ones((), bool))
+def _full_iteration(search: _Search, start: _Loop, loop: _Loop) -> _Loop:
+    new = _update(search, loop, search.equations.factor(loop.place, loop.x), jnp.ones((), bool))
+    return _guarded(search.newton, start, loop, new)
 
 
-def _modified_iteration(equations: AbstractEquations, newton: Newton, start: _Loop, loop: _Loop) -> _Loop:
+def _modified_iteration(search: _Search, start: _Loop, loop: _Loop) -> _Loop:
+    equations, newton, _ = search
     factors = jax.lax.cond(
         loop.renew,
         lambda place, x, kept: equations.factor(place, x),
@@ -260,11 +288,10 @@ def _modified_iteration(equations: AbstractEquations, newton: Newton, start: _Lo
         loop.factors,
     )
     age = jnp.where(loop.renew, 0, loop.age)
-    new = _update(equations, newton, loop, factors, loop.renew)
+    new = _update(search, loop, factors, loop.renew)
     ratio = new.worst / jnp.maximum(loop.worst, jnp.finfo(float).tiny)
     grew = ~(ratio <= 2) & ~loop.renew & ~new.converged & ~new.settled
     slow = (ratio > 0.5) & (new.iterations > 1)
-    hopeless = (loop.restarts > 1) | (new.iterations >= 15)
     again = start._replace(
         iterations=new.iterations,
         restarts=loop.restarts + 1,
@@ -272,13 +299,37 @@ def _modified_iteration(equations: AbstractEquations, newton: Newton, start: _Lo
         factors=factors,
         result=jnp.where(new.iterations >= newton.max_iterations, new.result, 0).astype(jnp.int32),
     )
-    new = new._replace(age=age + 1, renew=slow | (age + 1 >= newton.lifetime) | hopeless)
-    return jax.tree.map(lambda a, b: a if a is b else jnp.where(grew, a, b), again, new)
+    renew = slow | (age + 1 >= newton.lifetime) | (loop.restarts > 1) | loop.guarded
+    new = _guarded(newton, start, loop, new._replace(age=age + 1, renew=renew))
+    return _chosen(grew & ~new.guarded, again, new)
 
 
-def _update(equations: AbstractEquations, newton: Newton, loop: _Loop, factors: Factors, fresh: Array) -> _Loop:
+def _guarded(newton: Newton, start: _Loop, loop: _Loop, new: _Loop) -> _Loop:
+    """`new`, or where the search goes on if that doesn't lead to the solution."""
+    end = new.converged | (new.iterations >= newton.max_iterations) | (new.result == int(Result.singular_constraints))
+    lost = ~jnp.isfinite(new.worst)
+    in_vain = (new.iterations >= PATIENCE[newton.kind]) & (new.worst >= loop.worst)
+    begins = ~loop.guarded & (lost | in_vain) & ~end
+    true = jnp.ones((), bool)
+    zero = jnp.zeros(())
+    again = start._replace(iterations=new.iterations, first=loop.first, renew=true, guarded=true, fraction=zero)
+    rejected = loop.guarded & (loop.fraction > 0) & ~(new.worst < loop.worst) & ~end
+    shorter = loop._replace(iterations=new.iterations, fraction=loop.fraction / 4)
+    new = new._replace(fraction=jnp.where(loop.fraction > 0, jnp.minimum(2 * loop.fraction, 1.0), 1.0))
+    return _chosen(begins, again, _chosen(rejected, shorter, new))
+
+
+def _chosen(condition: Array, yes: _Loop, no: _Loop) -> _Loop:
+    return jax.tree.map(lambda a, b: a if a is b else jnp.where(condition, a, b), yes, no)
+
+
+def _update(search: _Search, loop: _Loop, factors: Factors, fresh: Array) -> _Loop:
     """One correction, and the judgement of where it led; `fresh`: whether the factors are those of this place."""
-    dx = equations.correct(factors, loop.parts)
+    equations, newton, second = search
+    correction = equations.correct(factors, loop.parts)
+    dx = jax.tree.map(
+        lambda a, b, c: jnp.where(loop.fraction > 0, loop.fraction * a, c - b), correction, loop.x, second
+    )
     x = jax.tree.map(jnp.add, loop.x, dx)
     place = equations.place(x)
     residual = equations.residual(place, x)

@@ -95,7 +95,7 @@ class GeneralizedAlpha(AbstractIntegrator):
     predictor: Literal["extrapolated", "zero"] = eqx.field(static=True, default="extrapolated")
     rtol: float = eqx.field(static=True, default=1e-12)
     atol: float = eqx.field(static=True, default=1e-12)
-    max_iterations: int = eqx.field(static=True, default=25)
+    max_iterations: int = eqx.field(static=True, default=40)
 
     def __check_init__(self) -> None:
         if isinstance(self.rho_inf, bool) or not (isinstance(self.rho_inf, float | int) and 0 <= self.rho_inf <= 1):
@@ -187,7 +187,9 @@ class GeneralizedAlpha(AbstractIntegrator):
         speed = v + h * ((1 - c.gamma) * a + c.gamma * predicted)
         equations = self._equations(system, t + h, h, q, theta, speed)
         guess = self._guess(system, memory.vdot + h * memory.slope, carry.multipliers)
-        solved = solve(equations, guess, memory.factors, self._solver)
+        # Velocities that go on as they are: what sticks, sticks.
+        second = (v - speed) / (h * (c.gamma * c.ratio)), *guess[1:]
+        solved = solve(equations, guess, memory.factors, self._solver, second)
         vdot, multipliers = solved.x[:2]
         a_new = predicted + c.ratio * vdot
         slope = (a_new - a) / h

@@ -4,7 +4,6 @@ from polhode.linalg.blocks import Blocks as Blocks
 from polhode.linalg.blocks import Indices as Indices
 from polhode.linalg.blocks import Matrix as Matrix
 from polhode.linalg.blocks import to_dense as to_dense
-from polhode.linalg.chain import ChainKKT as ChainKKT
 from polhode.linalg.choose import kkt_solver as kkt_solver
 from polhode.linalg.compliant import CompliantKKT as CompliantKKT
 from polhode.linalg.dense import DenseKKT as DenseKKT
@@ -14,3 +13,4 @@ from polhode.linalg.elimination import EliminationKKT as EliminationKKT
 from polhode.linalg.kkt import AbstractKKT as AbstractKKT
 from polhode.linalg.rank import redundancy as redundancy
 from polhode.linalg.sparse import SparseKKT as SparseKKT
+from polhode.linalg.tree import TreeKKT as TreeKKT

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 
 import jax
+import numpy as np
 
 from polhode.linalg.blocks import Matrix, pattern
-from polhode.linalg.chain import ChainKKT, Layout, links
 from polhode.linalg.compliant import CompliantKKT
 from polhode.linalg.dense import DenseKKT, LapackKKT, PivotingKKT
 from polhode.linalg.elimination import EliminationKKT
@@ -16,6 +16,7 @@ from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.ordering import Pattern
 from polhode.linalg.plan import Plan, operations
 from polhode.linalg.sparse import Analysis, SparseKKT
+from polhode.linalg.tree import Layout, Links, TreeKKT, links
 
 FUSED_UNKNOWNS = 30
 """Up to this size a dense matrix is solved in the compiled step, above it by LAPACK. 9 unknowns take 0.6 µs fused and
@@ -47,7 +48,10 @@ CHAIN_BODIES = 8
 takes 8 µs and 1.3 s to compile, in rounds, as for other structures, 53 µs and 4.6 s; with couplings by stiffness
 30 µs."""
 
-CHAIN_BLOCK = 18
+TREE_BODIES = 16
+"""The same for trees."""
+
+BLOCK = 18
 """Bodies with more unknowns than this, constraints included, compile too long."""
 
 SPARSE_UNKNOWNS = 60
@@ -101,9 +105,13 @@ def _indefinite(A: Pattern, P: Pattern, n: int, m: int) -> AbstractKKT:
 
 
 def _is_sparse(A: Pattern, P: Pattern, n: int, m: int) -> bool:
-    """Whether few entries of the whole matrix are in blocks."""
-    filled = sum(r.numbers.size * c.numbers.shape[1] * copies for g, copies in ((A, 1), (P, 2)) for r, c in g)
-    return filled < SPARSE_DENSITY * (n + m) ** 2
+    """Whether few entries of the whole matrix are in blocks, of which several may be at the same place."""
+    return _entries(A, n) + 2 * _entries(P, n) < SPARSE_DENSITY * (n + m) ** 2
+
+
+def _entries(groups: Pattern, n: int) -> int:
+    places = [(r.numbers[:, :, None] * n + c.numbers[:, None, :]).reshape(-1) for r, c in groups]
+    return np.unique(np.concatenate([np.zeros(0, int), *places])).size
 
 
 @functools.lru_cache(maxsize=64)
@@ -112,9 +120,9 @@ def _chosen(A: Pattern, P: Pattern, n: int, m: int, cpu: bool) -> AbstractKKT:
     if not A:
         return dense
     if cpu and n + m >= SPARSE_UNKNOWNS:
-        chain = links(A, P, n, m)
-        if chain is not None and len(chain.blocks) >= CHAIN_BODIES and max(map(len, chain.blocks)) <= CHAIN_BLOCK:
-            return ChainKKT(n, m, Layout(A, P, n, m))
+        found = links(A, P, n, m)
+        if found is not None and _one_by_one(found):
+            return TreeKKT(n, m, Layout(A, P, n, m))
     plan = Plan(A, P, n, m, padded=False)
     all_at_once = operations(n, m) + operations(m, 0)
     if plan.operations > SCALAR_OPERATIONS:
@@ -124,6 +132,11 @@ def _chosen(A: Pattern, P: Pattern, n: int, m: int, cpu: bool) -> AbstractKKT:
     if n + m >= SPARSE_UNKNOWNS and _is_sparse(A, P, n, m):
         return SparseKKT(n, m, Analysis(A, P, n, m))
     return dense
+
+
+def _one_by_one(found: Links) -> bool:
+    fewest = CHAIN_BODIES if found.is_path else TREE_BODIES
+    return len(found.blocks) >= fewest and max(map(len, found.blocks)) <= BLOCK
 
 
 def _by_parts(plan: Plan, unknowns: int) -> bool:

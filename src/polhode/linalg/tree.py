@@ -1,0 +1,354 @@
+"""Block elimination along chains and trees of bodies: rods, cables, robots. O(n), one body after the other."""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from polhode.execution.rows import sweep
+from polhode.linalg import small
+from polhode.linalg.blocks import Matrix
+from polhode.linalg.gathering import Gathering, take
+from polhode.linalg.kkt import AbstractKKT
+from polhode.linalg.ordering import Pattern
+
+
+class Links(NamedTuple):
+    """Bodies in the order of elimination, each with constraints.
+
+    - `blocks`: the unknowns of each. - `parents`: for each the later one that it is coupled to, or -1.
+    """
+
+    blocks: list[np.ndarray]
+    parents: np.ndarray
+
+    @property
+    def is_path(self) -> bool:
+        """Whether nothing branches."""
+        parents = self.parents[self.parents >= 0]
+        return len(np.unique(parents)) == len(parents)
+
+
+def links(A: Pattern, P: Pattern, n: int, m: int) -> Links | None:
+    """The blocks of a matrix whose bodies form chains or trees, or None if they don't.
+
+    Bodies are what the diagonal blocks of A hold together. λ of a constraint belongs to the later one of its bodies in
+    chains, and in trees to the earlier one, which has those of one joint only.
+    """
+    body = _bodies(A, n)
+    if body is None:
+        return None
+    of_row = [(rows, np.sort(body[cols], axis=1)) for rows, cols in _rows(P)]
+    pairs = {(int(b[0]), int(b[-1])) for _, bodies in of_row for b in bodies}
+    if any(np.any((b != b[:, :1]) & (b != b[:, -1:])) for _, b in of_row):
+        return None
+    pairs |= {(min(i, j), max(i, j)) for i, j in _couplings(A, body)}
+    count, pairs = int(body.max()) + 1, {p for p in pairs if p[0] != p[1]}
+    order, owner = _paths(count, pairs), np.max
+    if order is None:
+        alone = {int(b[0]) for _, bodies in of_row for b in bodies if b[0] == b[-1]}
+        order, owner = _branches(count, pairs, sorted(range(count), key=lambda b: b not in alone)), np.min
+    if order is None:
+        return None
+    place = np.empty(count, np.int64)
+    place[order] = np.arange(count)
+    parents = np.full(count, -1)
+    for i, j in pairs:
+        first, last = sorted((int(place[i]), int(place[j])))
+        parents[first] = last
+    blocks: list[list[int]] = [np.flatnonzero(body == b).tolist() for b in order]
+    held: list[set[int]] = [set() for _ in order]
+    for rows, bodies in of_row:
+        for constraints, ends in zip(rows, bodies, strict=True):
+            b = int(owner(place[ends]))
+            blocks[b] += [n + int(row) for row in constraints]
+            held[b].add(int(np.max(place[ends])))
+    if owner is np.min and any(len(others) > 1 for others in held):
+        # Its constraints with the parent and with the ground may be more than one body can meet.
+        return None
+    return Links([np.array(block) for block in blocks], parents)
+
+
+def _bodies(A: Pattern, n: int) -> np.ndarray | None:
+    """Number of the body of each velocity; None if some velocity has no diagonal block."""
+    body = np.full(n, -1)
+    count = 0
+    for rows, cols in A:
+        if rows == cols and (body[rows.numbers] < 0).all():
+            body[rows.numbers] = count + np.arange(len(rows.numbers))[:, None]
+            count += len(rows.numbers)
+    return None if not n or (body < 0).any() else body
+
+
+def _rows(P: Pattern) -> list[tuple[np.ndarray, np.ndarray]]:
+    """For each element with constraints its rows and all columns, groups with the same rows taken together."""
+    found: dict[bytes, tuple[np.ndarray, list[np.ndarray]]] = {}
+    for rows, cols in P:
+        found.setdefault(rows.numbers.tobytes(), (rows.numbers, []))[1].append(cols.numbers)
+    return [(rows, np.concatenate(columns, axis=1)) for rows, columns in found.values()]
+
+
+def _couplings(A: Pattern, body: np.ndarray) -> set[tuple[int, int]]:
+    """Pairs of bodies that blocks of A couple."""
+    found, count = set[tuple[int, int]](), int(body.max()) + 1
+    for rows, cols in A:
+        # As one number each, which are sorted much faster than rows.
+        pairs = body[rows.numbers][:, :, None] * count + body[cols.numbers][:, None, :]
+        i, j = np.divmod(np.unique(pairs), count)
+        found.update(zip(i.tolist(), j.tolist(), strict=True))
+    return found
+
+
+def _paths(count: int, pairs: set[tuple[int, int]]) -> list[int] | None:
+    """All bodies in an order in which only successive ones are coupled, or None if there is no such order."""
+    near: list[list[int]] = [[] for _ in range(count)]
+    for i, j in sorted(pairs):
+        near[i].append(j)
+        near[j].append(i)
+    if any(len(others) > 2 for others in near):
+        return None
+    order: list[int] = []
+    done = np.zeros(count, bool)
+    for start in (b for b in range(count) if len(near[b]) < 2):
+        b: int | None = None if done[start] else start
+        while b is not None:
+            done[b] = True
+            order.append(b)
+            b = next((other for other in near[b] if not done[other]), None)
+    return order if len(order) == count else None
+
+
+def _branches(count: int, pairs: set[tuple[int, int]], roots: list[int]) -> list[int] | None:
+    """All bodies of trees, each before the one that leads to the root, or None if there are loops.
+
+    The longest branch of each comes first, so that few others wait. `roots`: all bodies, those first that should be.
+    """
+    near: list[list[int]] = [[] for _ in range(count)]
+    for i, j in sorted(pairs):
+        near[i].append(j)
+        near[j].append(i)
+    parent, outwards, seen = np.full(count, -1), list[int](), np.zeros(count, bool)
+    for root in roots:
+        waiting = [] if seen[root] else [root]
+        seen[root] = True
+        while waiting:
+            outwards.append(b := waiting.pop())
+            for other in near[b]:
+                if not seen[other]:
+                    seen[other], parent[other] = True, b
+                    waiting.append(other)
+    return _leaves_first(outwards, parent) if len(pairs) == int(np.sum(parent >= 0)) else None
+
+
+def _leaves_first(outwards: list[int], parent: np.ndarray) -> list[int]:
+    size = np.ones(len(outwards), np.int64)
+    children: list[list[int]] = [[] for _ in outwards]
+    for b in reversed(outwards):
+        if parent[b] >= 0:
+            size[parent[b]] += size[b]
+            children[parent[b]].append(b)
+    order: list[int] = []
+    waiting = [b for b in outwards if parent[b] < 0]
+    while waiting:
+        order.append(b := waiting.pop())
+        # Backwards, so that the largest comes last here and first in the end.
+        waiting += sorted(children[b], key=lambda c: -size[c])
+    return order[::-1]
+
+
+class Layout:
+    """Where the entries of blocks come from, for matrices of one pattern. Layouts of equal patterns are equal.
+
+    Blocks are D on the diagonal, U right of it in the columns of the parent, L below it in the parent's rows, all of
+    the size of the largest one; smaller ones are filled up with the identity. Entries that vanish in all blocks are
+    never stored or multiplied.
+    """
+
+    def __init__(self, A: Pattern, P: Pattern, n: int, m: int) -> None:
+        self._identity = (A, P, n, m)
+        self._n, self._unknowns = n, n + m
+        found = links(A, P, n, m)
+        assert found is not None
+        self.count, self.registers = len(found.blocks), Registers.of(found)
+        self.size = s = max(block.size for block in found.blocks)
+        self.unknowns = np.full((self.count, s), n + m, np.int64)
+        self._block, self._local = np.empty(n + m, np.int64), np.empty(n + m, np.int64)
+        for b, block in enumerate(found.blocks):
+            self.unknowns[b, : block.size] = block
+            self._block[block], self._local[block] = b, np.arange(block.size)
+        self.where = (self._block * s + self._local).astype(np.int32)
+        keys = np.unique(np.concatenate([np.zeros(0, np.int64), *(k.reshape(-1) for k in self._pattern_keys(A, P))]))
+        padded = np.argwhere(self.unknowns == n + m)
+        self._present = np.unique(np.concatenate((keys % (3 * s * s), np.arange(s) * (s + 1))))
+        self._rank = np.full(3 * s * s, -1)
+        self._rank[self._present] = np.arange(self._present.size)
+        self.filling = np.zeros((self.count, self._present.size))
+        self.filling[padded[:, 0], self._rank[padded[:, 1] * (s + 1)]] = 1.0
+
+    @functools.cached_property
+    def masks(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Positions of the entries of D, L and U in a row of the table, -1 for structural zeros; shapes (s, s)."""
+        d, below, right = self._rank.reshape(3, self.size, self.size)
+        return d, below, right
+
+    @property
+    def coupled(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of L and columns of U that are not zero everywhere."""
+        _, below, right = self.masks
+        return np.flatnonzero((below >= 0).any(axis=1)), np.flatnonzero((right >= 0).any(axis=0))
+
+    def reading(self, A: Matrix, P: Matrix, Q: Matrix, compliant: bool) -> Gathering:
+        """How the table of entries, a row a block, collects the values of A, P and Q, and -E if `compliant`."""
+        n = self._n
+        keys = [self._keys(g.rows.numbers[:, :, None], g.cols.numbers[:, None, :]) for g in A]
+        keys += [self._keys(g.cols.numbers[:, None, :], n + g.rows.numbers[:, :, None]) for g in P]
+        keys += [self._keys(n + g.rows.numbers[:, :, None], g.cols.numbers[:, None, :]) for g in Q]
+        diagonal = np.arange(n, self._unknowns) if compliant else np.zeros(0, np.int64)
+        flat = np.concatenate([np.zeros(0, np.int64), *(k.reshape(-1) for k in keys), self._keys(diagonal, diagonal)])
+        block, entry = np.divmod(flat, 3 * self.size**2)
+        rank = self._rank[entry]
+        if (rank < 0).any():
+            raise ValueError(
+                "A matrix has blocks at places that were not announced to `kkt_solver`; pass it all groups of blocks "
+                "that `factor` will ever receive."
+            )
+        return Gathering(block * self._present.size + rank, self.count * self._present.size)
+
+    def _pattern_keys(self, A: Pattern, P: Pattern) -> list[np.ndarray]:
+        n = self._n
+        keys = [self._keys(r.numbers[:, :, None], c.numbers[:, None, :]) for r, c in A]
+        keys += [self._keys(c.numbers[:, None, :], n + r.numbers[:, :, None]) for r, c in P]
+        return keys + [self._keys(n + r.numbers[:, :, None], c.numbers[:, None, :]) for r, c in P]
+
+    def _keys(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        """The earlier block of row i and column j, then which of D, L, U, then row and column, in one number."""
+        s, (row, col) = self.size, (self._block[i], self._block[j])
+        which = np.where(row == col, 0, np.where(row > col, 1, 2))
+        return ((np.minimum(row, col) * 3 + which) * s + self._local[i]) * s + self._local[j]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Layout) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+
+class Registers(NamedTuple):
+    """Where what blocks hand to their parents waits, at each block: few places, one for a chain. Shapes (count, r).
+
+    - `read`: the place of what the children of this block have left; none for a leaf. - `added`: the place of the
+      parent, to which this block adds; none for a root. - `kept`: places where there is something to add to.
+    """
+
+    read: Bool[np.ndarray, "count r"]
+    kept: Bool[np.ndarray, "count r"]
+    added: Bool[np.ndarray, "count r"]
+
+    @classmethod
+    def of(cls, found: Links) -> Registers:
+        if found.is_path:
+            # Ends of chains hand on zeros.
+            whole = np.ones((len(found.blocks), 1), bool)
+            return cls(whole, ~whole, whole)
+        taken: dict[int, int] = {}
+        rows: list[tuple[int | None, int | None, bool]] = []
+        for b, parent in enumerate(found.parents.tolist()):
+            mine, first = taken.pop(b, None), parent not in taken
+            if parent >= 0 and first:
+                taken[parent] = next(r for r in range(len(taken) + 1) if r not in taken.values())
+            rows.append((mine, taken[parent] if parent >= 0 else None, first))
+        places = np.arange(1 + max(r for row in rows for r in row[:2] if r is not None))
+        read, added = (np.array([places == (-1 if row[k] is None else row[k]) for row in rows]) for k in (0, 1))
+        return cls(read, ~added | ~np.array([row[2] for row in rows])[:, None], added)
+
+    @property
+    def count(self) -> int:
+        return self.read.shape[1]
+
+
+class TreeFactors(NamedTuple):
+    """Of every block: its triangular factors, what is below it, and the solutions for what is right of it.
+
+    Of L only the rows that are not zero everywhere, of D'⁻¹U only the columns.
+    """
+
+    lu: Float[Array, "count s s"]
+    below: Float[Array, "count a s"]
+    right: Float[Array, "count s b"]
+
+
+class TreeKKT(AbstractKKT):
+    r"""Eliminates along chains and from the leaves of trees, block by block: bodies together with their constraints.
+
+    $D_p' = D_p - \sum_c L_cD_c'^{-1}U_c$ over the children c of p, for chains the block form of the tridiagonal
+    algorithm. It needs no pivoting while A is positive definite up to perturbations and constraints are independent: in
+    each block velocities go first, then the pivots of its constraints are negative definite. A loop runs over the
+    blocks with everything else on scalars, without the entries that are zero everywhere; its cost is linear in the
+    blocks, its compile time that of one block.
+    """
+
+    n: int = eqx.field(static=True)
+    m: int = eqx.field(static=True)
+    layout: Layout = eqx.field(static=True)
+
+    def factor(self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None = None) -> TreeFactors:
+        layout = self.layout
+        d, below, right = layout.masks
+        values = [g.values for g in (*A, *P, *Q)] + ([] if E is None else [-E])
+        filled = layout.reading(A, P, Q, E is not None)(values) + layout.filling.reshape(-1)
+        entries = filled.reshape(layout.count, -1)
+        a, b = layout.coupled
+
+        def eliminate(_: None, waiting: Array, given: tuple[Array, Registers]) -> tuple[Array, TreeFactors]:
+            row, places = given
+            table = jnp.append(row, 0.0)
+            D, L, U = table[d], table[below[a]], table[right[:, b]]
+            lu = small.factor(D.at[np.ix_(a, b)].add(-_read(waiting, places.read))[..., None])
+            X = small.solve(lu, U[..., None])[..., 0]
+            return _added(waiting, L @ X, places), TreeFactors(lu[..., 0], L, X)
+
+        empty = jnp.zeros((layout.registers.count, a.size, b.size))
+        return sweep(eliminate, None, empty, (entries, layout.registers))[1]
+
+    def solve(
+        self, factors: TreeFactors, r: Float[Array, " n"], s: Float[Array, " m"]
+    ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
+        layout, places = self.layout, self.layout.registers
+        a, b = layout.coupled
+        given = take(jnp.concatenate((r, s, jnp.zeros(1))), layout.unknowns)
+
+        def inwards(_: None, waiting: Array, row: tuple[Array, Array, Array, Registers]) -> tuple[Array, Array]:
+            lu, L, right, places = row
+            y = small.solve(lu[..., None], right.at[a].add(-_read(waiting, places.read))[:, None, None])[:, 0, 0]
+            return _added(waiting, L @ y, places), y
+
+        def outwards(_: None, known: Array, row: tuple[Array, Array, Registers]) -> tuple[Array, Array]:
+            X, y, places = row
+            x = y - X @ _read(known, places.added)
+            return _put(known, x[b], places.read), x
+
+        empty = (places.count, a.size), (places.count, b.size)
+        y = sweep(inwards, None, jnp.zeros(empty[0]), (factors.lu, factors.below, given, places))[1]
+        x = sweep(outwards, None, jnp.zeros(empty[1]), (factors.right, y, places), reverse=True)[1]
+        solution = take(x.reshape(-1), layout.where)
+        return solution[: self.n], solution[self.n :]
+
+
+def _read(registers: Array, where: Array) -> Array:
+    first, *others = (jnp.where(here, register, 0.0) for here, register in zip(where, registers, strict=True))
+    return sum(others, start=first)
+
+
+def _added(registers: Array, value: Array, places: Registers) -> Array:
+    """Registers with `value` added at its place, where it replaces what has been read."""
+    rows = zip(registers, places.kept, places.added, strict=True)
+    return jnp.stack([jnp.where(added, jnp.where(kept, old + value, value), old) for old, kept, added in rows])
+
+
+def _put(registers: Array, value: Array, where: Array) -> Array:
+    return jnp.stack([jnp.where(here, value, old) for here, old in zip(where, registers, strict=True)])
