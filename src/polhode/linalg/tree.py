@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from polhode.execution.rows import sweep
 from polhode.linalg import small
@@ -239,15 +239,15 @@ class Layout:
 
 
 class Registers(NamedTuple):
-    """Where what blocks hand to their parents waits, at each block: few places, one for a chain. Shapes (count, r).
+    """Where what blocks hand to their parents waits, at each block: few places. Booleans, shapes (count, r).
 
     - `read`: the place of what the children of this block have left; none for a leaf. - `added`: the place of the
       parent, to which this block adds; none for a root. - `kept`: places where there is something to add to.
     """
 
-    read: Bool[np.ndarray, "count r"]
-    kept: Bool[np.ndarray, "count r"]
-    added: Bool[np.ndarray, "count r"]
+    read: Any
+    kept: Any
+    added: Any
 
     @classmethod
     def of(cls, found: Links) -> Registers:
