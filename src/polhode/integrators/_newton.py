@@ -125,12 +125,12 @@ class Newton(eqx.Module):
     "full" factorises in every iteration. "modified" keeps the factors, over steps as well: they are renewed in the
     next iteration when the residual, in units of its tolerance, fell by less than one half from the second iteration
     on, and after `lifetime` iterations. If it grew by more than a factor of two, the step starts again from the
-    predictor with new factors. After a second such restart every iteration factorises.
+    predictor with new factors. After a second such restart, or 15 iterations, every iteration factorises.
 
-    Where residuals still grow after 5 iterations, 15 of "modified", or one leads out of what can be computed, the
-    search starts again from `second`, factorises in every iteration and takes no correction that makes the residual
-    larger in units of its tolerance, but a quarter of it, and so on. Dry friction and stops need that, where Newton's
-    method would go to and fro between two sides of a bend.
+    Where there is another beginning, `second`, the search starts again from it if residuals still grow after 5
+    iterations, 15 of "modified", or if one leads out of what can be computed. From then on it factorises in every
+    iteration and takes no correction that makes the residual larger in units of its tolerance, but a quarter of it, and
+    so on. Dry friction and stops need that, where Newton's method would go to and fro between two sides of a bend.
     """
 
     kind: Literal["full", "modified"] = eqx.field(static=True, default="full")
@@ -184,7 +184,9 @@ class _Loop(NamedTuple):
     factors: Factors
     renew: Array
     guarded: Array
-    fraction: Array
+    again: Array
+    applied: Unknowns
+    excess: Array
     settled: Array
     converged: Array
     result: Array
@@ -195,8 +197,8 @@ def solve(
 ) -> Solved:
     """The solution of F(x) = 0 near `guess`.
 
-    `second` is where the search begins if it came to nothing from `guess`; None: there again. `factors` are those of an
-    earlier solution if `newton` keeps them, otherwise None. The derivative is that of the solution, by the implicit
+    `second` is where the search begins if it came to nothing from `guess`; None: it ends then. `factors` are those of
+    an earlier solution if `newton` keeps them, otherwise None. The derivative is that of the solution, by the implicit
     function theorem, whatever way led there.
     """
     equations = _TracedOnce.of(equations)
@@ -209,12 +211,12 @@ def solve(
         correction = equations.correct(equations.factor(equations.place(x), x), parts)
         return jax.tree.map(jnp.negative, correction)
 
-    search = _Search(equations, newton, guess if second is None else second)
+    search = _Search(equations, newton, second)
     return implicit(lambda x, kept: _search(search, x, kept), equation, precondition, guess, factors)
 
 
 class _Search(NamedTuple):
-    """What all iterations share. - `second`: where the search starts again."""
+    """What all iterations share. - `second`: where the search starts again; None if it doesn't."""
 
     equations: AbstractEquations
     newton: Newton
@@ -222,7 +224,7 @@ class _Search(NamedTuple):
 
 
 def _search(search: _Search, guess: Unknowns, factors: Factors) -> Solved:
-    equations, newton, _ = search
+    equations, newton = search.equations, search.newton
     place = equations.place(guess)
     residual = equations.residual(place, guess)
     norms = _norms(residual)
@@ -240,7 +242,9 @@ def _search(search: _Search, guess: Unknowns, factors: Factors) -> Solved:
         factors=factors if newton.keeps_factors else None,
         renew=false,
         guarded=false,
-        fraction=jnp.ones(()),
+        again=false,
+        applied=None if search.second is None else jax.tree.map(jnp.zeros_like, guess),
+        excess=false,
         settled=false,
         converged=false,
         result=jnp.where(jnp.isfinite(jnp.sum(norms)), 0, int(Result.nonfinite_state)).astype(jnp.int32),
@@ -274,11 +278,11 @@ def _norms(residual: Residual) -> Array:
 
 def _full_iteration(search: _Search, start: _Loop, loop: _Loop) -> _Loop:
     new = _update(search, loop, search.equations.factor(loop.place, loop.x), jnp.ones((), bool))
-    return _guarded(search.newton, start, loop, new)
+    return new if search.second is None else _guarded(search.newton, loop, new)
 
 
 def _modified_iteration(search: _Search, start: _Loop, loop: _Loop) -> _Loop:
-    equations, newton, _ = search
+    equations, newton = search.equations, search.newton
     factors = jax.lax.cond(
         loop.renew,
         lambda place, x, kept: equations.factor(place, x),
@@ -299,38 +303,44 @@ def _modified_iteration(search: _Search, start: _Loop, loop: _Loop) -> _Loop:
         factors=factors,
         result=jnp.where(new.iterations >= newton.max_iterations, new.result, 0).astype(jnp.int32),
     )
-    renew = slow | (age + 1 >= newton.lifetime) | (loop.restarts > 1) | loop.guarded
-    new = _guarded(newton, start, loop, new._replace(age=age + 1, renew=renew))
-    return _chosen(grew & ~new.guarded, again, new)
+    hopeless = (loop.restarts > 1) | (new.iterations >= 15)
+    new = new._replace(age=age + 1, renew=slow | (age + 1 >= newton.lifetime) | hopeless)
+    if search.second is not None:
+        new = _guarded(newton, loop, new)
+        grew = grew & ~new.guarded
+    return jax.tree.map(lambda a, b: a if a is b else jnp.where(grew, a, b), again, new)
 
 
-def _guarded(newton: Newton, start: _Loop, loop: _Loop, new: _Loop) -> _Loop:
-    """`new`, or where the search goes on if that doesn't lead to the solution."""
+def _guarded(newton: Newton, loop: _Loop, new: _Loop) -> _Loop:
+    """`new`, told how to go on if that doesn't lead to the solution: from `second`, or back along the correction."""
     end = new.converged | (new.iterations >= newton.max_iterations) | (new.result == int(Result.singular_constraints))
     lost = ~jnp.isfinite(new.worst)
     in_vain = (new.iterations >= PATIENCE[newton.kind]) & (new.worst >= loop.worst)
-    begins = ~loop.guarded & (lost | in_vain) & ~end
-    true = jnp.ones((), bool)
-    zero = jnp.zeros(())
-    again = start._replace(iterations=new.iterations, first=loop.first, renew=true, guarded=true, fraction=zero)
-    rejected = loop.guarded & (loop.fraction > 0) & ~(new.worst < loop.worst) & ~end
-    shorter = loop._replace(iterations=new.iterations, fraction=loop.fraction / 4)
-    new = new._replace(fraction=jnp.where(loop.fraction > 0, jnp.minimum(2 * loop.fraction, 1.0), 1.0))
-    return _chosen(begins, again, _chosen(rejected, shorter, new))
-
-
-def _chosen(condition: Array, yes: _Loop, no: _Loop) -> _Loop:
-    return jax.tree.map(lambda a, b: a if a is b else jnp.where(condition, a, b), yes, no)
+    again = ~loop.guarded & (lost | in_vain) & ~end
+    excess = loop.guarded & ~loop.again & ~(new.worst < loop.worst) & ~end
+    return new._replace(
+        guarded=loop.guarded | again,
+        again=again,
+        excess=excess,
+        renew=new.renew | again | loop.guarded,
+        # The bar is that of the place before.
+        worst=jnp.where(excess, loop.worst, new.worst),
+        result=jnp.where(again | excess, 0, new.result).astype(jnp.int32),
+    )
 
 
 def _update(search: _Search, loop: _Loop, factors: Factors, fresh: Array) -> _Loop:
     """One correction, and the judgement of where it led; `fresh`: whether the factors are those of this place."""
     equations, newton, second = search
     correction = equations.correct(factors, loop.parts)
-    dx = jax.tree.map(
-        lambda a, b, c: jnp.where(loop.fraction > 0, loop.fraction * a, c - b), correction, loop.x, second
-    )
+    dx = applied = correction
+    if second is not None:
+        # A quarter of the last correction instead.
+        dx = jax.tree.map(lambda new, old: jnp.where(loop.excess, -0.75 * old, new), correction, loop.applied)
+        applied = jax.tree.map(lambda new, old: jnp.where(loop.excess, 0.25 * old, new), correction, loop.applied)
     x = jax.tree.map(jnp.add, loop.x, dx)
+    if second is not None:
+        x = jax.tree.map(lambda x, y: jnp.where(loop.again, y, x), x, second)
     place = equations.place(x)
     residual = equations.residual(place, x)
     norms = _norms(residual)
@@ -356,7 +366,7 @@ def _update(search: _Search, loop: _Loop, factors: Factors, fresh: Array) -> _Lo
         converged = converged | (low & settled & (iterations > 1))
     singular = ~jnp.isfinite(sum(jnp.sum(part) for part in jax.tree.leaves(dx)))
     # Far from any solution a matrix may be anything.
-    singular = singular & ~jnp.any(loop.norms > 100 * loop.first)
+    singular = singular & ~jnp.any(loop.norms > 100 * loop.first) & ~loop.again
     failed = ~jnp.isfinite(jnp.sum(norms)) | (iterations >= newton.max_iterations)
     result = jnp.where(
         converged,
@@ -371,6 +381,7 @@ def _update(search: _Search, loop: _Loop, factors: Factors, fresh: Array) -> _Lo
         worst=worst,
         first=first,
         iterations=iterations,
+        applied=None if second is None else applied,
         factors=factors if newton.keeps_factors else None,
         settled=settled,
         converged=converged,

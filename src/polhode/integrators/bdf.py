@@ -87,7 +87,7 @@ class BDF(AbstractIntegrator):
     newton: Literal["full", "modified"] = eqx.field(static=True, default="full")
     rtol: float = eqx.field(static=True, default=1e-10)
     atol: float = eqx.field(static=True, default=1e-10)
-    max_iterations: int = eqx.field(static=True, default=40)
+    max_iterations: int = eqx.field(static=True, default=25)
 
     def __check_init__(self) -> None:
         checks.count("max_order", self.max_order, "the highest order of the formulas", most=5)
