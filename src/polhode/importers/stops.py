@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-ONSET = 1e-3
-"""Depth over which dampers come into force, where a file says none."""
+from polhode.forces.joint_forces import JointStops
 
 
 def stiffness_and_damping(solref: Any, solimp: Any) -> tuple[float, float]:
@@ -18,5 +17,5 @@ def stiffness_and_damping(solref: Any, solimp: Any) -> tuple[float, float]:
 
 
 def onset(solimp: Any) -> float:
-    """The depth over which MuJoCo's constraint comes into force."""
-    return float(solimp[2]) if solimp[2] > 0 else ONSET
+    """The depth over which MuJoCo's constraint comes into force; the usual one if that is at once."""
+    return float(solimp[2]) if solimp[2] > 0 else JointStops.onset

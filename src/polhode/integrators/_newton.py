@@ -303,7 +303,7 @@ def _modified_iteration(search: _Search, start: _Loop, loop: _Loop) -> _Loop:
         factors=factors,
         result=jnp.where(new.iterations >= newton.max_iterations, new.result, 0).astype(jnp.int32),
     )
-    hopeless = (loop.restarts > 1) | (new.iterations >= 15)
+    hopeless = (loop.restarts > 1) | (new.iterations >= PATIENCE["modified"])
     new = new._replace(age=age + 1, renew=slow | (age + 1 >= newton.lifetime) | hopeless)
     if search.second is not None:
         new = _guarded(newton, loop, new)
@@ -356,7 +356,8 @@ def _update(search: _Search, loop: _Loop, factors: Factors, fresh: Array) -> _Lo
     low = jnp.all(norms <= 8 * floor + noise)
     # An iteration that brings one part to its floor has helped, and what it did may help the others next.
     stuck = (fresh | low) & jnp.all((norms > 0.5 * loop.norms) | (loop.norms <= floor))
-    settled = equations.negligible(place, dx)
+    # Another beginning is nowhere near, however small the correction would have been.
+    settled = equations.negligible(place, dx) & ~loop.again
     within = 1e4 * jnp.maximum(newton.rtol * first, newton.atol * jnp.stack(residual.scales)) + floor + noise
     close = jnp.all(norms <= within) | settled
     converged = converged | (stuck & close & ((iterations > 2) | (low & settled)))

@@ -104,12 +104,17 @@ def _couplings(A: Pattern, body: np.ndarray) -> set[tuple[int, int]]:
     return found
 
 
-def _paths(count: int, pairs: set[tuple[int, int]]) -> list[int] | None:
-    """All bodies in an order in which only successive ones are coupled, or None if there is no such order."""
+def _neighbours(count: int, pairs: set[tuple[int, int]]) -> list[list[int]]:
     near: list[list[int]] = [[] for _ in range(count)]
     for i, j in sorted(pairs):
         near[i].append(j)
         near[j].append(i)
+    return near
+
+
+def _paths(count: int, pairs: set[tuple[int, int]]) -> list[int] | None:
+    """All bodies in an order in which only successive ones are coupled, or None if there is no such order."""
+    near = _neighbours(count, pairs)
     if any(len(others) > 2 for others in near):
         return None
     order: list[int] = []
@@ -128,10 +133,7 @@ def _branches(count: int, pairs: set[tuple[int, int]], roots: list[int]) -> list
 
     The longest branch of each comes first, so that few others wait. `roots`: all bodies, those first that should be.
     """
-    near: list[list[int]] = [[] for _ in range(count)]
-    for i, j in sorted(pairs):
-        near[i].append(j)
-        near[j].append(i)
+    near = _neighbours(count, pairs)
     parent, outwards, seen = np.full(count, -1), list[int](), np.zeros(count, bool)
     for root in roots:
         waiting = [] if seen[root] else [root]
