@@ -92,14 +92,21 @@ def test_stops_push_continuously_where_a_joint_arrives_with_a_rate() -> None:
 
 @pytest.mark.parametrize("method", ["generalized-alpha", "bdf"])
 def test_an_implicit_step_arrives_at_a_stop(method: str) -> None:
-    """Also with a step that is long beside the time in which the damper comes into force."""
-    model, joint = slider(RATE)
-    model.add(ph.forces.JointStops(joint, (-np.inf, 0.0101), stiffness=2e4, damping=400.0))
-    model.add(ph.forces.JointFriction(joint, friction=0.1, stick_velocity=1e-4))
-    run = ph.simulate(model.problem("minimal", t1=0.4, h=2e-3), method)
+    """Its third step would end just behind the stop, where a damper in full force would keep it in front: nowhere."""
+
+    def arriving(onset: float) -> Any:
+        model, joint = slider(RATE)
+        model.add(ph.forces.JointStops(joint, (-np.inf, 0.01799), stiffness=2e4, damping=400.0, onset=onset))
+        model.add(ph.forces.JointFriction(joint, friction=0.1, stick_velocity=1e-4))
+        return ph.simulate(model.problem("minimal", t1=0.4, h=2e-3), method, throw=False)
+
+    run = arriving(1e-3)
     s = np.asarray(run.outputs["joint_positions"])[:, 0]
-    assert s.max() > 0.0101
-    assert s[-1] < 0.0101
+    assert run.stats["result"] == ph.Result.successful
+    assert s.max() > 0.01799
+    assert s[-1] < 0.01799
+    # The control: a jump.
+    assert arriving(1e-15).stats["result"] == ph.Result.newton_not_converged
 
 
 def test_dampers_of_stops_never_pull() -> None:
