@@ -97,7 +97,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
         outputs,
         parts,
         doc=_DOC,
-        h=2.0**-9,
+        h=2.0**-8,
         reference=_reference(p),
         method="herk5",
     )
