@@ -207,6 +207,7 @@ RUNS = [
             ("flying-spaghetti", "herk5", {"h": 1e-3}),
             ("hanging-cable", "generalized-alpha", {"h": 1e-3}),
             ("puma", "generalized-alpha", {"h": 1e-3}),
+            ("puma formulation=euler-parameters", "generalized-alpha", {"h": 1e-3}),
             ("andrews", "herk54", {"rtol": 1e-7, "save_at": np.linspace(0, 0.01, 5)}),
             ("body-chain n=40", "generalized-alpha", {"h": 1e-3}),
             ("body-chain n=200", "herk4", {"h": 1e-4}),
@@ -221,10 +222,12 @@ RUNS = [
 @pytest.mark.parametrize(("name", "method", "how"), RUNS)
 @pytest.mark.sampled(6)
 def test_runs_in_machine_code_are_those_of_xla(name, method, how, monkeypatch):
-    name, _, n = name.partition(" n=")
-    problem = ph.problems.get(name, **({"n": int(n)} if n else {}))
+    name, *given = name.split()
+    parameters = dict(item.split("=") for item in given)
+    problem = ph.problems.get(name, **{key: int(x) if x.isdigit() else x for key, x in parameters.items()})
     t1 = problem.t_span[0] + (200 * how["h"] if "h" in how else how["save_at"][-1])
     native = ph.simulate(problem, method, t1=t1, **how)
+    assert native.stats["compiled"]["by"] != "xla"
     through_xla(monkeypatch)
     other = ph.simulate(problem, method, t1=t1, **how)
     assert native.stats["steps"] == other.stats["steps"]

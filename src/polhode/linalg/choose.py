@@ -39,7 +39,7 @@ BATCHES = 20
 A chain of 1,000 bodies has 11, one of 100 with bushings 23."""
 
 OPERATIONS_PER_UNKNOWN = 1_000
-"""Beyond this, elimination by parts fills up too much. Chains and loops of bodies with revolute joints take 340 at any
+"""Beyond this, without what fills up parts, elimination by parts takes too much. Chains and loops of bodies with revolute joints take 340 at any
 length, a binary tree of 127 bodies 380, a chain with bushings 1,600, a net of 10×10 bodies 3,600. A chain
 of 20 bodies with bushings takes 264 µs by parts, 18 s to compile; with KLU 145 µs and 1.1 s."""
 
@@ -124,10 +124,10 @@ def _chosen(A: Pattern, P: Pattern, n: int, m: int, cpu: bool) -> AbstractKKT:
         if found is not None and _one_by_one(found):
             return TreeKKT(n, m, Layout(A, P, n, m))
     plan = Plan(A, P, n, m, padded=False)
-    all_at_once = operations(n, m) + operations(m, 0)
-    if plan.operations > SCALAR_OPERATIONS:
+    needed, all_at_once = plan.operations, operations(n, m) + operations(m, 0)
+    if needed > SCALAR_OPERATIONS:
         plan = Plan(A, P, n, m, padded=True)
-    if _by_parts(plan, n + m) and plan.operations < all_at_once:
+    if _by_parts(plan, needed, n + m) and plan.operations < all_at_once:
         return EliminationKKT(n, m, plan)
     if n + m >= SPARSE_UNKNOWNS and _is_sparse(A, P, n, m):
         return SparseKKT(n, m, Analysis(A, P, n, m))
@@ -139,9 +139,6 @@ def _one_by_one(found: Links) -> bool:
     return len(found.blocks) >= fewest and max(map(len, found.blocks)) <= BLOCK
 
 
-def _by_parts(plan: Plan, unknowns: int) -> bool:
-    return (
-        plan.largest <= LARGEST_PART
-        and plan.batches <= BATCHES
-        and plan.operations <= OPERATIONS_PER_UNKNOWN * unknowns
-    )
+def _by_parts(plan: Plan, needed: int, unknowns: int) -> bool:
+    within = plan.largest <= LARGEST_PART and plan.batches <= BATCHES
+    return within and needed <= OPERATIONS_PER_UNKNOWN * unknowns
