@@ -16,6 +16,7 @@ from polhode.execution.mapping import RowMap
 from polhode.execution.scalars import cost, scalarise
 from polhode.linalg import AbstractKKT, Blocks, Indices, kkt_solver
 from polhode.linalg.blocks import dense_block, pattern
+from polhode.linalg.bordered import Border, BorderedKKT
 from polhode.linalg.compliant import CompliantKKT
 from polhode.linalg.dense import DenseKKT, LapackKKT, PivotingKKT
 from polhode.linalg.elimination import EliminationKKT
@@ -57,6 +58,13 @@ def along(system):
     return TreeKKT(system.n, system.m, Layout(pattern(system.A), pattern(system.P), system.n, system.m))
 
 
+def bordered(system):
+    """The last constraint is beside the tree."""
+    places = Border(Indices(np.arange(system.m - 1)[None]), Indices([[system.m - 1]]))
+    layout = Layout(pattern(system.A), places.within(pattern(system.P)), system.n, system.m - 1)
+    return BorderedKKT(system.n, system.m, TreeKKT(system.n, system.m - 1, layout), places)
+
+
 def sparse(system):
     return SparseKKT(system.n, system.m, Analysis(pattern(system.A), pattern(system.P), system.n, system.m))
 
@@ -67,6 +75,7 @@ SOLVERS = {
     "PivotingKKT": lambda system: PivotingKKT(system.n, system.m),
     "EliminationKKT": lambda system: elimination(system, False),
     "TreeKKT": along,
+    "BorderedKKT": bordered,
     "SparseKKT": sparse,
     "CompliantKKT": lambda system: CompliantKKT(DenseKKT(system.n, system.m)),
 }
@@ -233,7 +242,8 @@ def test_choice_follows_structure_and_size():
     tree = connected(63, [((0,), 5)], [(k, 2 * k + c) for k in range(31) for c in (1, 2)], 6)
     assert isinstance(kind(tree), TreeKKT)
     looped = connected(63, [((0,), 5), ((61, 62), 1)], [(k, 2 * k + c) for k in range(31) for c in (1, 2)], 6)
-    assert isinstance(kind(looped), EliminationKKT)
+    assert isinstance(kind(looped), BorderedKKT)
+    assert isinstance(kind(connected(6, [((k, (k + 1) % 6), 5) for k in range(6)], size=6)), EliminationKKT)
     net = connected(64, [((0,), 2)], [(k, k + 1) for k in range(63) if k % 8 < 7] + [(k, k + 8) for k in range(56)], 6)
     assert isinstance(kind(net), SparseKKT)
     # 100 bodies at once, then their joints by cyclic reduction.

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from polhode.linalg.blocks import Matrix, pattern
+from polhode.linalg.bordered import BorderedKKT, border
 from polhode.linalg.compliant import CompliantKKT
 from polhode.linalg.dense import DenseKKT, LapackKKT, PivotingKKT
 from polhode.linalg.elimination import EliminationKKT
@@ -39,9 +40,10 @@ BATCHES = 20
 A chain of 1,000 bodies has 11, one of 100 with bushings 23."""
 
 OPERATIONS_PER_UNKNOWN = 1_000
-"""Beyond this, without what fills up parts, elimination by parts takes too much. Chains and loops of bodies with revolute joints take 340 at any
-length, a binary tree of 127 bodies 380, a chain with bushings 1,600, a net of 10×10 bodies 3,600. A chain
-of 20 bodies with bushings takes 264 µs by parts, 18 s to compile; with KLU 145 µs and 1.1 s."""
+"""Beyond this, without what fills up parts, elimination by parts takes too much. Chains and loops with revolute
+joints take 340 at any length, a binary tree of 127 bodies 380, six bodies in Euler parameters 730, a chain with
+bushings 1,600, a net of 10×10 bodies 3,600. A chain of 20 bodies with bushings takes 264 µs by parts, 18 s to compile;
+with KLU 145 µs and 1.1 s."""
 
 CHAIN_BODIES = 8
 """From this many bodies on chains are eliminated one body after the other on the CPU. A rod of 16 edges without shear
@@ -50,6 +52,9 @@ takes 8 µs and 1.3 s to compile, in rounds, as for other structures, 53 µs and
 
 TREE_BODIES = 16
 """The same for trees."""
+
+BORDER = 24
+"""Constraints beside a tree, for each of which a factorisation takes one solution more."""
 
 BLOCK = 18
 """Bodies with more unknowns than this, constraints included, compile too long."""
@@ -120,9 +125,9 @@ def _chosen(A: Pattern, P: Pattern, n: int, m: int, cpu: bool) -> AbstractKKT:
     if not A:
         return dense
     if cpu and n + m >= SPARSE_UNKNOWNS:
-        found = links(A, P, n, m)
-        if found is not None and _one_by_one(found):
-            return TreeKKT(n, m, Layout(A, P, n, m))
+        along = _along(A, P, n, m)
+        if along is not None:
+            return along
     plan = Plan(A, P, n, m, padded=False)
     needed, all_at_once = plan.operations, operations(n, m) + operations(m, 0)
     if needed > SCALAR_OPERATIONS:
@@ -132,6 +137,18 @@ def _chosen(A: Pattern, P: Pattern, n: int, m: int, cpu: bool) -> AbstractKKT:
     if n + m >= SPARSE_UNKNOWNS and _is_sparse(A, P, n, m):
         return SparseKKT(n, m, Analysis(A, P, n, m))
     return dense
+
+
+def _along(A: Pattern, P: Pattern, n: int, m: int) -> AbstractKKT | None:
+    """What eliminates body by body, if that serves."""
+    found = links(A, P, n, m)
+    if found is not None:
+        return TreeKKT(n, m, Layout(A, P, n, m)) if _one_by_one(found) else None
+    beside = border(A, P, n, m)
+    if beside is None or not 0 < beside.count <= BORDER:
+        return None
+    tree = _along(A, beside.within(P), n, m - beside.count)
+    return None if tree is None else BorderedKKT(n, m, tree, beside)
 
 
 def _one_by_one(found: Links) -> bool:

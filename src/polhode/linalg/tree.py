@@ -40,14 +40,14 @@ def links(A: Pattern, P: Pattern, n: int, m: int) -> Links | None:
     Bodies are what the diagonal blocks of A hold together. λ of a constraint belongs to the later one of its bodies in
     chains, and in trees to the earlier one, which has those of one joint only.
     """
-    body = _bodies(A, n)
+    body = bodies_of(A, n)
     if body is None:
         return None
-    of_row = [(rows, np.sort(body[cols], axis=1)) for rows, cols in _rows(P)]
+    of_row = [(rows, np.sort(body[cols], axis=1)) for rows, cols in constraints_of(P)]
     pairs = {(int(b[0]), int(b[-1])) for _, bodies in of_row for b in bodies}
     if any(np.any((b != b[:, :1]) & (b != b[:, -1:])) for _, b in of_row):
         return None
-    pairs |= {(min(i, j), max(i, j)) for i, j in _couplings(A, body)}
+    pairs |= {(min(i, j), max(i, j)) for i, j in coupled_bodies(A, body)}
     count, pairs = int(body.max()) + 1, {p for p in pairs if p[0] != p[1]}
     order, owner = _paths(count, pairs), np.max
     if order is None:
@@ -74,7 +74,7 @@ def links(A: Pattern, P: Pattern, n: int, m: int) -> Links | None:
     return Links([np.array(block) for block in blocks], parents)
 
 
-def _bodies(A: Pattern, n: int) -> np.ndarray | None:
+def bodies_of(A: Pattern, n: int) -> np.ndarray | None:
     """Number of the body of each velocity; None if some velocity has no diagonal block."""
     body = np.full(n, -1)
     count = 0
@@ -85,7 +85,7 @@ def _bodies(A: Pattern, n: int) -> np.ndarray | None:
     return None if not n or (body < 0).any() else body
 
 
-def _rows(P: Pattern) -> list[tuple[np.ndarray, np.ndarray]]:
+def constraints_of(P: Pattern) -> list[tuple[np.ndarray, np.ndarray]]:
     """For each element with constraints its rows and all columns, groups with the same rows taken together."""
     found: dict[bytes, tuple[np.ndarray, list[np.ndarray]]] = {}
     for rows, cols in P:
@@ -93,7 +93,7 @@ def _rows(P: Pattern) -> list[tuple[np.ndarray, np.ndarray]]:
     return [(rows, np.concatenate(columns, axis=1)) for rows, columns in found.values()]
 
 
-def _couplings(A: Pattern, body: np.ndarray) -> set[tuple[int, int]]:
+def coupled_bodies(A: Pattern, body: np.ndarray) -> set[tuple[int, int]]:
     """Pairs of bodies that blocks of A couple."""
     found, count = set[tuple[int, int]](), int(body.max()) + 1
     for rows, cols in A:
