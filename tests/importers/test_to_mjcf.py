@@ -296,10 +296,11 @@ def test_rods_leave_their_nodes():
         assert mujoco.MjModel.from_xml_string(rod.to_mjcf()).nbody == 5
 
 
-def test_stops_and_friction_read_again_are_the_same():
+@pytest.mark.parametrize("onset", [1e-3, 0.5])
+def test_stops_and_friction_read_again_are_the_same(onset):
     model, _, pivot = pendulum(angular_velocity=(0, 0.5, 0), velocity=(-0.5, 0, 0))
     model.add(ph.forces.JointFriction(pivot, 0.3, 0.01))
-    model.add(ph.forces.JointStops(pivot, (0.2, np.inf), 30.0, 2.0))
+    model.add(ph.forces.JointStops(pivot, (0.2, np.inf), 30.0, 2.0, onset=onset))
     with pytest.warns(ph.importers.ModelFileWarning, match="JointStops"):
         again = ph.load_model(model.to_mjcf(), keyframe="start").model
     found = []

@@ -12,6 +12,7 @@ from polhode.exporters.document import Document
 from polhode.exporters.tree import Along, Joint
 from polhode.forces.controllers import Tracking
 from polhode.forces.efforts import AbstractEffort, Actuation, Friction, Spring, SpringDamper, Stops
+from polhode.forces.joint_forces import JointStops
 from polhode.forces.loads import AppliedForce, BodyTorque, DeadForce, InertialTorque
 from polhode.forces.spring_damper import LineSpring, LineSpringDamper
 from polhode.importers.elements import BallDamper, FreeDamper
@@ -71,6 +72,8 @@ def _stops(document: Document, name: str, along: Along, element: Stops) -> str:
     limits = np.sort(sign * (np.asarray(element.limits) - offset))
     rigid, damped = float(element.stiffness) / inertia * FULL**2, float(element.damping) / inertia * FULL
     joint.attributes |= {"range": limits, "limited": "true", "solreflimit": np.array([-rigid, -damped])}
+    if float(element.onset) != JointStops.onset:
+        joint.attributes["solimplimit"] = np.array([0.9, FULL, float(element.onset)])
     return "there stops have its stiffness and damping for the inertia that moves with the joint at the start"
 
 
