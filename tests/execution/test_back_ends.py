@@ -7,8 +7,8 @@ import pytest
 from programs import PROGRAMS, A, V
 
 import polhode as ph
-from polhode.captured import programs
-from polhode.driver import native, observing
+from polhode.captured import programs, stacked
+from polhode.driver import native
 from polhode.execution import machine
 from polhode.execution.listing import listed
 from polhode.execution.literals import NotNative
@@ -192,7 +192,7 @@ def nothing_native(inputs, rest, *beside):
 
 def through_xla(monkeypatch):
     monkeypatch.setattr(native, "_native", nothing_native)
-    monkeypatch.setattr(observing, "_native", lambda *_: None)
+    monkeypatch.setattr(stacked, "_native", lambda *_: None)
 
 
 RUNS = [

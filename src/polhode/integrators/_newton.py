@@ -216,7 +216,7 @@ def solve(
 
 
 class _Search(NamedTuple):
-    """What all iterations share. - `second`: where the search starts again; None if it doesn't."""
+    """Data that all iterations share. - `second`: where the search starts again; None if it doesn't."""
 
     equations: AbstractEquations
     newton: Newton

@@ -140,7 +140,7 @@ def _chosen(A: Pattern, P: Pattern, n: int, m: int, cpu: bool) -> AbstractKKT:
 
 
 def _along(A: Pattern, P: Pattern, n: int, m: int) -> AbstractKKT | None:
-    """What eliminates body by body, if that serves."""
+    """A solver that eliminates body by body, if that serves."""
     found = links(A, P, n, m)
     if found is not None:
         return TreeKKT(n, m, Layout(A, P, n, m)) if _one_by_one(found) else None

@@ -1,4 +1,4 @@
-"""What is to be linearised, and where."""
+"""The system that is to be linearised, and where."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from polhode.systems.mechanical import AbstractMechanical
 
 
 class Asked(NamedTuple):
-    """What is linearised; `problem` is None for a bare system."""
+    """The system that is linearised; `problem` is None for a bare system."""
 
     problem: Problem | None
     system: AbstractSystem

@@ -1,4 +1,4 @@
-"""What acts from outside: forces along coordinates of joints, and parameters."""
+"""Inputs of a linear model: forces along coordinates of joints, and parameters."""
 
 from __future__ import annotations
 

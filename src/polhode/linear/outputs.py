@@ -1,4 +1,4 @@
-"""What is told of a state: outputs of the problem, coordinates and rates of joints."""
+"""Outputs of a linear model: outputs of the problem, coordinates and rates of joints."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _along(asked: Asked, output: Output, T: np.ndarray) -> np.ndarray:
 
 
 def _through(asked: Asked, output: Output, given: Input) -> np.ndarray:
-    """What an input does to an output at once."""
+    """The direct effect of an input on an output."""
     replaced, t = given.replaced, jnp.asarray(asked.t)
     if replaced is None:
         return np.zeros((len(output.labels), len(given.names)))

@@ -116,7 +116,7 @@ def _writer(out: Path, names: Sequence[str], quick: bool, small: bool) -> Writer
 
 
 def _entries(chosen: Sequence[Experiment], quick: bool, workers: int, progress: bool) -> Iterator[Entry]:
-    """What was found, as it is found."""
+    """Outcomes, as they come."""
     groups: dict[str, list[Experiment]] = {}
     for item in chosen:
         groups.setdefault(item.run.__module__, []).append(item)

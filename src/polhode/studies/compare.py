@@ -22,7 +22,7 @@ from polhode.studies.comparison import Case, Comparison, Refused
 from polhode.studies.lyapunov import Lyapunov, lyapunov
 
 _BEYOND, _LOST = 1e-2, 0.3
-"""What round-off of the start may grow to, as a share of the least error, and errors, as a share of the values."""
+"""The most that round-off of the start may become, by the least error, and errors, by the values."""
 
 
 class ChaosWarning(UserWarning):
@@ -149,7 +149,7 @@ def _variants(problem: Problem, forms: list[Any]) -> tuple[list[tuple[str, Probl
 def _able(
     variants: list[tuple[str, Problem]], methods: Mapping[str, AbstractIntegrator]
 ) -> tuple[list[tuple[str, str]], list[Refused]]:
-    """What goes together, and what doesn't with the reason."""
+    """Cases that go together, and those that don't with the reason."""
     able, refused = [], []
     for form, problem in variants:
         for name, method in methods.items():
@@ -174,7 +174,7 @@ def _common(problems: list[Problem], outputs: Sequence[str] | None, given: Mappi
 def _doubt(
     planned: references.Plan, problem: Problem, h: float, t1: float, exact: Mapping[str, Any], names: list[str]
 ) -> dict[str, float]:
-    """What the reference may be off by: its change where its step is doubled; of known values what is said of them."""
+    """The reference's error: its change where its step is doubled; of known values what is said of them."""
     published = problem.reference if planned.sources != ("given",) else {}
     known = {o: float(np.max(published[o]["error"])) if o in published else 0.0 for o in planned.known}
     if not planned.missing:

@@ -29,7 +29,7 @@ class Case(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """What was not run, or failed, and why."""
+    """A case that was not run, or failed, and why."""
 
     formulation: str
     integrator: str | None

@@ -193,7 +193,7 @@ class _Model:
         return jnp.concatenate(parts)
 
     def residual(self, flat: np.ndarray) -> np.ndarray:
-        """What is left; infinite where a run fails, so that the optimiser takes a smaller step."""
+        """Residuals; infinite where a run fails, so that the optimiser takes a smaller step."""
         self.runs += 1
         try:
             return np.asarray(self._residual(jnp.asarray(flat)))

@@ -29,7 +29,7 @@ class AbstractSystem(eqx.Module):
     """
 
     called: ClassVar[str] = "system"
-    """What a system of this kind is called in messages: a noun that follows "a" or "this"."""
+    """The name of this kind of system in messages: a noun that follows "a" or "this"."""
 
     @property
     @abc.abstractmethod

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from polhode.captured.programs import compiled
+from polhode.captured.stacked import Stacked
 from polhode.systems.base import State
 from polhode.viewing.scene import Arrows, Body, Cloud, Line, Scene, Trail
 
@@ -23,7 +23,7 @@ _MOST_NUMBERS = 1_500_000
 _MOST_SPHERES = 12_000_000
 """Coordinates of spheres over all frames; of more, some spheres are left out."""
 _BLOCK = 64
-"""Frames that are evaluated at once: a run that grows is evaluated by the same program."""
+"""Frames that XLA evaluates at once: a run that grows is evaluated by the same program."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +97,7 @@ def sample(scene: Scene, solution: Solution, most: int | None = None) -> Motion:
         tuple(_Every(cloud.centres, stride) for cloud, stride in zip(clouds, strides, strict=True)),
         tuple((each.feet, each.vectors) for each in arrows),
     )
-    poses, points, tints, centres, vectors = _in_blocks(parts, t, state)
+    poses, points, tints, centres, vectors = Stacked(parts, _BLOCK)(t, state)
     frames = {key: (np.asarray(x), _quaternions(np.asarray(R))) for key, (x, R) in zip(shared, poses, strict=True)}
     coloured = iter(tints)
     return Motion(
@@ -122,17 +122,6 @@ class _Every(eqx.Module):
         return self.points(t, state)[:: self.stride]
 
 
-def _in_blocks(parts: _Parts, t: np.ndarray, state: State) -> Any:
-    """All parts at all times, evaluated a block at a time; the last one is filled up with its last frame."""
-    found = []
-    for start in range(0, len(t), _BLOCK):
-        rows = np.minimum(np.arange(start, start + _BLOCK), len(t) - 1)
-        block = _evaluate(parts, t[rows], jax.tree.map(lambda x, rows=rows: x[rows], state))
-        count = min(_BLOCK, len(t) - start)
-        found.append(jax.tree.map(lambda x, count=count: np.asarray(x)[:count], block))
-    return jax.tree.map(lambda *x: np.concatenate(x), *found)
-
-
 class _Parts(eqx.Module):
     poses: tuple[Any, ...]
     points: tuple[Any, ...]
@@ -148,11 +137,6 @@ class _Parts(eqx.Module):
             [centres(t, state) for centres in self.centres],
             [(feet(t, state), vectors(t, state)) for feet, vectors in self.arrows],
         )
-
-
-@compiled
-def _evaluate(parts: _Parts, t: Any, state: State) -> Any:
-    return jax.vmap(parts)(t, state)
 
 
 def _trail(trail: Trail, solution: Solution) -> np.ndarray:

@@ -12,7 +12,7 @@ PENDING = -1
 """The result of a member that has not been run."""
 
 ENDS = ("steps", "t_reached", "result")
-"""What is known of every member besides its frames."""
+"""Names of the data of every member besides its frames."""
 
 
 class Batch(NamedTuple):

@@ -1,4 +1,4 @@
-"""What every batch of an ensemble needs, in whatever process it is run."""
+"""Data that every batch of an ensemble needs, in whatever process it is run."""
 
 from __future__ import annotations
 
