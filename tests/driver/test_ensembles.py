@@ -124,6 +124,37 @@ def test_what_lanes_cannot_take_is_run_alone(top):
     np.testing.assert_array_equal(alone.steps, lanes.steps)
 
 
+@pytest.mark.parametrize("options", [{"h": 1e-3, "save_every": 5}, {"rtol": 1e-6, "save_at": [0.01, 0.02]}])
+def test_on_devices_members_are_single_runs_up_to_rounding(top, options, tmp_path):
+    method = "rkmk4" if "h" in options else "rkmk54"
+    speeds = np.array([[0.0, 150.0, -4.6], [0.0, 1e200, 1e200], [0.0, 20.0, -1.0]])
+    asked = {"samples": {"angular_velocity": speeds}, "t1": 0.02, **options}
+    found = ph.ensemble(top, method, by="devices", out=tmp_path / "e.zarr", **asked)
+    lanes = ph.ensemble(top, method, by="lanes", **asked)
+    assert (found.stats["by"], lanes.stats["by"]) == ("devices", "lanes")
+    for name in ("result", "steps", "t_reached"):
+        np.testing.assert_array_equal(found.dataset[name], lanes.dataset[name])
+    for name, expected in lanes.dataset.data_vars.items():
+        size = np.nanmax(np.abs(expected[[0, 2]].values), initial=1.0)
+        np.testing.assert_allclose(found.dataset[name], expected, rtol=0, atol=1e-12 * size, err_msg=name)
+    assert np.isnan(found.dataset["state.1"][1, -1]).all()
+
+
+def test_starts_are_members_on_devices_too(top):
+    states = jax.tree.map(lambda x: np.stack([x, x, x]), top.state0)
+    found = ph.ensemble(top, "rkmk4", by="devices", states=states, h=1e-3, t1=0.002).dataset
+    alone = ph.simulate(top, "rkmk4", h=1e-3, t1=0.002, save_every=None)
+    np.testing.assert_allclose(found["state.1"][2, -1], alone.state[1][-1], rtol=1e-13)
+
+
+def test_what_devices_cannot_take_is_refused(top):
+    with pytest.raises(ValueError, match=r"Member 1: .*mass"):
+        ph.ensemble(top, "rkmk4", by="devices", parameters={"mass": [1.0, -2.0]}, h=1e-3, t1=0.01)
+    wrong: dict[str, Any] = {"by": "gpu"}
+    with pytest.raises(ValueError, match="`by` must be one of `lanes`, `devices`"):
+        ph.ensemble(top, "rkmk4", parameters={"mass": [1.0]}, h=1e-3, t1=0.01, **wrong)
+
+
 @pytest.mark.exhaustive
 def test_members_whose_outputs_are_functions_begin_by_machine_code():
     crank = ph.problems.get("slider-crank")

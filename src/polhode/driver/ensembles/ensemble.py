@@ -9,7 +9,7 @@ import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import jax
 import numpy as np
@@ -97,12 +97,14 @@ def ensemble(
     overwrite: bool = False,
     workers: int | None = None,
     scheduler: Any = None,
+    by: Literal["lanes", "devices"] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Ensemble:
     """Run many members of one problem, several at a time in the lanes of the processor's vectors, on all cores.
 
     Every member's steps are those of a single run, to the last bit; its consistent start may differ from that of a
-    single run by rounding.
+    single run by rounding. On an accelerator a batch of members is one program of XLA, equal to single runs up to
+    rounding.
 
     **Arguments:**
 
@@ -121,26 +123,29 @@ def ensemble(
     - `workers`: threads; as many as there are cores by default.
     - `scheduler`: instead of threads, workers of Dask (extra `dask`): the address of a scheduler, `local:N` for so many
       processes of this machine, or a `distributed.Client`. All must see `out` at the same path.
+    - `by`: "lanes", or "devices" for XLA on JAX's default device, in batches that fit into its memory. By default what
+      that device is for: lanes on the processor, otherwise devices.
     - `progress`: is called with how many members are done, and how many there are.
 
     Members that fail end alone: their frames are NaN from there on, and `failed` has them with their parameters.
     Where no lane can take a step, as with events, breakpoints and programs on long arrays, members are single runs, one
-    after the other; `stats["because"]` says why.
+    after the other; `stats["because"]` says why. On devices a problem must be one that can be made inside `jax.jit`.
 
     **Raises** ValueError for bad input, before anything is compiled; StoreError where the store can't be written.
     """
     began = time.perf_counter()
     check_environment()
     _check(problem, keep, statistics or bool(quantiles), out, resume, overwrite)
+    way = _by(by)
     members = Members.of(problem, parameters, samples, states, seeds)
     wanted, first = _wanted(problem, integrator, members, (h, rtol, atol), (t0, t1), (save_every, save_at))
     summary = Summary(quantiles, bins) if statistics or quantiles else None
     at = times(planning.plan(first, wanted.steps).legs, wanted.saving, first.t0, first.t1)
-    job = Job(wanted, members, len(at))
+    job = Job(wanted, members, len(at), way)
     with _pool(workers, scheduler) as pool, interrupts() as interrupted:
         like = job.way.batch(slice(0, 1), bool)
         labels = Labels.of(first, members, like.frames, at)
-        size = _batch_size(like, members.count)
+        size = _batch_size(like, members.count, job.way.room())
         batches = [slice(k, min(k + size, members.count)) for k in range(0, members.count, size)]
         store = None
         if out is not None:
@@ -219,13 +224,21 @@ def _wanted(
     return Wanted(problem, integrator, start, end, steps, instants(saved[0], saved[1], task.t0, task.t1)), task
 
 
-def _batch_size(first: Batch, count: int) -> int:
+def _by(by: str | None) -> str:
+    if by is None:
+        return "lanes" if jax.default_backend() == "cpu" else "devices"
+    return checks.choice("by", by, ("lanes", "devices"))
+
+
+def _batch_size(first: Batch, count: int, room: tuple[int, int] | None) -> int:
     """Members of a batch: whole vectors, several batches for threads to share, frames within a bounded memory.
 
     It doesn't depend on the number of threads, so sums over batches don't either.
     """
-    bounded = _BATCH_BYTES // max(1, sum(x.nbytes for x in first.frames.values()))
-    return max(1, -(-min(_LARGEST_BATCH, bounded, -(-count // _BATCHES)) // _VECTOR)) * _VECTOR
+    most, largest = room or (_BATCH_BYTES, _LARGEST_BATCH)
+    bounded = most // max(1, sum(x.nbytes for x in first.frames.values()))
+    shared = count if room else -(-count // _BATCHES)
+    return max(1, -(-min(largest, bounded, shared) // _VECTOR)) * _VECTOR
 
 
 def _told(wanted: Wanted, members: Members, size: int) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from polhode.driver.ensembles.batch import Batch
+from polhode.driver.ensembles.devices import OnDevices
 from polhode.driver.ensembles.members import Members
 from polhode.driver.ensembles.program import Program, Wanted
 from polhode.driver.ensembles.running import AbstractWay, InLanes, OneByOne
@@ -19,18 +20,18 @@ class Job:
 
     **Arguments:**
 
-    - `wanted`, `members`: what is run. - `frames`: of every member.
+    - `wanted`, `members`: what is run. - `frames`: of every member. - `by`: "lanes" or "devices".
     """
 
-    def __init__(self, wanted: Wanted, members: Members, frames: int) -> None:
-        self._made_of = wanted, members, frames
+    def __init__(self, wanted: Wanted, members: Members, frames: int, by: str) -> None:
+        self._made_of = wanted, members, frames, by
         self._way: AbstractWay | None = None
         self._lock = threading.Lock()
 
-    def __getstate__(self) -> tuple[Wanted, Members, int]:
+    def __getstate__(self) -> tuple[Wanted, Members, int, str]:
         return self._made_of
 
-    def __setstate__(self, state: tuple[Wanted, Members, int]) -> None:
+    def __setstate__(self, state: tuple[Wanted, Members, int, str]) -> None:
         self.__init__(*state)
 
     @property
@@ -53,7 +54,9 @@ class Job:
         return found if keep else found.without_frames()
 
 
-def _way(wanted: Wanted, members: Members, frames: int) -> AbstractWay:
+def _way(wanted: Wanted, members: Members, frames: int, by: str) -> AbstractWay:
+    if by == "devices":
+        return OnDevices(wanted, members)
     try:
         return InLanes(Program(wanted, members), wanted)
     except NotNative as error:

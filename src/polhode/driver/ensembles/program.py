@@ -142,7 +142,7 @@ def _starts(inputs: Any, rest: Any) -> tuple[RowMap | None, str]:
 
     try:
         return RowMap.of(start, (), inputs[1]), ""
-    except _UNTRACEABLE as error:
+    except UNTRACEABLE as error:
         return None, str(error)
 
 
@@ -173,7 +173,7 @@ def _kept_rows(arguments: Callable[[Any], Any]) -> Keeping[tuple[RowMap | None, 
 
 _OUTPUTS, _STARTS = _kept_rows(lambda inputs: inputs), _kept_rows(lambda inputs: inputs[1])
 
-_UNTRACEABLE = (NotNative, jax.errors.JAXTypeError, jax.errors.JAXIndexError, TypeError, ValueError)
+UNTRACEABLE = (NotNative, jax.errors.JAXTypeError, jax.errors.JAXIndexError, TypeError, ValueError)
 """Exceptions of a builder that asks traced numbers for their values. It has made the first member without any."""
 
 
@@ -197,7 +197,7 @@ class Program:
         self.first, self.frames = first, first.frames
         begun = self._begun(first)
         self._inputs, _, self._shapes, _ = _parts(first, begun)
-        self._key, self._checked = _identity(first, begun), members.extremes()[:_MOST_CHECKED]
+        self._key, self._checked = _identity(first, begun), members.extremes()[:MOST_CHECKED]
         task, look = first.task, (begun.t, begun.carry.state)
         (lanes, why), _ = found(_lanes, (first.stepper, task.system, task.integrator), begun, keeping=_LANES)
         (seen, unseen), _ = found(_outputs, task.observer, look, keeping=_OUTPUTS)
@@ -271,7 +271,7 @@ class Program:
                     self._starts = None
 
 
-_MOST_CHECKED = 8
+MOST_CHECKED = 8
 """Members that are made by themselves, to be checked as a single run is, and compared with what machine code makes."""
 
 

@@ -35,6 +35,10 @@ class AbstractWay(abc.ABC):
     def told(self) -> dict[str, Any]:
         """Entries for the statistics of an ensemble."""
 
+    def room(self) -> tuple[int, int] | None:
+        """Bytes of frames and number of members that a batch may have, where the usual ones are not what serves."""
+        return None
+
 
 class InLanes(AbstractWay):
     """Several members at a time in the lanes of vectors.
@@ -98,7 +102,7 @@ class InLanes(AbstractWay):
         parts = Frames(flat[0], flat[1], seen.outputs, seen.invariants, seen.residuals, flat[2])
         _, leaves = layout.flatten(parts)
         missing = np.isnan(flat[0])
-        frames = {name: _blanked(np.asarray(x), missing).reshape(*n, *x.shape[1:]) for name, x in leaves.items()}
+        frames = {name: blanked(np.asarray(x), missing).reshape(*n, *x.shape[1:]) for name, x in leaves.items()}
         result = np.where(halted, int(Result.interrupted), ends.result)
         return Batch(frames, result.astype(np.int32), np.asarray(ends.n), np.asarray(ends.t))
 
@@ -107,7 +111,7 @@ _MISSING = np.array(np.nan).view(np.int64)[()]
 """The slots of frames that a member that failed has not reached."""
 
 
-def _blanked(x: np.ndarray, missing: np.ndarray) -> np.ndarray:
+def blanked(x: np.ndarray, missing: np.ndarray) -> np.ndarray:
     """With NaN where there is nothing."""
     if missing.any() and x.dtype.kind == "f":
         x = x.copy()

@@ -1,0 +1,111 @@
+"""Batches of members in one program of XLA, which is what accelerators are for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from polhode.driver.ensembles.batch import Batch
+from polhode.driver.ensembles.members import Members
+from polhode.driver.ensembles.program import MOST_CHECKED, UNTRACEABLE, Wanted
+from polhode.driver.ensembles.running import AbstractWay, blanked
+from polhode.driver.preparation import Task
+from polhode.driver.simulate import simulate
+from polhode.problems.base import Problem
+from polhode.results import Result
+from polhode.runs import layout
+
+_SHARE = 16
+"""Frames of a batch take up to this part of a device's memory; a step needs some, and another batch may be run
+meanwhile."""
+_LARGEST_BATCH = 1 << 20
+
+
+class OnDevices(AbstractWay):
+    """All members of a batch at once, by the default device of JAX.
+
+    All take as many turns as the one with most steps. Batches are filled up to powers of two, so that few programs are
+    compiled.
+
+    **Arguments:**
+
+    - `wanted`, `members`: what is run.
+
+    Raises ValueError for members at the ends that can't be run, since a program of XLA checks none.
+    """
+
+    def __init__(self, wanted: Wanted, members: Members) -> None:
+        self._wanted, self._members = wanted, members
+        for k in members.extremes()[:MOST_CHECKED]:
+            try:
+                self._prepared(*members.of_members(k))
+            except ValueError as error:
+                raise ValueError(f"Member {k}: {error}") from None
+        self._run = jax.jit(jax.vmap(self._member))
+
+    def told(self) -> dict[str, Any]:
+        return {"by": "devices", "device": jax.devices()[0].device_kind}
+
+    def room(self) -> tuple[int, int] | None:
+        memory = jax.devices()[0].memory_stats()
+        return None if memory is None else (memory["bytes_limit"] // _SHARE, _LARGEST_BATCH)
+
+    def batch(self, which: slice, interrupted: Callable[[], bool]) -> Batch:
+        count = which.stop - which.start
+        if interrupted():
+            return Batch.interrupted(count)
+        whole = 1 << (count - 1).bit_length()
+        rows = np.minimum(np.arange(which.start, which.start + whole), which.stop - 1)
+        frames, result, steps, reached = jax.tree.map(lambda x: np.asarray(x)[:count], self._together(rows))
+        n = frames.t.shape
+        _, leaves = layout.flatten(jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), frames))
+        ended = (result != int(Result.successful))[:, None]
+        missing = (ended & _unreached(frames.t, reached[:, None])).reshape(-1)
+        stacked = {name: blanked(x, missing).reshape(*n, *x.shape[1:]) for name, x in leaves.items()}
+        return Batch(stacked, result.astype(np.int32), steps, reached)
+
+    def _together(self, rows: np.ndarray) -> Any:
+        try:
+            return self._run(*self._members.of_members(rows))
+        except UNTRACEABLE as error:
+            raise ValueError(
+                f"Members of problem `{self._wanted.problem.name}` can't be made and run inside `jax.jit`, as "
+                f'`by="devices"` needs it: {error} Take `by="lanes"`.'
+            ) from error
+
+    def _problem(self, parameters: dict[str, Any]) -> Problem:
+        return self._wanted.problem.replace(**parameters) if parameters else self._wanted.problem
+
+    def _prepared(self, parameters: dict[str, Any], state: Any) -> Task:
+        wanted = self._wanted
+        tolerances = wanted.steps.rtol is not None or wanted.steps.atol is not None
+        return Task.prepare(
+            self._problem(parameters), wanted.integrator, wanted.t0, wanted.t1, state, tolerances=tolerances
+        )
+
+    def _member(self, parameters: dict[str, Any], state: Any) -> tuple[Any, ...]:
+        wanted = self._wanted
+        run = simulate(
+            self._problem(parameters),
+            wanted.integrator,
+            h=wanted.steps.h,
+            rtol=wanted.steps.rtol,
+            atol=wanted.steps.atol,
+            t0=wanted.t0,
+            t1=wanted.t1,
+            state0=state,
+            save_every=wanted.saving.every,
+            save_at=wanted.saving.at,
+            throw=False,
+        )
+        return run.frames, *(run.stats[name] for name in ("result", "steps", "t_reached"))
+
+
+def _unreached(t: np.ndarray, reached: np.ndarray) -> np.ndarray:
+    """Which frames a run has not come to that ended early: times are beyond, or say where it ended once more."""
+    ahead = np.sign(t[:, -1:] - t[:, :1])
+    again = np.concatenate([np.zeros_like(t[:, :1], bool), np.diff(t) == 0], axis=1)
+    return again | ~((t - reached) * ahead <= 0)
