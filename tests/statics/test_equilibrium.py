@@ -223,6 +223,16 @@ def test_a_body_that_may_spin_is_named() -> None:
         equilibrium(*model.assemble())
 
 
+def test_a_taut_cable_that_can_not_stretch_says_so() -> None:
+    model, points = ph.Model(gravity=(0, 0, -9.81)), np.linspace(0, 1, 5)[:, None] * (10.0, 0, 0)
+    section = ph.rods.Section((10, 10, 1e2, 1e6, 1e6, 1e6), mass=0.5, inertia=(1e-3, 1e-3, 1e-3))
+    cable = model.add_rod(points=points, normal=(0, 1, 0), section=section, constrained="inextensible", name="cable")
+    for end, point in ((cable.first, points[0]), (cable.last, points[-1])):
+        model.add(ph.joints.Spherical(model.ground, end, point=point))
+    with pytest.raises(EquilibriumError, match="start with slack"):
+        ph.equilibrium(model.problem(t1=1.0))
+
+
 def test_bad_input_is_refused() -> None:
     system, state = held_pendulum()
     for options, message in (

@@ -148,6 +148,22 @@ def test_what_ffmpeg_says_is_told(tmp_path, monkeypatch):
         film.mp4(turning(), SCENE, tmp_path / "missing" / "a.mp4")
 
 
+@pytest.mark.parametrize("ending", ["mp4", "gif"])
+def test_a_film_that_is_cut_off_leaves_the_one_before(tmp_path, monkeypatch, ending):
+    path = tmp_path / f"a.{ending}"
+    path.write_bytes(b"before")
+
+    def cut_off(solution, scene, size, rate, tint):
+        yield np.zeros((size[1], size[0], 3), np.uint8)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(film, "_pictures", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        getattr(film, ending)(turning(), SCENE, path)
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+    assert path.read_bytes() == b"before"
+
+
 def test_mp4_without_its_package_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
     with pytest.raises(ValueError, match=r"pip install 'polhode\[video\]'"):

@@ -82,6 +82,10 @@ class ImportedModel:
     held: Sequence[Held] = ()
     load_time: float = 0.0
 
+    def __repr__(self) -> str:
+        left = f", {len(self.not_carried)} not carried" if self.not_carried else ""
+        return f"ImportedModel({self.name!r}, {len(self.model.bodies)} bodies, joints: {', '.join(self.joints)}{left})"
+
     @uncompiled()
     def problem(self, formulation: str | None = None, t1: float = 2.0) -> Problem:
         """A complete problem: consistent initial state, outputs, recommended integrator and step.

@@ -55,8 +55,8 @@ def check_start(system: MultibodySystem, labels: Sequence[str], t: float, state:
             raise ValueError(f"The constraints on {what} are not finite at the start: {worst(labels, values)}.")
         if np.max(np.abs(values), initial=0.0) > allowed:
             raise ValueError(
-                f"The initial {what} do not fit the joints: {worst(labels, values)}. Correct them, or let "
-                "`assemble(repair=True)` move the bodies to the nearest state that fits."
+                f"The initial {what} do not fit the joints: {worst(labels, values, allowed)}. Correct them, or give "
+                f"`repair=True` to `problem` or `assemble`, which takes the nearest {what} that fit."
             )
         if turned and what == "positions":
             named = ", ".join(f"`{name}` (cosine {cosine:.3g})" for name, cosine in list(turned.items())[:NAMED])
@@ -173,13 +173,13 @@ def weakest(system: AbstractMechanical, labels: Sequence[str], t: float, state: 
     return f"constraints of {', '.join(f'`{joint}`' for joint in joints)} almost depend on each other ({sizes[-1]:.2g})"
 
 
-def worst(labels: Sequence[str], values: np.ndarray) -> str:
-    """The constraints that are violated most, by joint."""
+def worst(labels: Sequence[str], values: np.ndarray, allowed: float = 0.0) -> str:
+    """The constraints that are violated most, by joint, if by more than is allowed."""
     sizes: dict[str, float] = {}
     for label, value in zip(labels, np.abs(values), strict=True):
         sizes[label] = max(sizes.get(label, 0.0), float(value) if np.isfinite(value) else np.inf)
     ranked = sorted(sizes.items(), key=lambda item: -item[1])
-    named = [f"`{label}` by {size:.3g}" for label, size in ranked[:NAMED] if size > 0]
+    named = [f"`{label}` by {size:.3g}" for label, size in ranked[:NAMED] if size > allowed]
     return ", ".join(named) or "none"
 
 

@@ -23,12 +23,14 @@ _SHOWN = 3
 
 
 def unresisted(A: Any, n: int) -> np.ndarray | None:
-    """The motion (n,) that nothing resists, largest component 1, or None.
+    """The motion (n,) that nothing resists, largest component 1, or None, also where the tangent is not finite.
 
     **Arguments:**
 
     - `A`: the tangent of equilibrium (n + m, n + m), sparse.
     """
+    if not np.isfinite(sparse.csr_matrix(A).data).all():
+        return None
     scale = _equilibrated(A)
     scaled = sparse.csc_matrix(sparse.diags_array(scale) @ A @ sparse.diags_array(scale))
     x = _last_singular_vector(scaled) if A.shape[0] <= DENSE else _by_inverse_iteration(scaled)

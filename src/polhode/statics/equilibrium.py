@@ -298,6 +298,11 @@ def _failure(task: _Task, programs: Programs, reached: Reached, k: int) -> str:
     remedy = (
         "Give more `steps`" if held else "Give more `times`"
     ) + ", start from a state closer to the equilibrium, or check whether the loads have one at all."
+    if not np.isfinite(np.asarray(left.r)).all():
+        return (
+            f"{said}: forces are not finite at the end of the step. Constraints may contradict each other near the "
+            "start, as those of a straight rod without extension between fixed points do; start with slack."
+        )
     rest = _explaining.unbalanced(task.system, np.asarray(left.r), np.asarray(left.gap))
     return f"{said}. At the end of the step there remain {rest}. {remedy}"
 
@@ -316,7 +321,8 @@ def _loose(system: AbstractMechanical, tangent: Tangent, q: Point) -> str:
     if theta is None:
         return ""
     return (
-        f"nothing resists a motion in which {_explaining.moving(system, q, theta)}. Hold it by a joint or a spring, or "
-        "start from a position in which loads hold it. If something does hold it, its stiffness lies below the "
-        "round-off of others; constrain those (`constrained` of rods) or make them softer."
+        f"nothing resists a motion in which {_explaining.moving(system, q, theta)}. Hold it by a joint or a spring (a "
+        "rod that spins about itself by `joints.Universal` at an end, or clamp it), or start from a position in which "
+        "loads hold it. If something does hold it, its stiffness lies below the round-off of others; constrain those "
+        "(`constrained` of rods) or make them softer."
     )
