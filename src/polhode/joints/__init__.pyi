@@ -20,6 +20,7 @@ from .prescribed import PrescribedMotion as PrescribedMotion
 from .prescribed import PrescribedPose as PrescribedPose
 from .prescribed import PrescribedRotation as PrescribedRotation
 from .prescribed import PrescribedTranslation as PrescribedTranslation
+from .relative import AbstractRelativeCoordinate as AbstractRelativeCoordinate
 from .rolling_ball import RollingBall as RollingBall
 from .rolling_disc import RollingDisc as RollingDisc
 from .rotor import RotorInertia as RotorInertia

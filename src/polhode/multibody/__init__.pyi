@@ -12,6 +12,7 @@ from .formulations.euler_angles import EulerAnglesKinematic as EulerAnglesKinema
 from .formulations.euler_parameters import EulerParameters as EulerParameters
 from .livens import LivensMultibody as LivensMultibody
 from .mechanism import Mechanism as Mechanism
+from .parts import AbstractForce as AbstractForce
 from .parts import AbstractJoint as AbstractJoint
 from .parts import AbstractPart as AbstractPart
 from .poses import Pose as Pose
