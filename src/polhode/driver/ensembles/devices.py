@@ -11,10 +11,8 @@ import numpy as np
 from polhode.driver.ensembles.batch import Batch
 from polhode.driver.ensembles.members import Members
 from polhode.driver.ensembles.program import MOST_CHECKED, UNTRACEABLE, Wanted
-from polhode.driver.ensembles.running import AbstractWay, blanked
+from polhode.driver.ensembles.running import AbstractWay, alone, blanked
 from polhode.driver.preparation import Task
-from polhode.driver.simulate import simulate
-from polhode.problems.base import Problem
 from polhode.results import Result
 from polhode.runs import layout
 
@@ -76,31 +74,14 @@ class OnDevices(AbstractWay):
                 f'`by="devices"` needs it: {error} Take `by="lanes"`.'
             ) from error
 
-    def _problem(self, parameters: dict[str, Any]) -> Problem:
-        return self._wanted.problem.replace(**parameters) if parameters else self._wanted.problem
-
     def _prepared(self, parameters: dict[str, Any], state: Any) -> Task:
         wanted = self._wanted
         tolerances = wanted.steps.rtol is not None or wanted.steps.atol is not None
-        return Task.prepare(
-            self._problem(parameters), wanted.integrator, wanted.t0, wanted.t1, state, tolerances=tolerances
-        )
+        problem = wanted.problem.replace(**parameters) if parameters else wanted.problem
+        return Task.prepare(problem, wanted.integrator, wanted.t0, wanted.t1, state, tolerances=tolerances)
 
     def _member(self, parameters: dict[str, Any], state: Any) -> tuple[Any, ...]:
-        wanted = self._wanted
-        run = simulate(
-            self._problem(parameters),
-            wanted.integrator,
-            h=wanted.steps.h,
-            rtol=wanted.steps.rtol,
-            atol=wanted.steps.atol,
-            t0=wanted.t0,
-            t1=wanted.t1,
-            state0=state,
-            save_every=wanted.saving.every,
-            save_at=wanted.saving.at,
-            throw=False,
-        )
+        run = alone(self._wanted, parameters, state)
         return run.frames, *(run.stats[name] for name in ("result", "steps", "t_reached"))
 
 

@@ -20,6 +20,7 @@ from polhode.execution.lanes import Room
 from polhode.frames import Frames
 from polhode.results import Result
 from polhode.runs import layout
+from polhode.solution import Solution
 
 _BLOCK_SECONDS, _FIRST_STEPS = 0.2, 64
 
@@ -147,27 +148,31 @@ class OneByOne(AbstractWay):
         if interrupted():
             return None, int(Result.interrupted), 0, np.nan
         wanted, (parameters, state) = self._wanted, self._members.of_members(k)
-        problem = wanted.problem.replace(**parameters) if parameters else wanted.problem
         try:
-            run = simulate(
-                problem,
-                wanted.integrator,
-                h=wanted.steps.h,
-                rtol=wanted.steps.rtol,
-                atol=wanted.steps.atol,
-                t0=wanted.t0,
-                t1=wanted.t1,
-                state0=state,
-                save_every=wanted.saving.every,
-                save_at=wanted.saving.at,
-                throw=False,
-            )
+            run = alone(wanted, parameters, state)
         except SimulationError as error:
             run = error.solution
         _, leaves = layout.flatten(run.frames)
         stats = run.stats
         found = {name: np.asarray(x) for name, x in leaves.items()}
         return found, int(stats["result"]), int(stats["steps"]), float(stats["t_reached"])
+
+
+def alone(wanted: Wanted, parameters: dict[str, Any], state: Any) -> Solution:
+    """The run of one member."""
+    return simulate(
+        wanted.problem.replace(**parameters) if parameters else wanted.problem,
+        wanted.integrator,
+        h=wanted.steps.h,
+        rtol=wanted.steps.rtol,
+        atol=wanted.steps.atol,
+        t0=wanted.t0,
+        t1=wanted.t1,
+        state0=state,
+        save_every=wanted.saving.every,
+        save_at=wanted.saving.at,
+        throw=False,
+    )
 
 
 def _filled(x: np.ndarray | None, length: int, like: np.ndarray) -> np.ndarray:
