@@ -133,40 +133,9 @@ def _run(
     watching, base, method, begin, act = _without_derivatives((steppers, system, integrator, state0, acts))
     rows, found = _found(watching, fresh, base, method, begin, act, most, count)
     rows = jax.lax.stop_gradient(rows)
-    watched, stepper = steppers[0].watched, steppers[0].inner
-
-    def step(now: tuple[Array, Carry], row: _Rows) -> tuple[tuple[Array, Carry], Any]:
-        t, carry = now
-        late = t - jax.lax.stop_gradient(t)
-        begin = row.begin + late
-        again = lambda c: stepper.begun(  # noqa: E731
-            system, integrator, begin, row.length, integrator.restart(system, begin, row.length, c)
-        )
-        if any(fresh):
-            carry = jax.lax.cond(row.fresh, again, lambda c: c, carry)
-        chosen = carry if row.choice is None else integrator.choosing(carry, row.choice)
-        length = row.length - jnp.where(row.fixed, late, 0.0)
-        at_event = jnp.any(row.fired)
-        length = length + jax.lax.cond(
-            at_event & row.active,
-            lambda: _delay(system, integrator, watched, row, begin, chosen),
-            lambda: jnp.zeros(()),
-        )
-        end, info = integrator.step(system, begin, length, chosen)
-        moved = row.end + jnp.where(row.fixed & ~at_event, 0.0, late + length - jax.lax.stop_gradient(length))
-        state = acts(row.fired, moved, end.state)
-
-        def behind(c: Carry) -> Carry:
-            c = integrator.restart(system, moved, row.next, c._replace(state=state))
-            return stepper.begun(system, integrator, moved, row.next, c)
-
-        after = jax.lax.cond(at_event, behind, lambda c: c, end)
-        keep = row.active & (outcome_of(end, info) == 0)
-        new = jax.tree.map(lambda a, b: jnp.where(keep, a, b), (moved, after), (t, carry))
-        return new, (begin, length, chosen, end, moved, after.state)
-
+    again = _Again(system, integrator, steppers[0], acts, any(fresh))
     begun = jnp.asarray(start.t, float), start.carry
-    _, (begins, lengths, befores, ends, reached, afters) = jax.lax.scan(jax.checkpoint(step), begun, rows)
+    _, (begins, lengths, befores, ends, reached, afters) = jax.lax.scan(jax.checkpoint(again.step), begun, rows)
     frames = _frames(system, integrator, observer, rows, (begins, lengths, befores, ends), at, found.t)
     row, number = jnp.nonzero(rows.fired & rows.active[:, None], size=most, fill_value=-1)
     there = number >= 0
@@ -180,19 +149,52 @@ def _run(
     return frames, found._replace(carry=start.carry), table
 
 
-def _delay(
-    system: AbstractSystem, integrator: AbstractIntegrator, watched: Watched, row: _Rows, begin: Array, carry: Carry
-) -> Array:
-    """Zero, with the derivative of an event's time: one step of Newton's method at its solution."""
-    first = jnp.argmax(row.fired)
+class _Again(NamedTuple):
+    """Steps that were found, once more with derivatives; `restarts`: whether loads may jump before some of them."""
 
-    def value(h: Array) -> Array:
-        return watched(begin + h, integrator.step(system, begin, h, carry)[0].state)[first]
+    system: AbstractSystem
+    integrator: AbstractIntegrator
+    steps: WatchingSteps
+    acts: Acts
+    restarts: bool
 
-    h = jax.lax.stop_gradient(row.length)
-    g, slope = jax.jvp(value, (h,), (jnp.ones(()),))
-    slope = jax.lax.stop_gradient(slope)
-    return -(g - jax.lax.stop_gradient(g)) / jnp.where(slope != 0, slope, 1.0)
+    def step(self, now: tuple[Array, Carry], row: _Rows) -> tuple[tuple[Array, Carry], Any]:
+        """Time and state behind the step, and what frames and the table of events take from it."""
+        t, carry = now
+        late = t - jax.lax.stop_gradient(t)
+        begin = row.begin + late
+        if self.restarts:
+            carry = jax.lax.cond(row.fresh, lambda c: self._restarted(begin, row.length, c), lambda c: c, carry)
+        chosen = carry if row.choice is None else self.integrator.choosing(carry, row.choice)
+        length = row.length - jnp.where(row.fixed, late, 0.0)
+        at_event = jnp.any(row.fired)
+        length = length + jax.lax.cond(
+            at_event & row.active, lambda: self._delay(row, begin, chosen), lambda: jnp.zeros(())
+        )
+        end, info = self.integrator.step(self.system, begin, length, chosen)
+        moved = row.end + jnp.where(row.fixed & ~at_event, 0.0, late + length - jax.lax.stop_gradient(length))
+        state = self.acts(row.fired, moved, end.state)
+        behind = lambda c: self._restarted(moved, row.next, c._replace(state=state))  # noqa: E731
+        after = jax.lax.cond(at_event, behind, lambda c: c, end)
+        keep = row.active & (outcome_of(end, info) == 0)
+        new = jax.tree.map(lambda a, b: jnp.where(keep, a, b), (moved, after), (t, carry))
+        return new, (begin, length, chosen, end, moved, after.state)
+
+    def _restarted(self, t: Array, h: Array, carry: Carry) -> Carry:
+        carry = self.integrator.restart(self.system, t, h, carry)
+        return self.steps.inner.begun(self.system, self.integrator, t, h, carry)
+
+    def _delay(self, row: _Rows, begin: Array, carry: Carry) -> Array:
+        """Zero, with the derivative of an event's time: one step of Newton's method at its solution."""
+        first = jnp.argmax(row.fired)
+
+        def value(h: Array) -> Array:
+            return self.steps.watched(begin + h, self.integrator.step(self.system, begin, h, carry)[0].state)[first]
+
+        h = jax.lax.stop_gradient(row.length)
+        g, slope = jax.jvp(value, (h,), (jnp.ones(()),))
+        slope = jax.lax.stop_gradient(slope)
+        return -(g - jax.lax.stop_gradient(g)) / jnp.where(slope != 0, slope, 1.0)
 
 
 def _frames(

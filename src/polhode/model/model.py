@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
-
-import jax.numpy as jnp
-import numpy as np
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from polhode import checks, summary
 from polhode.checks import shown
@@ -18,12 +13,13 @@ from polhode.model.describing import told
 from polhode.model.flexible_body import FlexibleBody
 from polhode.model.holding import Held
 from polhode.model.parameters import replaced
-from polhode.model.replaying import Call, Replay, declared
-from polhode.multibody import bodies as _bodies
+from polhode.model.recording import History, recorded
+from polhode.model.register import Register
+from polhode.model.replaying import Replay, declared
+from polhode.multibody import bodies
 from polhode.multibody.bodies import Body
 from polhode.multibody.formulations import FORMULATIONS
 from polhode.multibody.parts import AbstractComposite, AbstractForce, AbstractJoint, AbstractPart
-from polhode.multibody.poses import Pose
 from polhode.multibody.system import MultibodySystem
 from polhode.systems.base import Observable, State
 from polhode.units import checked as checked_units
@@ -36,38 +32,6 @@ if TYPE_CHECKING:
     from polhode.rods.section import Section
 
 Part = TypeVar("Part", bound=AbstractPart | AbstractComposite)
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-_LISTED = 20
-"""Number of names in a message."""
-
-
-def _all_or_nothing(method: Callable[Concatenate[Model, P], T]) -> Callable[Concatenate[Model, P], T]:
-    """A method that leaves the model as it was if it raises, so that the corrected call can follow."""
-
-    @functools.wraps(method)
-    def wrapped(self: Model, /, *args: P.args, **options: P.kwargs) -> T:
-        growing = self.bodies, self.parts, self._names
-        before = [len(x) for x in growing]
-        outermost, self._busy = not self._busy, True
-        try:
-            with uncompiled():
-                result = method(self, *args, **options)
-            if outermost:
-                self._calls.append(Call(method.__name__, args, options, result))
-            return result
-        except BaseException:
-            del self.bodies[before[0] :], self.parts[before[1] :]
-            while len(self._names) > before[2]:
-                self._names.popitem()
-            self._numbered.clear()
-            raise
-        finally:
-            self._busy = not outermost
-
-    return wrapped
 
 
 class Model:
@@ -96,17 +60,17 @@ class Model:
         self.units = checked_units(units)
         self.gravity = checks.array("gravity", gravity, (3,), "acceleration in the inertial frame")
         self._given_gravity = gravity
-        # What was done to make it, so that it can be done again with other numbers.
-        self._calls: list[Call] = []
-        self._busy = False
-        self.ground = _bodies.ground()
-        self.bodies: list[Body] = []
-        # With the places of bodies in the list, where searching would take long.
-        self._names: dict[str, int | None] = {"ground": None}
-        self._numbered: dict[str, int] = {}
+        self.history = History()
+        self.ground = bodies.ground()
+        self.register = Register()
         self.parts: list[tuple[str, AbstractPart]] = []
 
-    @_all_or_nothing
+    @property
+    def bodies(self) -> list[Body]:
+        """All bodies but the ground and nodes of flexible ones, in the order in which they came."""
+        return self.register.bodies
+
+    @recorded
     def add_body(
         self,
         *,
@@ -137,37 +101,18 @@ class Model:
 
         **Raises** ValueError for values that make no sense, with the remedy.
         """
-        return self._take(
-            Body(
-                name=self._name(name, "body"),
-                kind="rigid",
-                mass=_bodies.mass(mass, check_inertia),
-                inertia=_bodies.inertia_matrix(inertia, check_inertia),
-                x=checks.array("position", position, (3,), "initial centre of mass, inertial frame"),
-                R=_bodies.rotation_matrix(rotation),
-                u=checks.array("velocity", velocity, (3,), "of the centre of mass, inertial frame"),
-                omega=checks.array("angular_velocity", angular_velocity, (3,), "body-fixed"),
-                formulation=None if formulation is None else checks.choice("formulation", formulation, FORMULATIONS),
-            )
-        )
+        if formulation is not None:
+            checks.choice("formulation", formulation, FORMULATIONS)
+        pose, twist = (position, rotation), (velocity, angular_velocity)
+        name = self.register.name(name, "body")
+        return self.register.take(bodies.rigid(name, mass, inertia, pose, twist, formulation, check_inertia))
 
-    @_all_or_nothing
+    @recorded
     def add_point(self, *, mass: Any, position: Any, velocity: Any = (0.0, 0.0, 0.0), name: str | None = None) -> Body:
         """Add a mass point: three linear coordinates in every formulation."""
-        return self._take(
-            Body(
-                name=self._name(name, "point"),
-                kind="point",
-                mass=checks.positive("mass", mass, (), "mass of a point"),
-                inertia=jnp.zeros((3, 3)),
-                x=checks.array("position", position, (3,), "initial position, inertial frame"),
-                R=jnp.eye(3),
-                u=checks.array("velocity", velocity, (3,), "inertial frame"),
-                omega=jnp.zeros(3),
-            )
-        )
+        return self.register.take(bodies.point(self.register.name(name, "point"), mass, position, velocity))
 
-    @_all_or_nothing
+    @recorded
     def add_coordinate(
         self, *, mass: Any = 1.0, value: Any = 0.0, velocity: Any = 0.0, name: str | None = None
     ) -> Body:
@@ -175,34 +120,18 @@ class Model:
 
         In elements it is the first component of its position.
         """
-        first = jnp.array([1.0, 0.0, 0.0])
-        return self._take(
-            Body(
-                name=self._name(name, "coordinate"),
-                kind="coordinate",
-                mass=checks.positive("mass", mass, (), "inertia of a coordinate"),
-                inertia=jnp.zeros((3, 3)),
-                x=checks.array("value", value, (), "initial value") * first,
-                R=jnp.eye(3),
-                u=checks.array("velocity", velocity, (), "initial rate") * first,
-                omega=jnp.zeros(3),
-            )
-        )
+        name = self.register.name(name, "coordinate")
+        return self.register.take(bodies.coordinate(name, mass, value, velocity))
 
-    @_all_or_nothing
+    @recorded
     def add_integral(self, *, name: str | None = None) -> Body:
         """Add a single linear coordinate whose rate integrates what a force element puts on it; it has no energy.
 
         The rate starts at zero, and the integral is never differentiated: what is integrated may jump.
         """
-        zero = jnp.zeros(3)
-        return self._take(
-            Body(
-                self._name(name, "integral"), "integral", jnp.ones(()), jnp.zeros((3, 3)), zero, jnp.eye(3), zero, zero
-            )
-        )
+        return self.register.take(bodies.integral(self.register.name(name, "integral")))
 
-    @_all_or_nothing
+    @recorded
     def add_rod(
         self,
         *,
@@ -254,7 +183,7 @@ class Model:
 
         return rods.build(
             self,
-            name=self._name(name, "rod"),
+            name=self.register.name(name, "rod"),
             points=points,
             section=section,
             rotations=rotations,
@@ -270,7 +199,7 @@ class Model:
             angular_velocity=angular_velocity,
         )
 
-    @_all_or_nothing
+    @recorded
     def add_flexible(
         self,
         part: FlexiblePart,
@@ -305,7 +234,7 @@ class Model:
 
         body = placing.build(
             part,
-            name=self._name(name, "flexible"),
+            name=self.register.name(name, "flexible"),
             position=position,
             rotation=rotation,
             velocity=velocity,
@@ -314,11 +243,10 @@ class Model:
             rates=rates,
         )
         for node in body.nodes:
-            self._name(node.name, "node")
-        self._take(body)
-        return body
+            self.register.name(node.name, "node")
+        return self.register.take(body)
 
-    @_all_or_nothing
+    @recorded
     def add_particles(
         self,
         positions: Any,
@@ -359,7 +287,7 @@ class Model:
 
         return in_models.build(
             self,
-            self._name(name, "particles"),
+            self.register.name(name, "particles"),
             positions,
             masses=masses,
             inertias=inertias,
@@ -376,16 +304,7 @@ class Model:
             angular_velocities=angular_velocities,
         )
 
-    def add_particle(self, name: str, mass: Any, inertia: Any, diameter: Any, x: Any, u: Any, omega: Any) -> Body:
-        """Add one of the particles whose numbers `add_particles` has checked."""
-        R: Any = np.eye(3)
-        return self._take(Body(self._name(name, "particle"), "rigid", mass, inertia, x, R, u, omega, diameter=diameter))
-
-    def add_node(self, name: str, rod: str, mass: Any, inertia: Any, pose: Pose, u: Any, omega: Any) -> Body:
-        """Add a node of a rod, whose numbers `add_rod` has checked."""
-        return self._take(Body(self._name(name, "node"), "rigid", mass, inertia, pose.x, pose.R, u, omega, rod=rod))
-
-    @_all_or_nothing
+    @recorded
     def add(self, part: Part) -> Part:
         """Add a joint from `polhode.joints`, a force from `polhode.forces` or a load on a rod; returns it."""
         if isinstance(part, AbstractComposite):
@@ -395,7 +314,7 @@ class Model:
         if not isinstance(part, AbstractPart):
             raise ValueError(f"`add` takes joints and forces, got {type(part).__name__}; bodies come by `add_body`.")
         for body in part.bodies:
-            if body is not self.ground and not self._has(body):
+            if body is not self.ground and not self.register.has(body):
                 raise ValueError(f"{type(part).__name__} refers to {shown(body)}, which is not a body of this model.")
             if isinstance(body, FlexibleBody):
                 nodes = ", ".join(body.called)
@@ -404,7 +323,7 @@ class Model:
         if isinstance(part, AbstractJoint | AbstractForce) and part.bodies and not movable:
             raise ValueError(f"{type(part).__name__} connects the ground with itself; one end must be a body.")
         attached = part.attach(self)
-        self.parts.append((self._name(part.name, _kebab(type(part).__name__)), attached))
+        self.parts.append((self.register.name(part.name, _kebab(type(part).__name__)), attached))
         return part
 
     @uncompiled()
@@ -530,33 +449,6 @@ class Model:
 
         return mjcf.written(self, name, strict=strict)
 
-    def _take(self, body: Body) -> Body:
-        self._names[body.name] = len(self.bodies)
-        self.bodies.append(body)
-        return body
-
-    def _has(self, body: Body) -> bool:
-        if body.carrier is not None:
-            carriers = (known for known in self.bodies if known.name == body.carrier)
-            return any(body is node for known in carriers if isinstance(known, FlexibleBody) for node in known.nodes)
-        place = self._names.get(body.name)
-        if place is not None and place < len(self.bodies) and self.bodies[place] is body:
-            return True
-        return any(body is known for known in self.bodies)
-
-    def _name(self, given: str | None, kind: str) -> str:
-        if given is None:
-            # Those with smaller numbers are taken already.
-            numbers = itertools.count(self._numbered.get(kind, 0) + 1)
-            self._numbered[kind] = next(n for n in numbers if f"{kind}-{n}" not in self._names)
-            given = f"{kind}-{self._numbered[kind]}"
-        if not isinstance(given, str) or not given:
-            raise ValueError(f"`name` must be a word, or None for a name by number, got {shown(given)}.")
-        if given in self._names:
-            raise ValueError(f"The name {shown(given)} is taken in this model; names must be unique.")
-        self._names[given] = None
-        return given
-
     def __repr__(self) -> str:
         return f"Model({'; '.join(f'{what}: {text}' for what, text in told(self))})"
 
@@ -566,7 +458,7 @@ class Model:
     @property
     def parameters(self) -> dict[str, Any]:
         """The values of the `Parameter`s that it was made with, by name."""
-        given = (self._given_gravity, [(call.arguments, call.options) for call in self._calls])
+        given = (self._given_gravity, [(call.arguments, call.options) for call in self.history.calls])
         found = {name: parameter.default for name, parameter in declared(given).items()}
         return {name: value.item() if value.ndim == 0 else value for name, value in found.items()}
 
@@ -591,19 +483,12 @@ class Model:
                 )
         values = {**known, **parameters}
         new = Model(replaced(self._given_gravity, values), units=self.units)
-        Replay(self, new, values).run(self._calls)
+        Replay(self, new, values).run(self.history.calls)
         return new
 
     def body(self, name: str) -> Body:
         """The body of that name. Raises ValueError, with the nearest and all names, if there is none."""
-        nodes = [node for body in self.bodies if isinstance(body, FlexibleBody) for node in body.nodes]
-        for body in (*self.bodies, *nodes):
-            if body.name == name:
-                return body
-        names = [body.name for body in (*self.bodies, *nodes)]
-        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-        listed = ", ".join(names[:_LISTED]) or "none"
-        raise ValueError(f"The model has no body {shown(name)}.{checks.nearest(name, names)} It has {listed}{more}.")
+        return self.register.find(name)
 
 
 def _kebab(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -13,6 +13,7 @@ import numpy as np
 from polhode.checks import shown
 from polhode.joints.measured import AbstractMeasured
 from polhode.model.parameters import AbstractExpression, Parameter, replaced
+from polhode.model.recording import Call
 from polhode.multibody.bodies import Body
 from polhode.multibody.parts import AbstractComposite, AbstractPart
 
@@ -21,15 +22,6 @@ if TYPE_CHECKING:
 
 
 _TAKEN = ("x", "R", "u", "omega")
-
-
-class Call(NamedTuple):
-    """A call that has added something to a model, and what it returned."""
-
-    name: str
-    arguments: tuple[Any, ...]
-    options: dict[str, Any]
-    result: Any
 
 
 def declared(values: Any) -> dict[str, Parameter]:

@@ -64,6 +64,61 @@ def ground() -> Body:
     return Body("ground", "ground", jnp.zeros(()), jnp.zeros((3, 3)), zero, jnp.eye(3), zero, zero)
 
 
+def rigid(
+    name: str,
+    given_mass: Any,
+    inertia: Any,
+    pose: tuple[Any, Any],
+    twist: tuple[Any, Any],
+    formulation: str | None,
+    check: bool,
+) -> Body:
+    """A rigid body of numbers that users gave; see `Model.add_body`. Raises ValueError for those that make no sense."""
+    return Body(
+        name,
+        "rigid",
+        mass(given_mass, check),
+        inertia_matrix(inertia, check),
+        checks.array("position", pose[0], (3,), "initial centre of mass, inertial frame"),
+        rotation_matrix(pose[1]),
+        checks.array("velocity", twist[0], (3,), "of the centre of mass, inertial frame"),
+        checks.array("angular_velocity", twist[1], (3,), "body-fixed"),
+        formulation,
+    )
+
+
+def point(name: str, given_mass: Any, position: Any, velocity: Any) -> Body:
+    """A mass point; see `Model.add_point`."""
+    return _without_rotation(
+        name,
+        "point",
+        checks.positive("mass", given_mass, (), "mass of a point"),
+        checks.array("position", position, (3,), "initial position, inertial frame"),
+        checks.array("velocity", velocity, (3,), "inertial frame"),
+    )
+
+
+def coordinate(name: str, inertia: Any, value: Any, velocity: Any) -> Body:
+    """A single linear coordinate, the first component of a position; see `Model.add_coordinate`."""
+    first = jnp.array([1.0, 0.0, 0.0])
+    return _without_rotation(
+        name,
+        "coordinate",
+        checks.positive("mass", inertia, (), "inertia of a coordinate"),
+        checks.array("value", value, (), "initial value") * first,
+        checks.array("velocity", velocity, (), "initial rate") * first,
+    )
+
+
+def integral(name: str) -> Body:
+    """A coordinate without energy whose rate integrates something; see `Model.add_integral`."""
+    return _without_rotation(name, "integral", jnp.ones(()), jnp.zeros(3), jnp.zeros(3))
+
+
+def _without_rotation(name: str, kind: Kind, inertia: Any, x: Any, u: Any) -> Body:
+    return Body(name, kind, inertia, jnp.zeros((3, 3)), x, jnp.eye(3), u, jnp.zeros(3))
+
+
 ROUNDED = 1e-6
 """How far directions and inertias may be off, as numbers in single precision are, before they are made exact."""
 

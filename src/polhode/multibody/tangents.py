@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from polhode.execution.rows import each
 from polhode.linalg.blocks import Blocks
 from polhode.multibody.formulations.base import AbstractFormulation, AbstractFrame
 from polhode.multibody.groups import BodyGroup, ForceGroup, JointGroup, members
-from polhode.multibody.poses import ORIGIN, RESTING, Pose, Poses, Twist
+from polhode.multibody.poses import ORIGIN, RESTING, Pose, Poses, Twist, Twists
 from polhode.spaces.base import Point, Vector
 
 Bodies = Sequence[BodyGroup]
@@ -29,59 +29,74 @@ def load_blocks(
     points = tuple(members(q, group.slots[k]) for k in moving)
     velocities = tuple(v[group.slots[k].columns.numbers] for k in moving)
 
-    def loads(t: Array, element: Any, points: Points, velocities: Velocities) -> tuple[Array, ...]:
-        poses: list[Pose] = [ORIGIN] * len(group.slots)
-        twists: list[Twist] = [RESTING] * len(group.slots)
-        for k, form, p, u in zip(moving, forms, points, velocities, strict=True):
-            poses[k], twists[k] = form.pose(p), form.twist(p, u)
-        wrenches = element.wrenches(t, tuple(poses), tuple(twists))
-        return tuple(jnp.concatenate(wrenches[k]) for k in moving)
+    def tangent(t: Array, element: Any, points: Points, velocities: Velocities) -> Any:
+        ends = _Ends(len(group.slots), moving, forms, points)
+        known = ends.given(t, element, velocities, along_velocities)
+        return ends.differentiated(t, element, velocities, along_velocities) if known is None else known
 
-    def given(t: Array, element: Any, points: Points, velocities: Velocities) -> Any:
-        """From the tangent that the element knows, if it does; all in body frames, twist = J v."""
-        poses: list[Pose] = [ORIGIN] * len(group.slots)
-        twists: list[Twist] = [RESTING] * len(group.slots)
-        for k, form, p, u in zip(moving, forms, points, velocities, strict=True):
+    values = each(tangent, t, group.elements, points, velocities, loop=group.looped)
+    columns = [group.slots[k].columns for k in moving]
+    return [Blocks(values[i][j], columns[i], columns[j]) for i in range(len(moving)) for j in range(len(moving))]
+
+
+class _Ends(NamedTuple):
+    """Bodies of one element: those of its `slots` that move, with their formulations and points."""
+
+    slots: int
+    moving: Sequence[int]
+    forms: Sequence[Any]
+    points: Points
+
+    def motion(self, points: Points, velocities: Velocities) -> tuple[Poses, Twists]:
+        """Poses and twists of all slots."""
+        poses: list[Pose] = [ORIGIN] * self.slots
+        twists: list[Twist] = [RESTING] * self.slots
+        for k, form, p, u in zip(self.moving, self.forms, points, velocities, strict=True):
             poses[k], twists[k] = form.pose(p), form.twist(p, u)
-        known = element.tangent(t, tuple(poses), tuple(twists))
+        return tuple(poses), tuple(twists)
+
+    def given(self, t: Array, element: Any, velocities: Velocities, along_velocities: bool) -> Any:
+        """From the tangent that the element knows, if it does; all in body frames, twist = J v."""
+        known = element.tangent(t, *self.motion(self.points, velocities))
         if known is None:
             return None
         K, D = known
-        J = [form.body_jacobian(p) for form, p in zip(forms, points, strict=True)]
+        J = [form.body_jacobian(p) for form, p in zip(self.forms, self.points, strict=True)]
 
         def block(i: int, j: int) -> Array:
-            rows, cols = slice(6 * moving[i], 6 * moving[i] + 6), slice(6 * moving[j], 6 * moving[j] + 6)
+            rows, cols = (slice(6 * self.moving[k], 6 * self.moving[k] + 6) for k in (i, j))
             if along_velocities:
                 return _between(J[i], D[rows, cols], J[j])
             value = _between(J[i], K[rows, cols], J[j])
-            form, p, u = forms[j], points[j], velocities[j]
+            form, p, u = self.forms[j], self.points[j], velocities[j]
             if D is None or J[j] is None:
                 return value
             turned = lambda theta: _matrix(form, form.space.move(p, theta)) @ u  # noqa: E731
             return value + _between(J[i], D[rows, cols], jax.jacfwd(turned)(jnp.zeros(form.n)))
 
-        return tuple(tuple(block(i, j) for j in range(len(moving))) for i in range(len(moving)))
+        return tuple(tuple(block(i, j) for j in range(len(self.moving))) for i in range(len(self.moving)))
 
-    def tangent(t: Array, element: Any, points: Points, velocities: Velocities) -> Any:
-        known = given(t, element, points, velocities)
-        if known is not None:
-            return known
-        if along_velocities:
-            derivative = jax.jacfwd(lambda u: loads(t, element, points, u))(velocities)
-        else:
-            zeros = tuple(jnp.zeros(form.n) for form in forms)
-            moved = lambda thetas: tuple(  # noqa: E731
-                form.space.move(p, theta) for form, p, theta in zip(forms, points, thetas, strict=True)
+    def differentiated(self, t: Array, element: Any, velocities: Velocities, along_velocities: bool) -> Any:
+        """From derivatives of the loads."""
+
+        def loads(points: Points, velocities: Velocities) -> tuple[Array, ...]:
+            wrenches = element.wrenches(t, *self.motion(points, velocities))
+            return tuple(jnp.concatenate(wrenches[k]) for k in self.moving)
+
+        def moved(thetas: Velocities) -> Points:
+            return tuple(
+                form.space.move(p, theta) for form, p, theta in zip(self.forms, self.points, thetas, strict=True)
             )
-            derivative = jax.jacfwd(lambda thetas: loads(t, element, moved(thetas), velocities))(zeros)
+
+        if along_velocities:
+            derivative = jax.jacfwd(lambda u: loads(self.points, u))(velocities)
+        else:
+            zeros = tuple(jnp.zeros(form.n) for form in self.forms)
+            derivative = jax.jacfwd(lambda thetas: loads(moved(thetas), velocities))(zeros)
         return tuple(
-            tuple(-jax.vmap(lambda c, i=i: forms[i].pull_back(points[i], c))(column.T).T for column in row)
+            tuple(-jax.vmap(lambda c, i=i: self.forms[i].pull_back(self.points[i], c))(column.T).T for column in row)
             for i, row in enumerate(derivative)
         )
-
-    values = each(tangent, t, group.elements, points, velocities, loop=group.looped)
-    columns = [group.slots[k].columns for k in moving]
-    return [Blocks(values[i][j], columns[i], columns[j]) for i in range(len(moving)) for j in range(len(moving))]
 
 
 def curvatures(bodies: Bodies, group: JointGroup, t: Array, q: Points, v: Vector) -> Float[Array, "elements kept"]:

@@ -83,8 +83,7 @@ def build(
     which = bond_kinds(kinds, len(links), len(found))
 
     bodies = tuple(
-        model.add_particle(f"{name}-{i}", mass[i], inertia[i] * np.eye(3), diameter[i], x[i], u[i], w[i])
-        for i in range(n)
+        _particle(model, f"{name}-{i}", (mass[i], inertia[i]), diameter[i], (x[i], u[i], w[i])) for i in range(n)
     )
     bonds = tuple(
         model.add(Bond(bodies[i], bodies[j], found[kind], name=f"{name}-bond-{k}"))
@@ -97,6 +96,14 @@ def build(
         for i, body in enumerate(bodies):
             model.add(WallContact(body, wall, at_walls, 0.5 * diameter[i], damping, f"{name}-wall-{k}-{i}"))
     return ParticleGroup(name, bodies, bonds)
+
+
+def _particle(model: Model, name: str, inertia: tuple[Any, Any], diameter: Any, moving: tuple[Any, Any, Any]) -> Body:
+    """A new body of the model: mass and moment of inertia, and position, velocity and angular velocity."""
+    (mass, moment), (x, u, omega) = inertia, moving
+    R: Any = np.eye(3)
+    called = model.register.name(name, "particle")
+    return model.register.take(Body(called, "rigid", mass, moment * np.eye(3), x, R, u, omega, diameter=diameter))
 
 
 def _check_overlaps(x: np.ndarray, diameter: np.ndarray, pairs: list[tuple[int, int]]) -> None:

@@ -225,41 +225,63 @@ def build(
     v = _nodal("velocity", velocity, count, "of the nodes, inertial frame")
     omega = _nodal("angular_velocity", angular_velocity, count, "of the nodes, in their own frames")
 
-    nodes: list[Body] = []
-    for i in range(count):
-        if (i == 0 and "first" in ends) or (i == count - 1 and "last" in ends):
-            nodes.append(model.ground)
-        else:
-            nodes.append(
-                model.add_node(f"{name}-node-{i}", name, masses[i], inertias[i], Pose(x[i], R[i]), v[i], omega[i])
-            )
-    if all(body.kind == "ground" for body in nodes):
-        raise ValueError("A rod of one edge that is clamped at both ends can't move; use more edges or clamp one end.")
+    placed = Pose(x, R)
+    nodes = _nodes(model, name, ends, placed, (masses, inertias), (v, omega))
     free = np.ones(6)
     if not constrained_stress:
         free[list(which)] = 0.0
     edges = []
     for e in range(N):
-        both = nodes[e], nodes[(e + 1) % count]
-        frames = tuple(
-            Pose(x[i], R[i]) if body.kind == "ground" else None
-            for i, body in zip((e, (e + 1) % count), both, strict=True)
-        )
-        shape = EdgeShape(measure, (frames[0], frames[1]), rest[e], ds[e])
-        damping = sections[e].damping
-        edge = Edge(
-            *both,
-            shape,
-            _masked(sections[e].stiffness, free),
-            None if damping is None else _masked(damping, free),
-            f"{name}-edge-{e + 1}",
-        )
-        model.add(edge)
+        first, second = e, (e + 1) % count
+        shape = EdgeShape(measure, (_fixed(nodes, placed, first), _fixed(nodes, placed, second)), rest[e], ds[e])
+        edges.append(_edge(nodes[first], nodes[second], shape, sections[e], free, f"{name}-edge-{e + 1}"))
+        model.add(edges[-1])
         if which:
-            model.add(EdgeConstraint(*both, shape, which, f"{edge.name}-constraint"))
-        edges.append(edge)
+            model.add(EdgeConstraint(nodes[first], nodes[second], shape, which, f"{edges[-1].name}-constraint"))
     places = Pose(jnp.asarray(x), jnp.asarray(R))
     return Rod(name, tuple(nodes), places, tuple(edges), jnp.asarray(ds), sections, which)
+
+
+def _nodes(
+    model: Model, name: str, ends: Sequence[str], at: Pose, inertia: tuple[Any, Any], moving: tuple[Any, Any]
+) -> list[Body]:
+    """Nodes that move as new bodies of the model, clamped ends as its ground."""
+    count = len(at.x)
+    clamped = {0} if "first" in ends else set()
+    clamped |= {count - 1} if "last" in ends else set()
+    if len(clamped) == count:
+        raise ValueError("A rod of one edge that is clamped at both ends can't move; use more edges or clamp one end.")
+    (masses, inertias), (v, omega) = inertia, moving
+    register = model.register
+    return [
+        model.ground
+        if i in clamped
+        else register.take(
+            Body(
+                name=register.name(f"{name}-node-{i}", "node"),
+                kind="rigid",
+                mass=masses[i],
+                inertia=inertias[i],
+                x=at.x[i],
+                R=at.R[i],
+                u=v[i],
+                omega=omega[i],
+                rod=name,
+            )
+        )
+        for i in range(count)
+    ]
+
+
+def _fixed(nodes: Sequence[Body], at: Pose, i: int) -> Pose | None:
+    """Where a clamped node is; None for one that moves."""
+    return Pose(at.x[i], at.R[i]) if nodes[i].kind == "ground" else None
+
+
+def _edge(first: Body, second: Body, shape: EdgeShape, section: Section, free: np.ndarray, name: str) -> Edge:
+    """An edge with the stiffness and damping of its free strains."""
+    damping = None if section.damping is None else _masked(section.damping, free)
+    return Edge(first, second, shape, _masked(section.stiffness, free), damping, name)
 
 
 def _clamped(value: str | Sequence[str], closed: bool) -> tuple[str, ...]:

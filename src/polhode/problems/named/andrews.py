@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -12,6 +12,7 @@ from polhode import checks
 from polhode.forces import SpringDamper, Torque
 from polhode.joints import Revolute
 from polhode.model.model import Model
+from polhode.multibody.bodies import Body
 from polhode.multibody.poses import Pose
 from polhode.problems._assembled import Assembled, assembled, drawn, polyline, same_numbers
 from polhode.problems._loops import Poses, bar, meet, placed
@@ -178,12 +179,55 @@ def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
         for i, (name, at) in enumerate(start.items())
     }
     counter = model.add_coordinate(mass=carried, value=n["crank_angle"], name="beta")
+    mechanism = _Mechanism(K, counter, _points(n), jnp.append(n["C"], 0.0))
+    place = {name: K[body].x + K[body].R @ s for name, (body, s) in mechanism.points.items()}
+    z = jnp.array([0.0, 0.0, 1.0])
+    for point, first, second in _HINGES:
+        one = model.ground if first is None else K[first]
+        model.add(Revolute(one, K[second], point=place[point], axis=z, name=f"{point}-{second}"))
+    model.add(CountTurns(model.ground, K["K1"], counter, axis=z, name="turns"))
+    stiffness, length = n["stiffness"], n["rest_length"]
+    model.add(SpringDamper(model.ground, K["K3"], mechanism.C, place["D"], stiffness, length=length, name="spring"))
+    model.add(Torque(K["K1"], n["torque"] * z, frame="body", name="drive"))
+    reference = _REFERENCE if same_numbers(p, _DEFAULTS, ("formulation", "duration")) else {}
+    return assembled(
+        "andrews",
+        _make,
+        p,
+        model,
+        redundant,
+        mechanism.outputs,
+        mechanism.parts,
+        doc=_DOC,
+        h=3e-5,
+        reference=reference,
+        up=(0.0, 1.0, 0.0),
+    )
+
+
+_HINGES = (
+    ("O", None, "K1"),
+    ("F", "K1", "K2"),
+    ("B", None, "K3"),
+    ("E", "K3", "K2"),
+    ("E", "K3", "K4"),
+    ("E", "K3", "K6"),
+    ("G", "K5", "K4"),
+    ("H", "K7", "K6"),
+    ("A", None, "K5"),
+    ("A", None, "K7"),
+)
+"""Points with the two bodies that they join; None is the ground."""
+
+
+def _points(n: Mapping[str, Array]) -> dict[str, tuple[str, Float[Array, "3"]]]:
+    """Points by their letters: the body that carries each, and where on it, from its centre of mass."""
 
     def local(body: str, along: Any, across: Any = 0.0) -> Float[Array, "3"]:
-        """A point of a body from its place in the frame at the first hinge, as seen from the centre of mass."""
+        """A point of a body from its place in the frame at the first hinge."""
         return jnp.stack([jnp.asarray(x, dtype=float) for x in (along, across, 0.0)]) - _centre(n, body)
 
-    at = {
+    return {
         "O": ("K1", local("K1", 0.0)),
         "F": ("K1", local("K1", n["rr"])),
         "E": ("K3", local("K3", n["ss"])),
@@ -193,41 +237,32 @@ def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
         "A": ("K5", local("K5", 0.0)),
         "D": ("K3", local("K3", n["sc"], n["sd"])),
     }
-    place = {name: K[body].x + K[body].R @ s for name, (body, s) in at.items()}
-    z, C = jnp.array([0.0, 0.0, 1.0]), jnp.append(n["C"], 0.0)
-    for point, first, second in (
-        ("O", None, "K1"),
-        ("F", "K1", "K2"),
-        ("B", None, "K3"),
-        ("E", "K3", "K2"),
-        ("E", "K3", "K4"),
-        ("E", "K3", "K6"),
-        ("G", "K5", "K4"),
-        ("H", "K7", "K6"),
-        ("A", None, "K5"),
-        ("A", None, "K7"),
-    ):
-        one = model.ground if first is None else K[first]
-        model.add(Revolute(one, K[second], point=place[point], axis=z, name=f"{point}-{second}"))
-    model.add(CountTurns(model.ground, K["K1"], counter, axis=z, name="turns"))
-    model.add(
-        SpringDamper(model.ground, K["K3"], C, place["D"], n["stiffness"], length=n["rest_length"], name="spring")
-    )
-    model.add(Torque(K["K1"], n["torque"] * z, frame="body", name="drive"))
 
-    def where(system: Assembled, name: str) -> Observable:
-        body, s = at[name]
+
+class _Mechanism(NamedTuple):
+    """Bodies K1 to K7, the coordinate that counts turns of β, points on bodies, and where the spring is fixed."""
+
+    K: Mapping[str, Body]
+    counter: Body
+    points: Mapping[str, tuple[str, Float[Array, "3"]]]
+    C: Float[Array, "3"]
+
+    def where(self, system: Assembled, name: str) -> Observable:
+        """The place of a point."""
+        body, s = self.points[name]
 
         def there(t: Array, state: State) -> Float[Array, "3"]:
-            x, R = system.pose(state[0], K[body])
+            x, R = system.pose(state[0], self.K[body])
             return x + R @ s
 
         return there
 
-    def angles(system: Assembled) -> Observable:
+    def angles(self, system: Assembled) -> Observable:
+        """(β, Θ, γ, φ, δ, Ω, ε)."""
+
         def values(t: Array, state: State) -> Float[Array, "7"]:
-            beta = system.pose(state[0], counter).x[0]
-            R = {name: system.pose(state[0], body).R for name, body in K.items()}
+            beta = system.pose(state[0], self.counter).x[0]
+            R = {name: system.pose(state[0], body).R for name, body in self.K.items()}
             k2, k3, k4, k5, k6, k7 = (jnp.arctan2(R[f"K{i}"][1, 0], R[f"K{i}"][0, 0]) for i in range(2, 8))
             quarter = jnp.pi / 2
             epsilon = k7 + quarter
@@ -237,25 +272,22 @@ def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
 
         return values
 
-    def outputs(system: Assembled) -> dict[str, Observable]:
+    def outputs(self, system: Assembled) -> dict[str, Observable]:
+        """Angles and points."""
         return {
-            "angles": angles(system),
-            "joint_points": lambda t, state: jnp.stack([where(system, name)(t, state) for name in at]),
+            "angles": self.angles(system),
+            "joint_points": lambda t, state: jnp.stack([self.where(system, name)(t, state) for name in self.points]),
         }
 
-    def parts(system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
-        boxes = tuple(drawn(system, body, 0.006 * jnp.ones(3), "ellipsoid") for body in K.values())
+    def parts(self, system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
+        """Its picture: bodies as dots, lines between points, the spring."""
+        boxes = tuple(drawn(system, body, 0.006 * jnp.ones(3), "ellipsoid") for body in self.K.values())
         lines = tuple(
-            polyline(line, tuple(where(system, end) for end in line))
+            polyline(line, tuple(self.where(system, end) for end in line))
             for line in ("OF", "FE", "BE", "BD", "DE", "GE", "AG", "HE", "AH")
         )
-        spring = polyline("spring", (lambda t, state: C, where(system, "D")), "#cc6677")
+        spring = polyline("spring", (lambda t, state: self.C, self.where(system, "D")), "#cc6677")
         return *boxes, *lines, spring
-
-    reference = _REFERENCE if same_numbers(p, _DEFAULTS, ("formulation", "duration")) else {}
-    return assembled(
-        "andrews", _make, p, model, redundant, outputs, parts, doc=_DOC, h=3e-5, reference=reference, up=(0.0, 1.0, 0.0)
-    )
 
 
 def _centre(n: Mapping[str, Array], body: str) -> Float[Array, "3"]:

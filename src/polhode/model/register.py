@@ -1,0 +1,80 @@
+"""Bodies of a model by their names, and the names that are taken."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import TypeVar
+
+from polhode import checks
+from polhode.checks import shown
+from polhode.model.flexible_body import FlexibleBody
+from polhode.multibody.bodies import Body
+
+AnyBody = TypeVar("AnyBody", bound=Body)
+
+_LISTED = 20
+"""Number of names in a message."""
+
+
+class Register:
+    """Bodies in the order in which they came, and all names: those of joints and forces as well are unique."""
+
+    def __init__(self) -> None:
+        self.bodies: list[Body] = []
+        # With the places of bodies in the list, where searching would take long.
+        self._names: dict[str, int | None] = {"ground": None}
+        self._numbered: dict[str, int] = {}
+
+    def take(self, body: AnyBody) -> AnyBody:
+        """Add a body whose name is taken for it already."""
+        self._names[body.name] = len(self.bodies)
+        self.bodies.append(body)
+        return body
+
+    def name(self, given: str | None, kind: str) -> str:
+        """Take a name, that of its kind with the next number by default. Raises ValueError where it is taken."""
+        if given is None:
+            # Those with smaller numbers are taken already.
+            numbers = itertools.count(self._numbered.get(kind, 0) + 1)
+            self._numbered[kind] = next(n for n in numbers if f"{kind}-{n}" not in self._names)
+            given = f"{kind}-{self._numbered[kind]}"
+        if not isinstance(given, str) or not given:
+            raise ValueError(f"`name` must be a word, or None for a name by number, got {shown(given)}.")
+        if given in self._names:
+            raise ValueError(f"The name {shown(given)} is taken in this model; names must be unique.")
+        self._names[given] = None
+        return given
+
+    def has(self, body: Body) -> bool:
+        """Whether this very body, or the flexible body that it is a node of, is here."""
+        if body.carrier is not None:
+            carriers = (known for known in self.bodies if known.name == body.carrier)
+            return any(body is node for known in carriers if isinstance(known, FlexibleBody) for node in known.nodes)
+        place = self._names.get(body.name)
+        if place is not None and place < len(self.bodies) and self.bodies[place] is body:
+            return True
+        return any(body is known for known in self.bodies)
+
+    def find(self, name: str) -> Body:
+        """The body of that name. Raises ValueError, with the nearest and all names, if there is none."""
+        nodes = [node for body in self.bodies if isinstance(body, FlexibleBody) for node in body.nodes]
+        for body in (*self.bodies, *nodes):
+            if body.name == name:
+                return body
+        names = [body.name for body in (*self.bodies, *nodes)]
+        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+        listed = ", ".join(names[:_LISTED]) or "none"
+        raise ValueError(f"The model has no body {shown(name)}.{checks.nearest(name, names)} It has {listed}{more}.")
+
+    def undoing(self) -> Callable[[], None]:
+        """A function that takes out again what comes from now on."""
+        bodies, names = len(self.bodies), len(self._names)
+
+        def undo() -> None:
+            del self.bodies[bodies:]
+            while len(self._names) > names:
+                self._names.popitem()
+            self._numbered.clear()
+
+        return undo
