@@ -11,10 +11,8 @@ import jax
 import numpy as np
 
 from polhode.captured.programs import compiled, found
-from polhode.execution.kept import Keeping
 from polhode.execution.limits import is_long
-from polhode.execution.literals import NotNative
-from polhode.execution.mapping import RowMap
+from polhode.execution.mapping import Mapped, keeping, mapped
 from polhode.execution.once import interpreted
 from polhode.execution.placement import on_host
 
@@ -59,32 +57,16 @@ def _native(function: eqx.Module, stacked: Any) -> Callable[[Any], Any] | None:
     if not on_host(function):
         return None
     examples = function, jax.tree.map(lambda x: x[0], stacked)
-    (mapping,), (inputs, _) = found(_compiled, *examples, keeping=_KEEPING)
+    (mapping, _), (inputs, _) = found(_compiled, *examples, keeping=_KEEPING)
     return None if mapping is None else functools.partial(mapping.rows, mapping.arguments(inputs))
 
 
-def _compiled(inputs: Any, rest: Any) -> tuple[RowMap | None]:
+def _compiled(inputs: Any, rest: Any) -> Mapped:
     """The function in machine code, if it can be."""
-
-    def of_row(given: Any, row: Any) -> Any:
-        return eqx.combine(given, rest[0])(*row)
-
-    try:
-        return (RowMap.of(of_row, *inputs),)
-    except NotNative:
-        return (None,)
+    return mapped(lambda given, row: eqx.combine(given, rest[0])(*row), *inputs)
 
 
-def _watch(found: tuple[RowMap | None], write: Callable[[], None]) -> None:
-    if found[0] is not None:
-        found[0].code.when_improved = write
-
-
-_KEEPING: Keeping[tuple[RowMap | None]] = Keeping(
-    dump=lambda found: () if found[0] is None else (found[0].code, found[0].out),
-    load=lambda made, inputs: (RowMap(*made, *inputs) if made else None,),
-    watch=_watch,
-)
+_KEEPING = keeping(lambda inputs: inputs)
 
 
 def _all(function: Any, *stacked: Any) -> Any:

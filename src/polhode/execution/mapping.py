@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -12,6 +12,7 @@ from polhode.execution import limits
 from polhode.execution.arrays.blocks import row_map
 from polhode.execution.arrays.programs import either
 from polhode.execution.deriving import Derivable
+from polhode.execution.kept import Keeping
 from polhode.execution.literals import NotNative, type_of
 from polhode.execution.machine import Code
 from polhode.execution.recording import on_scalars, traced
@@ -110,3 +111,41 @@ def _compiled(program: Region, shared: Layout, row: Layout, out: Layout) -> Code
         for k, (scalar, result) in enumerate(zip(out.scalars, results, strict=True)):
             w.store(target, k, type_of(scalar), result)
     return Code(w, ("shared", "rows", "out", "count"), count)
+
+
+class Mapped(NamedTuple):
+    """A function of rows as machine code, or why there is none."""
+
+    rows: RowMap | None
+    why: str = ""
+
+
+def mapped(
+    function: Callable[[Any, Any], Any],
+    shared: Any,
+    row: Any,
+    untraceable: tuple[type[Exception], ...] = (NotNative,),
+) -> Mapped:
+    """As `RowMap.of`, where some exceptions mean that there is none."""
+    try:
+        return Mapped(RowMap.of(function, shared, row))
+    except untraceable as error:
+        return Mapped(None, str(error))
+
+
+def keeping(arguments: Callable[[Any], tuple[Any, Any]]) -> Keeping[Mapped]:
+    """How such functions are kept; `arguments`: what rows share, and a row, out of the inputs of a builder."""
+
+    def dump(made: Mapped) -> Any:
+        return made.rows and (made.rows.code, made.rows.out), made.why
+
+    def load(kept: Any, inputs: Any) -> Mapped:
+        code, why = kept
+        shared, row = arguments(inputs)
+        return Mapped(code and RowMap(code[0], code[1], shared, row), why)
+
+    def watch(made: Mapped, write: Callable[[], None]) -> None:
+        if made.rows is not None:
+            made.rows.code.when_improved = write
+
+    return Keeping(dump, load, watch)

@@ -22,7 +22,7 @@ from polhode.driver.stepping import AbstractStepper, Progress
 from polhode.execution.kept import Keeping
 from polhode.execution.lanes import Lanes
 from polhode.execution.literals import NotNative
-from polhode.execution.mapping import RowMap
+from polhode.execution.mapping import Mapped, RowMap, keeping, mapped
 from polhode.execution.once import interpreted
 from polhode.problems.base import Problem
 
@@ -118,19 +118,16 @@ def _lanes(inputs: Any, rest: Any) -> tuple[Lanes | None, str]:
     return made, ""
 
 
-def _outputs(inputs: Any, rest: Any) -> tuple[RowMap | None, str]:
+def _outputs(inputs: Any, rest: Any) -> Mapped:
     """Outputs of states, each with the arrays of its own observer; the arguments are an observer and an instant."""
 
     def see(shared: Any, row: Any) -> Seen:
         return eqx.combine(row[0], rest[0])(*row[1])
 
-    try:
-        return RowMap.of(see, (), inputs), ""
-    except NotNative as error:
-        return None, str(error)
+    return mapped(see, (), inputs)
 
 
-def _starts(inputs: Any, rest: Any) -> tuple[RowMap | None, str]:
+def _starts(inputs: Any, rest: Any) -> Mapped:
     """Starts of members, if they can be; the arguments are a `_Recipe`, and parameters and state of a member."""
     recipe: _Recipe = rest[0]
 
@@ -140,10 +137,7 @@ def _starts(inputs: Any, rest: Any) -> tuple[RowMap | None, str]:
         progress = member.stepper.start(task.system, task.integrator, task.state0, recipe.keep)
         return Made(*_parts(member, progress)[0][:3])
 
-    try:
-        return RowMap.of(start, (), inputs[1]), ""
-    except UNTRACEABLE as error:
-        return None, str(error)
+    return mapped(start, (), inputs[1], UNTRACEABLE)
 
 
 _LANES: Keeping[tuple[Lanes | None, str]] = Keeping(
@@ -155,23 +149,7 @@ _LANES: Keeping[tuple[Lanes | None, str]] = Keeping(
 )
 
 
-def _kept_rows(arguments: Callable[[Any], Any]) -> Keeping[tuple[RowMap | None, str]]:
-    """How functions of rows are kept; `arguments`: which of the inputs make a row."""
-
-    def dump(made: tuple[RowMap | None, str]) -> Any:
-        return made[0] and (made[0].code, made[0].out), made[1]
-
-    def load(kept: Any, inputs: Any) -> tuple[RowMap | None, str]:
-        return kept[0] and RowMap(kept[0][0], kept[0][1], (), arguments(inputs)), kept[1]
-
-    def watch(made: tuple[RowMap | None, str], write: Callable[[], None]) -> None:
-        if made[0] is not None:
-            made[0].code.when_improved = write
-
-    return Keeping(dump, load, watch)
-
-
-_OUTPUTS, _STARTS = _kept_rows(lambda inputs: inputs), _kept_rows(lambda inputs: inputs[1])
+_OUTPUTS, _STARTS = keeping(lambda inputs: ((), inputs)), keeping(lambda inputs: ((), inputs[1]))
 
 UNTRACEABLE = (NotNative, jax.errors.JAXTypeError, jax.errors.JAXIndexError, TypeError, ValueError)
 """Exceptions of a builder that asks traced numbers for their values. It has made the first member without any."""
