@@ -12,7 +12,8 @@ import pytest
 from jaxtyping import Array
 
 import polhode as ph
-from polhode.integrators._newton import AbstractEquations, Newton, Residual, Solved, solve
+from polhode.integrators._equations import AbstractEquations, Residual
+from polhode.integrators._newton import Newton, Solved, solve
 
 EPS = 2.0**-52
 STIFF = 1e6

@@ -12,7 +12,7 @@ import numpy as np
 
 from polhode import integrators
 from polhode.captured.lasting_keys import signature
-from polhode.driver import host
+from polhode.driver import records
 from polhode.driver.constant_steps import ConstantSteps
 from polhode.driver.control import StepControl
 from polhode.driver.controlled_steps import ControlledSteps
@@ -36,7 +36,7 @@ from polhode.systems.base import AbstractSystem, Converted, State
 class Kept:
     """The end of a run in memory, from which a further run can start."""
 
-    checkpoint: host.Checkpoint
+    checkpoint: records.Checkpoint
     legs: list[Leg]
     task: Task
 
@@ -170,7 +170,7 @@ def facts(run: Any) -> dict[str, Any]:
     }
 
 
-def arrays(checkpoint: host.Checkpoint, run: Any) -> dict[str, np.ndarray]:
+def arrays(checkpoint: records.Checkpoint, run: Any) -> dict[str, np.ndarray]:
     """Arrays of a checkpoint: the carry of the method, the legs of its run and the times to be saved."""
     leaves = jax.tree.leaves(checkpoint.progress)
     found = {f"progress-{k}": np.asarray(leaf) for k, leaf in enumerate(leaves)}

@@ -13,8 +13,9 @@ import numpy as np
 from polhode.driver.observing import Observer, Watch
 from polhode.driver.preparation import Task
 from polhode.driver.stepping import AbstractStepper
-from polhode.driver.watching import Watch as EventWatch
-from polhode.driver.watching import Watched, WatchingSteps
+from polhode.driver.watched import Watch as EventWatch
+from polhode.driver.watched import Watched
+from polhode.driver.watching import WatchingSteps
 from polhode.events.event import Event, Function, function_of
 from polhode.execution.eager import uncompiled
 from polhode.execution.once import interpreted

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ from polhode.driver.blocks import Buffer, run_block
 from polhode.driver.happening import Happenings
 from polhode.driver.legs import Leg
 from polhode.driver.observing import Observer, Watch
+from polhode.driver.records import Checkpoint, Outcome, Sink, Start
 from polhode.driver.saving import Saving, capacity
 from polhode.driver.showing import Show
 from polhode.driver.stepping import AbstractStepper, Progress, between
@@ -34,56 +35,6 @@ _STORED_BLOCK_SECONDS = 0.1
 _FIRST_BLOCK = 1
 
 _OBSERVED_ROWS = 512
-
-
-class Outcome(NamedTuple):
-    """The results of a run on the host.
-
-    - `frames`: all that no sink has taken. - `checkpoint`: the data to resume from.
-    - `start_time`, `compile_time`, `wall_time`: seconds of making the start, of compiling, of running.
-    - `compiled`: how the steps were executed at the end.
-    - `error`: the unforeseen exception that ended it, if any.
-    """
-
-    frames: Frames
-    progress: Progress
-    checkpoint: Checkpoint
-    start_time: float
-    compile_time: float
-    wall_time: float
-    compiled: Compiled
-    error: BaseException | None
-
-
-class Checkpoint(NamedTuple):
-    """Where a run stands between two blocks: the number of its leg, and of frames saved.
-
-    - `happened`: what `Happenings.arrays` has of its events; None without any.
-    """
-
-    progress: Progress
-    leg: int
-    done: int
-    happened: dict[str, np.ndarray] | None = None
-
-
-class Start(NamedTuple):
-    """The start of a run: a state; or a checkpoint, whose frame is saved unless the run `goes_on`."""
-
-    state: Any
-    checkpoint: Checkpoint | None = None
-    goes_on: bool = False
-
-
-class Sink(Protocol):
-    """Receiver of frames while a run is going."""
-
-    def append(self, frames: Frames, checkpoint: Checkpoint, stopping: Callable[[], bool]) -> Result:
-        """Takes a block of frames, and where the run stands behind it; any code but `successful` ends the run.
-
-        `stopping` tells whether the user wants the run to end.
-        """
-        ...
 
 
 @interpreted

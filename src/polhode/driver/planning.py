@@ -11,7 +11,7 @@ from jax.core import Tracer
 
 from polhode import checks, integrators
 from polhode.checks import shown
-from polhode.driver import host
+from polhode.driver import records
 from polhode.driver.constant_steps import constant
 from polhode.driver.control import StepControl
 from polhode.driver.controlled_steps import controlled
@@ -41,7 +41,7 @@ class Plan(NamedTuple):
 
     legs: list[Leg]
     how: dict[str, Any]
-    start: host.Start
+    start: records.Start
 
 
 class Remembering(Protocol):
@@ -116,11 +116,11 @@ def _planned(parts: list[Leg], how: dict[str, Any], task: Task, memory: Remember
     """With the state as the start, or all that an earlier run with the same method remembers."""
     progress = None if memory is None else memory.progress(task)
     if memory is None or progress is None:
-        return Plan(parts, how, host.Start(task.state0))
+        return Plan(parts, how, records.Start(task.state0))
     if not memory.steps_alike(task, parts[0]):
         # What a method remembers of steps of another length or direction says nothing of these.
         parts = [parts[0]._replace(fresh=True), *parts[1:]]
-    return Plan(parts, how, host.Start(task.state0, host.Checkpoint(progress, 0, 0)))
+    return Plan(parts, how, records.Start(task.state0, records.Checkpoint(progress, 0, 0)))
 
 
 _STEPS_RESOLVED = 1000

@@ -13,7 +13,7 @@ import numpy as np
 from polhode import checks
 from polhode._ambient import check_environment
 from polhode.checks import shown
-from polhode.driver import continuing, host, planning
+from polhode.driver import continuing, planning, records
 from polhode.driver.control import StepControl
 from polhode.driver.differences import differences
 from polhode.driver.legs import described
@@ -156,7 +156,7 @@ def resumed(
         if limit is not None:
             legs = continuing.with_limit(legs, limit)
         happened = {name: x for name, x in remembered.items() if name.startswith(("events-", "system-"))} or None
-        start = host.Start(None, host.Checkpoint(p, leg, done, happened), goes_on=True)
+        start = records.Start(None, records.Checkpoint(p, leg, done, happened), goes_on=True)
         grids = described(legs) if control is None else {}
         store.meta = {**found.meta, **grids, "t1": wanted, "asked": asked}
         observer = task.observer

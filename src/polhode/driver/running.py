@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode._ambient import warn
-from polhode.driver import host
+from polhode.driver import host, records
 from polhode.driver.continuing import Kept
 from polhode.driver.happening import Happenings
 from polhode.driver.interruption import interrupts
@@ -143,7 +143,7 @@ def _happenings(run: Run) -> Happenings | None:
     return events
 
 
-def _explanation(system: AbstractSystem, stats: dict[str, Any], outcome: host.Outcome) -> str:
+def _explanation(system: AbstractSystem, stats: dict[str, Any], outcome: records.Outcome) -> str:
     """The explanation of a failure besides its code; also noted in the stats."""
     if outcome.error is not None:
         said = stats["error"] = f"{type(outcome.error).__name__}: {outcome.error}"
@@ -184,7 +184,7 @@ _EXPLAINED = (
 )
 
 
-def _times(run: Run, outcome: host.Outcome) -> dict[str, Any]:
+def _times(run: Run, outcome: records.Outcome) -> dict[str, Any]:
     """How long each part of a run took, and how its steps were executed."""
     return {
         "problem_time_s": run.task.problem.build_time if run.task.problem else 0.0,

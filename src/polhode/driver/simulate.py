@@ -19,7 +19,7 @@ from polhode.driver.preparation import Task
 from polhode.driver.resuming import Wanted, resumed
 from polhode.driver.running import Run, carry_out, statistics, too_large
 from polhode.driver.saving import Saving, expected, instants
-from polhode.driver.watching import Watched
+from polhode.driver.watched import Watched
 from polhode.events.event import Event, function_of, listed
 from polhode.integrators.base import AbstractIntegrator
 from polhode.problems.base import Problem

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from polhode.checks import shown
-from polhode.driver import continuing, host
+from polhode.driver import continuing, records
 from polhode.frames import Frames
 from polhode.results import Result
 from polhode.runs.errors import FULL, StoreError
@@ -38,7 +38,7 @@ class StoreSink:
         """Checkpoints are those of that run."""
         self._run = run
 
-    def append(self, frames: Frames, checkpoint: host.Checkpoint, stopping: Callable[[], bool]) -> Result:
+    def append(self, frames: Frames, checkpoint: records.Checkpoint, stopping: Callable[[], bool]) -> Result:
         wanted = self._taken + len(frames.t)
 
         def act() -> None:
@@ -73,7 +73,7 @@ class StoreSink:
         """All frames of the run: those on disk, and behind them those that could not be written; None without any."""
         return stored(self.store, self._refused)
 
-    def _checkpoint(self, checkpoint: host.Checkpoint) -> Checkpoint:
+    def _checkpoint(self, checkpoint: records.Checkpoint) -> Checkpoint:
         if self._facts is None:
             self._facts = continuing.facts(self._run)
         return Checkpoint(continuing.arrays(checkpoint, self._run), self._facts)

@@ -15,7 +15,8 @@ from polhode.driver.legs import Leg
 from polhode.driver.observing import Observer
 from polhode.driver.saving import Saving
 from polhode.driver.stepping import Progress, judged, outcome_of
-from polhode.driver.watching import Watched, WatchingSteps
+from polhode.driver.watched import Watched
+from polhode.driver.watching import WatchingSteps
 from polhode.events.event import Event, Function
 from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator, Carry

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from polhode.driver.bracketing import Bracket
 from polhode.driver.stepping import AbstractStepper, Part, Progress
-from polhode.events.event import Event, Function
+from polhode.driver.watched import Watch, Watched, moved_on
 from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.results import Result
 from polhode.systems.base import AbstractSystem, State
@@ -26,71 +24,6 @@ _THROUGH = 1e-9
 
 _JUMP = 1e-6
 """Part of a step that a function would have taken, at its rate, from zero to where it is found if it has not jumped."""
-
-
-class Watch(NamedTuple):
-    """Memory of a run with events; k is their number.
-
-    - `sides`: sign that each function has, or is leaving; 0 if it has had none.
-    - `values`, `rates`: of the functions, now; None for rates that states don't tell.
-    - `searching`: whether an event is being located. - `final`: whether the next attempt is to end at it.
-    - `bracket`: of it, in parts of the step that was too long, whose length is `whole`. - `share`: of the next attempt.
-    - `begin`, `length`: of the last accepted step, as the method had them. - `cut`: whether it ended early.
-    - `fired`: the events at which it ended.
-    """
-
-    sides: Float[Array, " k"]
-    values: Float[Array, " k"]
-    rates: Float[Array, " k"] | None
-    searching: Array
-    final: Array
-    bracket: Bracket
-    share: Array
-    whole: Array
-    begin: Array
-    length: Array
-    cut: Array
-    fired: Bool[Array, " k"]
-
-
-class Watched(eqx.Module):
-    """The functions that are watched: one for each event, and which of its passages count.
-
-    - `source`: the system as it was given, for functions that look at it.
-    """
-
-    functions: tuple[Function, ...]
-    source: AbstractSystem
-    directions: tuple[int, ...] = eqx.field(static=True)
-    tolerance: float = eqx.field(static=True)
-    inside: int = eqx.field(static=True)
-
-    @classmethod
-    def of(cls, events: tuple[Event, ...], functions: tuple[Function, ...], source: AbstractSystem) -> Watched:
-        """For some events."""
-        tolerance = min(event.tolerance for event in events)
-        return cls(functions, source, tuple(e.direction for e in events), tolerance, max(e.inside for e in events))
-
-    def __call__(self, t: Array, state: State) -> Float[Array, " k"]:
-        return jnp.stack([jnp.asarray(function(t, state, self.source), float) for function in self.functions])
-
-    def counts(self, sides: Float[Array, " k"]) -> Bool[Array, " k"]:
-        """Whether a passage from these sides would be an event."""
-        directions = np.asarray(self.directions, float)
-        return (sides != 0) & ((directions == 0) | (sides * directions < 0))
-
-    def passed(self, sides: Float[Array, " k"], values: Float[Array, " k"]) -> Bool[Array, " k"]:
-        """Whether each function has passed zero in a way that counts."""
-        return self.counts(sides) & (sides * values < 0)
-
-    def merit(self, sides: Float[Array, " k"], values: Float[Array, " k"]) -> Array:
-        """A continuous number, negative behind the first event."""
-        return jnp.min(jnp.where(self.counts(sides), sides * values, jnp.inf))
-
-
-def moved_on(sides: Float[Array, " k"], values: Float[Array, " k"]) -> Float[Array, " k"]:
-    """Sides behind a step without an event."""
-    return jnp.where(values != 0, jnp.sign(values), sides)
 
 
 class WatchingSteps(AbstractStepper):

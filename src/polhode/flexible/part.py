@@ -17,7 +17,7 @@ from polhode.execution.eager import array_of
 from polhode.flexible import reduction
 from polhode.flexible.matrices import Nodal, nodal, points_of, symmetric, turned
 from polhode.flexible.nodes import Attachment, attachments
-from polhode.multibody.formulations.floating_frame import ModalBody
+from polhode.multibody.formulations.modal_body import ModalBody
 
 MEAN = "mean"
 """The frame that follows the mean motion of all mass."""

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.integrators._newton import AbstractEquations, Residual
+from polhode.integrators._equations import AbstractEquations, Residual
 from polhode.integrators._tangent import times_tangent
 from polhode.linalg.blocks import Matrix, absolute, apply, apply_transposed, scaled
 from polhode.spaces.base import Point, Vector

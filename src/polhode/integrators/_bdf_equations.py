@@ -19,7 +19,7 @@ from polhode.integrators._alpha_equations import (
     positions_of,
     unmoved,
 )
-from polhode.integrators._newton import AbstractEquations, Residual
+from polhode.integrators._equations import AbstractEquations, Residual
 from polhode.linalg.blocks import Matrix, apply, apply_transposed
 from polhode.spaces.base import Vector
 from polhode.systems.mechanical import AbstractMechanical

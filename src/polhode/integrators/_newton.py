@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import abc
-from typing import Any, Literal, NamedTuple, final
+from typing import Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -12,103 +11,13 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import shown
+from polhode.integrators._equations import AbstractEquations, Factors, Place, Residual, TracedOnce, Unknowns
 from polhode.integrators._implicit import implicit
 from polhode.integrators.base import plain_number
 from polhode.results import Result
 
-Unknowns = Any
-Place = Any
-Factors = Any
-
-
 PATIENCE = {"full": 5, "modified": 15}
 """Iterations that Newton's method has before every correction has to help."""
-
-
-class Residual(NamedTuple):
-    """The equations at one point.
-
-    - `parts`: what has to vanish; quantities of different dimension are different parts.
-    - `scales`: for each part, what accelerations of their present size make up in it; tolerances are relative to that.
-    - `magnitudes`: for each part, the size of the terms that cancel in it, hence of its round-off in units of 2⁻⁵².
-    - `noise`: the same of round-off that is magnified: iterations go on below it while they help.
-    """
-
-    parts: tuple[Array, ...]
-    scales: tuple[Array, ...]
-    magnitudes: tuple[Array, ...]
-    noise: tuple[Array, ...] | None = None
-
-
-class AbstractEquations(eqx.Module):
-    """Equations F(x) = 0 of one step, with an approximation of their derivative.
-
-    `place` computes what residual and matrix share; it is kept from one to the other.
-    """
-
-    @abc.abstractmethod
-    def place(self, x: Unknowns) -> Place:
-        """The quantities at x that `residual` and `factor` share."""
-
-    @abc.abstractmethod
-    def residual(self, place: Place, x: Unknowns) -> Residual:
-        """F(x), not scaled."""
-
-    @abc.abstractmethod
-    def factor(self, place: Place, x: Unknowns) -> Factors:
-        """A factorised approximation J of F'(x)."""
-
-    @abc.abstractmethod
-    def correct(self, factors: Factors, parts: tuple[Array, ...]) -> Unknowns:
-        """-J⁻¹ F, linear in the parts of F."""
-
-    @abc.abstractmethod
-    def negligible(self, place: Place, correction: Unknowns) -> Array:
-        """Whether a correction moves positions by no more than their round-off."""
-
-    def magnified(self, factors: Factors, residual: Residual) -> tuple[Array, ...] | None:
-        """The round-off of positions as the matrix behind the factors magnifies it, in each part; None: unknown."""
-        del factors, residual
-        return None
-
-
-@final
-class _TracedOnce(AbstractEquations):
-    """Equations of which every part is traced once, wherever it is used: tracing takes longest before the first step.
-
-    - `arrays`: of the equations. - `parts`: functions of these and what each part takes.
-    """
-
-    arrays: Any
-    parts: Any = eqx.field(static=True)
-
-    @classmethod
-    def of(cls, equations: AbstractEquations) -> _TracedOnce:
-        arrays, rest = eqx.partition(equations, eqx.is_array)
-
-        def part(name: str) -> Any:
-            return jax.jit(lambda arrays, *given: getattr(eqx.combine(arrays, rest), name)(*given))
-
-        names = "place", "residual", "factor", "correct", "negligible", "magnified"
-        return cls(arrays, {name: part(name) for name in names})
-
-    def place(self, x: Unknowns) -> Place:
-        return self.parts["place"](self.arrays, x)
-
-    def residual(self, place: Place, x: Unknowns) -> Residual:
-        return self.parts["residual"](self.arrays, place, x)
-
-    def factor(self, place: Place, x: Unknowns) -> Factors:
-        return self.parts["factor"](self.arrays, place, x)
-
-    def correct(self, factors: Factors, parts: tuple[Array, ...]) -> Unknowns:
-        return self.parts["correct"](self.arrays, factors, parts)
-
-    def negligible(self, place: Place, correction: Unknowns) -> Array:
-        return self.parts["negligible"](self.arrays, place, correction)
-
-    def magnified(self, factors: Factors, residual: Residual) -> tuple[Array, ...] | None:
-        return self.parts["magnified"](self.arrays, factors, residual)
 
 
 class Newton(eqx.Module):
@@ -201,7 +110,7 @@ def solve(
     an earlier solution if `newton` keeps them, otherwise None. The derivative is that of the solution, by the implicit
     function theorem, whatever way led there.
     """
-    equations = _TracedOnce.of(equations)
+    equations = TracedOnce.of(equations)
 
     def equation(x: Unknowns) -> tuple[tuple[Array, ...], Place]:
         place = equations.place(x)

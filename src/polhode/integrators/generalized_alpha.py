@@ -12,8 +12,9 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.checks import shown
 from polhode.integrators._alpha_equations import Index3, Prediction, StabilizedIndex2
+from polhode.integrators._equations import AbstractEquations
 from polhode.integrators._explicit import hermite
-from polhode.integrators._newton import AbstractEquations, Newton, solve
+from polhode.integrators._newton import Newton, solve
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
 from polhode.linalg.blocks import apply
 from polhode.results import Result

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.checks import shown
-from polhode.integrators._newton import AbstractEquations, Newton, Residual, solve
+from polhode.integrators._equations import AbstractEquations, Residual
+from polhode.integrators._newton import Newton, solve
 from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry, StepInfo
 from polhode.integrators.energy_momentum import curve
 from polhode.linalg.blocks import dense_block

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from polhode.integrators._equations import AbstractEquations, Residual
 from polhode.integrators._explicit import hermite_step
-from polhode.integrators._newton import AbstractEquations, Newton, Residual, solve
+from polhode.integrators._newton import Newton, solve
 from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry, StepInfo
 from polhode.linalg.blocks import dense_block
 from polhode.linalg.choose import pivoting_solver

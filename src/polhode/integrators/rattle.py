@@ -13,7 +13,8 @@ from jaxtyping import Array, Bool, Float
 from polhode._ambient import inside_transformation
 from polhode.execution.once import interpreted
 from polhode.execution.questions import without_libraries
-from polhode.integrators._newton import AbstractEquations, Newton, Residual, solve
+from polhode.integrators._equations import AbstractEquations, Residual
+from polhode.integrators._newton import Newton, solve
 from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry, StepInfo
 from polhode.linalg.blocks import dense_block
 from polhode.linalg.choose import kkt_solver

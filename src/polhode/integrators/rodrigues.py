@@ -11,8 +11,9 @@ from jaxtyping import Array
 
 from polhode import checks
 from polhode.checks import shown
+from polhode.integrators._equations import AbstractEquations, Residual
 from polhode.integrators._explicit_bodies import AbstractKickDrift, Bodies, Kick, dragged, kicked, unpacked
-from polhode.integrators._newton import AbstractEquations, Newton, Residual, solve
+from polhode.integrators._newton import Newton, solve
 from polhode.integrators.base import Carry, StepInfo
 from polhode.linalg.blocks import dense_block
 from polhode.linalg.choose import kkt_solver

@@ -11,8 +11,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.checks import shown
+from polhode.integrators._equations import AbstractEquations, Residual
 from polhode.integrators._explicit import hermite_step
-from polhode.integrators._newton import AbstractEquations, Newton, Residual, solve
+from polhode.integrators._newton import Newton, solve
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
 from polhode.linalg.blocks import dense_block
 from polhode.linalg.choose import kkt_solver

@@ -11,8 +11,9 @@ from polhode.checks import nearest, shown
 from polhode.multibody.bodies import Body
 from polhode.multibody.formulations import FORMULATIONS
 from polhode.multibody.formulations.base import AbstractFormulation
-from polhode.multibody.formulations.floating_frame import FloatingFrame, ModalBody
+from polhode.multibody.formulations.floating_frame import FloatingFrame
 from polhode.multibody.formulations.lie_groups import DirectProduct, SemidirectProduct
+from polhode.multibody.formulations.modal_body import ModalBody
 from polhode.multibody.poses import Pose, Twist
 from polhode.systems.base import State
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.integrators._newton import AbstractEquations, Residual
+from polhode.integrators._equations import AbstractEquations, Residual
 from polhode.integrators.energy_momentum.step import BodiesStep, Increments, Multipliers
 from polhode.linalg.blocks import apply
 from polhode.systems.lagrangian import LivensState

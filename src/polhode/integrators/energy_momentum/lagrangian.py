@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.integrators._newton import AbstractEquations, Residual
+from polhode.integrators._equations import AbstractEquations, Residual
 from polhode.linalg.blocks import dense_block
 from polhode.linalg.choose import fused_solver, kkt_solver, pivoting_solver
 from polhode.linalg.kkt import AbstractKKT

@@ -13,7 +13,8 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.execution.questions import derived
-from polhode.integrators._newton import AbstractEquations, Newton, Solved, solve
+from polhode.integrators._equations import AbstractEquations
+from polhode.integrators._newton import Newton, Solved, solve
 from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry, StepInfo
 from polhode.integrators.energy_momentum.bodies import BodiesEquations, BodiesUnknowns, RatesEquations
 from polhode.integrators.energy_momentum.lagrangian import AbstractLivensEquations, AllUnknowns, NullSpace, Reduced

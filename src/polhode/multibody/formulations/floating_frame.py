@@ -5,149 +5,14 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.multibody.formulations.base import AbstractFormulation, AbstractFrame
-from polhode.multibody.formulations.lie_groups import DirectProduct, SemidirectProduct
+from polhode.multibody.formulations.base import AbstractFormulation
+from polhode.multibody.formulations.floating_node import FloatingNode, Frame, frame_and_modes
+from polhode.multibody.formulations.modal_body import ModalBody
 from polhode.multibody.poses import Pose, Twist, Wrench
 from polhode.spaces.base import AbstractGroup, Point, Vector, cross, hat
-from polhode.spaces.linear import Rn
-from polhode.spaces.products import product
-
-Frame = DirectProduct | SemidirectProduct
-
-
-class ModalBody(eqx.Module):
-    r"""Mass, stiffness and nodes of a body in its modes, in a frame at the centre of mass without deformation.
-
-    With amplitudes η the moments of inertia are
-    $\Theta = \Theta^0 + \eta_a\Theta^1_a + \eta_a\eta_b\Theta^2_{ab}$, the angular momentum of the modes is Hη̇ with
-    $H = H^0 + \eta_aH^1_a$, and mass times the place of the centre of mass is Sη.
-
-    - `mass`; `inertia`, `inertia_slopes`, `inertia_curvatures`: Θ⁰, Θ¹, Θ² (symmetric in a and b).
-    - `spins`, `spin_slopes`: H⁰, H¹; `first_moments`: S; `modal_mass`: that of η̇.
-    - `stiffness`, `damping`: of η and η̇; no damping if None.
-    - `points`, `shapes`, `turns`: of the nodes where something may be attached, the centre of mass first, their places
-      without deformation, and displacements and small rotations in each mode.
-    - `turning`: which of them turn against the frame; others keep its axes, and their `turns` are not read.
-    """
-
-    mass: Float[Array, ""]
-    inertia: Float[Array, "3 3"]
-    inertia_slopes: Float[Array, "k 3 3"]
-    inertia_curvatures: Float[Array, "k k 3 3"]
-    spins: Float[Array, "3 k"]
-    spin_slopes: Float[Array, "k 3 k"]
-    first_moments: Float[Array, "3 k"]
-    modal_mass: Float[Array, "k k"]
-    stiffness: Float[Array, "k k"]
-    damping: Float[Array, "k k"] | None
-    points: Float[Array, "nodes 3"]
-    shapes: Float[Array, "nodes 3 k"]
-    turns: Float[Array, "nodes 3 k"]
-    turning: tuple[bool, ...] = eqx.field(static=True)
-
-    @property
-    def count(self) -> int:
-        """The number of modes."""
-        return self.modal_mass.shape[0]
-
-    def slopes(self, eta: Float[Array, " k"]) -> Float[Array, "k 3 3"]:
-        """∂Θ/∂η."""
-        return self.inertia_slopes + 2.0 * jnp.einsum("abij,b->aij", self.inertia_curvatures, eta)
-
-    def moments(self, eta: Float[Array, " k"], slopes: Float[Array, "k 3 3"]) -> Float[Array, "3 3"]:
-        """Θ, from its slopes."""
-        return self.inertia + 0.5 * jnp.einsum("a,aij->ij", eta, self.inertia_slopes + slopes)
-
-    def carried(self, eta: Float[Array, " k"]) -> Float[Array, "3 k"]:
-        """H."""
-        return self.spins + jnp.einsum("a,aik->ik", eta, self.spin_slopes)
-
-
-class FloatingNode(AbstractFrame):
-    """A node of a flexible body: at r + Φη in its frame, turned by the Cayley map of Ψη.
-
-    - `frame`: coordinates of the frame; `point`: r; `shape`: Φ; `turn`: Ψ, both (3, k), None if it keeps the axes.
-    """
-
-    frame: Frame
-    point: Float[Array, "3"]
-    shape: Float[Array, "3 k"]
-    turn: Float[Array, "3 k"] | None
-
-    @property
-    def space(self) -> AbstractGroup:
-        return _space(self.frame, self.shape.shape[1])
-
-    def pose(self, q: Point) -> Pose:
-        rigid, eta = q
-        x, R = self.frame.pose(rigid)
-        return Pose(x + R @ self._place(eta), R if self.turn is None else R @ _cayley(self.turn @ eta))
-
-    def twist(self, q: Point, v: Vector) -> Twist:
-        rigid, eta = q
-        R, rate = self.frame.pose(rigid).R, v[6:]
-        omega, u = self.frame.twist(rigid, v[:6])
-        moving = u + R @ (cross(omega, self._place(eta)) + self.shape @ rate)
-        if self.turn is None:
-            return Twist(omega, moving)
-        theta = self.turn @ eta
-        return Twist(_cayley(theta).T @ omega + _cayley_rate(theta) @ (self.turn @ rate), moving)
-
-    def jacobian(self, q: Point) -> Float[Array, "6 n"]:
-        R = self.frame.pose(q[0]).R
-        along = jnp.eye(3) if self.frame.twist_is_fixed else R
-        return self._rows(q[1], R, along)
-
-    def body_jacobian(self, q: Point) -> Float[Array, "6 n"]:
-        rigid, eta = q
-        back = jnp.eye(3) if self.turn is None else _cayley(self.turn @ eta).T
-        return self._rows(eta, back, back @ self.frame.pose(rigid).R.T if self.frame.twist_is_fixed else back)
-
-    def pull_back(self, q: Point, wrench: Float[Array, "6"]) -> Vector:
-        rigid, eta = q
-        torque, force = wrench[:3], self.frame.pose(rigid).R.T @ wrench[3:]
-        modal = self.shape.T @ force
-        if self.turn is not None:
-            theta = self.turn @ eta
-            modal = modal + self.turn.T @ (_cayley_rate(theta).T @ torque)
-            torque = _cayley(theta) @ torque
-        turning = torque + cross(self._place(eta), force)
-        return jnp.concatenate((turning, wrench[3:] if self.frame.twist_is_fixed else force, modal))
-
-    def load_slopes(self, q: Point, wrench: Float[Array, "6"]) -> Float[Array, "n n"]:
-        """The derivative of `pull_back` along θ in move(q, θ) at a fixed wrench."""
-        rigid, eta = q
-        torque, force = wrench[:3], hat(self.frame.pose(rigid).R.T @ wrench[3:])
-        zero, across = jnp.zeros((3, 3)), self.shape.T @ force
-        along, modal = -force @ self.shape, jnp.zeros((eta.size, eta.size))
-        if self.turn is not None:
-            theta = self.turn @ eta
-            along = along + jax.jacfwd(lambda x: _cayley(x) @ torque)(theta) @ self.turn
-            modal = self.turn.T @ jax.jacfwd(lambda x: _cayley_rate(x).T @ torque)(theta) @ self.turn
-        none = jnp.zeros((3, eta.size))
-        return jnp.block(
-            [
-                [hat(self._place(eta)) @ force, zero, along],
-                [zero if self.frame.twist_is_fixed else force, zero, none],
-                [across, none.T, modal],
-            ]
-        )
-
-    def _place(self, eta: Float[Array, " k"]) -> Float[Array, "3"]:
-        return self.point + self.shape @ eta
-
-    def _rows(self, eta: Array, Q: Float[Array, "3 3"], along: Float[Array, "3 3"]) -> Float[Array, "6 n"]:
-        """J with velocities seen in the frame turned by Q; `along`: the same of those of the frame."""
-        turning, modal = jnp.eye(3), jnp.zeros((3, eta.size))
-        if self.turn is not None:
-            theta = self.turn @ eta
-            turning, modal = _cayley(theta).T, _cayley_rate(theta) @ self.turn
-        return jnp.block([[turning, jnp.zeros((3, 3)), modal], [-Q @ hat(self._place(eta)), along, Q @ self.shape]])
 
 
 class FloatingFrame(AbstractFormulation):
@@ -178,7 +43,7 @@ class FloatingFrame(AbstractFormulation):
 
     @property
     def space(self) -> AbstractGroup:
-        return _space(self.frame, self.modal.count)
+        return frame_and_modes(self.frame, self.modal.count)
 
     @property
     def nodes(self) -> int:
@@ -369,18 +234,3 @@ class FloatingFrame(AbstractFormulation):
 
     def _rows(self, wrench: Wrench) -> Float[Array, "nodes 6"]:
         return jnp.concatenate((wrench.torque, wrench.force), axis=1)
-
-
-def _space(frame: Frame, modes: int) -> AbstractGroup:
-    return product(frame.space, Rn(modes))  # type: ignore[return-value]
-
-
-def _cayley(theta: Float[Array, "3"]) -> Float[Array, "3 3"]:
-    """The rotation with half the tangent of half the angle, to second order that by the vector θ."""
-    turn = hat(theta)
-    return jnp.eye(3) + 4.0 / (4.0 + theta @ theta) * (turn + 0.5 * turn @ turn)
-
-
-def _cayley_rate(theta: Float[Array, "3"]) -> Float[Array, "3 3"]:
-    """T with the angular velocity Tθ̇ in the frame that is turned."""
-    return 4.0 / (4.0 + theta @ theta) * (jnp.eye(3) - 0.5 * hat(theta))
