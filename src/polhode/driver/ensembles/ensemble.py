@@ -161,19 +161,21 @@ def ensemble(
                 summary.add(batch.frames)
             if progress is not None:
                 progress(which.stop, members.count)
-    stats = {
-        **job.way.told(),
-        **pool.told(),
-        "members": members.count,
-        "failed": int((memory.ends["result"] != 0).sum()),
-        "interrupted": int((memory.ends["result"] == Result.interrupted).sum()),
-        "compile_time_s": ready - began,
-        "wall_time_s": time.perf_counter() - ready,
-    }
+    stats = {**job.way.told(), **pool.told(), **_counts(members, memory)}
+    stats |= {"compile_time_s": ready - began, "wall_time_s": time.perf_counter() - ready}
     told = {} if summary is None else summary.variables(labels.dimensions)
     if store is not None:
         return Ensemble(opened(store.finish(told, json.dumps(to_plain(stats)))), stats)
     return Ensemble(_dataset(first, memory, labels, told, stats), stats)
+
+
+def _counts(members: Members, memory: InMemory) -> dict[str, int]:
+    results = memory.ends["result"]
+    return {
+        "members": members.count,
+        "failed": int((results != 0).sum()),
+        "interrupted": int((results == Result.interrupted).sum()),
+    }
 
 
 @contextlib.contextmanager

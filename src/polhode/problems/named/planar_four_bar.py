@@ -11,6 +11,7 @@ from jaxtyping import Array
 from polhode import checks
 from polhode.joints import Revolute
 from polhode.model.model import Model
+from polhode.multibody.bodies import Body
 from polhode.multibody.poses import Pose
 from polhode.problems._assembled import Assembled, assembled, drawn, point_of, polyline, rod_inertia
 from polhode.problems._loops import Poses, bar, meet, placed
@@ -96,22 +97,8 @@ def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
     )
     carried = SHARE * rod_inertia(masses[0], lengths[0], radius)[2]
     counter = model.add_coordinate(mass=carried, value=angle, velocity=speed, name="crank-angle")
-    z = jnp.array([0.0, 0.0, 1.0])
     ends = {body: 0.5 * lengths[i] * jnp.array([1.0, 0.0, 0.0]) for i, body in enumerate((crank, coupler, rocker))}
-    A, B, C, D = (
-        crank.x - crank.R @ ends[crank],
-        crank.x + crank.R @ ends[crank],
-        coupler.x + coupler.R @ ends[coupler],
-        rocker.x - rocker.R @ ends[rocker],
-    )
-    for name, first, second, point in (
-        ("A", model.ground, crank, A),
-        ("B", crank, coupler, B),
-        ("C", coupler, rocker, C),
-        ("D", model.ground, rocker, D),
-    ):
-        model.add(Revolute(first, second, point=point, axis=z, name=name))
-    model.add(CountTurns(model.ground, crank, counter, axis=z, name="turns"))
+    _join(model, (crank, coupler, rocker), ends, counter)
 
     def points(system: Assembled) -> tuple[Observable, ...]:
         return (
@@ -139,3 +126,18 @@ def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
     return assembled(
         "planar-four-bar", _make, p, model, redundant, outputs, parts, doc=_DOC, h=1e-3, up=(0.0, 1.0, 0.0)
     )
+
+
+def _join(model: Model, bars: tuple[Body, Body, Body], ends: Mapping[Body, Array], counter: Body) -> None:
+    """Hinges A to D along the loop, and what counts turns of the crank; `ends`: of bars, from their middle."""
+    crank, coupler, rocker = bars
+    z = jnp.array([0.0, 0.0, 1.0])
+    for name, first, second, carrier, sign in (
+        ("A", model.ground, crank, crank, -1.0),
+        ("B", crank, coupler, crank, 1.0),
+        ("C", coupler, rocker, coupler, 1.0),
+        ("D", model.ground, rocker, rocker, -1.0),
+    ):
+        point = carrier.x + sign * (carrier.R @ ends[carrier])
+        model.add(Revolute(first, second, point=point, axis=z, name=name))
+    model.add(CountTurns(model.ground, crank, counter, axis=z, name="turns"))
