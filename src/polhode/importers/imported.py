@@ -312,14 +312,15 @@ def _outputs(system: MultibodySystem, imported: ImportedModel, rigid: Sequence[s
 
     def each(read: Callable[[FileJoint, Any, Poses, Twists], Array]) -> Observable:
         def values(t: Array, state: State) -> Array:
-            motion = system.motion(*state)
+            q, v = state
+            motion = system.motion(q, v)
             poses, twists = motion.poses, motion.twists
             assert twists is not None
             found = []
             for joint in measured:
                 ends = [row[body.name] for body in joint.bodies]
                 where = tuple(Pose(poses.x[i], poses.R[i]) for i in ends)
-                found.append(read(joint, state[0], where, tuple(Twist(twists.omega[i], twists.u[i]) for i in ends)))
+                found.append(read(joint, q, where, tuple(Twist(twists.omega[i], twists.u[i]) for i in ends)))
             return jnp.stack(found)
 
         return values
@@ -333,6 +334,6 @@ def _outputs(system: MultibodySystem, imported: ImportedModel, rigid: Sequence[s
     if measured:
         found["joint_positions"] = each(position)
         found["joint_velocities"] = each(lambda joint, q, poses, twists: joint.coordinate().rate(poses, twists))
-    found["positions"] = lambda t, state: system.motion(state[0]).poses.x[rows]
-    found["quaternions"] = lambda t, state: jax.vmap(quaternions.from_matrix)(system.motion(state[0]).poses.R[rows])
+    found["positions"] = lambda t, state: system.poses_in(state).x[rows]
+    found["quaternions"] = lambda t, state: jax.vmap(quaternions.from_matrix)(system.poses_in(state).R[rows])
     return found

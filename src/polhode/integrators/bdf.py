@@ -162,7 +162,8 @@ class BDF(AbstractIntegrator):
         equations, guess = self._equations(system, t + h, carry.state, value, slope, _picked(spans, k))
         solved = solve(equations, guess, memory.factors, self._solver)
         q, v = solved.place.q, solved.place.v
-        reached = jnp.concatenate((solved.place.theta, v - carry.state[1]))
+        _, v0 = carry.state
+        reached = jnp.concatenate((solved.place.theta, v - v0))
         found = _errors(past, distances, spans, reached)
         factors = solved.factors if self._solver.keeps_factors else equations.factor(solved.place, solved.x)
         error, lower, higher = (
@@ -325,7 +326,8 @@ def _within(
     ahead = _ahead(system, t, part, state, number)
     speeds = _local(space, state, ahead)[:, system.configuration.dim :]
     first, last = speeds[1] - speeds[0], jnp.asarray(_highest(number)) @ speeds
-    size = jnp.max(jnp.abs(first)) + 1e-6 * jnp.max(jnp.abs(state[1]))
+    _, v = state
+    size = jnp.max(jnp.abs(first)) + 1e-6 * jnp.max(jnp.abs(v))
     resolved = jnp.max(jnp.abs(last)) <= size
     straight, ages = _straight(system, h, state, vdot, number)
     states = jax.tree.map(lambda a, b: jnp.where(resolved, a, b), ahead, straight)

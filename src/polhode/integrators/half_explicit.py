@@ -118,24 +118,25 @@ class HalfExplicit(AbstractIntegrator):
         tableau, s = self.tableau, self.tableau.stages
         stages = _stages(tableau, system, t, h, carry)
         end = stages.places[s]
-        state = end.q, _forward(carry.state[1], h, tableau.A[s, :s], stages.accelerations)
+        _, v = carry.state
+        q, v = end.q, _forward(v, h, tableau.A[s, :s], stages.accelerations)
         multipliers = carry.multipliers
         if system.m:
             multipliers = combine(jnp.ones(()), [float(d) for d in tableau.d], stages.multipliers)
         error = None
         if tableau.b_hat is not None:
             theta_hat, v_hat = _embedded([float(b) for b in tableau.b_hat], system, t, h, carry.state, stages)
-            error = jnp.concatenate((end.theta - theta_hat, state[1] - v_hat))
+            error = jnp.concatenate((end.theta - theta_hat, v - v_hat))
         result, residual = stages.result, None
         if self.projection == "position" and system.m:
-            state, residual = projection.onto_position(system, end.t, state)
+            (q, v), residual = projection.onto_position(system, end.t, (q, v))
             missed = jnp.int32(Result.newton_not_converged)
             result = jnp.where((result == 0) & (residual > self.tolerance), missed, result)
-            end = _place(system, end.t, state[0], end.theta)
+            end = _place(system, end.t, q, end.theta)
         elif (system.m == 0 or tableau.first_same_as_last) and len(stages.accelerations) > s:
-            return Carry(state, stages.accelerations[s], multipliers), StepInfo(result, error)
-        vdot = _acceleration(system, end, state[1], multipliers)
-        return Carry(state, vdot, multipliers), StepInfo(result, error, residual=residual)
+            return Carry((q, v), stages.accelerations[s], multipliers), StepInfo(result, error)
+        vdot = _acceleration(system, end, v, multipliers)
+        return Carry((q, v), vdot, multipliers), StepInfo(result, error, residual=residual)
 
     def interpolate(
         self, system: AbstractMechanical, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array

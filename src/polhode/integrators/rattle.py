@@ -110,7 +110,7 @@ class AbstractVerlet(AbstractSymmetricSecondOrder):
                 "Use `rattle`, the same method with constraints."
             )
         if not inside_transformation():
-            for wrong, said in zip(_mass_faults(system, state[0]), self._refusals(system), strict=True):
+            for wrong, said in zip(_mass_faults(system, state.q), self._refusals(system), strict=True):
                 if wrong:
                     raise ValueError(said)
 

@@ -90,7 +90,7 @@ class AbstractMeasured(abc.ABC):
 
     def _poses(self, system: Any, state: State) -> Poses:
         still = Pose(jnp.zeros(3), jnp.eye(3))
-        return tuple(still if body.kind == "ground" else system.pose(state[0], body) for body in self.bodies)
+        return tuple(still if body.kind == "ground" else system.pose_in(state, body) for body in self.bodies)
 
     def _twists(self, system: Any, state: State) -> Twists:
         still = Twist(jnp.zeros(3), jnp.zeros(3))
@@ -158,4 +158,6 @@ def _each(read: Callable[[Any, Any], Array], system: Any, state: State, *times: 
             )
         return read(whole, (state, *time) if time else state)
 
-    return jax.vmap(one)(state, *map(jnp.asarray, times)) if jnp.ndim(state[1]) == 2 else one(state, *times)
+    _, v, *_ = state
+    stacked = jnp.ndim(v) == 2
+    return jax.vmap(one)(state, *map(jnp.asarray, times)) if stacked else one(state, *times)

@@ -58,7 +58,7 @@ def _of_joints(
     system: Any = problem.system
     assert problem.named is not None
     readings = problem.named.readings
-    values, speeds = readings.positions(system, state[0]), readings.velocities(system, *state)
+    values, speeds = readings.positions_in(system, state), readings.velocities(system, *state)
     return jnp.stack([values[positions[x]] if x in positions else speeds[rates[x]] for x in labels])
 
 

@@ -74,8 +74,9 @@ def repaired(system: MultibodySystem, labels: Sequence[str], t: float, state: St
     Raises ValueError, naming the joints and the gaps that remain, if they can't be closed from this start.
     """
     del labels
-    q = closed_the_right_way(system, t, state[0])
-    return q, fitting_velocities(system, t, q, state[1], np.zeros(system.m))
+    before, v = state
+    q = closed_the_right_way(system, t, before)
+    return q, fitting_velocities(system, t, q, v, np.zeros(system.m))
 
 
 def closed_the_right_way(system: MultibodySystem, t: float, q: Point) -> Point:
@@ -164,7 +165,8 @@ def weakest(system: AbstractMechanical, labels: Sequence[str], t: float, state: 
     """The joints whose constraints come closest to depending on each other, if they come close; else nothing."""
     if not 0 < system.m <= DENSE:
         return ""
-    B = dense(metric(system, jnp.asarray(t), state[0])[1])
+    q, _ = state
+    B = dense(metric(system, jnp.asarray(t), q)[1])
     left, sizes, _ = np.linalg.svd(B / np.linalg.norm(B, axis=1, keepdims=True), full_matrices=False)
     if sizes[-1] > _NEARLY:
         return ""

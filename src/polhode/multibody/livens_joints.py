@@ -72,7 +72,8 @@ def is_objective(
     if len(group.slots) != 2:
         return False
     rng = np.random.default_rng(0)
-    nodes = base.motion(state[0]).at(group.slots)
+    q, _ = state
+    nodes = base.motion(q).at(group.slots)
 
     def disturbed(pose: Pose, size: float) -> Pose:
         turn = quaternions.to_matrix(quaternions.from_increment(jnp.asarray(size * rng.standard_normal(3))))

@@ -18,7 +18,7 @@ from polhode.multibody.poses import Pose, Poses, Twist, Twists, Wrench
 from polhode.multibody.system import MultibodySystem
 from polhode.multibody.tree.coordinates import JointTree
 from polhode.spaces.base import Point, Vector, cross
-from polhode.systems.base import Observable
+from polhode.systems.base import Observable, State
 
 if TYPE_CHECKING:
     from polhode.joints.relative import AbstractRelativeCoordinate
@@ -93,7 +93,7 @@ class Readings(eqx.Module):
         """Coordinates and rates, and with `loads` all `values`, as functions of states (q, v), where there are some."""
         found: dict[str, Observable] = {}
         if 0 < len(self.coordinates) <= _SAVED:
-            found["joint_positions"] = lambda t, state: self.positions(system, state[0])
+            found["joint_positions"] = lambda t, state: self.positions_in(system, state)
             found["joint_velocities"] = lambda t, state: self.velocities(system, *state)
         if loads and self.joints:
             loads_of: Any = lambda t, state: self.values(system, t, *state)._asdict()  # noqa: E731
@@ -110,6 +110,11 @@ class Readings(eqx.Module):
             if found:
                 values = values.at[np.array([k for k, _ in found])].set(jnp.stack([value for _, value in found]))
         return values
+
+    def positions_in(self, system: MultibodySystem, state: State) -> Float[Array, " k"]:
+        """The same of a state, (q, v)."""
+        q, _ = state
+        return self.positions(system, q)
 
     def velocities(self, system: MultibodySystem, q: Point, v: Vector) -> Float[Array, " k"]:
         """Their time derivatives."""

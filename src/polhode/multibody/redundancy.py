@@ -58,7 +58,8 @@ def dependence(system: AbstractMechanical, labels: Sequence[str], t: float, stat
     if not system.m:
         # The matrix of masses of a long chain in joint coordinates has blocks for all pairs of bodies.
         return Dependence(np.zeros(0, int), "")
-    M, B = metric(system, jnp.asarray(t), state[0])
+    q, _ = state
+    M, B = metric(system, jnp.asarray(t), q)
     if system.m > DENSE:
         rows = _dependent_sparse(M, B)
         return Dependence(rows, "; ".join(_share(labels, rows, name) for name in _names(labels, rows)))
@@ -83,9 +84,10 @@ def lasting_dependence(system: MultibodySystem, labels: Sequence[str], t: float,
 @remembered
 def _elsewhere(system: MultibodySystem, labels: Sequence[str], t: float, state: State, found: Dependence) -> Dependence:
     """The rows of a dependence that persist at neighbouring positions."""
-    for time, q in _nearby(system, labels, t, state[0]):
+    start, v = state
+    for time, q in _nearby(system, labels, t, start):
         if system.m > DENSE:
-            here = dependence(system, labels, time, (q, state[1]))
+            here = dependence(system, labels, time, (q, v))
             found = here if len(here.rows) < len(found.rows) else found
             continue
         # What is kept so far comes first, so that only what it lacks is added.

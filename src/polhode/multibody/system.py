@@ -125,6 +125,21 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         """Angular velocity (body frame) and velocity (inertial frame) of one body."""
         return self.coordinates.twist(q, v, body)
 
+    def poses_in(self, state: State) -> Pose:
+        """Positions of the centres of mass and rotations of all bodies, the ground last, in a state, (q, v)."""
+        q, _ = state
+        return self.motion(q).poses
+
+    def pose_in(self, state: State, body: Body | str) -> Pose:
+        """Position of the centre of mass and rotation of a body in a state, (q, v)."""
+        q, _ = state
+        return self.pose(q, body)
+
+    def twist_in(self, state: State, body: Body | str) -> Twist:
+        """Inertial velocity of the centre of mass and body-fixed angular velocity of a body in a state, (q, v)."""
+        q, v = state
+        return self.twist(q, v, body)
+
     def columns(self, body: Body | str) -> np.ndarray:
         """Which components of v belong to one body; in joint coordinates, those of the joint that carries it."""
         return self.coordinates.columns(body)
@@ -276,8 +291,9 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         """Of all constraints, redundant ones included."""
         found = super().residuals(t, state)
         if self.complete is not None:
-            found["position"] = jnp.max(jnp.abs(self.complete.constraint(t, state[0])))
-            found["velocity"] = jnp.max(jnp.abs(self.complete.constraint_rate(t, *state)))
+            q, v = state
+            found["position"] = jnp.max(jnp.abs(self.complete.constraint(t, q)))
+            found["velocity"] = jnp.max(jnp.abs(self.complete.constraint_rate(t, q, v)))
         return found
 
     def breakpoints(self) -> tuple[float, ...]:
@@ -290,7 +306,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         """`joints_open` where redundant constraints, which no method imposes, open although the others hold."""
         if self.complete is None:
             return None
-        q = state[0]
+        q, _ = state
         sizes = [jnp.max(jnp.abs(part), initial=0.0) for part in jax.tree.leaves(q)]
         size = jnp.maximum(1.0, jnp.max(jnp.stack(sizes)))
         kept = jnp.max(jnp.abs(self.constraint(t, q)), initial=0.0)
@@ -336,7 +352,9 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
             rows, explanation = redundancy.dependence(self, self.labels, t, state)
             nearly = "" if len(rows) else consistency.weakest(self, self.labels, t, state)
             said += [f"the position is singular: {explanation}"] if len(rows) else [nearly] if nearly else []
-            forces = self.joint_multipliers(jnp.asarray(t), state[0], self.accelerations(jnp.asarray(t), *state)[1])
+            q, v = state
+            _, multipliers = self.accelerations(jnp.asarray(t), q, v)
+            forces = self.joint_multipliers(jnp.asarray(t), q, multipliers)
             sizes = {name: float(np.linalg.norm(force)) for name, force in forces.items()}
             most = max(sizes, key=lambda name: sizes[name])
             said.append(f"`{most}` carries most (|multipliers| = {sizes[most]:.3g})")
@@ -352,12 +370,12 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         """
         rows = np.array([self.names.index(name) for name in self.shown], dtype=int)
         return {
-            "positions": lambda t, state: self.motion(state[0]).poses.x[rows],
-            "rotations": lambda t, state: self.motion(state[0]).poses.R[rows],
+            "positions": lambda t, state: self.poses_in(state).x[rows],
+            "rotations": lambda t, state: self.poses_in(state).R[rows],
             "velocities": lambda t, state: self._twists(state).u[rows],
             "angular_velocities": lambda t, state: self._twists(state).omega[rows],
             "kinetic_energy": lambda t, state: self.kinetic_energy(t, *state),
-            "potential_energy": lambda t, state: self.potential_energy(t, state[0]),
+            "potential_energy": lambda t, state: self._potential(t, *state),
         }
 
     def invariants(self) -> dict[str, Observable]:
@@ -371,6 +389,10 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
             return energy
         linear, angular = (lambda t, state, k=k: self.coordinates.momenta(*state)[k] for k in range(2))
         return {**energy, "linear_momentum": linear, "angular_momentum": angular}
+
+    def _potential(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
+        del v
+        return self.potential_energy(t, q)
 
     def _twists(self, state: State) -> Twist:
         twists = self.motion(*state).twists

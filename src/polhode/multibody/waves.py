@@ -51,7 +51,8 @@ def stiffest(system: MultibodySystem, t: float, state: State) -> Stiffest:
     if not elements:
         return Stiffest(0.0, 0.0, ())
     shares = np.bincount(np.concatenate([np.unique(columns) for columns, _, _ in elements]))
-    mass, rows = map(_Columns, metric(system, jnp.asarray(t), state[0]))
+    q, _ = state
+    mass, rows = map(_Columns, metric(system, jnp.asarray(t), q))
     parts, alike = [], dict[tuple[int, ...], list[int]]()
     for number, (columns, K, D) in enumerate(elements):
         weight = 1 / np.sqrt(shares[columns])

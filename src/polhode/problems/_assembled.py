@@ -96,7 +96,7 @@ def point_of(system: Assembled, body: Body, local: Any) -> Observable:
     s = jnp.asarray(local, dtype=float)
 
     def point(t: Array, state: State) -> Float[Array, "3"]:
-        x, R = system.pose(state[0], body)
+        x, R = system.pose_in(state, body)
         return x + R @ s
 
     return point
@@ -109,7 +109,7 @@ def drawn(
     turn = jnp.eye(3) if turned is None else jnp.asarray(turned, dtype=float)
 
     def pose(t: Array, state: State) -> tuple[Array, Array]:
-        x, R = system.pose(state[0], body)
+        x, R = system.pose_in(state, body)
         return x, R @ turn
 
     return scene.Body(body.name, shape, size, pose, colour)

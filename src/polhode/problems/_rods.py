@@ -53,7 +53,7 @@ def rod_outputs(system: Assembled, rod: Rod) -> dict[str, Observable]:
         "nodes": points,
         "strains": rod.strains(system),
         "kinetic_energy": lambda t, state: system.kinetic_energy(t, *state),
-        "potential_energy": lambda t, state: system.potential_energy(t, state[0]),
+        "potential_energy": system.outputs()["potential_energy"],
     }
 
 

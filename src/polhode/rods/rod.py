@@ -92,7 +92,8 @@ class Rod:
 
         def poses(t: Array, state: State) -> Pose:
             del t
-            found = system.motion(state[0]).poses
+            q, _ = state
+            found = system.motion(q).poses
             picked = Pose(found.x[rows], found.R[rows])
             if not clamped.size:
                 return picked
@@ -142,7 +143,8 @@ class Rod:
             return (C @ (d.vector - rest) + D @ strain.rate(poses, twists, d)) / length
 
         def forces(t: Array, state: State, multipliers: Multipliers) -> Float[Array, "N 6"]:
-            motion = system.motion(*state)
+            q, v = state
+            motion = system.motion(q, v)
             assert motion.twists is not None
             poses = Pose(motion.poses.x[rows], motion.poses.R[rows])
             twists = Twist(motion.twists.omega[rows], motion.twists.u[rows])
@@ -153,7 +155,7 @@ class Rod:
             found = jax.vmap(one)(both, moving, rest, self.lengths, C, D)
             if not self.constrained:
                 return found
-            by_joint = system.joint_multipliers(t, state[0], multipliers)
+            by_joint = system.joint_multipliers(t, q, multipliers)
             held = jnp.stack([by_joint[f"{e.name}-constraint"] for e in self.edges])
             return found.at[:, np.array(self.constrained)].add(held)
 

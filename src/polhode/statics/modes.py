@@ -161,11 +161,12 @@ def modes(
 def _about_motion(system: AbstractMechanical, t: float, state: State, anyway: bool) -> _linearised.Spectrum:
     relative = _linearised.about_motion(system, t, state)
     spectrum = _spectra.about_motion(relative)
-    speed = float(np.max(np.abs(state[1])))
+    q, v = state
+    speed = float(np.max(np.abs(v)))
     rate = max(speed, float(np.max(np.abs(spectrum.eigenvalues), initial=0.0)))
     if not anyway and np.max(np.abs(relative.acceleration), initial=0.0) > _OFF * rate * speed:
         raise ValueError(
-            f"The state moves and is no steady motion: {_explaining.moving(system, state[0], relative.acceleration)} "
+            f"The state moves and is no steady motion: {_explaining.moving(system, q, relative.acceleration)} "
             "with the largest accelerations. Pass v = 0 for an equilibrium; a steady turn is one in body-fixed "
             "velocities, as in the formulation 'SE3'."
         )

@@ -156,7 +156,8 @@ class QuaternionBody(AbstractParametrisedLagrangian):
 
     def check(self, t: float, state: State) -> None:
         if self.potential is not None:
-            shape_of("potential(q)", self.potential, (state[0],), (), "the potential energy")
+            q, *_ = state
+            shape_of("potential(q)", self.potential, (q,), (), "the potential energy")
         super().check(t, state)
 
 

@@ -179,7 +179,7 @@ class DirectorLagrangian(AbstractWritten, AbstractLagrangian):
 
     def left(self, state: LivensState) -> State:
         """(q, v) of the base."""
-        return self.base.coordinates.state_of(self.motion(state[0], state[1]))
+        return self.base.coordinates.state_of(self.motion(state.q, state.v))
 
     def motion(self, q: Coordinates, v: Coordinates | None = None) -> Motion:
         """Poses and, with v, twists of all bodies and of the ground."""

@@ -122,7 +122,7 @@ class JointLagrangian(AbstractWritten, AbstractLagrangian):
 
     def left(self, state: LivensState) -> State:
         """(q, v) of the base."""
-        return self._point(state[0]), state[1]
+        return self._point(state.q), state.v
 
     def _point(self, q: Coordinates) -> Point:
         parts, structure = jax.tree.flatten(self.base.configuration.origin())

@@ -74,7 +74,8 @@ class _Into(eqx.Module):
     body: QuaternionBody
 
     def __call__(self, state: State) -> LivensState:
-        (attitude,), omega = jax.tree.leaves(state[0]), state[1]
+        point, omega = state
+        (attitude,) = jax.tree.leaves(point)
         group = _group(self.system)
         assert group is not None
         q = quaternions.multiply(self.frame, group.to_quaternion(attitude))

@@ -252,7 +252,7 @@ class _Mechanism(NamedTuple):
         body, s = self.points[name]
 
         def there(t: Array, state: State) -> Float[Array, "3"]:
-            x, R = system.pose(state[0], self.K[body])
+            x, R = system.pose_in(state, self.K[body])
             return x + R @ s
 
         return there
@@ -261,8 +261,8 @@ class _Mechanism(NamedTuple):
         """(β, Θ, γ, φ, δ, Ω, ε)."""
 
         def values(t: Array, state: State) -> Float[Array, "7"]:
-            beta = system.pose(state[0], self.counter).x[0]
-            R = {name: system.pose(state[0], body).R for name, body in self.K.items()}
+            beta = system.pose_in(state, self.counter).x[0]
+            R = {name: system.pose_in(state, body).R for name, body in self.K.items()}
             k2, k3, k4, k5, k6, k7 = (jnp.arctan2(R[f"K{i}"][1, 0], R[f"K{i}"][0, 0]) for i in range(2, 8))
             quarter = jnp.pi / 2
             epsilon = k7 + quarter

@@ -129,8 +129,8 @@ def _make(p: Mapping[str, Any], redundant: Any = "minimum-norm") -> Problem:
 
     def outputs(system: Assembled) -> dict[str, Observable]:
         return {
-            "crank_angle": lambda t, state: system.pose(state[0], counter).x[0],
-            "crank_speed": lambda t, state: system.twist(state[0], state[1], counter).u[0],
+            "crank_angle": lambda t, state: system.pose_in(state, counter).x[0],
+            "crank_speed": lambda t, state: system.twist_in(state, counter).u[0],
             "joint_points": lambda t, state: jnp.stack([point(t, state) for point in points(system)]),
         }
 

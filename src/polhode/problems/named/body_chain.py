@@ -77,14 +77,14 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
 
     def outputs(system: Assembled) -> dict[str, Observable]:
         def tip(t: Array, state: State) -> Float[Array, "3"]:
-            x, R = system.pose(state[0], rods[-1])
+            x, R = system.pose_in(state, rods[-1])
             return x + 0.5 * length * R[:, 0]
 
         return {"tip": tip, "hinges": hinges(system)}
 
     def hinges(system: Assembled) -> Observable:
         def points(t: Array, state: State) -> Float[Array, "n+1 3"]:
-            x, R = jax.tree.map(lambda a: a[:n], system.motion(state[0]).poses)
+            x, R = jax.tree.map(lambda a: a[:n], system.poses_in(state))
             half = 0.5 * length * R[:, :, 0]
             return jnp.concatenate((x[:1] - half[:1], x + half))
 

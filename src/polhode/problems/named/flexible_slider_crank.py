@@ -149,7 +149,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
 
     def outputs(system: Assembled) -> dict[str, Observable]:
         return {
-            "slider": lambda t, state: system.pose(state[0], slider).x[0],
+            "slider": lambda t, state: system.pose_in(state, slider).x[0],
             "deflection": deflection(system),
             "rod_points": lambda t, state: jnp.stack([point(t, state) for point in points(system)]),
         }

@@ -98,15 +98,15 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
 
     def outputs(system: Assembled) -> dict[str, Observable]:
         def places(t: Array, state: State) -> Float[Array, "4 3"]:
-            return jnp.stack([system.pose(state[0], bar).x for bar in bars])
+            return jnp.stack([system.pose_in(state, bar).x for bar in bars])
 
         def attitudes(t: Array, state: State) -> Float[Array, "4 4"]:
-            return jnp.stack([from_matrix(system.pose(state[0], bar).R) for bar in bars])
+            return jnp.stack([from_matrix(system.pose_in(state, bar).R) for bar in bars])
 
         def momentum(t: Array, state: State) -> Float[Array, "3"]:
             total = jnp.zeros(3)
             for i, bar in enumerate(bars):
-                pose, twist = system.pose(state[0], bar), system.twist(state[0], state[1], bar)
+                pose, twist = system.pose_in(state, bar), system.twist_in(state, bar)
                 spin = (lying if i % 2 else upright) * twist.omega
                 total = total + pose.R @ spin + mass * jnp.cross(pose.x, twist.u)
             return total

@@ -192,9 +192,9 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
             return system.pose(q, top).R.T @ (top.mass * (acceleration - model.gravity))
 
         return {
-            "centre_of_mass": lambda t, state: system.pose(state[0], top).x,
-            "angular_velocity": lambda t, state: system.twist(state[0], state[1], top).omega,
-            "rotation": lambda t, state: system.pose(state[0], top).R,
+            "centre_of_mass": lambda t, state: system.pose_in(state, top).x,
+            "angular_velocity": lambda t, state: system.twist_in(state, top).omega,
+            "rotation": lambda t, state: system.pose_in(state, top).R,
             "reaction": reaction,
         }
 

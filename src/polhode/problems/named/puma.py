@@ -165,7 +165,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
     def outputs(system: Assembled) -> dict[str, Observable]:
         def joint_angles(t: Array, state: State) -> Float[Array, "6"]:
             desired = n["start"] + Swing(n["goal"] - n["start"], n["motion_time"])(t)
-            rotations = [jnp.eye(3)] + [system.pose(state[0], link).R for link in links]
+            rotations = [jnp.eye(3)] + [system.pose_in(state, link).R for link in links]
             turns = [R.T @ S for R, S in itertools.pairwise(rotations)]
             # Errors of the controllers stay below half a turn, so the targets tell how many turns were made.
             cosine, sine = jnp.stack([C[0, 0] for C in turns]), jnp.stack([C[1, 0] for C in turns])
@@ -179,7 +179,7 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
 
         def origin(i: int) -> Observable:
             def place(t: Array, state: State) -> Float[Array, "3"]:
-                x, R = system.pose(state[0], links[i])
+                x, R = system.pose_in(state, links[i])
                 return x - R @ n["centres"][i]
 
             return place

@@ -94,8 +94,8 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
     def outputs(system: Assembled) -> dict[str, Observable]:
         return {
             "p1": point_of(system, disc, -left * x),
-            "angular_velocity": lambda t, state: system.twist(state[0], state[1], disc).omega,
-            "rotation": lambda t, state: system.pose(state[0], disc).R,
+            "angular_velocity": lambda t, state: system.twist_in(state, disc).omega,
+            "rotation": lambda t, state: system.pose_in(state, disc).R,
         }
 
     def parts(system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:

@@ -138,9 +138,9 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
 
     def outputs(system: Assembled) -> dict[str, Observable]:
         return {
-            "slider": lambda t, state: system.pose(state[0], slider).x[0],
-            "crank_angle": lambda t, state: system.pose(state[0], counter).x[0],
-            "crank_speed": lambda t, state: system.twist(state[0], state[1], counter).u[0],
+            "slider": lambda t, state: system.pose_in(state, slider).x[0],
+            "crank_angle": lambda t, state: system.pose_in(state, counter).x[0],
+            "crank_speed": lambda t, state: system.twist_in(state, counter).u[0],
             "joint_points": lambda t, state: jnp.stack([point(t, state) for point in points(system)]),
         }
 

@@ -165,10 +165,10 @@ class AbstractLagrangian(AbstractSystem):
                 f"`state0` must be a LivensState (q, v, p) with arrays of shape ({self.n},), got {shapes}; "
                 "`system.start(q, v)` makes one."
             )
+        state = LivensState(*state)
         if self.m:
-            shape_of("constraints(q)", self.constraint, (state[0],), (self.m,), "as many as `number` says")
+            shape_of("constraints(q)", self.constraint, (state.q,), (self.m,), "as many as `number` says")
         if not inside_transformation():
-            state = LivensState(*state)
             if self.m:
                 self._check_constraints(state)
             check_momenta(state.p, self.momenta(state.q, state.v))
