@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from polhode.flexible.part import FlexiblePart
     from polhode.particles import AbstractWall, BondMaterial, ParticleGroup
     from polhode.problems.base import Problem
-    from polhode.rods.rod import Constrained, Rod
+    from polhode.rods.placing import Constrained
+    from polhode.rods.rod import Rod
     from polhode.rods.section import Section
 
 Part = TypeVar("Part", bound=AbstractPart | AbstractComposite)
@@ -179,9 +180,9 @@ class Model:
         **Raises** ValueError for values that make no sense, with the remedy.
         """
         # Loads on rods are made of forces, which take their bodies from this package.
-        from polhode.rods import rod as rods
+        from polhode.rods import placing
 
-        return rods.build(
+        return placing.build(
             self,
             name=self.register.name(name, "rod"),
             points=points,

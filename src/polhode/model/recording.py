@@ -28,7 +28,7 @@ class History:
 
 
 class Growing(Protocol):
-    """What calls add to."""
+    """A model, as calls add to it."""
 
     register: Register
     parts: list[Any]
