@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -72,6 +73,15 @@ def rod_scene(outputs: Mapping[str, Observable], rod: Rod, trail: str = "tip") -
     )
     tints = scene.Tints(names, kinds, strained)
     return scene.Line("rod", outputs["nodes"], tints=tints), scene.Trail(trail)
+
+
+def observed(rod: Rod) -> tuple[Callable[[Assembled], Any], Callable[[Assembled], Any]]:
+    """Outputs and scene of a rod, as functions of the system."""
+
+    def outputs(system: Assembled) -> dict[str, Observable]:
+        return rod_outputs(system, rod)
+
+    return outputs, lambda system: rod_scene(outputs(system), rod)
 
 
 def linear_momentum(system: Assembled, bodies: Sequence[Body]) -> Observable:

@@ -12,12 +12,11 @@ from jaxtyping import Array
 from polhode import checks
 from polhode.forces import PointForce
 from polhode.model.model import Model
-from polhode.problems._assembled import Assembled, assembled, same_numbers
-from polhode.problems._rods import rod_outputs, rod_scene
-from polhode.problems.base import Observable, Problem, Reference
+from polhode.problems._assembled import assembled, same_numbers
+from polhode.problems._rods import observed
+from polhode.problems.base import Problem, Reference
 from polhode.problems.registry import register
 from polhode.rods.section import Section
-from polhode.viewing import scene
 
 _DOC = """A rod that is an eighth of a circle without stress, clamped at its first node, is bent out of its plane.
 
@@ -88,20 +87,13 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
     )
     model.add(PointForce(rod.last, load * jnp.array([0.0, 0.0, 1.0]), name="load"))
 
-    def outputs(system: Assembled) -> dict[str, Observable]:
-        return rod_outputs(system, rod)
-
-    def parts(system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
-        return rod_scene(outputs(system), rod)
-
     return assembled(
         "bend-45",
         _make,
         p,
         model,
         redundant,
-        outputs,
-        parts,
+        *observed(rod),
         doc=_DOC,
         h=0.01,
         reference=_reference(p),

@@ -11,12 +11,11 @@ import jax.numpy as jnp
 from polhode import checks
 from polhode.forces import PointForce
 from polhode.model.model import Model
-from polhode.problems._assembled import Assembled, assembled
-from polhode.problems._rods import rod_outputs, rod_scene
-from polhode.problems.base import Observable, Problem, Reference
+from polhode.problems._assembled import assembled
+from polhode.problems._rods import observed
+from polhode.problems.base import Problem, Reference
 from polhode.problems.named.roll_up import material
 from polhode.problems.registry import register
-from polhode.viewing import scene
 
 _DOC = """A straight rod along e₁, clamped at its first node, is bent by a force -P e₃ on its end.
 
@@ -82,20 +81,13 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
     )
     model.add(PointForce(rod.last, load * jnp.array([0.0, 0.0, -1.0]), name="load"))
 
-    def outputs(system: Assembled) -> dict[str, Observable]:
-        return rod_outputs(system, rod)
-
-    def parts(system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
-        return rod_scene(outputs(system), rod)
-
     return assembled(
         "cantilever",
         _make,
         p,
         model,
         redundant,
-        outputs,
-        parts,
+        *observed(rod),
         doc=_DOC,
         h=5e-3,
         reference=_reference(p),

@@ -10,12 +10,11 @@ import jax.numpy as jnp
 from polhode import checks
 from polhode.forces import Torque
 from polhode.model.model import Model
-from polhode.problems._assembled import Assembled, assembled, same_numbers
-from polhode.problems._rods import rod_outputs, rod_scene
-from polhode.problems.base import Observable, Problem, Reference
+from polhode.problems._assembled import assembled, same_numbers
+from polhode.problems._rods import observed
+from polhode.problems.base import Problem, Reference
 from polhode.problems.registry import register
 from polhode.rods.section import Section
-from polhode.viewing import scene
 
 _DOC = """A straight rod along e₁ without shear, clamped at its first node, is rolled up by a moment at its other end.
 
@@ -82,20 +81,13 @@ def _make(p: Mapping[str, Any], redundant: Any = "error") -> Problem:
     )
     model.add(Torque(rod.last, 2 * jnp.pi * p["bending_stiffness"] / length * jnp.array([0.0, 1.0, 0.0])))
 
-    def outputs(system: Assembled) -> dict[str, Observable]:
-        return rod_outputs(system, rod)
-
-    def parts(system: Assembled) -> tuple[scene.Body | scene.Line | scene.Trail, ...]:
-        return rod_scene(outputs(system), rod)
-
     return assembled(
         "roll-up",
         _make,
         p,
         model,
         redundant,
-        outputs,
-        parts,
+        *observed(rod),
         doc=_DOC,
         h=2.0**-8,
         reference=_reference(p),
