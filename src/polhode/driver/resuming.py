@@ -24,7 +24,9 @@ from polhode.driver.running import Run, carry_out
 from polhode.driver.saving import Saving
 from polhode.driver.sinks import StoreSink, check_when_full
 from polhode.events.event import Event, listed
+from polhode.execution.eager import uncompiled
 from polhode.integrators.base import AbstractIntegrator
+from polhode.integrators.suited import written
 from polhode.problems.base import Problem
 from polhode.problems.origin import rebuilt
 from polhode.results import Result
@@ -101,7 +103,7 @@ def resume(
             "problem=…)."
         )
     method = integrator if integrator is not None else _method(facts)
-    memory = continuing.Memory(found.meta["t0"], _state(problem, path), method, planning.Steps(), None)
+    memory = continuing.Memory(found.meta["t0"], _state(problem, method, path), method, planning.Steps(), None)
     task = Task.prepare(problem, method, None, found.meta["t1"] if t1 is None else t1, None, memory=memory)
     task = task.watching(listed(events), max_events)
     return resumed(path, task, wanted, when_full, progress, throw, began)
@@ -187,10 +189,15 @@ def _method(facts: dict[str, Any]) -> AbstractIntegrator:
     return restored(facts["method"])
 
 
-def _state(problem: Any, path: Any) -> Any:
+@uncompiled()
+def _state(problem: Any, method: AbstractIntegrator | str, path: Any) -> Any:
     """A state of the form of the run's; its numbers don't matter."""
     if isinstance(problem, Problem):
-        return problem.state0
+        from polhode import integrators
+
+        able = integrators.get(method) if isinstance(method, str) else method
+        way = written(problem.system, able, problem.t_span[0], problem.state0, checked=False)
+        return way.converted.entered(problem.state0)
     return jax.tree.map(lambda x: x[-1], load(path)[-1].state)
 
 

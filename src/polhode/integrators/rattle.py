@@ -107,7 +107,7 @@ class AbstractVerlet(AbstractSymmetricSecondOrder):
         if system.m and not self.constrained:
             raise ValueError(
                 f"`{self.name}` takes systems without constraints, and this {system.called} has {system.m}. "
-                "Use `rattle`, the same method with constraints."
+                "`rattle` is the same method with constraints, for constant and regular mass matrices."
             )
         if not inside_transformation():
             for wrong, said in zip(_mass_faults(system, state.q), self._refusals(system), strict=True):

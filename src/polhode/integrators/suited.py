@@ -44,9 +44,10 @@ def written(system: AbstractSystem, method: AbstractIntegrator, t: Any, state: S
     `checked`: whether the method has to take the state, too. Raises Unsuited with what stands in the way.
     """
     against: list[str] = []
+    special: list[str] = []
     for way in _taken(method, system):
         if way.obstacle:
-            against.append(way.obstacle)
+            (special if way.special else against).append(way.obstacle)
             continue
         try:
             converted = way.at(state)
@@ -56,6 +57,7 @@ def written(system: AbstractSystem, method: AbstractIntegrator, t: Any, state: S
             against.append(str(error).rstrip("."))
             continue
         return Written(converted, way.note)
+    against = against or special
     if not against:
         wanted = " or ".join(f"a {kind.called} (`{kind.__name__}`)" for kind in method.kinds)
         raise Unsuited(f"it takes {wanted}, and this {system.called} can't be written as one")

@@ -134,7 +134,7 @@ class SymplecticLieGroup(AbstractIntegrator):
         return Newton("full", _FLOOR, _FLOOR, self.max_iterations)
 
     def init(self, system: Hamiltonian, t: Array, h: Array, state: CotangentPoint) -> Carry:
-        return Carry(state, _Rates(*system.gradients(*state)))
+        return Carry(CotangentPoint(*state), _Rates(*system.gradients(*state)))
 
     def step(self, system: Hamiltonian, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
         solved = solve(_Equations(system, h, carry.state, self.theta), carry.memory, None, self._solver)
@@ -153,7 +153,7 @@ class SymplecticLieGroup(AbstractIntegrator):
     def _moved(self, G: AbstractGroup, state: CotangentPoint, xi: Vector, n: Vector) -> CotangentPoint:
         g, mu = state
         whole, back = G.increment(xi), G.increment((self.theta - 1) * xi)
-        return G.compose(whole, g), G.Ad_dual(back, n) + G.Ad_dual(G.inverse(whole), mu)
+        return CotangentPoint(G.compose(whole, g), G.Ad_dual(back, n) + G.Ad_dual(G.inverse(whole), mu))
 
 
 def _size(x: Array) -> Float[Array, ""]:

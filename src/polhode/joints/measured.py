@@ -15,6 +15,7 @@ from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.multibody.bodies import Body
 from polhode.multibody.parts import AbstractJoint
 from polhode.multibody.poses import Pose, Poses, Twist, Twists
+from polhode.multibody.system import parts
 from polhode.systems.base import State
 from polhode.systems.conversion import AbstractWritten
 
@@ -94,7 +95,7 @@ class AbstractMeasured(abc.ABC):
 
     def _twists(self, system: Any, state: State) -> Twists:
         still = Twist(jnp.zeros(3), jnp.zeros(3))
-        return tuple(still if body.kind == "ground" else system.twist(*state, body) for body in self.bodies)
+        return tuple(still if body.kind == "ground" else system.twist_in(state, body) for body in self.bodies)
 
 
 class AbstractMeasuredPair(AbstractMeasured):
@@ -156,6 +157,7 @@ def _each(read: Callable[[Any, Any], Array], system: Any, state: State, *times: 
             raise ValueError(
                 f"Joints are read from states of a system that a model was assembled to, not of {type(whole).__name__}."
             )
+        state = parts(state)
         return read(whole, (state, *time) if time else state)
 
     _, v, *_ = state

@@ -37,6 +37,17 @@ _SPREAD = 100.0
 Coordinates = TypeVar("Coordinates", bound=AbstractCoordinates, covariant=True)
 
 
+def parts(state: State) -> tuple[Point, Vector]:
+    """(q, v) of a state. Raises ValueError for states as other kinds of systems have them."""
+    if hasattr(state, "_fields"):
+        raise ValueError(
+            f"The state is a {type(state).__name__} ({', '.join(state._fields)}), as the method of its run writes it; "
+            "bodies and joints are read in states (q, v). Read them from the run: `run.joints[…]`, `run.bodies[…]`."
+        )
+    q, v = state
+    return q, v
+
+
 class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
     """Bodies, joints and forces as a mechanical system in coordinates of a user's choice.
 
@@ -127,17 +138,17 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
 
     def poses_in(self, state: State) -> Pose:
         """Positions of the centres of mass and rotations of all bodies, the ground last, in a state, (q, v)."""
-        q, _ = state
+        q, _ = parts(state)
         return self.motion(q).poses
 
     def pose_in(self, state: State, body: Body | str) -> Pose:
         """Position of the centre of mass and rotation of a body in a state, (q, v)."""
-        q, _ = state
+        q, _ = parts(state)
         return self.pose(q, body)
 
     def twist_in(self, state: State, body: Body | str) -> Twist:
         """Inertial velocity of the centre of mass and body-fixed angular velocity of a body in a state, (q, v)."""
-        q, v = state
+        q, v = parts(state)
         return self.twist(q, v, body)
 
     def columns(self, body: Body | str) -> np.ndarray:

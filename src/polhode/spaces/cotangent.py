@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,12 @@ from jaxtyping import Array, Float
 
 from polhode.spaces.base import AbstractGroup, Vector, norm
 
-CotangentPoint = tuple[Any, Vector]
+
+class CotangentPoint(NamedTuple):
+    """A point of T*G: the element of the group, and the momentum μ in g*."""
+
+    g: Any
+    mu: Vector
 
 
 class Cotangent(AbstractGroup):
@@ -58,21 +63,23 @@ class Cotangent(AbstractGroup):
         return self.log(self.compose(q1, self.inverse(q0)))
 
     def origin(self) -> CotangentPoint:
-        return self.group.origin(), jnp.zeros(self.group.dim)
+        return CotangentPoint(self.group.origin(), jnp.zeros(self.group.dim))
 
     def compose(self, a: CotangentPoint, b: CotangentPoint) -> CotangentPoint:
-        return self.group.compose(a[0], b[0]), a[1] + self.group.coadjoint(a[0], b[1])
+        (g, mu), (other, further) = a, b
+        return CotangentPoint(self.group.compose(g, other), mu + self.group.coadjoint(g, further))
 
     def inverse(self, a: CotangentPoint) -> CotangentPoint:
-        return self.group.inverse(a[0]), -self.group.Ad_dual(a[0], a[1])
+        g, mu = a
+        return CotangentPoint(self.group.inverse(g), -self.group.Ad_dual(g, mu))
 
     def exp(self, theta: Vector) -> CotangentPoint:
         xi, nu = self.split(theta)
-        return self.group.exp(xi), self.group.dexp_dual(-xi, nu)
+        return CotangentPoint(self.group.exp(xi), self.group.dexp_dual(-xi, nu))
 
     def increment(self, theta: Vector) -> CotangentPoint:
         xi, nu = self.split(theta)
-        return self.group.increment(xi), self.group.dexp_dual(-xi, nu)
+        return CotangentPoint(self.group.increment(xi), self.group.dexp_dual(-xi, nu))
 
     def log(self, q: CotangentPoint) -> Vector:
         xi = self.group.log(q[0])
@@ -120,11 +127,12 @@ class Cotangent(AbstractGroup):
         return self.group.residual(q[0])
 
     def project(self, q: CotangentPoint) -> CotangentPoint:
-        return self.group.project(q[0]), q[1]
+        g, mu = q
+        return CotangentPoint(self.group.project(g), mu)
 
     def random(self, key: Array) -> CotangentPoint:
         position, momentum = jax.random.split(key)
-        return self.group.random(position), jax.random.normal(momentum, (self.group.dim,))
+        return CotangentPoint(self.group.random(position), jax.random.normal(momentum, (self.group.dim,)))
 
     def scale(self, q: CotangentPoint) -> Float[Array, " blocks"]:
         sizes = self.group.blocks

@@ -182,6 +182,11 @@ class AbstractConversion(eqx.Module):
     def obstacle(self) -> str:
         """Why the system can't be written that way, as the end of a sentence; empty if it can."""
 
+    @property
+    def special(self) -> bool:
+        """Whether only systems of a special form can be written that way, so that others aren't told why they can't."""
+        return False
+
     @abc.abstractmethod
     def at(self, state: State) -> Converted:
         """The converted system; `state` is one of the source, in whose neighbourhood the motion begins."""

@@ -64,7 +64,7 @@ class _Into(eqx.Module):
         q, v = state
         group = self.system.configuration
         assert isinstance(group, AbstractGroup)
-        return q, group.coadjoint(q, self.system.momentum(jnp.zeros(()), q, v))
+        return CotangentPoint(q, group.coadjoint(q, self.system.momentum(jnp.zeros(()), q, v)))
 
 
 class _Back(eqx.Module):

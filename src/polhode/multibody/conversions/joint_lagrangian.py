@@ -44,7 +44,10 @@ class ToJointLagrangian(AbstractConversion):
     def obstacle(self) -> str:
         system = self.source
         if not (system.identity_kinematics and is_flat(system.configuration)):
-            return "some of its coordinates are rotations, which Lagrangian coordinates q with v = q̇ don't describe"
+            return (
+                "some of its coordinates are rotations, which Lagrangian coordinates q with v = q̇ don't describe; in "
+                "absolute coordinates, formulation 'SO3xR3', rigid bodies have some that do"
+            )
         if system.mechanism.driven:
             return "some constraints depend on time"
         if len(system.nonholonomic):

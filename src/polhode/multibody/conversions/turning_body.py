@@ -41,6 +41,10 @@ class ToTurningBody(AbstractConversion):
         return "states are (q, v, p) with the quaternion q of the body"
 
     @property
+    def special(self) -> bool:
+        return _group(self.source) is None or self.source.m > 0
+
+    @property
     def obstacle(self) -> str:
         system = self.source
         if system.m or _group(system) is None:
