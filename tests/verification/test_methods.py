@@ -86,7 +86,7 @@ def test_batches_are_loops(row):
     assert not cells.is_equal(row, cells.gap_of_batch(row, jax.tree.map(lambda x: x[::-1], found)))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 def test_runs_that_go_on_have_the_bytes_of_those_that_never_stopped(row):
     assert cells.differing_bytes(row) == 0
 
