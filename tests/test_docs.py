@@ -61,13 +61,8 @@ LONG = {
     "docs/results",
     "how-to/gradients",
     "how-to/linearise",
-    "tutorials/cable",
-    "tutorials/ensemble",
-    "tutorials/identification",
-    "tutorials/long-times",
-    "tutorials/ring",
 }
-"""Pages that take several seconds."""
+"""Pages that take several seconds. Tutorials, which notebooks are made of, always run."""
 
 
 def cases(language: str) -> list[Any]:
@@ -96,5 +91,6 @@ def test_commands_end_well(page: Path, workplace: Path) -> None:
 
 def test_the_pages_have_examples() -> None:
     assert {place(page) for page in PAGES} >= LONG
+    assert not any(each.startswith("tutorials/") for each in LONG)
     assert sum(len(blocks(page, "python")) for page in PAGES) >= 10
     assert len(commands(ROOT / "docs" / "command.md")) >= 10

@@ -381,7 +381,11 @@ HANGING = (jnp.array([0.6, -0.8]), jnp.array([0.8, 0.6]))
 @pytest.mark.parametrize(
     ("state0", "what"),
     [
-        ((jnp.array([0.6, -0.9]), HANGING[1]), r"positions at t = 0: number 0 of 1 by 0\.085\. Solve Φ = 0"),
+        ((jnp.array([0.6, -0.9]), jnp.array([0.9, 0.6])), r"positions at t = 0: number 0 of 1 by 0\.085\. Solve Φ = 0"),
+        (
+            (jnp.array([0.6, -0.9]), HANGING[1]),
+            r"positions at t = 0: number 0 of 1 by 0\.085, and those on velocities at t = 0: number 0 of 1 by 0\.06\.",
+        ),
         ((HANGING[0], jnp.array([0.0, 1.0])), r"velocities at t = 0: number 0 of 1 by 0\.8"),
     ],
 )

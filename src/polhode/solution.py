@@ -14,6 +14,7 @@ from jaxtyping import Array
 from polhode import checks, summary
 from polhode.events.table import Events
 from polhode.frames import Frames
+from polhode.named.forces import ForceResults, forces
 from polhode.named.results import BodyResults, ByName, JointResults, Outputs, bodies, joints
 from polhode.systems.base import State
 
@@ -49,7 +50,7 @@ class Solution(eqx.Module):
     - `meta`: problem, parameters, integrator, h or tolerances, version, and what the method promises to keep
       (plain values that survive a round trip through JSON).
     - `events`: the events that came, with the states before and after.
-    - `bodies`, `joints`: results by the names of the model.
+    - `bodies`, `joints`, `forces`: results by the names of the model.
     - `saved`: the frames, or the store that has them. - `checkpoint`: what `simulate(…, initial=…)` goes on from.
     - `reader`: what computes that of bodies and joints which was not saved; None where the problem is not at hand.
     """
@@ -86,6 +87,11 @@ class Solution(eqx.Module):
     def joints(self) -> ByName[JointResults]:
         """Joints by name, with `angle`, `rate`, `force`, `moment`, `power` and more; see `polhode.named`."""
         return joints(self)
+
+    @property
+    def forces(self) -> ByName[ForceResults]:
+        """Forces that were given a name, with `force`, `moment`, `effort`, `power` and more; see `polhode.named`."""
+        return forces(self)
 
     @property
     def invariants(self) -> Mapping[str, Array]:
@@ -133,6 +139,7 @@ class Solution(eqx.Module):
             ("frames", f"{' × '.join(map(str, shape))}{span}"),
             ("bodies", ", ".join(list(self.bodies)[:_LISTED])),
             ("joints", ", ".join(list(self.joints)[:_LISTED])),
+            ("forces", ", ".join(list(self.forces)[:_LISTED])),
             ("outputs", ", ".join(self.saved.outputs)),
             ("invariants", ", ".join(self.saved.invariants)),
         ]

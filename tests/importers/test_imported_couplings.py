@@ -190,7 +190,7 @@ def test_velocities_given_to_followers_drive_what_they_follow():
 
 
 def test_starts_that_do_not_follow_are_refused_by_name():
-    with pytest.raises(ValueError, match="`b` follows others"):
+    with pytest.raises(ValueError, match=r"follow others start elsewhere: the coordinate of `b` is off.*repair=True"):
         ph.load_model(FINGERS.format("")).model.assemble("minimal")
 
 

@@ -31,7 +31,7 @@ def written(tmp_path, tendon, more=""):
     return path
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("formulation", ["minimal", "SO3xR3"])
 @pytest.mark.parametrize("case", CASES)
 def test_accelerations_are_those_of_mujoco(tmp_path, case, formulation):

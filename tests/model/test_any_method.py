@@ -114,6 +114,8 @@ def test_promises_are_kept(model, formulation, method):
     assert table.kept, str(table)
 
 
+# The page on choosing a method checks the same of a pendulum with every change.
+@pytest.mark.exhaustive
 def test_the_energy_of_eml_is_that_of_the_model_where_others_lose_it():
     made = problem(tree(), "minimal")
     drift = {name: np.ptp(ph.simulate(made, name).invariants["energy"]) for name in ("eml", "lie-midpoint", "mpl")}

@@ -28,6 +28,25 @@ def test_wrong_velocities_are_named_with_their_joint():
         pendulum(velocity=(0, 3, 0)).assemble()
 
 
+@pytest.mark.parametrize("formulation", ["SE3", "minimal", "livens"])
+def test_everything_that_is_wrong_is_said_at_once(formulation):
+    model = ph.Model(gravity=(0, 0, -9.81))
+    arms = [
+        model.add_body(mass=1.0, inertia=(0.1, 0.1, 0.1), position=(0.5 + k, 0, 0), velocity=(3.0 + k, 0, 0))
+        for k in range(2)
+    ]
+    model.add(ph.joints.Revolute(model.ground, arms[0], point=(0, 0, 0), axis=(0, 1, 0), name="hinge"))
+    model.add(ph.joints.Revolute(*arms, point=(1, 0, 0), axis=(0, 1, 0), name="elbow"))
+    model.add(ph.joints.Distance(model.ground, arms[1], (1.5, 0, 1), (1.5, 0, 0), length=1.25, name="rope"))
+    words = (
+        r"initial positions do not fit the joints: `rope` by 0\.\d+\. "
+        r"The initial velocities do not fit the joints in these positions: `hinge` by 3, `elbow` by 1\. "
+        r"Correct them, .*`repair=True`.* the nearest positions and velocities that fit"
+    )
+    with pytest.raises(ValueError, match=words):
+        model.assemble(formulation)
+
+
 @pytest.mark.exhaustive
 def test_repair_takes_the_nearest_velocity_in_the_metric_of_the_mass():
     model = pendulum(velocity=(1.0, 2.0, 3.0))

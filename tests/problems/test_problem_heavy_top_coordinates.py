@@ -106,7 +106,7 @@ def test_explicit_errors_are_those_of_an_independent_code(name, error):
     np.testing.assert_allclose(distance, error, rtol=2e-3)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", NAMES)
 def test_accelerations_can_be_differentiated_by_every_number(name):
     problem = top(name, **ODD)

@@ -32,7 +32,7 @@ def row(request):
     cells.forget()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_order(row):
     found = cells.orders(row)
     assert cells.keeps_order(row, found), found

@@ -18,7 +18,7 @@ from polhode.frames import Frames
 from polhode.results import Result
 from polhode.runs.export import export
 from polhode.solution import Solution
-from polhode.viewing import film, geometry, gltf, vtk
+from polhode.viewing import film, geometry, gltf, spans, vtk
 from polhode.viewing.motion import sample
 from polhode.viewing.picture import Pictures, rgb, rotation
 from polhode.viewing.raster import Camera, Canvas
@@ -83,6 +83,59 @@ def test_a_sphere_covers_the_disc_that_it_must():
         assert canvas.depth[hit].min() == pytest.approx(20.0 - r, rel=1e-3)
 
 
+SIZE = (37, 23)
+ACROSS, DOWN = (grid.ravel() + 0.5 for grid in np.meshgrid(np.arange(SIZE[0]), np.arange(SIZE[1])))
+
+
+def check_pixels(found, inside, outside):
+    """Every pixel inside is listed once, and none outside."""
+    counts = np.zeros(inside.shape, int)
+    for span, _, pixel in found.pixels(SIZE[0]):
+        np.add.at(counts, (found.which[span], pixel), 1)
+    assert inside.sum() > 1000
+    np.testing.assert_array_equal(counts[inside], 1)
+    np.testing.assert_array_equal(counts[outside], 0)
+    np.testing.assert_array_equal(found.covered(SIZE[0]), np.flatnonzero(counts.any(axis=0)))
+
+
+def test_pixels_of_triangles_are_on_the_same_side_of_all_three_lines():
+    corners = np.random.default_rng(4).uniform([-15, -15], np.add(SIZE, 15), (300, 3, 2))
+    corners[:10, 2] = corners[:10, 0] + 0.3 * (corners[:10, 1] - corners[:10, 0])  # almost a line
+    sides = np.stack([doubled_areas(corners[:, i], corners[:, (i + 1) % 3]) for i in range(3)])
+    left, right = sides > 1e-9, sides < -1e-9
+    inside = left.all(axis=0) | right.all(axis=0)
+    check_pixels(spans.of_triangles(corners, SIZE), inside, left.any(axis=0) & right.any(axis=0))
+
+
+def test_pixels_of_discs_are_within_their_radii():
+    random = np.random.default_rng(5)
+    centres, radii = random.uniform(-5, 40, (50, 2)), random.uniform(0.1, 12, 50)
+    beyond = np.hypot(ACROSS - centres[:, :1], DOWN - centres[:, 1:]) - radii[:, None]
+    check_pixels(spans.of_discs(centres, radii, SIZE), beyond < -1e-9, beyond > 1e-9)
+
+
+def doubled_areas(a, b):
+    """Twice the signed areas of triangles from points (n, 2) a and b to all pixels."""
+    a, b = a[:, :, None], b[:, :, None]
+    return (b[:, 0] - a[:, 0]) * (DOWN - a[:, 1]) - (b[:, 1] - a[:, 1]) * (ACROSS - a[:, 0])
+
+
+def test_nothing_shines_through_between_triangles():
+    random = np.random.default_rng(5)
+    camera = Camera(np.zeros(3), np.eye(3), 10.0, (200, 160), azimuth=0.0, height=0.0)
+    # A crumpled sheet across the whole view.
+    n = 30
+    y, z = (grid.ravel() for grid in np.meshgrid(np.linspace(-6, 6, n), np.linspace(-6, 6, n)))
+    points = np.stack([0 * y, y, z], axis=1) + random.uniform(-0.15, 0.15, (n * n, 3))
+    corner = (np.arange(n - 1)[:, None] * n + np.arange(n - 1)).ravel()
+    faces = np.concatenate([corner[:, None] + [0, 1, n + 1], corner[:, None] + [0, n + 1, n]])
+    canvas = Canvas(camera)
+    canvas.triangles(points, np.tile([1.0, 0, 0], (n * n, 1)), np.ones((n * n, 3)), faces)
+    assert np.isfinite(canvas.depth).all()
+    np.testing.assert_allclose(canvas.depth, 10.0, atol=0.16)
+    np.testing.assert_allclose(canvas.colour, 1.0, rtol=1e-6)
+
+
 def test_the_nearest_triangle_is_seen_through_which_nothing_shines():
     camera = Camera(np.zeros(3), np.eye(3), 10.0, (64, 64), azimuth=0.0, height=0.0)
     square = np.array([[0, -1, -1], [0, 1, -1], [0, 1, 1], [0, -1, 1]], dtype=float)
@@ -115,7 +168,9 @@ def test_pictures_show_bodies_where_they_are():
 
 def test_films_last_as_long_as_the_page_plays(tmp_path, monkeypatch):
     monkeypatch.setattr(film, "_SMALL", (120, 80))
-    film.gif(turning(30, 4.0), SCENE, tmp_path / "a.gif")
+    counts = []
+    film.gif(turning(30, 4.0), SCENE, tmp_path / "a.gif", told=lambda *count: counts.append(count))
+    assert counts == [(k, 80) for k in range(1, 81)]
     with Image.open(tmp_path / "a.gif") as image:
         assert image.size == (120, 80)
         durations = []
@@ -153,7 +208,7 @@ def test_a_film_that_is_cut_off_leaves_the_one_before(tmp_path, monkeypatch, end
     path = tmp_path / f"a.{ending}"
     path.write_bytes(b"before")
 
-    def cut_off(solution, scene, size, rate, tint):
+    def cut_off(solution, scene, size, rate, tint, told):
         yield np.zeros((size[1], size[0], 3), np.uint8)
         raise KeyboardInterrupt
 

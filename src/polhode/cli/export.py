@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,10 +44,10 @@ def export(
 
 def check_endings(files: Sequence[Path]) -> None:
     """Raises ValueError for endings that name no format, before anything is computed."""
-    from polhode.runs.export import writer
+    from polhode.runs.export import check_ending
 
     for file in files:
-        writer(file)
+        check_ending(file)
 
 
 def write_files(solution: Solution, files: Sequence[Path], quiet: bool, columns: Sequence[str] | None = None) -> None:
@@ -55,7 +56,7 @@ def write_files(solution: Solution, files: Sequence[Path], quiet: bool, columns:
 
     for file in files:
         with warnings.catch_warnings(record=True) as notes, file_errors():
-            export(solution, file, columns)
+            export(solution, file, columns, progress=not quiet and sys.stderr.isatty())
         if not quiet:
             for note in notes:
                 say(str(note.message))

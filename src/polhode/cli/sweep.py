@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +24,7 @@ from polhode.cli.output import (
     usage_errors,
 )
 from polhode.cli.run import Absolute, End, Method, Problem, Relative, Step
+from polhode.progress import counted
 
 if TYPE_CHECKING:
     from polhode.driver.ensembles.ensemble import Ensemble
@@ -89,26 +88,12 @@ def sweep(
         how: dict[str, Any] = {"h": step, "rtol": rtol, "atol": atol, "t1": t1, "save_every": save_every}
         how |= {"statistics": statistics, "keep": out is not None, "out": out, "resume": resume}
         how |= {"overwrite": overwrite, "workers": workers, "scheduler": scheduler}
-        with _shown(chosen.name, not quiet and sys.stderr.isatty()) as progress:
+        with counted(not quiet and sys.stderr.isatty(), chosen.name) as progress:
             try:
                 found = ph.ensemble(chosen, method, **members, **how, progress=progress)
             except ImportError as error:
                 fail(str(error), WRONG_USAGE)
     _report(found, chosen.name, out, as_json, quiet)
-
-
-@contextlib.contextmanager
-def _shown(name: str, wanted: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar on standard error."""
-    if not wanted:
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True)) as bar:
-        job = bar.add_task(name, total=None)
-        yield lambda done, count: bar.update(job, completed=done, total=count)
 
 
 def _report(found: Ensemble, name: str, out: Path | None, as_json: bool, quiet: bool) -> None:

@@ -41,6 +41,10 @@ DIMENSIONS = {
     "joint_loads.joint_forces": ("joint", "component"),
     "joint_loads.joint_moments": ("joint", "component"),
     "joint_loads.joint_powers": ("joint",),
+    "force_loads.force_forces": ("force_body", "component"),
+    "force_loads.force_moments": ("force_body", "component"),
+    "force_loads.force_efforts": ("force_effort",),
+    "force_loads.force_powers": ("force",),
 }
 """Names of the axes of outputs of models, but for time."""
 

@@ -15,6 +15,7 @@ from polhode.driver.observing import Watch
 from polhode.driver.recorded import restored
 from polhode.integrators.suited import written
 from polhode.model.naming import Named
+from polhode.multibody.force_readings import ForceReadings, ForceValues
 from polhode.multibody.readings import JointValues, Readings
 from polhode.multibody.system import MultibodySystem
 from polhode.problems.base import Problem
@@ -29,6 +30,7 @@ GROUPS = {
     "motion": ("positions", "rotations", "velocities", "angular_velocities"),
     "coordinates": ("joint_positions", "joint_velocities"),
     "loads": JointValues._fields,
+    "forces": ForceValues._fields,
 }
 """Quantities that are computed together."""
 
@@ -72,7 +74,17 @@ class Loads(eqx.Module):
         return self.readings.values(self.system, t, q, v, *multipliers)._asdict()
 
 
-_READ = {"motion": Motion, "coordinates": Coordinates, "loads": Loads}
+class Forces(eqx.Module):
+    """What the named forces exert."""
+
+    system: MultibodySystem
+    readings: ForceReadings
+
+    def __call__(self, t: Array, q: Any, v: Array) -> dict[str, Array]:
+        return self.readings.values(self.system, t, q, v)._asdict()
+
+
+_READ = {"motion": Motion, "coordinates": Coordinates, "loads": Loads, "forces": Forces}
 
 
 class Left(eqx.Module):
@@ -140,7 +152,8 @@ class Reader:
         system: Any = source.base if isinstance(source, AbstractWritten) else source
         own = converted.back is None and multipliers is not None and np.shape(multipliers)[1:] == (system.m,)
         given = (multipliers,) if group == "loads" and own and system.m else ()
-        observer = Left(_READ[group](system, named.readings), Chain(converted, source))
+        readings = named.force_readings if group == "forces" else named.readings
+        observer = Left(_READ[group](system, readings), Chain(converted, source))
         return Watch(observer, _ROWS, once=True).seen(t, state, *given)
 
 

@@ -13,7 +13,6 @@ from polhode.execution.eager import uncompiled
 from polhode.model import choosing, naming
 from polhode.model.assembly import Assembled, Redundant
 from polhode.model.holding import Held
-from polhode.multibody.readings import Readings
 from polhode.multibody.system import MultibodySystem
 from polhode.problems.base import Problem
 from polhode.problems.choice import Choice
@@ -93,7 +92,7 @@ def problem(model: Model, asked: Asked) -> Problem:
         t_span=(begin, end),
         parameters={**given, **own},
         doc=f"A model of {len(model.bodies)} bodies.",
-        outputs=_outputs(system, asked.outputs, called.readings, saves_loads),
+        outputs=_outputs(system, asked.outputs, called, saves_loads),
         invariants=system.invariants(),
         reference={},
         integrator=method,
@@ -129,13 +128,15 @@ def _in_coordinates(system: Assembled) -> MultibodySystem:
 def _outputs(
     system: Assembled,
     more: Callable[[MultibodySystem], Mapping[str, Observable]] | None,
-    readings: Readings,
+    called: naming.Named,
     loads: bool,
 ) -> dict[str, Observable]:
     """Outputs of the system, its joint coordinates, and those that a user adds."""
     seen = _in_coordinates(system)
-    joints = readings.observables(seen, loads=loads)
-    known = {**system.outputs(), **(joints if isinstance(system, MultibodySystem) else system.observed(joints))}
+    own = called.readings.observables(seen, loads=loads)
+    if loads:
+        own |= called.force_readings.observables(seen)
+    known = {**system.outputs(), **(own if isinstance(system, MultibodySystem) else system.observed(own))}
     if more is None:
         return known
     useful = callable(more) and not isinstance(more, type)

@@ -20,6 +20,7 @@ from polhode.model.absolute_assembly import AbsoluteLayout
 from polhode.model.flexible_body import TAKEN
 from polhode.model.holding import Held, held, repaired_holding
 from polhode.model.layout import AbstractLayout, Placed
+from polhode.model.spanning import has_loops
 from polhode.model.tree_assembly import MINIMAL, TreeLayout
 from polhode.multibody import consistency, formulations, livens, redundancy, separable
 from polhode.multibody.absolute import AbsoluteCoordinates
@@ -107,8 +108,13 @@ def _in_coordinates(
         )
     t0 = checks.number("t0", t0, "initial time") if checks.is_concrete(t0) else t0
     layout = TreeLayout(model, repair) if formulation == MINIMAL else AbsoluteLayout(model.bodies, formulation)
-    elements = layout.remaining([(name, part, part.placed()) for name, part in model.parts])
-    state = layout.start()
+    placed = [(name, part, part.placed()) for name, part in model.parts]
+    elements = layout.remaining(placed)
+    try:
+        state = layout.start()
+    except consistency.UnfitStart as found:
+        _check_all_joints(model, placed, t0, found.own)
+        raise
 
     def build(dropped: Mapping[str, tuple[int, ...]]) -> MultibodySystem:
         built = _build(model, layout, elements, dropped)
@@ -140,6 +146,15 @@ def _in_coordinates(
     return dataclasses.replace(reduced, complete=system).solvable(), state
 
 
+def _check_all_joints(model: Model, placed: Sequence[Placed], t0: float, more: str) -> None:
+    """Raises UnfitStart with all that does not fit, where joint coordinates stop at the first; `more` comes before."""
+    layout = AbsoluteLayout(model.bodies, "SO3xR3")
+    system, state = _build(model, layout, placed, {}), layout.start()
+    said = consistency.faults(system, system.labels, t0, state) if checks.is_concrete(system, state) else ""
+    if said:
+        raise consistency.UnfitStart(f"{more} {said}".strip())
+
+
 def _repaired(system: MultibodySystem, layout: AbstractLayout, given: Start, state: State) -> State:
     """The nearest state that fits and keeps what is held, as far as it can be; says what can't."""
 
@@ -166,25 +181,6 @@ def _build(
         loops=has_loops(model),
         written_as=layout.written_as,
     )
-
-
-def has_loops(model: Model) -> bool:
-    """Whether some joint connects what other joints have connected already."""
-    parent: dict[str, str] = {}
-
-    def root(name: str) -> str:
-        while name in parent:
-            name = parent[name]
-        return name
-
-    for part in (part for _, part in model.parts if isinstance(part, AbstractJoint)):
-        names = {body.name for body in part.bodies}
-        first, *others = {root(name) for name in names}
-        # Of several bodies, some may be connected already.
-        if len(others) + 1 < len(names):
-            return True
-        parent.update(dict.fromkeys(others, first))
-    return False
 
 
 def _check_dropped(system: MultibodySystem, dropped: Mapping[str, tuple[int, ...]]) -> None:

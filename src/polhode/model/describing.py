@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from polhode.model.assembly import has_loops
 from polhode.model.flexible_body import FlexibleBody
+from polhode.model.spanning import has_loops
 from polhode.multibody.elements import AbstractConstraintElement
 from polhode.multibody.parts import AbstractForce, AbstractJoint
 

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polhode import checks
-from polhode.forces.joint_control import JointControl
-from polhode.forces.joint_forces import AbstractJointForce
 from polhode.joints._pair import AbstractPairJoint
-from polhode.joints.measured import AbstractMeasuredPair, Term
+from polhode.joints.measured import AbstractMeasuredPair
 from polhode.joints.relative import Angle, Reversed
-from polhode.multibody.elements import AbstractForceElement
+from polhode.model.naming_forces import forces_along, named_forces
+from polhode.multibody.force_readings import ForceReadings
 from polhode.multibody.parts import AbstractJoint
-from polhode.multibody.readings import ReadCoordinate, ReadForce, Readings, ReadJoint
+from polhode.multibody.readings import ReadCoordinate, Readings, ReadJoint
 from polhode.multibody.system import MultibodySystem
-from polhode.multibody.tree.coordinates import JointTree
 from polhode.rods.edge import EdgeConstraint
 
 if TYPE_CHECKING:
@@ -30,14 +28,16 @@ _CENTRE: Any = np.zeros(3)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Named:
-    """Bodies and joints of a model by name.
+    """Bodies, joints and forces of a model by name.
 
-    - `readings`: how values of joints are read from states. - `told`: plain values that are stored with runs: names of
-      `bodies` in the order of rows of outputs, `joints` by name with their coordinates, and `units`.
+    - `readings`, `force_readings`: how values of joints, and of forces with names, are read from states.
+    - `told`: plain values that are stored with runs: names of `bodies` in the order of rows of outputs, `joints` and
+      `forces` by name with their coordinates, and `units`.
     - `outputs`: whether outputs of a problem have rows for these bodies and joints, as those of a user's model.
     """
 
     readings: Readings
+    force_readings: ForceReadings
     told: Mapping[str, Any]
     outputs: bool = False
 
@@ -86,8 +86,10 @@ def named(
             **_told_point(read.get(called or "")),
         }
     shown = tuple(system.shown if bodies is None else bodies)
-    readings = Readings(tuple(coordinates), tuple(read.values()), _forces(model, system, places), shown)
-    return Named(readings, {"bodies": list(shown), "joints": told, **({"units": model.units} if model.units else {})})
+    readings = Readings(tuple(coordinates), tuple(read.values()), forces_along(model, system, places), shown)
+    named_ones, told_forces = named_forces(model, system)
+    whole = {"bodies": list(shown), "joints": told, "forces": told_forces}
+    return Named(readings, named_ones, whole | ({"units": model.units} if model.units else {}))
 
 
 def _read(name: str, part: AbstractJoint) -> ReadJoint:
@@ -126,40 +128,3 @@ def _coordinates(pair: Any, called: str, number: int) -> dict[str, ReadCoordinat
 def _start(pair: AbstractMeasuredPair, name: str) -> Any:
     """A coordinate at the start, which those of a model count from."""
     return np.zeros(()) if isinstance(pair, AbstractPairJoint) else pair.initial(name)
-
-
-def _forces(model: Model, system: MultibodySystem, places: Mapping[tuple[int, str], int]) -> tuple[ReadForce, ...]:
-    """Forces along coordinates that act on bodies; those along coordinates of a tree it knows by itself."""
-    found = []
-    names = {id(part): name for name, part in model.parts}
-    tree = system.coordinates
-    links = tree.links if isinstance(tree, JointTree) else ()
-    had = {(link.joint, name) for link in links for name in link.motion.names}
-    for _, part in model.parts:
-        terms = _terms(part)
-        if not terms:
-            continue
-        element = part.placed()
-        keys = [(id(term.pair.carrier), term.pair.name_in_carrier(term.name)) for term in terms]
-        known = all(key in places for key in keys)
-        if known and isinstance(element, AbstractForceElement) and not (_absorbed(part) and _counts(had, names, terms)):
-            found.append(ReadForce(element, tuple(body.name for body in part.bodies), tuple(places[k] for k in keys)))
-    return tuple(found)
-
-
-def _terms(part: Any) -> list[Term]:
-    """The coordinates that a force acts along; none for other parts."""
-    if isinstance(part, JointControl):
-        return [term for terms in part.terms() for term in terms]
-    whole = getattr(part, "controller", part)
-    return list(whole.joint.terms(whole.along)) if isinstance(whole, AbstractJointForce) else []
-
-
-def _absorbed(part: Any) -> bool:
-    """Whether it acts on coordinates of a tree that has them."""
-    return isinstance(part, JointControl | AbstractJointForce)
-
-
-def _counts(had: set[tuple[str, str]], names: Mapping[int, str], terms: list[Term]) -> bool:
-    """Whether a tree has all of the coordinates."""
-    return all((names.get(id(t.pair.carrier)), t.pair.name_in_carrier(t.name)) in had for t in terms)

@@ -103,3 +103,22 @@ def _check_motion(joint: AbstractJoint, motion: AbstractJointMotion, body: Body)
                 f"{what} leads off its constraint, by {float(jnp.max(jnp.abs(gap))):.3g} after a motion of {size:g}. "
                 "Correct it, or return None to keep the joint as a constraint."
             )
+
+
+def has_loops(model: Model) -> bool:
+    """Whether some joint connects what other joints have connected already."""
+    parent: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while name in parent:
+            name = parent[name]
+        return name
+
+    for part in (part for _, part in model.parts if isinstance(part, AbstractJoint)):
+        names = {body.name for body in part.bodies}
+        first, *others = {root(name) for name in names}
+        # Of several bodies, some may be connected already.
+        if len(others) + 1 < len(names):
+            return True
+        parent.update(dict.fromkeys(others, first))
+    return False

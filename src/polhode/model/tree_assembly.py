@@ -230,7 +230,7 @@ class TreeLayout(AbstractLayout):
         return tuple(found)
 
     def start(self) -> State:
-        """Joint coordinates at the start. Raises ValueError, naming the joint, for velocities that it doesn't allow."""
+        """Joint coordinates at the start. Raises UnfitStart, naming a joint, for velocities that it doesn't allow."""
         points: list[Any] = []
         velocities: list[Array] = []
         following = {place.link for place in self._ties.following}
@@ -247,19 +247,23 @@ class TreeLayout(AbstractLayout):
         return tuple(points), jnp.concatenate(kept)
 
     def _check_following(self, velocities: Sequence[Array]) -> None:
-        """Raises ValueError, naming the joint, if one that follows others starts elsewhere or with another velocity."""
+        """Raises UnfitStart, naming the joints, if some that follow others start elsewhere or with another velocity."""
         rates = jnp.concatenate(velocities)
         if not checks.is_concrete(rates):
             return
         apart = self._ties.violations(np.zeros(len(rates)))
         slips = self._ties.violations(np.asarray(rates), constant=False)
-        for place, gap in apart.items():
-            if max(abs(gap), abs(slips[place])) > consistency.POSITION_TOLERANCE:
-                raise ValueError(
-                    f"The joint `{self.placed[place.link].link.joint}` follows others, and the start doesn't: its "
-                    f"coordinate is off by {gap:.3g}, its velocity by {slips[place]:.3g}. Correct them, or let "
-                    "`assemble(repair=True)` take those that fit."
-                )
+        off = [
+            f"the coordinate of `{self.placed[place.link].link.joint}` is off by {gap:.3g}, its velocity by "
+            f"{slips[place]:.3g}"
+            for place, gap in apart.items()
+            if max(abs(gap), abs(slips[place])) > consistency.POSITION_TOLERANCE
+        ]
+        if off:
+            said = f"Joints that follow others start elsewhere: {'; '.join(off)}."
+            raise consistency.UnfitStart(
+                f"{said} Correct them, or let `assemble(repair=True)` take those that fit.", own=said
+            )
 
     def _check_mass(self, q: Point) -> None:
         """Raises ValueError, naming the joints, if some velocities meet no inertia at the start."""
@@ -291,7 +295,7 @@ class TreeLayout(AbstractLayout):
             speed = max(1.0, float(jnp.max(jnp.abs(wanted))))
             if not float(jnp.max(jnp.abs(gap))) <= consistency.POSITION_TOLERANCE * speed:
                 turn, slip = float(jnp.linalg.norm(gap[:3])), float(jnp.linalg.norm(gap[3:]))
-                raise ValueError(
+                raise consistency.UnfitStart(
                     f"The initial velocities do not fit the joint `{link.joint}` that carries `{body.name}`: the "
                     f"relative angular velocity is off by {turn:.3g}, the relative velocity by {slip:.3g}. Correct "
                     "them, or let `assemble(repair=True)` take the nearest that fit."

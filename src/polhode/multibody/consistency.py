@@ -35,35 +35,62 @@ DENSE = 600
 """Number of constraints up to which dense linear algebra is used: below about a second."""
 
 
-def check_start(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> None:
-    """Raises ValueError, naming the joints, if a state violates constraints or their time derivatives.
+class UnfitStart(ValueError):
+    """A start that violates the joints of a model.
 
-    Also where it keeps them the wrong way round: cosines vanish again after half a turn.
+    - `own`: what of the message the residuals of constraints don't tell.
+    """
+
+    def __init__(self, message: str, own: str = "") -> None:
+        super().__init__(message)
+        self.own = own
+
+
+def check_start(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> None:
+    """Raises UnfitStart with the `faults` of a start, if it has some."""
+    said = faults(system, labels, t, state)
+    if said:
+        raise UnfitStart(said)
+
+
+def faults(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> str:
+    """All constraints that a state violates, or their time derivatives, by the names of joints, with remedies; or "".
+
+    Also those that it keeps the wrong way round: cosines vanish again after half a turn.
     """
     if not system.m:
-        return
+        return ""
     q, v = state
     gaps, rates, sides = _measured(system, jnp.asarray(t), q, v)
-    gaps, rates = np.asarray(gaps), np.asarray(rates)
     turned = _wrong_way_round(system, sides)
     speed = max(1.0, float(jnp.max(jnp.abs(v), initial=0.0)))
+    found, unfit = [], []
     for what, values, allowed in (
-        ("positions", gaps, POSITION_TOLERANCE),
-        ("velocities", rates, POSITION_TOLERANCE * speed),
+        ("positions", np.asarray(gaps), POSITION_TOLERANCE),
+        ("velocities", np.asarray(rates), POSITION_TOLERANCE * speed),
     ):
         if not np.isfinite(values).all():
-            raise ValueError(f"The constraints on {what} are not finite at the start: {worst(labels, values)}.")
-        if np.max(np.abs(values), initial=0.0) > allowed:
-            raise ValueError(
-                f"The initial {what} do not fit the joints: {worst(labels, values, allowed)}. Correct them, or give "
-                f"`repair=True` to `problem` or `assemble`, which takes the nearest {what} that fit."
-            )
-        if turned and what == "positions":
-            named = ", ".join(f"`{name}` (cosine {cosine:.3g})" for name, cosine in list(turned.items())[:NAMED])
-            raise ValueError(
-                f"The initial positions keep these joints the wrong way round: {named}. Turn the "
-                "bodies by about half a turn, or let `assemble(repair=True)` do so."
-            )
+            found.append(f"The constraints on {what} are not finite at the start: {worst(labels, values)}.")
+        elif np.max(np.abs(values), initial=0.0) > allowed:
+            at = " in these positions" if unfit else ""
+            found.append(f"The initial {what} do not fit the joints{at}: {worst(labels, values, allowed)}.")
+            unfit.append(what)
+    if turned:
+        named = ", ".join(f"`{name}` (cosine {cosine:.3g})" for name, cosine in list(turned.items())[:NAMED])
+        found.append(f"The initial positions keep these joints the wrong way round: {named}.")
+    return " ".join((*found, *_remedies(unfit, bool(turned))))
+
+
+def _remedies(unfit: Sequence[str], turned: bool) -> list[str]:
+    found = []
+    if unfit:
+        found.append(
+            "Correct them, or give `repair=True` to `problem` or `assemble`, which takes the nearest "
+            f"{' and '.join(unfit)} that fit."
+        )
+    if turned:
+        found.append("Turn the bodies by about half a turn, or let `assemble(repair=True)` do so.")
+    return found
 
 
 def repaired(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> State:

@@ -28,7 +28,7 @@ from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
 from polhode.systems.base import Observable, State
 from polhode.systems.conversion import AbstractWritten
-from polhode.systems.lagrangian import COARSE_TOLERANCE, LivensState, check_gaps, check_momenta
+from polhode.systems.lagrangian import COARSE_TOLERANCE, Gaps, LivensState, check_gaps, check_momenta
 from polhode.systems.quaternion_body import E, G, G_transposed
 
 LIVENS = "livens"
@@ -226,8 +226,11 @@ class LivensMultibody(AbstractWritten):
         else:
             gaps, rates = self.base.violations(t, seen)
             remedy = "`system.repaired(t, state0)` is the nearest state that keeps them."
-            check_gaps("positions", gaps, jnp.concatenate([a.reshape(-1) for a in jax.tree.leaves(q)]), remedy)
-            check_gaps("velocities", rates, v, remedy, COARSE_TOLERANCE)
+            coordinates = jnp.concatenate([a.reshape(-1) for a in jax.tree.leaves(q)])
+            check_gaps(
+                Gaps("positions", gaps, coordinates, remedy),
+                Gaps("velocities", rates, v, remedy, COARSE_TOLERANCE),
+            )
         check_momenta(state[2], self.start(*seen).p)
 
     @property

@@ -14,7 +14,8 @@ from jaxtyping import Array, Float
 from polhode.multibody.elements import AbstractForceElement
 from polhode.multibody.groups import Motion, stack
 from polhode.multibody.joint_loads import Load, carried_loads, constraint_loads
-from polhode.multibody.poses import Pose, Poses, Twist, Twists, Wrench
+from polhode.multibody.nodes_by_name import NodesByName, share, stacked
+from polhode.multibody.poses import Wrench
 from polhode.multibody.system import MultibodySystem
 from polhode.multibody.tree.coordinates import JointTree
 from polhode.spaces.base import Point, Vector, cross
@@ -129,7 +130,7 @@ class Readings(eqx.Module):
         accelerations in this state.
         """
         motion = system.motion(q, v)
-        where = _Bodies(system, motion)
+        where = NodesByName(system, motion)
         tree = system.coordinates if isinstance(system.coordinates, JointTree) else None
         vdot = None
         if tree is not None or multipliers is None:
@@ -142,7 +143,7 @@ class Readings(eqx.Module):
         if tree is not None and vdot is not None:
             handed = carried_loads(whole, t, q, v, motion, vdot, spread)
             loads = self._with_carried(loads, where, handed, t, q, v, vdot)
-        points = _stacked([where.point(joint) for joint in self.joints], 3)
+        points = stacked([_point(where, joint) for joint in self.joints], 3)
         moments = loads.moment - jnp.cross(points, loads.force)
         return self._with_drives(where, efforts, Load(loads.force, moments, loads.power), points)
 
@@ -164,7 +165,7 @@ class Readings(eqx.Module):
             values = values.at[np.array(members)].set(jax.vmap(read)(stacked, *pairs))
         return values
 
-    def _efforts(self, where: _Bodies, t: Array, q: Point, v: Vector) -> list[Array]:
+    def _efforts(self, where: NodesByName, t: Array, q: Point, v: Vector) -> list[Array]:
         """Sums of the forces along all coordinates, without those of constraints."""
         tree = where.system.coordinates
         along = tree.all_forces_along(t, q, v) if isinstance(tree, JointTree) else {}
@@ -174,13 +175,13 @@ class Readings(eqx.Module):
             for place, number in enumerate(force.along):
                 c = self.coordinates[number]
                 unit = c.measured.wrenches(where.poses(c.ends), 1.0)
-                efforts[number] = efforts[number] + _share(wrenches[2 * place : 2 * place + 2], unit)
+                efforts[number] = efforts[number] + share(wrenches[2 * place : 2 * place + 2], unit)
         return efforts
 
     def _with_carried(
         self,
         loads: Load,
-        where: _Bodies,
+        where: NodesByName,
         handed: tuple[list[Array], list[Array]],
         t: Array,
         q: Point,
@@ -214,7 +215,7 @@ class Readings(eqx.Module):
             force, moment = force.at[number].set(f), moment.at[number].set(m)
         return Load(force, moment, loads.power)
 
-    def _with_drives(self, where: _Bodies, efforts: list[Array], loads: Load, points: Array) -> JointValues:
+    def _with_drives(self, where: NodesByName, efforts: list[Array], loads: Load, points: Array) -> JointValues:
         """Forces along driven coordinates come from their constraints; power from all that acts along coordinates."""
         powers = loads.power
         for k, c in enumerate(self.coordinates):
@@ -223,49 +224,13 @@ class Readings(eqx.Module):
                 force = loads.force[c.reading]
                 torque = loads.moment[c.reading] + cross(points[c.reading] - own.x, force)
                 unit = c.measured.wrenches(where.poses(c.ends), 1.0)[1]
-                efforts[k] = efforts[k] + _share((Wrench(own.R.T @ torque, force),), (unit,))
+                efforts[k] = efforts[k] + share((Wrench(own.R.T @ torque, force),), (unit,))
             elif c.reading >= 0:
                 rate = c.measured.rate(where.poses(c.ends), where.twists(c.ends))
                 powers = powers.at[c.reading].add(efforts[k] * rate)
-        return JointValues(_stacked(efforts), loads.force, loads.moment, powers)
+        return JointValues(stacked(efforts), loads.force, loads.moment, powers)
 
 
-class _Bodies(NamedTuple):
-    """Poses and twists of bodies by name."""
-
-    system: MultibodySystem
-    motion: Motion
-
-    def row(self, name: str) -> int:
-        return -1 if name == "ground" else self.system.names.index(name)
-
-    def pose(self, name: str) -> Pose:
-        row = self.row(name)
-        return Pose(self.motion.poses.x[row], self.motion.poses.R[row])
-
-    def poses(self, names: tuple[str, ...]) -> Poses:
-        return tuple(map(self.pose, names))
-
-    def twists(self, names: tuple[str, ...]) -> Twists:
-        twists = self.motion.twists
-        assert twists is not None
-        return tuple(Twist(twists.omega[row], twists.u[row]) for row in map(self.row, names))
-
-    def point(self, joint: ReadJoint) -> Float[Array, "3"]:
-        second = self.pose(joint.second)
-        return second.x + second.R @ joint.point
-
-
-def _share(loads: tuple[Wrench, ...], unit: tuple[Wrench, ...]) -> Float[Array, ""]:
-    """The strength of loads that are a multiple of those of unit strength."""
-    pairs = list(zip(map(_flat, loads), map(_flat, unit), strict=True))
-    size = sum((u @ u for _, u in pairs), start=jnp.zeros(()))
-    return sum((w @ u for w, u in pairs), start=jnp.zeros(())) / jnp.where(size > 0, size, 1.0)
-
-
-def _flat(wrench: Wrench) -> Float[Array, "6"]:
-    return jnp.concatenate((wrench.torque, wrench.force))
-
-
-def _stacked(values: list[Any], *size: int) -> Array:
-    return jnp.stack(values) if values else jnp.zeros((0, *size))
+def _point(where: NodesByName, joint: ReadJoint) -> Float[Array, "3"]:
+    second = where.pose(joint.second)
+    return second.x + second.R @ joint.point

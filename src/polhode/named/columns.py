@@ -33,8 +33,8 @@ _SAVED_AS = {
 }
 _LOADS = {"force_": ("force", _VECTOR), "moment_": ("moment", _VECTOR)}
 _TOLD = ("positions", "rotations", "quaternions", "velocities", "angular_velocities", "joint_positions")
-_TOLD_TOO = ("joint_velocities", "joint_loads")
-"""Outputs that columns of bodies and joints say."""
+_TOLD_TOO = ("joint_velocities", "joint_loads", "force_loads")
+"""Outputs that columns of bodies, joints and forces say."""
 
 
 def chosen(run: Solution, columns: str | Sequence[str] | None = None) -> dict[str, np.ndarray]:
@@ -73,7 +73,7 @@ def _columns(run: Solution) -> dict[str, Read]:
     if np.ndim(run.t) != 1:
         raise ValueError("A batch of runs has no columns; take one of them: jax.tree.map(lambda x: x[k], run).")
     found: dict[str, Read] = {"time": lambda: run.t}
-    named = dict((*_of_bodies(run), *_of_joints(run)))
+    named = dict((*_of_forces(run), *_of_bodies(run), *_of_joints(run)))
     for name, read in (*named.items(), *_of_frames(run, bool(named))):
         # What has the name of something else keeps its section before it.
         found.setdefault(name, read)
@@ -116,6 +116,19 @@ def _of_joints(run: Solution) -> Iterator[tuple[str, Read]]:
             for i, part in enumerate(parts):
                 yield f"{name}.{prefix}{part}", functools.partial(_part, run, "joints", name, quantity, i)
         yield f"{name}.power", functools.partial(lambda n: run.joints[n].power, name)
+
+
+def _of_forces(run: Solution) -> Iterator[tuple[str, Read]]:
+    if not ("force_loads" in run.saved.outputs or _can_read(run)):
+        return
+    for name, force in run.forces.items():
+        if len(force.bodies) <= 2:
+            for prefix, (quantity, parts) in _LOADS.items():
+                for i, part in enumerate(parts):
+                    yield f"{name}.{prefix}{part}", functools.partial(_part, run, "forces", name, quantity, i)
+        for label in force.names:
+            yield f"{name}.{label}", functools.partial(lambda n, c: run.forces[n].efforts[c], name, label)
+        yield f"{name}.power", functools.partial(lambda n: run.forces[n].power, name)
 
 
 def _part(run: Solution, group: str, name: str, quantity: str, i: int) -> Any:

@@ -80,15 +80,15 @@ class BodyResults:
 
     @property
     def position(self) -> Float[Array, "n 3"]:
-        return _value(self._run, "positions", f"body {shown(self.name)}")[..., self._row, :]
+        return value(self._run, "positions", f"body {shown(self.name)}")[..., self._row, :]
 
     @property
     def velocity(self) -> Float[Array, "n 3"]:
-        return _value(self._run, "velocities", f"body {shown(self.name)}")[..., self._row, :]
+        return value(self._run, "velocities", f"body {shown(self.name)}")[..., self._row, :]
 
     @property
     def angular_velocity(self) -> Float[Array, "n 3"]:
-        return _value(self._run, "angular_velocities", f"body {shown(self.name)}")[..., self._row, :]
+        return value(self._run, "angular_velocities", f"body {shown(self.name)}")[..., self._row, :]
 
     @property
     def spatial_angular_velocity(self) -> Float[Array, "n 3"]:
@@ -99,7 +99,7 @@ class BodyResults:
     def rotation(self) -> Float[Array, "n 3 3"]:
         if "rotations" not in self._run.outputs and "quaternions" in self._run.outputs:
             return matrices(self._run.outputs["quaternions"][..., self._row, :])
-        return _value(self._run, "rotations", f"body {shown(self.name)}")[..., self._row, :, :]
+        return value(self._run, "rotations", f"body {shown(self.name)}")[..., self._row, :, :]
 
     @property
     def orientation(self) -> Float[Array, "n 4"]:
@@ -246,43 +246,46 @@ class JointResults:
         return known[0] if name is None else name
 
     def _of(self, group: str, name: str) -> Any:
-        return _value(self._run, group, f"joint {shown(self.name)}")[..., self._told["coordinates"][name]]
+        return value(self._run, group, f"joint {shown(self.name)}")[..., self._told["coordinates"][name]]
 
     def _load(self, group: str) -> Any:
         number = self._told["load"]
         if number is None:
             raise UnknownName(f"Joint {shown(self.name)}, a {self.kind}, holds nothing, so it transmits no force.")
-        values = _value(self._run, group, f"joint {shown(self.name)}")
+        values = value(self._run, group, f"joint {shown(self.name)}")
         return values[..., number] if group == "joint_powers" else values[..., number, :]
 
 
 def bodies(run: Solution) -> ByName[BodyResults]:
     """The bodies of a run."""
-    names = list(_told(run).get("bodies", ()))
+    names = list(told(run).get("bodies", ()))
     rows = {name: row for row, name in enumerate(names)}
-    return ByName("body", names, lambda name: BodyResults(run, name, rows[name]), _NO_MODEL)
+    return ByName("body", names, lambda name: BodyResults(run, name, rows[name]), NO_MODEL)
 
 
 def joints(run: Solution) -> ByName[JointResults]:
     """The joints of a run."""
-    told = _told(run).get("joints", {})
-    return ByName("joint", list(told), lambda name: JointResults(run, name, told[name]), _NO_MODEL)
+    known = told(run).get("joints", {})
+    return ByName("joint", list(known), lambda name: JointResults(run, name, known[name]), NO_MODEL)
 
 
-_NO_MODEL = "the run is not one of a model, or its model has none."
+NO_MODEL = "the run is not one of a model, or its model has none."
+"""Why there are no names."""
 
 
-def _told(run: Solution) -> Mapping[str, Any]:
+def told(run: Solution) -> Mapping[str, Any]:
+    """What is known of the names of its model."""
     return run.meta.get("names", {})
 
 
-def _value(run: Solution, name: str, of: str) -> Any:
-    """A quantity of all bodies or joints: as it was saved, or from the saved states."""
+def value(run: Solution, name: str, of: str) -> Any:
+    """A quantity of all bodies, joints or forces: as it was saved, or from the saved states."""
     if name in run.saved.outputs:
         return run.saved.outputs[name]
-    loads = run.saved.outputs.get("joint_loads")
-    if loads is not None and name in loads:
-        return loads[name]
+    for group in ("joint_loads", "force_loads"):
+        loads = run.saved.outputs.get(group)
+        if loads is not None and name in loads:
+            return loads[name]
     reader = run.reader
     if reader is None:
         raise UnknownName(

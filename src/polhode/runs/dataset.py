@@ -56,8 +56,18 @@ def coordinates(names: Mapping[str, Any], there: set[str]) -> dict[str, Any]:
         "joint": [joints[k] for k in sorted(joints)],
         "joint_coordinate": [scalars[k] for k in sorted(scalars)],
         "component": ["x", "y", "z"],
+        **_of_forces(names.get("forces", {})),
     }
     return {name: (name, values) for name, values in labels.items() if name in there}
+
+
+def _of_forces(told: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Labels of the forces of a model, in the order of their numbers."""
+    return {
+        "force": list(told),
+        "force_body": [f"{name}.{body}" for name, force in told.items() for body in force["bodies"]],
+        "force_effort": [f"{name}.{label}" for name, force in told.items() for label in force["efforts"]],
+    }
 
 
 def _events(solution: Solution) -> dict[str, Any]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from polhode.progress import Counted, counted
 from polhode.runs.attributes import attributes
 from polhode.runs.dataset import to_xarray
 from polhode.solution import Solution
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
     from polhode.viewing.scene import Scene
 
 
-def export(solution: Solution, path: str | Path, columns: str | Sequence[str] | None = None) -> Path:
+def export(
+    solution: Solution, path: str | Path, columns: str | Sequence[str] | None = None, *, progress: bool = False
+) -> Path:
     """Writes `solution` in the format that the ending of `path` names and returns the path.
 
     - `.csv`, `.parquet`: one row an instant, one column a number, named like `crank.angle` and `rocker.x` (Parquet
@@ -25,22 +28,30 @@ def export(solution: Solution, path: str | Path, columns: str | Sequence[str] | 
     - `.mp4`, `.gif`: a film of the motion (mp4 needs the `video` extra).
     - `.glb`: the motion as glTF. - `.pvd`: the motion for ParaView, with a folder of files beside it.
 
-    `columns` chooses what tables hold, as `Solution.to_pandas` takes it.
+    **Arguments:**
+
+    - `columns`: what tables hold, as `Solution.to_pandas` takes it.
+    - `progress`: show on standard error how many pictures of a film are drawn.
     """
     path = Path(path)
-    write = writer(path)
-    if columns is not None and path.suffix.lower() not in _TABLES:
+    check_ending(path)
+    ending = path.suffix.lower()
+    if columns is not None and ending not in _TABLES:
         raise ValueError(f"`columns` are for {', '.join(_TABLES)}; `{path.name}` shows the whole run.")
-    write(solution, path, columns)
+    if ending in _FILMS:
+        scene = _moving(solution)
+        with counted(progress, path.name) as told:
+            _FILMS[ending](solution, scene, path, told)
+    else:
+        _WRITERS[ending](solution, path, columns)
     return path
 
 
-def writer(path: Path) -> Callable[[Solution, Path, Any], None]:
-    """The function that writes the format that the ending names. Raises ValueError for other endings."""
-    found = _WRITERS.get(path.suffix.lower())
-    if found is None:
-        raise ValueError(f"`{path.name}` must end in one of {', '.join(_WRITERS)} to say which format is wanted.")
-    return found
+def check_ending(path: Path) -> None:
+    """Raises ValueError for an ending that names no format."""
+    known = (*_WRITERS, *_FILMS)
+    if path.suffix.lower() not in known:
+        raise ValueError(f"`{path.name}` must end in one of {', '.join(known)} to say which format is wanted.")
 
 
 def _csv(solution: Solution, path: Path, columns: Any) -> None:
@@ -94,18 +105,16 @@ def _moving(solution: Solution) -> Scene:
     return scene
 
 
-def _mp4(solution: Solution, path: Path, columns: Any) -> None:
-    del columns
+def _mp4(solution: Solution, scene: Scene, path: Path, told: Counted | None) -> None:
     from polhode.viewing import film
 
-    film.mp4(solution, _moving(solution), path)
+    film.mp4(solution, scene, path, told=told)
 
 
-def _gif(solution: Solution, path: Path, columns: Any) -> None:
-    del columns
+def _gif(solution: Solution, scene: Scene, path: Path, told: Counted | None) -> None:
     from polhode.viewing import film
 
-    film.gif(solution, _moving(solution), path)
+    film.gif(solution, scene, path, told=told)
 
 
 def _glb(solution: Solution, path: Path, columns: Any) -> None:
@@ -131,8 +140,7 @@ _WRITERS = {
     ".nc": _netcdf,
     ".png": _png,
     ".html": _html,
-    ".mp4": _mp4,
-    ".gif": _gif,
     ".glb": _glb,
     ".pvd": _pvd,
 }
+_FILMS = {".mp4": _mp4, ".gif": _gif}

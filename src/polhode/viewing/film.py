@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from polhode.progress import Counted
 from polhode.viewing import units
 from polhode.viewing.motion import sample
 from polhode.viewing.picture import Pictures
@@ -27,8 +29,11 @@ _RATE, _SLOW = 30, 20
 _INK, _MUTED = (29, 34, 41), (102, 112, 128)
 
 
-def mp4(solution: Solution, scene: Scene, path: Path, tint: str | None = None) -> None:
-    """Writes a film with 30 pictures a second. Raises ValueError without imageio-ffmpeg, OSError where ffmpeg fails."""
+def mp4(solution: Solution, scene: Scene, path: Path, tint: str | None = None, told: Counted | None = None) -> None:
+    """Writes a film with 30 pictures a second; `told` gets how many are drawn.
+
+    Raises ValueError without imageio-ffmpeg, OSError where ffmpeg fails.
+    """
     try:
         import imageio_ffmpeg
     except ImportError as error:
@@ -45,7 +50,7 @@ def mp4(solution: Solution, scene: Scene, path: Path, tint: str | None = None) -
         assert ffmpeg.stdin is not None
         try:
             with contextlib.suppress(BrokenPipeError), ffmpeg.stdin as pipe:
-                for picture in _pictures(solution, scene, _SIZE, _RATE, tint):
+                for picture in _pictures(solution, scene, _SIZE, _RATE, tint, told):
                     pipe.write(picture.tobytes())
         except BaseException:
             ffmpeg.kill()
@@ -58,11 +63,11 @@ def mp4(solution: Solution, scene: Scene, path: Path, tint: str | None = None) -
             raise OSError(f"ffmpeg could not write `{path}`: {why or f'it ended with {status}'}.")
 
 
-def gif(solution: Solution, scene: Scene, path: Path, tint: str | None = None) -> None:
-    """Writes an endless film with 20 pictures a second."""
+def gif(solution: Solution, scene: Scene, path: Path, tint: str | None = None, told: Counted | None = None) -> None:
+    """Writes an endless film with 20 pictures a second; `told` gets how many are drawn."""
     from PIL import Image
 
-    pictures = [Image.fromarray(picture) for picture in _pictures(solution, scene, _SMALL, _SLOW, tint)]
+    pictures = [Image.fromarray(picture) for picture in _pictures(solution, scene, _SMALL, _SLOW, tint, told)]
     # One palette for all, from a few of them: otherwise colours flicker.
     few = np.concatenate([np.asarray(picture) for picture in pictures[:: max(1, len(pictures) // 8)]])
     palette = Image.fromarray(few).quantize(255, dither=Image.Dither.NONE)
@@ -90,7 +95,7 @@ def seconds(span: float) -> float:
 
 
 def _pictures(
-    solution: Solution, scene: Scene, size: tuple[int, int], rate: int, tint: str | None
+    solution: Solution, scene: Scene, size: tuple[int, int], rate: int, tint: str | None, told: Counted | None
 ) -> Iterator[np.ndarray]:
     t = np.sort(np.asarray(solution.t, dtype=float))
     count = max(2, round(rate * seconds(float(t[-1] - t[0]))))
@@ -101,25 +106,36 @@ def _pictures(
     frames = np.clip(np.searchsorted(motion.t, moments, side="right") - 1, 0, len(motion.t) - 1)
     title = str(solution.meta.get("problem") or "system")
     last, kept = -1, np.zeros((0,))
-    for moment, k in zip(moments, frames, strict=True):
+    for number, (moment, k) in enumerate(zip(moments, frames, strict=True), 1):
         if k != last:
             last, kept = int(k), np.rint(255 * pictures.frame(int(k))).astype(np.uint8)
         yield _labelled(kept, title, f"t = {moment:.4g}{f' {unit}' if unit else ''}")
+        if told is not None:
+            told(number, count)
 
 
 def _labelled(picture: np.ndarray, title: str, clock: str) -> np.ndarray:
     """With a title and the time in its lower corners."""
-    import matplotlib
-    from PIL import Image, ImageDraw, ImageFont
+    from PIL import Image, ImageDraw
 
-    fonts = Path(matplotlib.get_data_path(), "fonts", "ttf")
     height, width, _ = picture.shape
     size = max(12, height // 32)
+    bold, plain = _fonts(size)
     image = Image.fromarray(picture)
     draw = ImageDraw.Draw(image)
-    draw.text((size, height - size), title, _INK, ImageFont.truetype(fonts / "DejaVuSans-Bold.ttf", size), anchor="ls")
-    plain = ImageFont.truetype(fonts / "DejaVuSans.ttf", size)
+    draw.text((size, height - size), title, _INK, bold, anchor="ls")
     # As wide as the longest time, so that its digits stand still.
     left = width - size - draw.textlength("t = 0.00000 s", plain)
     draw.text((left, height - size), clock, _MUTED, plain, anchor="ls")
     return np.asarray(image)
+
+
+@functools.cache
+def _fonts(size: int) -> tuple[Any, Any]:
+    """Bold and plain."""
+    import matplotlib
+    from PIL import ImageFont
+
+    fonts = Path(matplotlib.get_data_path(), "fonts", "ttf")
+    bold, plain = (ImageFont.truetype(fonts / f"{name}.ttf", size) for name in ("DejaVuSans-Bold", "DejaVuSans"))
+    return bold, plain

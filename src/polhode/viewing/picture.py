@@ -52,24 +52,39 @@ class Pictures:
         self._tint = tint
         self._centre = centre
         self._background = self._backdrop()
+        self._empty = _mean(self._background)
+        self._traces = [Trace(self._camera, points) for points in motion.trails]
 
     def frame(self, k: int) -> np.ndarray:
         """The picture of frame k, shape (height, width, 3), from 0 to 1."""
         canvas = Canvas(self._camera)
         background = self._background.copy()
+        drawn = []
         surfaces = [*self._of_bodies(k), *self._of_lines(k)]
         if surfaces:
             whole = geometry.joined([surface for surface, _ in surfaces])
             colours = np.concatenate([colour for _, colour in surfaces])
-            background[self._shadow(whole)] *= _SHADOW
+            drawn.append(self._shadow(whole))
+            background.reshape(-1, 3)[drawn[-1]] *= _SHADOW
             canvas.triangles(whole.vertices, whole.normals, colours, whole.faces)
         for cloud, places, stride in zip(self._scene.of(Cloud), self._motion.clouds, self._motion.strides, strict=True):
             canvas.spheres(places[k], np.asarray(cloud.diameters, float)[::stride] / 2, rgb(cloud.colour))
         picture = canvas.over(background)
-        for trail, points in zip(self._scene.of(Trail), self._motion.trails, strict=True):
-            self._trace(picture, canvas, points[: k + 1], rgb(trail.colour), len(points))
-        parts = [picture[i::_FINER, j::_FINER] for i in range(_FINER) for j in range(_FINER)]
-        return np.add.reduce(parts) / len(parts)
+        drawn.append(canvas.drawn)
+        for trail, trace in zip(self._scene.of(Trail), self._traces, strict=True):
+            drawn.append(trace.draw(picture, canvas, k, rgb(trail.colour)))
+        return self._averaged(picture, np.concatenate(drawn))
+
+    def _averaged(self, picture: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+        """The picture with fewer pixels; outside those that were drawn it is the empty one."""
+        found = self._empty.copy()
+        if len(drawn):
+            rows, columns = np.divmod(drawn, picture.shape[1])
+            rows, columns = (slice(x.min() // _FINER, x.max() // _FINER + 1) for x in (rows, columns))
+            found[rows, columns] = _mean(
+                picture[_FINER * rows.start : _FINER * rows.stop, _FINER * columns.start : _FINER * columns.stop]
+            )
+        return found
 
     def _of_bodies(self, k: int) -> list[tuple[geometry.Surface, np.ndarray]]:
         found = []
@@ -96,6 +111,7 @@ class Pictures:
         return found
 
     def _shadow(self, surface: geometry.Surface) -> np.ndarray:
+        """Numbers of the pixels of the floor below a surface."""
         up = self._camera.axes[2]
         flat = surface.vertices - ((surface.vertices @ up - self._floor)[:, None]) * up
         return covered(self._camera, flat, surface.faces)
@@ -127,29 +143,50 @@ class Pictures:
         picture += np.nan_to_num(fade * strength)[..., None] * (_GRID - picture)
         return picture.astype(np.float32)
 
-    def _trace(self, picture: np.ndarray, canvas: Canvas, points: np.ndarray, colour: np.ndarray, count: int) -> None:
-        """Draws where an end went, stronger where it has just been."""
-        if len(points) < 2:
-            return
-        pixels, depth = self._camera.project(points)
-        steps = np.maximum(np.ceil(np.abs(np.diff(pixels, axis=0)).max(axis=1)), 1).astype(int)
-        at = np.concatenate([i + np.arange(n) / n for i, n in enumerate(steps)])
-        x, y, z, age = (
-            np.interp(at, np.arange(len(points)), column)
-            for column in (pixels[:, 0], pixels[:, 1], depth, np.arange(len(points)))
-        )
-        strength = 0.38 + 0.57 * np.exp(-5 * (len(points) - 1 - age) / count)
-        width, height = self._camera.size
-        alpha, reach = np.zeros(width * height), np.arange(-_FINER, _FINER + 1)
-        for dx in reach:
-            for dy in reach[np.hypot(reach, dx) <= _FINER]:
-                u, v = np.floor(x).astype(int) + dx, np.floor(y).astype(int) + dy
-                inside = (u >= 0) & (u < width) & (v >= 0) & (v < height) & (z > 0)
-                pixel = v[inside] * width + u[inside]
-                seen = z[inside] <= canvas.depth[pixel]
-                np.maximum.at(alpha, pixel[seen], strength[inside][seen])
+
+class Trace:
+    """Where an end goes, stronger where it has just been.
+
+    Its pixels are listed once, in order of time: at any frame those up to it are a beginning of the list, in which the
+    last one at a pixel is the strongest.
+    """
+
+    def __init__(self, camera: Camera, points: np.ndarray) -> None:
+        pixels, depth = camera.project(points)
+        steps = np.maximum(np.ceil(np.abs(np.diff(pixels, axis=0)).max(axis=1, initial=0.0)), 1).astype(int)
+        at = np.repeat(np.arange(len(steps)), steps)
+        at = at + (np.arange(len(at)) - np.repeat(np.cumsum(steps) - steps, steps)) / np.repeat(steps, steps)
+        x, y, z = (np.interp(at, np.arange(len(points)), column) for column in (pixels[:, 0], pixels[:, 1], depth))
+        reach = np.arange(-_FINER, _FINER + 1)
+        dx, dy = (d[np.hypot(*np.meshgrid(reach, reach)) <= _FINER] for d in np.meshgrid(reach, reach))
+        u, v = np.floor(x).astype(int)[:, None] + dx, np.floor(y).astype(int)[:, None] + dy
+        width, height = camera.size
+        inside = (u >= 0) & (u < width) & (v >= 0) & (v < height) & (z > 0)[:, None]
+        self._pixel = (v * width + u)[inside]
+        self._nearness = np.broadcast_to((1 / np.where(z > 0, z, 1.0))[:, None], u.shape)[inside]
+        self._time = np.broadcast_to(at[:, None], u.shape)[inside]
+        self._count = len(points)
+
+    def draw(self, picture: np.ndarray, canvas: Canvas, k: int, colour: np.ndarray) -> np.ndarray:
+        """Draws it up to frame k and returns its pixels."""
+        end = int(np.searchsorted(self._time, k))
+        pixel, time = self._pixel[:end], self._time[:end]
+        seen = self._nearness[:end] >= canvas.nearness[pixel]
+        pixel, time = pixel[seen], time[seen]
+        newest = np.zeros(len(canvas.nearness), dtype=np.int32)
+        newest[pixel] = np.arange(len(pixel))
+        last = newest[pixel] == np.arange(len(pixel))
+        pixel, time = pixel[last], time[last]
+        alpha = (0.38 + 0.57 * np.exp(-5 * (k - time) / self._count))[:, None]
         flat = picture.reshape(-1, 3)
-        flat += alpha[:, None] * (colour - flat)
+        flat[pixel] += alpha * (colour - flat[pixel])
+        return pixel
+
+
+def _mean(picture: np.ndarray) -> np.ndarray:
+    """Means over squares of `_FINER` by `_FINER` pixels."""
+    parts = [picture[i::_FINER, j::_FINER] for i in range(_FINER) for j in range(_FINER)]
+    return np.add.reduce(parts) / len(parts)
 
 
 def rotation(q: np.ndarray) -> np.ndarray:

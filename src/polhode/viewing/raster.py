@@ -1,19 +1,20 @@
 """Pictures of triangles and spheres, drawn by NumPy: no display, no graphics card, the same everywhere.
 
-Every pixel that a triangle may cover is listed, tested against its edges, and the nearest one at each pixel is shaded.
+Pixels that a triangle covers are listed row by row; of all triangles at a pixel only the nearest one is shaded.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 
 import numpy as np
 
-_MOST = 3_000_000
-"""Pixels that are looked at together."""
+from polhode.viewing import spans
+
 _FIELD = 0.6
 """Vertical field of view in radians, as in the page."""
+_NEAREST = 1e-9
+"""Depth below which nothing is drawn."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,58 +71,84 @@ class Camera:
 
 
 class Canvas:
-    """Depth, normal and colour of the nearest surface at each pixel.
+    """Nearness, normal and colour of the nearest surface at each pixel.
 
-    - `depth`: (pixels,), infinite where nothing is. - `normal`, `colour`: (pixels, 3).
+    - `nearness`: (pixels,), one over the depth, zero where nothing is. - `normal`, `colour`: (pixels, 3).
     """
 
     def __init__(self, camera: Camera) -> None:
         self.camera = camera
         width, height = camera.size
-        self.depth = np.full(width * height, np.inf)
+        self.nearness = np.zeros(width * height)
         self.normal = np.zeros((width * height, 3), dtype=np.float32)
         self.colour = np.zeros((width * height, 3), dtype=np.float32)
+        self._drawn: list[np.ndarray] = []
+
+    @property
+    def drawn(self) -> np.ndarray:
+        """Numbers of the pixels where something is; some may occur twice."""
+        return np.concatenate(self._drawn) if self._drawn else np.zeros(0, dtype=int)
+
+    @property
+    def depth(self) -> np.ndarray:
+        """Depth of the nearest surface, (pixels,), infinite where nothing is."""
+        with np.errstate(divide="ignore"):
+            return 1 / self.nearness
 
     def triangles(self, vertices: np.ndarray, normals: np.ndarray, colours: np.ndarray, faces: np.ndarray) -> None:
         """Draws triangles whose vertices have normals and colours, all (n, 3)."""
         pixels, depth = self.camera.project(vertices)
-        for pixel, face, weights, z in _covered(pixels, depth, faces, self.camera.size):
-            nearer = z < self.depth[pixel]
-            pixel, face, weights, z = pixel[nearer], face[nearer], weights[nearer], z[nearer]
-            pixel, chosen = _nearest(pixel, z)
-            corners, weights = faces[face[chosen]], weights[chosen]
-            self._keep(
-                pixel,
-                z[chosen],
-                np.einsum("pi,pij->pj", weights, normals[corners]),
-                np.einsum("pi,pij->pj", weights, colours[corners]),
-            )
+        faces = faces[np.all(depth[faces] > _NEAREST, axis=1)]
+        corners, near = pixels[faces], 1 / depth[faces]
+        affine = _affine(corners)
+        # What is straight in space is straight in the picture only divided by depth, which makes 1/depth affine.
+        falls = np.einsum("mi,mij->mj", near, affine)
+        least, most = near.min(axis=1), near.max(axis=1)
+        width = self.camera.size[0]
+        found, shown = spans.of_triangles(corners, self.camera.size), _Nearest(self.nearness)
+        for span, x, pixel in found.pixels(width):
+            face = found.which[span]
+            along = falls[found.which, 1] * (found.row + 0.5) + falls[found.which, 2]
+            value = falls[face, 0] * (x + 0.5) + along[span]
+            shown.add(pixel, np.clip(value, least[face], most[face]), face)
+        pixel, face = shown.found()
+        self._drawn.append(pixel)
+        place = np.stack([pixel % width + 0.5, pixel // width + 0.5, np.ones(len(pixel))], axis=1)
+        weights = np.clip(np.einsum("pij,pj->pi", affine[face], place), 0, 1) * near[face]
+        weights /= weights.sum(axis=1, keepdims=True)
+        self.normal[pixel] = np.einsum("pi,pij->pj", weights, normals[faces[face]])
+        self.colour[pixel] = np.einsum("pi,pij->pj", weights, colours[faces[face]])
 
     def spheres(self, centres: np.ndarray, radii: np.ndarray, colour: np.ndarray) -> None:
         """Draws spheres of one colour."""
         places, depth = self.camera.project(centres)
         right, up, back = self.camera.view
-        for pixel, which, x, y in _discs(places, depth, radii, self.camera):
-            high = np.sqrt(np.maximum(1 - x * x - y * y, 0.0))
-            z = depth[which] - radii[which] * high
-            nearer = z < self.depth[pixel]
-            pixel, chosen = _nearest(pixel[nearer], z[nearer])
-            rows = np.flatnonzero(nearer)[chosen]
-            normal = x[rows, None] * right + y[rows, None] * up + high[rows, None] * back
-            self._keep(pixel, z[rows], normal, np.broadcast_to(colour, normal.shape))
-
-    def _keep(self, pixel: np.ndarray, z: np.ndarray, normal: np.ndarray, colour: np.ndarray) -> None:
-        self.depth[pixel], self.normal[pixel], self.colour[pixel] = z, normal, colour
+        good = depth > radii
+        places, depth, radii = places[good], depth[good], radii[good]
+        reach = radii * self.camera.focal / depth
+        found, shown = spans.of_discs(places, reach, self.camera.size), _Nearest(self.nearness)
+        width = self.camera.size[0]
+        for span, x, pixel in found.pixels(width):
+            ball = found.which[span]
+            _, _, high = _on_ball(x + 0.5 - places[ball, 0], places[ball, 1] - found.row[span] - 0.5, reach[ball])
+            shown.add(pixel, 1 / (depth[ball] - radii[ball] * high), ball)
+        pixel, ball = shown.found()
+        self._drawn.append(pixel)
+        x, y, high = _on_ball(
+            pixel % width + 0.5 - places[ball, 0], places[ball, 1] - pixel // width - 0.5, reach[ball]
+        )
+        self.normal[pixel] = x[:, None] * right + y[:, None] * up + high[:, None] * back
+        self.colour[pixel] = colour
 
     def over(self, background: np.ndarray) -> np.ndarray:
         """Draws into a background (height, width, 3) and returns it; light comes from above and beside the eye."""
         width, height = self.camera.size
         picture = background.reshape(-1, 3)
-        hit = np.flatnonzero(np.isfinite(self.depth))
-        up, back = self.camera.axes[2], self.camera.view[2]
+        hit = self.drawn
+        up, back = (axis.astype(np.float32) for axis in (self.camera.axes[2], self.camera.view[2]))
         n = self.normal[hit]
-        n /= np.maximum(np.linalg.norm(n, axis=1, keepdims=True), 1e-12)
-        n *= np.where(n @ back < 0, -1.0, 1.0)[:, None]
+        n /= np.maximum(np.sqrt(np.einsum("pi,pi->p", n, n)), 1e-12)[:, None]
+        n *= np.where(n @ back < 0, np.float32(-1), np.float32(1))[:, None]
         light = back + 1.1 * up + 0.5 * np.cross(up, back)
         light /= np.linalg.norm(light)
         half = (light + back) / np.linalg.norm(light + back)
@@ -132,78 +159,46 @@ class Canvas:
 
 
 def covered(camera: Camera, vertices: np.ndarray, faces: np.ndarray) -> np.ndarray:
-    """Which pixels some triangles cover, shape (height, width)."""
-    width, height = camera.size
-    found = np.zeros(width * height, dtype=bool)
+    """Numbers of the pixels that some triangles cover."""
     pixels, depth = camera.project(vertices)
-    for pixel, *_ in _covered(pixels, depth, faces, camera.size):
-        found[pixel] = True
-    return found.reshape(height, width)
+    faces = faces[np.all(depth[faces] > _NEAREST, axis=1)]
+    return spans.of_triangles(pixels[faces], camera.size).covered(camera.size[0])
 
 
-def _nearest(pixel: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Different pixels, and of each the candidate that is nearest."""
-    order = np.lexsort((z, pixel))
-    sorted_ = pixel[order]
-    first = np.r_[True, sorted_[1:] != sorted_[:-1]] if len(sorted_) else np.zeros(0, bool)
-    return sorted_[first], order[first]
+class _Nearest:
+    """The nearest of what is drawn together, at each pixel where it is nearer than what was there before."""
+
+    def __init__(self, nearness: np.ndarray) -> None:
+        self._nearness = nearness
+        self._owner = np.zeros(len(nearness), dtype=np.int32)
+        self._first, self._end = len(nearness), 0
+
+    def add(self, pixel: np.ndarray, value: np.ndarray, owner: np.ndarray) -> None:
+        """Candidates: pixels, one over their depths, and numbers of what they are of."""
+        nearer = np.flatnonzero(value > self._nearness[pixel])
+        pixel, value = pixel[nearer], value[nearer]
+        np.maximum.at(self._nearness, pixel, value)
+        won = np.flatnonzero(value == self._nearness[pixel])
+        self._owner[pixel[won]] = owner[nearer[won]] + 1
+        if len(pixel):
+            self._first, self._end = min(self._first, int(pixel.min())), max(self._end, int(pixel.max()) + 1)
+
+    def found(self) -> tuple[np.ndarray, np.ndarray]:
+        """Pixels, and what is seen there."""
+        pixel = self._first + np.flatnonzero(self._owner[self._first : self._end])
+        return pixel, self._owner[pixel] - 1
 
 
-def _boxes(low: np.ndarray, high: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Which box, x and y of all pixels in boxes, some boxes at a time."""
-    sides = np.maximum(high - low, 0)
-    counts = sides[:, 0] * sides[:, 1]
-    kept = np.flatnonzero(counts)
-    ends = np.cumsum(counts[kept])
-    start = 0
-    while start < len(kept):
-        done = ends[start - 1] if start else 0
-        stop = max(start + 1, int(np.searchsorted(ends, done + _MOST, side="right")))
-        part = kept[start:stop]
-        which = np.repeat(part, counts[part])
-        place = np.arange(len(which)) - np.repeat(np.cumsum(counts[part]) - counts[part], counts[part])
-        yield which, low[which, 0] + place % sides[which, 0], low[which, 1] + place // sides[which, 0]
-        start = stop
+def _affine(corners: np.ndarray) -> np.ndarray:
+    """Weights of the corners of triangles (m, 3, 2) as rows (a, b, c) of a x + b y + c, shape (m, 3, 3)."""
+    x, y = corners[..., 0], corners[..., 1]
+    j, k = [1, 2, 0], [2, 0, 1]
+    rows = np.stack([y[:, j] - y[:, k], x[:, k] - x[:, j], x[:, j] * y[:, k] - x[:, k] * y[:, j]], axis=2)
+    area = rows[..., 2].sum(axis=1)
+    return rows / np.where(np.abs(area) > 1e-12, area, np.inf)[:, None, None]
 
 
-def _covered(
-    pixels: np.ndarray, depth: np.ndarray, faces: np.ndarray, size: tuple[int, int]
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
-    """Pixel, face, weights of its corners and depth of all pixels whose centres lie in triangles."""
-    width, height = size
-    faces_at = np.flatnonzero(np.all(depth[faces] > 1e-9, axis=1))
-    corners = pixels[faces[faces_at]]
-    low = np.clip(np.floor(corners.min(axis=1)), 0, [width, height]).astype(int)
-    high = np.clip(np.ceil(corners.max(axis=1)), 0, [width, height]).astype(int)
-    a, b, c = corners[:, 0], corners[:, 1], corners[:, 2]
-    area = (b[:, 0] - a[:, 0]) * (c[:, 1] - a[:, 1]) - (b[:, 1] - a[:, 1]) * (c[:, 0] - a[:, 0])
-    high[np.abs(area) < 1e-12] = 0
-    inverse = 1 / np.where(depth > 0, depth, 1.0)
-    for which, x, y in _boxes(low, high):
-        px, py = x + 0.5, y + 0.5
-        A, B, C, size_ = a[which], b[which], c[which], area[which]
-        v = ((px - A[:, 0]) * (C[:, 1] - A[:, 1]) - (py - A[:, 1]) * (C[:, 0] - A[:, 0])) / size_
-        w = ((B[:, 0] - A[:, 0]) * (py - A[:, 1]) - (B[:, 1] - A[:, 1]) * (px - A[:, 0])) / size_
-        inside = (v >= 0) & (w >= 0) & (v + w <= 1)
-        which, v, w = faces_at[which[inside]], v[inside], w[inside]
-        # What is straight in space is straight in the picture only divided by depth.
-        weights = np.stack([1 - v - w, v, w], axis=1) * inverse[faces[which]]
-        z = 1 / weights.sum(axis=1)
-        yield y[inside] * width + x[inside], which, weights * z[:, None], z
-
-
-def _discs(
-    places: np.ndarray, depth: np.ndarray, radii: np.ndarray, camera: Camera
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
-    """Pixel, sphere, and place in its disc, in radii to the right and up."""
-    width, height = camera.size
-    good = depth > radii
-    reach = np.where(good, radii * camera.focal / np.where(good, depth, 1.0), 0.0)[:, None]
-    low = np.clip(np.floor(places - reach), 0, [width, height]).astype(int)
-    high = np.clip(np.ceil(places + reach), 0, [width, height]).astype(int)
-    high[~good] = 0
-    for which, px, py in _boxes(low, high):
-        x = (px + 0.5 - places[which, 0]) / reach[which, 0]
-        y = (places[which, 1] - py - 0.5) / reach[which, 0]
-        inside = x * x + y * y <= 1
-        yield (py * width + px)[inside], which[inside], x[inside], y[inside]
+def _on_ball(x: np.ndarray, y: np.ndarray, reach: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """To the right, up and towards the eye, in radii."""
+    x, y = x / reach, y / reach
+    return x, y, np.sqrt(np.maximum(1 - x * x - y * y, 0.0))

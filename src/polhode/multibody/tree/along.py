@@ -36,6 +36,10 @@ class AbstractAlong(eqx.Module):
         """Whether they have the potential `stored`."""
 
     @abc.abstractmethod
+    def strengths(self, t: Array, points: Sequence[Point], v: Vector) -> Float[Array, " k"]:
+        """The forces along the coordinates of the element, which may be sums of those of joints."""
+
+    @abc.abstractmethod
     def add_force(self, to: Vector, t: Array, points: Sequence[Point], v: Vector) -> Vector:
         """Generalised forces, with its own; `points` are the coordinates of all joints."""
 
@@ -69,6 +73,9 @@ class JointEffort(AbstractAlong):
     @property
     def conservative(self) -> bool:
         return self.element.conservative
+
+    def strengths(self, t: Array, points: Sequence[Point], v: Vector) -> Float[Array, "1"]:
+        return self.element.effort(t, self._value(t, points), self._rate(v))[None]
 
     def add_force(self, to: Vector, t: Array, points: Sequence[Point], v: Vector) -> Vector:
         return to.at[self._columns].add(self.ratios * self.element.effort(t, self._value(t, points), self._rate(v)))
@@ -121,6 +128,9 @@ class JointFeedback(AbstractAlong):
     def conservative(self) -> bool:
         return False
 
+    def strengths(self, t: Array, points: Sequence[Point], v: Vector) -> Float[Array, " n"]:
+        return self._efforts(t, self._values(points), v[self._columns])
+
     def add_force(self, to: Vector, t: Array, points: Sequence[Point], v: Vector) -> Vector:
         return to.at[self._columns].add(self._force(t, self._values(points), v[self._columns]))
 
@@ -143,7 +153,10 @@ class JointFeedback(AbstractAlong):
         return jnp.stack([points[place.link][place.component] for place in self.places])
 
     def _force(self, t: Array, s: Array, rates: Array) -> Float[Array, " places"]:
-        return self.element.efforts(t, self.ratios @ s + self.zeros, self.ratios @ rates) @ self.ratios
+        return self._efforts(t, s, rates) @ self.ratios
+
+    def _efforts(self, t: Array, s: Array, rates: Array) -> Float[Array, " n"]:
+        return self.element.efforts(t, self.ratios @ s + self.zeros, self.ratios @ rates)
 
     def _add(self, to: Array, slopes: Array) -> Array:
         columns = self._columns

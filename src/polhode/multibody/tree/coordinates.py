@@ -124,6 +124,10 @@ class JointTree(AbstractCoordinates):
         forces = self._with_efforts(jnp.zeros(self.n), t, self._points(q), v)
         return {(k.joint, name): forces[k.first + i] for k in self.links for i, name in enumerate(k.motion.names)}
 
+    def strengths(self, place: int, t: Array, q: Point, v: Vector) -> Float[Array, " k"]:
+        """What one of `efforts` exerts along each of its own coordinates."""
+        return self.efforts[place].strengths(t, self._points(q), v)
+
     def force_along(self, t: Array, q: Point, v: Vector, joint: str, name: str) -> Float[Array, ""] | None:
         for link in self.links:
             if link.joint == joint and name in link.motion.names:

@@ -9,6 +9,7 @@ from polhode.systems.lagrangian.abstract import Multipliers as Multipliers
 from polhode.systems.lagrangian.from_functions import Lagrangian as Lagrangian
 from polhode.systems.lagrangian.starts import COARSE_TOLERANCE as COARSE_TOLERANCE
 from polhode.systems.lagrangian.starts import START_TOLERANCE as START_TOLERANCE
+from polhode.systems.lagrangian.starts import Gaps as Gaps
 from polhode.systems.lagrangian.starts import StartWarning as StartWarning
 from polhode.systems.lagrangian.starts import check_gaps as check_gaps
 from polhode.systems.lagrangian.starts import check_momenta as check_momenta

@@ -16,7 +16,7 @@ from polhode.execution.once import interpreted
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
 from polhode.systems.base import AbstractSystem, Observable, State, shape_of
-from polhode.systems.lagrangian.starts import COARSE_TOLERANCE, check_gaps, check_momenta
+from polhode.systems.lagrangian.starts import COARSE_TOLERANCE, Gaps, check_gaps, check_momenta
 
 Coordinates = Float[Array, " n"]
 Multipliers = Float[Array, " m"]
@@ -179,8 +179,10 @@ class AbstractLagrangian(AbstractSystem):
 
     def _check_constraints(self, state: LivensState) -> None:
         gap, rate = (np.asarray(x) for x in _start_gaps(self, state.q, state.v))
-        check_gaps("coordinates", gap, state.q, "Solve g(q) = 0 for q.")
-        check_gaps("velocities", rate, state.v, "Take from v its part across the constraints.", COARSE_TOLERANCE)
+        check_gaps(
+            Gaps("coordinates", gap, state.q, "Solve g(q) = 0 for q."),
+            Gaps("velocities", rate, state.v, "Take from v its part across the constraints.", COARSE_TOLERANCE),
+        )
 
 
 class AbstractParametrisedLagrangian(AbstractLagrangian):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,16 +20,40 @@ class StartWarning(UserWarning):
     """A start whose velocities or momenta are off, as the ends of energy–momentum steps may be."""
 
 
-def check_gaps(what: str, values: Any, at: Any, remedy: str, tolerance: float = START_TOLERANCE) -> None:
-    """Raises ValueError for violated constraints; warns between `START_TOLERANCE` and a larger `tolerance`."""
-    values, largest = np.abs(np.asarray(values)), max(1.0, float(np.max(np.abs(np.asarray(at)), initial=0.0)))
-    worst = int(np.argmax(np.where(np.isfinite(values), values, np.inf)))
-    if values[worst] <= START_TOLERANCE * largest:
-        return
-    said = f"`state0` violates the constraints on {what}: number {worst} of {len(values)} by {values[worst]:.3g}."
-    if not values[worst] <= tolerance * largest:
-        raise ValueError(f"{said} {remedy}")
-    warn(f"{said} That is expected when a run goes on from the end of an `eml` step.", StartWarning)
+class Gaps(NamedTuple):
+    """Values of constraints that should vanish at a start.
+
+    - `what`: of what, for messages; `values`: (m,). - `at`: the coordinates or velocities, whose size gaps are relative
+      to. - `remedy`: what to do. - `tolerance`: from which the start is refused; below it, it is warned of.
+    """
+
+    what: str
+    values: Any
+    at: Any
+    remedy: str
+    tolerance: float = START_TOLERANCE
+
+
+def check_gaps(*given: Gaps) -> None:
+    """Raises ValueError for violated constraints, all at once; warns between `START_TOLERANCE` and their tolerance."""
+    refused: dict[str, str] = {}
+    for gaps in given:
+        values, largest = np.abs(np.asarray(gaps.values)), max(1.0, float(np.max(np.abs(gaps.at), initial=0.0)))
+        worst = int(np.argmax(np.where(np.isfinite(values), values, np.inf)))
+        if values[worst] <= START_TOLERANCE * largest:
+            continue
+        said = f"on {gaps.what}: number {worst} of {len(values)} by {values[worst]:.3g}"
+        if not values[worst] <= gaps.tolerance * largest:
+            refused[said] = gaps.remedy
+        else:
+            warn(
+                f"`state0` violates the constraints {said}. That is expected when a run goes on from the end of an "
+                "`eml` step.",
+                StartWarning,
+            )
+    if refused:
+        remedies = " ".join(dict.fromkeys(refused.values()))
+        raise ValueError(f"`state0` violates the constraints {', and those '.join(refused)}. {remedies}")
 
 
 def check_momenta(given: Any, expected: Any) -> None:

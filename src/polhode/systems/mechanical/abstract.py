@@ -201,14 +201,13 @@ class AbstractMechanical(AbstractSystem):
         """
         if self.m == 0 or inside_transformation():
             return
-        q, v = state
-        for what, values, size in zip(("positions", "velocities"), self.violations(t, state), (q, v), strict=True):
-            largest = max([1.0, *(float(np.max(np.abs(x), initial=0.0)) for x in jax.tree.leaves(size))])
+        found = []
+        for what, values, part in zip(("positions", "velocities"), self.violations(t, state), state, strict=True):
+            largest = max([1.0, *(float(np.max(np.abs(x), initial=0.0)) for x in jax.tree.leaves(part))])
             if not np.max(np.abs(values)) <= START_TOLERANCE * largest:
-                raise ValueError(
-                    f"`state0` violates the constraints on {what} at t = {t:g}: {self.name_violations(values)}. "
-                    f"{self.start_remedy}"
-                )
+                found.append(f"on {what} at t = {t:g}: {self.name_violations(values)}")
+        if found:
+            raise ValueError(f"`state0` violates the constraints {', and those '.join(found)}. {self.start_remedy}")
 
     def violations(self, t: float, state: State) -> tuple[np.ndarray, np.ndarray]:
         """Φ and dΦ/dt as numbers, each of shape (m,); compiled once for a system."""

@@ -1,0 +1,24 @@
+"""Progress of work that is counted, such as members of a sweep or pictures of a film, shown on standard error."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+Counted = Callable[[int, int], None]
+"""Is told how many are done, and how many there are."""
+
+
+@contextlib.contextmanager
+def counted(wanted: bool, name: str) -> Iterator[Counted | None]:
+    """A bar on standard error, or None unless it is wanted."""
+    if not wanted:
+        yield None
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True)) as bar:
+        job = bar.add_task(escape(name), total=None)
+        yield lambda done, count: bar.update(job, completed=done, total=count)

@@ -1,0 +1,120 @@
+"""Forces by name, against their laws, the balance of power and other coordinates."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import polhode as ph
+
+STIFFNESS, DAMPING, K, C, LENGTH = 3.0, 0.2, 40.0, 1.5, 0.7
+
+
+def arm(formulation: str, **options):
+    """Two bars with a motor, a spring along a joint, one between points, a control of both joints, and a load."""
+    model = ph.Model(gravity=(0, 0, -9.81), units="SI")
+    upper = model.add_body(mass=1.0, inertia=(0.01, 0.05, 0.05), position=(0.5, 0, 0), name="upper")
+    lower = model.add_body(mass=0.5, inertia=(0.01, 0.02, 0.02), position=(1.3, 0, 0), name="lower")
+    hip = model.add(ph.joints.Revolute(model.ground, upper, point=(0, 0, 0), axis=(0, 1, 0), name="hip"))
+    knee = model.add(ph.joints.Revolute(upper, lower, point=(1, 0, 0), axis=(0, 1, 0), name="knee"))
+    model.add(ph.forces.JointSpring(knee, stiffness=STIFFNESS, damping=DAMPING, rest=0.3, name="knee spring"))
+    model.add(ph.forces.PD(hip, proportional=30.0, derivative=2.0, target=lambda t: 10 * t, name="motor"))
+    model.add(
+        ph.forces.SpringDamper(model.ground, lower, (0.5, 0, 1.0), (1.5, 0, 0), K, C, length=LENGTH, name="tendon")
+    )
+    model.add(ph.forces.JointControl([hip, knee], lambda t, s, rates: jnp.stack([-rates[1], -rates[0]]), name="both"))
+    model.add(ph.forces.PointForce(lower, (0, 2.0, 5.0), point=(1.5, 0, 0), name="pull"))
+    model.add(ph.forces.Torque(upper, (0, 0.5, 0)))
+    return model.problem(formulation, t1=1.0, h=2e-3, **options)
+
+
+@pytest.fixture(scope="module")
+def run():
+    return ph.simulate(arm("minimal"), "rkmk4", save_every=5)
+
+
+def test_forces_follow_their_laws(run):
+    hip, knee, lower = run.joints["hip"], run.joints["knee"], run.bodies["lower"]
+    assert list(run.forces) == ["knee spring", "motor", "tendon", "both", "pull"]
+    assert hip.angle.max() > np.pi + 1
+    spring, motor = run.forces["knee spring"], run.forces["motor"]
+    np.testing.assert_allclose(spring.torque, -STIFFNESS * (knee.angle - 0.3) - DAMPING * knee.rate, atol=1e-12)
+    np.testing.assert_allclose(spring.power, spring.torque * knee.rate, atol=1e-11)
+    np.testing.assert_allclose(spring.moment[:, 1], spring.effort, atol=1e-12)
+    np.testing.assert_allclose(spring.moments["upper"], -spring.moments["lower"], atol=1e-12)
+    error = hip.angle - 10 * run.t
+    folded = error - 2 * np.pi * np.round(error / (2 * np.pi))
+    np.testing.assert_allclose(motor.torque, -30 * folded - 2 * (hip.rate - 10), atol=1e-10)
+    both = run.forces["both"]
+    np.testing.assert_allclose(both.efforts["hip"], -knee.rate, atol=1e-12)
+    np.testing.assert_allclose(both.efforts["knee"], -hip.rate, atol=1e-12)
+    end = lower.position + lower.rotation @ [0.2, 0, 0]
+    d = end - [0.5, 0, 1.0]
+    distance = np.linalg.norm(d, axis=1)
+    speed = lower.velocity + np.cross(lower.spatial_angular_velocity, end - lower.position)
+    along = d / distance[:, None]
+    pull = K * (distance - LENGTH) + C * np.einsum("ni,ni->n", along, speed)
+    tendon = run.forces["tendon"]
+    np.testing.assert_allclose(tendon.force, -pull[:, None] * along, atol=1e-11)
+    np.testing.assert_allclose(tendon.moment, np.cross(end - lower.position, tendon.force), atol=1e-11)
+    np.testing.assert_allclose(tendon.power, np.einsum("ni,ni->n", tendon.force, speed), atol=1e-11)
+    np.testing.assert_allclose(run.forces["pull"].force, [[0, 2.0, 5.0]] * len(run.t), atol=1e-14)
+
+
+def test_joints_sum_what_forces_exert(run):
+    names = ("knee spring", "motor")
+    powers = sum(run.forces[name].power for name in (*names, "both"))
+    np.testing.assert_allclose(run.joints["hip"].power + run.joints["knee"].power, powers, atol=1e-10)
+    efforts = run.forces["motor"].effort + run.forces["both"].efforts["hip"]
+    np.testing.assert_allclose(run.joints["hip"].torque, efforts, atol=1e-11)
+
+
+@pytest.mark.parametrize("formulation", ["SO3xR3", pytest.param("livens", marks=pytest.mark.exhaustive)])
+def test_forces_do_not_depend_on_coordinates(run, formulation):
+    problem = arm(formulation)
+    method = "eml" if formulation == "livens" else "herk4"
+    # Before the knee makes half a turn, after which absolute coordinates take its angle from the other side.
+    short = ph.simulate(problem, method, t1=0.15, save_every=5)
+    size = {"eml": 2e-3, "herk4": 1e-6}[method]
+    for name, force in short.forces.items():
+        for quantity in ("forces", "moments", "efforts"):
+            for key, values in getattr(force, quantity).items():
+                known = getattr(run.forces[name], quantity)[key][: len(short.t)]
+                np.testing.assert_allclose(values, known, atol=size * max(1.0, np.abs(known).max()))
+
+
+def test_forces_are_saved_and_labelled(run, tmp_path):
+    stored = ph.simulate(arm("minimal", save_loads=True), "rkmk4", save_every=5, store=tmp_path / "run.zarr")
+    again = ph.load(tmp_path / "run.zarr")
+    np.testing.assert_allclose(again.forces["tendon"].power, run.forces["tendon"].power, atol=1e-11)
+    table = stored.to_pandas(["tendon", "motor", "both"])
+    assert {"tendon.force_z", "tendon.moment_x", "tendon.power", "motor.effort", "both.hip"} <= set(table)
+    np.testing.assert_array_equal(table["motor.effort"], stored.forces["motor"].torque)
+    data = stored.to_xarray()
+    force = data["outputs.force_loads.force_forces"].sel(force_body="tendon.lower", component="x")
+    np.testing.assert_array_equal(force, stored.forces["tendon"].force[:, 0])
+    assert force.attrs["units"] == "N"
+    power = data["outputs.force_loads.force_powers"].sel(force="motor")
+    np.testing.assert_array_equal(power, stored.forces["motor"].power)
+
+
+def test_what_there_is_not_is_said(run):
+    with pytest.raises(KeyError, match=r"no force 'tendn'\. Did you mean `tendon`"):
+        run.forces["tendn"]
+    with pytest.raises(KeyError, match="`efforts` has them by joint"):
+        _ = run.forces["both"].effort
+    with pytest.raises(KeyError, match="acts along no joint coordinate"):
+        _ = run.forces["tendon"].effort
+    with pytest.raises(KeyError, match="`forces` and `moments` have them by body"):
+        _ = run.forces["both"].force
+    with pytest.raises(KeyError, match="does not act along the angle"):
+        _ = run.forces["tendon"].torque
+    with pytest.raises(AttributeError, match="Did you mean `force`"):
+        _ = run.forces["tendon"].forc
+    free = ph.simulate(ph.problems.get("heavy-top"), h=1e-3, t1=1e-2)
+    with pytest.raises(KeyError, match="no force of its model was given a name"):
+        free.forces["tendon"]
+    assert "effort" in dir(run.forces["motor"])
+    assert "effort" not in dir(run.forces["tendon"])
+    assert "tendon" in repr(run)
