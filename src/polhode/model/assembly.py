@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -17,13 +18,14 @@ from polhode._ambient import check_environment
 from polhode.checks import shown
 from polhode.linalg.blocks import Indices
 from polhode.model.absolute_assembly import AbsoluteLayout
-from polhode.model.flexible_body import TAKEN
+from polhode.model.flexible_body import TAKEN, FlexibleBody
 from polhode.model.holding import Held, held, repaired_holding
 from polhode.model.layout import AbstractLayout, Placed
 from polhode.model.spanning import has_loops
 from polhode.model.tree_assembly import MINIMAL, TreeLayout
 from polhode.multibody import consistency, formulations, livens, redundancy, separable
 from polhode.multibody.absolute import AbsoluteCoordinates
+from polhode.multibody.bodies import Body
 from polhode.multibody.elements import AbstractConstraintElement, AbstractForceElement
 from polhode.multibody.groups import ForceGroup, JointGroup, stack
 from polhode.multibody.livens import JOINTS
@@ -178,6 +180,7 @@ def _build(
         labels=labels,
         dropping=tuple(sorted(dropped.items())),
         complete=None,
+        order=tuple(itertools.chain.from_iterable(map(_names, model.bodies))),
         loops=has_loops(model),
         written_as=layout.written_as,
     )
@@ -285,3 +288,9 @@ def _kind(element: eqx.Module) -> Hashable:
 def _dtype(leaf: Any) -> Any:
     # JAX takes as long to say as to stack.
     return leaf.dtype if isinstance(leaf, np.ndarray | jax.Array) else jnp.result_type(leaf)
+
+
+def _names(body: Body) -> tuple[str, ...]:
+    """The name of a body, with those of its nodes."""
+    nodes = body.nodes if isinstance(body, FlexibleBody) else ()
+    return body.name, *(node.name for node in nodes)

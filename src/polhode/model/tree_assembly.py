@@ -5,18 +5,21 @@ from __future__ import annotations
 import collections
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from polhode import checks
 from polhode.execution.once import interpreted
-from polhode.linalg.blocks import Indices, to_dense
+from polhode.linalg.blocks import Indices
+from polhode.model import tree_start as starting
+from polhode.model.carried_rotors import carried_rotors, component_of
 from polhode.model.layout import AbstractLayout, Placed
-from polhode.model.spanning import Attachment, spanning
+from polhode.model.spanning import spanning
 from polhode.model.ties import Ties
+from polhode.model.tree_start import PlacedLink
 from polhode.multibody import consistency
 from polhode.multibody.bodies import SINGLE, Body
 from polhode.multibody.conversions.cotangent import ToHamiltonian
@@ -24,8 +27,7 @@ from polhode.multibody.conversions.joint_lagrangian import ToJointLagrangian
 from polhode.multibody.conversions.turning_body import ToTurningBody
 from polhode.multibody.groups import Slot
 from polhode.multibody.mechanism import Mechanism
-from polhode.multibody.parts import AbstractJoint
-from polhode.multibody.poses import Pose, Twist
+from polhode.multibody.poses import Pose
 from polhode.multibody.tree.along import AbstractAlong, CoordinateIndex, JointEffort, JointFeedback, JointRotor
 from polhode.multibody.tree.coordinates import JointTree
 from polhode.multibody.tree.links import Inertia, Link
@@ -36,32 +38,16 @@ from polhode.multibody.tree.motions import (
     PointMotion,
 )
 from polhode.multibody.tree.tied import TiedTree, tied
-from polhode.spaces.base import Point, cross
 from polhode.systems.base import State
 
 if TYPE_CHECKING:
     from polhode.forces.joint_control import JointControl
     from polhode.forces.joint_forces import AbstractJointForce
-    from polhode.joints.measured import AbstractMeasuredPair, Term
-    from polhode.joints.rotor import AttachedRotor
+    from polhode.joints.measured import Term
     from polhode.model.model import Model
 
 MINIMAL = "minimal"
 """The name of joint coordinates for `Model.assemble`."""
-
-_SINGULAR = 1e-12
-"""Smallest eigenvalue of a mass matrix with ones on the diagonal from which velocities can be told of momenta."""
-
-_INVOLVED = 0.3
-"""Least part of the largest component of a motion without inertia with which a joint is named."""
-
-
-class _Placed(NamedTuple):
-    """A link with what its initial state needs: its frame at the start, inertial."""
-
-    link: Link
-    body: Body
-    frame: Pose
 
 
 class TreeLayout(AbstractLayout):
@@ -77,14 +63,14 @@ class TreeLayout(AbstractLayout):
                     "the joints for all bodies. Leave `formulation` of the body out, or assemble in other coordinates."
                 )
         self.repair = repair
-        self.placed: list[_Placed] = []
+        self.placed: list[PlacedLink] = []
         self.carrying: set[str] = set()
         self.efforts: list[AbstractAlong] = []
         self._ties = Ties(self._may_follow)
         self._carried: dict[int, int] = {}
         self._numbers: dict[str, int] = {"ground": -1}
         order = spanning(model)
-        self._carried_rotors = _carried_rotors(model, order)
+        self._carried_rotors = carried_rotors(model, order)
         rotors = {id(part.rotor) for part, _, _ in self._carried_rotors.values()}
         for attachment in order:
             if id(attachment.body) not in rotors:
@@ -120,7 +106,7 @@ class TreeLayout(AbstractLayout):
             last=first + motion.n,
         )
         self._numbers[body.name] = len(self.placed)
-        self.placed.append(_Placed(link, body, frame))
+        self.placed.append(PlacedLink(link, body, frame))
 
     def remaining(self, elements: Sequence[Placed]) -> list[Placed]:
         """The elements that the tree doesn't hold: as joints, coordinates that follow others, forces along some."""
@@ -178,7 +164,7 @@ class TreeLayout(AbstractLayout):
         if number is None:
             return None
         link = self.placed[number].link
-        component = _component(term.pair, term.name, link.motion)
+        component = component_of(term.pair, term.name, link.motion)
         return None if component is None else CoordinateIndex(number, component, link.first + component)
 
     def _ties_up(self, part: Any) -> bool:
@@ -234,13 +220,14 @@ class TreeLayout(AbstractLayout):
         points: list[Any] = []
         velocities: list[Array] = []
         following = {place.link for place in self._ties.following}
-        for number, (link, body, frame) in enumerate(self.placed):
+        for number, (link, body, _) in enumerate(self.placed):
             point = _origin(link.motion, body)
             if link.motion.n and number not in following:
                 points.append(point)
-            velocities.append(self._velocity(link, body, frame, point))
+            parent = self.placed[link.parent] if link.parent >= 0 else None
+            velocities.append(starting.velocity(self.placed[number], parent, point, self.repair))
         if not all(body.inert for _, body, _ in self.placed):
-            self._check_mass(tuple(points))
+            starting.check_mass(self._coordinates(), [placed.link for placed in self.placed], tuple(points))
         if not self.repair:
             self._check_following(velocities)
         kept = [v for number, v in enumerate(velocities) if number not in following]
@@ -265,93 +252,6 @@ class TreeLayout(AbstractLayout):
                 f"{said} Correct them, or let `assemble(repair=True)` take those that fit.", own=said
             )
 
-    def _check_mass(self, q: Point) -> None:
-        """Raises ValueError, naming the joints, if some velocities meet no inertia at the start."""
-        tree = self._coordinates()
-        links = [placed.link for placed in self.placed]
-        M = np.asarray(_mass(tree, q))
-        size = np.sqrt(np.maximum(np.diag(M), 0.0))
-        scale = np.where(size > 0, size, 1.0)
-        values, vectors = np.linalg.eigh(M / np.outer(scale, scale))
-        if values[0] > _SINGULAR:
-            return
-        rows = np.abs(vectors[:, 0]) > _INVOLVED * np.max(np.abs(vectors[:, 0]))
-        moved = [f"`{link.joint}` of `{link.name}`" for link in links if rows[tree.columns(link.name)].any()]
-        raise ValueError(
-            f"What moves with {', '.join(moved)} has no mass or inertia there, or a negative one, at the start. Give "
-            "the bodies behind it a mass and an inertia, or fix them."
-        )
-
-    def _velocity(self, link: Link, body: Body, frame: Pose, point: Any) -> Float[Array, " n"]:
-        omega, u = _link_twist(link, body, frame)
-        if link.parent >= 0:
-            parent = self.placed[link.parent]
-            omega0, u0 = _link_twist(*parent)
-            F = parent.frame.R
-        else:
-            omega0, u0, F = jnp.zeros(3), jnp.zeros(3), jnp.eye(3)
-        v, gap, wanted = _nearest(link.motion, point, (omega, u), (omega0, u0), F)
-        if not self.repair and checks.is_concrete(gap):
-            speed = max(1.0, float(jnp.max(jnp.abs(wanted))))
-            if not float(jnp.max(jnp.abs(gap))) <= consistency.POSITION_TOLERANCE * speed:
-                turn, slip = float(jnp.linalg.norm(gap[:3])), float(jnp.linalg.norm(gap[3:]))
-                raise consistency.UnfitStart(
-                    f"The initial velocities do not fit the joint `{link.joint}` that carries `{body.name}`: the "
-                    f"relative angular velocity is off by {turn:.3g}, the relative velocity by {slip:.3g}. Correct "
-                    "them, or let `assemble(repair=True)` take the nearest that fit."
-                )
-        return v
-
-
-@interpreted
-def _nearest(
-    motion: AbstractRelativeMotion, point: Any, own: tuple[Array, Array], carrier: tuple[Array, Array], F: Array
-) -> tuple[Array, Array, Array]:
-    """The velocities of a joint nearest to those of its bodies, what they leave, and what was wanted of them.
-
-    `F`: the rotation of the link that carries it, whose twist has its angular velocity in its own frame.
-    """
-    (omega, u), (omega0, u0) = own, carrier
-    r, A = motion.pose(point)
-    wanted = jnp.concatenate((omega - omega0 @ A, (u - u0) @ F - cross(omega0, r)))
-    none = jnp.zeros((motion.n, 3))
-    turning, sliding = motion.turning(point), motion.sliding(point)
-    rows = jnp.concatenate((none if turning is None else turning, none if sliding is None else sliding), axis=1)
-    v = jnp.linalg.solve(rows @ rows.T, rows @ wanted) if motion.n else jnp.zeros(0)
-    return v, wanted - v @ rows, wanted
-
-
-class _CarriedRotor(NamedTuple):
-    """A rotor that a joint of the tree carries, and the component of the joint's coordinates that it turns with."""
-
-    part: AttachedRotor
-    joint: AbstractJoint
-    component: int
-
-
-def _carried_rotors(model: Model, order: Sequence[Attachment]) -> dict[str, _CarriedRotor]:
-    """Rotors that add to the diagonal of the mass matrix, by name; nothing else may act on their coordinates."""
-    from polhode.joints.rotor import AttachedRotor
-
-    motions = {id(attachment.joint): attachment.motion for attachment in order}
-    used = collections.Counter(id(body) for _, part in model.parts for body in part.bodies)
-    found: dict[str, _CarriedRotor] = {}
-    for name, part in model.parts:
-        if not isinstance(part, AttachedRotor) or used[id(part.rotor)] > 1:
-            continue
-        joint = part.whole.joint.carrier
-        motion = motions.get(id(joint))
-        component = None if motion is None else _component(part.whole.joint, part.whole.coordinate, motion)
-        if joint is not None and component is not None:
-            found[name] = _CarriedRotor(part, joint, component)
-    return found
-
-
-def _component(joint: AbstractMeasuredPair, coordinate: str | None, motion: AbstractRelativeMotion) -> int | None:
-    """Which coordinate of a motion one of the pair's is, up to a constant; None if it is none of them."""
-    name = joint.name_in_carrier(coordinate)
-    return motion.names.index(name) if name in motion.names else None
-
 
 def _origin(motion: AbstractRelativeMotion, body: Body) -> Any:
     if isinstance(motion, FreeMotion):
@@ -359,22 +259,6 @@ def _origin(motion: AbstractRelativeMotion, body: Body) -> Any:
     if isinstance(motion, PointMotion):
         return body.x[: motion.size]
     return motion.space.origin()
-
-
-def _link_twist(link: Link, body: Body, frame: Pose) -> Twist:
-    """Angular velocity in the frame of the link, inertial velocity of its origin, at the start."""
-    return _twist(link.attitude, link.centre, frame.R, body.omega, body.u)
-
-
-@interpreted
-def _twist(attitude: Array, centre: Array, R: Array, omega: Array, u: Array) -> Twist:
-    turning = attitude @ omega
-    return Twist(turning, u - R @ cross(turning, centre))
-
-
-@interpreted
-def _mass(tree: JointTree | TiedTree, q: Point) -> Array:
-    return to_dense(tree.mass(q), (tree.n, tree.n))
 
 
 @interpreted

@@ -57,6 +57,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
     - `mechanism`: joints, forces and gravity. - `coordinates`: the bodies.
     - `labels`: the joint behind each constraint.
     - `dropping`, `complete`: redundant components left out, by joint, and the system that still has them.
+    - `order`: names of bodies as they came, for rows of outputs; those that it lacks come last.
     - `loops`: whether bodies and joints form loops, whose constraints may lose rank in some positions.
     - `written_as`: makes the conversions to systems of other kinds.
     - `solver`: what solves its saddle-point systems; `solvable` chooses it.
@@ -70,6 +71,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
     dropping: tuple[tuple[str, tuple[int, ...]], ...] = eqx.field(static=True)
     complete: MultibodySystem[Coordinates] | None
     loops: bool = eqx.field(static=True)
+    order: tuple[str, ...] = eqx.field(static=True, default=())
     written_as: tuple[Callable[[MultibodySystem], AbstractConversion], ...] = eqx.field(static=True, default=())
     solver: AbstractKKT | None = None
 
@@ -116,8 +118,12 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """Names of the bodies that are somewhere, coordinates left out, in the order of the rows of the outputs."""
-        return self.coordinates.shown
+        """Names of the bodies that are somewhere, coordinates left out: rows of the outputs, in the order of the model.
+
+        `names` are in the order of the coordinates.
+        """
+        rank = {name: k for k, name in enumerate(self.order)}
+        return tuple(sorted(self.coordinates.shown, key=lambda name: rank.get(name, len(rank))))
 
     # --- motion and energies ----------------------------------------------------------------------------------------
 
@@ -379,7 +385,8 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         """Positions, rotations, velocities and body-fixed angular velocities of the bodies that `shown` names, and
         the energies of all.
         """
-        rows = np.array([self.names.index(name) for name in self.shown], dtype=int)
+        row = {name: k for k, name in enumerate(self.names)}
+        rows = np.array([row[name] for name in self.shown], dtype=int)
         return {
             "positions": lambda t, state: self.poses_in(state).x[rows],
             "rotations": lambda t, state: self.poses_in(state).R[rows],

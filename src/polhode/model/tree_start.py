@@ -1,0 +1,108 @@
+"""Starts of trees: velocities of joints from those of bodies, and whether they meet any inertia."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode import checks
+from polhode.execution.once import interpreted
+from polhode.linalg.blocks import to_dense
+from polhode.multibody import consistency
+from polhode.multibody.bodies import Body
+from polhode.multibody.poses import Pose, Twist
+from polhode.multibody.tree.coordinates import JointTree
+from polhode.multibody.tree.links import Link
+from polhode.multibody.tree.motions import AbstractRelativeMotion
+from polhode.multibody.tree.tied import TiedTree
+from polhode.spaces.base import Point, cross
+
+_SINGULAR = 1e-12
+"""Smallest eigenvalue of a mass matrix with ones on the diagonal from which velocities can be told of momenta."""
+
+_INVOLVED = 0.3
+"""Least part of the largest component of a motion without inertia with which a joint is named."""
+
+
+class PlacedLink(NamedTuple):
+    """A link with what its initial state needs: its frame at the start, inertial."""
+
+    link: Link
+    body: Body
+    frame: Pose
+
+
+def check_mass(tree: JointTree | TiedTree, links: Sequence[Link], q: Point) -> None:
+    """Raises ValueError, naming the joints, if some velocities meet no inertia at the start."""
+    M = np.asarray(_mass(tree, q))
+    size = np.sqrt(np.maximum(np.diag(M), 0.0))
+    scale = np.where(size > 0, size, 1.0)
+    values, vectors = np.linalg.eigh(M / np.outer(scale, scale))
+    if values[0] > _SINGULAR:
+        return
+    rows = np.abs(vectors[:, 0]) > _INVOLVED * np.max(np.abs(vectors[:, 0]))
+    moved = [f"`{link.joint}` of `{link.name}`" for link in links if rows[tree.columns(link.name)].any()]
+    raise ValueError(
+        f"What moves with {', '.join(moved)} has no mass or inertia there, or a negative one, at the start. Give "
+        "the bodies behind it a mass and an inertia, or fix them."
+    )
+
+
+def velocity(placed: PlacedLink, parent: PlacedLink | None, point: Any, repair: bool) -> Float[Array, " n"]:
+    """Velocities of the joint that carries a body. Raises UnfitStart for those of the body that it doesn't allow."""
+    link, body, frame = placed
+    omega, u = _link_twist(link, body, frame)
+    if parent is not None:
+        omega0, u0 = _link_twist(*parent)
+        F = parent.frame.R
+    else:
+        omega0, u0, F = jnp.zeros(3), jnp.zeros(3), jnp.eye(3)
+    v, gap, wanted = _nearest(link.motion, point, (omega, u), (omega0, u0), F)
+    if not repair and checks.is_concrete(gap):
+        speed = max(1.0, float(jnp.max(jnp.abs(wanted))))
+        if not float(jnp.max(jnp.abs(gap))) <= consistency.POSITION_TOLERANCE * speed:
+            turn, slip = float(jnp.linalg.norm(gap[:3])), float(jnp.linalg.norm(gap[3:]))
+            raise consistency.UnfitStart(
+                f"The initial velocities do not fit the joint `{link.joint}` that carries `{body.name}`: the "
+                f"relative angular velocity is off by {turn:.3g}, the relative velocity by {slip:.3g}. Correct "
+                "them, or let `assemble(repair=True)` take the nearest that fit."
+            )
+    return v
+
+
+@interpreted
+def _nearest(
+    motion: AbstractRelativeMotion, point: Any, own: tuple[Array, Array], carrier: tuple[Array, Array], F: Array
+) -> tuple[Array, Array, Array]:
+    """The velocities of a joint nearest to those of its bodies, what they leave, and what was wanted of them.
+
+    `F`: the rotation of the link that carries it, whose twist has its angular velocity in its own frame.
+    """
+    (omega, u), (omega0, u0) = own, carrier
+    r, A = motion.pose(point)
+    wanted = jnp.concatenate((omega - omega0 @ A, (u - u0) @ F - cross(omega0, r)))
+    none = jnp.zeros((motion.n, 3))
+    turning, sliding = motion.turning(point), motion.sliding(point)
+    rows = jnp.concatenate((none if turning is None else turning, none if sliding is None else sliding), axis=1)
+    v = jnp.linalg.solve(rows @ rows.T, rows @ wanted) if motion.n else jnp.zeros(0)
+    return v, wanted - v @ rows, wanted
+
+
+def _link_twist(link: Link, body: Body, frame: Pose) -> Twist:
+    """Angular velocity in the frame of the link, inertial velocity of its origin, at the start."""
+    return _twist(link.attitude, link.centre, frame.R, body.omega, body.u)
+
+
+@interpreted
+def _twist(attitude: Array, centre: Array, R: Array, omega: Array, u: Array) -> Twist:
+    turning = attitude @ omega
+    return Twist(turning, u - R @ cross(turning, centre))
+
+
+@interpreted
+def _mass(tree: JointTree | TiedTree, q: Point) -> Array:
+    return to_dense(tree.mass(q), (tree.n, tree.n))
