@@ -181,3 +181,24 @@ def test_bad_values_are_named() -> None:
         ph.forces.JointFriction(joint, friction=1.0, stick_velocity=0.0)
     with pytest.raises(ValueError, match="`control` of Actuator"):
         ph.forces.Actuator(joint, control=lambda t: jnp.zeros(2))
+
+
+@pytest.mark.parametrize("formulation", ["minimal", "SO3xR3"])
+def test_controllers_keep_to_their_limits(formulation: str) -> None:
+    for integral, (s, rate), limits, wanted in (
+        # P = 2 and D = 0.1; integrals are zero at the start.
+        (None, (1.0, 3.0), (-1.5, np.inf), -1.5),
+        (None, (-1.0, 3.0), (-1.5, 0.5), 0.5),
+        (None, (0.1, 3.0), (-1.5, 0.5), -0.5),
+        (None, (5.0, 3.0), None, -10.3),
+        (4.0, (1.0, 3.0), (-1.5, np.inf), -1.5),
+        (4.0, (0.1, 3.0), (-1.5, 0.5), -0.5),
+    ):
+        model, joint = slider(rate)
+        gains = {"proportional": 2.0, "derivative": 0.1, "target": -s, "force_limits": limits}
+        given = ph.forces.PD(joint, **gains) if integral is None else ph.forces.PID(joint, integral=integral, **gains)
+        model.add(given)
+        system, (q, v) = model.assemble(formulation)
+        assert float(system.force(jnp.zeros(()), q, v)[0 if formulation == "minimal" else 3]) == pytest.approx(wanted)
+    with pytest.raises(ValueError, match="`force_limits` must be a lower and a larger upper limit"):
+        ph.forces.PD(joint, proportional=2.0, derivative=0.0, force_limits=(1.0, -1.0))

@@ -27,7 +27,7 @@ POSE = {"turn": 1.0, "shoulder": -0.6, "elbow": 0.9, "roll": 2.0, "pitch": -0.7,
 START = {"shoulder": 0.4, "grip": 0.01}
 
 
-def under_servos(path, start, gains, pose):
+def under_servos(path, start, gains, pose, limited=False):
     """Joint positions after every step of MuJoCo's Runge–Kutta method of order 4, shape (n + 1, nq)."""
     spec = mujoco.MjSpec.from_file(str(path))
     spec.option.integrator, spec.option.timestep = mujoco.mjtIntegrator.mjINT_RK4, H
@@ -35,8 +35,8 @@ def under_servos(path, start, gains, pose):
         servo = spec.add_actuator(name=joint, target=joint, trntype=mujoco.mjtTrn.mjTRN_JOINT)
         servo.set_to_position(kp, kv)
     model = spec.compile()
-    # Limits of effort bind actuators in MuJoCo; those of joints stay in force in both codes.
-    model.jnt_actfrclimited[:] = False
+    # Limits of effort bind what acts on a joint; those of its coordinate stay in force in any case.
+    model.jnt_actfrclimited[:] &= limited
     data = mujoco.MjData(model)
     for joint, value in start.items():
         data.joint(joint).qpos[0] = value
@@ -49,23 +49,25 @@ def under_servos(path, start, gains, pose):
     return np.array(found)
 
 
-def under_pd(path, start, gains, pose):
+def under_pd(path, start, gains, pose, limited=False):
+    limits = "joint" if limited else None
     arm = ph.load_model(path, positions=start)
     for joint, (kp, kv) in gains.items():
         # A servo's damper resists motion, whatever the target: that of PD is the same for targets at rest.
-        arm.model.add(ph.forces.PD(arm.joints[joint], kp, kv, target=pose[joint]))
+        arm.model.add(ph.forces.PD(arm.joints[joint], kp, kv, target=pose[joint], force_limits=limits))
     run = ph.simulate(arm.problem("minimal", t1=T1), "rkmk4", h=H)
     return np.asarray(run.outputs["joint_positions"])
 
 
 @pytest.mark.exhaustive
-def test_an_arm_under_pd_moves_as_in_mujoco_under_servos():
+@pytest.mark.parametrize("limited", [False, True])
+def test_an_arm_under_pd_moves_as_in_mujoco_under_servos(limited):
     path = EXAMPLES / "arm.urdf"
-    found, wanted = under_pd(path, START, GAINS, POSE), under_servos(path, START, GAINS, POSE)
+    found, wanted = (move(path, START, GAINS, POSE, limited) for move in (under_pd, under_servos))
     # Far on its way, within the limits of its joints.
     assert np.abs(found[-1] - found[0]).max() > 1
     np.testing.assert_allclose(found, wanted, atol=1e-8)
-    other = under_pd(path, START, GAINS | {"elbow": (202, 20)}, POSE)
+    other = under_pd(path, START, GAINS | {"elbow": (202, 20)}, POSE, limited)
     assert np.abs(other - wanted).max() > 1e-4
 
 

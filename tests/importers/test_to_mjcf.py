@@ -378,3 +378,20 @@ def test_rows_of_bodies_that_mujoco_does_not_read_are_refused():
         last = body
     with pytest.raises(ValueError, match="`body-491` is carried by more than 490 bodies in a row"):
         model.to_mjcf()
+
+
+def test_limits_of_a_controlled_joint_come_from_the_file_and_go_back_there():
+    text = (
+        '<mujoco><worldbody><body name="b"><joint name="j" axis="0 1 0" actuatorfrcrange="-3 2"/><inertial pos="0 0 1" '
+        'mass="1" diaginertia="1 1 1"/></body></worldbody></mujoco>'
+    )
+    arm = ph.load_model(text)
+    joint = arm.joints["j"]
+    assert joint.force_limits == (-3.0, 2.0)
+    for given, at_most in (("joint", 2.0), (None, 10.0), ((-np.inf, np.inf), 10.0), ((-1.0, 1.0), 1.0)):
+        element = ph.forces.PD(joint, 10.0, 0.0, target=1.0, force_limits=given).place(())
+        assert float(element.effort(jnp.zeros(()), jnp.zeros(()), jnp.zeros(()))) == at_most
+    arm.model.add(ph.forces.PD(joint, 10.0, 0.0, target=1.0, name="servo", force_limits="joint"))
+    actuator = ElementTree.fromstring(arm.model.to_mjcf()).find("actuator/general")
+    assert actuator is not None
+    assert sorted(abs(float(x)) for x in actuator.get("forcerange", "").split()) == [2.0, 3.0]

@@ -53,6 +53,12 @@ OPERATIONS_ON_ARRAYS = 20_000
 step of a loop of four bars in `eml` has 24,000, which are 193,000 lines, but 53,000 operations on scalars; those of
 rods and chains have 4,000 to 18,000, whatever the number of edges."""
 
+SCALARS_EACH = 5
+"""Operations on scalars for each one on arrays, up to which functions of rows are compiled sooner on scalars, whatever
+number of parameters they share. Loads of joints of trees of 7 to 16 bodies have 2.4 to 5: 0.2 to 0.9 s on scalars, 0.4
+to 1.8 s on arrays; outputs of rods, and of 10 bodies in absolute coordinates, have 5.5 to 9: 0.1 to 0.4 s on scalars,
+0.1 to 0.2 s on arrays."""
+
 LOOKED_UP = 300
 """Numbers that go in, up to which reading at a place that only the data say is a comparison with every place."""
 

@@ -46,6 +46,7 @@ class RowMap:
             program.closed.jaxpr,
             lambda: row_map(program.closed, *layouts),
             lambda: _compiled(_few(program, shared, row), *layouts),
+            program.cost,
         )
         return cls(code, layouts[2], shared, row)
 

@@ -103,6 +103,8 @@ def _tracking(document: Document, name: str, along: Along, element: Tracking) ->
     steady = element.target.constant is not None
     bias = np.array([-P * sign * offset, -P, -D])
     found = {**_on(joint, name), "gainprm": sign * P if steady else sign, "biastype": "affine", "biasprm": bias}
+    if element.force_limits is not None:
+        found |= _limits("forcerange", np.sort(sign * np.asarray(element.force_limits)))
     document.act(target if steady else P * target + D * rate, found)
     return "" if steady else _CHANGES
 

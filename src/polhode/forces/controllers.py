@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.forces.efforts import AbstractEffort
-from polhode.forces.joint_forces import AbstractJointForce
+from polhode.forces.joint_forces import AbstractJointForce, ordered
 from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.multibody.bodies import Body
 from polhode.multibody.elements import AbstractForceElement
@@ -31,6 +32,7 @@ class Tracking(AbstractEffort):
     - `coordinate`: what is controlled.
     - `target`: function of time.
     - `proportional`, `derivative`: P and D.
+    - `force_limits`: (lower, upper) of the force; None if there are none.
     """
 
     modulo: ClassVar[bool] = True
@@ -39,12 +41,13 @@ class Tracking(AbstractEffort):
     target: Function
     proportional: Float[Array, ""]
     derivative: Float[Array, ""]
+    force_limits: Float[Array, "2"] | None = None
 
     def middle(self, t: Array) -> Float[Array, ""]:
         return self.target(t)
 
     def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
-        return self.response(s - self.target(t), rate - self.target_rate(t))
+        return self.limited(self.response(s - self.target(t), rate - self.target_rate(t)))
 
     def target_rate(self, t: Array) -> Float[Array, ""]:
         """Time derivative of the target."""
@@ -59,8 +62,12 @@ class Tracking(AbstractEffort):
         return self.coordinate.rate(poses, twists) - self.target_rate(t)
 
     def response(self, error: Array, rate: Array) -> Float[Array, ""]:
-        """The effort for given e and ė."""
+        """The effort for given e and ė, without limits."""
         return -self.proportional * error - self.derivative * rate
+
+    def limited(self, effort: Array) -> Float[Array, ""]:
+        """The effort within its limits."""
+        return effort if self.force_limits is None else jnp.clip(effort, self.force_limits[0], self.force_limits[1])
 
 
 class IntegralTracking(AbstractForceElement):
@@ -86,7 +93,8 @@ class IntegralTracking(AbstractForceElement):
         error, rate = self.tracking.error(t, where), self.tracking.error_rate(t, where, moving)
         effort = self.tracking.response(error, rate) - self.integral * twists[-1].u[0]
         zero = jnp.zeros(())
-        return (*self.tracking.coordinate.wrenches(where, effort), Wrench(jnp.zeros(3), jnp.stack((error, zero, zero))))
+        wrenches = self.tracking.coordinate.wrenches(where, self.tracking.limited(effort))
+        return (*wrenches, Wrench(jnp.zeros(3), jnp.stack((error, zero, zero))))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -104,6 +112,8 @@ class PD(AbstractJointForce):
       `equinox.Module` can be differentiated with respect to, and equal functions of many joints run together.
     - `coordinate`: which one, if the joint has several; see its `coordinates`.
     - `name`: for messages.
+    - `force_limits`: (lower, upper), between which the force is kept; either may be infinite. "joint" for those of the
+      joint, which joints of a file have if the file limits their effort; none by default.
     """
 
     proportional: Any
@@ -111,6 +121,7 @@ class PD(AbstractJointForce):
     target: Callable[[Array], Any] | float = 0.0
     coordinate: str | None = None
     name: str | None = None
+    force_limits: Any = None
 
     @property
     def along(self) -> str | None:
@@ -134,6 +145,7 @@ class PID(AbstractJointForce):
     - `target`: as for `PD`. It may jump: the terms of P and I follow within the step that holds the jump, the term of
       D doesn't see it, because differentiation finds no rate there.
     - `proportional`, `integral`, `derivative`: P, I and D.
+    - `force_limits`: as for `PD`, of the sum of the three terms. The integral goes on while the force is at a limit.
     """
 
     proportional: Any
@@ -142,6 +154,7 @@ class PID(AbstractJointForce):
     target: Callable[[Array], Any] | float = 0.0
     coordinate: str | None = None
     name: str | None = None
+    force_limits: Any = None
 
     @property
     def along(self) -> str | None:
@@ -181,4 +194,17 @@ def _tracking(controller: PD | PID) -> Tracking:
         of_time(controller, "target", given, (), meaning),
         checks.array("proportional", controller.proportional, (), "gain P"),
         checks.array("derivative", controller.derivative, (), "gain D"),
+        _limits(controller),
     )
+
+
+def _limits(controller: PD | PID) -> Float[Array, "2"] | None:
+    """Those that are given, or those of the joint; None for infinite ones."""
+    given = controller.force_limits
+    if given is None:
+        return None
+    if isinstance(given, str):
+        checks.choice("force_limits", given, ("joint",))
+        given = controller.joint.force_limits
+    limits = ordered("force_limits", given)
+    return None if checks.is_concrete(limits) and np.isinf(limits).all() else limits

@@ -125,7 +125,7 @@ class JointStops(AbstractJointForce):
 
     def place(self, poses: Poses) -> Stops:
         del poses
-        limits = _ordered("limits", self.limits)
+        limits = ordered("limits", self.limits)
         return Stops(
             self.measured,
             limits,
@@ -204,12 +204,12 @@ class Actuator(AbstractJointForce):
             checks.array("gain", self.gain, (), "force per control"),
             checks.array("bias", self.bias, (3,), "constant, per length and per velocity"),
             checks.array("gear", self.gear, (), "ratio of the actuator"),
-            _ordered("control_limits", self.control_limits),
-            _ordered("force_limits", self.force_limits),
+            ordered("control_limits", self.control_limits),
+            ordered("force_limits", self.force_limits),
         )
 
 
-def _ordered(name: str, value: Any) -> Float[Array, "2"]:
+def ordered(name: str, value: Any) -> Float[Array, "2"]:
     """Limits (lower, upper), of which one may be infinite; ValueError unless the first is below the second."""
     limits = checks.numbers(name, value, "lower and upper limit") if checks.is_concrete(value) else jnp.asarray(value)
     if limits.shape != (2,) or (checks.is_concrete(value) and not limits[0] < limits[1]):

@@ -282,6 +282,12 @@ def _join(construction: Construction) -> list[FileJoint]:
     return found
 
 
+def _force_limits(m: Any, joint: int) -> tuple[float, float]:
+    """What the file says of the effort along a joint."""
+    lower, upper = m.jnt_actfrcrange[joint] if m.jnt_actfrclimited[joint] else (-np.inf, np.inf)
+    return float(lower), float(upper)
+
+
 def _add_joints(construction: Construction, stack: stacks.Stack) -> list[FileJoint]:
     names = [construction.start.name(mujoco.mjtObj.mjOBJ_JOINT, j) for j in stack.numbers]
     part, coordinates = stacks.joined(stack, construction.free_name(" + ".join(names), "joint"))
@@ -297,6 +303,7 @@ def _add_joints(construction: Construction, stack: stacks.Stack) -> list[FileJoi
             relative=coordinates.get(number),
             start=value,
             place=stacks.called(part, place),
+            force_limits=_force_limits(construction.start.compiled, number),
         )
         for place, (number, name, kind, value) in enumerate(
             zip(stack.numbers, names, stack.kinds, stack.values, strict=True)

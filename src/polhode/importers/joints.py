@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.joints.measured import AbstractMeasuredPair
@@ -28,6 +29,8 @@ class FileJoint(AbstractMeasuredPair):
     - `relative`: its coordinate; None for balls, free bodies, and hinges that are none of two poses.
     - `start`: its value at the start.
     - `place`: what `part` calls the coordinate, if not what this joint does.
+    - `force_limits`: (lower, upper) of the efforts of what drives it, to which controllers keep that are given
+      `force_limits="joint"`.
     """
 
     name: str
@@ -38,6 +41,7 @@ class FileJoint(AbstractMeasuredPair):
     relative: AbstractRelativeCoordinate | None
     start: float = 0.0
     place: str | None = None
+    force_limits: tuple[float, float] = (-np.inf, np.inf)
 
     @property
     def bodies(self) -> tuple[Body, ...]:

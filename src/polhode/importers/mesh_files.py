@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import io
 import os
 import re
 import urllib.parse
@@ -15,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from polhode.checks import shown
+from polhode.importers.mesh_content import pieces
 from polhode.viewing.triangles import MOST_FACES, AbstractMesh, Coloured, Triangles, decimated
 
 LARGEST = 256 * 2**20
 """Bytes of a file at most."""
 _FEWEST = 50
 _PACKAGE = re.compile(r"(?:package|model):///?([^/]+)/(.+)|\$\(find ([^)]+)\)/(.+)", re.DOTALL)
-_UNIT = re.compile(rb"<unit\b[^>]*\bmeter\s*=\s*[\"']([^\"']+)[\"']")
 _ENDINGS = ("stl", "obj", "dae", "ply", "off", "glb", "gltf")
 _BESIDE = (".mtl", ".bin")
 """Endings of what meshes may refer to and that is read; images are not."""
@@ -147,25 +146,14 @@ def _scaled(path: Path, changed: int, size: int, scale: tuple[float, ...]) -> tu
 def _read(path: Path, changed: int, size: int) -> tuple[Coloured, ...]:
     """The triangles of a file by colour; the time when it was changed and its size are there to tell files apart."""
     del changed, size
-    import trimesh
-
     content, ending = path.read_bytes(), path.suffix.lower().removeprefix(".")
     if content.startswith(b"version https://git-lfs"):
         raise ValueError("it is a pointer of Git LFS, not the mesh")
     if ending not in _ENDINGS:
         raise ValueError(f"known endings are {', '.join(_ENDINGS)}")
-    beside: Any = _Beside(path.parent)
-    scene: Any = trimesh.load_scene(io.BytesIO(content), file_type=ending, resolver=beside, process=False)
-    unit = _UNIT.search(content[:100_000]) if ending == "dae" else None
-    factor = float(unit[1]) if unit else 1.0
     by_colour: dict[str | None, list[Triangles]] = {}
-    for node in scene.graph.nodes_geometry:
-        matrix, name = scene.graph[node]
-        mesh = scene.geometry[name]
-        faces = np.asarray(getattr(mesh, "faces", ())).reshape(-1, 3)
-        if len(faces):
-            places = factor * (np.asarray(mesh.vertices) @ matrix[:3, :3].T + matrix[:3, 3])
-            by_colour.setdefault(_colour(mesh), []).append(Triangles(places, faces))
+    for piece in pieces(content, ending, _Beside(path.parent)):
+        by_colour.setdefault(piece.colour, []).append(piece.triangles)
     total = sum(len(one.faces) for several in by_colour.values() for one in several)
     if not total:
         raise ValueError("it has no triangles")
@@ -183,18 +171,6 @@ def _joined(several: Sequence[Triangles]) -> Triangles:
         np.concatenate([one.vertices for one in several]),
         np.concatenate([one.faces + start for one, start in zip(several, starts, strict=False)]),
     )
-
-
-def _colour(mesh: Any) -> str | None:
-    """The main colour of a mesh; None where the file doesn't say."""
-    visual = getattr(mesh, "visual", None)
-    if visual is None or not visual.defined:
-        return None
-    try:
-        value = visual.material.main_color if visual.kind == "texture" else visual.main_color
-    except (AttributeError, ValueError):
-        return None
-    return "#" + "".join(f"{int(c):02x}" for c in np.asarray(value)[:3])
 
 
 class _Beside:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal, get_args
 
 import equinox as eqx
+import jax
 import numpy as np
 from jaxtyping import Array
 
@@ -111,11 +112,13 @@ class RKMK(AbstractIntegrator):
     ) -> tuple[list[Vector], Vector]:
         """The algebra-valued stages k_i, and the field at the last one."""
         A, c = self.tableau.A, self.tableau.c
-        f = system.field(t, state) if f_first is None else f_first
+        # Traced once for all stages.
+        field = jax.jit(lambda t, q: system.field(t, q))
+        f = field(t, state) if f_first is None else f_first
         k = [f]
         for i in range(1, self.tableau.stages):
             theta = combine(h, A[i, :i], k)
-            f = system.field(t + float(c[i]) * h, move_if(space, state, theta))
+            f = field(t + float(c[i]) * h, move_if(space, state, theta))
             k.append(f if theta is None else self._rate(space, theta, f))
         return k, f
 

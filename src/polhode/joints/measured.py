@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
@@ -30,6 +31,9 @@ class Term(NamedTuple):
 
 class AbstractMeasured(abc.ABC):
     """Bodies and their relative coordinates by name: "angle", "displacement", …"""
+
+    force_limits: tuple[float, float] = (-np.inf, np.inf)
+    """(lower, upper), to which controllers keep the force along the coordinate unless they are told otherwise."""
 
     @property
     @abc.abstractmethod

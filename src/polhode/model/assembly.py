@@ -159,6 +159,8 @@ def _check_all_joints(model: Model, placed: Sequence[Placed], t0: float, more: s
 
 def _repaired(system: MultibodySystem, layout: AbstractLayout, given: Start, state: State) -> State:
     """The nearest state that fits and keeps what is held, as far as it can be; says what can't."""
+    if not system.m:
+        return state
 
     def more(held: Sequence[Held]) -> MultibodySystem:
         extra, labels = _joints(layout, [(str(h.name), h, h.element) for h in held], {}, len(system.labels))

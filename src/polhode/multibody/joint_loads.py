@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import jax
@@ -10,13 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.multibody.groups import Motion, Slot
+from polhode.multibody.groups import Motion, Slot, stack
 from polhode.multibody.poses import Wrench
 from polhode.multibody.reactions import reaction_of
 from polhode.multibody.system import MultibodySystem
 from polhode.multibody.tree.coordinates import JointTree
-from polhode.multibody.tree.links import Link
-from polhode.spaces.base import Point, Vector, cross
+from polhode.multibody.tree.links import Inertia, Link, Vec
+from polhode.spaces.base import Point, Vector
 
 
 class Load(NamedTuple):
@@ -73,7 +73,7 @@ def _power(motion: Motion, slot: Slot, wrench: Wrench) -> Float[Array, " element
 
 def carried_loads(
     system: MultibodySystem, t: Array, q: Point, v: Vector, motion: Motion, vdot: Vector, multipliers: Array
-) -> tuple[list[Array], list[Array]]:
+) -> tuple[Float[Array, "n 3"], Float[Array, "n 3"]]:
     r"""Forces and moments about the origin that a tree hands to each of its links, by Newton's and Euler's equations of
     everything that hangs on the link:
 
@@ -94,27 +94,37 @@ def carried_loads(
         return twists.omega, twists.u
 
     zero = jnp.zeros(())
-    alpha, acceleration = jax.jvp(moving, (zero,), (jnp.ones(()),))[1]
+    changes = jax.jvp(moving, (zero,), (jnp.ones(()),))[1]
     reactions = [reaction_of(group, multipliers) for group in system.mechanism.joints]
     applied = system.mechanism.loads(t, motion, (*system.mechanism.forces, *reactions))
-    forces: list[Array] = []
-    moments: list[Array] = []
-    for i, link in enumerate(tree.links):
-        mass, J = link.inertia.mass, _central(link)
-        force = mass * (acceleration[i] - link.weight * system.mechanism.gravity) - applied.force[i]
-        torque = J @ alpha[i] + cross(omega[i], J @ omega[i]) - applied.torque[i]
-        forces.append(force)
-        moments.append(motion.poses.R[i] @ torque + cross(motion.poses.x[i], force))
-    for i in reversed(range(len(tree.links))):
-        parent = tree.links[i].parent
-        if parent >= 0:
-            forces[parent] = forces[parent] + forces[i]
-            moments[parent] = moments[parent] + moments[i]
-    return forces, moments
+    # The ground comes last, without a link.
+    omega, alpha, acceleration, (x, R), applied = jax.tree.map(
+        lambda values: values[: len(tree.links)], (omega, *changes, (motion.poses.x, motion.poses.R), applied)
+    )
+    inertias = stack([link.inertia for link in tree.links])
+    mass, weights = inertias.mass[:, None], np.array([[link.weight] for link in tree.links])
+    J = jax.vmap(_central)(inertias, *stack([(link.centre, link.attitude) for link in tree.links]))
+    force = mass * (acceleration - weights * system.mechanism.gravity) - applied.force
+    torque = _times(J, alpha) + jnp.cross(omega, _times(J, omega)) - applied.torque
+    moment = _times(R, torque) + jnp.cross(x, force)
+    hanging: Any = _hanging(tree.links)
+    return hanging @ force, hanging @ moment
 
 
-def _central(link: Link) -> Float[Array, "3 3"]:
+def _times(matrices: Float[Array, "n 3 3"], vectors: Float[Array, "n 3"]) -> Float[Array, "n 3"]:
+    return jnp.einsum("nij,nj->ni", matrices, vectors)
+
+
+def _hanging(links: Sequence[Link]) -> Float[np.ndarray, "n n"]:
+    """1 where the link of a column hangs on that of a row, or is it; else 0."""
+    found = np.eye(len(links))
+    for i in reversed(range(len(links))):
+        if links[i].parent >= 0:
+            found[links[i].parent] += found[i]
+    return found
+
+
+def _central(inertia: Inertia, centre: Vec, attitude: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
     """Moments of inertia of the body of a link about its centre of mass, in its own frame."""
-    mass, _, second = link.inertia
-    about_centre = second - mass * jnp.outer(link.centre, link.centre)
-    return link.attitude.T @ (jnp.trace(about_centre) * jnp.eye(3) - about_centre) @ link.attitude
+    about_centre = inertia.second - inertia.mass * jnp.outer(centre, centre)
+    return attitude.T @ (jnp.trace(about_centre) * jnp.eye(3) - about_centre) @ attitude

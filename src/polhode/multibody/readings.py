@@ -182,7 +182,7 @@ class Readings(eqx.Module):
         self,
         loads: Load,
         where: NodesByName,
-        handed: tuple[list[Array], list[Array]],
+        handed: tuple[Float[Array, "n 3"], Float[Array, "n 3"]],
         t: Array,
         q: Point,
         v: Vector,
@@ -225,9 +225,11 @@ class Readings(eqx.Module):
                 torque = loads.moment[c.reading] + cross(points[c.reading] - own.x, force)
                 unit = c.measured.wrenches(where.poses(c.ends), 1.0)[1]
                 efforts[k] = efforts[k] + share((Wrench(own.R.T @ torque, force),), (unit,))
-            elif c.reading >= 0:
-                rate = c.measured.rate(where.poses(c.ends), where.twists(c.ends))
-                powers = powers.at[c.reading].add(efforts[k] * rate)
+        free = np.array([k for k, c in enumerate(self.coordinates) if not c.driven and c.reading >= 0], dtype=int)
+        if len(free):
+            rates = self._each(where.system, where.motion, lambda c, poses, twists: c.rate(poses, twists))
+            joints = np.array([self.coordinates[k].reading for k in free])
+            powers = powers.at[joints].add(stacked(efforts)[free] * rates[free])
         return JointValues(stacked(efforts), loads.force, loads.moment, powers)
 
 

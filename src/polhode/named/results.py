@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.checks import shown
@@ -215,9 +214,10 @@ class JointResults:
         if "point" not in self._told:
             raise UnknownName(f"The point of joint {shown(self.name)} is not known: its numbers were traced by JAX.")
         second = self.bodies[1]
-        point = jnp.asarray(self._told["point"])
+        xp = library(self._run.t)
+        point = xp.asarray(self._told["point"])
         if second == "ground":
-            return jnp.broadcast_to(point, (*self._run.t.shape, 3))
+            return xp.broadcast_to(point, (*self._run.t.shape, 3))
         body = self._run.bodies[second]
         return body.position + body.rotation @ point
 

@@ -36,11 +36,11 @@ def drawn(description: Mapping[str, Any], pose: Callable[[Any, int], Pose]) -> I
     """The arrows of a description; `pose` reads the pose of a row from the outputs."""
     if not description:
         return
-    rows, masses = tuple(description["rows"]), jnp.asarray(description["masses"])
+    rows, masses = tuple(description["rows"]), np.asarray(description["masses"])
     feet = _Feet(rows)
-    yield Arrows("velocity", "velocity", feet, _Linear(rows, jnp.ones(len(rows))), COLOURS[2], ("velocities",))
+    yield Arrows("velocity", "velocity", feet, _Linear(rows, np.ones(len(rows))), COLOURS[2], ("velocities",))
     yield Arrows("linear momentum", "momentum", feet, _Linear(rows, masses), COLOURS[0], ("velocities",))
-    spin = _Angular(rows, jnp.asarray(description["inertias"]), pose)
+    spin = _Angular(rows, np.asarray(description["inertias"]), pose)
     yield Arrows("angular momentum", "angular momentum", feet, spin, COLOURS[4], ("angular_velocities",))
     gravity = np.asarray(description["gravity"])
     if np.any(gravity):
@@ -56,17 +56,17 @@ class _Feet(eqx.Module):
 
 class _Linear(eqx.Module):
     rows: tuple[int, ...] = eqx.field(static=True)
-    factors: Float[Array, " n"]
+    factors: Float[np.ndarray, " n"]
 
     def __call__(self, t: Array, outputs: Mapping[str, Array]) -> Float[Array, "n 3"]:
-        return self.factors[:, None] * outputs["velocities"][np.array(self.rows)]
+        return outputs["velocities"][np.array(self.rows)] * self.factors[:, None]
 
 
 class _Angular(eqx.Module):
     """R J Ω, about the centre of mass in the inertial frame."""
 
     rows: tuple[int, ...] = eqx.field(static=True)
-    inertias: Float[Array, "n 3 3"]
+    inertias: Float[np.ndarray, "n 3 3"]
     pose: Callable[[Any, int], Pose] = eqx.field(static=True)
 
     def __call__(self, t: Array, outputs: Mapping[str, Array]) -> Float[Array, "n 3"]:
@@ -76,7 +76,7 @@ class _Angular(eqx.Module):
 
 
 class _Constant(eqx.Module):
-    vectors: Float[Array, "n 3"]
+    vectors: Float[np.ndarray, "n 3"]
 
     def __call__(self, t: Array, outputs: Mapping[str, Array]) -> Float[Array, "n 3"]:
-        return self.vectors
+        return jnp.asarray(self.vectors)

@@ -42,12 +42,15 @@ def looks_up(jaxpr: core.Jaxpr, known: Sequence[bool] = ()) -> bool:
     return False
 
 
-def either(jaxpr: core.Jaxpr, on_arrays: Callable[[], Code], on_scalars: Callable[[], Code]) -> Code:
+def either(
+    jaxpr: core.Jaxpr, on_arrays: Callable[[], Code], on_scalars: Callable[[], Code], cost: float = math.inf
+) -> Code:
     """Machine code of a program: on scalars, or on arrays if it is large, or looks up what only the data say.
 
-    Raises `NotNative` where neither can be.
+    `cost` is a guess of how many operations it has on scalars, where these are to be preferred as long as compiling
+    them takes less. Raises `NotNative` where neither can be.
     """
-    first, second = (on_arrays, on_scalars) if _suits_arrays(jaxpr) else (on_scalars, on_arrays)
+    first, second = (on_arrays, on_scalars) if _suits_arrays(jaxpr, cost) else (on_scalars, on_arrays)
     try:
         return first()
     except NotNative as reason:
@@ -58,12 +61,13 @@ def either(jaxpr: core.Jaxpr, on_arrays: Callable[[], Code], on_scalars: Callabl
             raise reason from None
 
 
-def _suits_arrays(jaxpr: core.Jaxpr) -> bool:
+def _suits_arrays(jaxpr: core.Jaxpr, cost: float) -> bool:
     """Whether loops over elements save more than the moves between arrays take."""
     like: list[Any] = [v.aval for v in jaxpr.invars]
     numbers = sum(math.prod(aval.shape) for aval in like)
     if numbers > limits.ON_ARRAYS:
-        return operations(jaxpr) <= limits.OPERATIONS_ON_ARRAYS
+        count = operations(jaxpr)
+        return count <= limits.OPERATIONS_ON_ARRAYS and cost > limits.SCALARS_EACH * count
     return numbers > limits.LOOKED_UP and looks_up(jaxpr)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -32,7 +33,13 @@ def _few(eqn: Any, axes: Sequence[int]) -> bool:
 
 def _products(eqn: Any) -> core.ClosedJaxpr:
     """A product of matrices as a sum of products."""
-    (of_a, of_b), (batch_a, batch_b) = eqn.params["dimension_numbers"]
+    return _product(eqn.params["dimension_numbers"], *_types(eqn))
+
+
+@functools.lru_cache(maxsize=1024)
+def _product(dimension_numbers: Any, *types: jax.ShapeDtypeStruct) -> core.ClosedJaxpr:
+    """Products of few kinds make up a quarter of the operations of a tree of bodies, so that each is traced once."""
+    (of_a, of_b), (batch_a, batch_b) = dimension_numbers
 
     def run(a: jax.Array, b: jax.Array) -> jax.Array:
         free_a = [d for d in range(a.ndim) if d not in (*of_a, *batch_a)]
@@ -44,7 +51,7 @@ def _products(eqn: Any) -> core.ClosedJaxpr:
         b = jnp.expand_dims(b.transpose(*batch_b, *free_b, *of_b), [len(batch) + k for k in range(len(free_a))])
         return jnp.sum(a * b, axis=tuple(range(a.ndim - len(of_a), a.ndim)))
 
-    return _traced(run, eqn)
+    return jax.make_jaxpr(run)(*types)
 
 
 def _padded(eqn: Any) -> core.ClosedJaxpr:
@@ -101,7 +108,11 @@ def _zeros(eqn: Any) -> core.ClosedJaxpr:
 
 
 def _traced(run: Callable[..., jax.Array], eqn: Any) -> core.ClosedJaxpr:
-    return jax.make_jaxpr(run)(*(jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars))
+    return jax.make_jaxpr(run)(*_types(eqn))
+
+
+def _types(eqn: Any) -> list[jax.ShapeDtypeStruct]:
+    return [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
 
 
 _SIMPLER: dict[str, Callable[[Any], core.ClosedJaxpr]] = {
