@@ -107,7 +107,7 @@ def carried_loads(
     force = mass * (acceleration - weights * system.mechanism.gravity) - applied.force
     torque = _times(J, alpha) + jnp.cross(omega, _times(J, omega)) - applied.torque
     moment = _times(R, torque) + jnp.cross(x, force)
-    hanging: Any = _hanging(tree.links)
+    hanging = jnp.asarray(_hanging(tree.links))
     return hanging @ force, hanging @ moment
 
 

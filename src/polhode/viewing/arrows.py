@@ -59,7 +59,7 @@ class _Linear(eqx.Module):
     factors: Float[np.ndarray, " n"]
 
     def __call__(self, t: Array, outputs: Mapping[str, Array]) -> Float[Array, "n 3"]:
-        return outputs["velocities"][np.array(self.rows)] * self.factors[:, None]
+        return jnp.asarray(self.factors)[:, None] * outputs["velocities"][np.array(self.rows)]
 
 
 class _Angular(eqx.Module):
