@@ -95,7 +95,7 @@ def _compared(steps: Sequence[float]) -> Outcome:
     found = studies(problems, alpha(), steps, "slider", _S[-1], frames=_FRAMES)
     coarse = _run(problems["SO3xR3"], 4e-3)
     converged = Converged.of(problems["SO3xR3"], 1e-3)
-    times = microseconds(problems, alpha(), 2.5e-4, frames=_FRAMES)
+    times = microseconds(problems, alpha(), 2.5e-4, frames=_FRAMES, repeats=25)
     checks = [
         *_reference_checks(float(coarse.outputs["slider"][-1]), converged),
         *order_checks({f: Study(*(column[:4] for column in s)) for f, s in found.items()}),
