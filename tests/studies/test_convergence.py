@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import polhode as ph
-from polhode.studies import references
+from polhode.studies import chaos, lyapunov, references
 
 T1 = 0.4
 
@@ -100,6 +100,52 @@ def test_a_failing_reference_says_what_to_do(monkeypatch):
     monkeypatch.setattr(references, "simulate", fail)
     with pytest.raises(ph.SimulationError, match=r"a run of herk5 .*failed: singular_constraints.*`reference`"):
         planned(pendulum(), "herk3").carry_out(pendulum(), 0.1, T1)
+
+
+def double_pendulum(t1, angles=(2.0, 2.5)):
+    """Two point masses of 1 on rods of 1, g = 1: angles from the vertical and their rates."""
+
+    def field(t, y):
+        a, b, u, w = y
+        d, s = a - b, jnp.sin(a - b)
+        below = 2 - jnp.cos(d) ** 2
+        first = -(jnp.sin(2 * d) * u**2 / 2 + s * w**2 + 2 * jnp.sin(a) - jnp.sin(b) * jnp.cos(d)) / below
+        return jnp.stack([u, w, first, s * u**2 - jnp.sin(b) - first * jnp.cos(d)])
+
+    system, start = ph.VectorField(ph.spaces.Rn(4), field), np.array([*angles, 0, 0])
+    outputs = {"angles": lambda t, y: y[:2]}
+    return ph.Problem("double", system, start, (0.0, t1), {}, "", outputs, {}, {}, "rk4", 0.02)
+
+
+def test_errors_beyond_the_lyapunov_time_are_warned_of():
+    long, steps = double_pendulum(100.0), [0.02, 0.01]
+    with pytest.warns(ph.studies.ChaosWarning, match="times the Lyapunov time"):
+        ph.studies.convergence(long, "rk4", steps)
+    with pytest.warns(ph.studies.ChaosWarning, match="times the Lyapunov time"):
+        ph.studies.work_precision(long, ["rk4"], steps=steps)
+
+
+def test_errors_within_it_and_of_regular_motions_are_not(monkeypatch):
+    # Warnings are errors in tests.
+    monkeypatch.setattr(chaos, "growth", None)
+    ph.studies.convergence(double_pendulum(1.0), "rk4", [0.02, 0.01])
+    ph.studies.work_precision(double_pendulum(1.0), ["rk4"], steps=[0.02, 0.01])
+    ph.studies.convergence(double_pendulum(100.0), "rk4", [0.02, 0.01], chaos=False)
+    ph.studies.work_precision(double_pendulum(100.0), ["rk4"], steps=[0.02, 0.01], chaos=False)
+
+
+def test_motions_that_part_slowly_are_looked_at_and_not_warned_of(monkeypatch):
+    found = []
+    monkeypatch.setattr(chaos, "lyapunov", lambda *given, **how: found.append(lyapunov(*given, **how)) or found[-1])
+    system = ph.VectorField(ph.spaces.Rn(2), lambda t, y: jnp.stack([y[1], -jnp.sin(y[0])]))
+    outputs = {"angle": lambda t, y: y[0]}
+    swing = ph.Problem("swing", system, np.array([2.5, 0]), (0.0, 300.0), {}, "", outputs, {}, {}, "rk4", 0.05)
+    # With these steps the phase is lost, and neighbouring swings part in proportion to time.
+    study = ph.studies.convergence(swing, "rk4", [0.5, 0.4])
+    assert study.errors["angle"].max() > 0.5
+    (grown,) = found
+    assert grown.growth[-1] > 3
+    assert not grown.chaotic
 
 
 def test_work_of_implicit_methods_counts_their_iterations():

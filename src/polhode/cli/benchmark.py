@@ -1,4 +1,4 @@
-"""`polhode benchmark`: the same models by the codes that are installed, side by side."""
+"""`polhode benchmark`: the same models by the codes that are installed, to the same error, side by side."""
 
 from __future__ import annotations
 
@@ -11,27 +11,35 @@ import typer
 from polhode.checks import shown
 from polhode.cli.output import FAILED, Json, Quiet, emit, fail, say, usage_errors
 
+SECTION = "benchmark"
+"""The part of the file that `--update` writes."""
+
 
 def benchmark(
     models: Annotated[list[str] | None, typer.Argument(metavar="[MODEL]…", help="Which [default: all].")] = None,
     peers: Annotated[
         str, typer.Option(metavar="PYTHON", help="The Python that has the other codes [default: this one].")
     ] = sys.executable,
-    write: Annotated[
-        Path | None, typer.Option(metavar="FILE.md", help="Put the table into this file instead of printing it.")
+    update: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.md", help="Put the table of all models between two marks in this file."),
     ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run the same models by polhode and by the codes that are installed: accuracy, time, memory.
+    """Run the same models by polhode and by the codes that are installed: what an equal error costs in each.
 
-    Each line is a process of its own, one at a time.
+    Each code takes its own largest step that is accurate enough. One process runs at a time.
     """
     from polhode.cli import peers as codes
+    from polhode.cli import section
 
     with usage_errors():
         chosen = _chosen(models or [])
-        _check_file(write)
+        if update is not None:
+            if models:
+                raise ValueError("`--update` writes the table of all models: name none, or leave it out.")
+            section.parts(update, SECTION)
         if not codes.folder().is_dir():
             raise ValueError(f"The scripts are not in {codes.folder()}: install polhode from a wheel or a checkout.")
     versions = {"polhode": codes.installed(sys.executable, "polhode"), "JAX": codes.installed(sys.executable, "jax")}
@@ -39,9 +47,8 @@ def benchmark(
     versions |= {code: codes.installed(peers, code) for code in others}
     missing = [code for code in others if versions[code] is None]
     if missing and not quiet:
-        titles = ", ".join(codes.TITLES[code] for code in missing)
         wanted = " ".join(codes.NEEDED.get(code, code) for code in missing)
-        say(f"Not installed, and left out: {titles}. `pip install {wanted}`")
+        say(f"Not installed, and left out: {codes.titles(missing)}. `pip install {wanted}`")
     rows, failed = [], []
     for name in chosen:
         for code in ("polhode", *codes.CASES[name].codes):
@@ -55,25 +62,19 @@ def benchmark(
                 failed.append(str(error))
                 say(str(error))
     known = {code: version for code, version in versions.items() if version is not None}
+    lines = [*codes.table(rows), "", codes.machine(known, missing)]
     if as_json:
         emit({"rows": [row._asdict() for row in rows], "versions": known, "missing": missing, "failed": failed})
-    elif write is None:
-        print("\n".join([*codes.table(rows), "", codes.machine(known)]))
-    if write is not None:
-        try:
-            write.write_text("\n".join([*codes.table(rows), "", codes.machine(known), ""]), encoding="utf-8")
-        except OSError as error:
-            fail(f"`{write}` can't be written: {error}.", FAILED)
-        say(f"table written to {write}")
+    elif update is None:
+        print("\n".join(lines))
     if failed:
-        raise typer.Exit(FAILED)
-
-
-def _check_file(write: Path | None) -> None:
-    from polhode.cli.peers import HEADS
-
-    if write is not None and write.is_file() and not write.read_text(encoding="utf-8").startswith(f"| {HEADS[0]} |"):
-        raise ValueError(f"`{write}` has something else in it, which the table would replace. Name another file.")
+        fail("Some didn't run, so that no table was written." if update is not None else "Some didn't run.", FAILED)
+    if update is not None:
+        try:
+            section.write(update, SECTION, lines)
+        except OSError as error:
+            fail(f"`{update}` can't be written: {error}.", FAILED)
+        say(f"table written to {update}")
 
 
 def _chosen(models: list[str]) -> list[str]:

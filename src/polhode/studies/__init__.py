@@ -1,6 +1,6 @@
 """Studies over many runs: orders, methods side by side, parameters from measured motion, Lyapunov exponents."""
 
-from polhode.studies.compare import ChaosWarning as ChaosWarning
+from polhode.studies.chaos import ChaosWarning as ChaosWarning
 from polhode.studies.compare import compare as compare
 from polhode.studies.comparison import Comparison as Comparison
 from polhode.studies.convergence import Convergence as Convergence

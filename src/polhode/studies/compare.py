@@ -10,23 +10,15 @@ import numpy as np
 
 from polhode import checks
 from polhode import integrators as registry
-from polhode._ambient import warn
 from polhode.driver.running import SimulationError
 from polhode.driver.simulate import simulate
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.suited import suits
 from polhode.problems.base import Problem
 from polhode.solution import Solution
+from polhode.studies import chaos as growing
 from polhode.studies import references
 from polhode.studies.comparison import Case, Comparison, Refused
-from polhode.studies.lyapunov import Lyapunov, lyapunov
-
-_BEYOND, _LOST = 1e-2, 0.3
-"""The most that round-off of the start may become, by the least error, and errors, by the values."""
-
-
-class ChaosWarning(UserWarning):
-    """End states are compared beyond the time over which they can be computed."""
 
 
 def compare(
@@ -82,7 +74,7 @@ def compare(
     exact, source = planned.carry_out(variants[0][1], fine, end)
     doubt = _doubt(planned, variants[0][1], fine, end, exact, common)
     key = "h" if steps is not None else "rtol"
-    grown = _growth(variants[0][1], end) if chaos else None
+    grown = growing.growth(variants[0][1], end) if chaos else None
     cases, failed = [], []
     for form, name in able:
         variant = dict(variants)[form]
@@ -99,22 +91,12 @@ def compare(
             errors = {o: references.distance(references.value_at_end(run, o), exact[o]) for o in common}
             cases.append(Case(form, name, float(value), int(run.stats["steps"]), _work(run), wall, errors))
     sizes = {o: references.size(exact[o]) for o in common}
-    floors = {o: max(10 * doubt[o], 1e-13 * max(1.0, sizes[o])) for o in common}
+    floors = {o: max(10 * doubt[o], references.round_off(sizes[o])) for o in common}
     if not cases and not failed:
         raise ValueError(f"Nothing can be run: {'; '.join(map(str, refused))}.")
     found = Comparison(problem.name, end, key, cases, tuple(refused), tuple(failed), source, doubt, floors, grown)
-    _warn_of_chaos(found, sizes)
+    growing.warn_of(grown, end, [(e, sizes[o]) for case in cases for o, e in case.errors.items()])
     return found
-
-
-def _growth(problem: Problem, t1: float) -> Lyapunov | None:
-    """Of small deviations by the problem's own method; None where that can't be followed."""
-    if not t1 > problem.t_span[0]:
-        return None
-    try:
-        return lyapunov(problem, h=problem.h, t1=t1)
-    except SimulationError:
-        return None
 
 
 def timed(problem: Problem, method: str, t1: float, how: Mapping[str, Any]) -> tuple[Solution, float]:
@@ -181,21 +163,3 @@ def _doubt(
         return known
     coarse, _ = planned._replace(fraction=2 * planned.fraction).carry_out(problem, h, t1)
     return {o: known[o] if o in known else references.distance(coarse[o], exact[o]) for o in names}
-
-
-def _warn_of_chaos(found: Comparison, sizes: Mapping[str, float]) -> None:
-    grown = found.lyapunov
-    if grown is None or not grown.chaotic:
-        return
-    noise = np.finfo(float).eps * float(np.exp(min(700.0, grown.growth[-1])))
-    errors = [(e, sizes[o]) for case in found.cases for o, e in case.errors.items()]
-    least = min((e for e, _ in errors if e > 0), default=np.inf)
-    lost = sum(e > _LOST * size for e, size in errors)
-    if noise > _BEYOND * least or lost:
-        warn(
-            f"t1 = {found.t1:g} is {found.t1 / grown.time:.0f} times the Lyapunov time, {grown.time:.3g}. Until then "
-            f"round-off in the start grows to {noise:.1g}, the least error is {least:.1g}, and {lost} of {len(errors)} "
-            "errors are as large as what they are errors of. Compare end states of a shorter span, or statistics and "
-            "invariants instead of states.",
-            ChaosWarning,
-        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from polhode import integrators
 from polhode.driver.simulate import simulate
 from polhode.integrators.base import AbstractIntegrator
 from polhode.problems.base import Problem
+from polhode.studies import chaos as growing
 from polhode.studies import references
 
 
@@ -48,6 +50,7 @@ def convergence(
     outputs: Sequence[str] | None = None,
     t1: float | None = None,
     reference: Mapping[str, Any] | None = None,
+    chaos: bool = True,
 ) -> Convergence:
     """Errors of the outputs at `t1` for constant steps, and the orders they show.
 
@@ -59,6 +62,9 @@ def convergence(
       otherwise a run with a quarter of the finest step: of `rkmk6` (for `rkmk6` itself: `rkmk5`), and of `herk5` where
       there are constraints. Half-explicit methods of order 5 are compared with `herk5` at an eighth of their finest
       step, for want of an independent method as accurate.
+    - `chaos`: look whether neighbouring motions part exponentially, so that errors at `t1` say little, and warn with
+      `ChaosWarning` as `compare` does. It costs another run with the largest step, and one with derivatives where that
+      gives reason to; systems of more than 1,000 directions are not looked at.
 
     **Raises** ValueError for unknown outputs, fewer than two steps, or systems that no reference method takes, before
     anything is run; `SimulationError` if a run fails.
@@ -76,7 +82,12 @@ def convergence(
         o: np.array([references.distance(references.value_at_end(run, o), exact[o]) for run in runs]) for o in chosen
     }
     scales = {o: references.size(exact[o]) for o in chosen}
-    orders = {o: observed_order(used, errors[o], 1e-13 * max(scales[o], 1.0)) for o in chosen}
+    floors = {o: references.round_off(scales[o]) for o in chosen}
+    orders = {o: observed_order(used, errors[o], floors[o]) for o in chosen}
+    if chaos:
+        counted = [(float(e), scales[o]) for o in chosen for e in errors[o] if e > floors[o]]
+        again = partial(simulate, problem, integrator, h=float(sizes[0]), t1=end, save_every=None)
+        growing.look(problem, end, counted, chosen, runs[0], lambda start: again(state0=start))
     return Convergence(problem.name, name, end, used, errors, orders, source)
 
 

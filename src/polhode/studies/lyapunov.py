@@ -17,7 +17,7 @@ from polhode.linear.linearise import directions
 from polhode.problems.base import Problem
 
 _FRAMES, _PARTS = 256, 8
-_LEAST = 3.0
+EXPONENTIAL = 3.0
 """Growth by e³ within three quarters of the span: what grows only in proportion to time reaches 4."""
 
 
@@ -39,7 +39,7 @@ class Lyapunov:
     def chaotic(self) -> bool:
         """Whether it has grown exponentially, as far as this motion shows."""
         window = self.t[-1] - self.t[len(self.t) // 4]
-        return self.exponent * window > _LEAST and self.exponent > 3 * self.deviation
+        return self.exponent * window > EXPONENTIAL and self.exponent > 3 * self.deviation
 
     @property
     def time(self) -> float:
@@ -87,17 +87,21 @@ def lyapunov(
     if not end > start:
         raise ValueError(f"`t1` must lie behind the start at t = {start:g}, got {end:g}.")
     at = np.linspace(start, end, _FRAMES + 1)[1:]
-    space, state0 = problem.system.state_space, problem.state0
-    basis = directions(problem.system, start, state0)
-    # Equal components could be special, such as a symmetric mode.
-    aside = basis @ np.cos(1.0 + np.arange(basis.shape[1], dtype=float) ** 2)
+    space, state0, first = problem.system.state_space, problem.state0, aside(problem)
 
     def motion(s: Array) -> object:
-        moved = space.move(state0, s * jnp.asarray(aside))
+        moved = space.move(state0, s * jnp.asarray(first))
         return simulate(problem, integrator, h=h, t1=end, state0=moved, save_at=at).state
 
     _, parted = jax.jvp(motion, (0.0,), (1.0,))
-    return _estimate(at, _log_size(parted, len(at)) - np.log(np.linalg.norm(aside)))
+    return _estimate(at, _log_size(parted, len(at)) - np.log(np.linalg.norm(first)))
+
+
+def aside(problem: Problem) -> Float[np.ndarray, " dim"]:
+    """A deviation of the start in a general direction that keeps all constraints, in the algebra of states."""
+    basis = directions(problem.system, problem.t_span[0], problem.state0)
+    # Equal components could be special, such as a symmetric mode.
+    return basis @ np.cos(1.0 + np.arange(basis.shape[1], dtype=float) ** 2)
 
 
 def _log_size(parted: object, count: int) -> np.ndarray:

@@ -141,6 +141,11 @@ def size(a: Any) -> float:
     return distance(a, jax.tree.map(np.zeros_like, a))
 
 
+def round_off(scale: float) -> float:
+    """Errors of values of this size that may be round-off."""
+    return 1e-13 * max(scale, 1.0)
+
+
 def _best(problem: Problem, studied: list[AbstractIntegrator]) -> tuple[str, float, bool]:
     """A method that takes the system, its part of the finest step, and whether it is independent.
 

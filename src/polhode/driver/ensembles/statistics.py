@@ -9,15 +9,16 @@ import numpy as np
 
 from polhode import checks
 
-_HALVINGS = 400
-"""How often a range may double before its numbers have no scale in common."""
+_FAR = 2.0**1000
+"""Numbers beyond it are counted in the outermost bin, so that a range can double without an overflow."""
 
 
 class Moments:
-    """Number, mean, variance and extremes at every place of an array, of members that have a finite number there.
+    """Number, mean, deviation and extremes at every place of an array, of members that have a finite number there.
 
-    Means and sums of squares of batches are put together by the formulas of T. F. Chan, G. H. Golub and R. J. LeVeque
-    (1979).
+    Means and squares of batches are put together by the formulas of T. F. Chan, G. H. Golub and R. J. LeVeque (1979).
+    Nothing but the variance overflows, however large the numbers are: sums are of parts of the largest one, and kept is
+    the root of the mean square.
 
     **Arguments:**
 
@@ -26,27 +27,43 @@ class Moments:
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.count = np.zeros(shape, np.int64)
-        self.mean, self._squares = np.zeros(shape), np.zeros(shape)
+        self.mean, self._root = np.zeros(shape), np.zeros(shape)
         self.least, self.largest = np.full(shape, np.inf), np.full(shape, -np.inf)
 
     @property
+    def deviation(self) -> np.ndarray:
+        """Standard deviation, with n - 1 in the denominator; NaN where there are fewer than two."""
+        less = np.maximum(self.count - 1, 1)
+        with np.errstate(over="ignore"):
+            return np.where(self.count > 1, self._root * np.sqrt(self.count / less), np.nan)
+
+    @property
     def variance(self) -> np.ndarray:
-        """With n - 1 in the denominator; NaN where there are fewer than two."""
-        return np.where(self.count > 1, self._squares / np.maximum(self.count - 1, 1), np.nan)
+        """The square of the deviation; infinite where that is more than the largest number."""
+        with np.errstate(over="ignore"):
+            return self.deviation**2
 
     def add(self, x: np.ndarray) -> None:
         """Another batch, of shape (members, …)."""
         there = np.isfinite(x)
         n = there.sum(axis=0)
-        mean = np.where(there, x, 0.0).sum(axis=0) / np.maximum(n, 1)
-        squares = (np.where(there, x - mean, 0.0) ** 2).sum(axis=0)
-        total = np.maximum(self.count + n, 1)
-        apart = mean - self.mean
-        self.mean = self.mean + apart * n / total
-        self._squares = self._squares + squares + apart**2 * self.count * n / total
-        self.count = self.count + n
+        x = np.where(there, x, 0.0)
+        # A power of two: dividing by it is exact.
+        unit = np.ldexp(1.0, np.frexp(np.abs(x).max(axis=0))[1] - 1)
+        mean = (x / unit).sum(axis=0) / np.maximum(n, 1)
+        root = np.sqrt((np.where(there, x / unit - mean, 0.0) ** 2).sum(axis=0) / np.maximum(n, 1))
+        self._join(n, mean * unit, root * unit)
         self.least = np.minimum(self.least, np.where(there, x, np.inf).min(axis=0))
         self.largest = np.maximum(self.largest, np.where(there, x, -np.inf).max(axis=0))
+
+    def _join(self, n: np.ndarray, mean: np.ndarray, root: np.ndarray) -> None:
+        total = self.count + n
+        old, new = self.count / np.maximum(total, 1), n / np.maximum(total, 1)
+        half_apart = mean / 2 - self.mean / 2
+        within = np.hypot(self._root * np.sqrt(old), root * np.sqrt(new))
+        self._root = np.hypot(within, half_apart * (2 * np.sqrt(old * new)))
+        self.mean = self.mean * old + mean * new
+        self.count = total
 
 
 class Histogram:
@@ -69,6 +86,7 @@ class Histogram:
         """Another batch, of shape (members, …)."""
         flat = x.reshape(len(x), -1)
         there = np.isfinite(flat)
+        flat = np.clip(flat, -_FAR, _FAR)
         least, largest = np.where(there, flat, np.inf).min(axis=0), np.where(there, flat, -np.inf).max(axis=0)
         if self.low is None:
             self.low = np.full(len(self.counts), np.nan)
@@ -103,7 +121,7 @@ class Histogram:
         """Doubles ranges until all lies inside, two bins becoming one."""
         assert self.low is not None
         half = self.bins // 2
-        for _ in range(_HALVINGS):
+        while True:
             up = largest >= self.low + self.bins * self.width
             down = least < self.low
             if not (up | down).any():
@@ -151,7 +169,7 @@ class Summary:
         found: dict[str, tuple[tuple[str, ...], Any]] = {}
         for name, m in self._moments.items():
             dims = labels[name]
-            for word, x in (("count", m.count), ("mean", m.mean), ("variance", m.variance)):
+            for word, x in (("count", m.count), ("mean", m.mean), ("deviation", m.deviation), ("variance", m.variance)):
                 found[f"{name}.{word}"] = (dims, x)
             there = m.count > 0
             found[f"{name}.min"] = (dims, np.where(there, m.least, np.nan))

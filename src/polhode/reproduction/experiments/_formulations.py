@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -91,19 +92,31 @@ def microseconds(
     integrator: AbstractIntegrator | str,
     h: float,
     frames: int | None = None,
-    repeats: int = 5,
+    repeats: int = 9,
 ) -> dict[str, float]:
-    """Formulation → microseconds a step, the least of several repetitions.
+    """Formulation → microseconds of processor time a step, the median of several repetitions.
 
-    The runs take turns, so that another load of the machine falls on all of them.
+    That of a run of few steps is taken off, and with it what is done besides steps. The runs take turns: another load
+    of the machine, which slows a processor down as well, falls on all of them.
     """
-    least = dict.fromkeys(problems, np.inf)
+    found: dict[str, list[float]] = {name: [] for name in problems}
+    few = 10 if frames is None else frames
     for _ in range(repeats):
         for name, problem in problems.items():
-            every = None if frames is None else round(problem.t_span[1] / h) // frames
-            run = ph.simulate(problem, integrator, h=h, save_every=every)
-            least[name] = min(least[name], 1e6 * run.stats["wall_time_s"] / run.stats["steps"])
-    return least
+            whole = round((problem.t_span[1] - problem.t_span[0]) / h)
+            short, long = (_processor_time(problem, integrator, h, count, frames) for count in (few, whole))
+            found[name].append(1e6 * (long - short) / (whole - few))
+    return {name: float(np.median(times)) for name, times in found.items()}
+
+
+def _processor_time(
+    problem: ph.Problem, integrator: AbstractIntegrator | str, h: float, steps: int, frames: int | None
+) -> float:
+    """Seconds that the thread of a run computes. The number of frames decides about the program, and is kept."""
+    every = None if frames is None else steps // frames
+    began = time.thread_time()
+    ph.simulate(problem, integrator, h=h, t1=problem.t_span[0] + steps * h, save_every=every)
+    return time.thread_time() - began
 
 
 def steps_to(s: Study, goal: float) -> float:

@@ -37,7 +37,8 @@ _PEER_RV, _PEER_MODIFIED = 2.0, 7.6
     "001-3",
     paper="001",
     title="Constrained heavy top: Lie group, Euler angles, Euler parameters (Figs. 6–8)",
-    quick=lambda: _compared(_STEPS[:10]),
+    # The two smallest are those at which iterations are the same with and without tangent operator.
+    quick=lambda: _compared((*_STEPS[:8], *_STEPS[-2:])),
 )
 def constrained() -> Outcome:
     """Generalized-α, ρ∞ = 0.9, index 3, in R³×SO(3) (RV), Rxyz angles and Euler parameters (EP); error of the centre of

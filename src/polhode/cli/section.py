@@ -1,0 +1,30 @@
+"""A part of a Markdown file between two comments, which a command writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def marks(name: str) -> tuple[str, str]:
+    """The comments before and behind; pages can include what is between them as a snippet."""
+    return f"<!-- --8<-- [start:{name}] -->", f"<!-- --8<-- [end:{name}] -->"
+
+
+def parts(path: Path, name: str) -> tuple[str, str]:
+    """The text before a section and that behind it, with its marks; two marks alone where there is no file yet.
+
+    Raises ValueError where the file doesn't have each of the marks once, in this order.
+    """
+    start, end = marks(name)
+    text = path.read_text(encoding="utf-8") if path.exists() else f"{start}\n{end}\n"
+    if text.count(start) != 1 or text.count(end) != 1 or text.index(start) > text.index(end):
+        raise ValueError(
+            f"`{path}` doesn't say where the table goes. Put these two lines there, once each:\n{start}\n{end}"
+        )
+    return text[: text.index(start)] + start, text[text.index(end) :]
+
+
+def write(path: Path, name: str, lines: list[str]) -> None:
+    """Put lines into a section, and leave everything else as it is. Raises ValueError as `parts`, and OSError."""
+    before, behind = parts(path, name)
+    path.write_text("\n".join([before, *lines, behind]), encoding="utf-8")
