@@ -25,7 +25,6 @@ from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.suited import Unsuited, Written, suits, written
 from polhode.problems.base import Problem
 from polhode.problems.choice import ASKED
-from polhode.spaces.checks import check_point
 from polhode.systems.base import AbstractSystem, Converted, State
 from polhode.systems.mechanical import AbstractMechanical
 
@@ -234,7 +233,7 @@ def _begun(system: AbstractSystem, integrator: AbstractIntegrator, t: Any, state
 
 def _checked(system: AbstractSystem, state: State) -> State:
     try:
-        return check_point(system.state_space, state, "state0")
+        return system.given(state, "state0")
     except ValueError as error:
         raise ValueError(f"{error} {system.state_hint}".rstrip()) from None
 

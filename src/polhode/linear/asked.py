@@ -12,7 +12,6 @@ from polhode import checks
 from polhode._ambient import inside_transformation
 from polhode.problems.base import Problem
 from polhode.spaces.base import Vector
-from polhode.spaces.checks import check_point
 from polhode.systems.base import AbstractSystem, State
 from polhode.systems.mechanical import AbstractMechanical
 
@@ -38,7 +37,7 @@ class Asked(NamedTuple):
         if inside_transformation():
             raise ValueError("Linear models are made on the host; call `linearise` outside jit, grad and vmap.")
         time = float(known.t_span[0] if t is None and known else 0.0 if t is None else checks.number("t", t, "time"))
-        state = check_point(system.state_space, known.state0 if known and state is None else state, "state")
+        state = system.given(known.state0 if known and state is None else state, "state")
         system.check(time, state)
         if system.velocity(jnp.asarray(time), state) is None:
             raise ValueError(

@@ -67,26 +67,10 @@ def _leaves(expected: Point, q: Any, name: str) -> list[Any]:
     """The parts of `q` in the order of `expected`; an array's place may be taken by nested lists of numbers."""
     if not isinstance(expected, tuple):
         return [q]
-    if _is_other_form(expected, q):
-        raise ValueError(
-            f"`{name}` is a {type(q).__name__} ({', '.join(q._fields)}), as some methods write states, and here it is "
-            f"to be {_form(expected)}. Where it is the end of a run, begin in that run: `initial=run`."
-        )
     if not isinstance(q, tuple | list) or len(q) != len(expected):
         got = f"{type(q).__name__} of {len(q)}" if isinstance(q, tuple | list) else type(q).__name__
         raise ValueError(f"`{name}` must be a tuple of {len(expected)} parts, got {got}: {_short(q)}.")
     return [leaf for i, part in enumerate(expected) for leaf in _leaves(part, q[i], f"{name}[{i}]")]
-
-
-def _is_other_form(expected: Any, q: Any) -> bool:
-    """Whether a state has names for its parts, and those of another kind of system."""
-    return hasattr(q, "_fields") and type(q) is not type(expected)
-
-
-def _form(expected: Any) -> str:
-    if hasattr(expected, "_fields"):
-        return f"a {type(expected).__name__} ({', '.join(expected._fields)})"
-    return f"a plain tuple of {len(expected)} parts"
 
 
 def _as_numbers(label: str, leaf: Any) -> np.ndarray:

@@ -22,7 +22,6 @@ from polhode.linalg.kkt import AbstractKKT
 from polhode.problems.base import Observable, Problem
 from polhode.results import Result
 from polhode.spaces.base import Point
-from polhode.spaces.checks import check_point
 from polhode.statics import _explaining
 from polhode.statics._balance import Balance, Load, Tangent, at_start, solver_of
 from polhode.statics._newton import (
@@ -157,7 +156,7 @@ def _prepare(problem: Any, state0: State, t: Any, steps: Any, times: Any, limits
     if state0 is None and known is None:
         raise ValueError("A bare system needs `state0`, the pair (q, v) to start from; a Problem brings its own.")
     state = known.state0 if state0 is None and known is not None else state0
-    q = check_point(system.state_space, state, "state0")[0]
+    q, _ = system.given(state, "state0")
     if times is not None and (t is not None or steps != 1):
         raise ValueError("`times` takes the place of `t` and `steps`; give either.")
     if not isinstance(limits.max_iterations, int) or limits.max_iterations < 1:

@@ -20,7 +20,6 @@ from polhode.multibody.poses import Twist
 from polhode.multibody.system import MultibodySystem
 from polhode.problems.base import Problem
 from polhode.spaces.base import Point
-from polhode.spaces.checks import check_point
 from polhode.statics import _explaining, _linearised, _spectra
 from polhode.statics._balance import largest
 from polhode.statics.equilibrium import mechanical
@@ -137,7 +136,7 @@ def modes(
         raise ValueError("A bare system needs `state`, an equilibrium (q, v); a Problem brings its own.")
     if inside_transformation():
         raise ValueError("Modes are found on the host; call `modes` outside jit, grad and vmap.")
-    q, v = check_point(system.state_space, state if known is None or state is not None else known.state0, "state")
+    q, v = system.given(state if known is None or state is not None else known.state0, "state")
     time = float(t if t is not None else known.t_span[0] if known else 0.0)
     if number is not None:
         checks.count("number", number, "modes")

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from polhode.spaces.base import AbstractSpace
+from polhode.spaces.checks import check_point
 
 State = Any
 """A state: a point of `system.state_space`. For mechanical systems the pair (q, v)."""
@@ -39,6 +40,13 @@ class AbstractSystem(eqx.Module):
     @abc.abstractmethod
     def residuals(self, t: Array, state: State) -> dict[str, Array]:
         """Max-norm violations at one state: "manifold" always, "position" and "velocity" for constraints."""
+
+    def given(self, state: Any, name: str) -> State:
+        """A state that a user gives, called `name` in messages, in arrays of double precision.
+
+        Raises ValueError for what is none.
+        """
+        return check_point(self.state_space, state, name)
 
     def check(self, t: float, state: State) -> None:
         """Evaluate the shapes of user-written functions once, so that wrong ones are explained before compiling.
