@@ -110,7 +110,8 @@ class AbstractVerlet(AbstractSymmetricSecondOrder):
                 "`rattle` is the same method with constraints, for constant and regular mass matrices."
             )
         if not inside_transformation():
-            for wrong, said in zip(_mass_faults(system, state.q), self._refusals(system), strict=True):
+            q, *_ = state
+            for wrong, said in zip(_mass_faults(system, q), self._refusals(system), strict=True):
                 if wrong:
                     raise ValueError(said)
 

@@ -179,7 +179,8 @@ class DirectorLagrangian(AbstractWritten, AbstractLagrangian):
 
     def left(self, state: LivensState) -> State:
         """(q, v) of the base."""
-        return self.base.coordinates.state_of(self.motion(state.q, state.v))
+        q, v, _ = state
+        return self.base.coordinates.state_of(self.motion(q, v))
 
     def motion(self, q: Coordinates, v: Coordinates | None = None) -> Motion:
         """Poses and, with v, twists of all bodies and of the ground."""

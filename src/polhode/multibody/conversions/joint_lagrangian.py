@@ -125,7 +125,8 @@ class JointLagrangian(AbstractWritten, AbstractLagrangian):
 
     def left(self, state: LivensState) -> State:
         """(q, v) of the base."""
-        return self._point(state.q), state.v
+        q, v, _ = state
+        return self._point(q), v
 
     def _point(self, q: Coordinates) -> Point:
         parts, structure = jax.tree.flatten(self.base.configuration.origin())
