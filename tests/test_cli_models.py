@@ -188,6 +188,19 @@ def test_the_tree_of_a_file_names_units_and_losses(servo):
     assert call("inspect", "heavy-top").exit_code == call("inspect", "none.urdf").exit_code == 2
 
 
+def test_limits_of_effort_and_velocity_are_told(tmp_path):
+    path, weight = tmp_path / "arm.urdf", '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial>'
+    links = "".join(f'<link name="{name}">{weight}</link>' for name in "abc")
+    joints = "".join(
+        f'<joint name="{ends}" type="continuous"><parent link="{ends[0]}"/><child link="{ends[1]}"/>{limit}</joint>'
+        for ends, limit in (("ab", '<limit effort="3" velocity="2"/>'), ("bc", '<limit effort="0" velocity="0"/>'))
+    )
+    path.write_text(f'<robot name="arm">{links}{joints}</robot>')
+    shown = " ".join(call("inspect", path).stdout.split())
+    assert 'effort limits (1): kept by controllers with force_limits="joint"' in shown
+    assert "velocity limits (1): not read (ab)" in shown
+
+
 def test_orders_on_a_model_file(pendulum):
     arguments = ["convergence", pendulum, "--set", "pivot=0.5", "--integrator", "lie-midpoint", "--t1", "0.2", "--json"]
     result = call(*arguments, "--steps", "2e-2:1e-2:2", "--option", "coordinates=cayley")

@@ -395,3 +395,6 @@ def test_limits_of_a_controlled_joint_come_from_the_file_and_go_back_there():
     actuator = ElementTree.fromstring(arm.model.to_mjcf()).find("actuator/general")
     assert actuator is not None
     assert sorted(abs(float(x)) for x in actuator.get("forcerange", "").split()) == [2.0, 3.0]
+    free = ph.load_model(text.replace('actuatorfrcrange="-3 2"', "")).joints["j"]
+    with pytest.raises(ValueError, match=r"Joint 'j' has no limits of its effort.*Leave `force_limits` out, or give"):
+        ph.forces.PID(free, 10.0, 1.0, 0.0, force_limits="joint")

@@ -83,6 +83,11 @@ def test_stores_have_what_was_saved_and_say_what_was_not(swing, tmp_path):
     np.testing.assert_array_equal(hinge.angle, swing.joints["hinge"].angle)
     with pytest.raises(KeyError, match="save_loads=True"):
         _ = hinge.force
+    for column in ("hinge.torque", "hinge.effort", "hinge.force_x", "*.power"):
+        command = ["export", f"{tmp_path}/run.zarr", f"{tmp_path}/a.csv", "--columns", column]
+        wrong = CliRunner().invoke(app, command)
+        assert wrong.exit_code == 2
+        assert "of joint 'hinge' was not saved, and the problem is not at hand" in " ".join(wrong.stderr.split())
     again = ph.load(tmp_path / "run.zarr", problem=problem).joints["hinge"]
     np.testing.assert_array_equal(again.force, swing.joints["hinge"].force)
     other = ph.Model()

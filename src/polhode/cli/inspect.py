@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -62,9 +62,25 @@ def _show(contents: Mapping[str, Any]) -> None:
         line(f"  {one['kind']} equality {escape(one['name'])}: {escape(' – '.join(one['between']))}{off}")
     line("[bold]carried:[/] " + (", ".join(f"{what} ({n})" for what, n in contents["carried"].items()) or "bodies"))
     for item in contents["not_carried"]:
-        names = ", ".join(item["names"][:6]) + (f" and {len(item['names']) - 6} more" if len(item["names"]) > 6 else "")
-        what = f"{item['what']} ({names})" if names else item["what"]
+        what = f"{item['what']} ({_first(item['names'])})" if item["names"] else item["what"]
         line(f"[bold]not carried:[/] {escape(what)}: {escape(item['reason'])}")
+    for title, text in _limits_kept(contents):
+        line(f"[bold]{title}:[/] {escape(text)}")
+
+
+def _limits_kept(contents: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What keeps to limits of effort and of velocity, which a run doesn't show unless they are reached."""
+    limited = [joint for body in contents["bodies"] for joint in body["joints"] if joint["effort"]]
+    if limited:
+        by = "actuators of the file, and by " if contents["actuators"] else ""
+        yield f"effort limits ({len(limited)})", f'kept by {by}controllers with force_limits="joint"'
+    names = contents["velocity_limits"]
+    if names:
+        yield f"velocity limits ({len(names)})", f"not read ({_first(names)}); nothing keeps to them"
+
+
+def _first(names: Sequence[str]) -> str:
+    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
 
 
 def _tree(contents: Mapping[str, Any]) -> Tree:

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
+from polhode.checks import shown
 from polhode.forces.efforts import AbstractEffort
 from polhode.forces.joint_forces import AbstractJointForce, ordered
 from polhode.joints.relative import AbstractRelativeCoordinate
@@ -113,7 +114,7 @@ class PD(AbstractJointForce):
     - `coordinate`: which one, if the joint has several; see its `coordinates`.
     - `name`: for messages.
     - `force_limits`: (lower, upper), between which the force is kept; either may be infinite. "joint" for those of the
-      joint, which joints of a file have if the file limits their effort; none by default.
+      joint, which joints of a file have if the file limits their effort: ValueError for others. None by default.
     """
 
     proportional: Any
@@ -205,6 +206,19 @@ def _limits(controller: PD | PID) -> Float[Array, "2"] | None:
         return None
     if isinstance(given, str):
         checks.choice("force_limits", given, ("joint",))
-        given = controller.joint.force_limits
+        given = _of_joint(controller)
     limits = ordered("force_limits", given)
     return None if checks.is_concrete(limits) and np.isinf(limits).all() else limits
+
+
+def _of_joint(controller: PD | PID) -> tuple[float, float]:
+    """Limits of the joint. Raises ValueError if it has none: a controller without limits is not what was asked for."""
+    limits = controller.joint.force_limits
+    if np.isinf(limits).all():
+        name = getattr(controller.joint, "name", None)
+        called = "The joint" if name is None else f"Joint {shown(name)}"
+        raise ValueError(
+            f'{called} has no limits of its effort for `force_limits="joint"`; files give them to their joints. '
+            "Leave `force_limits` out, or give (lower, upper)."
+        )
+    return limits

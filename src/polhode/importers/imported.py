@@ -61,6 +61,7 @@ class ImportedModel:
       don't move are the ground.
     - `joints`: name → `FileJoint`, all joints of the file; controllers and rotors take them.
     - `not_carried`: what changes the motion of the file's own simulator and the model doesn't have, with the reason.
+    - `velocity_limits`: joints with a limit of velocity in a URDF, which nothing keeps.
     - `parameters`: what the file was read with; `path` is the XML if that was given, and None for a specification.
     - `timestep`: step size named in the file, otherwise MuJoCo's 0.002.
     - `start`: MuJoCo's model of it at the initial positions and velocities.
@@ -81,6 +82,7 @@ class ImportedModel:
     looks: Machine
     held: Sequence[Held] = ()
     load_time: float = 0.0
+    velocity_limits: Sequence[str] = ()
 
     def __repr__(self) -> str:
         left = f", {len(self.not_carried)} not carried" if self.not_carried else ""
@@ -183,7 +185,8 @@ def load(
         start = reading.initial(compiled, keyframe, positions or {}, velocities or {})
         construction = lumped(start, check_inertia)
         records = _join(construction)
-        lost = inventory.of_urdf(source.root) if source.root is not None and source.is_robot else []
+        robot = source.root if source.is_robot else None
+        lost = [] if robot is None else inventory.of_urdf(robot)
         lost += loops.add_equalities(construction, records)
         lost += loads.add_passive(construction, records, wanted)
         lost += lines.add_tendons(construction)
@@ -221,6 +224,7 @@ def load(
         held=_held(records, positions or {}, velocities or {}),
         load_time=time.perf_counter() - began,
         looks=looks,
+        velocity_limits=() if robot is None else inventory.velocity_limits(robot),
     )
 
 

@@ -59,6 +59,7 @@ def described(imported: ImportedModel) -> dict[str, Any]:
         },
         "carried": _carried(imported),
         "not_carried": [{"what": i.what, "names": list(i.names), "reason": i.reason} for i in imported.not_carried],
+        "velocity_limits": list(imported.velocity_limits),
     }
 
 

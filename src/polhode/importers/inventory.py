@@ -56,6 +56,19 @@ def of_urdf(root: ElementTree.Element) -> list[NotCarried]:
     return found
 
 
+def velocity_limits(root: ElementTree.Element) -> tuple[str, ...]:
+    """Joints that move and to which the file gives a limit of velocity; zero stands for none."""
+    moving = (joint for joint in root.findall("joint") if joint.get("type") != "fixed")
+    return tuple(joint.get("name", "") for joint in moving if _is_limited(joint.find("limit")))
+
+
+def _is_limited(limit: ElementTree.Element | None) -> bool:
+    try:
+        return limit is not None and 0 < float(limit.get("velocity", 0)) < np.inf
+    except ValueError:  # What is not read is not judged either.
+        return False
+
+
 def _idle_mimics(root: ElementTree.Element) -> tuple[str, ...]:
     """Joints that move and should follow another where one of the two is no hinge or slide, or isn't there."""
     moving = {

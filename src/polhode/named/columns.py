@@ -46,26 +46,42 @@ def chosen(run: Solution, columns: str | Sequence[str] | None = None) -> dict[st
       alone, "crank", or patterns such as "*.power" and "state.*". By default everything but the state, which outputs
       say in physical terms.
 
-    **Raises** `UnknownName`, with near names, for a name that fits nothing.
+    **Raises** `UnknownName`, with near names, for a name that fits nothing, and for what was not saved.
     """
     known = _columns(run)
     if columns is None:
         wanted = [name for name in known if not name.startswith("state.")]
     else:
         given = [columns] if isinstance(columns, str) else checks.listed("columns", columns, "names of columns")
-        wanted = list(dict.fromkeys(("time", *(name for each in given for name in _fitting(known, each)))))
+        wanted = list(dict.fromkeys(("time", *(name for each in given for name in _found(run, known, each)))))
     return {name: np.asarray(known[name]()) for name in wanted}
+
+
+def _found(run: Solution, known: Mapping[str, Read], given: Any) -> list[str]:
+    inside = _fitting(known, given)
+    if not inside:
+        # Reading what was not saved says so, and what to do.
+        every = _named(run, readable=True)
+        for name in _fitting(every, given):
+            every[name]()
+        _read_quantity(run, given)
+        raise unknown("column", given, known)
+    return inside
+
+
+def _read_quantity(run: Solution, given: Any) -> None:
+    """Reads "motor.torque" as in Python, where a load has more names than its column."""
+    name, _, quantity = given.rpartition(".") if isinstance(given, str) else ("", "", "")
+    for group in (run.forces, run.joints):
+        if name in group and quantity in dir(group[name]):
+            getattr(group[name], quantity)
 
 
 def _fitting(known: Mapping[str, Read], given: Any) -> list[str]:
     if given in known:
         return [given]
     inside = [name for name in known if isinstance(given, str) and name.startswith(f"{given}.")]
-    if not inside and isinstance(given, str):
-        inside = fnmatch.filter(known, given)
-    if not inside:
-        raise unknown("column", given, known)
-    return inside
+    return inside or (fnmatch.filter(known, given) if isinstance(given, str) else [])
 
 
 def _columns(run: Solution) -> dict[str, Read]:
@@ -73,24 +89,29 @@ def _columns(run: Solution) -> dict[str, Read]:
     if np.ndim(run.t) != 1:
         raise ValueError("A batch of runs has no columns; take one of them: jax.tree.map(lambda x: x[k], run).")
     found: dict[str, Read] = {"time": lambda: run.t}
-    named = dict((*_of_forces(run), *_of_bodies(run), *_of_joints(run)))
+    named = _named(run, _can_read(run))
     for name, read in (*named.items(), *_of_frames(run, bool(named))):
         # What has the name of something else keeps its section before it.
         found.setdefault(name, read)
     return found
 
 
-def _of_bodies(run: Solution) -> Iterator[tuple[str, Read]]:
+def _named(run: Solution, readable: bool) -> dict[str, Read]:
+    """Columns of forces, bodies and joints that were saved; of all of them where states are `readable`."""
+    return dict((*_of_forces(run, readable), *_of_bodies(run, readable), *_of_joints(run, readable)))
+
+
+def _of_bodies(run: Solution, readable: bool) -> Iterator[tuple[str, Read]]:
     for name in run.bodies:
         for prefix, (quantity, parts) in _BODIES.items():
-            if _is_known(run, _SAVED_AS[quantity]):
+            if readable or _is_saved(run, _SAVED_AS[quantity]):
                 for i, part in enumerate(parts):
                     yield f"{name}.{prefix}{part}", functools.partial(_part, run, "bodies", name, quantity, i)
 
 
-def _is_known(run: Solution, quantity: str) -> bool:
+def _is_saved(run: Solution, quantity: str) -> bool:
     needed = {"orientation": ("rotations", "quaternions"), "angular_velocity": ("angular_velocities",)}
-    return any(name in run.saved.outputs for name in needed.get(quantity, (quantity,))) or _can_read(run)
+    return any(name in run.saved.outputs for name in needed.get(quantity, (quantity,)))
 
 
 def _can_read(run: Solution) -> bool:
@@ -98,11 +119,11 @@ def _can_read(run: Solution) -> bool:
     return run.reader is not None and run.reader.missing is None
 
 
-def _of_joints(run: Solution) -> Iterator[tuple[str, Read]]:
-    loads = "joint_loads" in run.saved.outputs or _can_read(run)
+def _of_joints(run: Solution, readable: bool) -> Iterator[tuple[str, Read]]:
+    loads = readable or "joint_loads" in run.saved.outputs
     for name, joint in run.joints.items():
         several = len(joint.names) > 1
-        if "joint_positions" in run.saved.outputs or _can_read(run):
+        if readable or "joint_positions" in run.saved.outputs:
             for each in joint.names:
                 yield f"{name}.{each}", functools.partial(lambda n, c: run.joints[n].coordinate(c), name, each)
                 rate = f"{each}_rate" if several else "rate"
@@ -118,8 +139,8 @@ def _of_joints(run: Solution) -> Iterator[tuple[str, Read]]:
         yield f"{name}.power", functools.partial(lambda n: run.joints[n].power, name)
 
 
-def _of_forces(run: Solution) -> Iterator[tuple[str, Read]]:
-    if not ("force_loads" in run.saved.outputs or _can_read(run)):
+def _of_forces(run: Solution, readable: bool) -> Iterator[tuple[str, Read]]:
+    if not (readable or "force_loads" in run.saved.outputs):
         return
     for name, force in run.forces.items():
         if len(force.bodies) <= 2:
