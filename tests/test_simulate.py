@@ -1,6 +1,7 @@
 """The driver: steps, saving, interpolation, failures, interruption and bad input."""
 
 import contextlib
+import json
 import os
 import signal
 import threading
@@ -459,3 +460,9 @@ def test_a_failed_newton_iteration_does_not_blame_explicit_methods():
     run = ph.simulate(pendulum(), alpha, state0=HANGING, t1=1.0, h=0.5, throw=False)
     assert run.stats["result"] is ph.Result.newton_not_converged
     assert all("explicit" not in result.message for result in ph.Result)
+
+
+def test_results_print_as_their_names_and_stay_numbers():
+    result = ph.Result.max_steps_reached
+    assert str(result) == f"{result}" == "max_steps_reached"
+    assert (result, json.dumps(result), np.asarray(result).tolist()) == (2, "2", 2)

@@ -28,6 +28,12 @@ class Result(enum.IntEnum):
     def message(self) -> str:
         return _MESSAGES[self]
 
+    # Without these, enumerations of integers print as numbers.
+    def __str__(self) -> str:
+        return self.name
+
+    __format__ = enum.Enum.__format__
+
 
 _MESSAGES = {
     Result.successful: "The run reached the end of its span.",

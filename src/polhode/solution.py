@@ -14,8 +14,9 @@ from jaxtyping import Array
 from polhode import checks, summary
 from polhode.events.table import Events
 from polhode.frames import Frames
+from polhode.named.by_name import ByName
 from polhode.named.forces import ForceResults, forces
-from polhode.named.results import BodyResults, ByName, JointResults, Outputs, bodies, joints
+from polhode.named.results import BodyResults, JointResults, Outputs, bodies, joints
 from polhode.systems.base import State
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 
 import numpy as np
@@ -149,3 +150,13 @@ def test_a_model_of_ones_own_holds_what_it_is_told():
         model.assemble("SE3", hold=["shoulder"])
     with pytest.raises(ValueError, match="the joint `elbow`, which has no coordinate of its own; name its body"):
         model.assemble("SE3", repair=True, hold=["elbow"])
+
+
+def test_names_of_a_file_that_are_not_there_are_answered_with_near_ones():
+    imported = copy.deepcopy(ph.load_model(FOUR_BAR))
+    with pytest.raises(KeyError, match=r"no joint of the file 'rockr'\. Did you mean `rocker`"):
+        imported.joints["rockr"]
+    with pytest.raises(KeyError, match=r"no link or body of the file 'cranc'\. Did you mean `crank`"):
+        imported.links["cranc"]
+    assert imported.joints.get("rockr") is None
+    assert "rockr" not in imported.joints

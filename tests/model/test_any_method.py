@@ -223,3 +223,12 @@ def test_a_bare_system_needs_a_state():
     assert ph.integrators.suited(made.system, made.state0) == ph.integrators.suited(made)
     with pytest.raises(ValueError, match="state0"):
         ph.integrators.suited(made.system)
+
+
+def test_a_model_or_a_name_is_told_how_it_becomes_a_problem():
+    with pytest.raises(ValueError, match=r"a Problem or a system, got Model\. Pass `model\.problem\(\.\.\.\)`"):
+        ph.integrators.suited(ph.Model())
+    with pytest.raises(ValueError, match=r"got str\. For a name use `problems\.get\('slider-crank'\)`"):
+        ph.integrators.suited("slider-crank")
+    with pytest.raises(ValueError, match=r"got int\.$"):
+        ph.integrators.suited(3)

@@ -102,6 +102,8 @@ def test_forces_are_saved_and_labelled(run, tmp_path):
 def test_what_there_is_not_is_said(run):
     with pytest.raises(KeyError, match=r"no force 'tendn'\. Did you mean `tendon`"):
         run.forces["tendn"]
+    with pytest.raises(KeyError, match=r"no joint 'motor', but a force of this name: `run\.forces\['motor'\]`"):
+        run.joints["motor"]
     with pytest.raises(KeyError, match="`efforts` has them by joint"):
         _ = run.forces["both"].effort
     with pytest.raises(KeyError, match="acts along no joint coordinate"):

@@ -67,7 +67,9 @@ def test_names_that_are_not_there_are_answered_with_near_ones(swing, tmp_path):
             run.outputs["pos"]
         with pytest.raises(KeyError, match=r"no joint 'hing'\. Did you mean `hinge`"):
             run.joints["hing"]
-        with pytest.raises(KeyError, match=r"no body 'hinge'\. There is rod\."):
+        with pytest.raises(KeyError, match=r"no body 'ro'\. Did you mean `rod`\? There is rod\."):
+            run.bodies["ro"]
+        with pytest.raises(KeyError, match=r"no body 'hinge', but a joint of this name: `run\.joints\['hinge'\]`"):
             run.bodies["hinge"]
         with pytest.raises(AttributeError, match="Did you mean `force`"):
             _ = run.joints["hinge"].forc

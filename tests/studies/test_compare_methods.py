@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
 
 import polhode as ph
@@ -63,6 +66,31 @@ def test_errors_on_the_plateau_do_not_count() -> None:
     assert [bool(x) for x in found.table().counts] == [True, True, False, False]
     assert found.orders[(found.cases[0].formulation, "rkmk5", "rotation")] == pytest.approx(5, abs=0.3)
     assert found.lyapunov is None
+
+
+def test_whole_turns_are_no_errors() -> None:
+    """A crank turns by 4 rad, with a slide that carries a mass by 4: that is an angle in one, not in the other."""
+    model = ph.Model()
+    wheel = model.add_body(mass=1.0, inertia=(0.1, 0.1, 0.1), name="wheel", angular_velocity=(0, 8, 0))
+    slide = model.add_body(mass=1.0, inertia=(0.1, 0.1, 0.1), name="block", velocity=(8, 0, 0))
+    model.add(ph.joints.Prismatic(model.ground, slide, axis=(1, 0, 0), name="slide"))
+    model.add(ph.joints.Revolute(model.ground, wheel, point=(0, 0, 0), axis=(0, 1, 0), name="crank"))
+    problem = model.problem("minimal", t1=0.5)
+    how = {"steps": [0.25], "t1": 0.5, "outputs": ["joint_positions"], "chaos": False}
+    exact, forms = {"joint_positions": np.array([4.0, 4.0])}, ["minimal", "SO3xR3"]
+    found = ph.studies.compare(problem, ["generalized-alpha"], formulations=forms, reference=exact, **how)
+    assert [case.formulation for case in found.cases] == forms
+    assert max(case.errors["joint_positions"] for case in found.cases) < 1e-8
+    run = ph.simulate(problem.replace(formulation="SO3xR3"), "generalized-alpha", h=0.25)
+    np.testing.assert_allclose(run.outputs["joint_positions"][-1], [4.0, 4.0 - 2 * math.pi], atol=1e-8)
+    assert run.joints["crank"].angle[-1] == pytest.approx(4.0, abs=1e-8)
+    # Differences by less than a turn still count, and whole turns do where they are lengths.
+    given = {"joint_positions": np.array([4.0, 4.1 + 2 * math.pi])}
+    rows = ph.studies.work_precision(problem, ["generalized-alpha"], reference=given, **how)
+    assert rows[0]["error"]["joint_positions"] == pytest.approx(0.1, abs=1e-8)
+    given = {"joint_positions": np.array([4.0 + 2 * math.pi, 4.0])}
+    far = ph.studies.convergence(problem, "generalized-alpha", **{**how, "steps": [0.25, 0.125]}, reference=given)
+    assert far.errors["joint_positions"] == pytest.approx(2 * math.pi, abs=1e-8)
 
 
 @pytest.mark.exhaustive

@@ -120,10 +120,8 @@ class Task(eqx.Module):
 
         `memory` is the run in whose end this one begins; its states need not pass for starts of their own.
         """
-        if isinstance(problem, str):
-            raise ValueError(f"`problem` must be a Problem or a system; for a name use problems.get({shown(problem)}).")
         if not isinstance(problem, Problem | AbstractSystem):
-            raise ValueError(f"`problem` must be a Problem or a system, got {type(problem).__name__}.")
+            raise checks.not_a_problem(problem)
         known = problem if isinstance(problem, Problem) else None
         given: Any = known
         given_system = problem.system if isinstance(problem, Problem) else problem

@@ -43,6 +43,7 @@ from polhode.model.model import Model
 from polhode.multibody.bodies import Body
 from polhode.multibody.poses import Pose, Poses, Twist, Twists
 from polhode.multibody.system import MultibodySystem
+from polhode.named.unknown import Known
 from polhode.problems.base import Observable, Problem
 from polhode.spaces import quaternions
 from polhode.systems.base import State
@@ -215,8 +216,8 @@ def load(
         name=source.name,
         source=source.called,
         model=construction.model,
-        links=links,
-        joints={record.name: record for record in records},
+        links=Known("link or body of the file", links),
+        joints=Known("joint of the file", {record.name: record for record in records}),
         not_carried=lost,
         parameters=given,
         timestep=float(compiled.model.opt.timestep),

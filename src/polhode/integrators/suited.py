@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from polhode import checks
 from polhode.integrators import registry
 from polhode.integrators.base import AbstractIntegrator
 from polhode.systems.base import AbstractConversion, AbstractSystem, Converted, State
@@ -98,9 +99,11 @@ def suited(problem: Any, state0: State = None) -> Suitabilities:
     **Returns** rows (name, suited, reason): the reason says as what kind of system the method takes it where that isn't
     its own, and otherwise what is missing.
 
-    Raises ValueError for a system without a state.
+    Raises ValueError for a system without a state, and for what is neither, such as a model.
     """
-    system = problem if isinstance(problem, AbstractSystem) else problem.system
+    system = problem if isinstance(problem, AbstractSystem) else getattr(problem, "system", None)
+    if not isinstance(system, AbstractSystem):
+        raise checks.not_a_problem(problem)
     state = state0 if isinstance(problem, AbstractSystem) else problem.state0 if state0 is None else state0
     if state is None:
         raise ValueError("A bare system needs `state0`, at which methods look at it; a Problem brings its own.")

@@ -26,12 +26,10 @@ class Asked(NamedTuple):
 
     @classmethod
     def of(cls, problem: Any, t: Any, state: Any) -> Asked:
-        if isinstance(problem, str):
-            raise ValueError(f"`problem` must be a Problem or a system; for a name use problems.get({problem!r}).")
         known = problem if isinstance(problem, Problem) else None
         system = problem.system if known else problem
         if not isinstance(system, AbstractSystem):
-            raise ValueError(f"`problem` must be a Problem or a system, got {type(problem).__name__}.")
+            raise checks.not_a_problem(problem)
         if state is None and known is None:
             raise ValueError("A bare system needs `state`; a Problem brings its own.")
         if inside_transformation():

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from jaxtyping import Array, Float
 
 from polhode.checks import shown
-from polhode.named.results import ByName, told, value
+from polhode.named.by_name import ByName
+from polhode.named.results import told, value
 from polhode.named.unknown import UnknownName, unknown
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class ForceResults:
 def forces(run: Solution) -> ByName[ForceResults]:
     """The forces of a run that have names."""
     known = told(run).get("forces", {})
-    return ByName("force", list(known), lambda name: ForceResults(run, name, known[name]), _NO_NAMES)
+    return ByName("force", list(known), lambda name: ForceResults(run, name, known[name]), _NO_NAMES, told(run))
 
 
 _NO_NAMES = "the run is not one of a model, or no force of its model was given a name."

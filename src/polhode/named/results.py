@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import jax
 from jaxtyping import Array, Float
 
 from polhode.checks import shown
+from polhode.named.by_name import ByName
 from polhode.named.series import library, matrices, quaternions, unwrapped, without_jumps
 from polhode.named.unknown import UnknownName, unknown
 
 if TYPE_CHECKING:
     from polhode.solution import Solution
-
-T = TypeVar("T")
 
 
 @jax.tree_util.register_pytree_with_keys_class
@@ -36,32 +35,6 @@ class Outputs(dict[str, Any]):
     @classmethod
     def tree_unflatten(cls, names: tuple[str, ...], values: Any) -> Outputs:
         return cls(zip(names, values, strict=True))
-
-
-class ByName(Mapping[str, T], Generic[T]):
-    """Bodies or joints of a run by name, also as attributes where names are words of Python."""
-
-    def __init__(self, what: str, names: list[str], make: Callable[[str], T], why_none: str) -> None:
-        self._what, self._names, self._make, self._why_none = what, names, make, why_none
-
-    def __getitem__(self, name: str) -> T:
-        if name not in self._names:
-            if not self._names:
-                raise UnknownName(f"There is no {self._what} {shown(name)}: {self._why_none}")
-            raise unknown(self._what, name, self._names)
-        return self._make(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __repr__(self) -> str:
-        return f"{{{', '.join(self._names)}}}"
-
-    def _ipython_key_completions_(self) -> list[str]:
-        return self._names
 
 
 class BodyResults:
@@ -260,13 +233,13 @@ def bodies(run: Solution) -> ByName[BodyResults]:
     """The bodies of a run."""
     names = list(told(run).get("bodies", ()))
     rows = {name: row for row, name in enumerate(names)}
-    return ByName("body", names, lambda name: BodyResults(run, name, rows[name]), NO_MODEL)
+    return ByName("body", names, lambda name: BodyResults(run, name, rows[name]), NO_MODEL, told(run))
 
 
 def joints(run: Solution) -> ByName[JointResults]:
     """The joints of a run."""
     known = told(run).get("joints", {})
-    return ByName("joint", list(known), lambda name: JointResults(run, name, known[name]), NO_MODEL)
+    return ByName("joint", list(known), lambda name: JointResults(run, name, known[name]), NO_MODEL, told(run))
 
 
 NO_MODEL = "the run is not one of a model, or its model has none."

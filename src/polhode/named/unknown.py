@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 from polhode.checks import shown
+
+T = TypeVar("T")
 
 _NEAR = 3
 """Names that a message suggests."""
@@ -19,6 +21,17 @@ class UnknownName(KeyError, ValueError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class Known(dict[str, T]):
+    """Things by name; a name that isn't there is answered with near ones. `what` says what they are."""
+
+    def __init__(self, what: str, things: Mapping[str, T]) -> None:
+        super().__init__(things)
+        self._what = what
+
+    def __missing__(self, name: Any) -> T:
+        raise unknown(self._what, name, self)
 
 
 def unknown(what: str, name: Any, known: Iterable[str]) -> UnknownName:

@@ -186,7 +186,7 @@ def mechanical(problem: Any) -> tuple[AbstractMechanical, dict[str, Observable]]
     """The mechanical system behind what a user hands in, and its outputs. Raises ValueError."""
     system = problem.system if isinstance(problem, Problem) else problem
     if isinstance(problem, str):
-        raise ValueError(f"`problem` must be a Problem or a system; for a name use problems.get({shown(problem)}).")
+        raise checks.not_a_problem(problem)
     if not isinstance(system, AbstractMechanical):
         raise ValueError(
             f"Equilibria and modes need a mechanical system, got {type(system).__name__}. `Model.assemble` makes one, "
