@@ -32,7 +32,8 @@ class Result(enum.IntEnum):
     def __str__(self) -> str:
         return self.name
 
-    __format__ = enum.Enum.__format__
+    def __format__(self, spec: str) -> str:
+        return format(self.name, spec)
 
 
 _MESSAGES = {
