@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -35,6 +36,7 @@ from polhode.statics._newton import (
     on_host,
     stopped,
 )
+from polhode.statics._stability import unstable
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
 
@@ -49,6 +51,8 @@ class Equilibrium(eqx.Module):
     - `iterations`: of Newton's method in each step, those of halved steps included.
     - `corrections`: |θ|∞ of each iteration of the last attempt, shape (steps, max_iterations), NaN after the last.
     - `converged`: whether the last load was reached; where it is False inside JAX transformations, numbers are NaN.
+    - `unstable`: the number of directions in which it does not hold, of forces with a potential; others are taken by the
+      symmetric part of their stiffness. None above 400 unknowns n + m, and inside JAX transformations.
     """
 
     t: Array
@@ -61,6 +65,12 @@ class Equilibrium(eqx.Module):
     iterations: Int[Array, " steps"]
     corrections: Float[Array, "steps max_iterations"]
     converged: Array
+    unstable: int | None = eqx.field(static=True, default=None)
+
+    @property
+    def stable(self) -> bool | None:
+        """Whether it holds in every direction; None where `unstable` is."""
+        return None if self.unstable is None else self.unstable == 0
 
 
 class EquilibriumError(RuntimeError):
@@ -103,8 +113,8 @@ def equilibrium(
     Full Newton on the configuration space: convergence is quadratic, in all coordinates. The tangent uses stresses that
     are predicted linearly from the last correction (MIP Newton: D. Magisano, L. Leonetti, G. Garcea, 2017, mixed
     integration points), so that stiff directions don't shorten the steps; at the solution it is exact.
-    Where a load step fails to converge it is halved, up to ten times. Stable and unstable equilibria are found alike
-    (`polhode.modes` tells them apart). Works inside `jax.jit`, `jax.grad`, `jax.jacfwd` and `jax.vmap`; first
+    Where a load step fails to converge it is halved, up to ten times. Stable and unstable equilibria are found alike;
+    `unstable` of the result tells them apart, and `polhode.modes` in full. Works inside `jax.jit`, `jax.grad`, `jax.jacfwd` and `jax.vmap`; first
     derivatives are those of the solution, by the implicit function theorem.
 
     **Arguments:**
@@ -122,7 +132,8 @@ def equilibrium(
     - `max_iterations`: in one attempt at a step.
 
     **Raises** ValueError for bad input; `EquilibriumError`, with all equilibria found, where Newton's method doesn't
-    converge or where the equilibrium leaves a motion without resistance.
+    converge or where the equilibrium leaves a motion without resistance. Warns with `UnstableEquilibriumWarning`, naming
+    the bodies that move, where the equilibrium does not hold.
     """
     check_environment()
     task = _prepare(problem, state0, t, steps, times, Limits(rtol, atol, max_iterations))
@@ -147,7 +158,7 @@ def equilibrium(
         reason = f"The equilibrium is not isolated: {loose}" if loose else _opened(task.system, result)
     if reason:
         raise EquilibriumError(reason, result)
-    return result
+    return dataclasses.replace(result, unstable=unstable(task.system, q, last.tangent))
 
 
 def _prepare(problem: Any, state0: State, t: Any, steps: Any, times: Any, limits: Limits) -> _Task:
