@@ -233,6 +233,7 @@ def test_a_taut_cable_that_can_not_stretch_says_so() -> None:
         ph.equilibrium(model.problem(t1=1.0))
 
 
+@pytest.mark.exhaustive
 def test_remedies_name_the_shape_of_rods() -> None:
     model = ph.Model()
     section = ph.rods.Section((10, 10, 10, 1e3, 1e3, 1e3), mass=0.5, inertia=(1e-3, 1e-3, 1e-3))
