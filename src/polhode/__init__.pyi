@@ -53,6 +53,7 @@ from .results import Result as Result
 from .runs.errors import StoreError as StoreError
 from .runs.reading import load as load
 from .solution import Solution as Solution
+from .statics._stability import UnstableEquilibriumWarning as UnstableEquilibriumWarning
 from .statics.equilibrium import EquilibriumError as EquilibriumError
 from .statics.equilibrium import equilibrium as equilibrium
 from .statics.modes import modes as modes

@@ -233,6 +233,17 @@ def test_a_taut_cable_that_can_not_stretch_says_so() -> None:
         ph.equilibrium(model.problem(t1=1.0))
 
 
+@pytest.mark.exhaustive
+def test_remedies_name_the_shape_of_rods() -> None:
+    model = ph.Model()
+    section = ph.rods.Section((10, 10, 10, 1e3, 1e3, 1e3), mass=0.5, inertia=(1e-3, 1e-3, 1e-3))
+    rod = model.add_rod(points=np.linspace(0, 1, 3)[:, None] * (1, 0, 0), normal=(0, 1, 0), section=section, name="r")
+    model.add(ph.joints.Fixed(model.ground, rod.first, point=(0, 0, 0)))
+    model.add(ph.forces.PointForce(rod.last, (0, 0, -20.0)))
+    with pytest.raises(EquilibriumError, match=r"Give more `steps`.*another shape .*`rotations=`.*check whether"):
+        equilibrium(*model.assemble(), max_iterations=1)
+
+
 def test_bad_input_is_refused() -> None:
     system, state = held_pendulum()
     for options, message in (

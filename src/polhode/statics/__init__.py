@@ -1,5 +1,6 @@
 """Static equilibria and vibrations about them."""
 
+from polhode.statics._stability import UnstableEquilibriumWarning as UnstableEquilibriumWarning
 from polhode.statics.equilibrium import Equilibrium as Equilibrium
 from polhode.statics.equilibrium import EquilibriumError as EquilibriumError
 from polhode.statics.equilibrium import equilibrium as equilibrium

@@ -9,10 +9,13 @@ import numpy as np
 from scipy import linalg, sparse
 from scipy.sparse.linalg import splu
 
+from polhode.linalg.host import saddle
 from polhode.multibody import consistency
 from polhode.multibody.system import MultibodySystem
+from polhode.results import Result
 from polhode.spaces.base import Point
-from polhode.statics._balance import DENSE
+from polhode.statics._balance import DENSE, Tangent
+from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
 
 _NOTHING = 50 * np.finfo(float).eps
@@ -113,3 +116,24 @@ def unbalanced(system: AbstractMechanical, forces: np.ndarray, gaps: np.ndarray)
     most = sorted(sizes, key=lambda name: -np.nan_to_num(sizes[name], nan=np.inf))[:_SHOWN]
     listed = ", ".join(f"{sizes[name]:.3g} at `{name}`" for name in most if sizes[name] > 0)
     return "; ".join([*said, f"unbalanced forces: {listed or 'none'}"])
+
+
+def opened(system: AbstractMechanical, t: float, state: State) -> str:
+    """The joints that are open because what was left out of them does not follow from the rest; empty if none is."""
+    code = system.failure(jnp.asarray(t), state)
+    if code is None or not int(code):
+        return ""
+    return f"{Result(int(code)).message} {system.diagnose(t, state)}"
+
+
+def loose(system: AbstractMechanical, tangent: Tangent, q: Point) -> str:
+    """The motion that nothing resists at a place, and what to do; empty if everything is held."""
+    theta = unresisted(saddle(*tangent, system.n, system.m), system.n)
+    if theta is None:
+        return ""
+    return (
+        f"nothing resists a motion in which {moving(system, q, theta)}. Hold it by a joint or a spring (a "
+        "rod that spins about itself by `joints.Universal` at an end, or clamp it), or start from a position in which "
+        "loads hold it. If something does hold it, its stiffness lies below the round-off of others; constrain those "
+        "(`constrained` of rods) or make them softer."
+    )

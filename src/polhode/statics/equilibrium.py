@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -17,13 +18,11 @@ from polhode.checks import shown
 from polhode.driver.observing import Observer, Watch
 from polhode.execution.eager import uncompiled
 from polhode.frames import Frames
-from polhode.linalg.host import saddle
 from polhode.linalg.kkt import AbstractKKT
 from polhode.problems.base import Observable, Problem
-from polhode.results import Result
 from polhode.spaces.base import Point
 from polhode.statics import _explaining
-from polhode.statics._balance import Balance, Load, Tangent, at_start, solver_of
+from polhode.statics._balance import Balance, Load, at_start, solver_of
 from polhode.statics._newton import (
     Equations,
     Limits,
@@ -35,6 +34,7 @@ from polhode.statics._newton import (
     on_host,
     stopped,
 )
+from polhode.statics._stability import unstable
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
 
@@ -49,6 +49,8 @@ class Equilibrium(eqx.Module):
     - `iterations`: of Newton's method in each step, those of halved steps included.
     - `corrections`: |θ|∞ of each iteration of the last attempt, shape (steps, max_iterations), NaN after the last.
     - `converged`: whether the last load was reached; where it is False inside JAX transformations, numbers are NaN.
+    - `unstable`: the number of directions in which the potential falls; of forces without one the symmetric part of
+      their stiffness counts. None above 400 unknowns n + m, and inside JAX transformations.
     """
 
     t: Array
@@ -61,6 +63,12 @@ class Equilibrium(eqx.Module):
     iterations: Int[Array, " steps"]
     corrections: Float[Array, "steps max_iterations"]
     converged: Array
+    unstable: int | None = eqx.field(static=True, default=None)
+
+    @property
+    def stable(self) -> bool | None:
+        """Whether it holds in every direction; None where `unstable` is."""
+        return None if self.unstable is None else self.unstable == 0
 
 
 class EquilibriumError(RuntimeError):
@@ -103,9 +111,9 @@ def equilibrium(
     Full Newton on the configuration space: convergence is quadratic, in all coordinates. The tangent uses stresses that
     are predicted linearly from the last correction (MIP Newton: D. Magisano, L. Leonetti, G. Garcea, 2017, mixed
     integration points), so that stiff directions don't shorten the steps; at the solution it is exact.
-    Where a load step fails to converge it is halved, up to ten times. Stable and unstable equilibria are found alike
-    (`polhode.modes` tells them apart). Works inside `jax.jit`, `jax.grad`, `jax.jacfwd` and `jax.vmap`; first
-    derivatives are those of the solution, by the implicit function theorem.
+    Where a load step fails to converge it is halved, up to ten times. Stable and unstable equilibria are found alike;
+    `unstable` of the result tells them apart, and `polhode.modes` in full. Works inside `jax.jit`, `jax.grad`,
+    `jax.jacfwd` and `jax.vmap`; first derivatives are those of the solution, by the implicit function theorem.
 
     **Arguments:**
 
@@ -122,7 +130,8 @@ def equilibrium(
     - `max_iterations`: in one attempt at a step.
 
     **Raises** ValueError for bad input; `EquilibriumError`, with all equilibria found, where Newton's method doesn't
-    converge or where the equilibrium leaves a motion without resistance.
+    converge or where the equilibrium leaves a motion without resistance. Warns with `UnstableEquilibriumWarning`,
+    naming the bodies that move, where the equilibrium is unstable.
     """
     check_environment()
     task = _prepare(problem, state0, t, steps, times, Limits(rtol, atol, max_iterations))
@@ -143,11 +152,12 @@ def equilibrium(
         found.append(reached)
     result, last = _collected(task, programs, found, not reason)
     if not reason:
-        loose = _loose(task.system, last.tangent, q)
-        reason = f"The equilibrium is not isolated: {loose}" if loose else _opened(task.system, result)
+        loose = _explaining.loose(task.system, last.tangent, q)
+        reason = f"The equilibrium is not isolated: {loose}" if loose else ""
+        reason = reason or _explaining.opened(task.system, float(result.t), result.state)
     if reason:
         raise EquilibriumError(reason, result)
-    return result
+    return dataclasses.replace(result, unstable=unstable(task.system, q, last.tangent))
 
 
 def _prepare(problem: Any, state0: State, t: Any, steps: Any, times: Any, limits: Limits) -> _Task:
@@ -290,38 +300,25 @@ def _failure(task: _Task, programs: Programs, reached: Reached, k: int) -> str:
     where = f"{100 * (1 - float(load.held)):.4g} % of the load" if held else f"t = {float(load.t):.6g}"
     count = len(task.legs.t) - 1
     said = f"Newton's method found no equilibrium beyond {where} (step {k + 1} of {count}, halved ten times)"
-    loose = _loose(task.system, _at(programs, load, reached.q, reached.multipliers).tangent, reached.q)
+    loose = _explaining.loose(task.system, _at(programs, load, reached.q, reached.multipliers).tangent, reached.q)
     if loose:
         return f"{said}: there {loose}"
     left = _at(programs, end, reached.q, reached.multipliers)
-    remedy = (
-        "Give more `steps`" if held else "Give more `times`"
-    ) + ", start from a state closer to the equilibrium, or check whether the loads have one at all."
     if not np.isfinite(np.asarray(left.r)).all():
         return (
             f"{said}: forces are not finite at the end of the step. Constraints may contradict each other near the "
             "start, as those of a straight rod without extension between fixed points do; start with slack."
         )
     rest = _explaining.unbalanced(task.system, np.asarray(left.r), np.asarray(left.gap))
-    return f"{said}. At the end of the step there remain {rest}. {remedy}"
+    stressed = bool(jax.tree.leaves(no_excess(programs.balance, load, reached.q)))
+    return f"{said}. At the end of the step there remain {rest}. {_remedy(held, stressed)}"
 
 
-def _opened(system: AbstractMechanical, found: Equilibrium) -> str:
-    """The joints that are open because what was left out of them does not follow from the rest; empty if none is."""
-    code = system.failure(found.t, found.state)
-    if code is None or not int(code):
-        return ""
-    return f"{Result(int(code)).message} {system.diagnose(float(found.t), found.state)}"
-
-
-def _loose(system: AbstractMechanical, tangent: Tangent, q: Point) -> str:
-    """The motion that nothing resists at a place, and what to do; empty if everything is held."""
-    theta = _explaining.unresisted(saddle(*tangent, system.n, system.m), system.n)
-    if theta is None:
-        return ""
-    return (
-        f"nothing resists a motion in which {_explaining.moving(system, q, theta)}. Hold it by a joint or a spring (a "
-        "rod that spins about itself by `joints.Universal` at an end, or clamp it), or start from a position in which "
-        "loads hold it. If something does hold it, its stiffness lies below the round-off of others; constrain those "
-        "(`constrained` of rods) or make them softer."
+def _remedy(held: bool, stressed: bool) -> str:
+    """What may help; `stressed`: whether there are elements such as edges of rods, whose shape at the start matters."""
+    shape = (
+        "start from another shape (a curved rod or cable with `rotations=` along its tangents), exclude strains that "
+        'hardly occur (`constrained="both"` for a cable that hardly stretches), '
     )
+    more = "Give more `steps`" if held else "Give more `times`"
+    return f"{more}, start closer to the equilibrium, {shape * stressed}or check whether the loads have one at all."
