@@ -46,8 +46,6 @@ def test_free_beam_has_six_zero_modes() -> None:
     np.testing.assert_allclose(found.frequencies[6:], 4.730040744862704**2, rtol=3e-3)
 
 
-# A moment with a fixed axis has no potential: the symmetric part of its stiffness proves nothing.
-@pytest.mark.filterwarnings("ignore::polhode.UnstableEquilibriumWarning")
 @pytest.mark.exhaustive
 def test_moment_rolls_a_rod_up_to_a_ring() -> None:
     model, rod = straight(8, ("first",))
@@ -55,6 +53,9 @@ def test_moment_rolls_a_rod_up_to_a_ring() -> None:
     model.add(ph.forces.Torque(rod.last, lambda t: 2 * np.pi * t * jnp.asarray(axis)))
     system, state = model.assemble("SE3")
     found = equilibrium(system, state, times=np.linspace(1 / 8, 1, 8))
+    # A moment with a fixed axis has no potential, so its stiffness does not tell.
+    assert found.unstable is None
+    assert found.stable is None
     points = np.asarray(rod.points(system)(found.t, found.state))
     assert np.linalg.norm(points[-1] - points[0]) < 1e-8
     assert np.linalg.norm(points[4] - points[0]) > 0.3

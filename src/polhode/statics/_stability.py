@@ -18,6 +18,9 @@ from polhode.systems.mechanical import AbstractMechanical
 
 _ROUND_OFF = 64 * np.finfo(float).eps
 
+_WITHOUT_POTENTIAL = 1e-2
+"""Share of the steepest fall up to which a stiffness may be unsymmetric, as it is a little off the equilibrium."""
+
 
 class UnstableEquilibriumWarning(UserWarning):
     """An equilibrium that does not hold: the smallest push leads away from it, as from a pendulum that stands."""
@@ -26,7 +29,8 @@ class UnstableEquilibriumWarning(UserWarning):
 def unstable(system: AbstractMechanical, q: Point, tangent: Tangent) -> int | None:
     """The number of directions in which an equilibrium does not hold, warned of; None above `DENSE` unknowns.
 
-    Forces are taken to have a potential: of a stiffness that is not symmetric, the symmetric part counts.
+    None also where forces have no potential and that matters: where the part of the stiffness that is not symmetric is
+    as large as what speaks against stability.
     """
     if system.n + system.m > DENSE:
         return None
@@ -38,7 +42,7 @@ def unstable(system: AbstractMechanical, q: Point, tangent: Tangent) -> int | No
         steepest = falling[:, 0] / falling[np.argmax(np.abs(falling[:, 0])), 0]
         warn(
             f"The equilibrium is unstable in {count} {'direction' if count == 1 else 'directions'}, most in that in "
-            f"which {_explaining.moving(system, q, steepest)}; forces are taken to have a potential. For a stable one "
+            f"which {_explaining.moving(system, q, steepest)}. For a stable one "
             "start on its side: a cable below its supports, a pendulum below its hinge. `polhode.modes` gives the "
             "rates at which deviations grow.",
             UnstableEquilibriumWarning,
@@ -47,7 +51,8 @@ def unstable(system: AbstractMechanical, q: Point, tangent: Tangent) -> int | No
 
 
 def _falling(system: AbstractMechanical, q: Point, tangent: Tangent) -> np.ndarray | None:
-    """Velocities along which the potential falls, (n, k), the steepest first; None where the tangent is not finite.
+    """Velocities along which the potential falls, (n, k), the steepest first; None where the tangent is not finite
+    or too far from symmetric.
 
     How many there are depends neither on the basis of the null space of B nor on masses and units.
     """
@@ -64,7 +69,12 @@ def _falling(system: AbstractMechanical, q: Point, tangent: Tangent) -> np.ndarr
     # Quotients are more accurate than eigenvalues, whose error is round-off of the largest.
     quotients = np.sum(shapes * (K @ shapes), axis=0)
     noise = _ROUND_OFF * np.sum(np.abs(shapes) * (np.abs(K) @ np.abs(shapes)), axis=0)
-    return shapes[:, quotients < -noise]
+    falls = quotients < -noise
+    skew = np.linalg.norm(projected - projected.T, 2) / 2
+    # By the symmetric part all is said of forces with a potential, and of any that it holds against.
+    if falls.any() and skew > _WITHOUT_POTENTIAL * -np.min(quotients):
+        return None
+    return shapes[:, falls]
 
 
 @interpreted
