@@ -69,7 +69,7 @@ def _show(contents: Mapping[str, Any]) -> None:
 
 
 def _limits_kept(contents: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What keeps to limits of effort and of velocity, which a run doesn't show unless they are reached."""
+    """Limits of effort and of velocity, and who keeps to them, which a run doesn't show unless they are reached."""
     limited = [joint for body in contents["bodies"] for joint in body["joints"] if joint["effort"]]
     if limited:
         by = "actuators of the file, and by " if contents["actuators"] else ""

@@ -70,7 +70,7 @@ HEADS = (
 
 
 class Measured(NamedTuple):
-    """What one code needs for one model to the model's error.
+    """Steps and times that one code needs for one model to the model's error.
 
     - `by`, `value`: the name and size of the largest step, or tolerance, that is accurate enough; `reached` is false
       where none was found, and then they are those of the least error. - `steps`, `off`: with it, the number of steps

@@ -75,7 +75,7 @@ class Loads(eqx.Module):
 
 
 class Forces(eqx.Module):
-    """What the named forces exert."""
+    """Loads of the named forces."""
 
     system: MultibodySystem
     readings: ForceReadings

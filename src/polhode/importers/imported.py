@@ -288,7 +288,7 @@ def _join(construction: Construction) -> list[FileJoint]:
 
 
 def _force_limits(m: Any, joint: int) -> tuple[float, float]:
-    """What the file says of the effort along a joint."""
+    """Limits of the effort along a joint, as the file has them."""
     lower, upper = m.jnt_actfrcrange[joint] if m.jnt_actfrclimited[joint] else (-np.inf, np.inf)
     return float(lower), float(upper)
 

@@ -1,4 +1,4 @@
-"""What is in files of meshes: binary STL and plain COLLADA by ourselves, everything else by trimesh.
+"""Contents of files of meshes: binary STL and plain COLLADA by ourselves, everything else by trimesh.
 
 Importing trimesh takes longer than reading the meshes of most robots.
 """

@@ -1,4 +1,4 @@
-"""What the forces of a model exert, by name, as functions of states of its system."""
+"""Loads of the forces of a model, by name, as functions of states of its system."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class ForceReadings(eqx.Module):
         return {"force_loads": read} if self.forces else {}
 
     def values(self, system: MultibodySystem, t: Array, q: Point, v: Vector) -> ForceValues:
-        """What all forces exert in a state."""
+        """Loads of all forces in a state."""
         where = NodesByName(system, system.motion(q, v))
         forces, moments = jnp.zeros((self.rows, 3)), jnp.zeros((self.rows, 3))
         efforts: list[Array] = []

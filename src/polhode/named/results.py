@@ -247,7 +247,7 @@ NO_MODEL = "the run is not one of a model, or its model has none."
 
 
 def told(run: Solution) -> Mapping[str, Any]:
-    """What is known of the names of its model."""
+    """The names of its model and all that is known of them."""
     return run.meta.get("names", {})
 
 

@@ -125,7 +125,7 @@ class JointTree(AbstractCoordinates):
         return {(k.joint, name): forces[k.first + i] for k in self.links for i, name in enumerate(k.motion.names)}
 
     def strengths(self, place: int, t: Array, q: Point, v: Vector) -> Float[Array, " k"]:
-        """What one of `efforts` exerts along each of its own coordinates."""
+        """Forces of one of `efforts` along each of its own coordinates."""
         return self.efforts[place].strengths(t, self._points(q), v)
 
     def force_along(self, t: Array, q: Point, v: Vector, joint: str, name: str) -> Float[Array, ""] | None:
