@@ -315,7 +315,7 @@ def _failure(task: _Task, programs: Programs, reached: Reached, k: int) -> str:
 
 
 def _remedy(held: bool, stressed: bool) -> str:
-    """Words on what may help; `stressed`: whether elements, such as edges of rods, have a shape that matters at first."""
+    """A hint; `stressed`: whether there are elements such as edges of rods, which have a shape without stress."""
     shape = (
         "start from another shape (a curved rod or cable with `rotations=` along its tangents), exclude strains that "
         'hardly occur (`constrained="both"` for a cable that hardly stretches), '
