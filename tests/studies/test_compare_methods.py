@@ -68,6 +68,7 @@ def test_errors_on_the_plateau_do_not_count() -> None:
     assert found.lyapunov is None
 
 
+@pytest.mark.exhaustive
 def test_whole_turns_are_no_errors() -> None:
     """A crank turns by 4 rad, with a slide that carries a mass by 4: that is an angle in one, not in the other."""
     model = ph.Model()
