@@ -11,7 +11,7 @@ from polhode.named.unknown import UnknownName, unknown
 T = TypeVar("T")
 
 _KINDS = {"body": "bodies", "joint": "joints", "force": "forces"}
-"""What has names in a run, and where it is found by them."""
+"""Kinds of things with names in a run, and the attributes of runs by which they are found."""
 
 
 class ByName(Mapping[str, T], Generic[T]):

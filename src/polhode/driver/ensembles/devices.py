@@ -12,7 +12,6 @@ from polhode.driver.ensembles.batch import Batch
 from polhode.driver.ensembles.members import Members
 from polhode.driver.ensembles.program import MOST_CHECKED, UNTRACEABLE, Wanted
 from polhode.driver.ensembles.running import AbstractWay, alone, blanked
-from polhode.driver.preparation import Task
 from polhode.results import Result
 from polhode.runs import layout
 
@@ -39,7 +38,7 @@ class OnDevices(AbstractWay):
         self._wanted, self._members = wanted, members
         for k in members.extremes()[:MOST_CHECKED]:
             try:
-                self._prepared(*members.of_members(k))
+                wanted.prepared(*members.of_members(k))
             except ValueError as error:
                 raise ValueError(f"Member {k}: {error}") from None
         self._run = jax.jit(jax.vmap(self._member))
@@ -73,12 +72,6 @@ class OnDevices(AbstractWay):
                 f"Members of problem `{self._wanted.problem.name}` can't be made and run inside `jax.jit`, as "
                 f'`by="devices"` needs it: {error} Take `by="lanes"`.'
             ) from error
-
-    def _prepared(self, parameters: dict[str, Any], state: Any) -> Task:
-        wanted = self._wanted
-        tolerances = wanted.steps.rtol is not None or wanted.steps.atol is not None
-        problem = wanted.problem.replace(**parameters) if parameters else wanted.problem
-        return Task.prepare(problem, wanted.integrator, wanted.t0, wanted.t1, state, tolerances=tolerances)
 
     def _member(self, parameters: dict[str, Any], state: Any) -> tuple[Any, ...]:
         run = alone(self._wanted, parameters, state)

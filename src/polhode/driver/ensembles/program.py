@@ -40,6 +40,12 @@ class Wanted(NamedTuple):
     steps: Steps
     saving: Saving
 
+    def prepared(self, parameters: dict[str, Any], state: Any) -> Task:
+        """A member before it is run. Raises ValueError for one that can't be."""
+        problem = self.problem.replace(**parameters) if parameters else self.problem
+        tolerances = self.steps.rtol is not None or self.steps.atol is not None
+        return Task.prepare(problem, self.integrator, self.t0, self.t1, state, tolerances=tolerances)
+
 
 class Made(NamedTuple):
     """The arrays of a member.
@@ -62,9 +68,7 @@ class Planned(NamedTuple):
 
 def planned(wanted: Wanted, parameters: dict[str, Any], state: Any) -> Planned:
     """A member by itself. Raises ValueError for one that can't be run, `NotNative` for one that no lane can take."""
-    problem = wanted.problem.replace(**parameters) if parameters else wanted.problem
-    tolerances = wanted.steps.rtol is not None or wanted.steps.atol is not None
-    task = Task.prepare(problem, wanted.integrator, wanted.t0, wanted.t1, state, tolerances=tolerances)
+    task = wanted.prepared(parameters, state)
     plan = planning.plan(task, wanted.steps)
     if len(plan.legs) > 1 or plan.legs[0].fresh:
         raise NotNative("breakpoints")
