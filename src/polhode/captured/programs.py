@@ -17,6 +17,7 @@ from polhode.captured.functions import node_types, settled
 from polhode.captured.lasting_keys import lasting
 from polhode.captured.origin import is_own
 from polhode.execution import kept
+from polhode.execution.placement import computing, on_processor
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -33,8 +34,9 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
         others = objects_key((args, options))
         inputs, rest = eqx.partition(settled((args, options)), eqx.is_array)
         leaves, structure = jax.tree.flatten(rest)
-        program = _PROGRAMS.find((function, others, exact(leaves), structure), lambda: _program(function, rest))
-        return program(inputs)
+        with computing(inputs):
+            key = function, others, exact(leaves), structure, on_processor()
+            return _PROGRAMS.find(key, lambda: _program(function, rest))(inputs)
 
     return call
 

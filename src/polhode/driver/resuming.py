@@ -25,6 +25,7 @@ from polhode.driver.saving import Saving
 from polhode.driver.sinks import StoreSink, check_when_full
 from polhode.events.event import Event, listed
 from polhode.execution.eager import uncompiled
+from polhode.execution.placement import by_default
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.suited import written
 from polhode.problems.base import Problem
@@ -48,6 +49,7 @@ _LAST = (
 """Results of runs that can go on as they are."""
 
 
+@by_default
 def resume(
     path: str | Path,
     t1: float | None = None,

@@ -21,6 +21,7 @@ from polhode.driver.running import Run, carry_out, statistics, too_large
 from polhode.driver.saving import Saving, expected, instants
 from polhode.driver.watched import Watched
 from polhode.events.event import Event, function_of, listed
+from polhode.execution.placement import by_default
 from polhode.integrators.base import AbstractIntegrator
 from polhode.problems.base import Problem
 from polhode.results import Result
@@ -33,6 +34,7 @@ class StepSizeWarning(UserWarning):
     """The step of an explicit method lies above what the stiffest element allows in linear theory."""
 
 
+@by_default
 def simulate(
     problem: Problem | AbstractSystem,
     integrator: AbstractIntegrator | str | None = None,

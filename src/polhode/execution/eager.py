@@ -19,7 +19,7 @@ from jax.extend import core
 
 from polhode._ambient import EvaluatingTrace, in_reverse_mode, inside_transformation, known_values_by, trace_ctx
 from polhode.execution.listing import Listing, NeedsJax, listed
-from polhode.execution.placement import place
+from polhode.execution.placement import computing, on_processor, place
 from polhode.execution.rows import ROWS, on_arrays
 
 
@@ -109,9 +109,10 @@ def uncompiled() -> Iterator[None]:
     Also a decorator. Values are those of JAX up to rounding, and arrays are arrays of JAX. So are known values under
     `jax.grad`, where JAX takes care of the derivatives.
     """
-    if jax.default_backend() != "cpu" or (inside_transformation() and not in_reverse_mode()):
-        yield
-        return
-    way = known_values_by(_TRACE) if in_reverse_mode() else core.set_current_trace(_TRACE)
-    with way:
-        yield
+    with computing():
+        if not on_processor() or (inside_transformation() and not in_reverse_mode()):
+            yield
+            return
+        way = known_values_by(_TRACE) if in_reverse_mode() else core.set_current_trace(_TRACE)
+        with way:
+            yield

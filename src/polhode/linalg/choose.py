@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 
-import jax
 import numpy as np
 
+from polhode.execution.placement import on_processor
 from polhode.linalg.blocks import Matrix, pattern
 from polhode.linalg.bordered import BorderedKKT, border
 from polhode.linalg.compliant import CompliantKKT
@@ -74,7 +74,7 @@ def kkt_solver(A: Matrix, P: Matrix, n: int, m: int, *, compliant: bool = False)
     `A` must hold all groups of blocks that will ever be passed to `factor`, in any order; without any, its sparsity is
     taken to be unknown. `compliant`: whether constraints may lose rank in some positions (`CompliantKKT`).
     """
-    solver = _chosen(pattern(A), pattern(P), n, m, jax.default_backend() == "cpu")
+    solver = _chosen(pattern(A), pattern(P), n, m, on_processor())
     return CompliantKKT(solver) if compliant and m else solver
 
 

@@ -16,6 +16,7 @@ from polhode import checks
 from polhode._ambient import check_environment
 from polhode.execution.eager import uncompiled
 from polhode.execution.once import interpreted
+from polhode.execution.placement import by_default
 from polhode.linear.asked import Asked, velocity_of
 from polhode.linear.inputs import input_named
 from polhode.linear.model import LinearModel
@@ -27,6 +28,7 @@ from polhode.systems.base import AbstractSystem, State
 from polhode.systems.mechanical import AbstractMechanical
 
 
+@by_default
 @uncompiled()
 def linearise(
     problem: Problem | AbstractSystem,

@@ -16,6 +16,7 @@ import numpy as np
 from polhode import checks
 from polhode._ambient import check_environment
 from polhode.checks import shown
+from polhode.execution.placement import by_default
 from polhode.linalg.blocks import Indices
 from polhode.model.absolute_assembly import AbsoluteLayout
 from polhode.model.flexible_body import TAKEN, FlexibleBody
@@ -44,6 +45,7 @@ Redundant = Literal["error", "minimum-norm"] | Mapping[str, tuple[int, ...]]
 Assembled = MultibodySystem | livens.LivensMultibody | SeparableMultibody
 
 
+@by_default
 def assemble(
     model: Model,
     formulation: str,

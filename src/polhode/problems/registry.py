@@ -12,6 +12,7 @@ from typing import Any
 from polhode import checks
 from polhode._ambient import check_environment
 from polhode.execution.eager import uncompiled
+from polhode.execution.placement import by_default
 from polhode.problems import named
 from polhode.problems.base import Problem, timed
 
@@ -44,6 +45,7 @@ def _modules() -> frozenset[str]:
     return frozenset(found.name.replace("_", "-") for found in pkgutil.iter_modules(named.__path__))
 
 
+@by_default
 def get(name: str, **parameters: Any) -> Problem:
     """The problem called `name`, with some parameters changed from their defaults.
 

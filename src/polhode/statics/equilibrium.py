@@ -17,6 +17,7 @@ from polhode._ambient import check_environment, inside_transformation
 from polhode.checks import shown
 from polhode.driver.observing import Observer, Watch
 from polhode.execution.eager import uncompiled
+from polhode.execution.placement import by_default
 from polhode.frames import Frames
 from polhode.linalg.kkt import AbstractKKT
 from polhode.problems.base import Observable, Problem
@@ -94,6 +95,7 @@ class _Task(NamedTuple):
     limits: Limits
 
 
+@by_default
 @uncompiled()
 def equilibrium(
     problem: Problem | AbstractMechanical,

@@ -14,6 +14,7 @@ from polhode import checks
 from polhode._ambient import check_environment, inside_transformation
 from polhode.execution.eager import uncompiled
 from polhode.execution.once import interpreted
+from polhode.execution.placement import by_default
 from polhode.linalg.blocks import Matrix
 from polhode.linalg.host import to_sparse
 from polhode.multibody.poses import Twist
@@ -97,6 +98,7 @@ class Modes:
         return self.system.configuration.move(self.q, self.system.kinematics(self.q, shape))
 
 
+@by_default
 @uncompiled()
 def modes(
     problem: Problem | AbstractMechanical,

@@ -15,6 +15,7 @@ from polhode import checks
 from polhode._ambient import check_environment, inside_transformation
 from polhode.driver.running import SimulationError
 from polhode.driver.simulate import simulate
+from polhode.execution.placement import by_default
 from polhode.integrators.base import AbstractIntegrator
 from polhode.problems.base import Problem
 from polhode.studies.fitted import Fit
@@ -24,6 +25,7 @@ _UNSEEN = 1e-10
 """A combination of parameters whose singular value is below this fraction of the largest isn't told by the data."""
 
 
+@by_default
 def fit(
     problem: Problem | Sequence[Problem],
     data: Any,

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from polhode import checks, summary
 from polhode._ambient import check_environment
 from polhode.driver.simulate import simulate
+from polhode.execution.placement import by_default
 from polhode.integrators.base import AbstractIntegrator
 from polhode.linear.linearise import directions
 from polhode.problems.base import Problem
@@ -55,6 +56,7 @@ class Lyapunov:
         return summary.html("Lyapunov exponent", rows)
 
 
+@by_default
 def lyapunov(
     problem: Problem,
     integrator: AbstractIntegrator | str | None = None,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
 
+from polhode.captured.programs import compiled
 from polhode.driver.ensembles.batch import Batch
 from polhode.driver.ensembles.members import Members
-from polhode.driver.ensembles.program import MOST_CHECKED, UNTRACEABLE, Wanted
+from polhode.driver.ensembles.program import MOST_CHECKED, UNTRACEABLE, Recipe, Wanted
 from polhode.driver.ensembles.running import AbstractWay, alone, blanked
+from polhode.execution.placement import place
 from polhode.results import Result
 from polhode.runs import layout
 
@@ -24,8 +27,8 @@ _LARGEST_BATCH = 1 << 20
 class OnDevices(AbstractWay):
     """All members of a batch at once, by the default device of JAX.
 
-    All take as many turns as the one with most steps. Batches are filled up to powers of two, so that few programs are
-    compiled.
+    That is the one that `jax.default_device` names, or else JAX's own choice. All take as many turns as the one with
+    most steps. Batches are filled up to powers of two, so that few programs are compiled.
 
     **Arguments:**
 
@@ -36,19 +39,24 @@ class OnDevices(AbstractWay):
 
     def __init__(self, wanted: Wanted, members: Members) -> None:
         self._wanted, self._members = wanted, members
+        self._device: Any = place(np.zeros(())).device
         for k in members.extremes()[:MOST_CHECKED]:
             try:
                 wanted.prepared(*members.of_members(k))
             except ValueError as error:
                 raise ValueError(f"Member {k}: {error}") from None
-        self._run = jax.jit(jax.vmap(self._member))
 
     def told(self) -> dict[str, Any]:
-        return {"by": "devices", "device": jax.devices()[0].device_kind}
+        return {"by": "devices", "device": self._device.device_kind}
 
     def room(self) -> tuple[int, int] | None:
-        memory = jax.devices()[0].memory_stats()
+        memory = self._device.memory_stats()
         return None if memory is None else (memory["bytes_limit"] // _SHARE, _LARGEST_BATCH)
+
+    def like(self) -> Batch:
+        # Traced, not compiled.
+        shapes = self._asked(_shapes, np.arange(1))
+        return _batch(*jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes))
 
     def batch(self, which: slice, interrupted: Callable[[], bool]) -> Batch:
         count = which.stop - which.start
@@ -56,26 +64,42 @@ class OnDevices(AbstractWay):
             return Batch.interrupted(count)
         whole = 1 << (count - 1).bit_length()
         rows = np.minimum(np.arange(which.start, which.start + whole), which.stop - 1)
-        frames, result, steps, reached = jax.tree.map(lambda x: np.asarray(x)[:count], self._together(rows))
-        n = frames.t.shape
-        _, leaves = layout.flatten(jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), frames))
-        ended = (result != int(Result.successful))[:, None]
-        missing = (ended & _unreached(frames.t, reached[:, None])).reshape(-1)
-        stacked = {name: blanked(x, missing).reshape(*n, *x.shape[1:]) for name, x in leaves.items()}
-        return Batch(stacked, result.astype(np.int32), steps, reached)
+        return _batch(*jax.tree.map(lambda x: np.asarray(x)[:count], self._asked(compiled(_of_all), rows)))
 
-    def _together(self, rows: np.ndarray) -> Any:
+    def _asked(self, function: Callable[..., Any], rows: np.ndarray) -> Any:
+        """`function`, which is or compiles `_of_all`, of some members."""
         try:
-            return self._run(*self._members.of_members(rows))
+            with jax.default_device(self._device):
+                return function(Recipe(self._wanted), *self._members.of_members(rows))
         except UNTRACEABLE as error:
             raise ValueError(
                 f"Members of problem `{self._wanted.problem.name}` can't be made and run inside `jax.jit`, as "
                 f'`by="devices"` needs it: {error} Take `by="lanes"`.'
             ) from error
 
-    def _member(self, parameters: dict[str, Any], state: Any) -> tuple[Any, ...]:
-        run = alone(self._wanted, parameters, state)
+
+def _of_all(recipe: Recipe, parameters: dict[str, Any], states: Any) -> tuple[Any, ...]:
+    """Frames of members, their results, numbers of steps, and instants that they reached."""
+
+    def one(parameters: dict[str, Any], state: Any) -> tuple[Any, ...]:
+        run = alone(recipe.wanted, parameters, state)
         return run.frames, *(run.stats[name] for name in ("result", "steps", "t_reached"))
+
+    return jax.vmap(one)(parameters, states)
+
+
+def _shapes(recipe: Recipe, *members: Any) -> Any:
+    return jax.eval_shape(functools.partial(_of_all, recipe), *members)
+
+
+def _batch(frames: Any, result: np.ndarray, steps: np.ndarray, reached: np.ndarray) -> Batch:
+    """A batch, with NaN where members didn't come to."""
+    n = frames.t.shape
+    _, leaves = layout.flatten(jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), frames))
+    ended = (result != int(Result.successful))[:, None]
+    missing = (ended & _unreached(frames.t, reached[:, None])).reshape(-1)
+    stacked = {name: blanked(x, missing).reshape(*n, *x.shape[1:]) for name, x in leaves.items()}
+    return Batch(stacked, result.astype(np.int32), steps, reached)
 
 
 def _unreached(t: np.ndarray, reached: np.ndarray) -> np.ndarray:

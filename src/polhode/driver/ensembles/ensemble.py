@@ -31,6 +31,7 @@ from polhode.driver.ensembles.store import EnsembleStore, room
 from polhode.driver.interruption import interrupts
 from polhode.driver.preparation import Task as Preparation
 from polhode.driver.saving import instants
+from polhode.execution.placement import by_jax, computing
 from polhode.integrators.base import AbstractIntegrator
 from polhode.problems.base import Problem
 from polhode.results import Result
@@ -97,14 +98,13 @@ def ensemble(
     overwrite: bool = False,
     workers: int | None = None,
     scheduler: Any = None,
-    by: Literal["lanes", "devices"] | None = None,
+    by: Literal["lanes", "devices"] = "lanes",
     progress: Callable[[int, int], None] | None = None,
 ) -> Ensemble:
     """Run many members of one problem, several at a time in the lanes of the processor's vectors, on all cores.
 
     Every member's steps are those of a single run, to the last bit; its consistent start may differ from that of a
-    single run by rounding. On an accelerator a batch of members is one program of XLA, equal to single runs up to
-    rounding.
+    single run by rounding. On devices a batch of members is one program of XLA, equal to single runs up to rounding.
 
     **Arguments:**
 
@@ -123,8 +123,8 @@ def ensemble(
     - `workers`: threads; as many as there are cores by default.
     - `scheduler`: instead of threads, workers of Dask (extra `dask`): the address of a scheduler, `local:N` for so many
       processes of this machine, or a `distributed.Client`. All must see `out` at the same path.
-    - `by`: "lanes", or "devices" for XLA on JAX's default device, in batches that fit into its memory. By default what
-      that device is for: lanes on the processor, otherwise devices.
+    - `by`: "lanes" of the processor, or "devices" for XLA on the device that `jax.default_device` names, by default
+      JAX's first one, in batches that fit into its memory.
     - `progress`: is called with how many members are done, and how many there are.
 
     Members that fail end alone: their frames are NaN from there on, and `failed` has them with their parameters.
@@ -136,37 +136,37 @@ def ensemble(
     began = time.perf_counter()
     check_environment()
     _check(problem, keep, statistics or bool(quantiles), out, resume, overwrite)
-    way = _by(by)
-    members = Members.of(problem, parameters, samples, states, seeds)
-    wanted, first = _wanted(problem, integrator, members, (h, rtol, atol), (t0, t1), (save_every, save_at))
-    summary = Summary(quantiles, bins) if statistics or quantiles else None
-    at = times(planning.plan(first, wanted.steps).legs, wanted.saving, first.t0, first.t1)
-    job = Job(wanted, members, len(at), way)
-    with _pool(workers, scheduler) as pool, interrupts() as interrupted:
-        like = job.way.batch(slice(0, 1), bool)
-        labels = Labels.of(first, members, like.frames, at)
-        size = _batch_size(like, members.count, job.way.room())
-        batches = [slice(k, min(k + size, members.count)) for k in range(0, members.count, size)]
-        store = None
-        if out is not None:
-            store = _store(
-                Path(out), _told(wanted, members, size), members.count, size, like, labels, resume, overwrite
-            )
-        memory = InMemory(members.count, like, keep and out is None)
-        frames = summary is not None or (keep and out is None)
-        ready = time.perf_counter()
-        for which, batch in pool.run(Task(job, batches, store, frames, interrupted.is_set)):
-            memory.put(which, batch)
-            if summary is not None:
-                summary.add(batch.frames)
-            if progress is not None:
-                progress(which.stop, members.count)
-    stats = {**job.way.told(), **pool.told(), **_counts(members, memory)}
-    stats |= {"compile_time_s": ready - began, "wall_time_s": time.perf_counter() - ready}
-    told = {} if summary is None else summary.variables(labels.dimensions)
-    if store is not None:
-        return Ensemble(opened(store.finish(told, json.dumps(to_plain(stats)))), stats)
-    return Ensemble(_dataset(first, memory, labels, told, stats), stats)
+    checks.choice("by", by, ("lanes", "devices"))
+    with computing() if by == "lanes" else by_jax():
+        members = Members.of(problem, parameters, samples, states, seeds)
+        wanted, first = _wanted(problem, integrator, members, (h, rtol, atol), (t0, t1), (save_every, save_at))
+        summary = Summary(quantiles, bins) if statistics or quantiles else None
+        at = times(planning.plan(first, wanted.steps).legs, wanted.saving, first.t0, first.t1)
+        job = Job(wanted, members, len(at), by)
+        with _pool(workers, scheduler) as pool, interrupts() as interrupted:
+            like = job.way.like()
+            labels = Labels.of(first, members, like.frames, at)
+            size = _batch_size(like, members.count, job.way.room())
+            batches = [slice(k, min(k + size, members.count)) for k in range(0, members.count, size)]
+            store = None
+            if out is not None:
+                told = _told(wanted, members, size)
+                store = _store(Path(out), told, members.count, size, like, labels, resume, overwrite)
+            memory = InMemory(members.count, like, keep and out is None)
+            frames = summary is not None or (keep and out is None)
+            ready = time.perf_counter()
+            for which, batch in pool.run(Task(job, batches, store, frames, interrupted.is_set)):
+                memory.put(which, batch)
+                if summary is not None:
+                    summary.add(batch.frames)
+                if progress is not None:
+                    progress(which.stop, members.count)
+        stats = {**job.way.told(), **pool.told(), **_counts(members, memory)}
+        stats |= {"compile_time_s": ready - began, "wall_time_s": time.perf_counter() - ready}
+        told = {} if summary is None else summary.variables(labels.dimensions)
+        if store is not None:
+            return Ensemble(opened(store.finish(told, json.dumps(to_plain(stats)))), stats)
+        return Ensemble(_dataset(first, memory, labels, told, stats), stats)
 
 
 def _counts(members: Members, memory: InMemory) -> dict[str, int]:
@@ -224,12 +224,6 @@ def _wanted(
     task = Preparation.prepare(first, integrator, start, end, state, tolerances=tolerances)
     steps = planning.Steps(h=sizes[0], rtol=sizes[1], atol=sizes[2])
     return Wanted(problem, integrator, start, end, steps, instants(saved[0], saved[1], task.t0, task.t1)), task
-
-
-def _by(by: str | None) -> str:
-    if by is None:
-        return "lanes" if jax.default_backend() == "cpu" else "devices"
-    return checks.choice("by", by, ("lanes", "devices"))
 
 
 def _batch_size(first: Batch, count: int, room: tuple[int, int] | None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -87,25 +88,28 @@ def _identity(member: Planned, progress: Progress) -> Any:
     return parted(((member.stepper, member.task.system, member.task.integrator), progress))[3]
 
 
-class _Recipe:
-    """How members are made and started. Its content tells programs apart, so as leaves of arguments all are equal.
+class Recipe:
+    """How members are made and run. Its content tells programs apart, so as leaves of arguments all are equal.
 
-    - `wanted`: but for the instants that are saved. - `keep`: whether steps remember where they began.
+    - `wanted`: how. - `keep`: whether steps remember where they began.
     """
 
     def __init__(self, wanted: Wanted) -> None:
         # The time that it took to make a problem says nothing of it.
-        problem = dataclasses.replace(wanted.problem, build_time=0.0)
-        self.wanted, self.keep = (
-            wanted._replace(problem=problem, saving=Saving(None, None)),
-            wanted.saving.at is not None,
-        )
+        self.wanted = wanted._replace(problem=dataclasses.replace(wanted.problem, build_time=0.0))
+        self.keep = wanted.saving.at is not None
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Recipe)
+        return isinstance(other, Recipe)
 
     def __hash__(self) -> int:
-        return hash(_Recipe)
+        return hash(Recipe)
+
+    def of_starts(self) -> Recipe:
+        """Without the instants that are saved."""
+        recipe = copy.copy(self)
+        recipe.wanted = self.wanted._replace(saving=Saving(None, None))
+        return recipe
 
 
 def _lanes(inputs: Any, rest: Any) -> tuple[Lanes | None, str]:
@@ -132,8 +136,8 @@ def _outputs(inputs: Any, rest: Any) -> Mapped:
 
 
 def _starts(inputs: Any, rest: Any) -> Mapped:
-    """Starts of members, if they can be; the arguments are a `_Recipe`, and parameters and state of a member."""
-    recipe: _Recipe = rest[0]
+    """Starts of members, if they can be; the arguments are a `Recipe`, and parameters and state of a member."""
+    recipe: Recipe = rest[0]
 
     def start(shared: Any, row: Any) -> Made:
         member = planned(recipe.wanted, *row)
@@ -233,7 +237,7 @@ class Program:
 
     def _all_starts(self) -> RowMap | None:
         row = jax.tree.map(np.asarray, self._members.of_members(0))
-        (starts, _), _ = found(_starts, _Recipe(self._wanted), row, keeping=_STARTS)
+        (starts, _), _ = found(_starts, Recipe(self._wanted).of_starts(), row, keeping=_STARTS)
         # Functions in the structure are other objects for each member; that they do the same has been seen.
         if starts is None or not starts.gives(Made(*self._inputs[:3])):
             return None

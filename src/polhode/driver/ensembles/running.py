@@ -32,6 +32,10 @@ class AbstractWay(abc.ABC):
     def batch(self, which: slice, interrupted: Callable[[], bool]) -> Batch:
         """Some members from start to end."""
 
+    def like(self) -> Batch:
+        """A batch of one member, for shapes and types."""
+        return self.batch(slice(0, 1), bool)
+
     @abc.abstractmethod
     def told(self) -> dict[str, Any]:
         """Entries for the statistics of an ensemble."""

@@ -19,6 +19,7 @@ from jax.extend import core
 from jaxtyping import Array
 
 from polhode.execution import limits
+from polhode.execution.placement import on_processor
 from polhode.execution.rows import on_arrays
 from polhode.execution.scalars.cost import PLAIN, calls_out, iterates
 from polhode.execution.scalars.emission import NeedsArrays
@@ -33,7 +34,7 @@ _UNREAD = np.zeros(())
 def looped(params: Any) -> Callable[..., list[Any]]:
     """A loop over rows (`rows.ROWS`) as a function of arrays; on arrays where the body can't be run on scalars."""
     avals = params["jaxpr"].in_avals
-    if jax.default_backend() != "cpu":
+    if not on_processor():
         return on_arrays(params)
     body = Program(core.jaxpr_as_fun(params["jaxpr"]), *(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
     used = _used(body)
