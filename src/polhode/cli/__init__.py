@@ -41,7 +41,7 @@ app.command("benchmark")(benchmark)
 
 
 _OBJECTS = 1_000_000
-"""Objects made, less those gone again, after which cyclic garbage is looked for: more than the start of a robot makes."""
+"""Objects made, less those gone again, after which cyclic garbage is looked for: more than a robot's start makes."""
 
 
 def main() -> None:
