@@ -40,8 +40,8 @@ app.command("cache")(cache)
 app.command("benchmark")(benchmark)
 
 
-_OBJECTS = 500_000
-"""Objects made, less those gone again, after which cyclic garbage is looked for: about as many as a start makes."""
+_OBJECTS = 1_000_000
+"""Objects made, less those gone again, after which cyclic garbage is looked for: more than a robot's start makes."""
 
 
 def main() -> None:

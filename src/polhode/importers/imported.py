@@ -41,7 +41,7 @@ from polhode.model import naming
 from polhode.model.holding import Held, held_attitude, held_coordinate, held_pose
 from polhode.model.model import Model
 from polhode.multibody.bodies import Body
-from polhode.multibody.poses import Pose, Poses, Twist, Twists
+from polhode.multibody.nodes_by_name import NodesByName
 from polhode.multibody.system import MultibodySystem
 from polhode.named.unknown import Known
 from polhode.problems.base import Observable, Problem
@@ -318,34 +318,31 @@ def _add_joints(construction: Construction, stack: stacks.Stack) -> list[FileJoi
 
 def _outputs(system: MultibodySystem, imported: ImportedModel, rigid: Sequence[str]) -> dict[str, Observable]:
     measured = [record for record in imported.joints.values() if record.measured]
-    # The ground comes last.
-    row = {name: number for number, name in enumerate((*system.names, imported.model.ground.name))}
-    rows = np.array([row[name] for name in rigid])
+    rows = np.array([system.names.index(name) for name in rigid])
 
-    def each(read: Callable[[FileJoint, Any, Poses, Twists], Array]) -> Observable:
+    def each(read: Callable[[FileJoint, Any, NodesByName], Array]) -> Observable:
         def values(t: Array, state: State) -> Array:
             q, v = state
-            motion = system.motion(q, v)
-            poses, twists = motion.poses, motion.twists
-            assert twists is not None
-            found = []
-            for joint in measured:
-                ends = [row[body.name] for body in joint.bodies]
-                where = tuple(Pose(poses.x[i], poses.R[i]) for i in ends)
-                found.append(read(joint, q, where, tuple(Twist(twists.omega[i], twists.u[i]) for i in ends)))
-            return jnp.stack(found)
+            where = NodesByName(system, system.motion(q, v))
+            return jnp.stack([read(joint, q, where) for joint in measured])
 
         return values
 
-    def position(joint: FileJoint, q: Any, poses: Poses, twists: Twists) -> Array:
-        del twists
+    def ends(joint: FileJoint) -> tuple[str, ...]:
+        return tuple(body.name for body in joint.bodies)
+
+    def position(joint: FileJoint, q: Any, where: NodesByName) -> Array:
         counted = joint.counted(system, q)
-        return joint.coordinate().difference(poses, 0.0) if counted is None else counted
+        return joint.coordinate().difference(where.poses(ends(joint)), 0.0) if counted is None else counted
+
+    def velocity(joint: FileJoint, q: Any, where: NodesByName) -> Array:
+        del q
+        return joint.coordinate().rate(where.poses(ends(joint)), where.twists(ends(joint)))
 
     found: dict[str, Observable] = {}
     if measured:
         found["joint_positions"] = each(position)
-        found["joint_velocities"] = each(lambda joint, q, poses, twists: joint.coordinate().rate(poses, twists))
+        found["joint_velocities"] = each(velocity)
     found["positions"] = lambda t, state: system.poses_in(state).x[rows]
     found["quaternions"] = lambda t, state: jax.vmap(quaternions.from_matrix)(system.poses_in(state).R[rows])
     return found

@@ -6,6 +6,7 @@ import abc
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -49,20 +50,24 @@ class Angle(AbstractRelativeCoordinate):
     e2: Float[Array, "3"]
     c: Float[Array, "3"]
 
+    @jax.jit
     def difference(self, poses: Poses, target: Any) -> Scalar:
         across, along = self.sine_and_cosine(poses, target)
         defined = across * across + along * along > 0
         return jnp.where(defined, jnp.arctan2(jnp.where(defined, across, 0.0), jnp.where(defined, along, 1.0)), 0.0)
 
+    @jax.jit
     def sine_and_cosine(self, poses: Poses, target: Any) -> tuple[Scalar, Scalar]:
         """Of the angle minus `target`, times the sine of the angle between c and n, which is 1 in a closed joint."""
         x, y, _ = self._components(poses)
         cosine, sine = jnp.cos(target), jnp.sin(target)
         return y * cosine - x * sine, x * cosine + y * sine
 
+    @jax.jit
     def rate(self, poses: Poses, twists: Twists) -> Scalar:
         return self._gradient(poses) @ (poses[1].R @ twists[1].omega - poses[0].R @ twists[0].omega)
 
+    @jax.jit
     def wrenches(self, poses: Poses, strength: Any) -> tuple[Wrench, Wrench]:
         torque = strength * self._gradient(poses)
         none = jnp.zeros(3)
@@ -92,9 +97,11 @@ class Displacement(AbstractRelativeCoordinate):
     s0: Float[Array, "3"]
     s1: Float[Array, "3"]
 
+    @jax.jit
     def difference(self, poses: Poses, target: Any) -> Scalar:
         return (poses[0].R @ self.n) @ (at(poses[1], self.s1) - at(poses[0], self.s0)) - target
 
+    @jax.jit
     def rate(self, poses: Poses, twists: Twists) -> Scalar:
         first, second = poses
         reach = first.R.T @ (at(second, self.s1) - first.x)
@@ -102,6 +109,7 @@ class Displacement(AbstractRelativeCoordinate):
         # Relative to the first body; its rotation carries the place where the point of the second is now.
         return self.n @ (first.R.T @ velocity - cross(twists[0].omega, reach))
 
+    @jax.jit
     def wrenches(self, poses: Poses, strength: Any) -> tuple[Wrench, Wrench]:
         first, second = poses
         reach = first.R.T @ (at(second, self.s1) - first.x)

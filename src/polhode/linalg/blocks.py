@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from polhode.linalg.gathering import take
+
 
 class Indices:
     """Row or column numbers of stacked blocks: an integer array of shape (n, size), fixed when a system is made.
@@ -71,12 +73,16 @@ def absolute(matrix: Matrix) -> Matrix:
 
 def apply(matrix: Matrix, x: Float[Array, " cols"], rows: int) -> Float[Array, " rows"]:
     """Matrix times vector."""
-    return _accumulate(rows, ((g.rows, jnp.einsum("nrc,nc->nr", g.values, x[g.cols.numbers])) for g in matrix), x.dtype)
+    return _accumulate(
+        rows, ((g.rows, jnp.einsum("nrc,nc->nr", g.values, take(x, g.cols.numbers))) for g in matrix), x.dtype
+    )
 
 
 def apply_transposed(matrix: Matrix, y: Float[Array, " rows"], cols: int) -> Float[Array, " cols"]:
     """Transposed matrix times vector."""
-    return _accumulate(cols, ((g.cols, jnp.einsum("nrc,nr->nc", g.values, y[g.rows.numbers])) for g in matrix), y.dtype)
+    return _accumulate(
+        cols, ((g.cols, jnp.einsum("nrc,nr->nc", g.values, take(y, g.rows.numbers))) for g in matrix), y.dtype
+    )
 
 
 def to_dense(matrix: Matrix, shape: tuple[int, int]) -> Float[Array, "rows cols"]:

@@ -27,6 +27,8 @@ class DenseKKT(AbstractKKT):
 
     def factor(self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None = None) -> Factors:
         lu = lu_factor(to_dense(A, (self.n, self.n)))
+        if self.m == 0:
+            return lu, jnp.zeros((self.n, 0)), jnp.zeros((0, self.n)), jnp.zeros((0, 0))
         q = to_dense(Q, (self.m, self.n))
         w = lu_solve(lu, to_dense(P, (self.m, self.n)).T)
         return lu, w, q, lu_factor(q @ w if E is None else q @ w + jnp.diag(E))
@@ -139,22 +141,31 @@ def _eliminated(row: Float[Array, " n"], pivot: Float[Array, " n"], k: int) -> F
     return jnp.concatenate((row[:k], factor[None], row[k + 1 :] - factor * pivot[k + 1 :]))
 
 
+@jax.jit
 def lu_factor(a: Float[Array, "n n"]) -> Float[Array, "n n"]:
     """Triangular factors in one array: unit lower below the diagonal, upper on and above it; no pivoting."""
-    n = a.shape[0]
-    for k in range(n - 1):
-        factor = a[k + 1 :, k] / a[k, k]
-        rest = a[k + 1 :, k + 1 :] - factor[:, None] * a[k, k + 1 :]
-        a = a.at[k + 1 :, k].set(factor).at[k + 1 :, k + 1 :].set(rest)
+    n, tops, sides = a.shape[0], [], []
+    for _ in range(n - 1):
+        tops.append(a[:1])
+        sides.append(a[1:, :1] / a[:1, :1])
+        a = a[1:, 1:] - sides[-1] * a[:1, 1:]
+    for top, side in zip(reversed(tops), reversed(sides), strict=True):
+        a = jnp.concatenate((top, jnp.concatenate((side, a), axis=1)))
     return a
 
 
+@jax.jit
 def lu_solve(lu: Float[Array, "n n"], b: Array) -> Array:
     """Solution of a factored system for one or several right-hand sides, shape (n,) or (n, k)."""
-    n = lu.shape[0]
-    x: list[Array] = []
-    for i in range(n):
-        x.append(b[i] - sum((lu[i, j] * x[j] for j in range(i)), start=jnp.zeros_like(b[i])))
-    for i in reversed(range(n)):
-        x[i] = (x[i] - sum((lu[i, j] * x[j] for j in range(i + 1, n)), start=jnp.zeros_like(b[i]))) / lu[i, i]
-    return jnp.stack(x) if n else b
+    n, columns, x = lu.shape[0], lu.T, []
+    if n == 0:
+        return b
+    beside = (None,) * (b.ndim - 1)
+    for k in range(n):
+        x.append(b[0])
+        b = b[1:] - columns[k, k + 1 :, *beside] * x[k]
+    b = jnp.stack(x)
+    for k in reversed(range(n)):
+        x[k] = b[k] / columns[k, k]
+        b = b[:k] - columns[k, :k, *beside] * x[k]
+    return jnp.stack(x)

@@ -47,6 +47,9 @@ class Gathering:
         return out.at[targets].add(take(flat, sources)) if sources.size else out
 
 
-def take(x: Float[Array, " n"], at: np.ndarray) -> Array:
-    """x at known places within its bounds, in the shape of `at`."""
-    return x.at[at].get(mode="promise_in_bounds", wrap_negative_indices=False)
+def take(x: Float[Array, "n ..."], at: np.ndarray) -> Array:
+    """x at known places along its first axis, none of which may be negative; the shape of `at` comes first.
+
+    `x[at]` takes five times as long to trace.
+    """
+    return jnp.take(x, at, axis=0, mode="clip")

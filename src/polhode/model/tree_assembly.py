@@ -140,7 +140,8 @@ class TreeLayout(AbstractLayout):
             return None
         ratios = jnp.stack([term.ratio for term in terms])
         turns = isinstance(element.coordinate, Angle)
-        return JointEffort(element, part.joint.initial(part.along), ratios, places, turns)
+        zero = part.joint.initial(part.along)
+        return JointEffort(element=element, zero=zero, ratios=ratios, places=places, turns=turns)
 
     def _feedback(self, part: JointControl, element: Any) -> JointFeedback | None:
         sums = part.terms()
@@ -151,7 +152,8 @@ class TreeLayout(AbstractLayout):
         rows = np.repeat(np.arange(len(sums)), list(map(len, sums)))
         ratios = jnp.zeros((len(sums), len(terms)))
         ratios = ratios.at[rows, np.arange(len(terms))].set(jnp.stack([term.ratio for term in terms]))
-        return JointFeedback(element, jnp.stack([joint.initial() for joint in part.joints]), ratios, places)
+        zeros = jnp.stack([joint.initial() for joint in part.joints])
+        return JointFeedback(element=element, zeros=zeros, ratios=ratios, places=places)
 
     def _places_of(self, terms: Sequence[Term]) -> tuple[CoordinateIndex, ...] | None:
         """Where the tree has coordinates of joints; None unless it has all of them."""

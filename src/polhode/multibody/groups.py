@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.execution.rows import each
 from polhode.linalg.blocks import Blocks, Indices
+from polhode.linalg.gathering import take
 from polhode.multibody.elements import AbstractConstraintElement, AbstractForceElement
 from polhode.multibody.formulations.base import AbstractFormulation, AbstractFrame
 from polhode.multibody.poses import Pose, Poses, Twist, Twists, Wrench
@@ -146,10 +147,10 @@ class Motion(eqx.Module):
 
     def at(self, slots: tuple[Slot, ...]) -> Poses:
         """Poses of the nodes of all elements, stacked for each slot."""
-        return tuple(jax.tree.map(lambda a, s=s: a[s.nodes.numbers], self.poses) for s in slots)
+        return tuple(jax.tree.map(lambda a, s=s: take(a, s.nodes.numbers), self.poses) for s in slots)
 
     def twists_at(self, slots: tuple[Slot, ...]) -> Twists:
-        return tuple(jax.tree.map(lambda a, s=s: a[s.nodes.numbers], self.twists) for s in slots)
+        return tuple(jax.tree.map(lambda a, s=s: take(a, s.nodes.numbers), self.twists) for s in slots)
 
 
 class JointGroup(eqx.Module):
@@ -239,7 +240,7 @@ def members(points: tuple[Point, ...], slot: Slot) -> Point:
     """Coordinates of the bodies at one end of all elements."""
     if slot.group is None:
         return None
-    return jax.tree.map(lambda a: a[slot.members.numbers], points[slot.group])
+    return jax.tree.map(lambda a: take(a, slot.members.numbers), points[slot.group])
 
 
 def stack(trees: Sequence[Any]) -> Any:

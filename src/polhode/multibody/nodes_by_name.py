@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -12,11 +13,13 @@ from polhode.multibody.poses import Pose, Poses, Twist, Twists, Wrench
 from polhode.multibody.system import MultibodySystem
 
 
-class NodesByName(NamedTuple):
-    """Poses and twists of bodies by name."""
+class NodesByName:
+    """Poses and twists of bodies by name, each taken out of those of all once."""
 
-    system: MultibodySystem
-    motion: Motion
+    def __init__(self, system: MultibodySystem, motion: Motion) -> None:
+        self.system, self.motion = system, motion
+        self._poses: dict[str, Pose] = {}
+        self._twists: dict[str, Twist] = {}
 
     def row(self, name: str) -> int:
         """Its number; the ground comes last."""
@@ -24,20 +27,30 @@ class NodesByName(NamedTuple):
 
     def pose(self, name: str) -> Pose:
         """Of one body."""
-        row = self.row(name)
-        return Pose(self.motion.poses.x[row], self.motion.poses.R[row])
+        if name not in self._poses:
+            row = self.row(name)
+            self._poses[name] = Pose(self.motion.poses.x[row], self.motion.poses.R[row])
+        return self._poses[name]
 
     def poses(self, names: tuple[str, ...]) -> Poses:
         """Of several bodies."""
         return tuple(map(self.pose, names))
 
-    def twists(self, names: tuple[str, ...]) -> Twists:
-        """Of several bodies."""
+    def twist(self, name: str) -> Twist:
+        """Of one body."""
         twists = self.motion.twists
         assert twists is not None
-        return tuple(Twist(twists.omega[row], twists.u[row]) for row in map(self.row, names))
+        if name not in self._twists:
+            row = self.row(name)
+            self._twists[name] = Twist(twists.omega[row], twists.u[row])
+        return self._twists[name]
+
+    def twists(self, names: tuple[str, ...]) -> Twists:
+        """Of several bodies."""
+        return tuple(map(self.twist, names))
 
 
+@jax.jit
 def share(loads: tuple[Wrench, ...], unit: tuple[Wrench, ...]) -> Float[Array, ""]:
     """The strength of loads that are a multiple of those of unit strength."""
     pairs = list(zip(map(_flat, loads), map(_flat, unit), strict=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -51,6 +52,7 @@ def rates(poses: Poses, twists: Twists) -> Poses:
     return tuple(Pose(twist.u, pose.R @ hat(twist.omega)) for pose, twist in zip(poses, twists, strict=True))
 
 
+@jax.jit
 def axial(A: Float[Array, "3 3"]) -> Float[Array, "3"]:
     """The vector a with a·ω = Σ A_ij hat(ω)_ij for all ω."""
     return jnp.stack((A[2, 1] - A[1, 2], A[0, 2] - A[2, 0], A[1, 0] - A[0, 1]))

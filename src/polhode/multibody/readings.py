@@ -194,7 +194,7 @@ class Readings(eqx.Module):
         links = {link.joint: number for number, link in enumerate(tree.links)}
         rotors = {rotor.place: rotor.inertia for rotor in tree.rotors}
         along = tree.all_forces_along(t, q, v)
-        force, moment, _ = loads
+        found: dict[int, tuple[Array, Array]] = {}
         for number, joint in enumerate(self.joints):
             i = links.get(joint.part)
             if i is None or tree.links[i].name not in (joint.first, joint.second):
@@ -212,8 +212,12 @@ class Readings(eqx.Module):
                 own = where.pose(c.ends[1])
                 f = f - second.force
                 m = m - own.R @ second.torque - cross(own.x, second.force)
-            force, moment = force.at[number].set(f), moment.at[number].set(m)
-        return Load(force, moment, loads.power)
+            found[number] = f, m
+        if not found:
+            return loads
+        places = np.array(list(found))
+        forces, moments = map(jnp.stack, zip(*found.values(), strict=True))
+        return Load(loads.force.at[places].set(forces), loads.moment.at[places].set(moments), loads.power)
 
     def _with_drives(self, where: NodesByName, efforts: list[Array], loads: Load, points: Array) -> JointValues:
         """Forces along driven coordinates come from their constraints; power from all that acts along coordinates."""

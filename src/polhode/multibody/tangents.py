@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from polhode.execution.rows import each
 from polhode.linalg.blocks import Blocks
+from polhode.linalg.gathering import take
 from polhode.multibody.formulations.base import AbstractFormulation, AbstractFrame
 from polhode.multibody.groups import BodyGroup, ForceGroup, JointGroup, members
 from polhode.multibody.poses import ORIGIN, RESTING, Pose, Poses, Twist, Twists
@@ -27,7 +28,7 @@ def load_blocks(
     """Minus the derivatives of the generalised forces of one group of elements, along θ or along v."""
     moving, forms = _moving(bodies, group)
     points = tuple(members(q, group.slots[k]) for k in moving)
-    velocities = tuple(v[group.slots[k].columns.numbers] for k in moving)
+    velocities = tuple(take(v, group.slots[k].columns.numbers) for k in moving)
 
     def tangent(t: Array, element: Any, points: Points, velocities: Velocities) -> Any:
         ends = _Ends(len(group.slots), moving, forms, points)
@@ -71,8 +72,7 @@ class _Ends(NamedTuple):
             form, p, u = self.forms[j], self.points[j], velocities[j]
             if D is None or J[j] is None:
                 return value
-            turned = lambda theta: _matrix(form, form.space.move(p, theta)) @ u  # noqa: E731
-            return value + _between(J[i], D[rows, cols], jax.jacfwd(turned)(jnp.zeros(form.n)))
+            return value + _between(J[i], D[rows, cols], _turned(form, p, u))
 
         return tuple(tuple(block(i, j) for j in range(len(self.moving))) for i in range(len(self.moving)))
 
@@ -103,7 +103,7 @@ def curvatures(bodies: Bodies, group: JointGroup, t: Array, q: Points, v: Vector
     """Time derivatives of the rates of one group of joints when velocities are frozen."""
     moving, forms = _moving(bodies, group)
     points = tuple(members(q, group.slots[k]) for k in moving)
-    velocities = tuple(v[group.slots[k].columns.numbers] for k in moving)
+    velocities = tuple(take(v, group.slots[k].columns.numbers) for k in moving)
 
     def second(t: Array, element: Any, points: Points, velocities: Velocities) -> Array:
         def poses(s: Array) -> Poses:
@@ -157,6 +157,12 @@ def _moving(bodies: Bodies, group: JointGroup | ForceGroup) -> tuple[list[int], 
 def _matrix(form: AbstractFrame, point: Point) -> Array:
     J = form.body_jacobian(point)
     return jnp.eye(form.n) if J is None else J
+
+
+@jax.jit
+def _turned(form: AbstractFrame, point: Point, velocity: Vector) -> Float[Array, "6 n"]:
+    """The derivative of the twist of constant velocities along the coordinates."""
+    return jax.jacfwd(lambda theta: _matrix(form, form.space.move(point, theta)) @ velocity)(jnp.zeros(form.n))
 
 
 def _between(left: Array | None, matrix: Array, right: Array | None) -> Array:

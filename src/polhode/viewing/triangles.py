@@ -15,6 +15,8 @@ MOST_FACES = 2_000
 _TRIES = 8
 _FLAT = 1e-6
 """Least extent of a mesh in one direction, in parts of its largest one."""
+_MARKED = 30
+"""Cells a vertex up to which they are marked instead of sorted."""
 _SHARP = 1e-3
 """Below this part of the largest one, a moment of planes says nothing of where they meet."""
 
@@ -134,7 +136,13 @@ def _clusters(scaled: np.ndarray) -> np.ndarray:
     cell -= cell.min(axis=0)
     sides = cell.max(axis=0) + 1
     keys = (cell[:, 0] * sides[1] + cell[:, 1]) * sides[2] + cell[:, 2]
-    return np.unique(keys, return_inverse=True)[1].reshape(-1)
+    cells = int(np.prod(sides))
+    if cells > _MARKED * len(keys):
+        return np.unique(keys, return_inverse=True)[1].reshape(-1)
+    # Marking cells takes a tenth of the time that sorting vertices does.
+    marked = np.zeros(cells, bool)
+    marked[keys] = True
+    return (np.cumsum(marked) - 1)[keys]
 
 
 def _representatives(mesh: Triangles, clusters: np.ndarray, cell: float) -> np.ndarray:

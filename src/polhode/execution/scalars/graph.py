@@ -100,7 +100,10 @@ class Graph:
             return operands[1 + int(operands[0])]
         if name == "select_n" and all(o is operands[1] for o in operands[2:]):
             return operands[1]
-        if all(map(is_known, operands)):
+        known = list(map(is_known, operands))
+        if not any(known):
+            return self._node(kind, tuple(operands), dtype)
+        if all(known):
             if name == "convert_element_type":
                 return operands[0].astype(dtype)
             if name == "integer_pow":
@@ -117,8 +120,11 @@ class Graph:
 
     def binary(self, name: str, a: Any, b: Any) -> Any:
         """a + b and the like, for sums and products."""
-        if is_known(a) and is_known(b):
-            return type(a)(_NUMPY[name](a, b))
+        if is_known(a):
+            if is_known(b):
+                return type(a)(_NUMPY[name](a, b))
+        elif not is_known(b):
+            return self._node(_BINARY[name], (a, b), a.dtype)
         short = self._shortcut(name, a, b) if name in ("add", "sub", "mul") else None
         return short if short is not None else self._node(_BINARY[name], (a, b), a.dtype)
 
@@ -139,7 +145,7 @@ class Graph:
         return a if _equals(b, 1) else None
 
     def _node(self, kind: Kind, operands: tuple, dtype: Any) -> Node:
-        key = (kind.key, *((o.dtype, o.tobytes()) if is_known(o) else id(o) for o in operands))
+        key = (kind.key, *[(o.dtype, o.tobytes()) if is_known(o) else id(o) for o in operands])
         found = self._nodes.get(key)
         if found is None:
             found = self._nodes[key] = Node(kind, operands, dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -65,23 +65,18 @@ class Replay:
     def unpack(self, x: Any) -> Elements:
         """The elements of an array; constants stay known."""
         shape = np.shape(x)
-        out = np.empty(shape, dtype=object)
+        if not isinstance(x, Tracer):
+            # Also arrays that JAX holds: as constants inside one machine function they make XLA abort.
+            return filled(shape, np.asarray(x).reshape(-1))
         given: Any = x
-        # Also arrays that JAX holds: as constants inside one machine function they make XLA abort.
-        known: Any = None if isinstance(x, Tracer) else np.asarray(x)
-        for index in np.ndindex(shape):
-            out[index] = known[index] if known is not None else self.graph.leaf(given[index] if shape else given)
-        return out
+        return filled(shape, (self.graph.leaf(given[index] if shape else given) for index in np.ndindex(shape)))
 
     def restore(self, flat: Sequence[Any], avals: Sequence[Any]) -> list[Elements]:
         """Elements of the given shapes from one flat list of scalars of the program."""
         out, at = [], 0
         for aval in avals:
             size = math.prod(aval.shape)
-            elements = np.empty(size, dtype=object)
-            for k in range(size):
-                elements[k] = self.graph.leaf(flat[at + k])
-            out.append(elements.reshape(aval.shape))
+            out.append(filled(aval.shape, map(self.graph.leaf, flat[at : at + size])))
             at += size
         return out
 
@@ -151,22 +146,17 @@ class Replay:
 
     def _elementwise(self, eqn: Any, inputs: list[Elements]) -> Elements:
         shape, dtype = eqn.outvars[0].aval.shape, eqn.outvars[0].aval.dtype
-        out = np.empty(shape, dtype=object)
         params = dict(eqn.params)
         if "sharding" in params:
             params["sharding"] = None
         # Dimensions of size one are stretched, as the primitives themselves do.
-        inputs = [np.broadcast_to(x, shape) for x in inputs]
+        flat = [(x if x.shape == shape else np.broadcast_to(x, shape)).reshape(-1) for x in inputs]
         if eqn.primitive.name == "add_any":
             # The sum that differentiation makes, where it does not know the types.
             add = self.graph.binary
-            for index in np.ndindex(shape):
-                out[index] = add("add", *(x[index] for x in inputs))
-            return out
+            return filled(shape, (add("add", a, b) for a, b in zip(*flat, strict=True)))
         kind, operation = Kind(eqn.primitive.name, params, eqn.primitive), self.graph.operation
-        for index in np.ndindex(shape):
-            out[index] = operation(kind, dtype, [x[index] for x in inputs])
-        return out
+        return filled(shape, (operation(kind, dtype, operands) for operands in zip(*flat, strict=True)))
 
     def _reduce(self, name: str, axes: Sequence[int], x: Elements) -> Elements:
         kept = [d for d in range(x.ndim) if d not in axes]
@@ -198,16 +188,18 @@ class Replay:
         nfree_a = math.prod(a.shape[d] for d in free_a)
         nfree_b = math.prod(b.shape[d] for d in free_b)
         ncontract = math.prod(a.shape[d] for d in contract_a)
-        A = a.transpose(*batch_a, *free_a, *contract_a).reshape(nbatch, nfree_a, ncontract)
-        B = b.transpose(*batch_b, *free_b, *contract_b).reshape(nbatch, nfree_b, ncontract)
-        out = np.empty((nbatch, nfree_a, nfree_b), dtype=object)
+        A = a.transpose(*batch_a, *free_a, *contract_a).reshape(nbatch, nfree_a, ncontract).tolist()
+        B = b.transpose(*batch_b, *free_b, *contract_b).reshape(nbatch, nfree_b, ncontract).tolist()
+        products = (self._product(row, col) for rows, cols in zip(A, B, strict=True) for row in rows for col in cols)
+        return filled(eqn.outvars[0].aval.shape, products)
+
+    def _product(self, row: list[Any], col: list[Any]) -> Any:
+        """The sum of the products of some elements."""
         binary = self.graph.binary
-        for n, i, j in np.ndindex(out.shape):
-            total: Any = np.float64(0.0)
-            for k in range(ncontract):
-                total = binary("add", total, binary("mul", A[n, i, k], B[n, j, k]))
-            out[n, i, j] = total
-        return out.reshape(eqn.outvars[0].aval.shape)
+        total: Any = np.float64(0.0)
+        for x, y in zip(row, col, strict=True):
+            total = binary("add", total, binary("mul", x, y))
+        return total
 
     def _while(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
         p = eqn.params
@@ -264,7 +256,7 @@ class Replay:
         def row(inside: AbstractEmission, carried: list[Any], given: list[Any]) -> tuple[list[Any], list[Any]]:
             inner, here = Replay(inside), iter(given)
             at = iter(inner.element(next(here) if same is None else same) for same in common)
-            shaped = [_filled(a.shape, at) for a in of_rows]
+            shaped = [filled(a.shape, at) for a in of_rows]
             args = [*inner.adopt(fixed), *inner.restore(carried, of_carry), *shaped]
             outs = inner.evaluate(closed.jaxpr, [inner.unpack(c) for c in closed.consts], args)
             moved = inner.flatten(outs[:n_carry], closed.out_avals[:n_carry])
@@ -382,12 +374,9 @@ class _Typed(NamedTuple):
     dtype: Any
 
 
-def _filled(shape: tuple[int, ...], elements: Iterator[Any]) -> Elements:
+def filled(shape: tuple[int, ...], elements: Iterable[Any]) -> Elements:
     """Elements in this shape, taken one after the other."""
-    out = np.empty(shape, dtype=object)
-    for index in np.ndindex(shape):
-        out[index] = next(elements)
-    return out
+    return np.fromiter(elements, object, math.prod(shape)).reshape(shape)
 
 
 def _is_common(column: Elements) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+import dataclasses
+import itertools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -12,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from polhode.linalg.gathering import take
 from polhode.spaces.base import Point, Vector
 
 if TYPE_CHECKING:
@@ -28,7 +31,12 @@ class CoordinateIndex(NamedTuple):
 
 
 class AbstractAlong(eqx.Module):
-    """Forces along joint coordinates."""
+    """Forces along joint coordinates.
+
+    - `places`: of the n joint coordinates that they depend on and act along.
+    """
+
+    places: eqx.AbstractVar[tuple[CoordinateIndex, ...]]
 
     @property
     @abc.abstractmethod
@@ -36,31 +44,27 @@ class AbstractAlong(eqx.Module):
         """Whether they have the potential `stored`."""
 
     @abc.abstractmethod
-    def strengths(self, t: Array, points: Sequence[Point], v: Vector) -> Float[Array, " k"]:
-        """The forces along the coordinates of the element, which may be sums of those of joints."""
+    def efforts(self, t: Array, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, " k"]:
+        """Forces along the k coordinates of the element, which may be sums of joint coordinates s."""
 
     @abc.abstractmethod
-    def add_force(self, to: Vector, t: Array, points: Sequence[Point], v: Vector) -> Vector:
-        """Generalised forces, with its own; `points` are the coordinates of all joints."""
-
-    @abc.abstractmethod
-    def add_stiffness(self, to: Array, t: Array, points: Sequence[Point], v: Vector) -> Array:
-        """Minus the derivative along the coordinates."""
-
-    @abc.abstractmethod
-    def add_damping(self, to: Array, t: Array, points: Sequence[Point], v: Vector) -> Array:
-        """Minus the derivative along the velocities."""
+    def forces(self, t: Array, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, " n"]:
+        """The same along the joint coordinates."""
 
     @abc.abstractmethod
     def stored(self, points: Sequence[Point]) -> Float[Array, ""]:
-        """Their potential."""
+        """Their potential; `points` are the coordinates of all joints."""
+
+    def strengths(self, t: Array, points: Sequence[Point], v: Vector) -> Float[Array, " k"]:
+        """`efforts` from the coordinates of all joints and all velocities."""
+        return self.efforts(t, _values(points, self.places), take(v, _columns(self.places)))
 
 
 class JointEffort(AbstractAlong):
     """A force along a joint coordinate, which counts turns, or along a combination of such.
 
     - `element`: the force. - `zero`: what its coordinate is where those of the joints are zero.
-    - `ratios`, `places`: of the joint coordinates that its coordinate is the sum of.
+    - `ratios`: of the joint coordinates that its coordinate is the sum of.
     - `turns`: whether it is an angle of one joint.
     """
 
@@ -74,38 +78,19 @@ class JointEffort(AbstractAlong):
     def conservative(self) -> bool:
         return self.element.conservative
 
-    def strengths(self, t: Array, points: Sequence[Point], v: Vector) -> Float[Array, "1"]:
-        return self.element.effort(t, self._value(t, points), self._rate(v))[None]
+    def efforts(self, t: Array, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, "1"]:
+        return self._effort(t, s, rates)[None]
 
-    def add_force(self, to: Vector, t: Array, points: Sequence[Point], v: Vector) -> Vector:
-        return to.at[self._columns].add(self.ratios * self.element.effort(t, self._value(t, points), self._rate(v)))
-
-    def add_stiffness(self, to: Array, t: Array, points: Sequence[Point], v: Vector) -> Array:
-        return self._add(to, jax.grad(self.element.effort, 1)(t, self._value(t, points), self._rate(v)))
-
-    def add_damping(self, to: Array, t: Array, points: Sequence[Point], v: Vector) -> Array:
-        return self._add(to, jax.grad(self.element.effort, 2)(t, self._value(t, points), self._rate(v)))
+    def forces(self, t: Array, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, " n"]:
+        return self.ratios * self._effort(t, s, rates)
 
     def stored(self, points: Sequence[Point]) -> Float[Array, ""]:
-        return self.element.stored(self._sum(points))
+        return self.element.stored(self.ratios @ _values(points, self.places) + self.zero)
 
-    @property
-    def _columns(self) -> np.ndarray:
-        return np.array([place.velocity for place in self.places])
+    def _effort(self, t: Array, s: Array, rates: Array) -> Float[Array, ""]:
+        return self.element.effort(t, self._within_a_turn(t, self.ratios @ s + self.zero), self.ratios @ rates)
 
-    def _add(self, to: Array, slope: Array) -> Array:
-        columns = self._columns
-        return to.at[columns[:, None], columns].add(-slope * jnp.outer(self.ratios, self.ratios))
-
-    def _sum(self, points: Sequence[Point]) -> Float[Array, ""]:
-        values = [points[place.link][place.component] for place in self.places]
-        return self.ratios @ jnp.stack(values) + self.zero
-
-    def _rate(self, v: Vector) -> Float[Array, ""]:
-        return self.ratios @ v[self._columns]
-
-    def _value(self, t: Array, points: Sequence[Point]) -> Float[Array, ""]:
-        s = self._sum(points)
+    def _within_a_turn(self, t: Array, s: Array) -> Float[Array, ""]:
         if not (self.turns and self.element.modulo):
             return s
         middle = self.element.middle(t)
@@ -116,7 +101,7 @@ class JointFeedback(AbstractAlong):
     """Forces along joint coordinates, or combinations of such, as functions of all of them.
 
     - `element`: the forces. - `zeros`: what its coordinates are where those of the joints are zero.
-    - `ratios`, `places`: of the joint coordinates that they are sums of; `ratios` has a row for each.
+    - `ratios`: of the joint coordinates that they are sums of, with a row for each.
     """
 
     element: Feedback
@@ -128,39 +113,84 @@ class JointFeedback(AbstractAlong):
     def conservative(self) -> bool:
         return False
 
-    def strengths(self, t: Array, points: Sequence[Point], v: Vector) -> Float[Array, " n"]:
-        return self._efforts(t, self._values(points), v[self._columns])
+    def efforts(self, t: Array, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, " k"]:
+        return self.element.efforts(t, self.ratios @ s + self.zeros, self.ratios @ rates)
 
-    def add_force(self, to: Vector, t: Array, points: Sequence[Point], v: Vector) -> Vector:
-        return to.at[self._columns].add(self._force(t, self._values(points), v[self._columns]))
-
-    def add_stiffness(self, to: Array, t: Array, points: Sequence[Point], v: Vector) -> Array:
-        rates = v[self._columns]
-        return self._add(to, jax.jacfwd(lambda s: self._force(t, s, rates))(self._values(points)))
-
-    def add_damping(self, to: Array, t: Array, points: Sequence[Point], v: Vector) -> Array:
-        s = self._values(points)
-        return self._add(to, jax.jacfwd(lambda rates: self._force(t, s, rates))(v[self._columns]))
+    def forces(self, t: Array, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, " n"]:
+        return self.efforts(t, s, rates) @ self.ratios
 
     def stored(self, points: Sequence[Point]) -> Float[Array, ""]:
         return jnp.zeros(())
 
+
+def with_forces(to: Vector, along: Sequence[AbstractAlong], t: Array, points: Sequence[Point], v: Vector) -> Vector:
+    """Generalised forces, with those of `along`; `points` are the coordinates of all joints."""
+    for kind in _kinds(along):
+        to = to.at[kind.columns].add(kind.each(lambda one, s, rates: one.forces(t, s, rates), points, v))
+    return to
+
+
+def with_slopes(
+    to: Array, along: Sequence[AbstractAlong], t: Array, points: Sequence[Point], v: Vector, *, of_rates: bool
+) -> Array:
+    """A matrix, less the derivatives of the forces along the coordinates, or along their rates."""
+
+    def slope(one: AbstractAlong, s: Array, rates: Array) -> Float[Array, "n n"]:
+        return jax.jacfwd(one.forces, 2 if of_rates else 1)(t, s, rates)
+
+    for kind in _kinds(along):
+        columns = kind.columns
+        to = to.at[columns[:, :, None], columns[:, None, :]].add(-kind.each(slope, points, v))
+    return to
+
+
+class _Kind(NamedTuple):
+    """Forces that differ in their numbers and places only, so that they are evaluated together.
+
+    - `stacked`: all in one, with a leading axis. - `places`: those of each.
+    """
+
+    stacked: AbstractAlong
+    places: tuple[tuple[CoordinateIndex, ...], ...]
+
     @property
-    def _columns(self) -> np.ndarray:
-        return np.array([place.velocity for place in self.places])
+    def columns(self) -> np.ndarray:
+        """Numbers of their velocities, shape (elements, n)."""
+        return np.array([_columns(places) for places in self.places])
 
-    def _values(self, points: Sequence[Point]) -> Float[Array, " places"]:
-        return jnp.stack([points[place.link][place.component] for place in self.places])
+    def each(self, function: Callable[..., Array], points: Sequence[Point], v: Vector) -> Array:
+        """`function(one, s, rates)` of all elements, with a leading axis."""
+        s = _values(points, tuple(itertools.chain(*self.places))).reshape(self.columns.shape)
+        return jax.vmap(function)(self.stacked, s, take(v, self.columns))
 
-    def _force(self, t: Array, s: Array, rates: Array) -> Float[Array, " places"]:
-        return self._efforts(t, s, rates) @ self.ratios
 
-    def _efforts(self, t: Array, s: Array, rates: Array) -> Float[Array, " n"]:
-        return self.element.efforts(t, self.ratios @ s + self.zeros, self.ratios @ rates)
+def _kinds(along: Sequence[AbstractAlong]) -> list[_Kind]:
+    found: dict[Any, list[AbstractAlong]] = {}
+    for one in along:
+        alike = dataclasses.replace(one, places=())
+        key = len(one.places), jax.tree.structure(alike), tuple(map(jnp.shape, jax.tree.leaves(alike)))
+        found.setdefault(key, []).append(one)
+    return [
+        _Kind(_stacked([dataclasses.replace(one, places=()) for one in alike]), tuple(one.places for one in alike))
+        for alike in found.values()
+    ]
 
-    def _add(self, to: Array, slopes: Array) -> Array:
-        columns = self._columns
-        return to.at[columns[:, None], columns].add(-slopes)
+
+@jax.jit
+def _stacked(trees: list[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+def _columns(places: Sequence[CoordinateIndex]) -> np.ndarray:
+    return np.array([place.velocity for place in places])
+
+
+def _values(points: Sequence[Point], places: Sequence[CoordinateIndex]) -> Float[Array, " n"]:
+    """Joint coordinates at some places."""
+    links = sorted({place.link for place in places})
+    firsts = dict(zip(links, np.cumsum([0, *(len(points[link]) for link in links)]), strict=False))
+    numbers = np.array([firsts[place.link] + place.component for place in places])
+    return take(jnp.concatenate([points[link] for link in links]), numbers)
 
 
 class JointRotor(eqx.Module):

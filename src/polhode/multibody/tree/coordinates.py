@@ -16,11 +16,24 @@ from polhode.multibody.bodies import Body
 from polhode.multibody.coordinates import AbstractCoordinates
 from polhode.multibody.groups import Motion
 from polhode.multibody.mechanism import Mechanism
-from polhode.multibody.poses import ORIGIN, RESTING, Pose, Twist, Wrench, axial
-from polhode.multibody.tree.along import AbstractAlong, JointRotor
+from polhode.multibody.poses import ORIGIN, RESTING, Pose, Twist, Wrench
+from polhode.multibody.tree.along import AbstractAlong, JointRotor, with_forces, with_slopes
 from polhode.multibody.tree.links import Link, Vec
 from polhode.multibody.tree.matrices import assembled, gravity_blocks, mass_blocks, velocity_blocks
-from polhode.spaces.base import AbstractSpace, Point, Vector, cross, hat
+from polhode.multibody.tree.motions import constant
+from polhode.multibody.tree.moving import (
+    NONE,
+    Accelerated,
+    accelerated,
+    brackets,
+    handed_down,
+    load_on_link,
+    moved,
+    on,
+    twist_of_body,
+    unbalanced,
+)
+from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
 
@@ -98,14 +111,14 @@ class JointTree(AbstractCoordinates):
         """Poses and, with v, twists of all bodies and of the ground."""
         relative = self._relative(q)
         frames = self._frames(relative)
-        poses = [Pose(o + F @ k.centre, F @ k.attitude) for (o, F), k in zip(frames, self.links, strict=True)]
+        poses = [on(frame, Pose(k.centre, k.attitude)) for frame, k in zip(frames, self.links, strict=True)]
         stacked = Pose(*_columns([*poses, ORIGIN]))
         if v is None:
             return Motion(stacked)
         twists = []
         moving = self._link_twists(v, self._points(q), relative)
-        for (omega, u), (_, F), link in zip(moving, frames, self.links, strict=True):
-            twists.append(Twist(omega @ link.attitude, F @ (u + cross(omega, link.centre))))
+        for twist, frame, link in zip(moving, frames, self.links, strict=True):
+            twists.append(twist_of_body(twist, frame.R, link.centre, link.attitude))
         return Motion(stacked, Twist(*_columns([*twists, RESTING])))
 
     def counted(self, q: Point, joint: str, name: str) -> Float[Array, ""] | None:
@@ -166,39 +179,15 @@ class JointTree(AbstractCoordinates):
     def force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
         relative, points = self._relative(q), self._points(q)
         loads = self._loads(mechanism, t, q, v, relative)
-        omegas: list[Vec] = []
-        spins: list[Array] = []
-        accelerations: list[Vec] = []
-        alphas: list[Vec] = []
-        torques: list[Vec] = []
-        forces: list[Vec] = []
-        for link, (r, A), point, load in zip(self.links, relative, points, loads, strict=True):
-            motion, rates = link.motion, v[link.first : link.last]
-            p = link.parent
-            turning, sliding = motion.turning(point), motion.sliding(point)
-            omega = omegas[p] if p >= 0 else jnp.zeros(3)
-            alpha = alphas[p] if p >= 0 else jnp.zeros(3)
+        states: list[Accelerated] = []
+        inertial: list[Wrench] = []
+        for link, frame, point, load in zip(self.links, relative, points, loads, strict=True):
             # Gravity as an acceleration of the ground.
-            a = accelerations[p] + spins[p] @ r if p >= 0 else -link.weight * mechanism.gravity
-            if sliding is not None and p >= 0:
-                a = a + 2 * cross(omega, rates @ sliding)
-            slide_drift, turn_drift = motion.sliding_drift(point, rates), motion.turning_drift(point, rates)
-            a = a if slide_drift is None else a + slide_drift
-            omega, alpha, a = omega @ A, alpha @ A, a @ A
-            if turning is not None:
-                relative_omega = rates @ turning
-                alpha = alpha + cross(omega, relative_omega)
-                omega = omega + relative_omega
-            alpha = alpha if turn_drift is None else alpha + turn_drift
-            spin = hat(alpha) + omega[:, None] * omega - (omega @ omega) * jnp.eye(3)
-            omegas.append(omega)
-            alphas.append(alpha)
-            spins.append(spin)
-            accelerations.append(a)
-            # Forces and moments of inertia, ∫(a + Kρ) dm and ∫ρ×(a + Kρ) dm with K = spin.
-            body = link.inertia
-            forces.append(body.mass * a + spin @ body.moment - load.force)
-            torques.append(axial(spin @ body.second) + cross(body.moment, a) - load.torque)
+            ground = Accelerated(NONE, NONE, ORIGIN.R * 0, -link.weight * mechanism.gravity)
+            below = states[link.parent] if link.parent >= 0 else ground
+            states.append(accelerated(link.motion, point, v[link.first : link.last], frame, below))
+            inertial.append(unbalanced(link.inertia, states[-1], load))
+        torques, forces = map(list, zip(*inertial, strict=True))
         found = -self._projected(points, relative, torques, forces)
         return self._with_efforts(found, t, points, v)
 
@@ -210,8 +199,7 @@ class JointTree(AbstractCoordinates):
         """
         relative, points = self._relative(q), self._points(q)
         K = assembled(self.links, gravity_blocks(self.links, points, relative, mechanism.gravity))
-        for effort in self.efforts:
-            K = effort.add_stiffness(K, t, points, v)
+        K = with_slopes(K, self.efforts, t, points, v, of_rates=False)
         if mechanism.forces:
             move = self.space.move
             K = K - jax.jacfwd(lambda theta: self._applied(mechanism, t, move(q, theta), v))(jnp.zeros(self.n))
@@ -221,12 +209,13 @@ class JointTree(AbstractCoordinates):
         relative, points = self._relative(q), self._points(q)
         twists = self._link_twists(v, points, relative)
         C = 2 * assembled(self.links, velocity_blocks(self.links, points, relative, twists, v))
-        if not all(isinstance(link.motion.space, Rn) for link in self.links if link.motion.n):
+        curved = [link for link in self.links if link.motion.n and not isinstance(link.motion.space, Rn)]
+        M = to_dense(self.mass(q), (self.n, self.n)) if curved else jnp.zeros((self.n, 0))
+        for link in curved:
             # Velocity fields of unit velocities don't commute; their brackets are accelerations too.
-            M = to_dense(self.mass(q), (self.n, self.n))
-            C = C + M @ jax.vmap(lambda e: self.space.bracket(v, e), out_axes=1)(jnp.eye(self.n))
-        for effort in self.efforts:
-            C = effort.add_damping(C, t, points, v)
+            own = slice(link.first, link.last)
+            C = C.at[:, own].add(M[:, own] @ brackets(link.motion, v[own]))
+        C = with_slopes(C, self.efforts, t, points, v, of_rates=True)
         if any(group.elements.uses_twists for group in mechanism.forces):
             C = C - jax.jacfwd(lambda u: self._applied(mechanism, t, q, u))(v)
         return dense_block(C)
@@ -241,7 +230,7 @@ class JointTree(AbstractCoordinates):
     def _points(self, q: Point) -> list[Point]:
         """Coordinates of each joint; empty for welds."""
         parts = iter(q)
-        return [next(parts) if link.motion.n else jnp.zeros(0) for link in self.links]
+        return [next(parts) if link.motion.n else constant(np.zeros(0)) for link in self.links]
 
     def _relative(self, q: Point) -> list[Pose]:
         return [link.motion.pose(point) for link, point in zip(self.links, self._points(q), strict=True)]
@@ -249,25 +238,16 @@ class JointTree(AbstractCoordinates):
     def _frames(self, relative: Sequence[Pose]) -> list[Pose]:
         """Frames of the links in the inertial frame."""
         frames: list[Pose] = []
-        for link, (r, A) in zip(self.links, relative, strict=True):
-            if link.parent < 0:
-                frames.append(Pose(r, A))
-            else:
-                o, F = frames[link.parent]
-                frames.append(Pose(o + F @ r, F @ A))
+        for link, frame in zip(self.links, relative, strict=True):
+            frames.append(frame if link.parent < 0 else on(frames[link.parent], frame))
         return frames
 
     def _link_twists(self, v: Vector, points: Sequence[Point], relative: Sequence[Pose]) -> list[Twist]:
         """Angular velocity of each link and velocity of its origin, in its own frame."""
         found: list[Twist] = []
-        for link, point, (r, A) in zip(self.links, points, relative, strict=True):
-            rates = v[link.first : link.last]
-            turning, sliding = link.motion.turning(point), link.motion.sliding(point)
-            omega, u = found[link.parent] if link.parent >= 0 else RESTING
-            u = u + cross(omega, r)
-            u = (u if sliding is None else u + rates @ sliding) @ A
-            omega = omega @ A if turning is None else omega @ A + rates @ turning
-            found.append(Twist(omega, u))
+        for link, point, frame in zip(self.links, points, relative, strict=True):
+            below = found[link.parent] if link.parent >= 0 else RESTING
+            found.append(moved(link.motion, point, v[link.first : link.last], frame, below))
         return found
 
     def _loads(self, mechanism: Mechanism, t: Array, q: Point, v: Vector, relative: Sequence[Pose]) -> list[Wrench]:
@@ -277,16 +257,13 @@ class JointTree(AbstractCoordinates):
             return [Wrench(jnp.zeros(3), jnp.zeros(3))] * count
         torque, force = mechanism.loads(t, self.motion(q, v))
         frames = self._frames(relative)
-        local = [force[i] @ frames[i].R for i in range(count)]
         return [
-            Wrench(link.attitude @ torque[i] + cross(link.centre, local[i]), local[i])
+            load_on_link(Wrench(torque[i], force[i]), frames[i].R, link.centre, link.attitude)
             for i, link in enumerate(self.links)
         ]
 
     def _with_efforts(self, forces: Vector, t: Array, points: Sequence[Point], v: Vector) -> Vector:
-        for effort in self.efforts:
-            forces = effort.add_force(forces, t, points, v)
-        return forces
+        return with_forces(forces, self.efforts, t, points, v)
 
     def _applied(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
         """Generalised forces of the force elements between bodies."""
@@ -300,15 +277,12 @@ class JointTree(AbstractCoordinates):
         """Generalised forces of loads on the links, which are handed down to the ground on the way."""
         found: list[Vector] = []
         for i in reversed(range(len(self.links))):
-            link, (r, A) = self.links[i], relative[i]
-            turning, sliding = link.motion.turning(points[i]), link.motion.sliding(points[i])
-            total = jnp.zeros(link.motion.n)
-            total = total if turning is None else total + turning @ torques[i]
-            handed = A @ forces[i]
-            found.append(total if sliding is None else total + sliding @ handed)
-            if link.parent >= 0:
-                forces[link.parent] = forces[link.parent] + handed
-                torques[link.parent] = torques[link.parent] + A @ torques[i] + cross(r, handed)
+            link, p = self.links[i], self.links[i].parent
+            below = Wrench(torques[p], forces[p]) if p >= 0 else Wrench(NONE, NONE)
+            own, below = handed_down(link.motion, points[i], relative[i], Wrench(torques[i], forces[i]), below)
+            found.append(own)
+            if p >= 0:
+                torques[p], forces[p] = below
         return jnp.concatenate(found[::-1])
 
     def _find(self, body: Body | str) -> int:

@@ -42,23 +42,11 @@ class Link(eqx.Module):
 
     def work(self, point: Point, A: Float[Array, "3 3"], loads: Loads) -> Float[Array, "k n"]:
         """Power of loads on the link in unit velocities of its joint; A is its rotation on the parent."""
-        turning, sliding = self.motion.turning(point), self.motion.sliding(point)
-        total = jnp.zeros((loads.torques.shape[0], self.motion.n))
-        total = total if turning is None else total + loads.torques @ turning.T
-        return total if sliding is None else total + loads.forces @ A.T @ sliding.T
+        return _work(self.motion.turning(point), self.motion.sliding(point), A, loads)
 
     def unit_loads(self, point: Point, A: Float[Array, "3 3"], carried: Inertia) -> Loads:
         """Loads that unit accelerations of the joint put on everything that it carries."""
-        turning, sliding = self.motion.turning(point), self.motion.sliding(point)
-        forces, torques = jnp.zeros((self.motion.n, 3)), jnp.zeros((self.motion.n, 3))
-        if turning is not None:
-            forces = crossed(turning, carried.moment)
-            torques = jnp.trace(carried.second) * turning - turning @ carried.second
-        if sliding is not None:
-            directions = sliding @ A
-            forces = forces + carried.mass * directions
-            torques = torques - crossed(directions, carried.moment)
-        return Loads(torques, forces)
+        return _unit_loads(self.motion.turning(point), self.motion.sliding(point), A, carried)
 
 
 class Inertia(NamedTuple):
@@ -68,10 +56,12 @@ class Inertia(NamedTuple):
     moment: Vec
     second: Float[Array, "3 3"]
 
+    @jax.jit
     def plus(self, other: Inertia) -> Inertia:
         """Both bodies as one."""
         return Inertia(*(a + b for a, b in zip(self, other, strict=True)))
 
+    @jax.jit
     def seen_from(self, frame: Pose) -> Inertia:
         """The same body in the frame in which its own frame is `frame`."""
         r, A = frame
@@ -87,6 +77,7 @@ class Loads(NamedTuple):
     torques: Rows
     forces: Rows
 
+    @jax.jit
     def seen_from(self, frame: Pose) -> Loads:
         """The same loads about the origin of the frame in which their own frame is `frame`."""
         r, A = frame
@@ -94,6 +85,31 @@ class Loads(NamedTuple):
         return Loads(self.torques @ A.T - crossed(forces, r), forces)
 
 
+@jax.jit
 def crossed(rows: Rows, b: Vec) -> Rows:
     """a × b for every row a."""
     return jax.vmap(lambda a: cross(a, b))(rows)
+
+
+@jax.jit
+def _work(turning: Rows | None, sliding: Rows | None, A: Float[Array, "3 3"], loads: Loads) -> Float[Array, "k n"]:
+    turned = jnp.zeros(()) if turning is None else loads.torques @ turning.T
+    return turned if sliding is None else turned + loads.forces @ A.T @ sliding.T
+
+
+@jax.jit
+def _unit_loads(turning: Rows | None, sliding: Rows | None, A: Float[Array, "3 3"], carried: Inertia) -> Loads:
+    turned = None if turning is None else _loads_of_turning(turning, carried)
+    if sliding is None:
+        assert turned is not None
+        return turned
+    directions = sliding @ A
+    moments = crossed(directions, carried.moment)
+    if turned is None:
+        return Loads(-moments, carried.mass * directions)
+    return Loads(turned.torques - moments, turned.forces + carried.mass * directions)
+
+
+def _loads_of_turning(turning: Rows, carried: Inertia) -> Loads:
+    torques = jnp.trace(carried.second) * turning - turning @ carried.second
+    return Loads(torques, crossed(turning, carried.moment))

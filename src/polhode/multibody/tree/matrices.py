@@ -7,10 +7,12 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.multibody.poses import Pose, Twist
+from polhode.multibody.poses import RESTING, Pose, Twist
 from polhode.multibody.tree.links import Inertia, Link, Loads, Rows, Vec, crossed
+from polhode.multibody.tree.motions import AbstractRelativeMotion
 from polhode.spaces.base import Point, Vector, cross, hat
 
 Blocks = dict[tuple[int, int], Array]
@@ -20,7 +22,7 @@ Blocks = dict[tuple[int, int], Array]
 def assembled(links: Sequence[Link], blocks: Blocks) -> Float[Array, "n n"]:
     """The matrix of the blocks; zero for links of different branches."""
     moving = [(i, link.motion.n) for i, link in enumerate(links) if link.motion.n]
-    return jnp.block([[blocks[i, j] if (i, j) in blocks else jnp.zeros((a, b)) for j, b in moving] for i, a in moving])
+    return jnp.block([[blocks[i, j] if (i, j) in blocks else np.zeros((a, b)) for j, b in moving] for i, a in moving])
 
 
 def mass_blocks(links: Sequence[Link], points: Sequence[Point], relative: Sequence[Pose]) -> Blocks:
@@ -56,24 +58,25 @@ class Directions(NamedTuple):
     s_change: Float[Array, "n 3 n"]
     d_change: Float[Array, "n 3 n"]
 
-    @classmethod
-    def of(cls, link: Link, point: Point, A: Float[Array, "3 3"]) -> Directions:
-        """The directions of a joint, from its link and coordinates; A is the rotation of the link on the parent."""
-        motion, n = link.motion, link.motion.n
-        zero = jnp.zeros((n, 3))
 
-        def s(point: Point) -> Rows:
-            turning = motion.turning(point)
-            return zero if turning is None else turning
+@jax.jit
+def directions_of(motion: AbstractRelativeMotion, point: Point, A: Float[Array, "3 3"]) -> Directions:
+    """The directions of a joint at its coordinates; A is the rotation of the link on the parent."""
+    zero = jnp.zeros((motion.n, 3))
 
-        def d(point: Point) -> Rows:
-            sliding = motion.sliding(point)
-            return zero if sliding is None else sliding @ A
+    def s(point: Point) -> Rows:
+        turning = motion.turning(point)
+        return zero if turning is None else turning
 
-        s_change, d_change = (
-            jax.jacfwd(lambda theta, rows=rows: rows(motion.space.move(point, theta)))(jnp.zeros(n)) for rows in (s, d)
-        )
-        return cls(s(point), d(point), s_change, d_change)
+    def d(point: Point) -> Rows:
+        sliding = motion.sliding(point)
+        return zero if sliding is None else sliding @ A
+
+    s_change, d_change = (
+        jax.jacfwd(lambda theta, rows=rows: rows(motion.space.move(point, theta)))(jnp.zeros(motion.n))
+        for rows in (s, d)
+    )
+    return Directions(s(point), d(point), s_change, d_change)
 
 
 class Flow(NamedTuple):
@@ -82,22 +85,25 @@ class Flow(NamedTuple):
     momentum: Vec
     moments: Float[Array, "3 3"]
 
-    @classmethod
-    def of(cls, inertia: Inertia, twist: Twist) -> Flow:
-        """Those of a rigid body, from angular velocity and velocity of the origin of its frame."""
-        omega, u = twist
-        moments = inertia.moment[:, None] * u + inertia.second @ hat(omega).T
-        return cls(inertia.mass * u + cross(omega, inertia.moment), moments)
-
+    @jax.jit
     def plus(self, other: Flow) -> Flow:
         """Both bodies as one."""
         return Flow(self.momentum + other.momentum, self.moments + other.moments)
 
+    @jax.jit
     def seen_from(self, frame: Pose) -> Flow:
         """The same in the frame in which its own frame is `frame`."""
         r, A = frame
         momentum = A @ self.momentum
         return Flow(momentum, A @ self.moments @ A.T + r[:, None] * momentum)
+
+
+@jax.jit
+def flow_of(inertia: Inertia, twist: Twist) -> Flow:
+    """The flow of a rigid body, from angular velocity and velocity of the origin of its frame."""
+    omega, u = twist
+    moments = inertia.moment[:, None] * u + inertia.second @ hat(omega).T
+    return Flow(inertia.mass * u + cross(omega, inertia.moment), moments)
 
 
 def gravity_blocks(links: Sequence[Link], points: Sequence[Point], relative: Sequence[Pose], gravity: Vec) -> Blocks:
@@ -107,7 +113,7 @@ def gravity_blocks(links: Sequence[Link], points: Sequence[Point], relative: Seq
     for i in reversed(range(len(links))):
         link = links[i]
         if link.motion.n:
-            w = Directions.of(link, points[i], relative[i].R)
+            w = directions_of(link.motion, points[i], relative[i].R)
             blocks[i, i] = -_weight_of_changes(w, carried[i]) @ down[i]
             loads = link.unit_loads(points[i], relative[i].R, carried[i])
             j = i
@@ -116,7 +122,7 @@ def gravity_blocks(links: Sequence[Link], points: Sequence[Point], relative: Seq
                 if links[j].motion.n:
                     # Whatever an ancestor turns carries the field of this joint along: ∂w = s × w.
                     turning = links[j].motion.turning(points[j])
-                    tilt = jnp.zeros((links[j].motion.n, 3)) if turning is None else crossed(turning, down[j])
+                    tilt = np.zeros((links[j].motion.n, 3)) if turning is None else crossed(turning, down[j])
                     blocks[i, j] = loads.forces @ tilt.T
                     blocks[j, i] = blocks[i, j].T
         _carry(links, relative, carried, i)
@@ -136,8 +142,8 @@ def velocity_blocks(
     - `twists`: angular velocity and velocity of the origin of each link, in its own frame.
     """
     carried = [link.inertia for link in links]
-    flows = [Flow.of(body, twist) for body, twist in zip(carried, twists, strict=True)]
-    ways = [Directions.of(link, point, A) for link, point, (_, A) in zip(links, points, relative, strict=True)]
+    flows = [flow_of(body, twist) for body, twist in zip(carried, twists, strict=True)]
+    ways = [directions_of(link.motion, point, A) for link, point, (_, A) in zip(links, points, relative, strict=True)]
     rates = [_rates(links, k, ways[k], relative, twists, v) for k in range(len(links))]
     blocks: Blocks = {}
     for i in reversed(range(len(links))):
@@ -149,17 +155,12 @@ def velocity_blocks(
             blocks[i, i] = link.work(points[i], relative[i].R, changes).T
             j = i
             while links[j].parent >= 0:
-                loads, changes, across = (
-                    loads.seen_from(relative[j]),
-                    changes.seen_from(relative[j]),
-                    across @ relative[j].R.T,
-                )
+                loads, changes = loads.seen_from(relative[j]), changes.seen_from(relative[j])
+                across = across @ relative[j].R.T
                 j = links[j].parent
                 if links[j].motion.n:
                     blocks[j, i] = links[j].work(points[j], relative[j].R, changes).T
-                    s_dot, d_dot = rates[j]
-                    lever = d_dot - crossed(ways[j].s, twists[j].u)
-                    blocks[i, j] = loads.forces @ lever.T + loads.torques @ s_dot.T + across @ ways[j].s.T
+                    blocks[i, j] = _work_of_rates(ways[j], rates[j], twists[j], loads, across)
         _carry(links, relative, carried, i)
         if link.parent >= 0:
             flows[link.parent] = flows[link.parent].plus(flows[i].seen_from(relative[i]))
@@ -181,6 +182,7 @@ def _carry(links: Sequence[Link], relative: Sequence[Pose], carried: list[Inerti
         carried[parent] = carried[parent].plus(carried[i].seen_from(relative[i]))
 
 
+@jax.jit
 def _weight_of_changes(w: Directions, carried: Inertia) -> Float[Array, "n n 3"]:
     """∫∂w_i/∂q_j dm for the velocities i and coordinates j of one joint."""
     moment = carried.moment
@@ -196,15 +198,31 @@ def _rates(
     """Time derivatives of s and d of one joint, components in the frame of its link."""
     link = links[k]
     own = v[link.first : link.last]
-    below = twists[link.parent].omega @ relative[k].R if link.parent >= 0 else jnp.zeros(3)
-    return -crossed(w.s, twists[k].omega) + w.s_change @ own, -crossed(w.d, below) + w.d_change @ own
+    below = twists[link.parent].omega if link.parent >= 0 else RESTING.omega
+    return _rates_in(w, twists[k].omega, below, relative[k].R, own)
 
 
+@jax.jit
+def _rates_in(w: Directions, omega: Vec, below: Vec, A: Float[Array, "3 3"], own: Vector) -> tuple[Rows, Rows]:
+    """The same from the angular velocities of the link and, in its own frame, of the parent."""
+    return -crossed(w.s, omega) + w.s_change @ own, -crossed(w.d, below @ A) + w.d_change @ own
+
+
+@jax.jit
+def _work_of_rates(w: Directions, rates: tuple[Rows, Rows], twist: Twist, loads: Loads, across: Rows) -> Array:
+    """The work of loads, and of what they are about in motion, in changes of the velocity fields of a joint."""
+    s_dot, d_dot = rates
+    lever = d_dot - crossed(w.s, twist.u)
+    return loads.forces @ lever.T + loads.torques @ s_dot.T + across @ w.s.T
+
+
+@jax.jit
 def _across(w: Directions, flow: Flow) -> Rows:
     """∫ẋ × w dm."""
     return jnp.trace(flow.moments) * w.s - w.s @ flow.moments.T - crossed(w.d, flow.momentum)
 
 
+@jax.jit
 def _loads_of_rates(w: Directions, rates: tuple[Rows, Rows], carried: Inertia, flow: Flow, twist: Twist) -> Loads:
     """∫ẇ dm and ∫ρ × ẇ dm with ẇ = ḋ + ṡ × ρ + s × (ẋ - u)."""
     s_dot, d_dot = rates

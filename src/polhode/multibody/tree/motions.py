@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import abc
-from typing import Self
+from typing import Any, Self
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -68,6 +69,11 @@ class AbstractRelativeMotion(eqx.Module):
         return None
 
 
+def constant(value: np.ndarray) -> Any:
+    """Numbers that are known while tracing; made by JAX they would be operations of the trace."""
+    return value
+
+
 class AbstractJointMotion(AbstractRelativeMotion):
     """The relative motion that a joint allows.
 
@@ -106,6 +112,7 @@ class AxisMotion(AbstractJointMotion):
         sizes = (1,) * self.turns + ((len(self.slides),) if self.slides else ())
         return Rn(sum(sizes), sizes)
 
+    @jax.jit
     def pose(self, q: Point) -> Pose:
         x, R = self.initial
         for k, column in enumerate(self.slides):
@@ -117,9 +124,7 @@ class AxisMotion(AbstractJointMotion):
         return Pose(x, R)
 
     def turning(self, q: Point) -> Rows | None:
-        if not self.turns:
-            return None
-        return jnp.zeros((self.n, 3)).at[0, 2].set(1.0)
+        return constant(np.eye(self.n, 3, 2)) if self.turns else None
 
     def sliding(self, q: Point) -> Rows | None:
         if not self.slides:
@@ -142,6 +147,7 @@ class ScrewMotion(AbstractJointMotion):
     def space(self) -> Rn:
         return Rn(1)
 
+    @jax.jit
     def pose(self, q: Point) -> Pose:
         x, R = self.initial
         c, s = jnp.cos(q[0]), jnp.sin(q[0])
@@ -149,7 +155,7 @@ class ScrewMotion(AbstractJointMotion):
         return Pose(x + self.advance * q[0] * R[:, 2], turned)
 
     def turning(self, q: Point) -> Rows:
-        return jnp.array([[0.0, 0.0, 1.0]])
+        return constant(np.eye(1, 3, 2))
 
     def sliding(self, q: Point) -> Rows:
         return self.advance * self.initial.R[:, 2][None]
@@ -172,6 +178,7 @@ class CrossMotion(AbstractJointMotion):
     def space(self) -> Rn:
         return Rn(2, (1, 1))
 
+    @jax.jit
     def pose(self, q: Point) -> Pose:
         (c1, c2), (s1, s2) = jnp.cos(q), jnp.sin(q)
         zero = jnp.zeros(())
@@ -184,11 +191,13 @@ class CrossMotion(AbstractJointMotion):
         )
         return Pose(self.initial.x, self.initial.R @ turned)
 
+    @jax.jit
     def turning(self, q: Point) -> Rows:
         zero = jnp.zeros(())
         first = jnp.stack((jnp.cos(q[1]), -jnp.sin(q[1]), zero))
         return jnp.stack((first, jnp.array([0.0, 0.0, 1.0])))
 
+    @jax.jit
     def turning_drift(self, q: Point, v: Vector) -> Float[Array, "3"]:
         return -v[0] * v[1] * jnp.stack((jnp.sin(q[1]), jnp.cos(q[1]), jnp.zeros(())))
 
@@ -212,20 +221,24 @@ class HingesMotion(AbstractJointMotion):
     def space(self) -> Rn:
         return Rn(3, (1, 1, 1))
 
+    @jax.jit
     def pose(self, q: Point) -> Pose:
-        first, second, third = (turned(axis, angle) for axis, angle in zip(self.axes, q, strict=True))
+        first, second, third = (turned(self.axes[k], q[k]) for k in range(3))
         return Pose(self.initial.x, self.initial.R @ first @ second @ third)
 
+    @jax.jit
     def turning(self, q: Point) -> Rows:
         second, third = turned(self.axes[1], q[1]), turned(self.axes[2], q[2])
         return jnp.stack((self.axes[0] @ second @ third, self.axes[1] @ third, self.axes[2]))
 
+    @jax.jit
     def turning_drift(self, q: Point, v: Vector) -> Float[Array, "3"]:
         first, second, third = self.turning(q)
         # Axes stand still in what carries them, which turns against the frame of the link.
         return v[0] * v[1] * cross(first, second) + v[2] * cross(v[0] * first + v[1] * second, third)
 
 
+@jax.jit
 def turned(axis: Float[Array, "3"], angle: Float[Array, ""]) -> Float[Array, "3 3"]:
     """The rotation by an angle about a unit vector (Rodrigues' formula)."""
     outer = jnp.outer(axis, axis)
@@ -241,11 +254,12 @@ class BallMotion(AbstractJointMotion):
     def space(self) -> S3:
         return S3()
 
+    @jax.jit
     def pose(self, q: Point) -> Pose:
         return Pose(self.initial.x, self.initial.R @ S3().to_matrix(q))
 
     def turning(self, q: Point) -> Rows:
-        return jnp.eye(3)
+        return constant(np.eye(3))
 
 
 class FreeMotion(AbstractRelativeMotion):
@@ -259,11 +273,12 @@ class FreeMotion(AbstractRelativeMotion):
         return Pose(q[1], q[0])
 
     def turning(self, q: Point) -> Rows:
-        return jnp.eye(6)[:, :3]
+        return constant(np.eye(6, 3))
 
     def sliding(self, q: Point) -> Rows:
-        return jnp.concatenate((jnp.zeros((3, 3)), q[0].T))
+        return jnp.concatenate((np.zeros((3, 3)), q[0].T))
 
+    @jax.jit
     def sliding_drift(self, q: Point, v: Vector) -> Float[Array, "3"]:
         return q[0] @ cross(v[:3], v[3:])
 
@@ -278,7 +293,7 @@ class PointMotion(AbstractRelativeMotion):
         return Rn(self.size)
 
     def pose(self, q: Point) -> Pose:
-        return Pose(jnp.concatenate((q, jnp.zeros(3 - self.size))), jnp.eye(3))
+        return Pose(jnp.concatenate((q, np.zeros(3 - self.size))), constant(np.eye(3)))
 
     def sliding(self, q: Point) -> Rows:
-        return jnp.eye(3)[: self.size]
+        return constant(np.eye(self.size, 3))

@@ -29,8 +29,8 @@ Multipliers = Float[Array, " m"]
 START_TOLERANCE = 1e-6
 """Largest |Φ| and |B v + ∂Φ/∂t| of a given start, relative to the larger of 1 and the largest |q| or |v|."""
 
-_DENSE = 400
-"""Unknowns up to which one dense solution takes less time than the compilation of a sparse one: 5 ms."""
+_DENSE = 600
+"""Unknowns up to which one dense solution takes less time than the compilation of a sparse one: 7 ms."""
 
 
 _DRIFT = "constraints are kept by their accelerations: positions and velocities leave them by the error of the method"
