@@ -28,6 +28,7 @@ def arm(h: float, t1: float = 2.0) -> Solution:
     lower = model.add_body(mass=1, inertia=(0.005, 0.1, 0.1), position=(1.5, 0, 0), name="forearm")
     model.add(ph.joints.Revolute(model.ground, upper, point=(0, 0, 0), axis=(0, 1, 0), name="shoulder"))
     model.add(ph.joints.Revolute(upper, lower, point=(1, 0, 0), axis=(0, 1, 0), name="elbow"))
+    model.add(ph.forces.SpringDamper(model.ground, lower, (2, 0, 1), (2, 0, 0), 5.0, length=0.5, name="spring"))
     return ph.simulate(model.problem("SE3", t1=t1), "generalized-alpha", h=h)
 
 
@@ -92,7 +93,8 @@ def test_a_frame_of_the_store_is_drawn_to_seven_digits(browser, swing, tmp_path)
 
 def test_any_quantity_can_be_plotted_and_removed(browser, swing, tmp_path):
     browser.open(f"{written(tmp_path / 'arm.html', swing)}#theme=dark&t=0.4&plot=elbow+·+force")
-    assert {"elbow · force", "forearm · velocity", "shoulder · power"} <= set(browser.run("polhode.titles()"))
+    titles = set(browser.run("polhode.titles()"))
+    assert {"elbow · force", "forearm · velocity", "shoulder · power", "spring · moment", "spring · power"} <= titles
     browser.run("document.getElementById('chooser').open = true")
     browser.run("(() => { const f = document.getElementById('filter'); f.value = 'FORE velo'; f.oninput(); })()")
     listed = browser.run("[...document.querySelectorAll('#quantities label')].map((x) => x.textContent.trim())")
@@ -104,6 +106,10 @@ def test_any_quantity_can_be_plotted_and_removed(browser, swing, tmp_path):
     np.testing.assert_allclose(
         list(read["forearm · velocity"].values()), swing.bodies["forearm"].velocity[k], atol=1e-5
     )
+    browser.run("polhode.choose('spring · elongation', true)")
+    browser.drawn()
+    shown = browser.run("polhode.readings")["spring · elongation"][""]
+    assert shown == pytest.approx(float(swing.forces["spring"].elongation[k]), rel=1e-5)
     screenshot(browser, "choose")
     browser.run("document.querySelector('[aria-label=\"forearm · velocity\"] .close').click()")
     browser.drawn()

@@ -40,6 +40,10 @@ class AbstractAlong(eqx.Module):
         """The forces along the coordinates of the element, which may be sums of those of joints."""
 
     @abc.abstractmethod
+    def measured(self, t: Array, points: Sequence[Point]) -> Float[Array, " m"]:
+        """What results show of the force besides its strength."""
+
+    @abc.abstractmethod
     def add_force(self, to: Vector, t: Array, points: Sequence[Point], v: Vector) -> Vector:
         """Generalised forces, with its own; `points` are the coordinates of all joints."""
 
@@ -76,6 +80,9 @@ class JointEffort(AbstractAlong):
 
     def strengths(self, t: Array, points: Sequence[Point], v: Vector) -> Float[Array, "1"]:
         return self.element.effort(t, self._value(t, points), self._rate(v))[None]
+
+    def measured(self, t: Array, points: Sequence[Point]) -> Float[Array, " m"]:
+        return self.element.deflection(self._value(t, points))
 
     def add_force(self, to: Vector, t: Array, points: Sequence[Point], v: Vector) -> Vector:
         return to.at[self._columns].add(self.ratios * self.element.effort(t, self._value(t, points), self._rate(v)))
@@ -130,6 +137,9 @@ class JointFeedback(AbstractAlong):
 
     def strengths(self, t: Array, points: Sequence[Point], v: Vector) -> Float[Array, " n"]:
         return self._efforts(t, self._values(points), v[self._columns])
+
+    def measured(self, t: Array, points: Sequence[Point]) -> Float[Array, "0"]:
+        return jnp.zeros(0)
 
     def add_force(self, to: Vector, t: Array, points: Sequence[Point], v: Vector) -> Vector:
         return to.at[self._columns].add(self._force(t, self._values(points), v[self._columns]))
