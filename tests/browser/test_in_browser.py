@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import polhode as ph
 from polhode.frames import Frames
@@ -146,6 +147,31 @@ def test_rods_are_coloured_by_strain(browser, tmp_path):
     largest = np.max(np.linalg.norm(w[:, :, :2] - w[0, :, :2], axis=2))
     shown = float(browser.run("document.getElementById('scale-high').textContent"))
     assert shown == pytest.approx(largest, rel=0.02)
+    assert browser.complaints == []
+
+
+def test_joints_are_marked_and_can_be_left_out(browser, swing, tmp_path):
+    url = written(tmp_path / "arm.html", swing)
+
+    def picture() -> np.ndarray:
+        browser.drawn()
+        browser.picture(tmp_path / "seen.png")
+        return np.asarray(Image.open(tmp_path / "seen.png").convert("RGB"), dtype=int)
+
+    browser.open(f"{url}#t=0.3&theme=light")
+    marked = picture()
+    browser.run(
+        "[...document.querySelectorAll('#options label')].find((x) => x.textContent.includes('joints and supports'))"
+        ".firstChild.click()"
+    )
+    bare = picture()
+    changed = np.argwhere(np.abs(marked - bare).max(axis=2) > 40)
+    assert len(changed) > 500
+    box = browser.run("JSON.parse(JSON.stringify(document.querySelector('.view').getBoundingClientRect()))")
+    inside = [box["top"], box["left"]] <= changed.min(axis=0)
+    assert inside.all()
+    browser.open(f"{url}#t=0.3&theme=light&joints=0")
+    assert np.abs(picture() - bare).max() == 0
     assert browser.complaints == []
 
 

@@ -29,6 +29,7 @@ def export(
             help="Columns of a table: names such as crank.angle, whole bodies or joints, patterns like *.power."
         ),
     ] = None,
+    joints: Annotated[bool, typer.Option(help="Mark joints and the ground in films and glTF.")] = True,
     quiet: Quiet = False,
 ) -> None:
     """Write a run as csv, netCDF, a figure, an offline page, a film, glTF, or for ParaView."""
@@ -39,7 +40,7 @@ def export(
         fail(f"`{run}` is not a run of polhode; make one with `polhode run PROBLEM --out RUN.zarr`.", WRONG_USAGE)
     with usage_errors(), file_errors():
         check_endings([file])
-        write_files(load(run), [file], quiet, columns)
+        write_files(load(run), [file], quiet, columns, joints)
 
 
 def check_endings(files: Sequence[Path]) -> None:
@@ -50,13 +51,19 @@ def check_endings(files: Sequence[Path]) -> None:
         check_ending(file)
 
 
-def write_files(solution: Solution, files: Sequence[Path], quiet: bool, columns: Sequence[str] | None = None) -> None:
+def write_files(
+    solution: Solution,
+    files: Sequence[Path],
+    quiet: bool,
+    columns: Sequence[str] | None = None,
+    joints: bool = True,
+) -> None:
     """Write a run to files; what is to be said of them comes on standard error."""
     from polhode.runs import export
 
     for file in files:
         with warnings.catch_warnings(record=True) as notes, file_errors():
-            export(solution, file, columns, progress=not quiet and sys.stderr.isatty())
+            export(solution, file, columns, joints=joints, progress=not quiet and sys.stderr.isatty())
         if not quiet:
             for note in notes:
                 say(str(note.message))

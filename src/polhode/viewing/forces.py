@@ -18,17 +18,15 @@ def quantities(solution: Solution) -> Iterator[Quantity]:
     """Loads, efforts, power and lengths of all forces that have a name, as far as the run has them."""
     for name in list(solution.forces)[:MOST]:
         force = solution.forces[name]
-        # A file may call a joint and its motor alike.
-        of = f"{name} ({force.kind})" if name in solution.joints else name
         for label, values, kind in _loads(force):
             if len(values):
-                yield Quantity(of, label, np.asarray(values), kind)
+                yield Quantity(name, label, np.asarray(values), kind)
         for label, values in known(force, "efforts").items():
             angle = label in force.angles
             said = ("torque" if angle else "effort") if len(force.names) == 1 else f"effort along {label}"
-            yield Quantity(of, said, np.asarray(values), "moment" if angle else "force")
+            yield Quantity(name, said, np.asarray(values), "moment" if angle else "force")
         for label, values in known(force, "measures").items():
-            yield Quantity(of, label, np.asarray(values), "angle" if label in force.angles else "length")
+            yield Quantity(name, label, np.asarray(values), "angle" if label in force.angles else "length")
 
 
 def _loads(force: ForceResults) -> Iterator[tuple[str, np.ndarray, str]]:

@@ -42,7 +42,7 @@ def quantities(solution: Solution) -> Iterator[Quantity]:
             said = "rate" if few else f"rate of {label}"
             yield Quantity(name, said, np.asarray(values), "spin" if label in angles else "velocity")
         for label, values in known(joint, "efforts").items():
-            said = ("torque" if label in angles else "drive") if few else f"effort along {label}"
+            said = ("torque" if label in angles else "effort") if few else f"effort along {label}"
             yield Quantity(name, said, np.asarray(values), "moment" if label in angles else "force")
         for what, kind in (("force", "force"), ("moment", "moment"), ("power", "power")):
             values = known(joint, what)

@@ -84,7 +84,7 @@ def _motion(scene: Scene, solution: Solution, packed: Packed) -> tuple[list[int]
             {
                 **{
                     key: getattr(body, key)
-                    for key in ("name", "shape", "size", "colour", "at", "turn", "mesh", "marked")
+                    for key in ("name", "shape", "size", "colour", "at", "turn", "mesh", "marked", "symbol")
                 },
                 "position": places[id(x)],
                 "quaternion": places[id(q)],

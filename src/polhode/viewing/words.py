@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from polhode.solution import Solution
 
 _LONGEST = 90
+_NOTHING: tuple[Any, ...] = (None, "", {}, [], ())
+"""Values of parameters that say nothing."""
 _MEANT = {
     "round-off": "to round-off",
     "newton": "to the tolerance of the nonlinear solve",
@@ -79,7 +81,7 @@ def facts(solution: Solution) -> list[tuple[str, str]]:
     found = [(key.replace("_", " "), _short(stats[key])) for key in wanted if stats.get(key)]
     found += [(key.removesuffix("_s").replace("_", " "), f"{stats[key]:.3g} s") for key in TIMES if stats.get(key)]
     parameters = meta.get("parameters", {})
-    return found + [(str(key), _short(value)) for key, value in parameters.items() if value is not None]
+    return found + [(str(key), _short(value)) for key, value in parameters.items() if value not in _NOTHING]
 
 
 def _short(value: Any) -> str:
