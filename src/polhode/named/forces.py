@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jaxtyping import Array, Float
 
 from polhode.checks import shown
 from polhode.named.by_name import ByName
+from polhode.named.read import Read
 from polhode.named.results import told, value
 from polhode.named.unknown import UnknownName, unknown
-
-if TYPE_CHECKING:
-    from polhode.solution import Solution
 
 
 class ForceResults:
@@ -28,7 +26,7 @@ class ForceResults:
       `torque` as well where that is an angle. - `efforts`: of a `JointControl`, by the name of the joint.
     """
 
-    def __init__(self, run: Solution, name: str, known: Mapping[str, Any]) -> None:
+    def __init__(self, run: Read, name: str, known: Mapping[str, Any]) -> None:
         self._run, self.name, self._told = run, name, known
 
     @property
@@ -132,10 +130,10 @@ class ForceResults:
         return value(self._run, group, f"force {shown(self.name)}")
 
 
-def forces(run: Solution) -> ByName[ForceResults]:
+def forces(run: Read) -> ByName[ForceResults]:
     """The forces of a run that have names."""
     known = told(run).get("forces", {})
     return ByName("force", list(known), lambda name: ForceResults(run, name, known[name]), _NO_NAMES, told(run))
 
 
-_NO_NAMES = "the run is not one of a model, or no force of its model was given a name."
+_NO_NAMES = "names are those of a model's problem, of which no force was given a name."
