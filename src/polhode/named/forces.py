@@ -136,4 +136,4 @@ def forces(run: Read) -> ByName[ForceResults]:
     return ByName("force", list(known), lambda name: ForceResults(run, name, known[name]), _NO_NAMES, told(run))
 
 
-_NO_NAMES = "names are those of a model's problem, of which no force was given a name."
+_NO_NAMES = "the problem is not one of a model, or no force of its model was given a name."

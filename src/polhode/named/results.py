@@ -240,7 +240,7 @@ def joints(run: Read) -> ByName[JointResults]:
     return ByName("joint", list(known), lambda name: JointResults(run, name, known[name]), NO_MODEL, told(run))
 
 
-NO_MODEL = "names are those of a model's problem, `model.problem()`; this one has none."
+NO_MODEL = "the problem is not one of a model, or its model has none."
 """Why there are no names."""
 
 
