@@ -10,7 +10,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array
 
-from polhode import integrators
+from polhode import checks, integrators
 from polhode.driver.observing import Watch
 from polhode.driver.recorded import restored
 from polhode.integrators.suited import written
@@ -190,7 +190,7 @@ def reader_of_stored(meta: Mapping[str, Any], stats: Mapping[str, Any], problem:
 
 def _check_same(problem: Problem, names: Mapping[str, Any]) -> None:
     if not isinstance(problem, Problem):
-        raise ValueError(f"`problem` must be a Problem, got {type(problem).__name__}.")
+        raise checks.not_a_problem(problem, "a Problem")
     told = problem.named.told if problem.named else {"bodies": [], "joints": {}}
     if list(told["bodies"]) != list(names["bodies"]) or list(told["joints"]) != list(names["joints"]):
         raise ValueError(

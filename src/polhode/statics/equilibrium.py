@@ -167,7 +167,7 @@ def _prepare(problem: Any, state0: State, t: Any, steps: Any, times: Any, limits
 def mechanical(problem: Any) -> tuple[AbstractMechanical, dict[str, Observable]]:
     """The mechanical system behind what a user hands in, and its outputs. Raises ValueError."""
     system = problem.system if isinstance(problem, Problem) else problem
-    if isinstance(problem, str):
+    if isinstance(problem, str) or (not isinstance(problem, Problem) and callable(getattr(problem, "problem", None))):
         raise checks.not_a_problem(problem)
     if not isinstance(system, AbstractMechanical):
         raise ValueError(

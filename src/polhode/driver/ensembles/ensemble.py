@@ -200,7 +200,7 @@ def _store(
 
 def _check(problem: Any, keep: bool, statistics: bool, out: Any, resume: bool, overwrite: bool) -> None:
     if not isinstance(problem, Problem):
-        raise ValueError(f"`problem` must be a Problem, got {type(problem).__name__}.")
+        raise checks.not_a_problem(problem, "a Problem")
     if inside_transformation():
         raise ValueError("An ensemble can't be run inside jit, grad or vmap; there, `vmap` a function of `simulate`.")
     for name, value in {"keep": keep, "resume": resume, "overwrite": overwrite}.items():
