@@ -16,11 +16,11 @@ from polhode.viewing.packing import Packed
 from polhode.viewing.scene import Arrows, Body, Cloud, Line, Scene, Trail
 from polhode.viewing.series import Chart, catalogue, row_names
 from polhode.viewing.style import COLOURS
+from polhode.viewing.thinning import thinned
 
 if TYPE_CHECKING:
     from polhode.solution import Solution
 
-_BUCKETS = 1200
 _MOST_NUMBERS = 1_000_000
 """Of all charts of a run together; quantities beyond that are named, but not on the page."""
 
@@ -180,7 +180,7 @@ def _charts(solution: Solution, packed: Packed) -> tuple[list[dict[str, Any]], l
     kept, left_out, room = [], [], _MOST_NUMBERS
     for chart in catalogue(solution):
         order = np.argsort(chart.t, kind="stable")
-        rows = order[_thin(np.stack([values[order] for values in chart.curves.values()]))]
+        rows = order[thinned(np.stack([values[order] for values in chart.curves.values()]))]
         room -= len(rows) * (1 + len(chart.curves))
         if room >= 0:
             kept.append(_chart(chart, rows, packed))
@@ -195,19 +195,6 @@ def _chart(chart: Chart, kept: np.ndarray, packed: Packed) -> dict[str, Any]:
         "t": packed.floats(chart.t[kept]),
         "curves": [{"name": name, "values": packed.floats(values[kept])} for name, values in chart.curves.items()],
     }
-
-
-def _thin(curves: np.ndarray) -> np.ndarray:
-    """Indices of few enough samples of curves (c, n), with the extremes of every curve in every bucket."""
-    c, n = curves.shape
-    buckets = max(_BUCKETS // c, 100)
-    if n <= 2 * buckets:
-        return np.arange(n)
-    width = -(-n // buckets)
-    starts = np.arange(0, n, width)
-    padded = np.pad(curves, ((0, 0), (0, len(starts) * width - n)), mode="edge").reshape(c, len(starts), width)
-    extremes = np.concatenate([np.argmin(padded, axis=2), np.argmax(padded, axis=2)]) + starts
-    return np.unique(np.clip(np.concatenate([extremes.ravel(), [0, n - 1]]), 0, n - 1))
 
 
 def _finite(solution: Solution) -> Solution:
