@@ -22,6 +22,8 @@ def export(
     *,
     progress: bool = False,
     joints: bool = True,
+    tint: str | None = None,
+    arrows: str | Sequence[str] = (),
 ) -> Path:
     """Writes `solution` in the format that the ending of `path` names and returns the path.
 
@@ -38,16 +40,23 @@ def export(
     - `columns`: what tables hold, as `Solution.to_pandas` takes it.
     - `progress`: show on standard error how many pictures of a film are drawn.
     - `joints`: mark joints and the ground in films and glTF; pages have a switch for it.
+    - `tint`: colour the rods of a film by a strain or force, such as "curvature" or "axial force".
+    - `arrows`: draw these in a film, such as "joint force", "weight" or "linear momentum".
+
+    Raises ValueError for what the format or the run doesn't have.
     """
     path = Path(path)
     check_ending(path)
     ending = path.suffix.lower()
     if columns is not None and ending not in _TABLES:
         raise ValueError(f"`columns` are for {', '.join(_TABLES)}; `{path.name}` shows the whole run.")
+    if (tint is not None or len(arrows)) and ending not in _FILMS:
+        raise ValueError(f"`tint` and `arrows` are for films, {', '.join(_FILMS)}; pages let one choose them.")
     if ending in _FILMS:
+        look = (tint, (arrows,) if isinstance(arrows, str) else tuple(arrows))
         scene = _moving(solution, joints)
         with counted(progress, path.name) as told:
-            _FILMS[ending](solution, scene, path, told)
+            _FILMS[ending](solution, scene, path, look, told)
     else:
         _WRITERS[ending](solution, path, _Wanted(columns, joints))
     return path
@@ -118,16 +127,16 @@ def _moving(solution: Solution, joints: bool) -> Scene:
     return scene if joints else scene.without_symbols()
 
 
-def _mp4(solution: Solution, scene: Scene, path: Path, told: Counted | None) -> None:
+def _mp4(solution: Solution, scene: Scene, path: Path, look: _Look, told: Counted | None) -> None:
     from polhode.viewing import film
 
-    film.mp4(solution, scene, path, told=told)
+    film.mp4(solution, scene, path, film.Look(*look), told)
 
 
-def _gif(solution: Solution, scene: Scene, path: Path, told: Counted | None) -> None:
+def _gif(solution: Solution, scene: Scene, path: Path, look: _Look, told: Counted | None) -> None:
     from polhode.viewing import film
 
-    film.gif(solution, scene, path, told=told)
+    film.gif(solution, scene, path, film.Look(*look), told)
 
 
 def _glb(solution: Solution, path: Path, wanted: _Wanted) -> None:
@@ -141,6 +150,9 @@ def _pvd(solution: Solution, path: Path, wanted: _Wanted) -> None:
 
     vtk.write(solution, _moving(solution, wanted.joints), path)
 
+
+_Look = tuple[str | None, tuple[str, ...]]
+"""What colours rods, and which arrows are drawn."""
 
 _FINE = 300
 """Points an inch of figures."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -10,10 +10,10 @@ import numpy as np
 
 from polhode.results import Result
 from polhode.runs.plain import to_plain
-from polhode.viewing import joints, units, words
+from polhode.viewing import units, vectors, words
 from polhode.viewing.motion import Motion, sample
 from polhode.viewing.packing import Packed
-from polhode.viewing.scene import Arrows, Body, Cloud, Line, Scene, Trail
+from polhode.viewing.scene import Body, Cloud, Line, Scene, Trail
 from polhode.viewing.series import Chart, catalogue, row_names
 from polhode.viewing.style import COLOURS
 from polhode.viewing.thinning import thinned
@@ -102,26 +102,17 @@ def _motion(scene: Scene, solution: Solution, packed: Packed) -> tuple[list[int]
         "clouds": _clouds(scene.of(Cloud), motion, packed),
         "arrows": [
             {
-                **{"name": name, "kind": kind, "colour": colour, "count": feet.shape[1]},
-                "unit": units.of_kind(kind, solution.meta),
-                "longest": float(np.max(np.linalg.norm(vectors, axis=-1), initial=0.0)),
-                "feet": packed.floats(feet),
-                "vectors": packed.floats(vectors),
+                **{"name": each.name, "kind": each.kind, "colour": each.colour, "count": each.feet.shape[1]},
+                "unit": units.of_kind(each.kind, solution.meta),
+                "longest": each.longest,
+                "feet": packed.floats(each.feet),
+                "vectors": packed.floats(each.vectors),
             }
-            for name, kind, colour, feet, vectors in _arrows(scene, motion, solution)
+            for each in vectors.of_run(scene, motion, solution)
         ],
         "legend": _legend(scene, row_names(solution.meta, 1 << 30)),
     }
     return packed.floats(motion.t), shown
-
-
-def _arrows(scene: Scene, motion: Motion, solution: Solution) -> Iterator[tuple[str, str, str, np.ndarray, np.ndarray]]:
-    """Name, kind, colour, feet and vectors of those of the scene, and of joint forces where the run has them."""
-    for each, (feet, vectors) in zip(scene.of(Arrows), motion.arrows, strict=True):
-        yield each.name, each.kind, each.colour, feet, vectors
-    loads = joints.forces(solution, motion.rows)
-    if loads is not None:
-        yield "joint force", "force", COLOURS[3], *loads
 
 
 def _line(line: Line, points: np.ndarray, tints: np.ndarray | None, solution: Solution, packed: Packed) -> Any:
