@@ -56,7 +56,7 @@ def _run(solution: Solution, scene: Scene | None, label: str, packed: Packed) ->
         "badge": {"text": result.name.replace("_", " "), "good": result == Result.successful},
         "facts": words.facts(solution),
         "audit": {
-            "sentences": words.sentences(audit, solution.residuals),
+            "sentences": words.sentences(audit, solution),
             "headings": headings,
             "rows": rows,
             "remarks": audit.remarks,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from polhode.results import TIMES
 from polhode.runs.plain import to_plain
+from polhode.viewing import units
 
 if TYPE_CHECKING:
     from polhode.audit.table import Audit, Row
@@ -23,14 +24,16 @@ _MEANT = {
 }
 
 
-def sentences(audit: Audit, residuals: Mapping[str, Any]) -> list[dict[str, str]]:
+def sentences(audit: Audit, solution: Solution) -> list[dict[str, str]]:
     """One sentence a quantity, with the verdict it belongs to."""
-    return [{"verdict": row.verdict, "text": _sentence(row, row.quantity in residuals)} for row in audit]
+    known, meta = solution.residuals, solution.meta
+    return [{"verdict": row.verdict, "text": _sentence(row, row.quantity in known, meta)} for row in audit]
 
 
-def _sentence(row: Row, residual: bool) -> str:
+def _sentence(row: Row, residual: bool, meta: Mapping[str, Any]) -> str:
     name = row.quantity.replace("_", " ")
-    size = _number(row.max_drift)
+    # Residuals are mixtures of lengths and cosines.
+    size = f"{_number(row.max_drift)} {'' if residual else units.of(name, meta)}".rstrip()
     subject = f"The {name} residual" if residual else f"{name[:1].upper()}{name[1:]}"
     moved = f"stayed below {size}" if residual else f"drifted by {size}"
     if row.relative and not residual:
