@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from matplotlib.text import Text
 
+import polhode as ph
 from polhode.frames import Frames
 from polhode.solution import Solution
 from polhode.viewing import plots
-from polhode.viewing.series import charts
+from polhode.viewing.series import catalogue, charts
 
 
 def test_a_run_shows_outputs_drifts_residuals(spin_solution):
@@ -78,6 +79,19 @@ def test_long_runs_keep_their_extremes_and_nothing_is_drawn_as_such(spin_frames,
     assert [line.get_label() for line in drift.lines] == ["energy", "momentum (zero)"]
     assert [text.get_text() for text in axes["Residuals"].texts] == ["exactly zero"]
     assert len(axes["Residuals"].get_yticks()) == 0
+
+
+@pytest.mark.exhaustive
+def test_every_joint_and_force_of_many_can_be_chosen():
+    model = ph.Model(gravity=(0, 0, -9.81))
+    before = model.ground
+    for k in range(70):
+        body = model.add_body(mass=1, inertia=(0.1, 0.1, 0.1), position=(k + 0.5, 0, 0))
+        joint = model.add(ph.joints.Revolute(before, body, point=(k, 0, 0), axis=(0, 1, 0), name=f"j{k}"))
+        model.add(ph.forces.JointSpring(joint, 1.0, name=f"s{k}"))
+        before = body
+    titles = {chart.title for chart in catalogue(ph.simulate(model.problem(t1=0.002, h=1e-3)))}
+    assert {f"j{k} · power" for k in range(70)} | {f"s{k} · torque" for k in range(70)} <= titles
 
 
 def test_titles_of_long_names_stay_within_their_panels(spin_solution):

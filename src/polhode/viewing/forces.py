@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polhode.viewing.joints import MOST, Quantity, known
+from polhode.viewing.joints import Quantity, known
 
 if TYPE_CHECKING:
     from polhode.named.forces import ForceResults
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 def quantities(solution: Solution) -> Iterator[Quantity]:
     """Loads, efforts, power and lengths of all forces that have a name, as far as the run has them."""
-    for name in list(solution.forces)[:MOST]:
-        force = solution.forces[name]
+    for name, force in solution.forces.items():
         for label, values, kind in _loads(force):
             if len(values):
                 yield Quantity(name, label, np.asarray(values), kind)

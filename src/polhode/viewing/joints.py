@@ -11,8 +11,8 @@ import numpy as np
 if TYPE_CHECKING:
     from polhode.solution import Solution
 
-MOST = 64
-"""Joints, and forces, that are shown."""
+_MOST = 64
+"""Joints whose forces can be told apart as arrows."""
 
 
 class Quantity(NamedTuple):
@@ -32,8 +32,7 @@ class Quantity(NamedTuple):
 def quantities(solution: Solution) -> Iterator[Quantity]:
     """Coordinates, rates and efforts of all joints, and what they transmit, as far as the run has them."""
     told = solution.meta.get("names", {}).get("joints", {})
-    for name in list(solution.joints)[:MOST]:
-        joint = solution.joints[name]
+    for name, joint in solution.joints.items():
         angles = told[name]["angles"]
         few = len(told[name]["coordinates"]) == 1
         for label, values in known(joint, "coordinates").items():
@@ -51,10 +50,10 @@ def quantities(solution: Solution) -> Iterator[Quantity]:
 
 
 def forces(solution: Solution, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Points and constraint forces of all joints at some frames, (k, joints, 3) each; None where they aren't known."""
+    """Points and constraint forces of all joints at some frames, (k, joints, 3) each; None where not known, or too many."""
     feet, vectors = [], []
-    for name in list(solution.joints)[:MOST]:
-        point, force = known(solution.joints[name], "point"), known(solution.joints[name], "force")
+    for joint in solution.joints.values() if len(solution.joints) <= _MOST else ():
+        point, force = known(joint, "point"), known(joint, "force")
         if len(point) and len(force):
             feet.append(np.asarray(point)[rows])
             vectors.append(np.asarray(force)[rows])
