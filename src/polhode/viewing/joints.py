@@ -50,7 +50,7 @@ def quantities(solution: Solution) -> Iterator[Quantity]:
 
 
 def forces(solution: Solution, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Points and constraint forces of all joints at some frames, (k, joints, 3) each; None where not known, or too many."""
+    """Points and forces of all joints at some frames, (k, joints, 3) each; None where not known, or too many."""
     feet, vectors = [], []
     for joint in solution.joints.values() if len(solution.joints) <= _MOST else ():
         point, force = known(joint, "point"), known(joint, "force")
