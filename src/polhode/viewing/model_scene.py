@@ -71,14 +71,14 @@ def described(model: Model, names: Sequence[str], looks: machine.Machine | None 
         "arrows": arrows.described(shown, rows, np.asarray(model.gravity)),
     }
     if looks is None:
-        return {**found, "symbols": symbols.described(model, rows, found["bodies"])}
+        return {**found, "symbols": symbols.described(model, rows, found["bodies"], found["up"])}
     places = {body.name: np.asarray(body.x) for body in model.bodies}
     more = machine.described(looks, rows, places, np.array(found["up"]))
     shaped = {shape.body for shape in looks.shapes}
     bare = {name: row for name, row in rows.items() if name not in shaped}
     return {
         **found,
-        "symbols": symbols.described(model, bare, found["bodies"]),
+        "symbols": symbols.described(model, bare, found["bodies"], found["up"]),
         "bodies": [*more.bodies, *found["bodies"]],
         "lines": [*more.lines, *found["lines"]],
         "meshes": more.meshes,

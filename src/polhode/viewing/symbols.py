@@ -11,7 +11,7 @@ from polhode.joints.measured import AbstractMeasuredPair
 from polhode.joints.relative import Angle, Displacement, Reversed
 from polhode.multibody.bodies import Body
 from polhode.multibody.elements import AbstractConstraintElement
-from polhode.multibody.parts import AbstractForce, AbstractJoint
+from polhode.multibody.parts import AbstractForce, AbstractJoint, AbstractPart
 from polhode.rods.edge import EdgeConstraint
 from polhode.viewing import geometry
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 MOST = 200
 """Joints up to which they are marked."""
 _PIN, _SUPPORT = "#3c434d", "#9aa3ad"
-_THICK, _APART = 0.035, 0.35
+_THICK, _APART = 0.035, 0.2
 """Thickness of a pin in parts of the size of the model, and at most of the distance between joints."""
-_RAIL = 0.6
+_RAIL = 1.2
 """Length of a rail on the ground, in parts of the size of the model."""
 
 
@@ -42,31 +42,35 @@ class _Joint(NamedTuple):
     held: int
 
 
-def described(model: Model, rows: Mapping[str, int], solids: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def described(
+    model: Model, rows: Mapping[str, int], solids: Iterable[Mapping[str, Any]], up: Sequence[float]
+) -> list[dict[str, Any]]:
     """Shapes that mark joints and where they, and springs, hold to the ground; none for more joints than a view shows.
 
     **Arguments:**
 
     - `rows`: body → row of the outputs; bodies that have none are left out. - `solids`: how bodies are drawn.
+    - `up`: the direction shown upwards, where there is no gravity.
     """
-    joints = [joint for joint in _joints(model) if all(_has_place(body, rows) for body in joint.bodies)]
-    if len(joints) > MOST:
+    if sum(_is_pair(part) for _, part in model.parts) > MOST:
         return []
+    joints = [joint for joint in _joints(model) if all(_has_place(body, rows) for body in joint.bodies)]
     boxes = {str(solid["name"]): (np.asarray(solid["size"]), np.asarray(solid["turn"])) for solid in solids}
-    size = _size(model, joints, boxes)
+    anchors = list(_anchors(model))
+    size = _size(model, [*anchors, *(end for joint in joints for end in joint.ends)], boxes)
     thick = min(_THICK * size, _APART * _spacing(joints))
-    up = _upwards(model)
+    upwards = _upwards(model, up)
     found: list[dict[str, Any]] = []
     for joint in joints:
         found += _marks(joint, rows, boxes, thick)
-        found += _supports(joint, boxes, up, thick, size)
-    return found + [_anchor(point, thick) for point in _anchors(model)]
+        found += _supports(joint, boxes, upwards, thick, size)
+    return found + [_anchor(point, thick) for point in anchors]
 
 
 def _joints(model: Model) -> Iterator[_Joint]:
     """Those that hold two bodies at a point of each, but for rods and for what moves a body by a function of time."""
     for name, part in model.parts:
-        if not isinstance(part, AbstractJoint) or isinstance(part, EdgeConstraint) or len(part.bodies) != 2:
+        if not (_is_pair(part) and isinstance(part, AbstractJoint)):
             continue
         element = part.placed()
         assert isinstance(element, AbstractConstraintElement)
@@ -80,6 +84,11 @@ def _joints(model: Model) -> Iterator[_Joint]:
         )
         angles, slides = _freedoms(part)
         yield _Joint(name, (first, second), (ends[0], ends[1]), angles, slides, element.size)
+
+
+def _is_pair(part: AbstractPart) -> bool:
+    """Whether it is a joint of two bodies, and none of a rod."""
+    return isinstance(part, AbstractJoint) and not isinstance(part, EdgeConstraint) and len(part.bodies) == 2
 
 
 def _freedoms(part: AbstractJoint) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -160,7 +169,7 @@ def _hangs(joint: _Joint, arm: np.ndarray, up: np.ndarray) -> bool:
 def _anchors(model: Model) -> Iterator[np.ndarray]:
     """Points of the ground that forces between two points take hold of."""
     for _, part in model.parts:
-        if not isinstance(part, AbstractForce) or len(part.bodies) != 2:
+        if not isinstance(part, AbstractForce) or [body.kind == "ground" for body in part.bodies].count(True) != 1:
             continue
         points = part.placed().points()
         for body, point in zip(part.bodies, points, strict=False):
@@ -205,9 +214,9 @@ def _has_place(body: Body, rows: Mapping[str, int]) -> bool:
     return body.kind == "ground" or body.name in rows
 
 
-def _size(model: Model, joints: Sequence[_Joint], boxes: Mapping[str, Any]) -> float:
-    """Of the box around all bodies and joints at the start."""
-    places = [end for joint in joints for end in joint.ends]
+def _size(model: Model, points: Iterable[np.ndarray], boxes: Mapping[str, Any]) -> float:
+    """Of the box around all bodies, and the points where joints and springs take hold, at the start."""
+    places = list(points)
     reach = [0.0]
     for body in model.bodies:
         if body.kind not in ("ground", "coordinate"):
@@ -227,8 +236,8 @@ def _spacing(joints: Sequence[_Joint]) -> float:
     return float(np.median(apart.min(axis=1)))
 
 
-def _upwards(model: Model) -> np.ndarray:
-    """Against gravity, or along z without."""
+def _upwards(model: Model, up: Sequence[float]) -> np.ndarray:
+    """Against gravity, or along a given direction without."""
     gravity = np.asarray(model.gravity, dtype=float)
-    size = np.linalg.norm(gravity)
-    return -gravity / size if size > 0 else np.array([0.0, 0.0, 1.0])
+    along = -gravity if np.any(gravity) else np.asarray(up, dtype=float)
+    return along / np.linalg.norm(along)
