@@ -122,6 +122,8 @@ def test_values_in_a_row_belong_to_the_option_before_them():
     ]
     wanted = ["--positions", "a=1", "--positions", "b=-2", "arm.urdf", "c=3", *row[5:]]
     assert models.spread(row) == wanted
+    row = ["run.zarr", "film.gif", "--arrows", "joint force", "weight", "--tint", "curvature"]
+    assert models.spread(row) == [*row[:4], "--arrows", *row[4:]]
 
 
 @pytest.mark.parametrize(

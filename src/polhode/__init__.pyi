@@ -54,9 +54,9 @@ from .runs.errors import StoreError as StoreError
 from .runs.reading import load as load
 from .solution import Solution as Solution
 from .statics._stability import UnstableEquilibriumWarning as UnstableEquilibriumWarning
-from .statics.equilibrium import EquilibriumError as EquilibriumError
 from .statics.equilibrium import equilibrium as equilibrium
 from .statics.modes import modes as modes
+from .statics.result import EquilibriumError as EquilibriumError
 from .studies.fit import fit as fit
 from .studies.fitted import Fit as Fit
 from .systems.lagrangian import StartWarning as StartWarning

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import polhode as ph
 from polhode.frames import Frames
@@ -28,6 +29,7 @@ def arm(h: float, t1: float = 2.0) -> Solution:
     lower = model.add_body(mass=1, inertia=(0.005, 0.1, 0.1), position=(1.5, 0, 0), name="forearm")
     model.add(ph.joints.Revolute(model.ground, upper, point=(0, 0, 0), axis=(0, 1, 0), name="shoulder"))
     model.add(ph.joints.Revolute(upper, lower, point=(1, 0, 0), axis=(0, 1, 0), name="elbow"))
+    model.add(ph.forces.SpringDamper(model.ground, lower, (2, 0, 1), (2, 0, 0), 5.0, length=0.5, name="spring"))
     return ph.simulate(model.problem("SE3", t1=t1), "generalized-alpha", h=h)
 
 
@@ -92,7 +94,8 @@ def test_a_frame_of_the_store_is_drawn_to_seven_digits(browser, swing, tmp_path)
 
 def test_any_quantity_can_be_plotted_and_removed(browser, swing, tmp_path):
     browser.open(f"{written(tmp_path / 'arm.html', swing)}#theme=dark&t=0.4&plot=elbow+·+force")
-    assert {"elbow · force", "forearm · velocity", "shoulder · power"} <= set(browser.run("polhode.titles()"))
+    titles = set(browser.run("polhode.titles()"))
+    assert {"elbow · force", "forearm · velocity", "shoulder · power", "spring · moment", "spring · power"} <= titles
     browser.run("document.getElementById('chooser').open = true")
     browser.run("(() => { const f = document.getElementById('filter'); f.value = 'FORE velo'; f.oninput(); })()")
     listed = browser.run("[...document.querySelectorAll('#quantities label')].map((x) => x.textContent.trim())")
@@ -104,6 +107,10 @@ def test_any_quantity_can_be_plotted_and_removed(browser, swing, tmp_path):
     np.testing.assert_allclose(
         list(read["forearm · velocity"].values()), swing.bodies["forearm"].velocity[k], atol=1e-5
     )
+    browser.run("polhode.choose('spring · elongation', true)")
+    browser.drawn()
+    shown = browser.run("polhode.readings")["spring · elongation"][""]
+    assert shown == pytest.approx(float(swing.forces["spring"].elongation[k]), rel=1e-5)
     screenshot(browser, "choose")
     browser.run("document.querySelector('[aria-label=\"forearm · velocity\"] .close').click()")
     browser.drawn()
@@ -140,6 +147,31 @@ def test_rods_are_coloured_by_strain(browser, tmp_path):
     largest = np.max(np.linalg.norm(w[:, :, :2] - w[0, :, :2], axis=2))
     shown = float(browser.run("document.getElementById('scale-high').textContent"))
     assert shown == pytest.approx(largest, rel=0.02)
+    assert browser.complaints == []
+
+
+def test_joints_are_marked_and_can_be_left_out(browser, swing, tmp_path):
+    url = written(tmp_path / "arm.html", swing)
+
+    def picture() -> np.ndarray:
+        browser.drawn()
+        browser.picture(tmp_path / "seen.png")
+        return np.asarray(Image.open(tmp_path / "seen.png").convert("RGB"), dtype=int)
+
+    browser.open(f"{url}#t=0.3&theme=light")
+    marked = picture()
+    browser.run(
+        "[...document.querySelectorAll('#options label')].find((x) => x.textContent.includes('joints and supports'))"
+        ".firstChild.click()"
+    )
+    bare = picture()
+    changed = np.argwhere(np.abs(marked - bare).max(axis=2) > 40)
+    assert len(changed) > 500
+    box = browser.run("JSON.parse(JSON.stringify(document.querySelector('.view').getBoundingClientRect()))")
+    inside = [box["top"], box["left"]] <= changed.min(axis=0)
+    assert inside.all()
+    browser.open(f"{url}#t=0.3&theme=light&joints=0")
+    assert np.abs(picture() - bare).max() == 0
     assert browser.complaints == []
 
 

@@ -53,6 +53,10 @@ def test_members_that_fail_end_alone(top):
     found = ph.ensemble(top, "rkmk4", samples={"angular_velocity": speeds}, **options)
     assert [failed["member"] for failed in found.failed] == [1]
     assert found.failed[0]["result"] == ph.Result.nonfinite_state
+    for text in (repr(found), found._repr_html_()):
+        assert "3, 1 failed; `failed` names them" in text
+        assert "angular_velocity" in text
+        assert "Dimensions" not in text
     assert found.failed[0]["parameters"]["angular_velocity"] == speeds[1].tolist()
     assert np.isnan(found.dataset["state.1"][1, -1]).all()
     for k in (0, 2):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import polhode as ph
+from polhode.viewing.series import catalogue
 
 STIFFNESS, DAMPING, K, C, LENGTH = 3.0, 0.2, 40.0, 1.5, 0.7
 
@@ -121,3 +122,94 @@ def test_what_there_is_not_is_said(run):
     assert "effort" in dir(run.forces["motor"])
     assert "effort" not in dir(run.forces["tendon"])
     assert "tendon" in repr(run)
+
+
+def stretched(formulation: str):
+    """A slider with springs along its joint, to a point and to a wheel about an axis, above a plane that it hits."""
+    model = ph.Model(gravity=(0, 0, -9.81), units="SI")
+    slider = model.add_body(mass=1.0, inertia=(0.1, 0.1, 0.1), position=(0, 0, 1.0), name="slider")
+    wheel = model.add_body(mass=0.5, inertia=(0.02, 0.02, 0.02), position=(0, 0, 1.0), name="wheel")
+    rail = model.add(ph.joints.Prismatic(model.ground, slider, point=(0, 0, 1.0), axis=(0, 0, 1), name="rail"))
+    hub = model.add(ph.joints.Revolute(slider, wheel, point=(0, 0, 1.0), axis=(0, 1, 0), name="hub"))
+    model.add(ph.forces.JointSpring(rail, stiffness=60.0, rest=0.1, name="coil"))
+    model.add(ph.forces.JointSpring(hub, stiffness=0.5, damping=0.01, rest=9.0, name="clock"))
+    model.add(ph.forces.TorsionalSpringDamper(slider, wheel, (0, 1, 0), 0.3, angle=0.2, name="band"))
+    model.add(
+        ph.forces.SpringDamper(model.ground, slider, (1.0, 0, 1.0), (0.2, 0, 1.0), 30.0, 0.5, length=0.6, name="strut")
+    )
+    model.add(ph.forces.PlaneContact(slider, (0, 0, 0.7), (0, 0, 1), 500.0, radius=0.1, damping=0.2, name="floor"))
+    return model.problem(formulation, t1=1.0, h=1e-3)
+
+
+@pytest.mark.parametrize("formulation", ["minimal", "SO3xR3"])
+def test_lengths_and_deflections_are_those_of_the_law(formulation):
+    run = ph.simulate(stretched(formulation), "rkmk4" if formulation == "minimal" else "herk4", save_every=10)
+    slider, coil, clock, band, strut, floor = (
+        run.bodies["slider"], *(run.forces[name] for name in ("coil", "clock", "band", "strut", "floor"))
+    )  # fmt: skip
+    ends = slider.position - np.array([0.8, 0, 1.0])
+    np.testing.assert_allclose(strut.length, np.linalg.norm(ends, axis=1), atol=1e-10)
+    np.testing.assert_allclose(strut.elongation, strut.length - 0.6, atol=1e-14)
+    np.testing.assert_allclose(coil.deflection, slider.z - 1.0 - 0.1, atol=1e-10)
+    np.testing.assert_allclose(coil.force[:, 2], -60.0 * coil.deflection, atol=1e-9)
+    np.testing.assert_allclose(band.moment[:, 1], -0.3 * band.deflection, atol=1e-10)
+    np.testing.assert_allclose(floor.depth, 0.1 - (slider.z - 0.7), atol=1e-10)
+    assert floor.depth.max() > 0.01
+    touching = floor.depth > 0
+    assert np.all((floor.force[:, 2] > 0) == touching)
+    if formulation == "minimal":
+        # Joint coordinates count turns, which the rest position is more than one of.
+        np.testing.assert_allclose(clock.deflection, run.joints["hub"].angle - 9.0, atol=1e-12)
+    np.testing.assert_allclose(clock.torque, -0.5 * clock.deflection - 0.01 * run.joints["hub"].rate, atol=1e-9)
+    table = run.to_pandas("strut")
+    np.testing.assert_array_equal(table["strut.elongation"], strut.elongation)
+    assert {"length", "elongation"} <= set(dir(strut))
+    assert "deflection" not in dir(strut)
+    with pytest.raises(AttributeError, match="Did you mean `elongation`"):
+        _ = strut.elongatio
+
+
+def test_measures_are_saved_and_labelled(run, tmp_path):
+    stored = ph.simulate(arm("minimal", save_loads=True), "rkmk4", t1=0.1, save_every=5, store=tmp_path / "run.zarr")
+    again = ph.load(tmp_path / "run.zarr")
+    np.testing.assert_allclose(again.forces["tendon"].length, run.forces["tendon"].length[: len(again.t)], atol=1e-12)
+    data = stored.to_xarray()
+    length = data["outputs.force_loads.force_measures"].sel(force_measure="tendon.length")
+    np.testing.assert_array_equal(length, stored.forces["tendon"].length)
+
+
+def test_charts_have_forces_by_name_with_units(run):
+    saved = ph.simulate(arm("minimal", save_loads=True), "rkmk4", t1=0.1, save_every=5)
+    for each in (run, saved):
+        known = catalogue(each)
+        titles = [chart.title for chart in known]
+        assert len(set(titles)) == len(titles)
+        assert not [title for title in titles if "loads" in title]
+        found = {chart.title: chart for chart in known}
+        units = {
+            "tendon · force": "N", "tendon · moment": "N m", "tendon · power": "W", "tendon · length": "m",
+            "motor · torque": "N m", "knee spring · deflection": "rad", "both · effort along hip": "N m",
+            "both · force on lower": "N",
+        }  # fmt: skip
+        assert {title: found[title].unit for title in units} == units
+        assert {found[title].group for title in units} == {"Forces"}
+        np.testing.assert_array_equal(found["motor · torque"].curves[""], each.forces["motor"].torque)
+        np.testing.assert_array_equal(found["tendon · force"].curves["z"], each.forces["tendon"].force[:, 2])
+
+
+def test_an_output_of_ones_own_keeps_its_chart(run):
+    saved = run.frames._replace(outputs={**run.outputs, "joint_noise": run.t, "force_felt": run.t})
+    titles = {chart.title for chart in catalogue(type(run)(saved, run.stats, run.meta, reader=run.reader))}
+    assert {"joint noise", "force felt"} <= titles
+
+
+def test_the_second_angle_of_a_cross_is_an_angle():
+    model = ph.Model(gravity=(0, 0, -9.81), units="SI")
+    bar = model.add_body(mass=1.0, inertia=(0.1, 0.1, 0.1), position=(0.5, 0, 0))
+    cross = ph.joints.Universal(model.ground, bar, point=(0, 0, 0), first_axis=(0, 0, 1), second_axis=(0, 1, 0))
+    model.add(cross)
+    model.add(ph.forces.JointSpring(cross, 4.0, rest=0.1, coordinate="second_angle", name="tilt"))
+    tilt = ph.simulate(model.problem("minimal", t1=0.1, h=1e-2), "rkmk4").forces["tilt"]
+    np.testing.assert_allclose(tilt.torque, -4.0 * tilt.deflection, atol=1e-14)
+    assert tilt.deflection[0] == pytest.approx(-0.1)
+    assert set(tilt.angles) == {"effort", "deflection"}

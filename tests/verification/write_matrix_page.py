@@ -46,7 +46,8 @@ def _section(name: str, form: str | None) -> str:
         "|---|---|---|",
     ]
     key = lambda row: (not row.suited, row.reason)  # noqa: E731
-    for (unsuited, reason), group in itertools.groupby(sorted(rows, key=key), key):
+    listed = sorted(rows, key=lambda row: ph.integrators.names().index(row.name))
+    for (unsuited, reason), group in itertools.groupby(sorted(listed, key=key), key):
         lines.append(f"| {'no' if unsuited else 'yes'} | {_names(row.name for row in group)} | {_cell(reason)} |")
     return "\n".join(lines) + "\n"
 

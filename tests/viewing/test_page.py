@@ -115,6 +115,9 @@ def test_audit_and_result_are_shown(spin_solution):
         "Momentum did not drift, not promised.",
         "The manifold residual stayed below 1e-16, as promised (to round-off).",
     ]
+    named = {**spin_solution.meta, "names": {"units": {"length": "m", "mass": "kg", "time": "s", "force": "N"}}}
+    run, _ = unpack(page(Solution(spin_solution.frames, spin_solution.stats, named)))
+    assert run["audit"]["sentences"][0]["text"].startswith("Energy drifted by 1e-9 J (2e-10 of its size), as")
     failed = Solution(
         spin_solution.frames, {**spin_solution.stats, "result": ph.Result.nonfinite_state}, spin_solution.meta
     )

@@ -6,11 +6,13 @@ import matplotlib
 import matplotlib.pyplot
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
+import polhode as ph
 from polhode.frames import Frames
 from polhode.solution import Solution
 from polhode.viewing import plots
-from polhode.viewing.series import charts
+from polhode.viewing.series import catalogue, charts
 
 
 def test_a_run_shows_outputs_drifts_residuals(spin_solution):
@@ -22,7 +24,7 @@ def test_a_run_shows_outputs_drifts_residuals(spin_solution):
     assert [axis.get_title("left").lower() for axis in figure.axes] == [title.lower() for title in titles]
     drift = figure.axes[4]
     assert drift.get_yscale() == "log"
-    assert [line.get_label() for line in drift.lines] == ["energy", "momentum"]
+    assert [line.get_label() for line in drift.lines] == ["energy", "momentum (zero)"]
     expected = np.abs(spin_solution.invariants["energy"] - spin_solution.invariants["energy"][0])
     drawn = drift.lines[0].get_ydata()
     np.testing.assert_allclose(drawn[1:], expected[1:])
@@ -60,6 +62,51 @@ def test_convergence_draws_a_triangle_for_each_order():
         x, y = np.log(line.get_xdata()), np.log(line.get_ydata())
         assert (y[2] - y[0]) / (x[2] - x[0]) == pytest.approx(order)
     figure.savefig(io.BytesIO(), format="png")
+
+
+def test_long_runs_keep_their_extremes_and_nothing_is_drawn_as_such(spin_frames, spin_solution):
+    frames = spin_frames(60_000)
+    energy = frames.invariants["energy"].copy()
+    energy[44_447] += 1.0
+    still = {name: 0 * values for name, values in frames.residuals.items()}
+    frames = frames._replace(invariants={"energy": energy, "momentum": 0 * energy}, residuals=still)
+    axes = {
+        axis.get_title("left"): axis for axis in plots.run(Solution(frames, {}, spin_solution.meta)).axes
+    }  # fmt: skip
+    drift = axes["Drift of invariants"]
+    assert np.nanmax(drift.lines[0].get_ydata()) == pytest.approx(1.0)
+    assert len(drift.lines[0].get_xdata()) < 10_000
+    assert [line.get_label() for line in drift.lines] == ["energy", "momentum (zero)"]
+    assert [text.get_text() for text in axes["Residuals"].texts] == ["exactly zero"]
+    assert len(axes["Residuals"].get_yticks()) == 0
+
+
+@pytest.mark.exhaustive
+def test_every_joint_and_force_of_many_can_be_chosen():
+    model = ph.Model(gravity=(0, 0, -9.81))
+    before = model.ground
+    for k in range(70):
+        body = model.add_body(mass=1, inertia=(0.1, 0.1, 0.1), position=(k + 0.5, 0, 0))
+        joint = model.add(ph.joints.Revolute(before, body, point=(k, 0, 0), axis=(0, 1, 0), name=f"j{k}"))
+        model.add(ph.forces.JointSpring(joint, 1.0, name=f"s{k}"))
+        before = body
+    titles = {chart.title for chart in catalogue(ph.simulate(model.problem(t1=0.002, h=1e-3)))}
+    assert {f"j{k} · power" for k in range(70)} | {f"s{k} · torque" for k in range(70)} <= titles
+
+
+def test_titles_of_long_names_stay_within_their_panels(spin_solution):
+    tip = spin_solution.outputs["tip"]
+    names = {f"{'a very long name ' * 5}of it {k}": tip for k in range(7)}
+    figure = plots.run(Solution(spin_solution.frames._replace(outputs=names), {}, {}))
+    figure.set_dpi(60)
+    figure.draw_without_rendering()
+    shown = ((axis.get_title("left"), axis.get_children()) for axis in figure.axes)
+    titles = [text for title, inside in shown for text in inside if isinstance(text, Text) and text.get_text() == title]
+    assert len(titles) == len(figure.axes)
+    boxes = [title.get_window_extent() for title in titles]
+    assert not [1 for k, one in enumerate(boxes) for other in boxes[:k] if one.overlaps(other)]
+    assert len({title.get_text() for title in titles}) == len(titles)
+    assert min(axis.get_window_extent().width for axis in figure.axes) > 60 * 3.5
 
 
 def test_plotting_leaves_global_state_alone(spin_solution):

@@ -8,6 +8,8 @@ import html
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
+from polhode import summary
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -108,10 +110,7 @@ class Audit:
         return f"Audit({counts or 'nothing audited'}; print it for the table)"
 
     def __str__(self) -> str:
-        lines = self.cells()
-        widths = [max(len(line[i]) for line in lines) for i in range(len(_HEADINGS))]
-        rows = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines]
-        return "\n".join([*rows, *self.remarks])
+        return "\n".join([*summary.lines(self.cells()), *self.remarks])
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{heading}</th>" for heading in _HEADINGS)

@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,6 +29,9 @@ def export(
             help="Columns of a table: names such as crank.angle, whole bodies or joints, patterns like *.power."
         ),
     ] = None,
+    joints: Annotated[bool, typer.Option(help="Mark joints and the ground in films and glTF.")] = True,
+    tint: Annotated[str | None, typer.Option(help="What colours the rods of a film, such as curvature.")] = None,
+    arrows: Annotated[list[str] | None, typer.Option(help="Arrows of a film, such as 'joint force' or weight.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Write a run as csv, netCDF, a figure, an offline page, a film, glTF, or for ParaView."""
@@ -39,7 +42,7 @@ def export(
         fail(f"`{run}` is not a run of polhode; make one with `polhode run PROBLEM --out RUN.zarr`.", WRONG_USAGE)
     with usage_errors(), file_errors():
         check_endings([file])
-        write_files(load(run), [file], quiet, columns)
+        write_files(load(run), [file], quiet, columns=columns, joints=joints, tint=tint, arrows=arrows or ())
 
 
 def check_endings(files: Sequence[Path]) -> None:
@@ -50,13 +53,18 @@ def check_endings(files: Sequence[Path]) -> None:
         check_ending(file)
 
 
-def write_files(solution: Solution, files: Sequence[Path], quiet: bool, columns: Sequence[str] | None = None) -> None:
+def write_files(
+    solution: Solution,
+    files: Sequence[Path],
+    quiet: bool,
+    **chosen: Any,
+) -> None:
     """Write a run to files; what is to be said of them comes on standard error."""
     from polhode.runs import export
 
     for file in files:
         with warnings.catch_warnings(record=True) as notes, file_errors():
-            export(solution, file, columns, progress=not quiet and sys.stderr.isatty())
+            export(solution, file, **chosen, progress=not quiet and sys.stderr.isatty())
         if not quiet:
             for note in notes:
                 say(str(note.message))

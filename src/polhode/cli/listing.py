@@ -87,10 +87,10 @@ def _suited(kind: Kind | None, name: str, settings: list[str] | None, as_json: b
         emit({"problem": problem.name, "integrators": [row._asdict() for row in rows]})
         return
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("name", "takes it", "as, or why not"):
+    for heading in ("name", "takes it", "what speaks for it", "as, or why not"):
         table.add_column(heading, no_wrap=heading == "name", overflow="fold")
     for row in rows:
-        table.add_row(f"[bold]{row.name}[/]", "yes" if row.suited else "no", row.reason)
+        table.add_row(f"[bold]{row.name}[/]", "yes" if row.suited else "no", row.why, row.reason)
     Console().print(table)
 
 

@@ -43,7 +43,7 @@ class Given(NamedTuple):
 
 
 class Grouped(TyperCommand):
-    """A command whose options for joints, actuators and columns take several values in a row."""
+    """A command whose options for joints, actuators, columns and arrows take several values in a row."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, spread(args))
@@ -65,7 +65,7 @@ def spread(arguments: Sequence[str]) -> list[str]:
 
 
 _NAMED = ("positions", "velocities", "controls")
-_PLAIN = ("--columns",)
+_PLAIN = ("--columns", "--arrows")
 _SEVERAL = (*(f"--{name}" for name in _NAMED), *_PLAIN)
 
 

@@ -44,6 +44,7 @@ DIMENSIONS = {
     "force_loads.force_moments": ("force_body", "component"),
     "force_loads.force_efforts": ("force_effort",),
     "force_loads.force_powers": ("force",),
+    "force_loads.force_measures": ("force_measure",),
 }
 """Names of the axes of outputs of models, but for time."""
 

@@ -10,7 +10,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array
 
-from polhode import integrators
+from polhode import checks, integrators
 from polhode.driver.observing import Watch
 from polhode.driver.recorded import restored
 from polhode.integrators.suited import written
@@ -87,6 +87,16 @@ class Forces(eqx.Module):
 _READ = {"motion": Motion, "coordinates": Coordinates, "loads": Loads, "forces": Forces}
 
 
+def group_of(name: str) -> str:
+    """The group of a quantity."""
+    return next(key for key, names in GROUPS.items() if name in names)
+
+
+def observer_of(group: str, system: MultibodySystem, named: Named) -> Motion | Coordinates | Loads | Forces:
+    """All quantities of a group as a function of states (q, v) of a system."""
+    return _READ[group](system, named.force_readings if group == "forces" else named.readings)
+
+
 class Left(eqx.Module):
     """An observer of states (q, v), for states of the system that a method took."""
 
@@ -142,7 +152,7 @@ class Reader:
         """A quantity of all bodies or joints at all instants of `frames`, which are those of a run."""
         if self._frames is not frames:
             self._frames, self._found = frames, {}
-        group = next(key for key, names in GROUPS.items() if name in names)
+        group = group_of(name)
         if group not in self._found:
             self._found[group] = self._read(group, frames.t, frames.state, frames.multipliers)
         return self._found[group][name]
@@ -152,8 +162,7 @@ class Reader:
         system: Any = source.base if isinstance(source, AbstractWritten) else source
         own = converted.back is None and multipliers is not None and np.shape(multipliers)[1:] == (system.m,)
         given = (multipliers,) if group == "loads" and own and system.m else ()
-        readings = named.force_readings if group == "forces" else named.readings
-        observer = Left(_READ[group](system, readings), Chain(converted, source))
+        observer = Left(observer_of(group, system, named), Chain(converted, source))
         return Watch(observer, _ROWS, once=True).seen(t, state, *given)
 
 
@@ -181,7 +190,7 @@ def reader_of_stored(meta: Mapping[str, Any], stats: Mapping[str, Any], problem:
 
 def _check_same(problem: Problem, names: Mapping[str, Any]) -> None:
     if not isinstance(problem, Problem):
-        raise ValueError(f"`problem` must be a Problem, got {type(problem).__name__}.")
+        raise checks.not_a_problem(problem, "a Problem")
     told = problem.named.told if problem.named else {"bodies": [], "joints": {}}
     if list(told["bodies"]) != list(names["bodies"]) or list(told["joints"]) != list(names["joints"]):
         raise ValueError(

@@ -45,12 +45,20 @@ class AbstractEffort(AbstractForceElement):
         del s
         return jnp.zeros(())
 
+    def deflection(self, s: Array) -> Float[Array, " k"]:
+        """What results show by the names `measures`, at a value of the coordinate; nothing unless overridden."""
+        del s
+        return jnp.zeros(0)
+
     def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
         rate = self.coordinate.rate(poses, twists) if self.uses_twists else jnp.zeros(())
         return self.coordinate.wrenches(poses, self.effort(t, self._value(t, poses), rate))
 
     def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
         return self.stored(self._value(t, poses))
+
+    def measured(self, t: Array, poses: Poses) -> Float[Array, " k"]:
+        return self.deflection(self._value(t, poses))
 
     def _value(self, t: Array, poses: Poses) -> Float[Array, ""]:
         middle = self.middle(t)
@@ -62,6 +70,7 @@ class Spring(AbstractEffort):
 
     conservative: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = False
+    measures: ClassVar[tuple[str, ...]] = ("deflection",)
 
     coordinate: AbstractRelativeCoordinate
     stiffness: Float[Array, ""]
@@ -78,9 +87,14 @@ class Spring(AbstractEffort):
     def stored(self, s: Array) -> Float[Array, ""]:
         return 0.5 * self.stiffness * (s - self.rest) ** 2
 
+    def deflection(self, s: Array) -> Float[Array, "1"]:
+        return (s - self.rest)[None]
+
 
 class SpringDamper(AbstractEffort):
     r"""A linear spring and a damper, $-k(s - s_0) - d\dot s$."""
+
+    measures: ClassVar[tuple[str, ...]] = Spring.measures
 
     coordinate: AbstractRelativeCoordinate
     stiffness: Float[Array, ""]
@@ -97,6 +111,9 @@ class SpringDamper(AbstractEffort):
 
     def stored(self, s: Array) -> Float[Array, ""]:
         return 0.5 * self.stiffness * (s - self.rest) ** 2
+
+    def deflection(self, s: Array) -> Float[Array, "1"]:
+        return (s - self.rest)[None]
 
 
 class Stops(AbstractEffort):

@@ -33,6 +33,7 @@ class SphereOnPlane(AbstractForceElement):
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = False
     conservative: ClassVar[bool] = True
+    measures: ClassVar[tuple[str, ...]] = ("depth",)
 
     normal: Float[Array, "3"]
     level: Float[Array, ""]
@@ -48,9 +49,17 @@ class SphereOnPlane(AbstractForceElement):
         """The elastic force along the normal."""
         return self.stiffness * self._power(poses, self.exponent)
 
+    def depth(self, poses: Poses) -> Float[Array, ""]:
+        """δ, negative where the sphere is apart from the plane."""
+        return self.radius - (self.normal @ poses[0].x - self.level)
+
+    def measured(self, t: Array, poses: Poses) -> Float[Array, "1"]:
+        del t
+        return self.depth(poses)[None]
+
     def _power(self, poses: Poses, exponent: Array) -> Float[Array, ""]:
         """⟨δ⟩ to a power, with finite derivatives of every order where the sphere is apart from the plane."""
-        depth = self.radius - (self.normal @ poses[0].x - self.level)
+        depth = self.depth(poses)
         touches = depth > 0
         return jnp.where(touches, jnp.where(touches, depth, 1.0) ** exponent, 0.0)
 
@@ -70,12 +79,16 @@ class DampedSphereOnPlane(AbstractForceElement):
 
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = True
+    measures: ClassVar[tuple[str, ...]] = SphereOnPlane.measures
 
     contact: SphereOnPlane
     damping: Float[Array, ""]
 
     def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
         return self.contact.potential(t, poses)
+
+    def measured(self, t: Array, poses: Poses) -> Float[Array, "1"]:
+        return self.contact.measured(t, poses)
 
     def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
         del t

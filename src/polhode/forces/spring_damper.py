@@ -35,6 +35,7 @@ class LineSpring(AbstractForceElement):
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = False
     conservative: ClassVar[bool] = True
+    measures: ClassVar[tuple[str, ...]] = ("length", "elongation")
 
     s0: Float[Array, "3"]
     s1: Float[Array, "3"]
@@ -65,6 +66,12 @@ class LineSpring(AbstractForceElement):
         del t, twists
         return self.loads(poses, self.pull(poses))
 
+    def measured(self, t: Array, poses: Poses) -> Float[Array, "2"]:
+        """|d| and |d| - L."""
+        del t
+        distance = norm(self.reach(poses)[0])
+        return jnp.stack((distance, distance - self.length))
+
     def points(self) -> tuple[Array, ...]:
         return self.s0, self.s1
 
@@ -81,6 +88,7 @@ class LineSpringDamper(AbstractForceElement):
     relative: ClassVar[bool] = True
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = True
+    measures: ClassVar[tuple[str, ...]] = LineSpring.measures
 
     spring: LineSpring
     damping: Float[Array, ""]
@@ -98,6 +106,9 @@ class LineSpringDamper(AbstractForceElement):
         )
         resistance = self.damping * (direction @ (second - first)) * direction
         return self.spring.loads(poses, self.spring.pull(poses) + resistance)
+
+    def measured(self, t: Array, poses: Poses) -> Float[Array, "2"]:
+        return self.spring.measured(t, poses)
 
     def points(self) -> tuple[Array, ...]:
         return self.spring.points()

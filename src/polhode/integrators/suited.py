@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any, NamedTuple
 
-from polhode import checks
+from polhode import checks, summary
 from polhode.integrators import registry
 from polhode.integrators.base import AbstractIntegrator
+from polhode.integrators.ranking import Default, Tier, merits, tier_of
 from polhode.systems.base import AbstractConversion, AbstractSystem, Converted, State
 from polhode.systems.conversion import Conversion
 
@@ -70,50 +71,78 @@ def _taken(method: AbstractIntegrator, system: AbstractSystem) -> Iterator[Abstr
 
 
 class Suitability(NamedTuple):
-    """Whether the method of that name takes a problem, and as what, or why not."""
+    """Whether the method of that name takes a problem, and as what, or why not.
+
+    `why`: what speaks for a method that does.
+    """
 
     name: str
     suited: bool
     reason: str
+    why: str = ""
 
 
 class Suitabilities(tuple[Suitability, ...]):
-    """A row for every method; prints as a table."""
+    """A row for every method, those first that one would try first; prints as a table."""
 
     def __str__(self) -> str:
-        width = max(len(row.name) for row in self)
-        return "\n".join(
-            f"{row.name:{width}}  {'yes' if row.suited else 'no ':3}  {row.reason}".rstrip() for row in self
-        )
+        said = ("; ".join(filter(None, (row.why, row.reason))) for row in self)
+        rows = [(row.name, "yes" if row.suited else "no", text) for row, text in zip(self, said, strict=True)]
+        return "\n".join(summary.lines(rows))
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        rows = [(row.name, "yes" if row.suited else "no", row.why, row.reason) for row in self]
+        return summary.html_table("Methods", [("method", "takes it", "what speaks for it", "as, or why not"), *rows])
+
 
 def suited(problem: Any, state0: State = None) -> Suitabilities:
-    """For every method, whether it takes a problem, with a reason.
+    """For every method, whether it takes a problem, with a reason; in the order in which one would try them.
+
+    The method that the problem takes by default comes first. Then come those that take the system as it is and are
+    implicit or explicit as the default is, those that keep the energy over long times, others that take it as it is,
+    those that take it as a system of another kind, those that promise nothing, not even to stay on its space, and at
+    last those that don't take it.
+    Within each: with error control first, then of high order, then with few evaluations a step.
 
     **Arguments:**
 
     - `problem`: a `Problem`, or a system with `state0`.
 
-    **Returns** rows (name, suited, reason): the reason says as what kind of system the method takes it where that isn't
-    its own, and otherwise what is missing.
+    **Returns** rows (name, suited, reason, why): the reason says as what kind of system the method takes it where that
+    isn't its own, and otherwise what is missing; `why` what speaks for the method.
 
     Raises ValueError for a system without a state, and for what is neither, such as a model.
     """
     system = problem if isinstance(problem, AbstractSystem) else getattr(problem, "system", None)
     if not isinstance(system, AbstractSystem):
         raise checks.not_a_problem(problem)
-    state = state0 if isinstance(problem, AbstractSystem) else problem.state0 if state0 is None else state0
+    bare = isinstance(problem, AbstractSystem)
+    state = state0 if bare else problem.state0 if state0 is None else state0
     if state is None:
         raise ValueError("A bare system needs `state0`, at which methods look at it; a Problem brings its own.")
-    t = 0.0 if isinstance(problem, AbstractSystem) else problem.t_span[0]
-    return Suitabilities(_row(name, system, t, state) for name in registry.names())
+    t = 0.0 if bare else problem.t_span[0]
+    default = None if bare else Default(problem.integrator, problem.choice.method)
+    kept = set(system.invariants() if bare else problem.invariants)
+    return Suitabilities(row for _, row in sorted(_ranked(system, t, state, default, kept), key=lambda pair: pair[0]))
 
 
-def _row(name: str, system: AbstractSystem, t: float, state: State) -> Suitability:
-    method = registry.get(name)
-    try:
-        return Suitability(name, True, written(system, method, t, state, checked=True).note)
-    except Unsuited as error:
-        return Suitability(name, False, str(error))
+def _ranked(
+    system: AbstractSystem, t: float, state: State, default: Default | None, kept: Container[str]
+) -> Iterator[tuple[tuple[int, ...], Suitability]]:
+    """Every method with what it is sorted by; `kept` are the invariants of the motion."""
+    implicit = default is not None and registry.get(default.name).implicit
+    for number, name in enumerate(registry.names()):
+        method = registry.get(name)
+        try:
+            found = written(system, method, t, state, checked=True)
+        except Unsuited as error:
+            yield (len(Tier), number), Suitability(name, False, str(error))
+            continue
+        promises = method.promised(found.converted.system, found.converted.entered(state))
+        if "energy" not in kept:
+            promises.pop("energy", None)
+        tier = tier_of(name, method, promises, found.note, default, implicit)
+        order = tier, method.error_order is None, -method.order, method.evaluations, number
+        yield order, Suitability(name, True, found.note, merits(name, method, promises, default))

@@ -139,3 +139,8 @@ class Reversed(AbstractRelativeCoordinate):
     def wrenches(self, poses: Poses, strength: Any) -> tuple[Wrench, Wrench]:
         second, first = self.inner.wrenches(poses[::-1], -strength)
         return first, second
+
+
+def is_angle(coordinate: Any) -> bool:
+    """Whether a coordinate is an angle, from either side."""
+    return isinstance(coordinate.inner if isinstance(coordinate, Reversed) else coordinate, Angle)

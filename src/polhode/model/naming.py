@@ -11,7 +11,7 @@ import numpy as np
 from polhode import checks
 from polhode.joints._pair import AbstractPairJoint
 from polhode.joints.measured import AbstractMeasuredPair
-from polhode.joints.relative import Angle, Reversed
+from polhode.joints.relative import is_angle
 from polhode.model.naming_forces import forces_along, named_forces
 from polhode.multibody.force_readings import ForceReadings
 from polhode.multibody.parts import AbstractJoint
@@ -81,7 +81,7 @@ def named(
             "kind": getattr(pair, "kind", type(pair).__name__),
             "bodies": [body.name for body in pair.bodies],
             "coordinates": {label: last - len(own) + k for k, label in enumerate(own)},
-            "angles": [label for label, c in own.items() if isinstance(_inner(c.measured), Angle)],
+            "angles": [label for label, c in own.items() if is_angle(c.measured)],
             "load": numbers.get(called or ""),
             **_told_point(read.get(called or "")),
         }
@@ -102,10 +102,6 @@ def _told_point(joint: ReadJoint | None) -> dict[str, Any]:
     """The point about which moments are taken, in the frame of the second body, where it is known."""
     known = joint is not None and checks.is_concrete(joint.point)
     return {"point": np.asarray(joint.point).tolist()} if joint is not None and known else {}
-
-
-def _inner(coordinate: Any) -> Any:
-    return coordinate.inner if isinstance(coordinate, Reversed) else coordinate
 
 
 def _coordinates(pair: Any, called: str, number: int) -> dict[str, ReadCoordinate]:

@@ -9,7 +9,7 @@ from polhode.forces.efforts import AbstractEffort
 from polhode.forces.joint_control import JointControl
 from polhode.forces.joint_forces import AbstractJointForce
 from polhode.joints.measured import Term
-from polhode.joints.relative import Angle
+from polhode.joints.relative import is_angle
 from polhode.multibody.elements import AbstractForceElement
 from polhode.multibody.force_readings import ForceAlong, ForceReadings, NamedForce
 from polhode.multibody.parts import AbstractForce
@@ -30,7 +30,7 @@ def named_forces(model: Model, system: MultibodySystem) -> tuple[ForceReadings, 
     had, known = _had(system), {"ground", *system.names}
     found: list[NamedForce] = []
     told: dict[str, Any] = {}
-    rows, efforts, inside = 0, 0, 0
+    rows, efforts, measures, inside = 0, 0, 0, 0
     for name, part in model.parts:
         terms = _terms(part)
         if not isinstance(part, AbstractForce) or (part.name is None and not terms):
@@ -57,10 +57,12 @@ def named_forces(model: Model, system: MultibodySystem) -> tuple[ForceReadings, 
             "kind": type(getattr(part, "controller", part)).__name__,
             "bodies": {body: rows + k for k, body in enumerate(own)},
             "efforts": {label: efforts + k for k, (label, _, _) in enumerate(along)},
-            "angles": [label for label, c, _ in along if isinstance(c, Angle)],
+            "angles": [label for label, c, _ in along if is_angle(c)],
             "number": len(found) - 1,
+            "measures": {label: measures + k for k, label in enumerate(element.measures)},
+            "measured_angle": is_angle(getattr(element, "coordinate", None)),
         }
-        rows, efforts = rows + len(own), efforts + len(along)
+        rows, efforts, measures = rows + len(own), efforts + len(along), measures + len(element.measures)
     return ForceReadings(tuple(found), rows), told
 
 

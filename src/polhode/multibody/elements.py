@@ -154,12 +154,14 @@ class AbstractForceElement(eqx.Module):
     The class attributes `uses_poses` and `uses_twists` tell whether the wrenches depend on them: tangent blocks that
     vanish are not formed. `conservative` tells whether all of them derive from `potential`, and that not from time;
     `waves` whether such elements are often stiff, so that runs with explicit methods look at their frequencies first;
-    `relative` whether the potential of two nodes is known to depend on their relative pose only.
+    `relative` whether the potential of two nodes is known to depend on their relative pose only; `measures` are the
+    names of what `measured` gives.
     """
 
     conservative: ClassVar[bool] = False
     relative: ClassVar[bool] = False
     waves: ClassVar[bool] = False
+    measures: ClassVar[tuple[str, ...]] = ()
     uses_poses: ClassVar[bool]
     uses_twists: ClassVar[bool]
 
@@ -181,6 +183,11 @@ class AbstractForceElement(eqx.Module):
         """Stored energy; zero for loads that have none."""
         del t, poses
         return jnp.zeros(())
+
+    def measured(self, t: Array, poses: Poses) -> Float[Array, " k"]:
+        """Lengths or angles that its law is written in, which results show by the names `measures`."""
+        del t, poses
+        return jnp.zeros(0)
 
     def points(self) -> tuple[Array, ...]:
         """Where it takes hold of its nodes, in their frames, for pictures; nothing where no points are told."""

@@ -46,13 +46,15 @@ class NamedForce(eqx.Module):
 class ForceValues(NamedTuple):
     """Loads on the bodies of all forces, moments about the centres of mass, both in the inertial frame; leading axis r.
 
-    And the forces along their coordinates, shape (k,), and the powers of all forces, shape (f,).
+    And the forces along their coordinates, shape (k,), the powers of all forces, shape (f,), and the lengths and angles
+    that their laws are written in, shape (m,).
     """
 
     force_forces: Float[Array, "r 3"]
     force_moments: Float[Array, "r 3"]
     force_efforts: Float[Array, " k"]
     force_powers: Float[Array, " f"]
+    force_measures: Float[Array, " m"]
 
 
 class ForceReadings(eqx.Module):
@@ -72,9 +74,11 @@ class ForceReadings(eqx.Module):
         forces, moments = jnp.zeros((self.rows, 3)), jnp.zeros((self.rows, 3))
         efforts: list[Array] = []
         powers: list[Array] = []
+        measures: list[Array] = []
         for force in self.forces:
             strengths, bodies, wrenches = _exerted(force, where, t, q, v)
             efforts += strengths
+            measures += list(_measured(force, where, t, q))
             power = jnp.zeros(())
             for row, body, wrench in zip(force.rows, bodies, wrenches, strict=True):
                 if row < 0:
@@ -84,7 +88,15 @@ class ForceReadings(eqx.Module):
                 (twist,) = where.twists((body,))
                 power = power + wrench.force @ twist.u + wrench.torque @ twist.omega
             powers.append(power)
-        return ForceValues(forces, moments, stacked(efforts), stacked(powers))
+        return ForceValues(forces, moments, stacked(efforts), stacked(powers), stacked(measures))
+
+
+def _measured(force: NamedForce, where: NodesByName, t: Array, q: Point) -> Float[Array, " m"]:
+    """The lengths and angles of a force; the tree counts turns, which poses don't tell."""
+    tree = where.system.coordinates
+    if force.place >= 0 and isinstance(tree, JointTree):
+        return tree.measured(force.place, t, q)
+    return force.element.measured(t, where.poses(force.bodies))
 
 
 def _exerted(
@@ -93,7 +105,6 @@ def _exerted(
     """Forces along the coordinates of a force, its bodies, and the loads on them."""
     tree = where.system.coordinates
     if force.place >= 0 and isinstance(tree, JointTree):
-        # The tree counts turns, which poses don't tell.
         strengths = list(tree.strengths(force.place, t, q, v))
         loads = [c.coordinate.wrenches(where.poses(c.ends), s) for c, s in zip(force.along, strengths, strict=True)]
         return strengths, force.bodies, tuple(wrench for each in loads for wrench in each)

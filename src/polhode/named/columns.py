@@ -149,6 +149,8 @@ def _of_forces(run: Solution, readable: bool) -> Iterator[tuple[str, Read]]:
                     yield f"{name}.{prefix}{part}", functools.partial(_part, run, "forces", name, quantity, i)
         for label in force.names:
             yield f"{name}.{label}", functools.partial(lambda n, c: run.forces[n].efforts[c], name, label)
+        for label in force.measured:
+            yield f"{name}.{label}", functools.partial(lambda n, c: run.forces[n].measures[c], name, label)
         yield f"{name}.power", functools.partial(lambda n: run.forces[n].power, name)
 
 

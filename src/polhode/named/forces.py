@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jaxtyping import Array, Float
 
 from polhode.checks import shown
 from polhode.named.by_name import ByName
+from polhode.named.read import Read
 from polhode.named.results import told, value
 from polhode.named.unknown import UnknownName, unknown
-
-if TYPE_CHECKING:
-    from polhode.solution import Solution
 
 
 class ForceResults:
@@ -22,11 +20,13 @@ class ForceResults:
     - `force`, `moment` (n, 3): on its second body, or its only one, in the inertial frame; the moment about the
       body's centre of mass. - `forces`, `moments`: the same of all its bodies, by name.
     - `power` (n,): of the force on all bodies, into the mechanism.
+    - `length`, `elongation` (n,): of springs from point to point; `deflection`: of springs along a joint coordinate or
+      about an axis, from rest; `depth`: of contacts with planes. - `measures`: these by name.
     - `effort` (n,): along the joint coordinate that it acts on, positive if it pushes the second body forward; called
       `torque` as well where that is an angle. - `efforts`: of a `JointControl`, by the name of the joint.
     """
 
-    def __init__(self, run: Solution, name: str, known: Mapping[str, Any]) -> None:
+    def __init__(self, run: Read, name: str, known: Mapping[str, Any]) -> None:
         self._run, self.name, self._told = run, name, known
 
     @property
@@ -43,6 +43,20 @@ class ForceResults:
     def names(self) -> list[str]:
         """Names of its efforts."""
         return list(self._told["efforts"])
+
+    @property
+    def measured(self) -> list[str]:
+        """Names of the lengths or angles that its law is written in."""
+        return list(self._told.get("measures", ()))
+
+    @property
+    def angles(self) -> list[str]:
+        """Names of efforts along angles, and of measures that are angles."""
+        return [*self._told["angles"], *(self.measured if self._told.get("measured_angle") else ())]
+
+    @property
+    def measures(self) -> dict[str, Array]:
+        return {label: self._measure(label) for label in self.measured}
 
     @property
     def forces(self) -> dict[str, Array]:
@@ -83,16 +97,22 @@ class ForceResults:
         return self.effort
 
     def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and name in self.measured:
+            return self._measure(name)
         raise AttributeError(str(unknown(f"quantity of force {shown(self.name)},", name, dir(self))))
 
     def __dir__(self) -> list[str]:
         own = {name for name in super().__dir__() if not name.startswith("_")}
         single = {"effort"} if len(self._told["efforts"]) != 1 else set()
-        return sorted(own - single - ({"torque"} if len(self._told["angles"]) != 1 else set()))
+        return sorted((own | set(self.measured)) - single - ({"torque"} if len(self._told["angles"]) != 1 else set()))
 
     def __repr__(self) -> str:
-        quantities = ("force", "moment", "power", *(("effort",) if len(self._told["efforts"]) == 1 else ()))
+        effort = ("effort",) if len(self._told["efforts"]) == 1 else ()
+        quantities = ("force", "moment", "power", *effort, *self.measured)
         return f"<force {shown(self.name)}, {self.kind} on {' and '.join(self.bodies)}: {', '.join(quantities)}>"
+
+    def _measure(self, label: str) -> Any:
+        return self._of("force_measures")[..., self._told["measures"][label]]
 
     def _last(self) -> int:
         """The row of the second body, or of the only one."""
@@ -110,10 +130,10 @@ class ForceResults:
         return value(self._run, group, f"force {shown(self.name)}")
 
 
-def forces(run: Solution) -> ByName[ForceResults]:
+def forces(run: Read) -> ByName[ForceResults]:
     """The forces of a run that have names."""
     known = told(run).get("forces", {})
     return ByName("force", list(known), lambda name: ForceResults(run, name, known[name]), _NO_NAMES, told(run))
 
 
-_NO_NAMES = "the run is not one of a model, or no force of its model was given a name."
+_NO_NAMES = "the problem is not one of a model, or no force of its model was given a name."

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 from jaxtyping import Array, Float
 
 from polhode.checks import shown
 from polhode.named.by_name import ByName
+from polhode.named.read import Read
 from polhode.named.series import library, matrices, quaternions, unwrapped, without_jumps
 from polhode.named.unknown import UnknownName, unknown
-
-if TYPE_CHECKING:
-    from polhode.solution import Solution
 
 
 @jax.tree_util.register_pytree_with_keys_class
@@ -47,7 +45,7 @@ class BodyResults:
     - `x`, `y`, `z` (n,): components of the position. - `speed` (n,): magnitude of the velocity.
     """
 
-    def __init__(self, run: Solution, name: str, row: int) -> None:
+    def __init__(self, run: Read, name: str, row: int) -> None:
         self._run, self.name, self._row = run, name, row
 
     @property
@@ -106,7 +104,7 @@ class JointResults:
     - `point` (n, 3): where it is.
     """
 
-    def __init__(self, run: Solution, name: str, told: Mapping[str, Any]) -> None:
+    def __init__(self, run: Read, name: str, told: Mapping[str, Any]) -> None:
         self._run, self.name, self._told = run, name, told
 
     @property
@@ -229,29 +227,29 @@ class JointResults:
         return values[..., number] if group == "joint_powers" else values[..., number, :]
 
 
-def bodies(run: Solution) -> ByName[BodyResults]:
+def bodies(run: Read) -> ByName[BodyResults]:
     """The bodies of a run."""
     names = list(told(run).get("bodies", ()))
     rows = {name: row for row, name in enumerate(names)}
     return ByName("body", names, lambda name: BodyResults(run, name, rows[name]), NO_MODEL, told(run))
 
 
-def joints(run: Solution) -> ByName[JointResults]:
+def joints(run: Read) -> ByName[JointResults]:
     """The joints of a run."""
     known = told(run).get("joints", {})
     return ByName("joint", list(known), lambda name: JointResults(run, name, known[name]), NO_MODEL, told(run))
 
 
-NO_MODEL = "the run is not one of a model, or its model has none."
+NO_MODEL = "the problem is not one of a model, or its model has none."
 """Why there are no names."""
 
 
-def told(run: Solution) -> Mapping[str, Any]:
+def told(run: Read) -> Mapping[str, Any]:
     """The names of its model and all that is known of them."""
     return run.meta.get("names", {})
 
 
-def value(run: Solution, name: str, of: str) -> Any:
+def value(run: Read, name: str, of: str) -> Any:
     """A quantity of all bodies, joints or forces: as it was saved, or from the saved states."""
     if name in run.saved.outputs:
         return run.saved.outputs[name]

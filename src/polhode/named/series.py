@@ -18,6 +18,9 @@ def unwrapped(t: Any, values: Any, rates: Any) -> Any:
     With frames so far apart that the trapezoidal rule of the rates is wrong by half a turn, turns get lost.
     """
     xp = library(values)
+    if not xp.ndim(values):
+        # A single instant.
+        return values
     t, values, rates = (xp.asarray(x) for x in (t, values, rates))
     steps = xp.diff(t) * 0.5 * (rates[..., 1:] + rates[..., :-1])
     turns = xp.cumsum(xp.round((steps - xp.diff(values)) / (2 * np.pi)), axis=-1)
@@ -62,6 +65,9 @@ def matrices(q: Any) -> Any:
 def without_jumps(q: Any) -> Any:
     """Quaternions whose sign is that of the one before."""
     xp = library(q)
+    if xp.ndim(q) < 2:
+        # A single instant.
+        return q
     along = xp.sum(q[..., 1:, :] * q[..., :-1, :], axis=-1)
     first = xp.ones_like(q[..., :1, 0])
     signs = xp.concatenate((first, xp.cumprod(xp.where(along < 0, -1.0, 1.0), axis=-1)), axis=-1)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
@@ -18,7 +19,7 @@ from polhode.multibody.separable import SeparableMultibody
 from polhode.multibody.system import MultibodySystem
 from polhode.problems.base import Observable, Problem, Reference
 from polhode.systems.base import State
-from polhode.viewing import scene
+from polhode.viewing import scene, symbols
 
 Assembled = MultibodySystem
 """Systems of `Model.assemble`, in absolute or in joint coordinates."""
@@ -54,7 +55,12 @@ def assembled(
     joints = parameters.get("joints", "invariant")
     system, state0 = model.assemble(parameters["formulation"], redundant=redundant, joints=joints)
     again = system.dropped or redundant
-    shown, drawing = _observed(system, outputs, parts)
+
+    def marked(base: Assembled) -> tuple[scene.Part, ...]:
+        own = parts(base)
+        return (*own, *_symbols(model, base, own, up))
+
+    shown, drawing = _observed(system, outputs, marked)
 
     def build(**changed: Any) -> Problem:
         same = changed["formulation"] == parameters["formulation"]
@@ -89,6 +95,30 @@ def _observed(
     # Momenta are variables here, which those of a problem's own, made of velocities, must not hide.
     shown = {**system.observed(outputs(system.base)), **system.balances()}
     return shown, tuple(scene.watched(part, system.watched) for part in parts(system.base))
+
+
+def _symbols(
+    model: Model, system: Assembled, parts: Sequence[scene.Part], up: tuple[float, float, float]
+) -> tuple[scene.Body, ...]:
+    """Marks for the joints of a model and the ground; none for numbers that JAX traces."""
+    bodies = {body.name: body for body in model.bodies if body.kind not in ("ground", "coordinate", "integral")}
+    solids = [part for part in parts if isinstance(part, scene.Body) and part.name in bodies]
+    known = [(body.x, body.R) for body in bodies.values()], [part.size for part in solids], model.gravity
+    if not checks.is_concrete(known):
+        return ()
+    names = list(bodies)
+    boxes = [{"name": part.name, "size": part.size, "turn": np.eye(3)} for part in solids]
+    found = symbols.described(model, {name: row for row, name in enumerate(names)}, boxes, up)
+    poses = {row: _pose(system, bodies[names[row]] if row >= 0 else None) for row in {each["row"] for each in found}}
+    rows = [each.pop("row") for each in found]
+    return tuple(scene.Body(**each, pose=poses[row]) for row, each in zip(rows, found, strict=True))
+
+
+def _pose(system: Assembled, body: Body | None) -> scene.Pose:
+    """That of a body, or of the ground."""
+    if body is None:
+        return lambda t, state: (jnp.zeros(3), jnp.eye(3))
+    return lambda t, state: system.pose_in(state, body)
 
 
 def point_of(system: Assembled, body: Body, local: Any) -> Observable:

@@ -67,6 +67,7 @@ def _of_forces(told: Mapping[str, Any]) -> dict[str, list[str]]:
         "force": list(told),
         "force_body": [f"{name}.{body}" for name, force in told.items() for body in force["bodies"]],
         "force_effort": [f"{name}.{label}" for name, force in told.items() for label in force["efforts"]],
+        "force_measure": [f"{name}.{label}" for name, force in told.items() for label in force.get("measures", ())],
     }
 
 

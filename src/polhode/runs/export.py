@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from polhode.progress import Counted, counted
 from polhode.runs.attributes import attributes
@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 
 
 def export(
-    solution: Solution, path: str | Path, columns: str | Sequence[str] | None = None, *, progress: bool = False
+    solution: Solution,
+    path: str | Path,
+    columns: str | Sequence[str] | None = None,
+    *,
+    progress: bool = False,
+    joints: bool = True,
+    tint: str | None = None,
+    arrows: str | Sequence[str] = (),
 ) -> Path:
     """Writes `solution` in the format that the ending of `path` names and returns the path.
 
@@ -32,19 +39,34 @@ def export(
 
     - `columns`: what tables hold, as `Solution.to_pandas` takes it.
     - `progress`: show on standard error how many pictures of a film are drawn.
+    - `joints`: mark joints and the ground in films and glTF; pages have a switch for it.
+    - `tint`: colour the rods of a film by a strain or force, such as "curvature" or "axial force".
+    - `arrows`: draw these in a film, such as "joint force", "weight" or "linear momentum".
+
+    Raises ValueError for what the format or the run doesn't have.
     """
     path = Path(path)
     check_ending(path)
     ending = path.suffix.lower()
     if columns is not None and ending not in _TABLES:
         raise ValueError(f"`columns` are for {', '.join(_TABLES)}; `{path.name}` shows the whole run.")
+    if (tint is not None or len(arrows)) and ending not in _FILMS:
+        raise ValueError(f"`tint` and `arrows` are for films, {', '.join(_FILMS)}; pages let one choose them.")
     if ending in _FILMS:
-        scene = _moving(solution)
+        look = (tint, (arrows,) if isinstance(arrows, str) else tuple(arrows))
+        scene = _moving(solution, joints)
         with counted(progress, path.name) as told:
-            _FILMS[ending](solution, scene, path, told)
+            _FILMS[ending](solution, scene, path, look, told)
     else:
-        _WRITERS[ending](solution, path, columns)
+        _WRITERS[ending](solution, path, _Wanted(columns, joints))
     return path
+
+
+class _Wanted(NamedTuple):
+    """What some formats take: columns of tables, and whether joints are marked."""
+
+    columns: str | Sequence[str] | None
+    joints: bool
 
 
 def check_ending(path: Path) -> None:
@@ -54,23 +76,23 @@ def check_ending(path: Path) -> None:
         raise ValueError(f"`{path.name}` must end in one of {', '.join(known)} to say which format is wanted.")
 
 
-def _csv(solution: Solution, path: Path, columns: Any) -> None:
+def _csv(solution: Solution, path: Path, wanted: _Wanted) -> None:
     # xarray brings pandas, whose writer is some times faster than NumPy's and keeps all digits.
-    solution.to_pandas(columns).to_csv(path, index=False)
+    solution.to_pandas(wanted.columns).to_csv(path, index=False)
 
 
-def _parquet(solution: Solution, path: Path, columns: Any) -> None:
+def _parquet(solution: Solution, path: Path, wanted: _Wanted) -> None:
     try:
-        solution.to_pandas(columns).to_parquet(path, engine="pyarrow", index=False)
+        solution.to_pandas(wanted.columns).to_parquet(path, engine="pyarrow", index=False)
     except ImportError as error:
         raise ValueError("Writing Parquet needs pyarrow: `pip install 'polhode[parquet]'`.") from error
 
 
-def _netcdf(solution: Solution, path: Path, columns: Any) -> None:
-    if columns is None:
+def _netcdf(solution: Solution, path: Path, wanted: _Wanted) -> None:
+    if wanted.columns is None:
         found = to_xarray(solution)
     else:
-        found = solution.to_pandas(columns).set_index("time").to_xarray()
+        found = solution.to_pandas(wanted.columns).set_index("time").to_xarray()
         found.attrs = attributes(solution.meta, solution.stats)
     try:
         found.to_netcdf(path, engine="h5netcdf")
@@ -78,22 +100,22 @@ def _netcdf(solution: Solution, path: Path, columns: Any) -> None:
         raise ValueError("Writing netCDF needs h5netcdf and h5py: `pip install 'polhode[netcdf]'`.") from error
 
 
-def _png(solution: Solution, path: Path, columns: Any) -> None:
-    del columns
+def _png(solution: Solution, path: Path, wanted: _Wanted) -> None:
+    del wanted
     from polhode.viewing import plots
 
     plots.run(solution).savefig(path, dpi=_FINE)
 
 
-def _html(solution: Solution, path: Path, columns: Any) -> None:
-    del columns
+def _html(solution: Solution, path: Path, wanted: _Wanted) -> None:
+    del wanted
     from polhode.viewing import page, showing
 
     path.write_text(page.page(solution, showing.scene_of(solution)), encoding="utf-8")
 
 
-def _moving(solution: Solution) -> Scene:
-    """The scene of a run. Raises ValueError where there is none."""
+def _moving(solution: Solution, joints: bool) -> Scene:
+    """The scene of a run, with symbols for joints or without. Raises ValueError where there is none."""
     from polhode.viewing import showing
 
     scene = showing.scene_of(solution)
@@ -102,34 +124,35 @@ def _moving(solution: Solution) -> Scene:
             "The run has no scene, so there is no motion to draw: it is of a system that only you know. Runs of models "
             "and of named problems have one; .html, .png and .csv hold the numbers."
         )
-    return scene
+    return scene if joints else scene.without_symbols()
 
 
-def _mp4(solution: Solution, scene: Scene, path: Path, told: Counted | None) -> None:
+def _mp4(solution: Solution, scene: Scene, path: Path, look: _Look, told: Counted | None) -> None:
     from polhode.viewing import film
 
-    film.mp4(solution, scene, path, told=told)
+    film.mp4(solution, scene, path, film.Look(*look), told)
 
 
-def _gif(solution: Solution, scene: Scene, path: Path, told: Counted | None) -> None:
+def _gif(solution: Solution, scene: Scene, path: Path, look: _Look, told: Counted | None) -> None:
     from polhode.viewing import film
 
-    film.gif(solution, scene, path, told=told)
+    film.gif(solution, scene, path, film.Look(*look), told)
 
 
-def _glb(solution: Solution, path: Path, columns: Any) -> None:
-    del columns
+def _glb(solution: Solution, path: Path, wanted: _Wanted) -> None:
     from polhode.viewing import gltf
 
-    gltf.write(solution, _moving(solution), path)
+    gltf.write(solution, _moving(solution, wanted.joints), path)
 
 
-def _pvd(solution: Solution, path: Path, columns: Any) -> None:
-    del columns
+def _pvd(solution: Solution, path: Path, wanted: _Wanted) -> None:
     from polhode.viewing import vtk
 
-    vtk.write(solution, _moving(solution), path)
+    vtk.write(solution, _moving(solution, wanted.joints), path)
 
+
+_Look = tuple[str | None, tuple[str, ...]]
+"""What colours rods, and which arrows are drawn."""
 
 _FINE = 300
 """Points an inch of figures."""

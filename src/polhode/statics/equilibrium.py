@@ -6,11 +6,10 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode._ambient import check_environment, inside_transformation
@@ -20,6 +19,7 @@ from polhode.execution.eager import uncompiled
 from polhode.execution.placement import by_default
 from polhode.frames import Frames
 from polhode.linalg.kkt import AbstractKKT
+from polhode.multibody.system import MultibodySystem
 from polhode.problems.base import Observable, Problem
 from polhode.spaces.base import Point
 from polhode.statics import _explaining
@@ -36,53 +36,10 @@ from polhode.statics._newton import (
     stopped,
 )
 from polhode.statics._stability import unstable
+from polhode.statics.by_name import RestReader
+from polhode.statics.result import Equilibrium, EquilibriumError
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
-
-
-class Equilibrium(eqx.Module):
-    """An equilibrium and the way there; arrays of the way have a leading axis for the load steps.
-
-    - `t`: the time that loads and constraints were taken at. - `state`: (q, v) with v = 0.
-    - `multipliers`: λ, shape (m,). - `residual`: the largest of |f - Bᵀλ|; `gap`: the largest of |Φ|.
-    - `path`: a `Frames` with times, states, outputs, residuals and multipliers at the end of each load step.
-    - `loads`: the share of the loads at the end of each step; 1 throughout for given times.
-    - `iterations`: of Newton's method in each step, those of halved steps included.
-    - `corrections`: |θ|∞ of each iteration of the last attempt, shape (steps, max_iterations), NaN after the last.
-    - `converged`: whether the last load was reached; where it is False inside JAX transformations, numbers are NaN.
-    - `unstable`: the number of directions in which the potential falls; of forces without one the symmetric part of
-      their stiffness counts. None above 400 unknowns n + m, and inside JAX transformations.
-    """
-
-    t: Array
-    state: State
-    multipliers: Multipliers
-    residual: Float[Array, ""]
-    gap: Float[Array, ""]
-    path: Frames
-    loads: Float[Array, " steps"]
-    iterations: Int[Array, " steps"]
-    corrections: Float[Array, "steps max_iterations"]
-    converged: Array
-    unstable: int | None = eqx.field(static=True, default=None)
-
-    @property
-    def stable(self) -> bool | None:
-        """Whether it holds in every direction; None where `unstable` is."""
-        return None if self.unstable is None else self.unstable == 0
-
-
-class EquilibriumError(RuntimeError):
-    """No equilibrium was found, or one that is not isolated.
-
-    - `equilibrium`: the last one that was found, with the path to it; at the start if there is none.
-    - `reason`: what happened, without where to find the rest.
-    """
-
-    def __init__(self, reason: str, equilibrium: Equilibrium) -> None:
-        super().__init__(f"{reason} Everything up to there is in `error.equilibrium`.")
-        self.reason = reason
-        self.equilibrium = equilibrium
 
 
 class _Task(NamedTuple):
@@ -140,7 +97,7 @@ def equilibrium(
     solver = solver_of(task.system, task.legs.t[0], task.q)
     balance, multipliers = at_start(task.system, solver, task.legs.t[0], task.q)
     if inside_transformation():
-        return _traced(task, solver, balance, multipliers)
+        return dataclasses.replace(_traced(task, solver, balance, multipliers), meta=_told(problem))
     programs = Programs(balance, task.limits)
     found: list[Reached] = []
     q, reason = task.q, ""
@@ -153,6 +110,7 @@ def equilibrium(
             break
         found.append(reached)
     result, last = _collected(task, programs, found, not reason)
+    result = dataclasses.replace(result, meta=_told(problem), reader=_reader(problem))
     if not reason:
         loose = _explaining.loose(task.system, last.tangent, q)
         reason = f"The equilibrium is not isolated: {loose}" if loose else ""
@@ -160,6 +118,19 @@ def equilibrium(
     if reason:
         raise EquilibriumError(reason, result)
     return dataclasses.replace(result, unstable=unstable(task.system, q, last.tangent))
+
+
+def _told(problem: Any) -> dict[str, Any]:
+    """The names of a model's problem."""
+    named = problem.named if isinstance(problem, Problem) else None
+    return {} if named is None else {"names": named.told}
+
+
+def _reader(problem: Any) -> RestReader | None:
+    """What reads loads from equilibria of a model's problem."""
+    if not isinstance(problem, Problem) or problem.named is None or not isinstance(problem.system, MultibodySystem):
+        return None
+    return RestReader(problem.named, problem.system)
 
 
 def _prepare(problem: Any, state0: State, t: Any, steps: Any, times: Any, limits: Limits) -> _Task:
@@ -184,7 +155,8 @@ def _prepare(problem: Any, state0: State, t: Any, steps: Any, times: Any, limits
         )
     if times is None:
         steps = checks.count("steps", steps, "load steps")
-        first = checks.array("t", known.t_span[0] if t is None and known else t or 0.0, (), "time of the loads")
+        begin = known.t_span[0] if known is not None else 0.0
+        first = checks.array("t", begin if t is None else t, (), "time of the loads")
         legs = Load(jnp.full(steps + 1, first), jnp.arange(steps, -1, -1) / steps)
     else:
         wanted = checks.array("times", times, np.shape(times), "times of the loads")
@@ -197,7 +169,7 @@ def _prepare(problem: Any, state0: State, t: Any, steps: Any, times: Any, limits
 def mechanical(problem: Any) -> tuple[AbstractMechanical, dict[str, Observable]]:
     """The mechanical system behind what a user hands in, and its outputs. Raises ValueError."""
     system = problem.system if isinstance(problem, Problem) else problem
-    if isinstance(problem, str):
+    if isinstance(problem, str) or (not isinstance(problem, Problem) and callable(getattr(problem, "problem", None))):
         raise checks.not_a_problem(problem)
     if not isinstance(system, AbstractMechanical):
         raise ValueError(

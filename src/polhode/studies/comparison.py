@@ -129,24 +129,39 @@ class Comparison:
         several = len({form for form, _ in self._curves()}) > 1
         return f"{key[1]}, {key[0]}" if several else key[1]
 
-    def _lines(self) -> list[tuple[str, str]]:
-        orders = self.orders
-        return [
-            (
-                f"{integrator}, {form}",
-                ", ".join(
-                    f"{o}: {min(c.errors[o] for c in cases):.1e} (order {orders[form, integrator, o]:.1f})"
-                    for o in self.outputs
-                ),
-            )
-            for (form, integrator), cases in self._curves().items()
-        ]
+    def _rows(self) -> list[tuple[str, ...]]:
+        """Headings, and a row for each output and method: the least error, where it is, what it took, and the order."""
+        orders, found = self.orders, []
+        for output in self.outputs:
+            for (form, integrator), cases in self._curves().items():
+                best = min(cases, key=lambda case: case.errors[output])
+                error, order = best.errors[output], orders[form, integrator, output]
+                within = error <= self.floors[output]
+                numbers = (
+                    f"< {self.floors[output]:.1e}" if within else f"{error:.1e}",
+                    f"{best.value:.3g}",
+                    f"{best.steps}",
+                    f"{best.time:.2g} s",
+                    "" if np.isnan(order) else f"{order:.1f}",
+                )
+                found.append((output.replace("_", " "), integrator, form, *numbers))
+        return [("output", "method", "in", "least error", f"at {self.by}", "steps", "time", "order"), *found]
+
+    def _remarks(self) -> list[str]:
+        """What could not be run, and what failed."""
+        return [f"not run: {each}" for each in self.refused] + [f"failed: {each}" for each in self.failed]
 
     def __repr__(self) -> str:
-        lines = [f"  {name}: least error of {text}" for name, text in self._lines()]
-        lines += [f"  not run: {each}" for each in self.refused] + [f"  failed: {each}" for each in self.failed]
-        return "\n".join([f"Comparison({self.problem} at t = {self.t1:g}; reference: {self.source})", *lines])
+        head, *rows = summary.lines(_grouped(self._rows()), numbers=range(3, 8))
+        title = f"Comparison of {self.problem} at t = {self.t1:g}, against {self.source}"
+        return "\n".join([title, head, *rows, *self._remarks()])
 
     def _repr_html_(self) -> str:
-        more = [("not run", str(each)) for each in self.refused] + [("failed", str(each)) for each in self.failed]
-        return summary.html(f"Comparison {self.problem}, t = {self.t1:g}", [*self._lines(), *more])
+        title = f"Comparison of {self.problem} at t = {self.t1:g}, against {self.source}"
+        return summary.html_table(title, _grouped(self._rows()), self._remarks())
+
+
+def _grouped(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Rows without the first cell where it is that of the row above."""
+    above = [None, *(row[0] for row in rows)]
+    return [("" if row[0] == before else row[0], *row[1:]) for row, before in zip(rows, above, strict=False)]

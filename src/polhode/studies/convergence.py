@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from polhode import integrators
+from polhode import integrators, summary
 from polhode.driver.simulate import simulate
 from polhode.integrators.base import AbstractIntegrator
 from polhode.problems.base import Problem
@@ -17,7 +17,7 @@ from polhode.studies import chaos as growing
 from polhode.studies import references
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Convergence:
     """Errors against step size.
 
@@ -41,6 +41,24 @@ class Convergence:
         """Plain values, for JSON."""
         errors = {k: v.tolist() for k, v in self.errors.items()}
         return {**dataclasses.asdict(self), "steps": self.steps.tolist(), "errors": errors}
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        """Headings, and the errors of each output and its order."""
+        found = [
+            (output.replace("_", " "), *(f"{error:.1e}" for error in errors), f"{self.orders[output]:.2f}")
+            for output, errors in self.errors.items()
+        ]
+        return [("error of", *(f"h = {h:.3g}" for h in self.steps), "order"), *found]
+
+    @property
+    def _title(self) -> str:
+        return f"Convergence of {self.integrator} on {self.problem} at t = {self.t1:g}, against {self.reference}"
+
+    def __repr__(self) -> str:
+        return "\n".join([self._title, *summary.lines(self._rows(), numbers=range(1, len(self.steps) + 2))])
+
+    def _repr_html_(self) -> str:
+        return summary.html_table(self._title, self._rows())
 
 
 def convergence(

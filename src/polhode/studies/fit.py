@@ -71,11 +71,12 @@ def fit(
     check_environment()
     if inside_transformation():
         raise ValueError("`fit` runs on the host; call it outside jit, grad and vmap.")
-    problems = [problem] if isinstance(problem, Problem) else checks.listed("problem", problem, "of Problems")
+    several = isinstance(problem, (list, tuple))
+    problems: list[Any] = list(problem) if several else [problem]
     for each in problems:
         if not isinstance(each, Problem):
-            raise ValueError(f"`problem` must be a Problem or a list of them, got {type(each).__name__}.")
-    sets = [data] if isinstance(problem, Problem) else checks.listed("data", data, "of data sets, one for each problem")
+            raise checks.not_a_problem(each, "a Problem or a list of them")
+    sets = checks.listed("data", data, "of data sets, one for each problem") if several else [data]
     if len(sets) != len(problems) or not problems:
         raise ValueError(f"There are {len(problems)} problems and {len(sets)} data sets; give one for each.")
     if not 0 < checks.number("confidence", confidence, "of the intervals") < 1:

@@ -83,7 +83,7 @@ def lyapunov(
     """
     check_environment()
     if not isinstance(problem, Problem):
-        raise ValueError(f"`problem` must be a Problem, got {checks.shown(problem)}.")
+        raise checks.not_a_problem(problem, "a Problem")
     start = problem.t_span[0]
     end = checks.number("t1", problem.t_span[1] if t1 is None else t1, "end of the run")
     if not end > start:

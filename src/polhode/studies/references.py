@@ -76,7 +76,7 @@ class Plan(NamedTuple):
 def checked(problem: Any, outputs: Any, t1: Any) -> float:
     """The end of a study. Raises ValueError for what is no problem, no list of outputs or no time."""
     if not isinstance(problem, Problem):
-        raise ValueError(f"`problem` must be a Problem, got {checks.shown(problem)}.")
+        raise checks.not_a_problem(problem, "a Problem")
     if outputs is not None:
         for name in checks.listed("outputs", outputs, "names of outputs"):
             checks.word("outputs", name, "names of outputs")

@@ -207,4 +207,4 @@ def _grid(rings: int, sectors: int) -> np.ndarray:
     return np.concatenate([np.stack([a, c, c + 1], axis=1), np.stack([a, c + 1, a + 1], axis=1)])
 
 
-_SHAPES = {"box": _box, "ellipsoid": ball, "cylinder": _cylinder}
+_SHAPES = {"box": _box, "ellipsoid": ball, "cylinder": _cylinder, "cone": _cone}

@@ -21,7 +21,7 @@ from polhode.multibody.parts import AbstractForce, AbstractJoint, AbstractPart
 from polhode.multibody.poses import Pose
 from polhode.rods.edge import Edge, EdgeConstraint
 from polhode.spaces import quaternions
-from polhode.viewing import arrows, machine, rod_tints, scene
+from polhode.viewing import arrows, machine, rod_tints, scene, symbols
 from polhode.viewing.style import COLOURS
 
 if TYPE_CHECKING:
@@ -71,11 +71,14 @@ def described(model: Model, names: Sequence[str], looks: machine.Machine | None 
         "arrows": arrows.described(shown, rows, np.asarray(model.gravity)),
     }
     if looks is None:
-        return found
+        return {**found, "symbols": symbols.described(model, rows, found["bodies"], found["up"])}
     places = {body.name: np.asarray(body.x) for body in model.bodies}
     more = machine.described(looks, rows, places, np.array(found["up"]))
+    shaped = {shape.body for shape in looks.shapes}
+    bare = {name: row for name, row in rows.items() if name not in shaped}
     return {
         **found,
+        "symbols": symbols.described(model, bare, found["bodies"], found["up"]),
         "bodies": [*more.bodies, *found["bodies"]],
         "lines": [*more.lines, *found["lines"]],
         "meshes": more.meshes,
@@ -85,10 +88,10 @@ def described(model: Model, names: Sequence[str], looks: machine.Machine | None 
 
 def drawn(description: Mapping[str, Any]) -> scene.Scene:
     """The scene of a description; it reads the outputs "positions", and "rotations" or "quaternions"."""
-    poses = {row: _BodyPose(row) for row in {b["row"] for b in description["bodies"]}}
+    described = [*description["bodies"], *description.get("symbols", ())]
+    poses = {row: _BodyPose(row) for row in {b["row"] for b in described}}
     bodies = [
-        scene.Body(**{key: value for key, value in b.items() if key != "row"}, pose=poses[b["row"]])
-        for b in description["bodies"]
+        scene.Body(**{key: value for key, value in b.items() if key != "row"}, pose=poses[b["row"]]) for b in described
     ]
     lines = [
         scene.Line(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -10,17 +10,17 @@ import numpy as np
 
 from polhode.results import Result
 from polhode.runs.plain import to_plain
-from polhode.viewing import joints, units, words
+from polhode.viewing import units, vectors, words
 from polhode.viewing.motion import Motion, sample
 from polhode.viewing.packing import Packed
-from polhode.viewing.scene import Arrows, Body, Cloud, Line, Scene, Trail
+from polhode.viewing.scene import Body, Cloud, Line, Scene, Trail
 from polhode.viewing.series import Chart, catalogue, row_names
 from polhode.viewing.style import COLOURS
+from polhode.viewing.thinning import thinned
 
 if TYPE_CHECKING:
     from polhode.solution import Solution
 
-_BUCKETS = 1200
 _MOST_NUMBERS = 1_000_000
 """Of all charts of a run together; quantities beyond that are named, but not on the page."""
 
@@ -56,7 +56,7 @@ def _run(solution: Solution, scene: Scene | None, label: str, packed: Packed) ->
         "badge": {"text": result.name.replace("_", " "), "good": result == Result.successful},
         "facts": words.facts(solution),
         "audit": {
-            "sentences": words.sentences(audit, solution.residuals),
+            "sentences": words.sentences(audit, solution),
             "headings": headings,
             "rows": rows,
             "remarks": audit.remarks,
@@ -84,7 +84,7 @@ def _motion(scene: Scene, solution: Solution, packed: Packed) -> tuple[list[int]
             {
                 **{
                     key: getattr(body, key)
-                    for key in ("name", "shape", "size", "colour", "at", "turn", "mesh", "marked")
+                    for key in ("name", "shape", "size", "colour", "at", "turn", "mesh", "marked", "symbol")
                 },
                 "position": places[id(x)],
                 "quaternion": places[id(q)],
@@ -102,26 +102,17 @@ def _motion(scene: Scene, solution: Solution, packed: Packed) -> tuple[list[int]
         "clouds": _clouds(scene.of(Cloud), motion, packed),
         "arrows": [
             {
-                **{"name": name, "kind": kind, "colour": colour, "count": feet.shape[1]},
-                "unit": units.of_kind(kind, solution.meta),
-                "longest": float(np.max(np.linalg.norm(vectors, axis=-1), initial=0.0)),
-                "feet": packed.floats(feet),
-                "vectors": packed.floats(vectors),
+                **{"name": each.name, "kind": each.kind, "colour": each.colour, "count": each.feet.shape[1]},
+                "unit": units.of_kind(each.kind, solution.meta),
+                "longest": each.longest,
+                "feet": packed.floats(each.feet),
+                "vectors": packed.floats(each.vectors),
             }
-            for name, kind, colour, feet, vectors in _arrows(scene, motion, solution)
+            for each in vectors.of_run(scene, motion, solution)
         ],
         "legend": _legend(scene, row_names(solution.meta, 1 << 30)),
     }
     return packed.floats(motion.t), shown
-
-
-def _arrows(scene: Scene, motion: Motion, solution: Solution) -> Iterator[tuple[str, str, str, np.ndarray, np.ndarray]]:
-    """Name, kind, colour, feet and vectors of those of the scene, and of joint forces where the run has them."""
-    for each, (feet, vectors) in zip(scene.of(Arrows), motion.arrows, strict=True):
-        yield each.name, each.kind, each.colour, feet, vectors
-    loads = joints.forces(solution, motion.rows)
-    if loads is not None:
-        yield "joint force", "force", COLOURS[3], *loads
 
 
 def _line(line: Line, points: np.ndarray, tints: np.ndarray | None, solution: Solution, packed: Packed) -> Any:
@@ -180,7 +171,7 @@ def _charts(solution: Solution, packed: Packed) -> tuple[list[dict[str, Any]], l
     kept, left_out, room = [], [], _MOST_NUMBERS
     for chart in catalogue(solution):
         order = np.argsort(chart.t, kind="stable")
-        rows = order[_thin(np.stack([values[order] for values in chart.curves.values()]))]
+        rows = order[thinned(np.stack([values[order] for values in chart.curves.values()]))]
         room -= len(rows) * (1 + len(chart.curves))
         if room >= 0:
             kept.append(_chart(chart, rows, packed))
@@ -195,19 +186,6 @@ def _chart(chart: Chart, kept: np.ndarray, packed: Packed) -> dict[str, Any]:
         "t": packed.floats(chart.t[kept]),
         "curves": [{"name": name, "values": packed.floats(values[kept])} for name, values in chart.curves.items()],
     }
-
-
-def _thin(curves: np.ndarray) -> np.ndarray:
-    """Indices of few enough samples of curves (c, n), with the extremes of every curve in every bucket."""
-    c, n = curves.shape
-    buckets = max(_BUCKETS // c, 100)
-    if n <= 2 * buckets:
-        return np.arange(n)
-    width = -(-n // buckets)
-    starts = np.arange(0, n, width)
-    padded = np.pad(curves, ((0, 0), (0, len(starts) * width - n)), mode="edge").reshape(c, len(starts), width)
-    extremes = np.concatenate([np.argmin(padded, axis=2), np.argmax(padded, axis=2)]) + starts
-    return np.unique(np.clip(np.concatenate([extremes.ravel(), [0, n - 1]]), 0, n - 1))
 
 
 def _finite(solution: Solution) -> Solution:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from polhode.viewing import geometry
@@ -9,6 +11,7 @@ from polhode.viewing.motion import Motion
 from polhode.viewing.raster import Camera, Canvas, covered
 from polhode.viewing.scene import Body, Cloud, Line, Scene, Trail
 from polhode.viewing.style import RISING, SIGNED
+from polhode.viewing.vectors import Vectors
 
 _SKY, _GROUND, _GRID = (np.array(c) / 255 for c in ((233, 238, 244), (247, 249, 251), (180, 191, 204)))
 _SHADOW = 0.8
@@ -32,16 +35,33 @@ def scaled_colours(values: np.ndarray, limits: tuple[float, float]) -> np.ndarra
     return np.stack([np.interp(at, np.arange(len(stops)), stops[:, i]) for i in range(3)], axis=1)
 
 
+def limits(scene: Scene, motion: Motion, tint: str) -> tuple[float, float]:
+    """The least and the largest value of a quantity that colours tubes, over all of them and the whole motion."""
+    found = [
+        tints[:, :, line.tints.names.index(tint)]
+        for line, tints in zip(scene.of(Line), motion.tints, strict=True)
+        if line.tints and tints is not None and tint in line.tints.names
+    ]
+    return min(float(values.min()) for values in found), max(float(values.max()) for values in found)
+
+
 class Pictures:
     """Pictures of one motion from one place.
 
     **Arguments:**
 
     - `scene`, `motion`: what moves; `size`: width and height in pixels.
-    - `tint`: name of the quantity that colours tubes, or None.
+    - `tint`: name of the quantity that colours tubes, or None. - `arrows`: as long as they are to be drawn.
     """
 
-    def __init__(self, scene: Scene, motion: Motion, size: tuple[int, int], tint: str | None = None) -> None:
+    def __init__(
+        self,
+        scene: Scene,
+        motion: Motion,
+        size: tuple[int, int],
+        tint: str | None = None,
+        arrows: Sequence[Vectors] = (),
+    ) -> None:
         self._scene, self._motion = scene, motion
         centre, self._radius, self._floor = motion.bounds(scene)
         up = np.asarray(scene.up, dtype=float) / np.linalg.norm(scene.up)
@@ -49,7 +69,8 @@ class Pictures:
         fine = (_FINER * size[0], _FINER * size[1])
         self._camera = Camera(centre, np.stack([e1, e2, up]), self._radius / np.sin(0.3), fine)
         self._bodies = [geometry.of_body(body, scene) for body in scene.of(Body)]
-        self._tint = tint
+        self._tint, self._arrows = tint, arrows
+        self.limits = limits(scene, motion, tint) if tint else (0.0, 1.0)
         self._centre = centre
         self._background = self._backdrop()
         self._empty = _mean(self._background)
@@ -60,7 +81,7 @@ class Pictures:
         canvas = Canvas(self._camera)
         background = self._background.copy()
         drawn = []
-        surfaces = [*self._of_bodies(k), *self._of_lines(k)]
+        surfaces = [*self._of_bodies(k), *self._of_lines(k), *self._of_arrows(k)]
         if surfaces:
             whole = geometry.joined([surface for surface, _ in surfaces])
             colours = np.concatenate([colour for _, colour in surfaces])
@@ -105,9 +126,18 @@ class Pictures:
             colours = np.broadcast_to(rgb(line.colour), surface.vertices.shape)
             if line.tints and tints is not None and self._tint in line.tints.names:
                 values = tints[:, :, line.tints.names.index(self._tint)]
-                scale = scaled_colours(values[k], (float(values.min()), float(values.max())))
+                scale = scaled_colours(values[k], self.limits)
                 colours = scale[surface.marks.astype(int)]
             found.append((surface, colours))
+        return found
+
+    def _of_arrows(self, k: int) -> list[tuple[geometry.Surface, np.ndarray]]:
+        found = []
+        for each in self._arrows:
+            for foot, vector in zip(each.feet[k], each.vectors[k], strict=True):
+                surface = geometry.arrow(foot, vector, 1.2 * geometry.THIN * self._radius)
+                if surface is not None:
+                    found.append((surface, np.broadcast_to(rgb(each.colour), surface.vertices.shape)))
         return found
 
     def _shadow(self, surface: geometry.Surface) -> np.ndarray:

@@ -13,11 +13,13 @@ from polhode.solution import Solution
 from polhode.viewing import words
 from polhode.viewing.series import Chart, charts
 from polhode.viewing.style import COLOURS, DASHES, STYLE
+from polhode.viewing.thinning import shortened, thinned
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MOST_POINTS = 4000
+_TITLE, _NAME = 46, 40
+"""Characters of a title that fit above its axes, and of a name in a legend."""
 _WIDTH, _HANDLE = 58, 7
 """Characters that fit into a row of a legend, and as many as its line takes."""
 _ROW = 12.5
@@ -98,18 +100,24 @@ def _converge(axis: Axes, curves: Curves) -> None:
 
 
 def _draw(axis: Axes, chart: Chart) -> None:
-    stride = max(1, len(chart.t) // _MOST_POINTS)
+    kept = thinned(np.stack(list(chart.curves.values())))
+    names = []
     for i, (name, values) in enumerate(chart.curves.items()):
         shown = np.where(values > 0, values, np.nan) if chart.log else values
         colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
-        axis.plot(chart.t[::stride], shown[::stride], color=colour, linestyle=dash, label=name)
-    if chart.log and any(np.any(values > 0) for values in chart.curves.values()):
+        # Zero has no place on a logarithmic axis.
+        names.append(shortened(name, _NAME) + (" (zero)" if chart.log and not np.any(values > 0) else ""))
+        axis.plot(chart.t[kept], shown[kept], color=colour, linestyle=dash, label=names[-1])
+    if chart.log and all(name.endswith(" (zero)") for name in names):
+        axis.set(yticks=[], xlim=(min(chart.t), max(chart.t)))
+        axis.text(0.5, 0.5, "exactly zero", transform=axis.transAxes, ha="center", va="center", color="#5b616b")
+    elif chart.log:
         axis.set_yscale("log")
     named = any(chart.curves)
     # The legend has a row of its own between title and axes, so that neither the title nor a curve is hidden.
-    across = _columns(list(chart.curves))
+    across = _columns(names)
     rows = -(-len(chart.curves) // across) if named else 0
-    axis.set_title(_capital(chart.title), pad=4 + _ROW * rows)
+    axis.set_title(shortened(_capital(chart.title), _TITLE), pad=4 + _ROW * rows)
     axis.set_xlabel(f"t in {chart.time}" if chart.time else "t")
     if chart.unit:
         axis.set_ylabel(chart.unit)

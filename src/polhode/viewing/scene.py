@@ -23,18 +23,19 @@ Points = Callable[[Array, State], Array]
 class Body:
     """A rigid part.
 
-    - `shape`: "box", "ellipsoid", "cylinder" or "capsule" (axis along the part's third direction), "mesh", or "frame"
-      (three axes from its place).
+    - `shape`: "box", "ellipsoid", "cylinder", "cone" (tip up) or "capsule" (axis along the part's third direction),
+      "mesh", or "frame" (three axes from its place).
     - `size`: full extents along the part's own three directions, in the problem's units of length.
     - `pose`: where it is; parts of one body share it.
     - `at`, `turn`: place (3,) and directions (3, 3) in the frame that `pose` moves.
     - `mesh`: name of the mesh among those of the scene.
     - `marked`: whether tones of its colour show how it turns, and the legend names it.
     - `framed`: whether the view is wide enough to show all of it.
+    - `symbol`: whether it stands for a joint or the ground, which views may leave out.
     """
 
     name: str
-    shape: Literal["box", "ellipsoid", "cylinder", "capsule", "mesh", "frame"]
+    shape: Literal["box", "ellipsoid", "cylinder", "cone", "capsule", "mesh", "frame"]
     size: Any
     pose: Pose
     colour: str = "#4477aa"
@@ -43,6 +44,7 @@ class Body:
     mesh: str | None = None
     marked: bool = True
     framed: bool = True
+    symbol: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,6 +135,11 @@ class Scene:
     def of(self, kind: type[Kind]) -> list[Kind]:
         """Its parts of one kind, in their order."""
         return [part for part in self.parts if isinstance(part, kind)]
+
+    def without_symbols(self) -> Scene:
+        """The scene without what stands for joints and the ground."""
+        kept = [part for part in self.parts if not isinstance(part, Body) or not part.symbol]
+        return dataclasses.replace(self, parts=tuple(kept))
 
     def readable(self, outputs: Container[str]) -> Scene:
         """The scene without arrows that need outputs which a run does not have."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polhode.runs import layout
-from polhode.viewing import joints, units
+from polhode.viewing import forces, joints, units
 
 if TYPE_CHECKING:
     from polhode.solution import Solution
@@ -19,13 +19,15 @@ _MOST_CURVES = 6
 _AXES = {3: ("x", "y", "z"), 4: ("w", "x", "y", "z")}
 _ROWS = ("positions", "velocities", "angular_velocities", "rotations", "quaternions")
 """Outputs with a row for each body that a run shows."""
+_TOLD_OF_JOINTS, _TOLD_OF_FORCES = ("joint_positions", "joint_velocities", "joint_loads"), ("force_loads",)
+"""Outputs that are shown by the names of joints and of forces."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Chart:
     """One chart: a time axis and curves by name.
 
-    - `t`: (n,); `curves`: name → (n,). - `group`: "Bodies", "Outputs", "Checks", "Forces" or "State".
+    - `t`: (n,); `curves`: name → (n,). - `group`: "Bodies", "Joints", "Outputs", "Checks", "Forces" or "State".
     - `log`: whether the values are magnitudes for a logarithmic axis; zeros are left out.
     - `unit`: of the values, and `time`: of the times; empty where nobody knows.
     - `first`: whether it is shown before anybody chooses.
@@ -52,15 +54,17 @@ def catalogue(solution: Solution) -> list[Chart]:
     _, leaves = layout.flatten(solution.frames)
     meta = solution.meta
     time = units.time(meta)
-    by_joint = list(_of_joints(solution, t))
+    by_joint = list(_named(joints.quantities(solution), "Joints", t, meta))
+    by_force = list(_named(forces.quantities(solution), "Forces", t, meta))
     outputs = {name: x for name, x in leaves.items() if name.startswith("outputs.")}
-    if by_joint:
-        # They are there by the names of joints already.
-        outputs = {name: x for name, x in outputs.items() if not name.split(".")[-1].startswith("joint_")}
+    # They are there by the names of joints and forces already.
+    told = (*(_TOLD_OF_JOINTS if by_joint else ()), *(_TOLD_OF_FORCES if by_force else ()))
+    outputs = {name: x for name, x in outputs.items() if name.split(".")[1] not in told}
     found = [chart for chart in by_joint if chart.first][:_MOST_CURVES]
     found += [chart for name, x in outputs.items() for chart in _glance(name, t, x, meta)]
     found += _checks(t, leaves, meta)
     found += [dataclasses.replace(chart, first=False) for chart in by_joint if chart.title not in _titles(found)]
+    found += by_force
     found += [chart for name, x in outputs.items() for chart in _rows(name, t, x, meta)]
     found += [
         Chart(f"State {_title(name)}", t, _components(x), group="State", first=False)
@@ -70,11 +74,11 @@ def catalogue(solution: Solution) -> list[Chart]:
     return [dataclasses.replace(chart, time=time, unit=chart.unit or units.of(chart.title, meta)) for chart in found]
 
 
-def _of_joints(solution: Solution, t: np.ndarray) -> Iterable[Chart]:
-    """Charts of what joints do and transmit."""
-    for joint, name, values, kind, first in joints.quantities(solution):
-        unit = units.of_kind(kind, solution.meta)
-        yield Chart(f"{joint} · {name}", t, _components(values), group="Joints", unit=unit, first=first)
+def _named(found: Iterable[joints.Quantity], group: str, t: np.ndarray, meta: Mapping[str, Any]) -> Iterable[Chart]:
+    """Charts of what joints and forces do."""
+    for of, name, values, kind, first in found:
+        unit = units.of_kind(kind, meta)
+        yield Chart(f"{of} · {name}", t, _components(values), group=group, unit=unit, first=first)
 
 
 def _titles(found: Iterable[Chart]) -> set[str]:

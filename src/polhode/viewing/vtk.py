@@ -40,6 +40,8 @@ class Cells(NamedTuple):
 
 def write(solution: Solution, scene: Scene, path: Path) -> None:
     """Writes bodies as triangles, rods as segments with strains and forces, spheres and arrows as points with data."""
+    # ParaView is for data; symbols would be cells without any.
+    scene = scene.without_symbols()
     motion = sample(scene, solution, _FRAMES)
     folder = path.with_suffix("")
     folder.mkdir(exist_ok=True)

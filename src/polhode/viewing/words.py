@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from polhode.results import TIMES
 from polhode.runs.plain import to_plain
+from polhode.viewing import units
 
 if TYPE_CHECKING:
     from polhode.audit.table import Audit, Row
     from polhode.solution import Solution
 
 _LONGEST = 90
+_NOTHING: tuple[Any, ...] = (None, "", {}, [], ())
+"""Values of parameters that say nothing."""
 _MEANT = {
     "round-off": "to round-off",
     "newton": "to the tolerance of the nonlinear solve",
@@ -21,14 +24,16 @@ _MEANT = {
 }
 
 
-def sentences(audit: Audit, residuals: Mapping[str, Any]) -> list[dict[str, str]]:
+def sentences(audit: Audit, solution: Solution) -> list[dict[str, str]]:
     """One sentence a quantity, with the verdict it belongs to."""
-    return [{"verdict": row.verdict, "text": _sentence(row, row.quantity in residuals)} for row in audit]
+    known, meta = solution.residuals, solution.meta
+    return [{"verdict": row.verdict, "text": _sentence(row, row.quantity in known, meta)} for row in audit]
 
 
-def _sentence(row: Row, residual: bool) -> str:
+def _sentence(row: Row, residual: bool, meta: Mapping[str, Any]) -> str:
     name = row.quantity.replace("_", " ")
-    size = _number(row.max_drift)
+    # Residuals are mixtures of lengths and cosines.
+    size = f"{_number(row.max_drift)} {'' if residual else units.of(name, meta)}".rstrip()
     subject = f"The {name} residual" if residual else f"{name[:1].upper()}{name[1:]}"
     moved = f"stayed below {size}" if residual else f"drifted by {size}"
     if row.relative and not residual:
@@ -79,7 +84,7 @@ def facts(solution: Solution) -> list[tuple[str, str]]:
     found = [(key.replace("_", " "), _short(stats[key])) for key in wanted if stats.get(key)]
     found += [(key.removesuffix("_s").replace("_", " "), f"{stats[key]:.3g} s") for key in TIMES if stats.get(key)]
     parameters = meta.get("parameters", {})
-    return found + [(str(key), _short(value)) for key, value in parameters.items() if value is not None]
+    return found + [(str(key), _short(value)) for key, value in parameters.items() if value not in _NOTHING]
 
 
 def _short(value: Any) -> str:

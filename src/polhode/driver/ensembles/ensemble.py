@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from polhode import checks
+from polhode import summary as short
 from polhode._ambient import check_environment, inside_transformation
 from polhode.driver import planning
 from polhode.driver.ensembles.batch import Batch
@@ -62,7 +63,7 @@ class Ensemble(NamedTuple):
         """Members that did not reach the end: number, result, the time reached, parameters."""
         data = self.dataset
         result = data["result"].values
-        names = [name for name in data.coords if name not in ("member", "time") and data[name].dims[:1] == ("member",)]
+        names = self._parameters()
         return [
             {
                 "member": int(data["member"][k]),
@@ -72,6 +73,33 @@ class Ensemble(NamedTuple):
             }
             for k in np.flatnonzero(result != 0)
         ]
+
+    def _parameters(self) -> list[Any]:
+        """Names of what differs between members."""
+        data = self.dataset
+        return [name for name in data.coords if name not in ("member", "time") and data[name].dims[:1] == ("member",)]
+
+    def _told(self) -> list[tuple[str, str]]:
+        """Names and values of the lines with which it is shown."""
+        data = self.dataset
+        count, failed = data.sizes["member"], int(np.count_nonzero(data["result"].values))
+        variables = [str(name) for name in data.data_vars]
+        outputs = dict.fromkeys(name.split(".")[1] for name in variables if name.startswith("outputs."))
+        rows = [
+            ("members", f"{count}, {f'{failed} failed; `failed` names them' if failed else 'none failed'}"),
+            ("parameters", ", ".join(map(str, self._parameters()))),
+            ("instants", str(data.sizes.get("time", ""))),
+            ("outputs", ", ".join(outputs)),
+            ("run by", str(self.stats.get("by", ""))),
+            ("data", "`dataset`, labelled by member, time, body and joint coordinate"),
+        ]
+        return [row for row in rows if row[1]]
+
+    def __repr__(self) -> str:
+        return f"Ensemble({'; '.join(f'{what}: {text}' for what, text in self._told())})"
+
+    def _repr_html_(self) -> str:
+        return short.html("Ensemble", self._told())
 
 
 def ensemble(
@@ -200,7 +228,7 @@ def _store(
 
 def _check(problem: Any, keep: bool, statistics: bool, out: Any, resume: bool, overwrite: bool) -> None:
     if not isinstance(problem, Problem):
-        raise ValueError(f"`problem` must be a Problem, got {type(problem).__name__}.")
+        raise checks.not_a_problem(problem, "a Problem")
     if inside_transformation():
         raise ValueError("An ensemble can't be run inside jit, grad or vmap; there, `vmap` a function of `simulate`.")
     for name, value in {"keep": keep, "resume": resume, "overwrite": overwrite}.items():

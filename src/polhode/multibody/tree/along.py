@@ -52,12 +52,20 @@ class AbstractAlong(eqx.Module):
         """The same along the joint coordinates."""
 
     @abc.abstractmethod
+    def deflection(self, t: Array, s: Float[Array, " n"]) -> Float[Array, " m"]:
+        """What results show of the force besides its strength."""
+
+    @abc.abstractmethod
     def stored(self, points: Sequence[Point]) -> Float[Array, ""]:
         """Their potential; `points` are the coordinates of all joints."""
 
     def strengths(self, t: Array, points: Sequence[Point], v: Vector) -> Float[Array, " k"]:
         """`efforts` from the coordinates of all joints and all velocities."""
         return self.efforts(t, _values(points, self.places), take(v, _columns(self.places)))
+
+    def measured(self, t: Array, points: Sequence[Point]) -> Float[Array, " m"]:
+        """`deflection` from the coordinates of all joints."""
+        return self.deflection(t, _values(points, self.places))
 
 
 class JointEffort(AbstractAlong):
@@ -83,6 +91,9 @@ class JointEffort(AbstractAlong):
 
     def forces(self, t: Array, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, " n"]:
         return self.ratios * self._effort(t, s, rates)
+
+    def deflection(self, t: Array, s: Float[Array, " n"]) -> Float[Array, " m"]:
+        return self.element.deflection(self._within_a_turn(t, self.ratios @ s + self.zero))
 
     def stored(self, points: Sequence[Point]) -> Float[Array, ""]:
         return self.element.stored(self.ratios @ _values(points, self.places) + self.zero)
@@ -118,6 +129,10 @@ class JointFeedback(AbstractAlong):
 
     def forces(self, t: Array, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, " n"]:
         return self.efforts(t, s, rates) @ self.ratios
+
+    def deflection(self, t: Array, s: Float[Array, " n"]) -> Float[Array, "0"]:
+        del t, s
+        return jnp.zeros(0)
 
     def stored(self, points: Sequence[Point]) -> Float[Array, ""]:
         return jnp.zeros(())

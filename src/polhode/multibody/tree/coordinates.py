@@ -141,6 +141,10 @@ class JointTree(AbstractCoordinates):
         """Forces of one of `efforts` along each of its own coordinates."""
         return self.efforts[place].strengths(t, self._points(q), v)
 
+    def measured(self, place: int, t: Array, q: Point) -> Float[Array, " m"]:
+        """What results show of one of `efforts` besides its strengths, with the turns that joints count."""
+        return self.efforts[place].measured(t, self._points(q))
+
     def force_along(self, t: Array, q: Point, v: Vector, joint: str, name: str) -> Float[Array, ""] | None:
         for link in self.links:
             if link.joint == joint and name in link.motion.names:

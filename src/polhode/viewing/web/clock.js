@@ -8,11 +8,15 @@ function makeClock() {
     Object.assign(clock, { first, last, unit, loaded: true });
     // A motion of 3 to 30 time units plays in real time, others in 12 seconds.
     clock.pace = span() >= 3 && span() <= 30 ? 1 : span() / 12;
-    $("pace").textContent = `${short(clock.pace)} ${unit || (clock.pace === 1 ? "unit of time" : "units of time")} a second`;
+    clock.told();
     clock.following = live && !clock.playing && (fresh || atEnd);
     clock.time = fresh ? first : clock.time;
     if (clock.following) clock.time = last;
     clock.time = Math.min(Math.max(clock.time, first), last);
+  };
+  clock.told = () => {
+    const pace = +(clock.pace * Number($("speed").value)).toPrecision(3);
+    $("pace").textContent = `${short(pace)} ${clock.unit || (pace === 1 ? "unit of time" : "units of time")} a second`;
   };
   clock.seek = (time) => { clock.time = Math.min(Math.max(time, clock.first), clock.last); };
   clock.play = (on) => {

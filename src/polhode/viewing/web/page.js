@@ -55,11 +55,13 @@ function tick(now) {
 $("play").onclick = () => clock.play(!clock.playing);
 $("slider").oninput = (event) => seek(clock.at(event.target.value));
 $("theme").onclick = otherTheme;
+$("speed").onchange = clock.told;
 addEventListener("resize", () => { plots.paint(); touch(); });
 
 function faster(by) {
   const speed = $("speed");
   speed.selectedIndex = Math.min(Math.max(speed.selectedIndex + by, 0), speed.options.length - 1);
+  clock.told();
 }
 addEventListener("keydown", (event) => {
   if (event.target.matches("select, input:not([type=range])") || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -82,6 +84,7 @@ const wanted = new URLSearchParams(location.hash.slice(1));
 function begin() {
   for (const title of wanted.getAll("plot")) plots.choose(title, true);
   for (const name of wanted.getAll("arrows")) stage.show.arrows.add(name);
+  if (wanted.get("joints") === "0") stage.show.joints = false;
   if (wanted.has("tint")) stage.show.tint = { name: wanted.get("tint"), limits: [0, 1] };
   if (wanted.has("side")) { stage.show.side = true; stage.arrange(); }
   if (runs.some((run) => run.scene)) stage.options();

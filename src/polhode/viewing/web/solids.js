@@ -47,7 +47,8 @@ function makeSolids(meshes, scene, data, tone, meshOfFile) {
     const x = mixed(body.position, 3, k), at = along(x, 1, turned(pose, body.at)), R = turnedBy(pose, body.turn);
     const { size, colour, name } = body, marked = body.marked ? 1 : 0;
     if (body.shape === "frame") return [0, 1, 2].map((i) => stick(at, along(at, size[i], R.slice(3 * i, 3 * i + 3)), AXES[i], thin));
-    if (body.shape !== "capsule") return [{ mesh: body.mesh ?? meshes[body.shape], size, colour, marked, at, R, name, pose: { x, R: pose } }];
+    const whose = body.symbol ? "" : name;
+    if (body.shape !== "capsule") return [{ mesh: body.mesh ?? meshes[body.shape], size, colour, marked, at, R, name: whose, pose: { x, R: pose } }];
     const d = size[0], inner = Math.max(size[2] - d, 0), end = (side) => along(at, side * inner / 2, R.slice(6, 9));
     return [
       { mesh: meshes.cylinder, size: [d, d, inner || 1e-9], colour, marked, at, R, name, pose: { x, R: pose } },
@@ -79,10 +80,10 @@ function makeSolids(meshes, scene, data, tone, meshOfFile) {
     });
   }
 
-  /** All that is shown at frame k; `show` has the tint of tubes and the names of arrows. */
+  /** All that is shown at frame k; `show` has the tint of tubes, the names of arrows, and whether symbols are drawn. */
   function at(k, show) {
     return [
-      ...bodies.flatMap((body) => ofBody(body, k)),
+      ...bodies.filter((body) => show.joints || !body.symbol).flatMap((body) => ofBody(body, k)),
       ...lines.flatMap((line) => ofLine(line, k, show.tint)),
       ...arrows.filter((each) => show.arrows.has(each.name)).flatMap((each) => ofArrows(each, k)),
     ];

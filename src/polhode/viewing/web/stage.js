@@ -8,7 +8,7 @@ const TONES = [PLAIN, (colour) => colour.map((c, i) => 0.25 * c + 0.75 * OTHER[i
 /** The views of all runs, what is shown in them, and the camera that they share. */
 function makeStage(changed) {
   const camera = makeCamera(), views = [];
-  const show = { tint: null, arrows: new Set(), traces: true, ground: true, side: false };
+  const show = { tint: null, arrows: new Set(), traces: true, joints: true, ground: true, side: false };
   let runs = [], sparse = 1, slow = 0, before = Infinity, drawn = [];
 
   function pane() {
@@ -101,6 +101,7 @@ function makeStage(changed) {
       made.push(label);
     }
     if (runs.some((run) => run.scene.trails.length)) tick("traces", show.traces, (on) => { show.traces = on; });
+    if (runs.some((run) => run.scene.bodies.some((body) => body.symbol))) tick("joints and supports", show.joints, (on) => { show.joints = on; });
     tick("ground and shadows", show.ground, (on) => { show.ground = on; });
     for (const name of new Set(runs.flatMap((run) => run.scene.arrows.map((each) => each.name)))) {
       tick(name, show.arrows.has(name), (on) => { if (on) show.arrows.add(name); else show.arrows.delete(name); });

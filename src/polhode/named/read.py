@@ -1,0 +1,43 @@
+"""What results by name are read from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from jaxtyping import Array
+
+from polhode.named.by_name import ByName
+
+
+class Values(Protocol):
+    """Quantities of all bodies, joints or forces that were not saved."""
+
+    @property
+    def missing(self) -> str | None:
+        """Why nothing can be computed; None if it can."""
+        ...
+
+    def values(self, frames: Any, name: str) -> Any:
+        """A quantity at all instants of `frames`."""
+        ...
+
+
+class Read(Protocol):
+    """The saved instants of a run, or a single instant, of which arrays have no axis n.
+
+    - `meta`: with the names of the model. - `saved`: the instants. - `reader`: what computes that which was not saved.
+    """
+
+    @property
+    def t(self) -> Array: ...
+    @property
+    def meta(self) -> Mapping[str, Any]: ...
+    @property
+    def saved(self) -> Any: ...
+    @property
+    def outputs(self) -> Mapping[str, Any]: ...
+    @property
+    def reader(self) -> Values | None: ...
+    @property
+    def bodies(self) -> ByName[Any]: ...

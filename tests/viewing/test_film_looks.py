@@ -1,0 +1,101 @@
+"""Arrows and colours of rods in films: as long and as coloured as the numbers of the run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import polhode as ph
+from polhode.runs import export
+from polhode.viewing import film, showing, vectors
+from polhode.viewing.motion import sample
+from polhode.viewing.picture import Pictures, scaled_colours
+
+
+@pytest.fixture(scope="module")
+def run():
+    model = ph.Model(gravity=(0, 0, -9.81), units="SI")
+    bob = model.add_body(mass=2.0, inertia=(0.01, 0.02, 0.02), position=(1, 0, 0), name="bob")
+    model.add(ph.joints.Revolute(model.ground, bob, point=(0, 0, 0), axis=(0, 1, 0), name="pin"))
+    return ph.simulate(model.problem("minimal", t1=0.5, h=5e-3), "rkmk4", save_every=10)
+
+
+@pytest.fixture(scope="module")
+def rod():
+    return ph.simulate(ph.problems.get("cantilever", n=2), t1=0.02, save_every=5)
+
+
+def small(monkeypatch):
+    monkeypatch.setattr(film, "seconds", lambda span: 0.15)
+
+
+def scene_of(run):
+    found = showing.scene_of(run)
+    assert found is not None
+    return found
+
+
+def test_arrows_are_as_long_as_the_vectors(run):
+    scene = scene_of(run)
+    motion = sample(scene, run)
+    radius = motion.bounds(scene)[1]
+    found = list(vectors.of_run(scene, motion, run))
+    weight, force = vectors.scaled(found, ["joint force", "weight"], radius)
+    # Both are forces, so one scale serves them; the longest of the run has a length of 0.45 radii.
+    largest = np.linalg.norm(run.joints["pin"].force, axis=1).max()
+    np.testing.assert_allclose(weight.vectors[:, 0], [[0, 0, -2 * 9.81 * 0.45 * radius / largest]] * len(run.t))
+    np.testing.assert_allclose(force.feet[:, 0], 0, atol=1e-12)
+    np.testing.assert_allclose(force.vectors[:, 0], run.joints["pin"].force * 0.45 * radius / largest, atol=1e-12)
+    plain = scene.without_symbols()
+    motion = sample(plain, run)
+    bare, drawn = (Pictures(plain, motion, (720, 480), arrows=arrows) for arrows in ((), [force]))
+    k = int(np.argmax(np.linalg.norm(force.vectors[:, 0], axis=1)))
+    changed = np.abs(drawn.frame(k) - bare.frame(k)).max(axis=2) > 0.15
+    ends = np.stack([force.feet[k, 0], force.feet[k, 0] + force.vectors[k, 0]])
+    pixels = drawn._camera.project(ends)[0] / 2
+    along = pixels[0] + np.linspace(0.1, 0.9, 50)[:, None] * (pixels[1] - pixels[0])
+    columns, rows = np.rint(along - 0.5).astype(int).T
+    assert np.linalg.norm(pixels[1] - pixels[0]) > 40
+    near = [changed[r - 1 : r + 2, c - 1 : c + 2].any() for r, c in zip(rows, columns, strict=True)]
+    assert np.mean(near) > 0.9
+
+
+def test_rods_have_the_colour_of_their_curvature(rod, monkeypatch, tmp_path):
+    small(monkeypatch)
+    export(rod, tmp_path / "rod.gif", tint="curvature")
+    scene = scene_of(rod)
+    motion = sample(scene, rod)
+    (tints,) = (line.tints for line in scene.of(film.Line) if line.tints)
+    (of_segments,) = (each for each in motion.tints if each is not None)
+    values = of_segments[:, :, tints.names.index("curvature")]
+    pictures = Pictures(scene, motion, (240, 160), "curvature")
+    assert pictures.limits == (values.min(), values.max())
+    surface, colours = pictures._of_lines(1)[0]
+    wanted = scaled_colours(values[1], pictures.limits)
+    np.testing.assert_allclose(colours, wanted[surface.marks.astype(int)])
+    assert np.ptp(wanted, axis=0).max() > 0.05
+
+
+def test_films_say_what_their_colours_mean(run, rod, monkeypatch, tmp_path):
+    small(monkeypatch)
+    for of, looks in ((run, ({}, {"arrows": "weight"})), (rod, ({}, {"tint": "curvature"}))):
+        corners = []
+        for chosen in looks:
+            path = export(of, tmp_path / f"{len(chosen)}.gif", None, progress=False, joints=True, **chosen)
+            with Image.open(path) as opened:
+                picture = np.asarray(opened.convert("RGB"), dtype=int)
+            corners.append(picture[:70])
+        assert np.count_nonzero(np.abs(corners[1] - corners[0]).max(axis=2) > 40) > 100
+
+
+def test_what_a_run_or_a_format_has_not_is_said(run, rod, tmp_path):
+    with pytest.raises(ValueError, match=r"no rods to colour"):
+        export(run, tmp_path / "x.gif", tint="curvature")
+    with pytest.raises(ValueError, match=r"Did you mean `curvature`"):
+        export(rod, tmp_path / "x.gif", tint="curvatur")
+    with pytest.raises(ValueError, match=r"no arrows 'joint forces'\. Did you mean `joint force`\? It has velocity,"):
+        export(run, tmp_path / "x.gif", arrows=["joint forces"])
+    with pytest.raises(ValueError, match=r"are for films, \.mp4, \.gif"):
+        export(run, tmp_path / "x.csv", arrows=["weight"])
+    assert not list(tmp_path.iterdir())
