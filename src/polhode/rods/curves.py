@@ -64,10 +64,9 @@ def _hanging(width: float, rise: float, length: float, s: np.ndarray) -> tuple[n
     ratio = math.sqrt(max(length**2 - rise**2, width**2)) / width
     if ratio - 1 < 1e-15:
         return s * (width / length), s * (rise / length)
-    # sinh(x)/x = ratio with x = width/2a, in logarithms, whose terms don't overflow.
-    x = float(
-        scipy.optimize.brentq(lambda x: math.log(math.sinh(x) / x / ratio), 1e-9, 2 * math.log(2 * ratio) + 2, xtol=1e-15)
-    )
+    # sinh(x)/x = ratio with x = width/2a, in logarithms, so that the search has a slope everywhere.
+    most = 2 * math.log(2 * ratio) + 2
+    x: Any = scipy.optimize.brentq(lambda x: math.log(math.sinh(x) / x / ratio), 1e-9, most, xtol=1e-15)
     a = width / (2 * x)
     from_lowest = a * math.sinh(math.atanh(rise / length) - x) + s
     across = a * (np.arcsinh(from_lowest / a) - np.arcsinh(from_lowest[0] / a))
