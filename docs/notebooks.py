@@ -1,6 +1,6 @@
 """Tutorials as notebooks: `python THIS [FOLDER]` writes them, and every build of the site has them beside their pages.
 
-The page is the source. Blocks of Python become cells of code, a block of text behind one becomes its output, and so does
+The page is the source. Blocks of Python become cells of code, a block of text behind one becomes its output, as does
 the picture that it saves; `write_tutorials.py` writes both. All else becomes cells of text. Links to other pages become
 plain words: a downloaded notebook has no pages beside it.
 """
