@@ -28,7 +28,7 @@ FAULTS = """(() => {
     else if (text.offsetParent && formula.getBoundingClientRect().width < 3) told('invisible', text);
   }
   if (wide > 1200)
-    for (const part of document.querySelectorAll('.md-content pre > code, .md-content .md-typeset__scrollwrap'))
+    for (const part of document.querySelectorAll('pre > code, .md-typeset__scrollwrap, div.arithmatex, mjx-container'))
       if (part.offsetParent && part.scrollWidth > part.clientWidth + 1) told('overflows', part);
   return JSON.stringify(faults);
 })()"""
