@@ -1,13 +1,16 @@
 """Tutorials as notebooks: `python THIS [FOLDER]` writes them, and every build of the site has them beside their pages.
 
-The page is the source: blocks of Python become cells of code, what stands between them cells of text. Pictures are left
-out, for the cells draw them. Links to other pages become plain words: a downloaded notebook has no pages beside it.
+The page is the source. Blocks of Python become cells of code, a block of text behind one becomes its output, as does
+the picture that it saves; `write_tutorials.py` writes both. All else becomes cells of text. Links to other pages become
+plain words: a downloaded notebook has no pages beside it.
 """
 
 from __future__ import annotations
 
+import base64
 import re
 import sys
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,10 @@ import nbformat
 from mkdocs.structure.files import File, Files
 
 FOLDER = Path(__file__).resolve().parent / "tutorials"
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"^```python\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE)
+"""A block of Python, and what it prints."""
+
+SAVED = re.compile(r"savefig\(\"([^\"]+)\"\)")
 PICTURE = re.compile(r"^!\[[^]]*\]\([^)]*\)\n?", re.MULTILINE)
 LINK = re.compile(r"\[([^]]*)\]\((?!https?:)[^)]*\)")
 
@@ -27,17 +33,29 @@ def pages() -> list[Path]:
 
 def notebook(text: str) -> nbformat.NotebookNode:
     """The notebook of a page. Cells are numbered, so that the same page makes the same file."""
+    # A pattern with two groups splits into text, code, what it prints, text, …
+    words, code, printed = (BLOCK.split(text)[k::3] for k in range(3))
     cells = []
-    # A pattern with one group splits into text, code, text, …
-    for i, part in enumerate(BLOCK.split(text)):
-        is_code = i % 2 == 1
-        source = part.strip("\n") if is_code else LINK.sub(r"\1", PICTURE.sub("", part)).strip()
+    for before, block, told in zip_longest(words, code, printed):
+        source = LINK.sub(r"\1", PICTURE.sub("", before)).strip()
         if source:
-            cell = nbformat.v4.new_code_cell(source) if is_code else nbformat.v4.new_markdown_cell(source)
-            cell.id = f"cell-{len(cells)}"
-            cells.append(cell)
+            cells.append(nbformat.v4.new_markdown_cell(source))
+        if block:
+            cells.append(nbformat.v4.new_code_cell(block.strip("\n"), outputs=outputs(block, told)))
+    for count, cell in enumerate(cells):
+        cell.id = f"cell-{count}"
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     return nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
+
+
+def outputs(block: str, printed: str | None) -> list[nbformat.NotebookNode]:
+    """What a cell has printed, and the picture that it saves where there is one."""
+    found = [nbformat.v4.new_output("stream", name="stdout", text=printed)] if printed else []
+    for name in SAVED.findall(block):
+        if (picture := FOLDER / name).exists():
+            data = base64.b64encode(picture.read_bytes()).decode()
+            found.append(nbformat.v4.new_output("display_data", data={"image/png": data}))
+    return found
 
 
 def written(page: Path) -> str:

@@ -15,8 +15,21 @@ TAG = re.compile(r"<[^>]+>")
 DIGITS = re.compile(r"\d+\.\d{7,}(?:e[-+]?\d+)?")
 
 
+ITEM = re.compile(r"(?m)^( *)(- `.*(?:\n\1 +\S.*)*)")
+NEXT = re.compile(r"(?<=[.;)])\s+- (?=`)")
+
+
+def _listed(text: str) -> str:
+    """Docstrings may have several items of a list on a line; pages show each on its own."""
+    return ITEM.sub(lambda item: item[1] + NEXT.sub(f"\n{item[1]}- ", item[2]), text)
+
+
 class Defaults(griffe.Extension):
     """Where a default is written as a private constant, its value stands in the signature."""
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        if obj.docstring is not None:
+            obj.docstring.value = _listed(obj.docstring.value)
 
     def on_function(self, *, func: griffe.Function, **_: Any) -> None:
         named = [parameter for parameter in func.parameters if PRIVATE.search(str(parameter.default or ""))]

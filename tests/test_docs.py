@@ -25,6 +25,25 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 
+def told(page: Path) -> list[tuple[str, str]]:
+    """Blocks of Python, each with the block of text behind it, which says what it prints, or an empty one."""
+    pattern = r"^```python\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?"
+    return re.findall(pattern, page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+def same(printed: str, expected: str) -> bool:
+    """Whether words agree, and numbers to one unit of the last digit that is shown, or all but vanish."""
+    number = re.compile(r"[-+]?\d+(?:\.(\d+))?(?:e([-+]?\d+))?")
+    if number.sub("#", printed).split() != number.sub("#", expected).split():
+        return False
+    pairs = zip(number.finditer(printed), number.finditer(expected), strict=True)
+    return all(
+        max(abs(float(a[0])), abs(float(b[0]))) < 1e-9
+        or abs(float(a[0]) - float(b[0])) < 1.01 * 10.0 ** (int(b[2] or 0) - len(b[1] or ""))
+        for a, b in pairs
+    )
+
+
 def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
@@ -76,10 +95,22 @@ def cases(language: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("page", cases("python"))
-def test_python_blocks_run_in_order(page: Path, workplace: Path) -> None:
+def test_python_blocks_run_in_order(page: Path, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     namespace: dict[str, object] = {"__name__": "__main__"}
-    for i, block in enumerate(blocks(page, "python")):
+    for i, (block, expected) in enumerate(told(page)):
         exec(compile(block, f"{name(page)}, block {i + 1}", "exec"), namespace)
+        printed = capsys.readouterr().out
+        # What tutorials print is written by `docs/write_tutorials.py`.
+        assert same(printed, expected) or not (expected or page.parent.name == "tutorials"), (printed, expected)
+
+
+def test_numbers_are_compared_to_the_last_digit_shown() -> None:
+    assert same("sag 2.6593 m\n", "sag 2.6594 m")
+    assert not same("sag 2.6593 m", "sag 2.6595 m")
+    assert not same("sag 2.6593 m", "sag 2.6593 mm")
+    assert same("-3.1e-13 kept", "+2.0e-12 kept")
+    assert not same("2.0e-02 kept", "2.2e-02 kept")
+    assert not same("1 2", "1")
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=name)

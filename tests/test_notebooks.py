@@ -40,9 +40,13 @@ def test_cells_are_the_blocks_of_the_page(page: Path) -> None:
         elif line == "```python":
             block = []
     assert sources(book, "code") == blocks
+    printed = re.findall(r"^```text\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    outputs = [output for cell in book.cells if cell.cell_type == "code" for output in cell.outputs]
+    assert [output.text for output in outputs if output.output_type == "stream"] == printed
+    assert len(outputs) == len(printed) + len(list(page.parent.glob(f"{page.stem}.png")))
     words = "\n".join(sources(book, "markdown"))
     assert words.startswith("# ")
-    assert "```python" not in words
+    assert "```" not in words
     assert re.findall(r"\]\((?!https?:)", words) == []
     headings = [line for line in lines if line.startswith("## ")]
     assert [line for line in words.splitlines() if line.startswith("## ")] == headings

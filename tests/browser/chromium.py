@@ -59,7 +59,12 @@ class Browser:
             self.tell(f"{domain}.enable")
 
     def open(self, url: str, width: int = 1440, height: int = 1000) -> None:
-        """Loads a page; what it asks for and complains of is kept from here on."""
+        """Loads the page of a run and waits until it is drawn."""
+        self.load(url, width, height)
+        self.until("window.polhode !== undefined && window.polhode.drawn > 0")
+
+    def load(self, url: str, width: int, height: int) -> None:
+        """Loads any page; what it asks for and complains of is kept from here on."""
         self.tell("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         # Another fragment alone would load nothing.
         self.tell("Page.navigate", url="about:blank")
@@ -67,7 +72,7 @@ class Browser:
         self.requests.clear()
         self.complaints.clear()
         self.tell("Page.navigate", url=url)
-        self.until("window.polhode !== undefined && window.polhode.drawn > 0")
+        self.until("location.href !== 'about:blank'")
 
     def run(self, expression: str) -> Any:
         """The value of an expression of JavaScript, or of a promise that it is."""

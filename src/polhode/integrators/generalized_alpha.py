@@ -42,6 +42,7 @@ class GeneralizedAlpha(AbstractIntegrator):
 
     $$q_{n+1} = \mathrm{move}\bigl(q_n,\ h v_n + h^2(\tfrac12-\beta)a_n + h^2\beta a_{n+1}\bigr), \quad
     v_{n+1} = v_n + h(1-\gamma)a_n + h\gamma a_{n+1},$$
+
     $$(1-\alpha_m)a_{n+1} + \alpha_m a_n = (1-\alpha_f)\dot v_{n+1} + \alpha_f \dot v_n, \quad
     M\dot v = f - B^T\lambda,\ \Phi = 0 \text{ at } t_{n+1}.$$
 

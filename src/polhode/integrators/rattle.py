@@ -151,7 +151,9 @@ class StormerVerlet(AbstractVerlet):
     r"""The Störmer–Verlet method (leapfrog) for Lagrangian systems with a constant mass matrix, without constraints.
 
     $$v_{1/2} = v_0 + \tfrac h2 M^{-1}F(t_0, q_0),\quad q_1 = q_0 + h v_{1/2},\quad
-    v_1 = v_{1/2} + \tfrac h2 M^{-1}F(t_1, q_1),\quad F = f - \partial V/\partial q.$$
+    v_1 = v_{1/2} + \tfrac h2 M^{-1}F(t_1, q_1)$$
+
+    with $F = f - \partial V/\partial q$.
 
     - Order: 2; symmetric. Compose it for orders 4 and 6 (`polhode.integrators.SymmetricComposition`).
     - Preserves: the symplectic form, and linear and angular momentum where V is invariant, to round-off; the energy
@@ -186,6 +188,7 @@ class Rattle(AbstractVerlet):
     r"""RATTLE: the Störmer–Verlet method with holonomic constraints g(q) = 0, for a constant mass matrix.
 
     $$v_{1/2} = v_0 + \tfrac h2 M^{-1}(F(t_0, q_0) - B_0^T\lambda),\quad q_1 = q_0 + h v_{1/2},\quad g(q_1) = 0,$$
+
     $$v_1 = v_{1/2} + \tfrac h2 M^{-1}(F(t_1, q_1) - B_1^T\mu),\quad B_1 v_1 = 0,\quad
     F = f - \partial V/\partial q,\ B = \partial g/\partial q.$$
 

@@ -76,6 +76,7 @@ class SymplecticLieGroup(AbstractIntegrator):
 
     $$(\xi, \bar n) = h f(e^{\theta\xi}g_0, M_\theta),\quad g_1 = e^\xi g_0,\quad
     \mu_1 = \mathrm{Ad}^*_{e^{(\theta-1)\xi}}\bar n + \mathrm{Ad}^*_{e^{-\xi}}\mu_0,$$
+
     $$M_\theta = \mathrm{dexp}^*_{-\xi}(\mu_0 + \mathrm{Ad}^*_{e^{\theta\xi}}\bar n) -
     \theta\,\mathrm{dexp}^*_{-\theta\xi}\mathrm{Ad}^*_{e^{\theta\xi}}\bar n.$$
 

@@ -237,7 +237,7 @@ def _dependent(system: MultibodySystem, t: float, state: State, refuse: bool) ->
         in_rods = " (of edges of rods: constrain fewer strains in `add_rod`)" if edges else ""
         raise ValueError(
             f"{len(rows)} of {system.m} constraints are redundant: {explanation}. Free them in those "
-            f"joints{in_rods}, or carry on with assemble(redundant='minimum-norm')."
+            f'joints{in_rods}, or give `redundant="minimum-norm"` to `problem` or `assemble`: the motion is the same.'
         )
     dropped: dict[str, tuple[int, ...]] = {}
     for row in rows:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.multibody.elements import AbstractForceElement
 from polhode.multibody.nodes_by_name import NodesByName, share, stacked
-from polhode.multibody.poses import Wrench
+from polhode.multibody.poses import Poses, Twists, Wrench
 from polhode.multibody.system import MultibodySystem
 from polhode.multibody.tree.coordinates import JointTree
 from polhode.spaces.base import Point, Vector
@@ -71,47 +73,79 @@ class ForceReadings(eqx.Module):
     def values(self, system: MultibodySystem, t: Array, q: Point, v: Vector) -> ForceValues:
         """Loads of all forces in a state."""
         where = NodesByName(system, system.motion(q, v))
-        forces, moments = jnp.zeros((self.rows, 3)), jnp.zeros((self.rows, 3))
-        efforts: list[Array] = []
-        powers: list[Array] = []
-        measures: list[Array] = []
-        for force in self.forces:
-            strengths, bodies, wrenches = _exerted(force, where, t, q, v)
-            efforts += strengths
-            measures += list(_measured(force, where, t, q))
-            power = jnp.zeros(())
-            for row, body, wrench in zip(force.rows, bodies, wrenches, strict=True):
-                if row < 0:
-                    continue
-                forces = forces.at[row].add(wrench.force)
-                moments = moments.at[row].add(where.pose(body).R @ wrench.torque)
-                (twist,) = where.twists((body,))
-                power = power + wrench.force @ twist.u + wrench.torque @ twist.omega
-            powers.append(power)
-        return ForceValues(forces, moments, stacked(efforts), stacked(powers), stacked(measures))
+        found = [_exerted(force, where, t, q, v) for force in self.forces]
+        rows = np.array([row for force in self.forces for row in force.rows], dtype=int)
+        loads = _side_by_side([load for one in found for load in one.loads])
+        forces, moments = jnp.zeros((2, self.rows, 3)).at[:, rows[rows >= 0]].add(loads[:, rows >= 0])
+        return ForceValues(
+            forces,
+            moments,
+            stacked([strength for one in found for strength in one.strengths]),
+            stacked([one.power for one in found]),
+            stacked([measure for one in found for measure in one.measures]),
+        )
 
 
-def _measured(force: NamedForce, where: NodesByName, t: Array, q: Point) -> Float[Array, " m"]:
-    """The lengths and angles of a force; the tree counts turns, which poses don't tell."""
+class _Exerted(NamedTuple):
+    """What a force does.
+
+    - `loads`: on its bodies, force and moment in the inertial frame. - `power`: on all bodies.
+    - `strengths`: along its coordinates. - `measures`: lengths or angles that its law is written in.
+    """
+
+    loads: tuple[tuple[Array, Array], ...]
+    power: Array
+    strengths: tuple[Array, ...]
+    measures: tuple[Array, ...]
+
+
+def _exerted(force: NamedForce, where: NodesByName, t: Array, q: Point, v: Vector) -> _Exerted:
     tree = where.system.coordinates
-    if force.place >= 0 and isinstance(tree, JointTree):
-        return tree.measured(force.place, t, q)
-    return force.element.measured(t, where.poses(force.bodies))
+    coordinates = tuple(c.coordinate for c in force.along)
+    moving = where.poses(force.bodies), where.twists(force.bodies)
+    if force.place < 0 or not isinstance(tree, JointTree):
+        return _on_bodies(force.element, coordinates, t, *moving)
+    # The tree counts turns, which poses don't tell.
+    strengths = tuple(tree.strengths(force.place, t, q, v))
+    return _along(coordinates, strengths, tuple(tree.measured(force.place, t, q)), *moving)
 
 
-def _exerted(
-    force: NamedForce, where: NodesByName, t: Array, q: Point, v: Vector
-) -> tuple[list[Array], tuple[str, ...], tuple[Wrench, ...]]:
-    """Forces along the coordinates of a force, its bodies, and the loads on them."""
-    tree = where.system.coordinates
-    if force.place >= 0 and isinstance(tree, JointTree):
-        strengths = list(tree.strengths(force.place, t, q, v))
-        loads = [c.coordinate.wrenches(where.poses(c.ends), s) for c, s in zip(force.along, strengths, strict=True)]
-        return strengths, force.bodies, tuple(wrench for each in loads for wrench in each)
-    wrenches = force.element.wrenches(t, where.poses(force.bodies), where.twists(force.bodies))
-    strengths, first = [], 0
-    for c in force.along:
-        last = first + len(c.ends)
-        strengths.append(share(wrenches[first:last], c.coordinate.wrenches(where.poses(c.ends), 1.0)))
-        first = last
-    return strengths, force.bodies, wrenches
+# Traced once for all forces that are alike.
+@eqx.filter_jit
+def _on_bodies(
+    element: AbstractForceElement,
+    coordinates: tuple[AbstractRelativeCoordinate, ...],
+    t: Array,
+    poses: Poses,
+    twists: Twists,
+) -> _Exerted:
+    wrenches = element.wrenches(t, poses, twists)
+    strengths = tuple(
+        share(wrenches[2 * k : 2 * k + 2], c.wrenches(poses[2 * k : 2 * k + 2], 1.0)) for k, c in enumerate(coordinates)
+    )
+    return _Exerted(*_loads(wrenches, poses, twists), strengths, tuple(element.measured(t, poses)))
+
+
+@eqx.filter_jit
+def _along(
+    coordinates: tuple[AbstractRelativeCoordinate, ...],
+    strengths: tuple[Array, ...],
+    measures: tuple[Array, ...],
+    poses: Poses,
+    twists: Twists,
+) -> _Exerted:
+    ends = [poses[2 * k : 2 * k + 2] for k in range(len(coordinates))]
+    each = [c.wrenches(at, s) for c, at, s in zip(coordinates, ends, strengths, strict=True)]
+    return _Exerted(*_loads(tuple(itertools.chain(*each)), poses, twists), strengths, measures)
+
+
+def _loads(wrenches: tuple[Wrench, ...], poses: Poses, twists: Twists) -> tuple[tuple[tuple[Array, Array], ...], Array]:
+    """Forces and moments in the inertial frame, and the power."""
+    loads = tuple((w.force, pose.R @ w.torque) for w, pose in zip(wrenches, poses, strict=True))
+    powers = [w.force @ twist.u + w.torque @ twist.omega for w, twist in zip(wrenches, twists, strict=True)]
+    return loads, sum(powers, start=jnp.zeros(()))
+
+
+def _side_by_side(loads: list[tuple[Array, Array]]) -> Float[Array, "2 n 3"]:
+    """Forces, and moments."""
+    return jnp.stack([jnp.stack(part) for part in zip(*loads, strict=True)]) if loads else jnp.zeros((2, 0, 3))

@@ -15,7 +15,7 @@ from polhode.multibody.elements import AbstractForceElement
 from polhode.multibody.groups import Motion, stack
 from polhode.multibody.joint_loads import Load, carried_loads, constraint_loads
 from polhode.multibody.nodes_by_name import NodesByName, share, stacked
-from polhode.multibody.poses import Wrench
+from polhode.multibody.poses import Poses, Twists, Wrench
 from polhode.multibody.system import MultibodySystem
 from polhode.multibody.tree.coordinates import JointTree
 from polhode.spaces.base import Point, Vector, cross
@@ -68,6 +68,12 @@ class ReadForce(eqx.Module):
     element: AbstractForceElement
     bodies: tuple[str, ...] = eqx.field(static=True)
     along: tuple[int, ...] = eqx.field(static=True)
+
+
+# Traced once for all forces that are alike.
+@eqx.filter_jit
+def _exerted(element: AbstractForceElement, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
+    return element.wrenches(t, poses, twists)
 
 
 class JointValues(NamedTuple):
@@ -171,7 +177,7 @@ class Readings(eqx.Module):
         along = tree.all_forces_along(t, q, v) if isinstance(tree, JointTree) else {}
         efforts = [along.get((c.joint, c.name), jnp.zeros(())) for c in self.coordinates]
         for force in self.forces:
-            wrenches = force.element.wrenches(t, where.poses(force.bodies), where.twists(force.bodies))
+            wrenches = _exerted(force.element, t, where.poses(force.bodies), where.twists(force.bodies))
             for place, number in enumerate(force.along):
                 c = self.coordinates[number]
                 unit = c.measured.wrenches(where.poses(c.ends), 1.0)

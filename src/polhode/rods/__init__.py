@@ -1,5 +1,6 @@
 """Rods: geometrically exact beams as parts of multibody models."""
 
+from polhode.rods.curves import catenary as catenary
 from polhode.rods.loads import DistributedLoad as DistributedLoad
 from polhode.rods.loads import RodContact as RodContact
 from polhode.rods.rod import Rod as Rod

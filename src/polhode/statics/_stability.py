@@ -43,8 +43,8 @@ def unstable(system: AbstractMechanical, q: Point, tangent: Tangent) -> int | No
         warn(
             f"The equilibrium is unstable in {count} {'direction' if count == 1 else 'directions'}, most in that in "
             f"which {_explaining.moving(system, q, steepest)}. For a stable one "
-            "start on its side: a cable below its supports, a pendulum below its hinge. `polhode.modes` gives the "
-            "rates at which deviations grow.",
+            "start on its side: a cable below its supports (`rods.catenary` places it), a pendulum below its hinge. "
+            "`polhode.modes` gives the rates at which deviations grow.",
             UnstableEquilibriumWarning,
         )
     return count

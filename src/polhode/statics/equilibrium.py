@@ -291,8 +291,8 @@ def _failure(task: _Task, programs: Programs, reached: Reached, k: int) -> str:
 def _remedy(held: bool, stressed: bool) -> str:
     """A hint; `stressed`: whether there are elements such as edges of rods, which have a shape without stress."""
     shape = (
-        "start from another shape (a curved rod or cable with `rotations=` along its tangents), exclude strains that "
-        'hardly occur (`constrained="both"` for a cable that hardly stretches), '
+        "start from another shape (`rods.catenary` for a cable), exclude strains that hardly occur "
+        '(`constrained="both"` for a cable that hardly stretches; its equilibrium is a start for the elastic cable), '
     )
     more = "Give more `steps`" if held else "Give more `times`"
     return f"{more}, start closer to the equilibrium, {shape * stressed}or check whether the loads have one at all."
