@@ -198,7 +198,33 @@ def test_limits_of_effort_and_velocity_are_told(tmp_path):
     path.write_text(f'<robot name="arm">{links}{joints}</robot>')
     shown = " ".join(call("inspect", path).stdout.split())
     assert 'effort limits (1): kept by controllers with force_limits="joint"' in shown
-    assert "velocity limits (1): not read (ab)" in shown
+    assert "velocity up to 2 rad/s" in shown
+    assert "velocity limits (1): kept by nothing" in shown
+
+
+def test_velocity_limits_that_a_run_exceeds_are_named_in_its_audit(tmp_path):
+    path, out = tmp_path / "arms.urdf", tmp_path / "run.zarr"
+    weight = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial>'
+    links = "".join(f'<link name="{name}">{weight}</link>' for name in ("base", "fast", "slow", "rail", "any"))
+    kinds = {"fast": "continuous", "slow": "continuous", "rail": "prismatic", "any": "continuous"}
+    limits = {"fast": 2, "slow": 4, "rail": 2.5, "any": 0}
+    joints = "".join(
+        f'<joint name="to {name}" type="{kind}"><parent link="base"/><child link="{name}"/><axis xyz="1 0 0"/>'
+        f'<limit effort="0" velocity="{limits[name]}"/></joint>'
+        for name, kind in kinds.items()
+    )
+    path.write_text(f'<robot name="arms">{links}{joints}</robot>')
+    rates = [f"to {name}=3" for name in kinds]
+    result = call("run", str(path), "--velocities", *rates, "--t1", "0.1", "--out", str(out), "--json")
+    wanted = [
+        f"joint to {name} moves at up to 3 {unit}, beyond its velocity limit of {limit} {unit}, which nothing keeps"
+        for name, unit, limit in (("fast", "rad/s", "2"), ("rail", "m/s", "2.5"))
+    ]
+    assert json.loads(result.stdout)["audit"]["remarks"] == wanted
+    stored = ph.load(out)
+    assert stored.audit().remarks == tuple(wanted)
+    assert wanted[0] in str(stored.audit())
+    assert (stored.joints["to fast"].velocity_limit, stored.joints["to any"].velocity_limit) == (2, float("inf"))
 
 
 def test_orders_on_a_model_file(pendulum):

@@ -59,7 +59,7 @@ def described(imported: ImportedModel) -> dict[str, Any]:
         },
         "carried": _carried(imported),
         "not_carried": [{"what": i.what, "names": list(i.names), "reason": i.reason} for i in imported.not_carried],
-        "velocity_limits": list(imported.velocity_limits),
+        "velocity_limits": [joint.name for joint in joints.values() if np.isfinite(joint.velocity_limit)],
     }
 
 
@@ -105,6 +105,7 @@ def _joint(start: Start, joint: FileJoint) -> dict[str, Any]:
         "stiffness": float(m.jnt_stiffness[i]),
         "rest": float(m.qpos_spring[m.jnt_qposadr[i]]) if scalar else None,
         "effort": m.jnt_actfrcrange[i].tolist() if m.jnt_actfrclimited[i] else None,
+        "velocity_limit": joint.velocity_limit if np.isfinite(joint.velocity_limit) else None,
         "start": joint.start if scalar else None,
     }
 

@@ -56,17 +56,18 @@ def of_urdf(root: ElementTree.Element) -> list[NotCarried]:
     return found
 
 
-def velocity_limits(root: ElementTree.Element) -> tuple[str, ...]:
-    """Joints that move and to which the file gives a limit of velocity; zero stands for none."""
-    moving = (joint for joint in root.findall("joint") if joint.get("type") != "fixed")
-    return tuple(joint.get("name", "") for joint in moving if _is_limited(joint.find("limit")))
+def velocity_limits(root: ElementTree.Element) -> dict[str, float]:
+    """Joints to which the file gives a limit of velocity; zero stands for none."""
+    found = {joint.get("name", ""): _limit(joint.find("limit[@velocity]")) for joint in root.findall("joint")}
+    return {name: limit for name, limit in found.items() if 0 < limit < np.inf}
 
 
-def _is_limited(limit: ElementTree.Element | None) -> bool:
+def _limit(element: ElementTree.Element | None) -> float:
+    """Of velocity; infinite where it is no number, which changes no motion."""
     try:
-        return limit is not None and 0 < float(limit.get("velocity", 0)) < np.inf
-    except ValueError:  # What is not read is not judged either.
-        return False
+        return np.inf if element is None else float(element.get("velocity", "inf"))
+    except ValueError:
+        return np.inf
 
 
 def _idle_mimics(root: ElementTree.Element) -> tuple[str, ...]:

@@ -31,6 +31,8 @@ class FileJoint(AbstractMeasuredPair):
     - `place`: what `part` calls the coordinate, if not what this joint does.
     - `force_limits`: (lower, upper) of the efforts of what drives it, to which controllers keep that are given
       `force_limits="joint"`.
+    - `velocity_limit`: the largest magnitude of its rate by the file, rad or length per time. Nothing keeps to it;
+      the audit of a run says where it is exceeded.
     """
 
     name: str
@@ -42,6 +44,7 @@ class FileJoint(AbstractMeasuredPair):
     start: float = 0.0
     place: str | None = None
     force_limits: tuple[float, float] = (-np.inf, np.inf)
+    velocity_limit: float = np.inf
 
     @property
     def bodies(self) -> tuple[Body, ...]:
