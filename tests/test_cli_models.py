@@ -182,7 +182,7 @@ def test_the_tree_of_a_file_names_units_and_losses(servo):
         "── ball [1]: 1 kg",
         "connect equality loop: ball [1] – world",
         "2 bodies of 3 kg, 3 joints with 5 degrees of freedom",
-        "not carried: actuators (thrust): only affine",
+        "not carried: actuators (thrust): only those on hinges",
     ):
         assert said in shown
     assert call("inspect", "heavy-top").exit_code == call("inspect", "none.urdf").exit_code == 2

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from polhode.importers._mujoco import mujoco
+from polhode.importers._mujoco import disabled, mujoco
 from polhode.importers.construction import Start
 
 _OBJ = mujoco.mjtObj
@@ -98,8 +98,7 @@ def _of_joints(start: Start) -> Iterable[NotCarried | None]:
 def _of_surroundings(start: Start) -> Iterable[NotCarried | None]:
     m = start.compiled
     touching = (m.geom_contype != 0) | (m.geom_conaffinity != 0)
-    enabled = not m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_CONTACT
-    if enabled and (np.count_nonzero(touching) > 1 or m.npair):
+    if not disabled(m, "contact") and (np.count_nonzero(touching) > 1 or m.npair):
         yield _named(start, _OBJ.mjOBJ_GEOM, touching, "contacts", "bodies pass through each other")
     yield _named(start, _OBJ.mjOBJ_FLEX, np.ones(m.nflex), "flexible bodies", "there is no such element")
     lifted = m.body_gravcomp != 0

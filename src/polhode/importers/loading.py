@@ -13,6 +13,7 @@ import numpy as np
 from polhode.checks import shown
 from polhode.execution.eager import uncompiled
 from polhode.importers import (
+    actuators,
     inventory,
     joining,
     lines,
@@ -115,7 +116,7 @@ def _filled(
         *loads.add_passive(construction, joints, wanted),
         *lines.add_tendons(construction),
         *tendons.add_fixed(construction, {joint.number: joint for joint in joints}, wanted),
-        *loads.add_actuators(construction, joints, wanted),
+        *actuators.add_actuators(construction, joints, wanted),
         *inventory.of_compiled(construction.start),
     ]
 
