@@ -43,12 +43,13 @@ def at_key(text):
     ],
 )
 def test_what_a_file_switches_off_does_nothing(options, motor):
-    text = written(MOTOR.format(motor), KEY.format('ctrl="0.7" qvel="1 -1"'), **options)
+    key = KEY.format('ctrl="0.7" qvel="1 -1"')
+    text = written(MOTOR.format(motor), key, **options)
     imported = ph.load_model(text, keyframe="k", limits=False)
     assert not imported.not_carried
     assert largest_difference(imported.problem("minimal"), *at_key(text)) < 1e-12
     # Without the switch it is another motion.
-    _, other = at_key(written(MOTOR.format(motor), KEY.format('ctrl="0.7" qvel="1 -1"'), joint=options.get("joint", "")))
+    _, other = at_key(written(MOTOR.format(motor), key, joint=options.get("joint", "")))
     assert (np.max(np.abs(other.qacc - at_key(text)[1].qacc)) > 1) == ('group="1"' not in motor)
 
 
@@ -97,7 +98,9 @@ def test_stops_are_where_and_as_stiff_as_the_constraints_of_mujoco(solref, margi
     np.testing.assert_allclose(stops.limits, (-0.2 + data.efc_margin[0], 0.3 - data.efc_margin[0]))
 
 
-@pytest.mark.parametrize(("joint", "reason"), [('solreflimit="0 -5"', "no stiffness"), ('margin="0.3"', "margins leave")])
+@pytest.mark.parametrize(
+    ("joint", "reason"), [('solreflimit="0 -5"', "no stiffness"), ('margin="0.3"', "margins leave")]
+)
 def test_ranges_that_make_no_stops_are_listed(joint, reason):
     (lost,) = ph.load_model(written(joint=f'range="-0.2 0.3" {joint}')).not_carried
     assert (lost.what, lost.names) == ("limits of joints", ("i",))
