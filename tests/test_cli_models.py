@@ -73,7 +73,7 @@ SERVO = """<mujoco model="cart"><worldbody><body name="frame" pos="0 0 1"/><body
 <body name="tip" pos="0 0 1"/><body name="ball [1]"><joint name="b" type="ball"/>
 <inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/><site name="s"/></body></body></worldbody>
 <actuator><position name="servo" joint="x" kp="10" kv="1" gear="2" ctrlrange="-1 1"/><motor name="thrust" site="s"/>
-</actuator><equality><connect name="loop" body1="ball [1]" anchor="0 0 0"/></equality></mujoco>"""
+<adhesion name="grip" body="frame" ctrlrange="0 1"/></actuator><equality><connect name="loop" body1="ball [1]" anchor="0 0 0"/></equality></mujoco>"""
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_a_file_is_inspected(servo):
     assert (x["kind"], x["axis"], x["range"], x["actuators"]) == ("slide", [1, 0, 0], [-1, 1], ["servo"])
     assert (x["damping"], x["stiffness"], x["rest"]) == (0.3, 4.0, 0.2)
     assert (y["armature"], y["friction"], y["range"]) == (0.02, 0.1, None)
-    drive, thrust = found["actuators"]
+    drive, thrust, _ = found["actuators"]
     assert (drive["kind"], drive["gear"], drive["control_limits"], drive["force_limits"]) == (
         "position",
         [2],
@@ -167,7 +167,7 @@ def test_a_file_is_inspected(servo):
     assert found["totals"]["degrees_of_freedom"] == 5
     assert found["totals"]["mass"] == 3.0
     assert found["carried"]["stops at the ends of ranges"] == 1
-    assert [i["names"] for i in found["not_carried"]] == [["thrust"]]
+    assert [i["names"] for i in found["not_carried"]] == [["grip"]]
 
 
 def test_the_tree_of_a_file_names_units_and_losses(servo):
@@ -182,7 +182,7 @@ def test_the_tree_of_a_file_names_units_and_losses(servo):
         "── ball [1]: 1 kg",
         "connect equality loop: ball [1] – world",
         "2 bodies of 3 kg, 3 joints with 5 degrees of freedom",
-        "not carried: actuators (thrust): only those on hinges",
+        "not carried: actuators (grip): only those on hinges",
     ):
         assert said in shown
     assert call("inspect", "heavy-top").exit_code == call("inspect", "none.urdf").exit_code == 2

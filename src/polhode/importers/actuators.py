@@ -9,6 +9,7 @@ import numpy as np
 
 from polhode import checks
 from polhode.forces.joint_forces import Actuator
+from polhode.importers import thrusts
 from polhode.importers._mujoco import disabled, mujoco
 from polhode.importers.construction import Construction, Start
 from polhode.importers.feedback import Driven, controller, is_feedback
@@ -28,7 +29,7 @@ _UNBOUNDED = np.array([-np.inf, np.inf])
 
 
 def add_actuators(construction: Construction, joints: Sequence[FileJoint], wanted: Wanted) -> list[NotCarried]:
-    """Affine actuators on hinges, slides and fixed tendons; returns what could not be carried over."""
+    """Affine actuators on hinges, slides and fixed tendons, and at sites; returns what could not be carried over."""
     start = construction.start
     m = start.compiled
     names = [start.name(mujoco.mjtObj.mjOBJ_ACTUATOR, i) for i in range(m.nactuator)]
@@ -46,9 +47,13 @@ def add_actuators(construction: Construction, joints: Sequence[FileJoint], wante
             continue
         control = wanted.controls.get(name, float(start.data.ctrl[m.actuator_ctrladr[i]]))
         driven = _driven(m, by_number, i)
-        why = _against(start, i, driven, control)
-        if why or driven is None:
+        why = _against(start, i, control)
+        if not why and driven is None:
+            why = _add_at_site(construction, i, control, name)
+        if why:
             lost.setdefault(why, []).append(name)
+        elif driven is None:
+            continue
         elif is_feedback(control):
             fed_back.append(Driven(_actuator(m, i, driven, 0.0, f"{name} actuator"), control))
         else:
@@ -65,11 +70,30 @@ def _is_off(m: Any, i: int) -> bool:
     return 0 <= group <= 30 and bool(int(m.opt.disableactuator) >> group & 1)
 
 
-def _against(start: Start, i: int, driven: AbstractMeasured | None, control: Any) -> str:
-    """Why an actuator is not carried, or nothing."""
+def _add_at_site(construction: Construction, i: int, control: Any, name: str) -> str:
+    """An actuator that acts along no coordinate; returns why it is not carried, or nothing."""
+    m = construction.start.compiled
+    if not thrusts.is_at_site(m, i):
+        return "only those on hinges, slides, fixed tendons and at sites are carried"
+    why = thrusts.against(construction, i, control)
+    if not why:
+        thrusts.add(construction, i, control, (_control_limits(m, i), _force_limits(m, i)), f"{name} actuator")
+    return why
+
+
+def _control_limits(m: Any, i: int) -> np.ndarray:
+    clamped = m.actuator_ctrllimited[i] and not disabled(m, "clampctrl")
+    return m.actuator_ctrlrange[i] if clamped else _UNBOUNDED
+
+
+def _force_limits(m: Any, i: int) -> np.ndarray:
+    """Of an actuator itself."""
+    return m.actuator_forcerange[i] if m.actuator_forcelimited[i] else _UNBOUNDED
+
+
+def _against(start: Start, i: int, control: Any) -> str:
+    """Why an actuator is not carried, whatever it acts along, or nothing."""
     m = start.compiled
-    if driven is None:
-        return "only those on hinges, slides and fixed tendons are carried"
     if not is_affine(m, i):
         return "only those with a force affine in control, coordinate and rate are carried"
     if m.actuator_delay[i]:
@@ -95,26 +119,26 @@ def _driven(m: Any, joints: Mapping[int, FileJoint], i: int) -> AbstractMeasured
 
 def _effort_range(m: Any, i: int) -> np.ndarray | None:
     """Limits of all that actuators do along what one acts along; None if there are none."""
-    number = int(m.actuator_trnid[i, 0])
-    if int(m.actuator_trntype[i]) in _ON_JOINT:
+    kind, number = int(m.actuator_trntype[i]), int(m.actuator_trnid[i, 0])
+    if kind in _ON_JOINT:
         return m.jnt_actfrcrange[number] if m.jnt_actfrclimited[number] else None
-    return m.tendon_actfrcrange[number] if m.tendon_actfrclimited[number] else None
+    limited = kind == int(mujoco.mjtTrn.mjTRN_TENDON) and m.tendon_actfrclimited[number]
+    return m.tendon_actfrcrange[number] if limited else None
 
 
 def _actuator(m: Any, i: int, driven: AbstractMeasured, control: Any, name: str) -> Actuator:
     gear, most = float(m.actuator_gear[i, 0]), _effort_range(m, i)
-    limits = m.actuator_forcerange[i] if m.actuator_forcelimited[i] else _UNBOUNDED
+    limits = _force_limits(m, i)
     if most is not None and gear:
         within = np.sort(most / gear)
         limits = np.array([max(limits[0], within[0]), min(limits[1], within[1])])
-    clamped = m.actuator_ctrllimited[i] and not disabled(m, "clampctrl")
     return Actuator(
         driven,
         control=control,
         gain=float(m.actuator_gainprm[i, 0]),
         bias=m.actuator_biasprm[i, :3] * (m.actuator_biastype[i] != mujoco.mjtBias.mjBIAS_NONE),
         gear=gear,
-        control_limits=m.actuator_ctrlrange[i] if clamped else _UNBOUNDED,
+        control_limits=_control_limits(m, i),
         force_limits=limits,
         name=name,
     )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from polhode.forces.joint_forces import Actuator, JointFriction, JointSpring, JointStops
+from polhode.forces.loads import PointForce, Torque
 from polhode.forces.spring_damper import SpringDamper
 from polhode.importers import actuators as drives
 from polhode.importers._mujoco import mujoco
@@ -26,6 +27,7 @@ _CARRIED = (
     (JointFriction, "dry friction of joints"),
     ((RotorInertia, AttachedRotor), "armature"),
     (SpringDamper, "springs and dampers between points"),
+    ((PointForce, Torque), "forces and torques on bodies"),
     (ImportedForce, "dampers of ball and free joints"),
     (AbstractJoint, "joints and equalities"),
 )

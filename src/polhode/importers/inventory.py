@@ -93,6 +93,9 @@ def _of_joints(start: Start) -> Iterable[NotCarried | None]:
     yield _named(start, _OBJ.mjOBJ_JOINT, curved, "nonlinear joint springs", reason)
     curved = _by_joint(m, np.any(m.dof_dampingpoly != 0, axis=1))
     yield _named(start, _OBJ.mjOBJ_JOINT, curved, "nonlinear joint damping", reason)
+    reason = "the compensation of gravity doesn't count among the forces that they limit"
+    shared = (m.jnt_actgravcomp != 0) & (m.jnt_actfrclimited != 0) & np.any(m.body_gravcomp)
+    yield _named(start, _OBJ.mjOBJ_JOINT, shared, "effort limits with compensation of gravity", reason)
 
 
 def _of_surroundings(start: Start) -> Iterable[NotCarried | None]:
@@ -101,8 +104,6 @@ def _of_surroundings(start: Start) -> Iterable[NotCarried | None]:
     if not disabled(m, "contact") and (np.count_nonzero(touching) > 1 or m.npair):
         yield _named(start, _OBJ.mjOBJ_GEOM, touching, "contacts", "bodies pass through each other")
     yield _named(start, _OBJ.mjOBJ_FLEX, np.ones(m.nflex), "flexible bodies", "there is no such element")
-    lifted = m.body_gravcomp != 0
-    yield _named(start, _OBJ.mjOBJ_BODY, lifted, "compensation of gravity", "all bodies have their full weight")
     if m.nplugin:
         yield NotCarried("plugins", (), f"{m.nplugin} of them run only in MuJoCo")
     if m.opt.density or m.opt.viscosity:

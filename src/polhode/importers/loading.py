@@ -24,6 +24,7 @@ from polhode.importers import (
     shapes,
     sources,
     tendons,
+    thrusts,
     urdf_shapes,
 )
 from polhode.importers._mujoco import mujoco
@@ -110,6 +111,7 @@ def _filled(
     construction: Construction, joints: list[FileJoint], wanted: Wanted, robot: ElementTree.Element | None
 ) -> list[NotCarried]:
     """Adds everything but bodies and joints; returns what could not be carried over."""
+    thrusts.add_compensation(construction)
     return [
         *([] if robot is None else inventory.of_urdf(robot)),
         *loops.add_equalities(construction, joints),
