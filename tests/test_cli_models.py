@@ -73,7 +73,8 @@ SERVO = """<mujoco model="cart"><worldbody><body name="frame" pos="0 0 1"/><body
 <body name="tip" pos="0 0 1"/><body name="ball [1]"><joint name="b" type="ball"/>
 <inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/><site name="s"/></body></body></worldbody>
 <actuator><position name="servo" joint="x" kp="10" kv="1" gear="2" ctrlrange="-1 1"/><motor name="thrust" site="s"/>
-<adhesion name="grip" body="frame" ctrlrange="0 1"/></actuator><equality><connect name="loop" body1="ball [1]" anchor="0 0 0"/></equality></mujoco>"""
+<adhesion name="grip" body="frame" ctrlrange="0 1"/></actuator>
+<equality><connect name="loop" body1="ball [1]" anchor="0 0 0"/></equality></mujoco>"""
 
 
 @pytest.fixture

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from polhode._ambient import warn
 from polhode.importers import ModelFileWarning
 from polhode.importers._mujoco import disabled, mujoco
 from polhode.model.model import Model
@@ -239,4 +239,4 @@ def _check(name: str, fixed: Sequence[str], inertia: np.ndarray, strict: bool) -
     )
     if strict:
         raise ValueError(said + "Correct the file, or read it with check_inertia=False.")
-    warnings.warn(said + "They are taken as they are.", ModelFileWarning, stacklevel=2)
+    warn(said + "They are taken as they are.", ModelFileWarning)
