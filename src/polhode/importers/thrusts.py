@@ -67,10 +67,12 @@ def add(construction: Construction, i: int, control: Any, limits: tuple[Any, Any
     if not inertial:
         force, torque = (construction.direction(number, vector) for vector in (force, torque))
     bias = m.actuator_biasprm[i, 0] * (m.actuator_biastype[i] != mujoco.mjtBias.mjBIAS_NONE)
-    numbers = [jnp.asarray(value) for value in (m.actuator_gainprm[i, 0], bias, *limits)]
+    gain, offset, most, strongest = (jnp.asarray(value) for value in (m.actuator_gainprm[i, 0], bias, *limits))
 
     def along(vector: np.ndarray) -> Any:
-        whole = _Thrust(control if callable(control) else lambda t: control, *numbers, jnp.asarray(vector))
+        whole = _Thrust(
+            control if callable(control) else lambda t: control, gain, offset, most, strongest, jnp.asarray(vector)
+        )
         return whole if callable(control) else np.asarray(whole(jnp.zeros(())))
 
     frame = "inertial" if inertial else "body"
