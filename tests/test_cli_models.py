@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
 
 import polhode as ph
-from polhode.cli import app, models
+from polhode.cli import app, models, output
 
 PENDULUM = """<mujoco model="pendulum"><worldbody><body name="bob"><joint name="pivot" axis="0 1 0" limited="true"
 range="-90 90"/><geom type="capsule" fromto="0 0 0 0 0 -1" size="0.02"/></body></worldbody></mujoco>"""
@@ -270,3 +272,14 @@ def test_folders_of_meshes_are_given_by_an_option(tmp_path):
         assert json.loads(result.stdout)["totals"]["mass"] == pytest.approx(1000 / 6)
     result = call("run", "heavy-top", "--mesh-path", str(folder))
     assert "`--mesh-path` goes with model files" in result.stderr
+
+
+def test_warnings_of_the_library_are_lines_without_a_program(tmp_path):
+    (tmp_path / "arm.xml").write_text(PENDULUM.replace('range="-90 90"', 'range="30 90"'))
+    # The entry point of the command, which sets the form of warnings, in a process of its own.
+    command = [sys.executable, "-m", "polhode", "inspect", str(tmp_path / "arm.xml"), "--json"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stderr.startswith("polhode: Joints start outside of their ranges")
+    assert result.stderr.count("\n") == 1
+    assert json.loads(result.stdout)["name"] == "pendulum"
+    assert output.warning("of others", UserWarning, "file.py", 3) == "file.py:3: UserWarning: of others\n"
