@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from polhode import checks
 from polhode.execution.eager import uncompiled
 from polhode.exporters import mjcf
 from polhode.exporters.axes import Axis, Kind
@@ -76,16 +77,22 @@ class ImportedModel:
         mass and `quaternions` (n, 4) of the bodies in the order of `model.bodies`; `kinetic_energy`, armature
         included, and `potential_energy` of weight and springs.
         """
+        end = checks.number("t1", t1, "end of the run")
         problem = self.model.problem(
             formulation,
             t1=t1,
-            h=min(self.timestep, t1),
+            h=min(self.timestep, abs(end)) or self.timestep,
             name=self.name,
             repair=True,
             redundant="minimum-norm",
             hold=self.held,
         )
         rigid = [body.name for body in self.model.bodies if body.kind == "rigid"]
+        system: Any = problem.system
+        # What a conversion has made of the model is seen through it.
+        whole = isinstance(system, MultibodySystem)
+        seen = system if whole else system.base
+        found = outputs.of_model(seen, list(self.joints.values()), rigid)
         looks, unread = self.looks.read()
         shapes.warn_of_missing(unread, self.source)
         return dataclasses.replace(
@@ -93,12 +100,10 @@ class ImportedModel:
             parameters={**self.parameters, "formulation": problem.parameters["formulation"]},
             origin=None if self.parameters["path"] is None else "file",
             doc=f"Read from {self.source}.",
-            outputs=outputs.of_model(cast(MultibodySystem, problem.system), list(self.joints.values()), rigid),
+            outputs=found if whole else system.observed(found),
             scene=model_scene.drawn(model_scene.described(self.model, rigid, looks)),
             build_time=problem.build_time + self.load_time,
-            named=dataclasses.replace(
-                naming.named(self.model, cast(MultibodySystem, problem.system), self.joints, rigid), outputs=True
-            ),
+            named=dataclasses.replace(naming.named(self.model, seen, self.joints, rigid), outputs=True),
         )
 
     @uncompiled()
