@@ -50,6 +50,20 @@ def test_starts_beyond_a_stop_are_refused_by_name():
         ph.simulate(arm.problem("minimal", t1=0.1), events=events)
 
 
+def test_ranges_of_a_file_are_rigid_stops():
+    arm = ph.load_model(ARM.replace('name="i" axis="0 1 0"', 'name="i" axis="0 1 0" range="-1 0.5"'), limits=False)
+    joint = arm.joints["i"]
+    assert joint.limits == (-1.0, 0.5)
+    assert arm.joints["j"].limits == (-np.inf, np.inf)
+    stop = ph.events.stop(joint, *joint.limits, restitution=1.0)
+    run = ph.simulate(arm.problem("minimal", t1=0.4), "rkmk4", h=0.002, events=stop)
+    assert run.events.name[0] == "stop upper"
+    assert joint.value(arm.problem("minimal").system, 0.0, run.events.before)[0] == pytest.approx(0.5, abs=1e-10)
+    # Impacts without loss keep the energy.
+    energy = run.outputs["kinetic_energy"] + run.outputs["potential_energy"]
+    np.testing.assert_allclose(energy, energy[0], atol=1e-6)
+
+
 def test_what_starts_on_a_stop_and_leaves_it_meets_it_again():
     arm = ph.load_model(ARM, positions={"i": 1.0}, velocities={"i": -1.0})
     events = ph.events.stop(arm.joints["i"], upper=1.0, restitution=1.0, name="i")

@@ -31,6 +31,13 @@ def _force_limits(m: Any, joint: int) -> tuple[float, float]:
     return float(lower), float(upper)
 
 
+def _limits(m: Any, joint: int, kind: int) -> tuple[float, float]:
+    """The range of a hinge or slide; balls have a cone."""
+    limited = m.jnt_limited[joint] and kind in (stacks.HINGE, stacks.SLIDE)
+    lower, upper = m.jnt_range[joint] if limited else (-np.inf, np.inf)
+    return float(lower), float(upper)
+
+
 def _added(construction: Construction, stack: stacks.Stack, velocity_limits: Mapping[str, float]) -> list[FileJoint]:
     names = [construction.start.name(mujoco.mjtObj.mjOBJ_JOINT, j) for j in stack.numbers]
     part, coordinates = stacks.joined(stack, construction.free_name(" + ".join(names), "joint"))
@@ -47,6 +54,7 @@ def _added(construction: Construction, stack: stacks.Stack, velocity_limits: Map
             start=value,
             place=stacks.called(part, place),
             force_limits=_force_limits(construction.start.compiled, number),
+            limits=_limits(construction.start.compiled, number, kind),
             velocity_limit=velocity_limits.get(name, np.inf),
         )
         for place, (number, name, kind, value) in enumerate(
