@@ -307,8 +307,6 @@ class MuJoCo:
                 clear(np.isin(m.dof_jntid, numbers("JOINT")), m.dof_dampingpoly)
             case "armature of joints":
                 clear(np.isin(m.dof_jntid, numbers("JOINT")), m.dof_armature)
-            case "compensation of gravity":
-                clear(numbers("BODY"), m.body_gravcomp)
             case "fluid":
                 m.opt.density = m.opt.viscosity = 0
             case "actuators":

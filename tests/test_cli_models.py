@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
 
 import polhode as ph
-from polhode.cli import app, models
+from polhode.cli import app, models, output
 
 PENDULUM = """<mujoco model="pendulum"><worldbody><body name="bob"><joint name="pivot" axis="0 1 0" limited="true"
 range="-90 90"/><geom type="capsule" fromto="0 0 0 0 0 -1" size="0.02"/></body></worldbody></mujoco>"""
@@ -73,7 +75,8 @@ SERVO = """<mujoco model="cart"><worldbody><body name="frame" pos="0 0 1"/><body
 <body name="tip" pos="0 0 1"/><body name="ball [1]"><joint name="b" type="ball"/>
 <inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/><site name="s"/></body></body></worldbody>
 <actuator><position name="servo" joint="x" kp="10" kv="1" gear="2" ctrlrange="-1 1"/><motor name="thrust" site="s"/>
-</actuator><equality><connect name="loop" body1="ball [1]" anchor="0 0 0"/></equality></mujoco>"""
+<adhesion name="grip" body="frame" ctrlrange="0 1"/></actuator>
+<equality><connect name="loop" body1="ball [1]" anchor="0 0 0"/></equality></mujoco>"""
 
 
 @pytest.fixture
@@ -155,7 +158,7 @@ def test_a_file_is_inspected(servo):
     assert (x["kind"], x["axis"], x["range"], x["actuators"]) == ("slide", [1, 0, 0], [-1, 1], ["servo"])
     assert (x["damping"], x["stiffness"], x["rest"]) == (0.3, 4.0, 0.2)
     assert (y["armature"], y["friction"], y["range"]) == (0.02, 0.1, None)
-    drive, thrust = found["actuators"]
+    drive, thrust, _ = found["actuators"]
     assert (drive["kind"], drive["gear"], drive["control_limits"], drive["force_limits"]) == (
         "position",
         [2],
@@ -169,7 +172,7 @@ def test_a_file_is_inspected(servo):
     assert found["totals"]["degrees_of_freedom"] == 5
     assert found["totals"]["mass"] == 3.0
     assert found["carried"]["stops at the ends of ranges"] == 1
-    assert [i["names"] for i in found["not_carried"]] == [["thrust"]]
+    assert [i["names"] for i in found["not_carried"]] == [["grip"]]
 
 
 def test_the_tree_of_a_file_names_units_and_losses(servo):
@@ -184,7 +187,7 @@ def test_the_tree_of_a_file_names_units_and_losses(servo):
         "── ball [1]: 1 kg",
         "connect equality loop: ball [1] – world",
         "2 bodies of 3 kg, 3 joints with 5 degrees of freedom",
-        "not carried: actuators (thrust): only affine",
+        "not carried: actuators (grip): only those on hinges",
     ):
         assert said in shown
     assert call("inspect", "heavy-top").exit_code == call("inspect", "none.urdf").exit_code == 2
@@ -200,7 +203,33 @@ def test_limits_of_effort_and_velocity_are_told(tmp_path):
     path.write_text(f'<robot name="arm">{links}{joints}</robot>')
     shown = " ".join(call("inspect", path).stdout.split())
     assert 'effort limits (1): kept by controllers with force_limits="joint"' in shown
-    assert "velocity limits (1): not read (ab)" in shown
+    assert "velocity up to 2 rad/s" in shown
+    assert "velocity limits (1): kept by nothing" in shown
+
+
+def test_velocity_limits_that_a_run_exceeds_are_named_in_its_audit(tmp_path):
+    path, out = tmp_path / "arms.urdf", tmp_path / "run.zarr"
+    weight = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial>'
+    links = "".join(f'<link name="{name}">{weight}</link>' for name in ("base", "fast", "slow", "rail", "any"))
+    kinds = {"fast": "continuous", "slow": "continuous", "rail": "prismatic", "any": "continuous"}
+    limits = {"fast": 2, "slow": 4, "rail": 2.5, "any": 0}
+    joints = "".join(
+        f'<joint name="to {name}" type="{kind}"><parent link="base"/><child link="{name}"/><axis xyz="1 0 0"/>'
+        f'<limit effort="0" velocity="{limits[name]}"/></joint>'
+        for name, kind in kinds.items()
+    )
+    path.write_text(f'<robot name="arms">{links}{joints}</robot>')
+    rates = [f"to {name}=3" for name in kinds]
+    result = call("run", str(path), "--velocities", *rates, "--t1", "0.1", "--out", str(out), "--json")
+    wanted = [
+        f"joint to {name} moves at up to 3 {unit}, beyond its velocity limit of {limit} {unit}, which nothing keeps"
+        for name, unit, limit in (("fast", "rad/s", "2"), ("rail", "m/s", "2.5"))
+    ]
+    assert json.loads(result.stdout)["audit"]["remarks"] == wanted
+    stored = ph.load(out)
+    assert stored.audit().remarks == tuple(wanted)
+    assert wanted[0] in str(stored.audit())
+    assert (stored.joints["to fast"].velocity_limit, stored.joints["to any"].velocity_limit) == (2, float("inf"))
 
 
 def test_orders_on_a_model_file(pendulum):
@@ -245,3 +274,14 @@ def test_folders_of_meshes_are_given_by_an_option(tmp_path):
         assert json.loads(result.stdout)["totals"]["mass"] == pytest.approx(1000 / 6)
     result = call("run", "heavy-top", "--mesh-path", str(folder))
     assert "`--mesh-path` goes with model files" in result.stderr
+
+
+def test_warnings_of_the_library_are_lines_without_a_program(tmp_path):
+    (tmp_path / "arm.xml").write_text(PENDULUM.replace('range="-90 90"', 'range="30 90"'))
+    # The entry point of the command, which sets the form of warnings, in a process of its own.
+    command = [sys.executable, "-m", "polhode", "inspect", str(tmp_path / "arm.xml"), "--json"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stderr.startswith("polhode: Joints start outside of their ranges")
+    assert result.stderr.count("\n") == 1
+    assert json.loads(result.stdout)["name"] == "pendulum"
+    assert output.warning("of others", UserWarning, "file.py", 3) == "file.py:3: UserWarning: of others\n"

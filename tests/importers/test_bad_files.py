@@ -12,6 +12,11 @@ MASS = '<inertial><mass value="1"/><inertia ixx="{}" iyy="1" izz="1" ixy="0" ixz
 FULL = LINK.format(MASS.format(1))
 BACK = JOINT.replace('"a"', '"c"').replace('"b"', '"a"').replace('"c"', '"b"').replace('"j"', '"k"')
 AGAIN = JOINT.replace('"j"', '"k"')
+NUMBERS = (
+    '<mujoco><worldbody><body name="b" pos="{}"><joint name="j"/><inertial pos="0 0 0" mass="{}" '
+    'diaginertia="1 1 1"/></body></worldbody></mujoco>'
+)
+ITSELF = '<mimic joint="j"/><limit'
 SCREW, LOST = JOINT.replace("revolute", "screw"), JOINT.replace('child link="b"', 'child link="c"')
 
 
@@ -28,6 +33,9 @@ SCREW, LOST = JOINT.replace("revolute", "screw"), JOINT.replace('child link="b"'
         ("loop.urdf", f"<robot name='r'>{FULL}{JOINT}{AGAIN}</robot>", "child of two joints"),
         ("apart.urdf", f"<robot name='r'>{FULL}</robot>", "more than one root link: a, b"),
         ("round.urdf", f"<robot name='r'>{FULL}{JOINT}{BACK}</robot>", "around in a circle"),
+        ("self.urdf", f"<robot name='r'>{FULL}{JOINT.replace('<limit', ITSELF)}</robot>", "mimics"),
+        ("nan.xml", NUMBERS.format("nan 0 0", 1), "`pos` of body `b` must be finite, got"),
+        ("inf.xml", NUMBERS.format("0 0 0", "inf"), "`mass` of body `b` must be finite, got"),
         ("kind.urdf", f"<robot name='r'>{FULL}{SCREW}</robot>", "has the type 'screw'"),
         ("end.urdf", f"<robot name='r'>{FULL}{LOST}</robot>", "is the link 'c'"),
         ("word.urdf", f"<robot name='r'>{LINK.format(MASS.format('x'))}{JOINT}</robot>", "takes 1 finite number(s)"),
@@ -81,3 +89,24 @@ def test_without_mujoco_the_command_that_helps_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "mujoco", None)
     with pytest.raises(ImportError, match=r"pip install 'polhode\[import\]'"):
         ph.load_model("arm.urdf")
+
+
+@pytest.mark.parametrize(
+    ("within", "said"),
+    [
+        ('<dynamics damping="-1" friction="0.2"/>', "damping of joint `j` is -1"),
+        ('<dynamics damping="1" friction="-0.2"/>', "friction of joint `j` is -0.2"),
+        ('<limit lower="0.2" upper="0.2" effort="1" velocity="1"/>', "lower limit 0.2 equal to the upper one 0.2"),
+    ],
+)
+def test_what_is_read_without_is_warned_of(within, said):
+    joint = JOINT.replace('<limit effort="1" velocity="1"/>', within)
+    with pytest.warns(ph.importers.ModelFileWarning, match=said) as caught:
+        ph.load_model(f"<robot name='r'>{FULL}{joint}</robot>")
+    assert len(caught) == 1
+
+
+def test_what_no_coordinates_can_have_is_not_sent_to_other_coordinates():
+    point = LINK.format('<inertial><mass value="1"/></inertial>')
+    with pytest.raises(ValueError, match="What moves with `j` of `b` has no mass or inertia there"):
+        ph.load_model(f"<robot name='r'>{point}{JOINT}</robot>").problem()

@@ -185,3 +185,23 @@ def test_fixed_joints_are_lumped_and_losses_are_named():
     assert arm.links["base"] is arm.model.ground
     assert float(arm.links["tool"].mass) == 0.3 + 0.5
     assert arm.not_carried == []
+
+
+def test_systems_of_livens_have_the_outputs_of_others():
+    text = """<mujoco><compiler angle="radian"/><worldbody><body name="a"><joint name="i" axis="0 1 0" stiffness="3"/>
+    <geom type="capsule" fromto="0 0 0 0.3 0 0.1" size="0.03"/></body></worldbody></mujoco>"""
+    pendulum = ph.load_model(text, positions={"i": 0.4}, velocities={"i": 1.0})
+    runs = [
+        ph.simulate(pendulum.problem(formulation, t1=0.2), method, h=1e-3)
+        for formulation, method in (("livens", "eml"), ("minimal", "rkmk4"))
+    ]
+    assert runs[0].outputs.keys() == runs[1].outputs.keys()
+    for name in runs[0].outputs:
+        np.testing.assert_allclose(runs[0].outputs[name], runs[1].outputs[name], atol=1e-4, err_msg=name)
+
+
+def test_spans_may_go_back_in_time_and_not_be_empty():
+    pendulum = ph.load_model(EXAMPLES / "arm.urdf")
+    assert pendulum.problem(t1=-0.001).h == 0.001
+    with pytest.raises(ValueError, match="`t1` must differ from t0"):
+        pendulum.problem(t1=0.0)

@@ -6,6 +6,7 @@ in the file. Work is integrated over the steps by Boole's rule, whose errors are
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import Any, NamedTuple
 
@@ -54,7 +55,10 @@ def imported(motion: Motion) -> Any:
     controls = {"lift": lambda t: 0.5 * jnp.sin(3 * t), "bend": motion.control, "push": lambda t: 0.3 * jnp.sin(4 * t)}
     start = {"shoulder": 0.2, "elbow": motion.elbow, "reach": 0.02}
     rates = {"shoulder": 0.5, "elbow": 0.3}
-    return ph.load_model(ARM, positions=start, velocities=rates, controls=controls, stick_velocity=STICK)
+    # What starts in its stop is told.
+    told = pytest.warns(ph.StartWarning, match="`elbow` at 1.3, range -1.5 … 1.2 rad")
+    with told if motion is PRESSED else contextlib.nullcontext():
+        return ph.load_model(ARM, positions=start, velocities=rates, controls=controls, stick_velocity=STICK)
 
 
 def powers(motion: Motion, t: np.ndarray, s: np.ndarray, v: np.ndarray) -> dict[str, np.ndarray]:
@@ -75,14 +79,14 @@ def powers(motion: Motion, t: np.ndarray, s: np.ndarray, v: np.ndarray) -> dict[
     }
 
 
-def energy(s: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Kinetic energy with that of rotors, and potential of weight and springs, shape (n,)."""
+def energies(s: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Potential of weight and springs, and kinetic energy with that of rotors, shape (n, 2)."""
     model = mujoco.MjModel.from_xml_string(ARM)
     data = mujoco.MjData(model)
     found = []
     for data.qpos[:], data.qvel[:] in zip(s, v, strict=True):
         mujoco.mj_forward(model, data)
-        found.append(np.sum(data.energy))
+        found.append(data.energy.copy())
     return np.array(found)
 
 
@@ -96,7 +100,7 @@ def gap(motion: Motion, h: float, without: str = "") -> float:
     """Energy gained less the work done, relative to the largest work of anything."""
     run = ph.simulate(imported(motion).problem("minimal", t1=END), "rkmk4", h=h)
     t, s, v = (np.asarray(x) for x in (run.t, run.outputs["joint_positions"], run.outputs["joint_velocities"]))
-    ends = energy(s[[0, -1]], v[[0, -1]])
+    ends = np.sum(energies(s[[0, -1]], v[[0, -1]]), axis=1)
     each = {what: work(power, h) for what, power in powers(motion, t, s, v).items()}
     total = sum(done for what, done in each.items() if what != without)
     return abs(ends[1] - ends[0] - total) / max(map(abs, each.values()))
@@ -110,6 +114,16 @@ def test_the_balance_of_power_closes_to_the_order_of_the_method(motion):
     gaps = np.array([gap(motion, END / n) for n in (640, 1280, 2560)])
     np.testing.assert_allclose(np.log2(gaps[:-1] / gaps[1:]), 4.0, atol=0.15)
     assert gaps[-1] < 1e-10
+
+
+def test_energies_are_among_the_outputs():
+    run = ph.simulate(imported(FREE).problem("minimal", t1=END), "rkmk4", h=END / 40)
+    wanted = energies(*(np.asarray(run.outputs[name]) for name in ("joint_positions", "joint_velocities")))
+    found = np.stack([np.asarray(run.outputs[f"{kind}_energy"]) for kind in ("potential", "kinetic")], axis=1)
+    # Where a potential has its zero is a matter of taste.
+    np.testing.assert_allclose(found[:, 0] - found[0, 0], wanted[:, 0] - wanted[0, 0], atol=1e-12)
+    np.testing.assert_allclose(found[:, 1], wanted[:, 1], atol=1e-12)
+    assert np.ptp(wanted, axis=0).min() > 0.5
 
 
 @pytest.mark.parametrize("without", ["dampers", "friction", "drives", "stops"])

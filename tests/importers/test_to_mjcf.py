@@ -302,7 +302,9 @@ def test_stops_and_friction_read_again_are_the_same(onset):
     model.add(ph.forces.JointFriction(pivot, 0.3, 0.01))
     model.add(ph.forces.JointStops(pivot, (0.2, np.inf), 30.0, 2.0, onset=onset))
     with pytest.warns(ph.importers.ModelFileWarning, match="JointStops"):
-        again = ph.load_model(model.to_mjcf(), keyframe="start").model
+        text = model.to_mjcf()
+    with pytest.warns(ph.StartWarning, match="`pivot` at 0, range 0.2 … inf rad"):
+        again = ph.load_model(text, keyframe="start").model
     found = []
     for one in (model, again):
         system, state = one.assemble("minimal")

@@ -43,6 +43,8 @@ magnitude that they start with, or where they start at zero (to 1e-6 of the larg
 residuals have. `meta["scales"]` (quantity → s) says better
 where the state has mixed or unusual units.
 
+Joints of a URDF that move faster than its velocity limits, which nothing keeps, are remarked on too.
+
 What events have changed in an invariant, such as the energy at impacts, is taken out: drifts are those between them.
 """
 

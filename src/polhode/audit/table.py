@@ -48,9 +48,13 @@ class Row:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Audit:
-    """A table of promises and measurements; `str`, rich, dict and notebook representations."""
+    """A table of promises and measurements; `str`, rich, dict and notebook representations.
+
+    - `exceeded`: remarks on joints that moved faster than their model file lets them.
+    """
 
     rows: tuple[Row, ...]
+    exceeded: tuple[str, ...] = ()
 
     @property
     def kept(self) -> bool:
@@ -64,8 +68,8 @@ class Audit:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Remarks on the accuracy of the run."""
-        return tuple(row.remark for row in self.rows if row.remark)
+        """Remarks on the accuracy of the run, and on limits that it exceeds."""
+        return (*(row.remark for row in self.rows if row.remark), *self.exceeded)
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)

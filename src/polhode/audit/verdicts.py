@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polhode.audit.jumps import WithoutJumps
+from polhode.audit.limits import exceeded
 from polhode.audit.measuring import BLOCKS, Measured, measured, span, swelling, swings, wandering
 from polhode.audit.table import Accuracy, Audit, Row, Verdict
 from polhode.checks import shown
@@ -41,7 +42,9 @@ def audit(solution: Solution) -> Audit:
             f"`solution` holds several runs (its times have shape {np.shape(solution.t)}), and an audit is of one. "
             "Audit each case: jax.tree.map(lambda x: x[k], solution).audit()."
         )
-    return Audit(tuple(_Auditor(solution).rows()))
+    auditor = _Auditor(solution)
+    joints = auditor.meta.get("names", {}).get("joints", {})
+    return Audit(tuple(auditor.rows()), tuple(exceeded(joints, auditor.columns)))
 
 
 class _Auditor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 
 import typer
 
@@ -13,6 +14,7 @@ from polhode.cli.export import export
 from polhode.cli.inspect import inspect
 from polhode.cli.listing import list_names
 from polhode.cli.models import Grouped
+from polhode.cli.output import warning
 from polhode.cli.reproduce import reproduce
 from polhode.cli.resume import resume
 from polhode.cli.run import run
@@ -49,6 +51,7 @@ def main() -> None:
     # Looking for cyclic garbage among what importing and tracing make takes a quarter of a start, and finds next to
     # nothing; so does looking for it once more when the process ends.
     gc.set_threshold(_OBJECTS, 10, 10)
+    warnings.formatwarning = warning
     try:
         app()
     finally:

@@ -76,7 +76,7 @@ def _limits_kept(contents: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"effort limits ({len(limited)})", f'kept by {by}controllers with force_limits="joint"'
     names = contents["velocity_limits"]
     if names:
-        yield f"velocity limits ({len(names)})", f"not read ({_first(names)}); nothing keeps to them"
+        yield f"velocity limits ({len(names)})", "kept by nothing; the audit of a run names the joints that exceed them"
 
 
 def _first(names: Sequence[str]) -> str:
@@ -121,6 +121,8 @@ def _joint(joint: Mapping[str, Any], actuators: Mapping[str, Mapping[str, Any]])
         told.append(f"spring {joint['stiffness']:.4g} {_STIFFNESS[kind]}{rest}")
     if joint["effort"]:
         told.append(f"effort {_limits(joint['effort'])} {_FRICTION[kind]}")
+    if joint["velocity_limit"]:
+        told.append(f"velocity up to {joint['velocity_limit']:.4g} {_PLACE[kind]}/s")
     return [", ".join(told), *(_actuator(actuators[name]) for name in joint["actuators"])]
 
 

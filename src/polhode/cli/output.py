@@ -49,6 +49,16 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+_formatted = warnings.formatwarning
+
+
+def warning(message: Any, category: type[Warning], filename: str, lineno: int, line: str | None = None) -> str:
+    """A warning as a line: those of the library concern what was given, and no line of a program."""
+    if category.__module__.partition(".")[0] == "polhode":
+        return f"polhode: {message}\n"
+    return _formatted(message, category, filename, lineno, line)
+
+
 @contextlib.contextmanager
 def waiting(text: str, wanted: bool) -> Iterator[None]:
     """A line that says what is being done, on standard error and only where that is a terminal."""

@@ -136,6 +136,8 @@ class _Run:
         else:
             self.leg = self.done = 0
             self.p = begin(self.stepper, self.system, integrator, start.state, saving.at is not None)
+            if events is not None:
+                events.check_gaps(self.p.watch)
         self.capacity = capacity(self.p.carry.state, legs, saving)
         self.watch = Watch(observer, min(self.capacity, _OBSERVED_ROWS))
 

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float
 
 from polhode.driver.bracketing import Bracket
 from polhode.events.event import Event, Function
+from polhode.events.impacts import Impact
 from polhode.systems.base import AbstractSystem, State
 
 
@@ -39,15 +40,21 @@ class Watch(NamedTuple):
     fired: Bool[Array, " k"]
 
 
+TOUCHING = 1e-9
+"""Depth of a gap up to which it is closed at the start, but for rounding."""
+
+
 class Watched(eqx.Module):
     """The functions that are watched: one for each event, and which of its passages count.
 
     - `source`: the system as it was given, for functions that look at it.
+    - `gaps`: which functions are gaps of impacts, which are positive and never pass, whatever rounding makes of them.
     """
 
     functions: tuple[Function, ...]
     source: AbstractSystem
     directions: tuple[int, ...] = eqx.field(static=True)
+    gaps: tuple[bool, ...] = eqx.field(static=True)
     tolerance: float = eqx.field(static=True)
     inside: int = eqx.field(static=True)
 
@@ -55,7 +62,9 @@ class Watched(eqx.Module):
     def of(cls, events: tuple[Event, ...], functions: tuple[Function, ...], source: AbstractSystem) -> Watched:
         """For some events."""
         tolerance = min(event.tolerance for event in events)
-        return cls(functions, source, tuple(e.direction for e in events), tolerance, max(e.inside for e in events))
+        gaps = tuple(isinstance(event.action, Impact) for event in events)
+        directions = tuple(event.direction for event in events)
+        return cls(functions, source, directions, gaps, tolerance, max(event.inside for event in events))
 
     def __call__(self, t: Array, state: State) -> Float[Array, " k"]:
         return jnp.stack([jnp.asarray(function(t, state, self.source), float) for function in self.functions])
@@ -73,7 +82,6 @@ class Watched(eqx.Module):
         """A continuous number, negative behind the first event."""
         return jnp.min(jnp.where(self.counts(sides), sides * values, jnp.inf))
 
-
-def moved_on(sides: Float[Array, " k"], values: Float[Array, " k"]) -> Float[Array, " k"]:
-    """Sides behind a step without an event."""
-    return jnp.where(values != 0, jnp.sign(values), sides)
+    def moved_on(self, sides: Float[Array, " k"], values: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Sides behind a step without an event. Gaps have one side only, and none while they open from below."""
+        return jnp.where((values != 0) & ~(np.array(self.gaps) & (values < 0)), jnp.sign(values), sides)

@@ -6,11 +6,12 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from polhode.driver.bracketing import Bracket
 from polhode.driver.stepping import AbstractStepper, Part, Progress
-from polhode.driver.watched import Watch, Watched, moved_on
+from polhode.driver.watched import TOUCHING, Watch, Watched
 from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.results import Result
 from polhode.systems.base import AbstractSystem, State
@@ -21,6 +22,12 @@ _NEAR = 1e-9
 _THROUGH = 1e-9
 """Part of its rate before an event with which a function must go on behind it to have passed: less is rounding."""
 
+
+_SHALLOW = 1e-6
+"""Depth of a gap up to which it may close again before it was open."""
+
+_ULPS = 64
+"""Units of rounding of the largest number of a state by which functions of it change without a reason."""
 
 _JUMP = 1e-6
 """Part of a step that a function would have taken, at its rate, from zero to where it is found if it has not jumped."""
@@ -79,6 +86,7 @@ class WatchingSteps(AbstractStepper):
         values, slopes = self._rates(system, integrator, p, p.carry)
         near = jnp.abs(values) <= _NEAR * jnp.abs(p.h * slopes)
         sides = jnp.where(near, jnp.sign(slopes), jnp.sign(values))
+        sides = jnp.where(np.array(self.watched.gaps) & (values >= -TOUCHING), 1.0, sides)
         rates = self._moving(system, p, p.carry)[1]
         return p._replace(watch=self._calm(p, sides, values, rates))
 
@@ -98,10 +106,13 @@ class WatchingSteps(AbstractStepper):
         failed = new._replace(watch=w._replace(searching=jnp.zeros((), bool)))
         sought = p._replace(newton=new.newton, watch=self._sought(w, new.t - p.t, t, values, found))
         at_event = w.searching & w.final
-        fired = at_event & self.watched.passed(w.sides, values) & ~self._jumped(w, now)
-        calm = self._calm(new, jnp.where(at_event, moved_on(w.sides, values), found.sides), values, rates)
+        fired = at_event & self.watched.passed(w.sides, values) & ~self._jumped(w, now, new.carry.state)
+        behind = jnp.where(at_event, self.watched.moved_on(w.sides, values), found.sides)
+        calm = self._calm(new, self._closing(w, behind, values, rates), values, rates)
+        # A gap that has jumped has no side until it is positive.
+        behind_a_jump = at_event & ~fired & self.watched.passed(w.sides, values) & np.array(self.watched.gaps)
         # What has fired is still on its way: which side it comes out on is known once its action is done.
-        sides = jnp.where(fired, w.sides, calm.sides)
+        sides = jnp.where(fired, w.sides, jnp.where(behind_a_jump, 0.0, calm.sides))
         result = jnp.where(jnp.any(fired), int(Result.event_reached), new.result).astype(jnp.int32)
         done = new._replace(
             n=jnp.where(short, p.n, new.n),
@@ -133,10 +144,13 @@ class WatchingSteps(AbstractStepper):
         near = zero | (w.fired & (rate > 0) & (jnp.abs(values) <= 4 * jnp.abs(w.values)))
         # One that was not even passing is an impact so soon after another that they can't be told apart.
         through = (w.sides * before < 0) & (w.sides * slopes < 0) & (jnp.abs(slopes) > _THROUGH * jnp.abs(before))
-        there = moved_on(w.sides, values)
+        there = self.watched.moved_on(w.sides, values)
         turned = jnp.where(through, -w.sides, w.sides)
         # Of those that have not fired, one that is at zero is about to.
         sides = jnp.where(near, jnp.where(w.fired, turned, w.sides), there)
+        gaps = np.array(self.watched.gaps)
+        # What an impact has sent back may still be beyond, by as much as a restart changes the state.
+        sides = jnp.where(gaps & w.fired, jnp.where(near | (values >= 0), 1.0, 0.0), sides)
         rates = self._moving(system, begun, begun.carry)[1]
         return begun._replace(watch=self._calm(p, sides, values, rates))
 
@@ -148,6 +162,14 @@ class WatchingSteps(AbstractStepper):
         bracket = Bracket(zero, one, zero, zero, one, one)
         fired = jnp.zeros(len(self.watched.functions), bool)
         return Watch(sides, values, rates, no, no, bracket, one, jnp.asarray(p.h, float), p.t + zero, zero, no, fired)
+
+    def _closing(
+        self, w: Watch, sides: Float[Array, " k"], values: Float[Array, " k"], rates: Float[Array, " k"] | None
+    ) -> Float[Array, " k"]:
+        """With gaps that close again before they were open: the next attempt finds their impact."""
+        closes = values < w.values if rates is None else rates < 0
+        shallow = (values < 0) & (values > -_SHALLOW)
+        return jnp.where(np.array(self.watched.gaps) & (sides == 0) & shallow & closes, 1.0, sides)
 
     def _seen(
         self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, new: Progress, now: _Now
@@ -171,7 +193,7 @@ class WatchingSteps(AbstractStepper):
         """Width of brackets in time."""
         return jnp.maximum(self.watched.tolerance, 4 * jnp.finfo(float).eps * jnp.abs(t))
 
-    def _jumped(self, w: Watch, now: _Now) -> Bool[Array, " k"]:
+    def _jumped(self, w: Watch, now: _Now, state: State) -> Bool[Array, " k"]:
         """Which functions have jumped across zero instead of passing it, as angles do half a turn away.
 
         Those that move in jumps only are taken to mean them.
@@ -179,7 +201,10 @@ class WatchingSteps(AbstractStepper):
         if now.rates is None:
             return jnp.zeros(now.values.shape, bool)
         reach = (_JUMP * jnp.abs(w.whole) + 1e4 * self._resolution(now.t)) * jnp.abs(now.rates)
-        return (now.rates != 0) & (w.bracket.at_low - w.sides * now.values > reach)
+        # At rest, or nearly so, functions of the state change by its rounding.
+        largest = jnp.max(jnp.stack([jnp.max(jnp.abs(leaf), initial=1.0) for leaf in jax.tree.leaves(state)]))
+        rounding = _ULPS * jnp.finfo(float).eps * largest
+        return (now.rates != 0) & (w.bracket.at_low - w.sides * now.values > reach + rounding)
 
     def _sought(self, w: Watch, whole: Array, t: Array, values: Float[Array, " k"], found: _Seen) -> Watch:
         """The next attempt at an event, after one or at first."""
@@ -265,7 +290,7 @@ class _Seen(NamedTuple):
         """With what is seen at a later part s."""
         hit = jnp.any(watched.passed(self.sides, values))
         first = hit & ~self.crossed
-        sides = moved_on(self.sides, values)
+        sides = watched.moved_on(self.sides, values)
         # Between the ends values are estimates: the bracket begins where sides have changed last, if they have.
         passed = jnp.any(sides != self.sides)
         low, at_low = jnp.where(passed, s, self.low), jnp.where(passed, watched.merit(sides, values), self.at_low)

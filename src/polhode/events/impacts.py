@@ -43,7 +43,8 @@ class Impact(eqx.Module):
         B, zero = system.jacobian(t, q), jnp.zeros(system.m)
         rate, along = jax.value_and_grad(lambda v: self.rate(t, (q, v), system))(v)
         x, _ = system.kkt.solution(system.mass(t, q), B, B, along, zero)
-        return q, v - (1 + self.restitution) * rate / (along @ x) * x
+        # What opens already, by rounding where impacts accumulate, is not turned back.
+        return q, v - (1 + self.restitution) * jnp.minimum(rate, 0.0) / (along @ x) * x
 
     def rate(self, t: Array, state: State, system: Any) -> Array:
         """ġ."""

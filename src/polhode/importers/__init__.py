@@ -66,25 +66,22 @@ def load_model(
     ImportError, with the command that helps, if MuJoCo is not installed.
     """
     try:
-        from polhode.importers.imported import load
+        from polhode.importers.loading import Asked, load, mapping
         from polhode.importers.loads import Wanted
+        from polhode.importers.mesh_files import folders
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "mujoco":
             raise
         raise ImportError("Reading URDF and MJCF needs MuJoCo: pip install 'polhode[import]'", name="mujoco") from error
     if stick_velocity is not None:
         stick_velocity = float(checks.positive("stick_velocity", stick_velocity, (), "below which joints stick"))
-    return load(
-        path,
-        positions=positions,
-        velocities=velocities,
-        keyframe=keyframe,
-        floating=floating,
-        check_inertia=check_inertia,
-        wanted=Wanted(
-            {} if controls is None else controls,
-            checks.flag("limits", limits),
-            stick_velocity,
-        ),
-        mesh_paths=mesh_paths,
+    asked = Asked(
+        mapping("positions", positions),
+        mapping("velocities", velocities),
+        keyframe,
+        checks.flag("floating", floating),
+        checks.flag("check_inertia", check_inertia),
+        Wanted(mapping("controls", controls), checks.flag("limits", limits), stick_velocity),
+        folders(mesh_paths),
     )
+    return load(path, asked)

@@ -5,3 +5,12 @@ from typing import Any
 import mujoco as _mujoco
 
 mujoco: Any = _mujoco
+
+
+def disabled(compiled: Any, effect: str) -> bool:
+    """Whether a model has an effect switched off: "limit", "frictionloss", "spring", … as MJCF calls its flags."""
+    bits, off = mujoco.mjtDisableBit, int(compiled.opt.disableflags)
+    # One flag is for all that MuJoCo has as constraints.
+    if effect in ("limit", "frictionloss", "equality", "contact") and off & int(bits.mjDSBL_CONSTRAINT):
+        return True
+    return bool(off & int(getattr(bits, f"mjDSBL_{effect.upper()}")))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from polhode._ambient import warn
 from polhode.importers import ModelFileWarning
-from polhode.importers._mujoco import mujoco
+from polhode.importers._mujoco import disabled, mujoco
 from polhode.model.model import Model
 from polhode.multibody.bodies import ROUNDED, Body
 
@@ -160,7 +160,7 @@ class Construction:
 def lumped(start: Start, check_inertia: bool) -> Construction:
     """Bodies with the mass of all that is rigidly joined to them, in the frames of the MuJoCo bodies with joints."""
     compiled = start.compiled
-    gravity = compiled.opt.gravity * (not compiled.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY)
+    gravity = compiled.opt.gravity * (not disabled(compiled, "gravity"))
     model = Model(gravity=gravity)
     members: dict[int, list[int]] = {}
     for number in range(1, compiled.nbody):
@@ -239,4 +239,4 @@ def _check(name: str, fixed: Sequence[str], inertia: np.ndarray, strict: bool) -
     )
     if strict:
         raise ValueError(said + "Correct the file, or read it with check_inertia=False.")
-    warnings.warn(said + "They are taken as they are.", ModelFileWarning, stacklevel=2)
+    warn(said + "They are taken as they are.", ModelFileWarning)

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from polhode.forces.joint_forces import Actuator, JointFriction, JointSpring, JointStops
+from polhode.forces.loads import PointForce, Torque
 from polhode.forces.spring_damper import SpringDamper
-from polhode.importers import loads
+from polhode.importers import actuators as drives
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Start
 from polhode.importers.elements import ImportedForce
@@ -26,6 +27,7 @@ _CARRIED = (
     (JointFriction, "dry friction of joints"),
     ((RotorInertia, AttachedRotor), "armature"),
     (SpringDamper, "springs and dampers between points"),
+    ((PointForce, Torque), "forces and torques on bodies"),
     (ImportedForce, "dampers of ball and free joints"),
     (AbstractJoint, "joints and equalities"),
 )
@@ -36,7 +38,7 @@ def described(imported: ImportedModel) -> dict[str, Any]:
     """Bodies, joints and actuators of a model, what is carried and what isn't, as lists and dictionaries."""
     start = imported.start
     m = start.compiled
-    actuators = [_actuator(start, i) for i in range(m.nu)]
+    actuators = [_actuator(start, i) for i in range(m.nactuator)]
     carriers = [i for i in range(m.nbody) if i and m.body_jntnum[i]]
     joints = {joint.number: joint for joint in imported.joints.values()}
     equalities = [_equality(start, i) for i in range(m.neq)]
@@ -59,7 +61,7 @@ def described(imported: ImportedModel) -> dict[str, Any]:
         },
         "carried": _carried(imported),
         "not_carried": [{"what": i.what, "names": list(i.names), "reason": i.reason} for i in imported.not_carried],
-        "velocity_limits": list(imported.velocity_limits),
+        "velocity_limits": [joint.name for joint in joints.values() if np.isfinite(joint.velocity_limit)],
     }
 
 
@@ -105,6 +107,7 @@ def _joint(start: Start, joint: FileJoint) -> dict[str, Any]:
         "stiffness": float(m.jnt_stiffness[i]),
         "rest": float(m.qpos_spring[m.jnt_qposadr[i]]) if scalar else None,
         "effort": m.jnt_actfrcrange[i].tolist() if m.jnt_actfrclimited[i] else None,
+        "velocity_limit": joint.velocity_limit if np.isfinite(joint.velocity_limit) else None,
         "start": joint.start if scalar else None,
     }
 
@@ -120,13 +123,13 @@ def _actuator(start: Start, i: int) -> dict[str, Any]:
         "bias": m.actuator_biasprm[i, :3].tolist(),
         "control_limits": m.actuator_ctrlrange[i].tolist() if m.actuator_ctrllimited[i] else None,
         "force_limits": m.actuator_forcerange[i].tolist() if m.actuator_forcelimited[i] else None,
-        "control": float(start.data.ctrl[i]),
+        "control": float(start.data.ctrl[m.actuator_ctrladr[i]]),
     }
 
 
 def _law(m: Any, i: int) -> str:
     """The purpose of an actuator, as far as its numbers tell."""
-    if not loads.is_affine(m, i, 0.0):
+    if not drives.is_affine(m, i):
         return "with a law of its own"
     if m.actuator_dyntype[i] != mujoco.mjtDyn.mjDYN_NONE:
         return "with a state"

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from polhode.importers._mujoco import mujoco
+from polhode.importers._mujoco import disabled, mujoco
 from polhode.importers.construction import Start
 
 _OBJ = mujoco.mjtObj
@@ -56,17 +56,18 @@ def of_urdf(root: ElementTree.Element) -> list[NotCarried]:
     return found
 
 
-def velocity_limits(root: ElementTree.Element) -> tuple[str, ...]:
-    """Joints that move and to which the file gives a limit of velocity; zero stands for none."""
-    moving = (joint for joint in root.findall("joint") if joint.get("type") != "fixed")
-    return tuple(joint.get("name", "") for joint in moving if _is_limited(joint.find("limit")))
+def velocity_limits(root: ElementTree.Element) -> dict[str, float]:
+    """Joints to which the file gives a limit of velocity; zero stands for none."""
+    found = {joint.get("name", ""): _limit(joint.find("limit[@velocity]")) for joint in root.findall("joint")}
+    return {name: limit for name, limit in found.items() if 0 < limit < np.inf}
 
 
-def _is_limited(limit: ElementTree.Element | None) -> bool:
+def _limit(element: ElementTree.Element | None) -> float:
+    """Of velocity; infinite where it is no number, which changes no motion."""
     try:
-        return limit is not None and 0 < float(limit.get("velocity", 0)) < np.inf
-    except ValueError:  # What is not read is not judged either.
-        return False
+        return np.inf if element is None else float(element.get("velocity", "inf"))
+    except ValueError:
+        return np.inf
 
 
 def _idle_mimics(root: ElementTree.Element) -> tuple[str, ...]:
@@ -92,17 +93,17 @@ def _of_joints(start: Start) -> Iterable[NotCarried | None]:
     yield _named(start, _OBJ.mjOBJ_JOINT, curved, "nonlinear joint springs", reason)
     curved = _by_joint(m, np.any(m.dof_dampingpoly != 0, axis=1))
     yield _named(start, _OBJ.mjOBJ_JOINT, curved, "nonlinear joint damping", reason)
+    reason = "the compensation of gravity doesn't count among the forces that they limit"
+    shared = (m.jnt_actgravcomp != 0) & (m.jnt_actfrclimited != 0) & np.any(m.body_gravcomp)
+    yield _named(start, _OBJ.mjOBJ_JOINT, shared, "effort limits with compensation of gravity", reason)
 
 
 def _of_surroundings(start: Start) -> Iterable[NotCarried | None]:
     m = start.compiled
     touching = (m.geom_contype != 0) | (m.geom_conaffinity != 0)
-    enabled = not m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_CONTACT
-    if enabled and (np.count_nonzero(touching) > 1 or m.npair):
+    if not disabled(m, "contact") and (np.count_nonzero(touching) > 1 or m.npair):
         yield _named(start, _OBJ.mjOBJ_GEOM, touching, "contacts", "bodies pass through each other")
     yield _named(start, _OBJ.mjOBJ_FLEX, np.ones(m.nflex), "flexible bodies", "there is no such element")
-    lifted = m.body_gravcomp != 0
-    yield _named(start, _OBJ.mjOBJ_BODY, lifted, "compensation of gravity", "all bodies have their full weight")
     if m.nplugin:
         yield NotCarried("plugins", (), f"{m.nplugin} of them run only in MuJoCo")
     if m.opt.density or m.opt.viscosity:

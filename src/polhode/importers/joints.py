@@ -31,6 +31,9 @@ class FileJoint(AbstractMeasuredPair):
     - `place`: what `part` calls the coordinate, if not what this joint does.
     - `force_limits`: (lower, upper) of the efforts of what drives it, to which controllers keep that are given
       `force_limits="joint"`.
+    - `limits`: (lower, upper) of its coordinate by the file, in which stops leave it; infinite without a range.
+    - `velocity_limit`: the largest magnitude of its rate by the file, rad or length per time. Nothing keeps to it;
+      the audit of a run says where it is exceeded.
     """
 
     name: str
@@ -42,6 +45,8 @@ class FileJoint(AbstractMeasuredPair):
     start: float = 0.0
     place: str | None = None
     force_limits: tuple[float, float] = (-np.inf, np.inf)
+    velocity_limit: float = np.inf
+    limits: tuple[float, float] = (-np.inf, np.inf)
 
     @property
     def bodies(self) -> tuple[Body, ...]:

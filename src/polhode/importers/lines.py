@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from polhode.forces.spring_damper import SpringDamper
-from polhode.importers._mujoco import mujoco
+from polhode.importers._mujoco import disabled, mujoco
 from polhode.importers.construction import Construction
 from polhode.importers.inventory import NotCarried
 from polhode.importers.tendons import is_fixed
 from polhode.joints.distance import Distance
 from polhode.multibody.bodies import Body
-
-_DISABLE = mujoco.mjtDisableBit
 
 
 def add_tendons(construction: Construction) -> list[NotCarried]:
@@ -47,15 +45,14 @@ def add_length(construction: Construction, equality: int, name: str) -> str:
 def _add_spring(construction: Construction, tendon: int, name: str) -> str:
     """Returns why a tendon is not carried, or nothing."""
     m = construction.start.compiled
-    off = m.opt.disableflags
     if not _is_straight(construction, tendon):
         return "only those over joints and between two sites are carried"
     if m.tendon_limited[tendon] or m.tendon_frictionloss[tendon] or m.tendon_armature[tendon]:
         return "those with limits, dry friction or armature are not carried"
-    if np.any(m.tendon_stiffnesspoly[tendon]) or np.any(m.tendon_dampingpoly[tendon]):
+    if np.any(m.tendon_stiffnesspoly[tendon]) or np.any(m.tendon_dampingpoly[tendon]) or m.tendon_springyield[tendon]:
         return "nonlinear springs and dampers are not carried"
-    stiffness = 0.0 if off & _DISABLE.mjDSBL_SPRING else float(m.tendon_stiffness[tendon])
-    damping = 0.0 if off & _DISABLE.mjDSBL_DAMPER else float(m.tendon_damping[tendon])
+    stiffness = 0.0 if disabled(m, "spring") else float(m.tendon_stiffness[tendon])
+    damping = 0.0 if disabled(m, "damper") else float(m.tendon_damping[tendon])
     shortest, longest = m.tendon_lengthspring[tendon]
     if stiffness and shortest != longest:
         return "springs that are slack between two lengths are not carried"

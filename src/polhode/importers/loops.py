@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode.importers import lines
-from polhode.importers._mujoco import mujoco
+from polhode.importers._mujoco import disabled, mujoco
 from polhode.importers.construction import Construction, Frame
 from polhode.importers.elements import ImportedJoint
 from polhode.importers.inventory import NotCarried
@@ -29,7 +29,7 @@ _LARGEST_FACTOR = 60
 def add_equalities(construction: Construction, records: list[FileJoint]) -> list[NotCarried]:
     """Equalities of points, frames, joints and lengths; returns what could not be carried over."""
     m, start = construction.start.compiled, construction.start
-    if m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_EQUALITY:
+    if disabled(m, "equality"):
         return []
     lost: list[NotCarried] = []
     for i in range(m.neq):

@@ -17,6 +17,16 @@ from polhode.importers.construction import NOTHING, Inertial, Start, oriented
 from polhode.importers.mesh_files import Finder
 from polhode.importers.sources import Source
 
+_OBJECTS = {
+    "body": mujoco.mjtObj.mjOBJ_BODY,
+    "jnt": mujoco.mjtObj.mjOBJ_JOINT,
+    "site": mujoco.mjtObj.mjOBJ_SITE,
+    "tendon": mujoco.mjtObj.mjOBJ_TENDON,
+    "actuator": mujoco.mjtObj.mjOBJ_ACTUATOR,
+    "eq": mujoco.mjtObj.mjOBJ_EQUALITY,
+}
+"""How names of arrays of a compiled model begin, and what their rows are of."""
+
 
 class Compiled(NamedTuple):
     """A `mujoco.MjModel`, and masses that count in place of its own, by the numbers of bodies.
@@ -40,7 +50,27 @@ def compiled(source: Source, floating: bool, check_inertia: bool, finder: Finder
     step = found.model.opt.timestep
     if not step > 0:
         raise ValueError(f"{source.called}: `timestep` of <option> must be greater than zero, it is {step:g}.")
+    _check_finite(found.model, source.called)
     return found
+
+
+def _check_finite(model: Any, called: str) -> None:
+    """Raises ValueError for what MuJoCo reads and no motion can be computed with."""
+    for prefix, kind in _OBJECTS.items():
+        for name in (name for name in dir(model) if name.startswith(f"{prefix}_")):
+            values = np.asarray(getattr(model, name))
+            if values.dtype.kind != "f" or not values.size or name.endswith("invweight0"):
+                continue
+            # Ranges may be infinite.
+            wrong = np.isnan(values) if name.endswith("range") else ~np.isfinite(values)
+            if np.any(wrong):
+                number = int(np.argwhere(wrong)[0, 0])
+                name_of = mujoco.mj_id2name(model, kind, number) or f"number {number}"
+                what = kind.name.removeprefix("mjOBJ_").lower()
+                raise ValueError(
+                    f"{called}: `{name.partition('_')[2]}` of {what} `{name_of}` must be finite, got "
+                    f"{shown(values[number])}."
+                )
 
 
 def _robot(source: Source, floating: bool) -> Compiled:

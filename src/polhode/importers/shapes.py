@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from polhode._ambient import warn
+from polhode.importers import ModelFileWarning
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Construction
 from polhode.viewing.machine import Bone, Machine, Shape
@@ -180,3 +182,13 @@ def _mean(m: Any, texture: int) -> np.ndarray:
     count = int(m.tex_height[texture]) * int(m.tex_width[texture])
     values = m.tex_data[first : first + count * channels].reshape(count, channels)
     return np.broadcast_to(values[:, : 3 if channels > 2 else 1].mean(axis=0) / 255, (3,))
+
+
+def warn_of_missing(missing: Sequence[str], called: str) -> None:
+    """Names what isn't drawn, with the reasons."""
+    if missing:
+        warn(
+            f"{called}: shapes that are not drawn: {'; '.join(missing)}. The motion doesn't depend on them. Files are "
+            "looked for in the folder of the model file, in its package, and in those of mesh_paths=[…].",
+            ModelFileWarning,
+        )

@@ -61,6 +61,8 @@ def source(given: Any) -> Source:
         return Source("`mujoco.MjSpec`", "model", None, None, specification=given)
     if isinstance(given, str) and given.lstrip("\ufeff \t\r\n").startswith("<"):
         return _of_text(given.lstrip("\ufeff \t\r\n"))
+    if isinstance(given, str) and not given.strip():
+        raise ValueError("`path` is empty; it must be that of a model file, or XML as a string.")
     if isinstance(given, str | os.PathLike):
         return _of_file(Path(given))
     raise ValueError(f"`path` must be that of a model file, XML as a string, or a `mujoco.MjSpec`, got {shown(given)}.")

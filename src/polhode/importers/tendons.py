@@ -9,14 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode.forces.joint_forces import JointFriction, JointSpring, JointStops
-from polhode.importers._mujoco import mujoco
+from polhode.importers._mujoco import disabled, mujoco
 from polhode.importers.construction import Construction
 from polhode.importers.inventory import NotCarried
 from polhode.importers.joints import FileJoint
-from polhode.importers.stops import onset, stiffness_and_damping
+from polhode.importers.stops import Limit
 from polhode.joints.combination import Combination
-
-_DISABLE = mujoco.mjtDisableBit
 
 
 def is_fixed(m: Any, tendon: int) -> bool:
@@ -49,29 +47,32 @@ def _add(construction: Construction, joints: Mapping[int, FileJoint], tendon: in
     length = combination(m, joints, tendon)
     if length is None:
         return ["one of their joints has no coordinate of its own"]
-    off, lost = m.opt.disableflags, []
-    if np.any(m.tendon_stiffnesspoly[tendon]) or np.any(m.tendon_dampingpoly[tendon]):
+    lost = []
+    if np.any(m.tendon_stiffnesspoly[tendon]) or np.any(m.tendon_dampingpoly[tendon]) or m.tendon_springyield[tendon]:
         lost.append("of nonlinear springs and dampers only the linear coefficient is kept")
     if m.tendon_armature[tendon]:
         lost.append("they have no armature")
-    stiffness = 0.0 if off & _DISABLE.mjDSBL_SPRING else float(m.tendon_stiffness[tendon])
-    damping = 0.0 if off & _DISABLE.mjDSBL_DAMPER else float(m.tendon_damping[tendon])
+    stiffness = 0.0 if disabled(m, "spring") else float(m.tendon_stiffness[tendon])
+    damping = 0.0 if disabled(m, "damper") else float(m.tendon_damping[tendon])
     _add_spring(construction, length, m.tendon_lengthspring[tendon], stiffness, damping, name)
     friction = float(m.tendon_frictionloss[tendon])
-    if friction and wanted.stick_velocity and not off & _DISABLE.mjDSBL_FRICTIONLOSS:
+    if friction and wanted.stick_velocity is not None and not disabled(m, "frictionloss"):
         part = JointFriction(length, friction, wanted.stick_velocity, name=f"{name} friction")
         construction.model.add(part)
-    if wanted.limits and m.tendon_limited[tendon] and not off & _DISABLE.mjDSBL_LIMIT:
-        inertia = 1 / m.tendon_invweight0[tendon] if m.tendon_invweight0[tendon] > 0 else 0.0
-        k, d = stiffness_and_damping(m.tendon_solref_lim[tendon], m.tendon_solimp_lim[tendon])
-        if inertia:
-            limits = tuple(m.tendon_range[tendon])
-            depth = onset(m.tendon_solimp_lim[tendon])
-            part = JointStops(length, limits, k * inertia, d * inertia, name=f"{name} stops", onset=depth)
-            construction.model.add(part)
+    if wanted.limits and m.tendon_limited[tendon] and not disabled(m, "limit"):
+        stops = _stops(m, tendon, length, name)
+        if isinstance(stops, str):
+            lost.append(stops)
         else:
-            lost.append("stops are as stiff as suits the inertia along the tendon, which is zero at the start")
+            construction.model.add(stops)
     return lost
+
+
+def _stops(m: Any, tendon: int, length: Combination, name: str) -> JointStops | str:
+    """Stops at the ends of the range of a tendon, or why there are none."""
+    about = m.tendon_range, m.tendon_margin, m.tendon_solref_lim, m.tendon_solimp_lim
+    inertia = 1 / m.tendon_invweight0[tendon] if m.tendon_invweight0[tendon] > 0 else 0.0
+    return Limit(*(values[tendon] for values in about)).stops(length, inertia, f"{name} stops")
 
 
 def _add_spring(

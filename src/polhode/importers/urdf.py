@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
 
+from polhode._ambient import warn
 from polhode.checks import shown
 from polhode.importers import ModelFileWarning
 from polhode.importers._mujoco import mujoco
@@ -171,21 +171,30 @@ def _add_joint(body: Any, joint: _Joint, name: str, kind: Any, axis: np.ndarray,
     where = f"joint `{joint.name}`"
     dynamics, limit = joint.element.find("dynamics"), joint.element.find("limit")
     if dynamics is not None:
-        damping, friction = (_number(dynamics, what, where) for what in ("damping", "friction"))
-        added.damping[0], added.frictionloss = max(damping, 0.0), max(friction, 0.0)
+        added.damping[0], added.frictionloss = (_resistance(dynamics, what, where) for what in ("damping", "friction"))
     if limit is None:
         return
     lower, upper, effort = (_number(limit, what, where) for what in ("lower", "upper", "effort"))
     if limited and lower < upper:
         added.range, added.limited = (lower, upper), mujoco.mjtLimited.mjLIMITED_TRUE
-    elif limited and lower > upper:
-        warnings.warn(
-            f"Joint `{joint.name}` has its lower limit {lower:g} above the upper one {upper:g}; it is read without.",
+    elif limited and (lower > upper or lower):
+        # Two zeros stand for no limits.
+        than = "above" if lower > upper else "equal to"
+        warn(
+            f"Joint `{joint.name}` has its lower limit {lower:g} {than} the upper one {upper:g}; it is read without. "
+            "What doesn't move has a fixed joint.",
             ModelFileWarning,
-            stacklevel=2,
         )
     if effort > 0:
         added.actfrcrange, added.actfrclimited = (-effort, effort), mujoco.mjtLimited.mjLIMITED_TRUE
+
+
+def _resistance(dynamics: ElementTree.Element, what: str, where: str) -> float:
+    """Damping or dry friction, which a negative number can't mean."""
+    value = _number(dynamics, what, where)
+    if value < 0:
+        warn(f"The {what} of {where} is {value:g}, which would drive it; it is read without.", ModelFileWarning)
+    return max(value, 0.0)
 
 
 def _add_mimics(spec: Any, joints: Sequence[_Joint]) -> None:
@@ -194,6 +203,8 @@ def _add_mimics(spec: Any, joints: Sequence[_Joint]) -> None:
         mimic = joint.element.find("mimic")
         if mimic is None or not {joint.name, mimic.get("joint")} <= moving:
             continue
+        if mimic.get("joint") == joint.name:
+            raise ValueError(f"Joint `{joint.name}` mimics itself; name the one that it follows.")
         where = f"<mimic> of joint `{joint.name}`"
         added = spec.add_equality(name=f"{joint.name} mimic", type=mujoco.mjtEq.mjEQ_JOINT)
         added.name1, added.name2, added.objtype = joint.name, mimic.get("joint"), mujoco.mjtObj.mjOBJ_JOINT

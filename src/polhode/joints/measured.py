@@ -34,6 +34,8 @@ class AbstractMeasured(abc.ABC):
 
     force_limits: tuple[float, float] = (-np.inf, np.inf)
     """(lower, upper), to which controllers keep the force along the coordinate unless they are told otherwise."""
+    velocity_limit: float = np.inf
+    """The largest magnitude of the rate that is meant to occur; audits say where a run exceeds it."""
 
     @property
     @abc.abstractmethod

@@ -36,6 +36,10 @@ _LOOPED = 48
 altogether, where that would be in the way."""
 
 
+class WithoutInertia(ValueError):
+    """A body that only joint coordinates can have."""
+
+
 class AbsoluteLayout(AbstractLayout):
     """Which body of the model is which row of which group."""
 
@@ -44,7 +48,7 @@ class AbsoluteLayout(AbstractLayout):
     def __init__(self, bodies: Sequence[Body], formulation: str) -> None:
         for body in bodies:
             if not body.inert:
-                raise ValueError(
+                raise WithoutInertia(
                     f"{body!r} has no mass or no positive definite inertia: absolute coordinates need both. "
                     "Take joint coordinates, formulation='minimal', or give it a mass and an inertia."
                 )

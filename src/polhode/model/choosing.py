@@ -15,6 +15,7 @@ from polhode.execution.once import interpreted
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.suited import Unsuited, written
 from polhode.linalg.blocks import to_dense
+from polhode.model.absolute_assembly import WithoutInertia
 from polhode.model.assembly import Assembled
 from polhode.model.spanning import spanning
 from polhode.model.tree_assembly import MINIMAL
@@ -84,7 +85,8 @@ def assembled(
             system, state = assemble(formulation)
         except ValueError as error:
             against.append(f"`{formulation}` can't be taken: {_first_sentence(error)}")
-            failure = error
+            # Where joint coordinates failed, to ask for them is no remedy.
+            failure = error if failure is None or not isinstance(error, WithoutInertia) else failure
             continue
         reasons = [*against, _left(system) if isinstance(system, MultibodySystem) and not why else why]
         made = Made(system, state, formulation, f"`{formulation}`: {'; '.join(reasons)}")

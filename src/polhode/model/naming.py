@@ -84,6 +84,7 @@ def named(
             "angles": [label for label, c in own.items() if is_angle(c.measured)],
             "load": numbers.get(called or ""),
             **_told_point(read.get(called or "")),
+            **_told_limit(pair),
         }
     shown = tuple(system.shown if bodies is None else bodies)
     readings = Readings(tuple(coordinates), tuple(read.values()), forces_along(model, system, places), shown)
@@ -102,6 +103,12 @@ def _told_point(joint: ReadJoint | None) -> dict[str, Any]:
     """The point about which moments are taken, in the frame of the second body, where it is known."""
     known = joint is not None and checks.is_concrete(joint.point)
     return {"point": np.asarray(joint.point).tolist()} if joint is not None and known else {}
+
+
+def _told_limit(pair: Any) -> dict[str, Any]:
+    """The largest rate that is meant to occur, if there is one."""
+    limited = isinstance(pair, AbstractMeasuredPair) and np.isfinite(pair.velocity_limit)
+    return {"velocity_limit": float(pair.velocity_limit)} if limited else {}
 
 
 def _coordinates(pair: Any, called: str, number: int) -> dict[str, ReadCoordinate]:

@@ -102,6 +102,7 @@ class JointResults:
       the joint's point. What acts along free coordinates is not among them.
     - `power` (n,): of all forces along the coordinates, and of drives, into the mechanism.
     - `point` (n, 3): where it is.
+    - `velocity_limit`: the largest magnitude of its rate by the model file, infinite without one.
     """
 
     def __init__(self, run: Read, name: str, told: Mapping[str, Any]) -> None:
@@ -127,6 +128,10 @@ class JointResults:
     def angles(self) -> list[str]:
         """Names of those that are angles."""
         return list(self._told["angles"])
+
+    @property
+    def velocity_limit(self) -> float:
+        return self._told.get("velocity_limit", float("inf"))
 
     @property
     def holds(self) -> bool:

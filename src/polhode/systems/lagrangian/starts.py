@@ -17,7 +17,9 @@ COARSE_TOLERANCE = 0.1
 
 
 class StartWarning(UserWarning):
-    """A start whose velocities or momenta are off, as the ends of energy–momentum steps may be."""
+    """A start whose velocities or momenta are off, as the ends of energy–momentum steps may be, or one that is not as
+    given, or outside of the ranges of joints.
+    """
 
 
 class Gaps(NamedTuple):

@@ -1,0 +1,163 @@
+"""Actuators of an imported model: those whose force is affine in control, coordinate and rate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from polhode import checks
+from polhode.forces.joint_forces import Actuator
+from polhode.importers import thrusts
+from polhode.importers._mujoco import disabled, mujoco
+from polhode.importers.construction import Construction, Start
+from polhode.importers.feedback import Driven, controller, is_feedback
+from polhode.importers.inventory import NotCarried
+from polhode.importers.joints import FileJoint
+from polhode.importers.loads import Wanted
+from polhode.importers.tendons import combination, is_fixed
+from polhode.joints.measured import AbstractMeasured
+
+# As integers: MuJoCo's enumerations equal NumPy's integers in one order of the operands only.
+_ON_JOINT = {int(k) for k in (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_JOINTINPARENT)}
+_AT_REST = {
+    int(k) for k in (mujoco.mjtDyn.mjDYN_INTEGRATOR, mujoco.mjtDyn.mjDYN_FILTER, mujoco.mjtDyn.mjDYN_FILTEREXACT)
+}
+_AFFINE = {int(k) for k in (mujoco.mjtBias.mjBIAS_NONE, mujoco.mjtBias.mjBIAS_AFFINE)}
+_UNBOUNDED = np.array([-np.inf, np.inf])
+
+
+def add_actuators(construction: Construction, joints: Sequence[FileJoint], wanted: Wanted) -> list[NotCarried]:
+    """Affine actuators on hinges, slides and fixed tendons, and at sites; returns what could not be carried over."""
+    start = construction.start
+    m = start.compiled
+    names = [start.name(mujoco.mjtObj.mjOBJ_ACTUATOR, i) for i in range(m.nactuator)]
+    for name in wanted.controls:
+        if name not in names:
+            known = f"Known: {', '.join(names)}." if names else "It has none."
+            raise ValueError(f"There is no actuator `{name}`.{checks.nearest(name, names)} {known}")
+    if disabled(m, "actuation"):
+        return []
+    by_number = {joint.number: joint for joint in joints}
+    lost: dict[str, list[str]] = {}
+    fed_back: list[Driven] = []
+    for i, name in enumerate(names):
+        if _is_off(m, i):
+            continue
+        control = wanted.controls.get(name, float(start.data.ctrl[m.actuator_ctrladr[i]]))
+        driven = _driven(m, by_number, i)
+        why = _against(start, i, control)
+        if not why and driven is None:
+            why = _add_at_site(construction, i, control, name)
+        if why:
+            lost.setdefault(why, []).append(name)
+        elif driven is None:
+            continue
+        elif is_feedback(control):
+            fed_back.append(Driven(_actuator(m, i, driven, 0.0, f"{name} actuator"), control))
+        else:
+            construction.model.add(_actuator(m, i, driven, control, f"{name} actuator"))
+    if fed_back:
+        measured = [joint for joint in joints if joint.measured]
+        construction.model.add(controller(measured, fed_back, construction.free_name("feedback", "control")))
+    return [NotCarried("actuators", tuple(left), why) for why, left in lost.items()]
+
+
+def _is_off(m: Any, i: int) -> bool:
+    """Whether the file switches off the group of an actuator."""
+    group = int(m.actuator_group[i])
+    return 0 <= group <= 30 and bool(int(m.opt.disableactuator) >> group & 1)
+
+
+def _add_at_site(construction: Construction, i: int, control: Any, name: str) -> str:
+    """An actuator that acts along no coordinate; returns why it is not carried, or nothing."""
+    m = construction.start.compiled
+    if not thrusts.is_at_site(m, i):
+        return "only those on hinges, slides, fixed tendons and at sites are carried"
+    why = thrusts.against(construction, i, control)
+    if not why:
+        thrusts.add(construction, i, control, (_control_limits(m, i), _force_limits(m, i)), f"{name} actuator")
+    return why
+
+
+def _control_limits(m: Any, i: int) -> np.ndarray:
+    clamped = m.actuator_ctrllimited[i] and not disabled(m, "clampctrl")
+    return m.actuator_ctrlrange[i] if clamped else _UNBOUNDED
+
+
+def _force_limits(m: Any, i: int) -> np.ndarray:
+    """Of an actuator itself."""
+    return m.actuator_forcerange[i] if m.actuator_forcelimited[i] else _UNBOUNDED
+
+
+def _against(start: Start, i: int, control: Any) -> str:
+    """Why an actuator is not carried, whatever it acts along, or nothing."""
+    m = start.compiled
+    if not is_affine(m, i):
+        return "only those with a force affine in control, coordinate and rate are carried"
+    if m.actuator_delay[i]:
+        return "their controls act without delay only"
+    states = slice(int(m.actuator_actadr[i]), int(m.actuator_actadr[i] + m.actuator_actnum[i]))
+    if m.actuator_actnum[i] and (callable(control) or control != 0 or np.any(start.data.act[states])):
+        return "those with a state are carried where it and their control are zero"
+    if _is_shared(m, i):
+        return "several share a limit of the sum of their forces"
+    return ""
+
+
+def _driven(m: Any, joints: Mapping[int, FileJoint], i: int) -> AbstractMeasured | None:
+    """The coordinate that an actuator acts along; None if that is neither a hinge, a slide nor a fixed tendon."""
+    kind, number = int(m.actuator_trntype[i]), int(m.actuator_trnid[i, 0])
+    if kind in _ON_JOINT:
+        joint = joints[number]
+        return joint if joint.measured else None
+    if kind == int(mujoco.mjtTrn.mjTRN_TENDON) and is_fixed(m, number):
+        return combination(m, joints, number)
+    return None
+
+
+def _effort_range(m: Any, i: int) -> np.ndarray | None:
+    """Limits of all that actuators do along what one acts along; None if there are none."""
+    kind, number = int(m.actuator_trntype[i]), int(m.actuator_trnid[i, 0])
+    if kind in _ON_JOINT:
+        return m.jnt_actfrcrange[number] if m.jnt_actfrclimited[number] else None
+    limited = kind == int(mujoco.mjtTrn.mjTRN_TENDON) and m.tendon_actfrclimited[number]
+    return m.tendon_actfrcrange[number] if limited else None
+
+
+def _actuator(m: Any, i: int, driven: AbstractMeasured, control: Any, name: str) -> Actuator:
+    gear, most = float(m.actuator_gear[i, 0]), _effort_range(m, i)
+    limits = _force_limits(m, i)
+    if most is not None and gear:
+        within = np.sort(most / gear)
+        limits = np.array([max(limits[0], within[0]), min(limits[1], within[1])])
+    return Actuator(
+        driven,
+        control=control,
+        gain=float(m.actuator_gainprm[i, 0]),
+        bias=m.actuator_biasprm[i, :3] * (m.actuator_biastype[i] != mujoco.mjtBias.mjBIAS_NONE),
+        gear=gear,
+        control_limits=_control_limits(m, i),
+        force_limits=limits,
+        name=name,
+    )
+
+
+def is_affine(m: Any, i: int) -> bool:
+    """Whether the force is affine in control, or in a state at rest, in coordinate and rate."""
+    dynamics = int(m.actuator_dyntype[i])
+    still = dynamics == mujoco.mjtDyn.mjDYN_NONE or dynamics in _AT_REST
+    gain = m.actuator_gaintype[i] == mujoco.mjtGain.mjGAIN_FIXED
+    bias = int(m.actuator_biastype[i]) in _AFFINE
+    extra = m.actuator_damping[i] or m.actuator_armature[i] or np.any(m.actuator_dampingpoly[i])
+    return bool(still and gain and bias and not extra)
+
+
+def _is_shared(m: Any, i: int) -> bool:
+    """Whether several actuators act along what has a limit of effort, which is that of their sum."""
+    same = (m.actuator_trnid[:, 0] == m.actuator_trnid[i, 0]) & (m.actuator_trntype == m.actuator_trntype[i])
+    if int(m.actuator_trntype[i]) in _ON_JOINT:
+        on_joint = np.isin(m.actuator_trntype, list(_ON_JOINT))
+        same = (m.actuator_trnid[:, 0] == m.actuator_trnid[i, 0]) & on_joint
+    return _effort_range(m, i) is not None and int(np.count_nonzero(same)) > 1

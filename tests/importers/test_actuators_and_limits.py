@@ -1,0 +1,121 @@
+"""Actuators and limits of files that switch some off, have states, margins or mixed numbers, beside MuJoCo."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+import pytest
+from against_mujoco import largest_difference, smooth
+
+import polhode as ph
+from polhode.forces.joint_forces import Actuator, JointStops
+
+ARM = """<mujoco><compiler angle="radian"/><option {option}><flag {flag}/></option>
+<default><geom type="capsule" fromto="0 0 0 0.3 0 0.1" size="0.03" contype="0" conaffinity="0"/></default><worldbody>
+<body name="a"><joint name="i" axis="0 1 0" {joint}/><geom/>
+<body name="b" pos="0.3 0 0.1"><joint name="j" axis="0 1 0"/><geom/></body></body></worldbody>
+<actuator>{actuators}</actuator>{more}</mujoco>"""
+MOTOR = '<motor name="pull" joint="i" {}/>'
+KEY = '<keyframe><key name="k" {}/></keyframe>'
+
+
+def written(actuators="", more="", joint="", option="", flag=""):
+    return ARM.format(actuators=actuators, more=more, joint=joint, option=option, flag=flag)
+
+
+def at_key(text):
+    """MuJoCo's model and data at the first keyframe."""
+    model = smooth(mujoco.MjModel.from_xml_string(text))
+    data = mujoco.MjData(model)
+    mujoco.mj_resetDataKeyframe(model, data, 0)
+    mujoco.mj_forward(model, data)
+    return model, data
+
+
+@pytest.mark.parametrize(
+    ("options", "motor"),
+    [
+        ({"option": 'actuatorgroupdisable="2"'}, 'group="2"'),
+        ({"option": 'actuatorgroupdisable="2"'}, 'group="1"'),
+        ({"flag": 'clampctrl="disable"'}, 'ctrlrange="-0.1 0.1"'),
+        ({"flag": 'actuation="disable"'}, ""),
+        ({"flag": 'spring="disable" damper="disable"', "joint": 'stiffness="9" damping="2" springref="1"'}, ""),
+    ],
+)
+def test_what_a_file_switches_off_does_nothing(options, motor):
+    key = KEY.format('ctrl="0.7" qvel="1 -1"')
+    text = written(MOTOR.format(motor), key, **options)
+    imported = ph.load_model(text, keyframe="k", limits=False)
+    assert not imported.not_carried
+    assert largest_difference(imported.problem("minimal"), *at_key(text)) < 1e-12
+    # Without the switch it is another motion.
+    _, other = at_key(written(MOTOR.format(motor), key, joint=options.get("joint", "")))
+    assert (np.max(np.abs(other.qacc - at_key(text)[1].qacc)) > 1) == ('group="1"' not in motor)
+
+
+@pytest.mark.parametrize(
+    ("actuator", "key", "reason"),
+    [
+        ('<intvelocity name="pull" joint="i" kp="10" actrange="-1 1"/>', 'act="0.5"', "those with a state"),
+        ('<general name="pull" joint="i" dyntype="filter" dynprm="0.1"/>', 'act="0.5"', "those with a state"),
+        (MOTOR.format('delay="0.1" nsample="10"'), 'ctrl="0.5"', "without delay"),
+        ('<motor name="pull" jointinparent="k"/>', 'ctrl="0.5"', "only those on hinges, slides"),
+        ('<damper name="pull" joint="i" kv="2" ctrlrange="0 1"/>', 'ctrl="0.5"', "affine in control"),
+    ],
+)
+def test_actuators_that_are_not_carried_are_named_with_their_reason(actuator, key, reason):
+    text = written(actuator, KEY.format(key))
+    text = text.replace("</worldbody>", '<body name="c"><joint name="k" type="ball"/><geom/></body></worldbody>')
+    (lost,) = ph.load_model(text, keyframe="k").not_carried
+    assert (lost.what, lost.names) == ("actuators", ("pull",))
+    assert reason in lost.reason
+
+
+def test_controls_are_found_behind_actuators_that_have_several():
+    text = written('<pid name="two" joint="j" kp="1"/>' + MOTOR.format(""), KEY.format('ctrl="0.1 0.2 0.7"'))
+    imported = ph.load_model(text, keyframe="k")
+    assert [item.names for item in imported.not_carried] == [("two",)]
+    (motor,) = (part for _, part in imported.model.parts if isinstance(part, Actuator))
+    assert (motor.joint, motor.control) == (imported.joints["i"], 0.7)
+
+
+@pytest.mark.parametrize("solref", ["0.02 1", "0.03 0.5", "-900 -20", "0.02 0", "0.02 -5", "-100 0.5"])
+@pytest.mark.parametrize("margin", [0.0, 0.05])
+def test_stops_are_where_and_as_stiff_as_the_constraints_of_mujoco(solref, margin):
+    text = written(joint=f'range="-0.2 0.3" solreflimit="{solref}" margin="{margin}"', more=KEY.format('qpos="0.4 0"'))
+    model = mujoco.MjModel.from_xml_string(text)
+    data = mujoco.MjData(model)
+    mujoco.mj_resetDataKeyframe(model, data, 0)
+    mujoco.mj_forward(model, data)
+    stiffness, damping = data.efc_KBIP[0, :2]
+    mass = np.zeros((2, 2))
+    mujoco.mj_fullM(model, data, mass)
+    with pytest.warns(ph.StartWarning, match="`i` at 0.4"):
+        imported = ph.load_model(text, keyframe="k")
+    (stops,) = (part for _, part in imported.model.parts if isinstance(part, JointStops))
+    # MuJoCo takes the mass matrix, of all that a joint carries.
+    np.testing.assert_allclose((stops.stiffness, stops.damping), np.array((stiffness, damping)) * mass[0, 0], rtol=1e-9)
+    np.testing.assert_allclose(stops.limits, (-0.2 + data.efc_margin[0], 0.3 - data.efc_margin[0]))
+
+
+@pytest.mark.parametrize(
+    ("joint", "reason"), [('solreflimit="0 -5"', "no stiffness"), ('margin="0.3"', "margins leave")]
+)
+def test_ranges_that_make_no_stops_are_listed(joint, reason):
+    (lost,) = ph.load_model(written(joint=f'range="-0.2 0.3" {joint}')).not_carried
+    assert (lost.what, lost.names) == ("limits of joints", ("i",))
+    assert reason in lost.reason
+
+
+def test_starts_outside_of_ranges_are_told_unless_there_are_no_stops():
+    text = written(joint='range="0.5 1"')
+    with pytest.warns(ph.StartWarning, match=r"`i` at 0, range 0.5 … 1 rad\. Start within them, positions=") as caught:
+        ph.load_model(text)
+    assert len(caught) == 1
+    ph.load_model(text, limits=False)
+    ph.load_model(text, positions={"i": 0.5})
+    ph.load_model(written(joint='range="0.5 1"', flag='limit="disable"'))
+    ph.load_model(written(joint='range="0.5 1"', flag='constraint="disable"'))
+    # What follows another joint starts where this one puts it.
+    tied = '<equality><joint joint1="i" joint2="j" polycoef="0.7 1 0 0 0"/></equality>'
+    ph.load_model(written(joint='range="0.5 1"', more=tied))
