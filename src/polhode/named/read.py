@@ -11,12 +11,12 @@ from polhode.named.by_name import ByName
 
 
 class Values(Protocol):
-    """Quantities of all bodies, joints or forces that were not saved."""
+    """Quantities of all bodies, joints or forces that were not saved.
 
-    @property
-    def missing(self) -> str | None:
-        """Why nothing can be computed; None if it can."""
-        ...
+    - `missing`: why nothing can be computed; None if it can.
+    """
+
+    missing: Any
 
     def values(self, frames: Any, name: str) -> Any:
         """A quantity at all instants of `frames`."""
