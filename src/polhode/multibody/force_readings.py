@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from polhode.linalg.gathering import take
+from polhode.multibody.alike import Together, in_order, of_each
 from polhode.multibody.elements import AbstractForceElement
 from polhode.multibody.nodes_by_name import NodesByName, share, stacked
 from polhode.multibody.poses import Poses, Twists, Wrench
@@ -72,80 +74,90 @@ class ForceReadings(eqx.Module):
 
     def values(self, system: MultibodySystem, t: Array, q: Point, v: Vector) -> ForceValues:
         """Loads of all forces in a state."""
+        if not self.forces:
+            return ForceValues(jnp.zeros((0, 3)), jnp.zeros((0, 3)), *(jnp.zeros(0),) * 3)
         where = NodesByName(system, system.motion(q, v))
-        found = [_exerted(force, where, t, q, v) for force in self.forces]
+        tree = system.coordinates
+        inside = [k for k, force in enumerate(self.forces) if force.place >= 0 and isinstance(tree, JointTree)]
+        found = self._on_bodies([k for k in range(len(self.forces)) if k not in inside], where, t)
+        if inside:
+            assert isinstance(tree, JointTree)
+            found += self._along(inside, where, tree, t, q, v)
         rows = np.array([row for force in self.forces for row in force.rows], dtype=int)
-        loads = _side_by_side([load for one in found for load in one.loads])
-        forces, moments = jnp.zeros((2, self.rows, 3)).at[:, rows[rows >= 0]].add(loads[:, rows >= 0])
+        loads = _whole(found, "loads")
+        total = jnp.zeros((self.rows, 2, 3)).at[rows[rows >= 0]].add(take(loads, np.flatnonzero(rows >= 0)))
         return ForceValues(
-            forces,
-            moments,
-            stacked([strength for one in found for strength in one.strengths]),
-            stacked([one.power for one in found]),
-            stacked([measure for one in found for measure in one.measures]),
+            total[:, 0], total[:, 1], *(_whole(found, name) for name in ("strengths", "powers", "measures"))
         )
+
+    def _on_bodies(self, numbers: list[int], where: NodesByName, t: Array) -> list[Together]:
+        """What forces do that act on their bodies."""
+        forces = [self.forces[k] for k in numbers]
+
+        def exerted(part: tuple[AbstractForceElement, Coordinates], poses: Poses, twists: Twists) -> _Exerted:
+            element, coordinates = part
+            wrenches = element.wrenches(t, poses, twists)
+            strengths = [
+                share(wrenches[2 * k : 2 * k + 2], c.wrenches(poses[2 * k : 2 * k + 2], 1.0))
+                for k, c in enumerate(coordinates)
+            ]
+            return _exerted(wrenches, poses, twists, stacked(strengths), element.measured(t, poses))
+
+        parts = [(force.element, _coordinates(force)) for force in forces]
+        found = of_each(exerted, parts, lambda members: where.moving([forces[k].bodies for k in members]))
+        return [Together([numbers[k] for k in members], values) for members, values in found]
+
+    def _along(
+        self, numbers: list[int], where: NodesByName, tree: JointTree, t: Array, q: Point, v: Vector
+    ) -> list[Together]:
+        """What forces do that act along coordinates of a tree, which counts turns that poses don't tell."""
+        forces = [self.forces[k] for k in numbers]
+        strengths, measures = tree.strengths(t, q, v), tree.measures(t, q)
+
+        def exerted(
+            coordinates: Coordinates, poses: Poses, twists: Twists, strengths: Array, measures: Array
+        ) -> _Exerted:
+            ends = [poses[2 * k : 2 * k + 2] for k in range(len(coordinates))]
+            pairs = [c.wrenches(at, strengths[k]) for k, (c, at) in enumerate(zip(coordinates, ends, strict=True))]
+            return _exerted(tuple(itertools.chain(*pairs)), poses, twists, strengths, measures)
+
+        def rows(members: list[int]) -> tuple[Any, ...]:
+            places = [forces[k].place for k in members]
+            moving = where.moving([forces[k].bodies for k in members])
+            return *moving, strengths.rows(places), measures.rows(places)
+
+        # Some kinds differ in what they measure.
+        parts = [(_coordinates(force), int(measures.sizes[force.place])) for force in forces]
+        found = of_each(lambda part, *row: exerted(part[0], *row), parts, rows)
+        return [Together([numbers[k] for k in members], values) for members, values in found]
+
+
+Coordinates: TypeAlias = "tuple[AbstractRelativeCoordinate, ...]"
 
 
 class _Exerted(NamedTuple):
     """What a force does.
 
-    - `loads`: on its bodies, force and moment in the inertial frame. - `power`: on all bodies.
-    - `strengths`: along its coordinates. - `measures`: lengths or angles that its law is written in.
+    - `loads` (b, 2, 3): on its b bodies, force and moment in the inertial frame. - `strengths`: along its coordinates.
+    - `powers` (1,): on all bodies. - `measures`: lengths or angles that its law is written in.
     """
 
-    loads: tuple[tuple[Array, Array], ...]
-    power: Array
-    strengths: tuple[Array, ...]
-    measures: tuple[Array, ...]
+    loads: Float[Array, "b 2 3"]
+    strengths: Float[Array, " k"]
+    powers: Float[Array, "1"]
+    measures: Float[Array, " m"]
 
 
-def _exerted(force: NamedForce, where: NodesByName, t: Array, q: Point, v: Vector) -> _Exerted:
-    tree = where.system.coordinates
-    coordinates = tuple(c.coordinate for c in force.along)
-    moving = where.poses(force.bodies), where.twists(force.bodies)
-    if force.place < 0 or not isinstance(tree, JointTree):
-        return _on_bodies(force.element, coordinates, t, *moving)
-    # The tree counts turns, which poses don't tell.
-    strengths = tuple(tree.strengths(force.place, t, q, v))
-    return _along(coordinates, strengths, tuple(tree.measured(force.place, t, q)), *moving)
-
-
-# Traced once for all forces that are alike.
-@eqx.filter_jit
-def _on_bodies(
-    element: AbstractForceElement,
-    coordinates: tuple[AbstractRelativeCoordinate, ...],
-    t: Array,
-    poses: Poses,
-    twists: Twists,
-) -> _Exerted:
-    wrenches = element.wrenches(t, poses, twists)
-    strengths = tuple(
-        share(wrenches[2 * k : 2 * k + 2], c.wrenches(poses[2 * k : 2 * k + 2], 1.0)) for k, c in enumerate(coordinates)
-    )
-    return _Exerted(*_loads(wrenches, poses, twists), strengths, tuple(element.measured(t, poses)))
-
-
-@eqx.filter_jit
-def _along(
-    coordinates: tuple[AbstractRelativeCoordinate, ...],
-    strengths: tuple[Array, ...],
-    measures: tuple[Array, ...],
-    poses: Poses,
-    twists: Twists,
-) -> _Exerted:
-    ends = [poses[2 * k : 2 * k + 2] for k in range(len(coordinates))]
-    each = [c.wrenches(at, s) for c, at, s in zip(coordinates, ends, strengths, strict=True)]
-    return _Exerted(*_loads(tuple(itertools.chain(*each)), poses, twists), strengths, measures)
-
-
-def _loads(wrenches: tuple[Wrench, ...], poses: Poses, twists: Twists) -> tuple[tuple[tuple[Array, Array], ...], Array]:
-    """Forces and moments in the inertial frame, and the power."""
-    loads = tuple((w.force, pose.R @ w.torque) for w, pose in zip(wrenches, poses, strict=True))
+def _exerted(wrenches: tuple[Wrench, ...], poses: Poses, twists: Twists, strengths: Array, measures: Array) -> _Exerted:
+    loads = [jnp.stack((w.force, pose.R @ w.torque)) for w, pose in zip(wrenches, poses, strict=True)]
     powers = [w.force @ twist.u + w.torque @ twist.omega for w, twist in zip(wrenches, twists, strict=True)]
-    return loads, sum(powers, start=jnp.zeros(()))
+    return _Exerted(jnp.stack(loads), strengths, jnp.stack(powers).sum(keepdims=True), measures)
 
 
-def _side_by_side(loads: list[tuple[Array, Array]]) -> Float[Array, "2 n 3"]:
-    """Forces, and moments."""
-    return jnp.stack([jnp.stack(part) for part in zip(*loads, strict=True)]) if loads else jnp.zeros((2, 0, 3))
+def _coordinates(force: NamedForce) -> Coordinates:
+    return tuple(c.coordinate for c in force.along)
+
+
+def _whole(found: list[Together], name: str) -> Array:
+    """A field of all forces in their order."""
+    return in_order([(members, getattr(values, name)) for members, values in found])

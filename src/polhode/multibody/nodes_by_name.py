@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
+from polhode.linalg.gathering import take
 from polhode.multibody.groups import Motion
 from polhode.multibody.poses import Pose, Poses, Twist, Twists, Wrench
 from polhode.multibody.system import MultibodySystem
@@ -23,7 +26,7 @@ class NodesByName:
 
     def row(self, name: str) -> int:
         """Its number; the ground comes last."""
-        return -1 if name == "ground" else self.system.names.index(name)
+        return len(self.system.names) if name == "ground" else self.system.names.index(name)
 
     def pose(self, name: str) -> Pose:
         """Of one body."""
@@ -48,6 +51,13 @@ class NodesByName:
     def twists(self, names: tuple[str, ...]) -> Twists:
         """Of several bodies."""
         return tuple(map(self.twist, names))
+
+    def moving(self, names: Sequence[tuple[str, ...]]) -> tuple[Poses, Twists]:
+        """Poses and twists of as many bodies for each of several parts, with a leading axis along these."""
+        rows = np.array([[self.row(name) for name in each] for each in names])
+        found = self.motion.poses, self.motion.twists
+        poses, twists = (tuple(jax.tree.map(lambda a, k=k: take(a, k), part) for k in rows.T) for part in found)
+        return poses, twists
 
 
 @jax.jit

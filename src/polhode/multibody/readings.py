@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from polhode.linalg.gathering import take
+from polhode.multibody.alike import in_order, of_each
 from polhode.multibody.elements import AbstractForceElement
 from polhode.multibody.groups import Motion, stack
 from polhode.multibody.joint_loads import Load, carried_loads, constraint_loads
@@ -68,12 +70,6 @@ class ReadForce(eqx.Module):
     element: AbstractForceElement
     bodies: tuple[str, ...] = eqx.field(static=True)
     along: tuple[int, ...] = eqx.field(static=True)
-
-
-# Traced once for all forces that are alike.
-@eqx.filter_jit
-def _exerted(element: AbstractForceElement, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
-    return element.wrenches(t, poses, twists)
 
 
 class JointValues(NamedTuple):
@@ -149,7 +145,7 @@ class Readings(eqx.Module):
         if tree is not None and vdot is not None:
             handed = carried_loads(whole, t, q, v, motion, vdot, spread)
             loads = self._with_carried(loads, where, handed, t, q, v, vdot)
-        points = stacked([_point(where, joint) for joint in self.joints], 3)
+        points = self._points(where)
         moments = loads.moment - jnp.cross(points, loads.force)
         return self._with_drives(where, efforts, Load(loads.force, moments, loads.power), points)
 
@@ -171,18 +167,24 @@ class Readings(eqx.Module):
             values = values.at[np.array(members)].set(jax.vmap(read)(stacked, *pairs))
         return values
 
-    def _efforts(self, where: NodesByName, t: Array, q: Point, v: Vector) -> list[Array]:
+    def _efforts(self, where: NodesByName, t: Array, q: Point, v: Vector) -> Float[Array, " k"]:
         """Sums of the forces along all coordinates, without those of constraints."""
         tree = where.system.coordinates
         along = tree.all_forces_along(t, q, v) if isinstance(tree, JointTree) else {}
-        efforts = [along.get((c.joint, c.name), jnp.zeros(())) for c in self.coordinates]
-        for force in self.forces:
-            wrenches = _exerted(force.element, t, where.poses(force.bodies), where.twists(force.bodies))
-            for place, number in enumerate(force.along):
-                c = self.coordinates[number]
-                unit = c.measured.wrenches(where.poses(c.ends), 1.0)
-                efforts[number] = efforts[number] + share(wrenches[2 * place : 2 * place + 2], unit)
-        return efforts
+        efforts = stacked([along.get((c.joint, c.name), jnp.zeros(())) for c in self.coordinates])
+        if not self.forces:
+            return efforts
+
+        def strengths(part: tuple[AbstractForceElement, Any], poses: Poses, twists: Twists) -> Float[Array, " n"]:
+            element, along = part
+            wrenches = element.wrenches(t, poses, twists)
+            ends = [slice(2 * k, 2 * k + 2) for k in range(len(along))]
+            return stacked([share(wrenches[i], c.wrenches(poses[i], 1.0)) for c, i in zip(along, ends, strict=True)])
+
+        parts = [(force.element, tuple(self.coordinates[k].measured for k in force.along)) for force in self.forces]
+        found = of_each(strengths, parts, lambda members: where.moving([self.forces[k].bodies for k in members]))
+        numbers = np.array([k for force in self.forces for k in force.along], dtype=int)
+        return efforts.at[numbers].add(in_order([(members, values) for members, values in found]))
 
     def _with_carried(
         self,
@@ -225,7 +227,14 @@ class Readings(eqx.Module):
         forces, moments = map(jnp.stack, zip(*found.values(), strict=True))
         return Load(loads.force.at[places].set(forces), loads.moment.at[places].set(moments), loads.power)
 
-    def _with_drives(self, where: NodesByName, efforts: list[Array], loads: Load, points: Array) -> JointValues:
+    def _points(self, where: NodesByName) -> Float[Array, "j 3"]:
+        """Where moments are taken about."""
+        if not self.joints:
+            return jnp.zeros((0, 3))
+        ((second,), _) = where.moving([(joint.second,) for joint in self.joints])
+        return second.x + jnp.einsum("jab,jb->ja", second.R, jnp.stack([joint.point for joint in self.joints]))
+
+    def _with_drives(self, where: NodesByName, efforts: Array, loads: Load, points: Array) -> JointValues:
         """Forces along driven coordinates come from their constraints; power from all that acts along coordinates."""
         powers = loads.power
         for k, c in enumerate(self.coordinates):
@@ -234,15 +243,10 @@ class Readings(eqx.Module):
                 force = loads.force[c.reading]
                 torque = loads.moment[c.reading] + cross(points[c.reading] - own.x, force)
                 unit = c.measured.wrenches(where.poses(c.ends), 1.0)[1]
-                efforts[k] = efforts[k] + share((Wrench(own.R.T @ torque, force),), (unit,))
+                efforts = efforts.at[k].add(share((Wrench(own.R.T @ torque, force),), (unit,)))
         free = np.array([k for k, c in enumerate(self.coordinates) if not c.driven and c.reading >= 0], dtype=int)
         if len(free):
             rates = self._each(where.system, where.motion, lambda c, poses, twists: c.rate(poses, twists))
             joints = np.array([self.coordinates[k].reading for k in free])
-            powers = powers.at[joints].add(stacked(efforts)[free] * rates[free])
-        return JointValues(stacked(efforts), loads.force, loads.moment, powers)
-
-
-def _point(where: NodesByName, joint: ReadJoint) -> Float[Array, "3"]:
-    second = where.pose(joint.second)
-    return second.x + second.R @ joint.point
+            powers = powers.at[joints].add(take(efforts, free) * take(rates, free))
+        return JointValues(efforts, loads.force, loads.moment, powers)

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.linalg.gathering import take
+from polhode.multibody.alike import Ragged
 from polhode.spaces.base import Point, Vector
 
 if TYPE_CHECKING:
@@ -58,14 +59,6 @@ class AbstractAlong(eqx.Module):
     @abc.abstractmethod
     def stored(self, points: Sequence[Point]) -> Float[Array, ""]:
         """Their potential; `points` are the coordinates of all joints."""
-
-    def strengths(self, t: Array, points: Sequence[Point], v: Vector) -> Float[Array, " k"]:
-        """`efforts` from the coordinates of all joints and all velocities."""
-        return self.efforts(t, _values(points, self.places), take(v, _columns(self.places)))
-
-    def measured(self, t: Array, points: Sequence[Point]) -> Float[Array, " m"]:
-        """`deflection` from the coordinates of all joints."""
-        return self.deflection(t, _values(points, self.places))
 
 
 class JointEffort(AbstractAlong):
@@ -159,14 +152,22 @@ def with_slopes(
     return to
 
 
+def of_all(
+    along: Sequence[AbstractAlong], function: Callable[..., Array], points: Sequence[Point], v: Vector
+) -> Ragged:
+    """`function(one, s, rates)` of all forces."""
+    return Ragged.of([(kind.numbers, kind.each(function, points, v)) for kind in _kinds(along)])
+
+
 class _Kind(NamedTuple):
     """Forces that differ in their numbers and places only, so that they are evaluated together.
 
-    - `stacked`: all in one, with a leading axis. - `places`: those of each.
+    - `stacked`: all in one, with a leading axis. - `places`: those of each. - `numbers`: which of all they are.
     """
 
     stacked: AbstractAlong
     places: tuple[tuple[CoordinateIndex, ...], ...]
+    numbers: list[int]
 
     @property
     def columns(self) -> np.ndarray:
@@ -180,14 +181,14 @@ class _Kind(NamedTuple):
 
 
 def _kinds(along: Sequence[AbstractAlong]) -> list[_Kind]:
-    found: dict[Any, list[AbstractAlong]] = {}
-    for one in along:
-        alike = dataclasses.replace(one, places=())
-        key = len(one.places), jax.tree.structure(alike), tuple(map(jnp.shape, jax.tree.leaves(alike)))
-        found.setdefault(key, []).append(one)
+    found: dict[Any, list[int]] = {}
+    bare = [dataclasses.replace(one, places=()) for one in along]
+    for k, (one, whole) in enumerate(zip(bare, along, strict=True)):
+        key = len(whole.places), jax.tree.structure(one), tuple(map(jnp.shape, jax.tree.leaves(one)))
+        found.setdefault(key, []).append(k)
     return [
-        _Kind(_stacked([dataclasses.replace(one, places=()) for one in alike]), tuple(one.places for one in alike))
-        for alike in found.values()
+        _Kind(_stacked([bare[k] for k in numbers]), tuple(along[k].places for k in numbers), numbers)
+        for numbers in found.values()
     ]
 
 

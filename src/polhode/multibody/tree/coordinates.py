@@ -12,12 +12,13 @@ from jaxtyping import Array, Float
 from polhode.linalg.blocks import Matrix, apply, dense_block, to_dense
 from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT
+from polhode.multibody.alike import Ragged
 from polhode.multibody.bodies import Body
 from polhode.multibody.coordinates import AbstractCoordinates
 from polhode.multibody.groups import Motion
 from polhode.multibody.mechanism import Mechanism
 from polhode.multibody.poses import ORIGIN, RESTING, Pose, Twist, Wrench
-from polhode.multibody.tree.along import AbstractAlong, JointRotor, with_forces, with_slopes
+from polhode.multibody.tree.along import AbstractAlong, JointRotor, of_all, with_forces, with_slopes
 from polhode.multibody.tree.links import Link, Vec
 from polhode.multibody.tree.matrices import assembled, gravity_blocks, mass_blocks, velocity_blocks
 from polhode.multibody.tree.motions import constant
@@ -137,13 +138,14 @@ class JointTree(AbstractCoordinates):
         forces = self._with_efforts(jnp.zeros(self.n), t, self._points(q), v)
         return {(k.joint, name): forces[k.first + i] for k in self.links for i, name in enumerate(k.motion.names)}
 
-    def strengths(self, place: int, t: Array, q: Point, v: Vector) -> Float[Array, " k"]:
-        """Forces of one of `efforts` along each of its own coordinates."""
-        return self.efforts[place].strengths(t, self._points(q), v)
+    def strengths(self, t: Array, q: Point, v: Vector) -> Ragged:
+        """Forces of each of `efforts` along its own coordinates."""
+        return of_all(self.efforts, lambda one, s, rates: one.efforts(t, s, rates), self._points(q), v)
 
-    def measured(self, place: int, t: Array, q: Point) -> Float[Array, " m"]:
-        """What results show of one of `efforts` besides its strengths, with the turns that joints count."""
-        return self.efforts[place].measured(t, self._points(q))
+    def measures(self, t: Array, q: Point) -> Ragged:
+        """What results show of each of `efforts` besides its strengths, with the turns that joints count."""
+        none = jnp.zeros(self.n)
+        return of_all(self.efforts, lambda one, s, rates: one.deflection(t, s), self._points(q), none)
 
     def force_along(self, t: Array, q: Point, v: Vector, joint: str, name: str) -> Float[Array, ""] | None:
         for link in self.links:
