@@ -3,7 +3,8 @@
     python benchmarks/robots.py [panda] [arm] [ur5] [talos] [quadruped] [leg] [humanoid] [--json]
 
 All robots by default. Of each, one command makes the page: `polhode run FILE --export page.html`. Its CPU time is
-measured in units, that of a process that imports JAX and compiles one tiny function, least of three. The command runs
+measured in units, that of a process that imports JAX and compiles one tiny function: the mean of the least of three
+before the commands of a robot and the least of three after them, since machines don't run evenly. The command runs
 twice with a home and a cache folder of its own, so that the second run finds only what the first one kept; a third
 run, cold and without `--export`, tells what the page takes. A step is timed in this process, with constant steps of
 the size that the problem has, only the final state saved, and code compiled with most effort, as it is after some
@@ -87,6 +88,7 @@ class Row:
     freedoms: int = 0
     constraints: int = 0
     method: str = ""
+    unit: float = 0.0
     cold: float = np.nan
     again: float = np.nan
     without_page: float = np.nan
@@ -118,7 +120,8 @@ def unit() -> float:
     return min(cpu([sys.executable, "-c", TINY], plain())[0] for _ in range(3))
 
 
-def time_commands(robot: Robot, row: Row, unit: float) -> None:
+def time_commands(robot: Robot, row: Row) -> None:
+    before = unit()
     with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as other:
         page = Path(home) / "page.html"
         command = [sys.executable, "-m", "polhode", "run", str(robot.path), "--quiet"]
@@ -126,8 +129,9 @@ def time_commands(robot: Robot, row: Row, unit: float) -> None:
         taken = []
         for more, folder in ((["--export", str(page)], home), (["--export", str(page)], home), ([], other)):
             seconds, row.trouble = cpu(command + more, plain() | {"HOME": folder, "XDG_CACHE_HOME": folder})
-            taken.append(seconds / unit)
-        row.cold, row.again, row.without_page = taken
+            taken.append(seconds)
+        row.unit = (before + unit()) / 2
+        row.cold, row.again, row.without_page = (seconds / row.unit for seconds in taken)
         row.page = page.stat().st_size if page.exists() else 0
 
 
@@ -154,7 +158,7 @@ def count_meshes(path: Path, notes: list[Any], row: Row) -> None:
     row.meshes, row.missing = len(names), sum(name.rpartition("/")[2] in said for name in names)
 
 
-def measured(name: str, unit: float) -> Row:
+def measured(name: str) -> Row:
     robot, row = ROBOTS[name], Row(name)
     with warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always")
@@ -165,7 +169,7 @@ def measured(name: str, unit: float) -> Row:
         row.freedoms = int(np.size(problem.state0[1]))
         row.constraints = int(getattr(system, "m", 0))
         row.method = problem.integrator
-        time_commands(robot, row, unit)
+        time_commands(robot, row)
         try:
             time_steps(problem, row)
         except ph.SimulationError as error:
@@ -175,11 +179,15 @@ def measured(name: str, unit: float) -> Row:
 
 # --- table ------------------------------------------------------------------------------------------------------------
 
-HEAD = "| | velocities, constraints | method | cold | again | without the page | µs a step | page, kB | meshes |"
+HEAD = (
+    "| | velocities, constraints | method | unit, s | cold | again | without the page | µs a step | page, kB | meshes |"
+)
+    "| | velocities, constraints | method | unit, s | cold | again | without the page | µs a step | page, kB | meshes |"
+)
 
 
 def line(row: Row) -> str:
-    figures = (row.cold, row.again, row.without_page, row.microseconds)
+    figures = (row.unit, row.cold, row.again, row.without_page, row.microseconds)
     columns = [
         row.robot,
         f"{row.freedoms}, {row.constraints}",
@@ -196,10 +204,9 @@ def main() -> None:
     parser.add_argument("robots", nargs="*", choices=[[], *ROBOTS], metavar="ROBOT", help=f"of {', '.join(ROBOTS)}")
     parser.add_argument("--json", action="store_true", help="rows as JSON objects")
     options = parser.parse_args()
-    size = unit()
-    print(f"unit {size:.2f} s\n\n{HEAD}\n{'|---' * HEAD.count(' | ')}|---|", flush=True)
+    print(f"{HEAD}\n{'|---' * HEAD.count(' | ')}|---|", flush=True)
     for name in options.robots or ROBOTS:
-        row = measured(name, size)
+        row = measured(name)
         print(json.dumps(dataclasses.asdict(row)) if options.json else line(row), flush=True)
 
 
