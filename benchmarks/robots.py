@@ -162,7 +162,7 @@ def measured(name: str) -> Row:
     robot, row = ROBOTS[name], Row(name)
     with warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always")
-        options = {"floating": True} if robot.floating else {}
+        options: dict[str, Any] = {"floating": True} if robot.floating else {}
         problem = ph.load_model(robot.path, **options).problem()
         count_meshes(robot.path, notes, row)
         system: Any = problem.system
@@ -180,8 +180,6 @@ def measured(name: str) -> Row:
 # --- table ------------------------------------------------------------------------------------------------------------
 
 HEAD = (
-    "| | velocities, constraints | method | unit, s | cold | again | without the page | µs a step | page, kB | meshes |"
-)
     "| | velocities, constraints | method | unit, s | cold | again | without the page | µs a step | page, kB | meshes |"
 )
 
