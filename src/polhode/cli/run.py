@@ -252,7 +252,7 @@ def _show(solution: Solution, summary: dict[str, Any], out: Path | None) -> None
         highlight=False,
     )
     if out is not None and solution.stats["result"] == Result.successful:
-        hint = f"stored in {out}; look at it with: polhode export {out} run.html"
+        hint = f"stored in {out}; look at it: polhode view {out} (or polhode export {out} run.html)"
         console.print(hint, highlight=False, soft_wrap=True)
 
 
