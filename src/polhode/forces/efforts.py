@@ -46,7 +46,7 @@ class AbstractEffort(AbstractForceElement):
         return jnp.zeros(())
 
     def deflection(self, s: Array) -> Float[Array, " k"]:
-        """What results show by the names `measures`, at a value of the coordinate; nothing unless overridden."""
+        """Values that results show by the names `measures`, at a value of the coordinate; none unless overridden."""
         del s
         return jnp.zeros(0)
 

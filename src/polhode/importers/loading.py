@@ -49,7 +49,7 @@ class Asked(NamedTuple):
     folders: tuple[Path, ...]
 
     def parameters(self, given: str | None) -> dict[str, Any]:
-        """What a problem says that it was made with; `given`: the path, or XML."""
+        """The arguments that a problem reports it was made with; `given`: the path, or XML."""
         return {
             "path": given,
             "positions": dict(self.positions),

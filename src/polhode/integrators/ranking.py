@@ -17,7 +17,7 @@ class Default(NamedTuple):
 
 
 class Tier(enum.IntEnum):
-    """What is tried first, second, …"""
+    """Ranks in the order in which methods are tried."""
 
     DEFAULT = 0
     LIKE_THE_DEFAULT = 1
@@ -55,7 +55,7 @@ def tier_of(
 
 
 def merits(name: str, method: AbstractIntegrator, promises: Mapping[str, str], default: Default | None) -> str:
-    """What speaks for a method, in words."""
+    """Reasons for a method, in words."""
     said = ["implicit" if method.implicit else "explicit", f"order {method.order}"]
     if method.error_order is not None:
         said.append("error control")

@@ -91,7 +91,7 @@ class ForceReadings(eqx.Module):
         )
 
     def _on_bodies(self, numbers: list[int], where: NodesByName, t: Array) -> list[Together]:
-        """What forces do that act on their bodies."""
+        """Loads and powers of forces that act on their bodies."""
         forces = [self.forces[k] for k in numbers]
 
         def exerted(part: tuple[AbstractForceElement, Coordinates], poses: Poses, twists: Twists) -> _Exerted:
@@ -110,7 +110,7 @@ class ForceReadings(eqx.Module):
     def _along(
         self, numbers: list[int], where: NodesByName, tree: JointTree, t: Array, q: Point, v: Vector
     ) -> list[Together]:
-        """What forces do that act along coordinates of a tree, which counts turns that poses don't tell."""
+        """The same of forces along coordinates of a tree, which counts turns that poses don't tell."""
         forces = [self.forces[k] for k in numbers]
         strengths, measures = tree.strengths(t, q, v), tree.measures(t, q)
 
@@ -136,7 +136,7 @@ Coordinates: TypeAlias = "tuple[AbstractRelativeCoordinate, ...]"
 
 
 class _Exerted(NamedTuple):
-    """What a force does.
+    """Effects of a force.
 
     - `loads` (b, 2, 3): on its b bodies, force and moment in the inertial frame. - `strengths`: along its coordinates.
     - `powers` (1,): on all bodies. - `measures`: lengths or angles that its law is written in.

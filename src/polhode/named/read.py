@@ -1,4 +1,4 @@
-"""What results by name are read from."""
+"""Interfaces of runs and single instants from which results by name are read."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def export(
 
 
 class _Wanted(NamedTuple):
-    """What some formats take: columns of tables, and whether joints are marked."""
+    """Options of some formats: columns of tables, and whether joints are marked."""
 
     columns: str | Sequence[str] | None
     joints: bool
@@ -152,7 +152,7 @@ def _pvd(solution: Solution, path: Path, wanted: _Wanted) -> None:
 
 
 _Look = tuple[str | None, tuple[str, ...]]
-"""What colours rods, and which arrows are drawn."""
+"""Quantities that colour rods, and arrows that are drawn."""
 
 _FINE = 300
 """Points an inch of figures."""

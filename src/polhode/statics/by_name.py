@@ -86,7 +86,7 @@ class RestReader:
 
 
 class AtStep(NamedTuple):
-    """What reads quantities of one equilibrium. - `share`: of the loads that are in place there."""
+    """Reads quantities of one equilibrium. - `share`: of the loads that are in place there."""
 
     of: RestReader
     step: int

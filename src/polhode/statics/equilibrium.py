@@ -127,7 +127,7 @@ def _told(problem: Any) -> dict[str, Any]:
 
 
 def _reader(problem: Any) -> RestReader | None:
-    """What reads loads from equilibria of a model's problem."""
+    """The reader of loads of equilibria of a model's problem."""
     if not isinstance(problem, Problem) or problem.named is None or not isinstance(problem.system, MultibodySystem):
         return None
     return RestReader(problem.named, problem.system)

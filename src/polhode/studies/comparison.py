@@ -148,7 +148,7 @@ class Comparison:
         return [("output", "method", "in", "least error", f"at {self.by}", "steps", "time", "order"), *found]
 
     def _remarks(self) -> list[str]:
-        """What could not be run, and what failed."""
+        """Combinations that could not be run, and those that failed."""
         return [f"not run: {each}" for each in self.refused] + [f"failed: {each}" for each in self.failed]
 
     def __repr__(self) -> str:

@@ -31,7 +31,7 @@ _INK, _MUTED = (29, 34, 41), (102, 112, 128)
 
 
 class Look(NamedTuple):
-    """What a film shows besides the motion. - `tint`: what tubes are coloured by. - `arrows`: names of those drawn."""
+    """Contents of a film besides the motion. - `tint`: what tubes are coloured by. - `arrows`: names of those drawn."""
 
     tint: str | None = None
     arrows: tuple[str, ...] = ()
@@ -129,7 +129,7 @@ def _pictures(
 
 
 class Legend(NamedTuple):
-    """What the colours of a film mean.
+    """The legend of a film's colours.
 
     - `arrows`: text and colour of each kind. - `scale`: what colours tubes, and its limits; None for plain ones.
     """

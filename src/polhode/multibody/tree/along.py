@@ -54,7 +54,7 @@ class AbstractAlong(eqx.Module):
 
     @abc.abstractmethod
     def deflection(self, t: Array, s: Float[Array, " n"]) -> Float[Array, " m"]:
-        """What results show of the force besides its strength."""
+        """Values that results show besides the strength of the force."""
 
     @abc.abstractmethod
     def stored(self, points: Sequence[Point]) -> Float[Array, ""]:

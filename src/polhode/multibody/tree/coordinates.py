@@ -143,7 +143,7 @@ class JointTree(AbstractCoordinates):
         return of_all(self.efforts, lambda one, s, rates: one.efforts(t, s, rates), self._points(q), v)
 
     def measures(self, t: Array, q: Point) -> Ragged:
-        """What results show of each of `efforts` besides its strengths, with the turns that joints count."""
+        """Values that results show of each of `efforts` besides its strengths, with the turns that joints count."""
         none = jnp.zeros(self.n)
         return of_all(self.efforts, lambda one, s, rates: one.deflection(t, s), self._points(q), none)
 
