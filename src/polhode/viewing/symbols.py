@@ -137,7 +137,7 @@ def _placed(
 
 
 def _supports(joint: _Joint, boxes: Mapping[str, Any], up: np.ndarray, d: float, size: float) -> list[dict[str, Any]]:
-    """The symbol that holds a joint to the ground: a foot below it, above it where the body hangs, or a rail that it slides on."""
+    """The symbol that holds a joint to the ground: a foot below it, or above where the body hangs, or a rail."""
     found: list[dict[str, Any]] = []
     for end, ground in enumerate(joint.bodies):
         if ground.kind != "ground":
