@@ -240,7 +240,7 @@ def test_remedies_name_the_shape_of_rods() -> None:
     rod = model.add_rod(points=np.linspace(0, 1, 3)[:, None] * (1, 0, 0), normal=(0, 1, 0), section=section, name="r")
     model.add(ph.joints.Fixed(model.ground, rod.first, point=(0, 0, 0)))
     model.add(ph.forces.PointForce(rod.last, (0, 0, -20.0)))
-    with pytest.raises(EquilibriumError, match=r"Give more `steps`.*another shape .*`rotations=`.*check whether"):
+    with pytest.raises(EquilibriumError, match=r"Give more `steps`.*another shape .*`rods.catenary`.*check whether"):
         equilibrium(*model.assemble(), max_iterations=1)
 
 
