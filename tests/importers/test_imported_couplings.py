@@ -182,7 +182,6 @@ def twist_rate(body, system, q, v, acceleration):
     return jax.jvp(twist, (0.0,), (1.0,))[1]
 
 
-@pytest.mark.exhaustive
 def test_velocities_given_to_followers_drive_what_they_follow():
     problem = ph.load_model(FINGERS.format(""), velocities={"c": 0.3}).problem(t1=0.1)
     rates = dict(zip("abcd", problem.outputs["joint_velocities"](0.0, problem.state0), strict=True))

@@ -35,6 +35,7 @@ from polhode.multibody.mechanism import Mechanism
 from polhode.multibody.parts import AbstractJoint
 from polhode.multibody.separable import SEPARABLE, SeparableMultibody
 from polhode.multibody.system import MultibodySystem
+from polhode.multibody.tree.tied import TiedTree
 from polhode.systems.base import State
 
 if TYPE_CHECKING:
@@ -161,7 +162,8 @@ def _check_all_joints(model: Model, placed: Sequence[Placed], t0: float, more: s
 
 def _repaired(system: MultibodySystem, layout: AbstractLayout, given: Start, state: State) -> State:
     """The nearest state that fits and keeps what is held, as far as it can be; says what can't."""
-    if not system.m:
+    if not system.m and not isinstance(system.coordinates, TiedTree):
+        # Joints of an open tree start as given. Those that others follow may have to start otherwise.
         return state
 
     def more(held: Sequence[Held]) -> MultibodySystem:
