@@ -101,7 +101,7 @@ def test_without_constraints_every_explicit_method_runs():
 
 def test_methods_of_other_systems_are_refused_with_those_that_take_constraints():
     with pytest.raises(
-        ValueError, match=r"can't take this Mechanical: it takes a Hamiltonian.*generalized-alpha, bdf, herk1"
+        ValueError, match=r"can't take this Mechanical: it takes a Hamiltonian.*herk54, .*bdf, generalized-alpha"
     ):
         ph.simulate(SYSTEM, "symplectic", h=0.1, t1=1.0, state0=(Q, V))
     with pytest.raises(ValueError, match="violates the constraints on positions"):
