@@ -1,4 +1,4 @@
-"""What an accelerator makes faster: `python benchmarks/accelerators.py [single|tops|cranks|particles …]`.
+"""Times by an accelerator and by the processor: `python benchmarks/accelerators.py [single|tops|cranks|particles …]`.
 
 Everything is run once to compile and once more for its time, which is wall time; an accelerator beside all threads of
 the machine's processors for ensembles, and beside one core for particles, which is what `simulate` takes there.

@@ -213,3 +213,14 @@ def test_the_second_angle_of_a_cross_is_an_angle():
     np.testing.assert_allclose(tilt.torque, -4.0 * tilt.deflection, atol=1e-14)
     assert tilt.deflection[0] == pytest.approx(-0.1)
     assert set(tilt.angles) == {"effort", "deflection"}
+
+
+def test_the_power_of_a_controller_leaves_its_integral_out():
+    model = ph.Model(gravity=(0, 0, -9.81))
+    bob = model.add_body(name="bob", mass=1.0, inertia=(0.1, 0.1, 0.1), position=(1, 0, 0))
+    hinge = model.add(ph.joints.Revolute(model.ground, bob, point=(0, 0, 0), axis=(0, 1, 0), name="hinge"))
+    model.add(ph.forces.PID(hinge, 30.0, 10.0, 2.0, target=0.3, name="pid"))
+    run = ph.simulate(model.problem("minimal", t1=0.05), h=1e-2)
+    expected = run.forces["pid"].effort * run.joints["hinge"].rate
+    assert np.max(np.abs(expected)) > 0.1
+    np.testing.assert_allclose(run.forces["pid"].power, expected, rtol=1e-12, atol=1e-12)

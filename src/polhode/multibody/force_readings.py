@@ -94,17 +94,19 @@ class ForceReadings(eqx.Module):
         """Loads and powers of forces that act on their bodies."""
         forces = [self.forces[k] for k in numbers]
 
-        def exerted(part: tuple[AbstractForceElement, Coordinates], poses: Poses, twists: Twists) -> _Exerted:
+        def exerted(
+            part: tuple[AbstractForceElement, Coordinates], poses: Poses, twists: Twists, real: Array
+        ) -> _Exerted:
             element, coordinates = part
             wrenches = element.wrenches(t, poses, twists)
             strengths = [
                 share(wrenches[2 * k : 2 * k + 2], c.wrenches(poses[2 * k : 2 * k + 2], 1.0))
                 for k, c in enumerate(coordinates)
             ]
-            return _exerted(wrenches, poses, twists, stacked(strengths), element.measured(t, poses))
+            return _exerted(wrenches, poses, twists, real, stacked(strengths), element.measured(t, poses))
 
         parts = [(force.element, _coordinates(force)) for force in forces]
-        found = of_each(exerted, parts, lambda members: where.moving([forces[k].bodies for k in members]))
+        found = of_each(exerted, parts, lambda members: _moving(where, [forces[k] for k in members]))
         return [Together([numbers[k] for k in members], values) for members, values in found]
 
     def _along(
@@ -115,16 +117,15 @@ class ForceReadings(eqx.Module):
         strengths, measures = tree.strengths(t, q, v), tree.measures(t, q)
 
         def exerted(
-            coordinates: Coordinates, poses: Poses, twists: Twists, strengths: Array, measures: Array
+            coordinates: Coordinates, poses: Poses, twists: Twists, real: Array, strengths: Array, measures: Array
         ) -> _Exerted:
             ends = [poses[2 * k : 2 * k + 2] for k in range(len(coordinates))]
             pairs = [c.wrenches(at, strengths[k]) for k, (c, at) in enumerate(zip(coordinates, ends, strict=True))]
-            return _exerted(tuple(itertools.chain(*pairs)), poses, twists, strengths, measures)
+            return _exerted(tuple(itertools.chain(*pairs)), poses, twists, real, strengths, measures)
 
         def rows(members: list[int]) -> tuple[Any, ...]:
             places = [forces[k].place for k in members]
-            moving = where.moving([forces[k].bodies for k in members])
-            return *moving, strengths.rows(places), measures.rows(places)
+            return *_moving(where, [forces[k] for k in members]), strengths.rows(places), measures.rows(places)
 
         # Some kinds differ in what they measure.
         parts = [(_coordinates(force), int(measures.sizes[force.place])) for force in forces]
@@ -148,10 +149,19 @@ class _Exerted(NamedTuple):
     measures: Float[Array, " m"]
 
 
-def _exerted(wrenches: tuple[Wrench, ...], poses: Poses, twists: Twists, strengths: Array, measures: Array) -> _Exerted:
+def _exerted(
+    wrenches: tuple[Wrench, ...], poses: Poses, twists: Twists, real: Array, strengths: Array, measures: Array
+) -> _Exerted:
+    """`real`: 1 for each body, 0 for the ground and for what is no body, such as the integral of a controller."""
     loads = [jnp.stack((w.force, pose.R @ w.torque)) for w, pose in zip(wrenches, poses, strict=True)]
     powers = [w.force @ twist.u + w.torque @ twist.omega for w, twist in zip(wrenches, twists, strict=True)]
-    return _Exerted(jnp.stack(loads), strengths, jnp.stack(powers).sum(keepdims=True), measures)
+    return _Exerted(jnp.stack(loads), strengths, (real @ jnp.stack(powers))[None], measures)
+
+
+def _moving(where: NodesByName, forces: list[NamedForce]) -> tuple[Poses, Twists, Array]:
+    """Poses and twists of the nodes of forces, and which of these are bodies."""
+    real = jnp.asarray([[float(row >= 0) for row in force.rows] for force in forces])
+    return *where.moving([force.bodies for force in forces]), real
 
 
 def _coordinates(force: NamedForce) -> Coordinates:

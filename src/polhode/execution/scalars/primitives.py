@@ -12,6 +12,7 @@ SUBCALLS = {
     "jit": "jaxpr",
     "pjit": "jaxpr",
     "closed_call": "call_jaxpr",
+    # As JAX 0.11 calls it.
     "eval_jaxpr": "call_jaxpr",
     "core_call": "call_jaxpr",
     "remat2": "jaxpr",
