@@ -36,7 +36,7 @@ def of_each(
     - `rows`: a function of the numbers of parts, whose results have a leading axis along these.
     """
     found = []
-    for members in _kinds(parts):
+    for members in kinds(parts):
         arrays, others = zip(*(eqx.partition(parts[k], eqx.is_array) for k in members), strict=True)
         stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays)
 
@@ -78,10 +78,11 @@ class Ragged(NamedTuple):
         return take(self.flat, self.firsts[chosen][:, None] + np.arange(int(self.sizes[chosen[0]])))
 
 
-def _kinds(parts: Sequence[Any]) -> list[list[int]]:
-    kinds: dict[Any, list[int]] = {}
+def kinds(parts: Sequence[Any]) -> list[list[int]]:
+    """Numbers of parts that have the same structure, shapes, and leaves other than arrays."""
+    found: dict[Any, list[int]] = {}
     for k, part in enumerate(parts):
         leaves, structure = jax.tree.flatten(part)
         known = tuple((x.shape, x.dtype) if eqx.is_array(x) else ("other", id(x)) for x in leaves)
-        kinds.setdefault((structure, known), []).append(k)
-    return list(kinds.values())
+        found.setdefault((structure, known), []).append(k)
+    return list(found.values())

@@ -158,7 +158,7 @@ def _exerted(
     return _Exerted(jnp.stack(loads), strengths, (real @ jnp.stack(powers))[None], measures)
 
 
-def _moving(where: NodesByName, forces: list[NamedForce]) -> tuple[Poses, Twists, Array]:
+def _moving(where: NodesByName, forces: list[NamedForce]) -> tuple[Any, ...]:
     """Poses and twists of the nodes of forces, and which of these are bodies."""
     real = jnp.asarray([[float(row >= 0) for row in force.rows] for force in forces])
     return *where.moving([force.bodies for force in forces]), real

@@ -52,12 +52,11 @@ class NodesByName:
         """Of several bodies."""
         return tuple(map(self.twist, names))
 
-    def moving(self, names: Sequence[tuple[str, ...]]) -> tuple[Poses, Twists]:
-        """Poses and twists of as many bodies for each of several parts, with a leading axis along these."""
+    def moving(self, names: Sequence[tuple[str, ...]]) -> tuple[Any, ...]:
+        """Poses, and twists if there are some, of as many bodies for each of several parts, stacked along these."""
         rows = np.array([[self.row(name) for name in each] for each in names])
-        found = self.motion.poses, self.motion.twists
-        poses, twists = (tuple(jax.tree.map(lambda a, k=k: take(a, k), part) for k in rows.T) for part in found)
-        return poses, twists
+        found = (part for part in (self.motion.poses, self.motion.twists) if part is not None)
+        return tuple(tuple(jax.tree.map(lambda a, k=k: take(a, k), part) for k in rows.T) for part in found)
 
 
 @jax.jit

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -14,7 +13,6 @@ from jaxtyping import Array, Float
 from polhode.linalg.gathering import take
 from polhode.multibody.alike import in_order, of_each
 from polhode.multibody.elements import AbstractForceElement
-from polhode.multibody.groups import Motion, stack
 from polhode.multibody.joint_loads import Load, carried_loads, constraint_loads
 from polhode.multibody.nodes_by_name import NodesByName, share, stacked
 from polhode.multibody.poses import Poses, Twists, Wrench
@@ -105,7 +103,7 @@ class Readings(eqx.Module):
 
     def positions(self, system: MultibodySystem, q: Point) -> Float[Array, " k"]:
         """All coordinates; angles in (-π, π], or with the turns that joint coordinates count."""
-        values = self._each(system, system.motion(q), lambda c, poses: c.difference(poses, 0.0))
+        values = self._each(NodesByName(system, system.motion(q)), lambda c, poses: c.difference(poses, 0.0))
         if isinstance(system.coordinates, JointTree):
             counted = system.coordinates.all_counted(q)
             own = [(k, counted.get((c.joint, c.name))) for k, c in enumerate(self.coordinates)]
@@ -121,7 +119,7 @@ class Readings(eqx.Module):
 
     def velocities(self, system: MultibodySystem, q: Point, v: Vector) -> Float[Array, " k"]:
         """Their time derivatives."""
-        return self._each(system, system.motion(q, v), lambda c, poses, twists: c.rate(poses, twists))
+        return self._each(NodesByName(system, system.motion(q, v)), lambda c, poses, twists: c.rate(poses, twists))
 
     def values(
         self, system: MultibodySystem, t: Array, q: Point, v: Vector, multipliers: Array | None = None
@@ -149,23 +147,13 @@ class Readings(eqx.Module):
         moments = loads.moment - jnp.cross(points, loads.force)
         return self._with_drives(where, efforts, Load(loads.force, moments, loads.power), points)
 
-    def _each(self, system: MultibodySystem, motion: Motion, read: Callable[..., Array]) -> Float[Array, " k"]:
-        """A function of each coordinate, and of poses, and twists if there are some, of its bodies; kind by kind."""
-        rows = {name: row for row, name in enumerate(system.names)}
-        kinds: dict[Any, list[int]] = {}
-        for k, c in enumerate(self.coordinates):
-            kinds.setdefault((jax.tree.structure(c.measured), *map(jnp.shape, jax.tree.leaves(c.measured))), []).append(
-                k
-            )
-        values = jnp.zeros(len(self.coordinates))
-        for members in kinds.values():
-            # The ground comes last.
-            ends = np.array([[rows.get(name, -1) for name in self.coordinates[k].ends] for k in members]).T
-            moving = (motion.poses,) if motion.twists is None else (motion.poses, motion.twists)
-            pairs = [tuple(jax.tree.map(lambda a, i=i: a[i], part) for i in ends) for part in moving]
-            stacked = stack([self.coordinates[k].measured for k in members])
-            values = values.at[np.array(members)].set(jax.vmap(read)(stacked, *pairs))
-        return values
+    def _each(self, where: NodesByName, read: Callable[..., Array]) -> Float[Array, " k"]:
+        """A function of each coordinate, and of poses, and twists if there are some, of its bodies."""
+        if not self.coordinates:
+            return jnp.zeros(0)
+        moving = lambda members: where.moving([self.coordinates[k].ends for k in members])  # noqa: E731
+        found = of_each(lambda c, *at: read(c, *at)[None], [c.measured for c in self.coordinates], moving)
+        return in_order([(members, values) for members, values in found])
 
     def _efforts(self, where: NodesByName, t: Array, q: Point, v: Vector) -> Float[Array, " k"]:
         """Sums of the forces along all coordinates, without those of constraints."""
@@ -246,7 +234,7 @@ class Readings(eqx.Module):
                 efforts = efforts.at[k].add(share((Wrench(own.R.T @ torque, force),), (unit,)))
         free = np.array([k for k, c in enumerate(self.coordinates) if not c.driven and c.reading >= 0], dtype=int)
         if len(free):
-            rates = self._each(where.system, where.motion, lambda c, poses, twists: c.rate(poses, twists))
+            rates = self._each(where, lambda c, poses, twists: c.rate(poses, twists))
             joints = np.array([self.coordinates[k].reading for k in free])
             powers = powers.at[joints].add(take(efforts, free) * take(rates, free))
         return JointValues(efforts, loads.force, loads.moment, powers)

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.linalg.gathering import take
-from polhode.multibody.alike import Ragged
+from polhode.multibody.alike import Ragged, kinds
 from polhode.spaces.base import Point, Vector
 
 if TYPE_CHECKING:
@@ -181,14 +181,10 @@ class _Kind(NamedTuple):
 
 
 def _kinds(along: Sequence[AbstractAlong]) -> list[_Kind]:
-    found: dict[Any, list[int]] = {}
-    bare = [dataclasses.replace(one, places=()) for one in along]
-    for k, (one, whole) in enumerate(zip(bare, along, strict=True)):
-        key = len(whole.places), jax.tree.structure(one), tuple(map(jnp.shape, jax.tree.leaves(one)))
-        found.setdefault(key, []).append(k)
+    bare = [(dataclasses.replace(one, places=()), len(one.places)) for one in along]
     return [
-        _Kind(_stacked([bare[k] for k in numbers]), tuple(along[k].places for k in numbers), numbers)
-        for numbers in found.values()
+        _Kind(_stacked([bare[k][0] for k in numbers]), tuple(along[k].places for k in numbers), numbers)
+        for numbers in kinds(bare)
     ]
 
 
