@@ -87,9 +87,10 @@ def test_known_values_under_a_gradient_are_evaluated_too(compiled):
     seen = []
 
     def function(x):
+        before = compiled()
         with uncompiled():
             found = by_jax(x) @ x
-        seen.append(compiled())
+        seen.append(compiled()[len(before) :])
         return found
 
     slope = jax.grad(function)(jnp.asarray(X))
