@@ -243,6 +243,8 @@ def test_choice_follows_structure_and_size():
     assert isinstance(kind(tree), TreeKKT)
     looped = connected(63, [((0,), 5), ((61, 62), 1)], [(k, 2 * k + c) for k in range(31) for c in (1, 2)], 6)
     assert isinstance(kind(looped), BorderedKKT)
+    small = connected(10, [((0,), 5), ((0, 9), 3)], [(k, k + 1) for k in range(9)], 6)
+    assert isinstance(kind(small), EliminationKKT)
     assert isinstance(kind(connected(6, [((k, (k + 1) % 6), 5) for k in range(6)], size=6)), EliminationKKT)
     net = connected(64, [((0,), 2)], [(k, k + 1) for k in range(63) if k % 8 < 7] + [(k, k + 8) for k in range(56)], 6)
     assert isinstance(kind(net), SparseKKT)

@@ -15,7 +15,7 @@ from polhode.linalg.blocks import Blocks, Indices, Matrix, to_dense
 from polhode.linalg.dense import lu_factor, lu_solve
 from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.ordering import Pattern
-from polhode.linalg.tree import bodies_of, constraints_of, coupled_bodies
+from polhode.linalg.tree import TreeKKT, bodies_of, constraints_of, coupled_bodies
 
 
 class Border(NamedTuple):
@@ -124,7 +124,7 @@ class BorderedKKT(AbstractKKT):
 
     n: int = eqx.field(static=True)
     m: int = eqx.field(static=True)
-    tree: AbstractKKT
+    tree: TreeKKT
     border: Border = eqx.field(static=True)
 
     def factor(self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None = None) -> BorderedFactors:

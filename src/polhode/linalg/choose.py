@@ -55,6 +55,11 @@ takes 8 µs and 1.3 s to compile, in rounds, as for other structures, 53 µs and
 TREE_BODIES = 16
 """The same for trees."""
 
+BORDERED_BODIES = 24
+"""The same for trees with a border, of which smaller ones are eliminated by parts, if they can be: Andrews' mechanism
+of 7 bodies takes 154,000 operations a step in `herk54`, with a border 240,000, which is too much for machine code.
+Rings of 24 bodies take as long either way; of 48, 2.6 s to the first result with a border and 15 s by parts."""
+
 BORDER = 24
 """Constraints beside a tree, for each of which a factorisation takes one solution more."""
 
@@ -126,30 +131,37 @@ def _chosen(A: Pattern, P: Pattern, n: int, m: int, cpu: bool) -> AbstractKKT:
     dense = DenseKKT(n, m) if n + m <= FUSED_UNKNOWNS else LapackKKT(n, m)
     if not A:
         return dense
-    if cpu and n + m >= SPARSE_UNKNOWNS:
-        along = _along(A, P, n, m)
-        if along is not None:
-            return along
+    along = cpu and n + m >= SPARSE_UNKNOWNS
+    tree = _tree(A, P, n, m) if along else None
+    if tree is not None:
+        return tree
     plan = Plan(A, P, n, m, padded=False)
     needed, all_at_once = plan.operations, operations(n, m) + operations(m, 0)
     if needed > SCALAR_OPERATIONS:
         plan = Plan(A, P, n, m, padded=True)
-    if _by_parts(plan, needed, n + m) and plan.operations < all_at_once:
+    by_parts = _by_parts(plan, needed, n + m) and plan.operations < all_at_once
+    bordered = _bordered(A, P, n, m) if along else None
+    if bordered is not None and not (by_parts and bordered.tree.layout.count < BORDERED_BODIES):
+        return bordered
+    if by_parts:
         return EliminationKKT(n, m, plan)
     if n + m >= SPARSE_UNKNOWNS and _is_sparse(A, P, n, m):
         return SparseKKT(n, m, Analysis(A, P, n, m))
     return dense
 
 
-def _along(A: Pattern, P: Pattern, n: int, m: int) -> AbstractKKT | None:
+def _tree(A: Pattern, P: Pattern, n: int, m: int) -> TreeKKT | None:
     """A solver that eliminates body by body, if that serves."""
     found = links(A, P, n, m)
-    if found is not None:
-        return TreeKKT(n, m, Layout(A, P, n, m)) if _one_by_one(found) else None
+    return TreeKKT(n, m, Layout(A, P, n, m)) if found is not None and _one_by_one(found) else None
+
+
+def _bordered(A: Pattern, P: Pattern, n: int, m: int) -> BorderedKKT | None:
+    """The same for what is a tree but for a few constraints."""
     beside = border(A, P, n, m)
     if beside is None or not 0 < beside.count <= BORDER:
         return None
-    tree = _along(A, beside.within(P), n, m - beside.count)
+    tree = _tree(A, beside.within(P), n, m - beside.count)
     return None if tree is None else BorderedKKT(n, m, tree, beside)
 
 
