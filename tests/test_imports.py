@@ -3,6 +3,8 @@
 import ast
 import graphlib
 import pathlib
+import subprocess
+import sys
 
 import pytest
 
@@ -85,3 +87,25 @@ def test_packages_need_those_before_them():
     assert packages == {*ORDER}
     needs = {tuple(name.split(".")[1] for name in (a, b)) for a, others in graph().items() for b in others if "." in a}
     assert {(a, b) for a, b in needs if {a, b} <= packages and ORDER.index(a) < ORDER.index(b)} == BACK
+
+
+FIRST_RUN = """
+import sys
+import polhode as ph
+
+model = ph.Model(gravity=(0, 0, -9.81))
+body = model.add_body(mass=2.0, inertia=(0.1, 0.2, 0.15), position=(0.7, 0, 0))
+model.add(ph.joints.Revolute(model.ground, body, point=(0, 0, 0), axis=(0, 1, 0)))
+ph.simulate(model.problem("SE3", t1=0.01))
+ph.rods.catenary
+print(*sys.modules)
+"""
+
+
+def test_a_first_run_waits_for_no_library_that_it_leaves_alone():
+    done = subprocess.run([sys.executable, "-c", FIRST_RUN], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    loaded = done.stdout.split()
+    assert {"jax", "scipy"} <= {*loaded}
+    others = {"xarray", "pandas", "matplotlib", "zarr", "trimesh", "mujoco", "scipy.optimize", "scipy.sparse"}
+    assert {*loaded} & others == set()

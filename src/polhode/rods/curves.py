@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
-import scipy.optimize
+import scipy
 from jaxtyping import Float
 
 from polhode import checks
