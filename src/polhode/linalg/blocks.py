@@ -46,6 +46,12 @@ class Blocks(eqx.Module):
     rows: Indices = eqx.field(static=True)
     cols: Indices = eqx.field(static=True)
 
+    @classmethod
+    def zeros(cls, rows: Indices, cols: Indices) -> Blocks:
+        """Blocks that say where others will be."""
+        (n, r), c = rows.numbers.shape, cols.numbers.shape[1]
+        return cls(np.zeros((n, r, c)), rows, cols)  # type: ignore[arg-type]
+
     def times(self, factor: Any) -> Blocks:
         """The blocks multiplied by a number."""
         return Blocks(factor * self.values, self.rows, self.cols)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -13,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.execution.once import shapes
 from polhode.execution.rows import each
 from polhode.linalg.blocks import Blocks, Indices, Matrix
 from polhode.linalg.choose import kkt_solver
@@ -301,12 +299,20 @@ class AbsoluteCoordinates(AbstractCoordinates):
         return all(slot.frame(self.bodies).twist_is_fixed for slot in group.slots if slot.group is not None)
 
     def choose_solver(self, mechanism: Mechanism, m: int, compliant: bool) -> AbstractKKT:
-        outlined = dataclasses.replace(self, bodies=tuple(dataclasses.replace(g, looped=False) for g in self.bodies))
-        q = self.space.origin()
-        t, v = jnp.zeros(()), jnp.zeros(self.n)
-        found = shapes(_matrices, outlined, mechanism.outlined(), t, q, v)
-        A, P = jax.tree.map(lambda block: np.zeros(block.shape), found)
-        return kkt_solver(A, P, self.n, m, compliant=compliant)
+        return kkt_solver(*self.outline(mechanism), self.n, m, compliant=compliant)
+
+    def outline(self, mechanism: Mechanism) -> tuple[Matrix, Matrix]:
+        """Where blocks lie in the matrix of changes of velocities and in the Jacobian of the constraints; all zero."""
+        forces = [group.slots for group in mechanism.forces if self._resists(group)]
+        pairs = [pair for slots in forces for pair in itertools.product(_columns(slots), repeat=2)]
+        rows = [(group.rows, columns) for group in mechanism.joints for columns in _columns(group.slots)]
+        rows += [(own, g.columns) for g, own in zip(self.bodies, self.internal, strict=True) if own is not None]
+        A, P = ([Blocks.zeros(*place) for place in places] for places in (pairs, rows))
+        return (*(Blocks.zeros(g.columns, g.columns) for g in self.bodies), *A), tuple(P)
+
+    def _resists(self, group: ForceGroup) -> bool:
+        """Whether changes of velocities, and of the positions that they lead to, change the forces of a group."""
+        return group.elements.uses_twists or (self.identity_kinematics and group.elements.uses_poses)
 
     def _find(self, body: Body | str) -> tuple[int, int, int]:
         name = body if isinstance(body, str) else body.name
@@ -320,11 +326,6 @@ def _stack(*parts: Any) -> Any:
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
 
 
-def _matrices(
-    coordinates: AbsoluteCoordinates, mechanism: Mechanism, t: Array, q: Point, v: Vector
-) -> tuple[Matrix, Matrix]:
-    """The matrix of changes of velocities, and the Jacobian of the constraints."""
-    A = coordinates.mass(q) + coordinates.damping(mechanism, t, q, v)
-    if coordinates.identity_kinematics:
-        A = A + coordinates.stiffness(mechanism, t, q, v)
-    return A, coordinates.jacobian(mechanism, t, q)
+def _columns(slots: Sequence[Slot]) -> list[Indices]:
+    """Velocities at those ends of elements that move."""
+    return [slot.columns for slot in slots if slot.group is not None]

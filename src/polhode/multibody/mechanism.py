@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 import equinox as eqx
@@ -13,7 +12,6 @@ from jaxtyping import Array, Float
 from polhode.checks import is_concrete
 from polhode.linalg.blocks import Indices
 from polhode.multibody.groups import ForceGroup, JointGroup, Motion
-from polhode.multibody.outlines import OutlinedForce, OutlinedJoint
 from polhode.multibody.poses import Wrench
 
 
@@ -93,14 +91,3 @@ class Mechanism(eqx.Module):
                     torque = torque.at[slot.nodes.numbers].add(wrench.torque)
                     force = force.at[slot.nodes.numbers].add(wrench.force)
         return Wrench(torque, force)
-
-    def outlined(self) -> Mechanism:
-        """The mechanism with elements that compute nothing: its matrices have the same blocks."""
-        return Mechanism(
-            tuple(dataclasses.replace(g, elements=OutlinedJoint(g.elements), looped=False) for g in self.joints),
-            tuple(
-                dataclasses.replace(g, elements=OutlinedForce(g.elements, len(g.slots)), looped=False)
-                for g in self.forces
-            ),
-            self.gravity,
-        )
