@@ -99,3 +99,29 @@ def test_what_a_run_or_a_format_has_not_is_said(run, rod, tmp_path):
     with pytest.raises(ValueError, match=r"are for films, \.mp4, \.gif"):
         export(run, tmp_path / "x.csv", arrows=["weight"])
     assert not list(tmp_path.iterdir())
+
+
+def test_arrows_of_named_forces_lie_on_their_lines_of_action():
+    model = ph.Model(gravity=(0, 0, -9.81))
+    bob = model.add_body(
+        mass=2.0, inertia=(0.01, 0.02, 0.03), position=(1, 0, -1), angular_velocity=(0.3, 2.0, 0.1), name="bob"
+    )
+    other = model.add_body(mass=1.0, inertia=(0.01, 0.02, 0.02), position=(2, 0, -1), name="other")
+    hook, corner, end = np.array([0.0, 0.2, 0.0]), np.array([0.9, 0.1, -0.8]), np.array([2.1, 0.1, -0.9])
+    model.add(ph.forces.SpringDamper(model.ground, bob, hook, corner, stiffness=50.0, name="rope"))
+    model.add(ph.forces.SpringDamper(bob, other, corner, end, stiffness=20.0, name="between"))
+    model.add(ph.forces.TorsionalSpringDamper(bob, other, axis=(0, 1, 0), stiffness=1.0, name="twist"))
+    run = ph.simulate(model.problem("S3xR3", t1=0.5, h=5e-3), "rkmk4", save_every=10)
+    scene = scene_of(run)
+    motion = sample(scene, run)
+    feet, forces = next(v[3:] for v in vectors.of_run(scene, motion, run) if v.name == "applied force")
+    corners = run.bodies["bob"].position + run.bodies["bob"].rotation @ (corner - (1, 0, -1))
+    # One arrow for each body: the rope's, both of the spring between them, and none that is seen of the couple.
+    assert feet.shape == (len(run.t), 5, 3)
+    np.testing.assert_allclose(np.cross(corners - feet[:, 0], forces[:, 0]), 0, atol=1e-12)
+    np.testing.assert_allclose(np.cross(hook - feet[:, 0], forces[:, 0]), 0, atol=1e-12)
+    np.testing.assert_allclose(np.cross(corners - feet[:, 1], forces[:, 1]), 0, atol=1e-12)
+    np.testing.assert_allclose(forces[:, 1], -forces[:, 2], atol=1e-12)
+    np.testing.assert_allclose(forces[:, 3:], 0, atol=1e-12)
+    assert np.linalg.norm(forces[1:, :3], axis=2).min() > 1e-3
+    np.testing.assert_allclose(feet[:, 3], run.bodies["bob"].position, atol=1e-12)

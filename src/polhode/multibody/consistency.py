@@ -109,9 +109,12 @@ def repaired(system: MultibodySystem, labels: Sequence[str], t: float, state: St
 def closed_the_right_way(system: MultibodySystem, t: float, q: Point) -> Point:
     """The position of `repaired`."""
     time, rest = jnp.asarray(t), jnp.zeros(system.n)
-    if _wrong_way_round(system, _measured(system, time, q, rest)[2]):
+    gaps, _, sides = _measured(system, time, q, rest)
+    if _wrong_way_round(system, sides):
         groups = tuple(dataclasses.replace(g, elements=OnBranch(g.elements)) for g in system.mechanism.joints)
         q = closed(system.with_joints(groups), system.labels, time, q)
+    elif _is_closed(gaps):
+        return q
     return closed(system, system.labels, time, q)
 
 
@@ -122,6 +125,8 @@ def fitting_velocities(system: MultibodySystem, t: float, q: Point, v: Vector, r
     """
     time = jnp.asarray(t)
     excess = np.asarray(_measured(system, time, q, v)[1]) - rates
+    if not excess.any():
+        return v
     found = v - jnp.asarray(_nearest(*metric(system, time, q), excess))
     left = np.asarray(_measured(system, time, q, found)[1]) - rates
     speed = max(1.0, float(jnp.max(jnp.abs(found), initial=0.0)))
@@ -149,7 +154,7 @@ def closed(system: MultibodySystem, labels: Sequence[str], t: Array, q: Point) -
     gaps = np.asarray(_tried(system, t, q, jnp.zeros(system.n))[1])
     for _ in range(_ROUNDS):
         size = np.linalg.norm(gaps)
-        if np.max(np.abs(gaps), initial=0.0) <= 1e-3 * POSITION_TOLERANCE:
+        if _is_closed(gaps):
             return q
         M, B = metric(system, t, q)
         step = -_nearest(M, _on_positions(system, B), gaps)
@@ -167,6 +172,11 @@ def closed(system: MultibodySystem, labels: Sequence[str], t: Array, q: Point) -
         f"The joints can't be closed from this start: {worst(labels, gaps)} remain after {_ROUNDS} rounds. Check their "
         "points and the lengths of the bodies, or start closer to a position that fits."
     )
+
+
+def _is_closed(gaps: Any) -> bool:
+    """Whether positions need no correction."""
+    return bool(np.max(np.abs(gaps), initial=0.0) <= 1e-3 * POSITION_TOLERANCE)
 
 
 def _on_positions(system: AbstractMechanical, B: Any) -> Any:

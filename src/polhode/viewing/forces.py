@@ -1,4 +1,4 @@
-"""Forces of a run by name: what charts show of them."""
+"""Forces of a run by name: what charts and arrows show of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polhode.viewing.joints import Quantity, known
+from polhode.viewing.joints import MOST, Quantity, known
 
 if TYPE_CHECKING:
     from polhode.named.forces import ForceResults
@@ -26,6 +26,29 @@ def quantities(solution: Solution) -> Iterator[Quantity]:
             yield Quantity(name, said, np.asarray(values), "moment" if angle else "force")
         for label, values in known(force, "measures").items():
             yield Quantity(name, label, np.asarray(values), "angle" if label in force.angles else "length")
+
+
+def arrows(solution: Solution, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Points and forces at some frames, (k, forces, 3) each; None where not known, or too many.
+
+    Those on one body or two, not what is inside of rods; each on its line of action, nearest to the centre of mass.
+    """
+    feet, vectors = [], []
+    ends = [(force, body) for force in solution.forces.values() if len(force.bodies) <= 2 for body in force.bodies]
+    for force, body in ends if len(ends) <= MOST else ():
+        loads, moments = known(force, "forces"), known(force, "moments")
+        centre = known(solution.bodies[body], "position") if body in solution.bodies else ()
+        if len(loads) and len(centre):
+            F, M, x = (np.asarray(each)[rows] for each in (loads[body], moments[body], centre))
+            feet.append(x + _lever(F, M))
+            vectors.append(F)
+    return (np.stack(feet, axis=1), np.stack(vectors, axis=1)) if feet else None
+
+
+def _lever(F: np.ndarray, M: np.ndarray) -> np.ndarray:
+    """The shortest r with r × F = M - (M·F)F/|F|²; zero where there is no force."""
+    square = np.sum(F * F, axis=-1, keepdims=True)
+    return np.divide(np.cross(F, M), square, out=np.zeros_like(F), where=square > 0)
 
 
 def _loads(force: ForceResults) -> Iterator[tuple[str, np.ndarray, str]]:

@@ -11,8 +11,8 @@ import numpy as np
 if TYPE_CHECKING:
     from polhode.solution import Solution
 
-_MOST = 64
-"""Joints whose forces can be told apart as arrows."""
+MOST = 64
+"""Joints, or forces, that can be told apart as arrows."""
 
 
 class Quantity(NamedTuple):
@@ -52,7 +52,7 @@ def quantities(solution: Solution) -> Iterator[Quantity]:
 def forces(solution: Solution, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """Points and forces of all joints at some frames, (k, joints, 3) each; None where not known, or too many."""
     feet, vectors = [], []
-    for joint in solution.joints.values() if len(solution.joints) <= _MOST else ():
+    for joint in solution.joints.values() if len(solution.joints) <= MOST else ():
         point, force = known(joint, "point"), known(joint, "force")
         if len(point) and len(force):
             feet.append(np.asarray(point)[rows])

@@ -1,4 +1,4 @@
-"""Arrows of a run over its motion: those of its scene, and joint forces where the run has them."""
+"""Arrows of a run over its motion: those of its scene, forces of joints and named ones where the run has them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from polhode.checks import nearest, shown
-from polhode.viewing import joints
+from polhode.viewing import forces, joints
 from polhode.viewing.motion import Motion
 from polhode.viewing.scene import Arrows, Scene
 from polhode.viewing.style import COLOURS
@@ -39,9 +39,12 @@ def of_run(scene: Scene, motion: Motion, solution: Solution) -> Iterator[Vectors
     """All that a run has."""
     for each, (feet, vectors) in zip(scene.of(Arrows), motion.arrows, strict=True):
         yield Vectors(each.name, each.kind, each.colour, feet, vectors)
-    loads = joints.forces(solution, motion.rows)
-    if loads is not None:
-        yield Vectors("joint force", "force", COLOURS[3], *loads)
+    for name, colour, found in (
+        ("joint force", COLOURS[3], joints.forces(solution, motion.rows)),
+        ("applied force", COLOURS[5], forces.arrows(solution, motion.rows)),
+    ):
+        if found is not None:
+            yield Vectors(name, "force", colour, *found)
 
 
 def scaled(found: Sequence[Vectors], wanted: Sequence[str], radius: float) -> list[Vectors]:
