@@ -26,7 +26,7 @@ _DOC = """Seven bodies K1 … K7 in the plane, hinged at O, F, E, B, G, H and A,
 spring.
 
 The benchmark of W. Schiehlen (Multibody Systems Handbook, 1990) with the data of E. Hairer & G. Wanner (Solving
-Ordinary Differential Equations II, VII.7) in their letters. K1 turns about O at the origin, K2 joins it at F and K3,
+Ordinary Differential Equations II, VII.7) in their notation. K1 turns about O at the origin, K2 joins it at F and K3,
 K4, K6 at E; K3 turns about B, and a spring pulls its point D towards C; K5 and K7 turn about A, K4 joins K5 at G, K6
 joins K7 at H. The mechanism starts at rest and is followed over 0.03 s, in which K1 turns two and a half times.
 

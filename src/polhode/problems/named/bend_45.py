@@ -21,9 +21,9 @@ from polhode.rods.section import Section
 _DOC = """A rod that is an eighth of a circle without stress, clamped at its first node, is bent out of its plane.
 
 The circle has its centre at (R, 0, 0); the rod starts at the origin along e₂ and carries the force P e₃ on its end,
-which bends and twists it. The 45° bend of K. Bathe & S. Bolourchi, Large displacement analysis of three-dimensional
+which bends and twists it. The 45° bend of K.-J. Bathe & S. Bolourchi, Large displacement analysis of three-dimensional
 beam structures, Int. J. Numer. Methods Eng. 14 (1979), 961-986: R = 100, square section of side 1, E = 1e7, G = 5e6.
-References are static places of the tip (t = ∞, for `polhode.equilibrium`) from J. Simo & L. Vu-Quoc, A
+References are static positions of the tip (t = ∞, for `polhode.equilibrium`) from J. C. Simo & L. Vu-Quoc, A
 three-dimensional finite-strain rod model, part II, Comput. Methods Appl. Mech. Eng. 58 (1986), 79-116, who take
 GJ = G/6 and the whole section in shear; other authors differ by up to 1 %.
 
@@ -34,7 +34,7 @@ Parameters: `n`, `formulation`, `load` (P), `radius` (R), `angle`, `side`, `youn
 `damping` (C_d), `duration`. Units as in the paper (inch, pound).
 """
 
-_SOURCE = "J. Simo & L. Vu-Quoc (1986), static, 8 linear elements"
+_SOURCE = "J. C. Simo & L. Vu-Quoc (1986), static, 8 linear elements"
 _TIPS = {300.0: (22.33, 58.84, 40.08), 450.0: (18.62, 52.32, 48.39), 600.0: (15.79, 47.23, 53.37)}
 
 

@@ -31,9 +31,9 @@ rotation in opposite senses, so every method of the action keeps |μ| and the sp
 `livens` carries (q, v, p) in unit quaternions for energy–momentum methods. Its invariants are those of the momenta p,
 the generalised energy p·v - T and ½E(q)p; ½ Ω·IΩ at the nodes is the output `total_energy`, which scatters by O(h²).
 
-Default data: T. Kinon & P. Betsch, conserving integration with quaternions, §5.3: I = diag(6, 8, 3),
-Ω(0) = (10, 20, 20), R(0) = 1, T = 2. Reference: the exact solution in elliptic functions
-(`free_rigid_body_solution`). The parameters are the principal moments `inertia`, the body-fixed
+Default data: P. L. Kinon & P. Betsch, *Conserving integration of multibody systems with singular and non-constant mass
+matrix*, §5.3: I = diag(6, 8, 3), Ω(0) = (10, 20, 20), R(0) = 1, T = 2. Reference: the exact solution in elliptic
+functions (`free_rigid_body_solution`). The parameters are the principal moments `inertia`, the body-fixed
 `angular_velocity` at t = 0 and the end time `duration`, in any consistent units.
 """
 

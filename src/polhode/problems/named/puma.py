@@ -30,7 +30,7 @@ each link in its own frame, at its end (P. I. Corke's data). Torques -P (φ - φ
 φ = (0, 22.5, 90, 0, 22.5, 0)° at rest and end at (-120, 60, -200, 90, 90, 45)° after 1 s, with constant acceleration
 up to half the time and constant deceleration after. No compensation of gravity.
 
-The manoeuvre is that of S. Holzinger, M. Arnold & J. Gerstmayr; their tables of accelerations and gains are lost, so
+The manoeuvre is that of S. Holzinger, M. Arnold & J. Gerstmayr; their accelerations and gains were not at hand, so
 the profile is chosen and the gains are the defaults of their code. Moments of inertia that the data leave zero are
 1e-8.
 

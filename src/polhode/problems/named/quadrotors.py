@@ -68,7 +68,10 @@ def quadrotors(
     controller: AbstractController | None = None,
     duration: Any = 5.0,
 ) -> Problem:
-    """Two quadrotors carrying a load; the arguments are described in the problem's `doc`."""
+    """Two quadrotors carrying a load.
+
+    The arguments are described in the problem's `doc`.
+    """
     given = dict(locals())
     model = TransportParameters(
         load_mass=checks.positive("load_mass", load_mass, (), "mass of the load"),

@@ -21,7 +21,7 @@ _DOC = """A rigid disc that spins about the x axis at 640 rad/s in two elastic s
 The supports are linear springs in the inertial frame at p₁ = (-L_L, 0, 0) and p₂ = (L_R, 0, 0): the left one along x, y
 and z, the right one along y and z. The centre of mass of the disc starts at the origin, the springs at rest. Instead of
 its weight the constant torque (L/2 - L_L) m g about the inertial z axis acts. The model is that of S. Holzinger,
-M. Arnold & J. Gerstmayr; their table of masses, stiffnesses and speed is lost, and the numbers here are chosen such
+M. Arnold & J. Gerstmayr; their masses, stiffnesses and speed were not at hand, and the numbers here are chosen such
 that the precession has their period of 2.5 s: m = 2, J = diag(0.25, 0.1316667, 0.1316667) (disc of radius 0.5 and
 length 0.2), L = 1, L_L = 0.4, k = 800.
 

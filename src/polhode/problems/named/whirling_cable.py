@@ -1,4 +1,4 @@
-"""A rigid body that whirls around at the end of a cable."""
+"""A rigid body that whirls at the end of a cable."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def whirling_cable(
     body_size: Any = (0.2, 0.1, 0.05),
     duration: Any = 2.0,
 ) -> Problem:
-    """A rigid body that whirls around at the end of a cable.
+    """A rigid body that whirls at the end of a cable.
 
     **Arguments:**
 
