@@ -14,7 +14,7 @@ from polhode.problems.registry import register
 
 _DOC = """A cubic block of bonded spheres is dropped, turned about an edge and a corner, and hits the floor z = 0.
 
-Bonds along the edges of the lattice and the diagonals of its faces; contacts by Hertz's law, with damping if wanted. With
+Bonds along the edges of the lattice and the diagonals of its faces; contacts by Hertz's law, damped on request. With
 a `strength` bonds break where tension, bending and shear add up to more than they bear. Units: m, kg, s; the defaults
 are a block of 0.1 m of a light, soft material, so that it rebounds with visible deformation.
 
