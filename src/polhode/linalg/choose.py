@@ -17,7 +17,7 @@ from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.ordering import Pattern
 from polhode.linalg.plan import Plan, operations
 from polhode.linalg.sparse import Analysis, SparseKKT
-from polhode.linalg.tree import Layout, Links, TreeKKT, links
+from polhode.linalg.tree import Layout, TreeKKT, links
 
 FUSED_UNKNOWNS = 30
 """Up to this size a dense matrix is solved in the compiled step, above it by LAPACK. 9 unknowns take 0.6 µs fused and
@@ -47,13 +47,11 @@ joints take 340 at any length, a binary tree of 127 bodies 380, six bodies in Eu
 bushings 1,600, a net of 10×10 bodies 3,600. A chain of 20 bodies with bushings takes 264 µs by parts, 18 s to compile;
 with KLU 145 µs and 1.1 s."""
 
-CHAIN_BODIES = 8
-"""From this many bodies on chains are eliminated one body after the other on the CPU. A rod of 16 edges without shear
-takes 8 µs and 1.3 s to compile, in rounds, as for other structures, 53 µs and 4.6 s; with couplings by stiffness
-30 µs."""
-
-TREE_BODIES = 16
-"""The same for trees."""
+TREE_BODIES = 8
+"""From this many bodies on chains and trees are eliminated one body after the other on the CPU. A rod of 16 edges
+without shear takes 8 µs and 1.3 s to compile, in rounds, as for other structures, 53 µs and 4.6 s; with couplings by
+stiffness 30 µs. Binary trees with revolute joints of 8 to 16 bodies begin in three quarters of the time that rounds
+take, with steps as long; of 26 bodies in 2.6 s instead of 22."""
 
 BORDERED_BODIES = 24
 """The same for trees with a border, of which smaller ones are eliminated by parts, if they can be: Andrews' mechanism
@@ -153,7 +151,9 @@ def _chosen(A: Pattern, P: Pattern, n: int, m: int, cpu: bool) -> AbstractKKT:
 def _tree(A: Pattern, P: Pattern, n: int, m: int) -> TreeKKT | None:
     """A solver that eliminates body by body, if that serves."""
     found = links(A, P, n, m)
-    return TreeKKT(n, m, Layout(A, P, n, m)) if found is not None and _one_by_one(found) else None
+    if found is None or len(found.blocks) < TREE_BODIES or max(map(len, found.blocks)) > BLOCK:
+        return None
+    return TreeKKT(n, m, Layout(A, P, n, m))
 
 
 def _bordered(A: Pattern, P: Pattern, n: int, m: int) -> BorderedKKT | None:
@@ -163,11 +163,6 @@ def _bordered(A: Pattern, P: Pattern, n: int, m: int) -> BorderedKKT | None:
         return None
     tree = _tree(A, beside.within(P), n, m - beside.count)
     return None if tree is None else BorderedKKT(n, m, tree, beside)
-
-
-def _one_by_one(found: Links) -> bool:
-    fewest = CHAIN_BODIES if found.is_path else TREE_BODIES
-    return len(found.blocks) >= fewest and max(map(len, found.blocks)) <= BLOCK
 
 
 def _by_parts(plan: Plan, needed: int, unknowns: int) -> bool:
