@@ -6,7 +6,7 @@ import pytest
 
 import polhode as ph
 from polhode.runs.export import export
-from polhode.viewing import model_scene
+from polhode.viewing import geometry, model_scene
 from polhode.viewing.motion import sample
 from polhode.viewing.scene import Body, Line, Trail
 
@@ -92,3 +92,27 @@ def test_numbers_that_jax_traces_leave_out_the_scene():
         return problem.invariants["energy"](0.0, problem.state0)
 
     assert jax.grad(energy)(jnp.asarray(3.0)) == pytest.approx(2.0)
+
+
+def test_springs_are_coils_unless_there_are_many():
+    def springs(count):
+        model = ph.Model()
+        bob = model.add_body(mass=2.0, inertia=(0.1, 0.2, 0.2), position=(0, 0, -1), name="bob")
+        for k in range(count):
+            model.add(ph.forces.SpringDamper(model.ground, bob, (k, 0, 0), (0, 0, -1), stiffness=1.0))
+        return [line for line in model.problem("SE3", t1=1.0).scene.of(Line) if line.name == "springs"]
+
+    assert [line.coil for line in springs(2)] == [True, True]
+    assert not any(line.coil for line in springs(25))
+
+
+def test_a_coil_winds_about_the_line_between_its_ends():
+    start, end = np.array([0.3, -1.0, 2.0]), np.array([-0.6, 0.5, 1.1])
+    nodes = geometry.coil(start, end, 0.1)
+    axis = (end - start) / np.linalg.norm(end - start)
+    across = np.linalg.norm(np.cross(nodes - start, axis), axis=1)
+    np.testing.assert_allclose(nodes[[0, -1]], [start, end], atol=1e-15)
+    np.testing.assert_allclose(across[[1, -2]], 0, atol=1e-15)
+    np.testing.assert_allclose(across[2:-2], 0.1, rtol=1e-12)
+    assert (np.diff(nodes @ axis) > -1e-15).all()
+    assert np.isfinite(geometry.coil(start, start, 0.1)).all()

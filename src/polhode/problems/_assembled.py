@@ -145,9 +145,9 @@ def drawn(
     return scene.Body(body.name, shape, size, pose, colour)
 
 
-def polyline(name: str, points: tuple[Observable, ...], colour: str = "#555555") -> scene.Line:
+def polyline(name: str, points: tuple[Observable, ...], colour: str = "#555555", *, coil: bool = False) -> scene.Line:
     """A line through moving points."""
-    return scene.Line(name, lambda t, state: jnp.stack([point(t, state) for point in points]), colour)
+    return scene.Line(name, lambda t, state: jnp.stack([point(t, state) for point in points]), colour, coil=coil)
 
 
 def same_numbers(parameters: Mapping[str, Any], defaults: Mapping[str, Any], apart: tuple[str, ...]) -> bool:

@@ -14,6 +14,9 @@ from polhode.viewing.style import AXES
 
 _RINGS, _SECTORS = 14, 24
 _SIDES = 10
+_TURNS = 8
+_STRAIGHT = 0.15
+"""Turns of a spring, and the part of its length that is straight at each end."""
 THIN = 0.0035
 """Radius of a thin line, in parts of the radius of the motion."""
 
@@ -77,6 +80,17 @@ def tube(nodes: np.ndarray, radius: float | np.ndarray) -> Surface:
     marks = np.repeat(np.minimum(np.arange(len(nodes)), count - 1), len(ball.vertices)).astype(float)
     balls = Surface(places.reshape(-1, 3), np.tile(ball.normals, (len(nodes), 1)), faces.reshape(-1, 3), marks)
     return joined([sticks, balls])
+
+
+def coil(start: np.ndarray, end: np.ndarray, radius: float) -> np.ndarray:
+    """Nodes (n, 3) of a helical spring between two points, with straight ends."""
+    turn = np.linspace(0, 2 * np.pi * _TURNS, 10 * _TURNS + 1)
+    along = np.linalg.norm(end - start) * np.linspace(_STRAIGHT, 1 - _STRAIGHT, len(turn))
+    axis = np.zeros((2, 3))
+    axis[:, 2] = along[[0, -1]]
+    helix = np.stack([radius * np.cos(turn), radius * np.sin(turn), along], axis=1)
+    R = frames((end - start)[None])[0]
+    return np.vstack([start, start + np.vstack([axis[:1], helix, axis[1:]]) @ R.T, end])
 
 
 def frames(directions: np.ndarray) -> np.ndarray:

@@ -35,6 +35,8 @@ _TURNING = 200
 """Spheres that are drawn at most with how they turn."""
 _THINNEST = 0.02
 """Least thickness of a box, in parts of its length."""
+_MOST_COILS = 24
+"""Springs up to which each is drawn as a helix: nets of them are clearer as lines."""
 _POINT = 0.03
 """Diameter of a mass point, in parts of the size of the model."""
 
@@ -99,6 +101,7 @@ def drawn(description: Mapping[str, Any]) -> scene.Scene:
             _BodyPoints(tuple(line["rows"]), jnp.asarray(line["points"])),
             line["colour"],
             tints=rod_tints.drawn(line["edges"], line["rows"], pose_of) if "edges" in line else None,
+            coil=line.get("coil", False),
         )
         for line in description["lines"]
     ]
@@ -193,16 +196,20 @@ def _skeleton(model: Model, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]
 
 def _between(model: Model, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
     """Lines from body to body: rods of constant length, and springs."""
-    for part in (*_parts(model, AbstractJoint), *_parts(model, AbstractForce)):
-        element = part.place(tuple(Pose(body.x, body.R) for body in part.bodies))
-        if isinstance(element, ConstantDistance | LineSpring | LineSpringDamper):
-            rod = isinstance(element, ConstantDistance)
-            yield {
-                "name": "rods" if rod else "springs",
-                "rows": [rows.get(body.name, -1) for body in part.bodies],
-                "points": _points(part),
-                "colour": _JOINTS if rod else _SPRINGS,
-            }
+    found = [
+        (part, part.place(tuple(Pose(body.x, body.R) for body in part.bodies)))
+        for part in (*_parts(model, AbstractJoint), *_parts(model, AbstractForce))
+    ]
+    springs = [part for part, element in found if isinstance(element, LineSpring | LineSpringDamper)]
+    for part in (part for part, element in found if isinstance(element, ConstantDistance)):
+        yield _line(part, rows, "rods", _JOINTS)
+    for part in springs:
+        yield {**_line(part, rows, "springs", _SPRINGS), "coil": len(springs) <= _MOST_COILS}
+
+
+def _line(part: AbstractPart, rows: Mapping[str, int], name: str, colour: str) -> dict[str, Any]:
+    ends = [rows.get(body.name, -1) for body in part.bodies]
+    return {"name": name, "rows": ends, "points": _points(part), "colour": colour}
 
 
 def _rods(model: Model, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:

@@ -127,6 +127,7 @@ def _line(line: Line, points: np.ndarray, tints: np.ndarray | None, solution: So
         "name": line.name,
         "colour": line.colour,
         "radius": line.radius,
+        "coil": line.coil,
         "count": points.shape[1],
         "points": packed.floats(points),
         "tints": coloured,

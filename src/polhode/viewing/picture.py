@@ -122,7 +122,8 @@ class Pictures:
         found = []
         for line, points, tints in zip(self._scene.of(Line), self._motion.lines, self._motion.tints, strict=True):
             thick = geometry.THIN * self._radius * (2.2 if line.tints else 1.0)
-            surface = geometry.tube(points[k], line.radius or thick)
+            nodes = geometry.coil(points[k][0], points[k][-1], 8 * thick) if line.coil else points[k]
+            surface = geometry.tube(nodes, line.radius or thick)
             colours = np.broadcast_to(rgb(line.colour), surface.vertices.shape)
             if line.tints and tints is not None and self._tint in line.tints.names:
                 values = tints[:, :, line.tints.names.index(self._tint)]

@@ -78,6 +78,7 @@ class Line:
     """A polyline through moving points, such as a massless rod or the axis of a beam, drawn as a tube.
 
     - `radius`: of the tube; None for a thin one. - `tints`: by what it can be coloured, or None.
+    - `coil`: whether it is a spring between two points, which pages and films draw as a helix.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Line:
     colour: str = "#555555"
     radius: float | None = None
     tints: Tints | None = None
+    coil: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

@@ -286,7 +286,7 @@ class _Mechanism(NamedTuple):
             polyline(line, tuple(self.where(system, end) for end in line))
             for line in ("OF", "FE", "BE", "BD", "DE", "GE", "AG", "HE", "AH")
         )
-        spring = polyline("spring", (lambda t, state: self.C, self.where(system, "D")), "#cc6677")
+        spring = polyline("spring", (lambda t, state: self.C, self.where(system, "D")), "#cc6677", coil=True)
         return *boxes, *lines, spring
 
 

@@ -143,8 +143,8 @@ def _scene(width: Array, positions: Any) -> Scene:
 
     size = jnp.ones(3) * width
     springs = (
-        Line("first spring", lambda t, state: jnp.stack((jnp.zeros(3), positions(t, state)[0]))),
-        Line("second spring", lambda t, state: positions(t, state)),
+        Line("first spring", lambda t, state: jnp.stack((jnp.zeros(3), positions(t, state)[0])), coil=True),
+        Line("second spring", lambda t, state: positions(t, state), coil=True),
     )
     return Scene(
         parts=(

@@ -56,8 +56,17 @@ function makeSolids(meshes, scene, data, tone, meshOfFile) {
     ];
   }
 
+  /** A helix between two points, with straight ends. */
+  function coil([start, end]) {
+    const axis = sub(end, start), length = Math.hypot(...axis), [x, y, z] = frameOf(length > 0 ? axis : [0, 0, 1]);
+    const at = (s, turn, r) => along(along(along(start, s * length, z), r * Math.cos(turn), x), r * Math.sin(turn), y);
+    const turns = 8, straight = 0.15, steps = 10 * turns;
+    const helix = Array.from({ length: steps + 1 }, (_, i) => at(straight + (1 - 2 * straight) * i / steps, 2 * Math.PI * turns * i / steps, 4 * thin));
+    return [start, at(straight, 0, 0), ...helix, at(1 - straight, 0, 0), end];
+  }
+
   function ofLine(line, k, wanted) {
-    const nodes = triples(mixed(line.places, 3 * line.count, k)), segments = line.count - 1;
+    const places = triples(mixed(line.places, 3 * line.count, k)), nodes = line.coil ? coil(places) : places, segments = nodes.length - 1;
     const tint = line.tints.find((each) => each.name === wanted?.name), width = line.radius ? 2 * line.radius : line.tints.length ? 2.2 * thin : thin;
     const values = tint ? mixed(tint.values, segments, k) : null;
     const colour = (i) => values ? tinted(wanted.limits, values[i]) : line.colour;
