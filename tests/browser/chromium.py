@@ -8,6 +8,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -28,6 +29,19 @@ def found() -> str | None:
     return next((path for name in names if (path := shutil.which(name))), None)
 
 
+START = """
+import os, sys
+
+a, b = (os.dup(int(pipe)) for pipe in sys.argv[1:3])
+for pipe, number in ((a, 3), (b, 4)):
+    os.dup2(pipe, number)
+    os.set_inheritable(number, True)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+"""Makes two pipes descriptors 3 and 4, on which the protocol is spoken, in a process of its own: this one can't be forked
+where JAX has run."""
+
+
 class Browser:
     """One process with one page at a time."""
 
@@ -36,17 +50,12 @@ class Browser:
         to_browser, self._out = os.pipe()
         self._in, from_browser = os.pipe()
 
-        def pipes() -> None:
-            # The protocol is spoken on descriptors 3 and 4.
-            a, b = os.dup(to_browser), os.dup(from_browser)
-            os.dup2(a, 3)
-            os.dup2(b, 4)
-
         program = found()
         assert program is not None
+        start = [sys.executable, "-I", "-c", START, str(to_browser), str(from_browser)]
         self._process = subprocess.Popen(
-            [program, *FLAGS, f"--user-data-dir={self._folder}", "--window-size=1440,1000"],
-            close_fds=False, preexec_fn=pipes, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            [*start, program, *FLAGS, f"--user-data-dir={self._folder}", "--window-size=1440,1000"],
+            pass_fds=(to_browser, from_browser), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         os.close(to_browser)
         os.close(from_browser)

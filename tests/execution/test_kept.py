@@ -148,8 +148,8 @@ path = pathlib.Path(ph.__file__).parent / "integrators" / "half_explicit.py"
 assert "polhode.integrators.half_explicit" not in sys.modules
 text = path.read_text()
 if sys.argv[1] == "edited":
-    assert text.count("state = end.q,") == 1
-    path.write_text(text.replace("state = end.q,", "state = carry.state[0],"))
+    assert text.count("q, v = end.q,") == 1
+    path.write_text(text.replace("q, v = end.q,", "q, v = carry.state[0],"))
 run = ph.simulate(ph.problems.rotor(), "herk5", h=1e-4, t1=1e-2, save_every=None)
 path.write_text(text)
 start, end = np.asarray(jax.tree.leaves(run.state)[0])

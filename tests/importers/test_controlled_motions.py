@@ -50,10 +50,11 @@ def under_servos(path, start, gains, pose, limited=False):
 
 
 def under_pd(path, start, gains, pose, limited=False):
-    limits = "joint" if limited else None
     arm = ph.load_model(path, positions=start)
     for joint, (kp, kv) in gains.items():
         # A servo's damper resists motion, whatever the target: that of PD is the same for targets at rest.
+        has_limits = np.isfinite(arm.joints[joint].force_limits).any()
+        limits = "joint" if limited and has_limits else None
         arm.model.add(ph.forces.PD(arm.joints[joint], kp, kv, target=pose[joint], force_limits=limits))
     run = ph.simulate(arm.problem("minimal", t1=T1), "rkmk4", h=H)
     return np.asarray(run.outputs["joint_positions"])
