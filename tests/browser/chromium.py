@@ -38,8 +38,8 @@ for pipe, number in ((a, 3), (b, 4)):
     os.set_inheritable(number, True)
 os.execv(sys.argv[3], sys.argv[3:])
 """
-"""Makes two pipes descriptors 3 and 4, on which the protocol is spoken, in a process of its own: this one can't be forked
-where JAX has run."""
+"""Makes two pipes descriptors 3 and 4, on which the protocol is spoken, in a process of its own: where JAX has run,
+this one can't be forked."""
 
 
 class Browser:
