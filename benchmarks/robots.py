@@ -128,7 +128,8 @@ def time_commands(robot: Robot, row: Row) -> None:
         command += ["--set", "floating=true"] if robot.floating else []
         taken = []
         for more, folder in ((["--export", str(page)], home), (["--export", str(page)], home), ([], other)):
-            seconds, row.trouble = cpu(command + more, plain() | {"HOME": folder, "XDG_CACHE_HOME": folder})
+            seconds, trouble = cpu(command + more, plain() | {"HOME": folder, "XDG_CACHE_HOME": folder})
+            row.trouble = row.trouble or trouble
             taken.append(seconds)
         row.unit = (before + unit()) / 2
         row.cold, row.again, row.without_page = (seconds / row.unit for seconds in taken)

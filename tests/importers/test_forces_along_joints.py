@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import polhode as ph
+from polhode.runs import export
 
 ARM = """<mujoco><compiler angle="radian"/><default><geom type="box" size="0.05 0.1 0.3" contype="0" conaffinity="0"/>
 </default><worldbody><body name="one"><joint name="first" axis="0 1 0" stiffness="7" springref="0.3" damping="0.4"/>
@@ -44,3 +45,25 @@ def test_where_they_are_not_known_is_said():
     problem = arm.problem("SO3xR3", t1=0.01)
     with pytest.raises(ValueError, match="minimal"):
         arm.joints["first"].force(problem.system, 0.0, problem.state0)
+
+
+FRICTION = "".join(
+    f'<link name="{name}"><inertial><origin xyz="0.1 0 0"/><mass value="1"/><inertia ixx="0.01" iyy="0.02" izz="0.02" '
+    f'ixy="0" ixz="0" iyz="0"/></inertial></link><joint name="{joint}" type="continuous"><parent link="{base}"/>'
+    f'<child link="{name}"/><origin xyz="0.2 0 0"/><axis xyz="0 1 0"/><dynamics friction="{friction}"/></joint>'
+    for joint, base, name, friction in (("shoulder", "base", "upper", 0.4), ("elbow", "upper", "lower", 0.1))
+)
+
+
+def test_forces_none_of_which_measures_anything_are_read_and_drawn(tmp_path):
+    arm = ph.load_model(f'<robot name="arm"><link name="base"/>{FRICTION}</robot>', velocities={"elbow": 3.0})
+    run = ph.simulate(arm.problem("minimal", t1=0.05), "rkmk4", h=1e-3)
+    for force, friction, joint in zip(run.forces.values(), (0.4, 0.1), ("shoulder", "elbow"), strict=True):
+        assert force.measured == []
+        rates = run.joints[joint].rate
+        np.testing.assert_allclose(force.power, force.effort * rates, rtol=1e-12, atol=1e-15)
+        assert (force.effort * rates <= 0).all()
+        assert np.abs(force.effort).max() <= friction
+        assert np.abs(force.effort[-1]) > 0.5 * friction
+    export(run, tmp_path / "arm.html")
+    assert "applied force" in (tmp_path / "arm.html").read_text(encoding="utf-8")

@@ -52,4 +52,7 @@ def take(x: Float[Array, "n ..."], at: np.ndarray) -> Array:
 
     `x[at]` takes five times as long to trace.
     """
+    if not at.size:
+        # Of nothing `jnp.take` gives (0,), whatever the shape of `at`.
+        return jnp.zeros((*at.shape, *x.shape[1:]), x.dtype)
     return jnp.take(x, at, axis=0, mode="clip")
