@@ -224,3 +224,23 @@ def test_the_power_of_a_controller_leaves_its_integral_out():
     expected = run.forces["pid"].effort * run.joints["hinge"].rate
     assert np.max(np.abs(expected)) > 0.1
     np.testing.assert_allclose(run.forces["pid"].power, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("formulation", ["minimal", "SE3"])
+def test_a_spring_along_a_sum_of_angles_acts_on_all_of_its_bodies(formulation):
+    model = ph.Model(gravity=(0, 0, -9.81))
+    upper = model.add_body(mass=1.0, inertia=(0.01, 0.05, 0.05), position=(0.5, 0, 0), name="upper")
+    lower = model.add_body(mass=0.5, inertia=(0.01, 0.02, 0.02), position=(1.3, 0, 0), name="lower")
+    hip = model.add(ph.joints.Revolute(model.ground, upper, point=(0, 0, 0), axis=(0, 1, 0), name="hip"))
+    knee = model.add(ph.joints.Revolute(upper, lower, point=(1, 0, 0), axis=(0, 1, 0), name="knee"))
+    belt = ph.joints.Combination([hip, knee], ratios=(1.0, -0.5))
+    model.add(ph.forces.JointSpring(belt, stiffness=STIFFNESS, damping=DAMPING, rest=0.3, name="belt"))
+    run = ph.simulate(model.problem(formulation, t1=0.2, h=2e-3), "rkmk4", save_every=5)
+    force, (hip, knee) = run.forces["belt"], (run.joints[name] for name in ("hip", "knee"))
+    stretch, rate = hip.angle - 0.5 * knee.angle, hip.rate - 0.5 * knee.rate
+    np.testing.assert_allclose(force.deflection, stretch - 0.3, atol=1e-9)
+    np.testing.assert_allclose(force.effort, -STIFFNESS * (stretch - 0.3) - DAMPING * rate, atol=1e-8)
+    np.testing.assert_allclose(force.power, force.effort * rate, atol=1e-8)
+    # On the upper bar the hip's share, and what the knee's share takes from it.
+    np.testing.assert_allclose(force.moments["upper"][:, 1], 1.5 * force.effort, atol=1e-12)
+    np.testing.assert_allclose(force.moments["lower"][:, 1], -0.5 * force.effort, atol=1e-12)

@@ -19,7 +19,7 @@ class DenseKKT(AbstractKKT):
     r"""Eliminates x first, then solves with the Schur complement $Q A^{-1} P^T + E$.
 
     Neither part needs pivoting while A is positive definite up to perturbations and the constraints are independent,
-    which is what `assemble` checks. For up to about 30 unknowns.
+    which is what `assemble` checks. For up to some 60 unknowns.
     """
 
     n: int = eqx.field(static=True)
@@ -45,7 +45,7 @@ class DenseKKT(AbstractKKT):
 
 
 class LapackKKT(AbstractKKT):
-    """Solves the whole dense matrix with LAPACK, with pivoting: for systems without structure above 30 unknowns."""
+    """Solves the whole dense matrix with LAPACK, with pivoting: for systems without structure above 60 unknowns."""
 
     n: int = eqx.field(static=True)
     m: int = eqx.field(static=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import equinox as eqx
@@ -99,10 +99,7 @@ class ForceReadings(eqx.Module):
         ) -> _Exerted:
             element, coordinates = part
             wrenches = element.wrenches(t, poses, twists)
-            strengths = [
-                share(wrenches[2 * k : 2 * k + 2], c.wrenches(poses[2 * k : 2 * k + 2], 1.0))
-                for k, c in enumerate(coordinates)
-            ]
+            strengths = [share(wrenches[own], c.wrenches(poses[own], 1.0)) for c, own in _with_ends(coordinates)]
             return _exerted(wrenches, poses, twists, real, stacked(strengths), element.measured(t, poses))
 
         parts = [(force.element, _coordinates(force)) for force in forces]
@@ -119,9 +116,8 @@ class ForceReadings(eqx.Module):
         def exerted(
             coordinates: Coordinates, poses: Poses, twists: Twists, real: Array, strengths: Array, measures: Array
         ) -> _Exerted:
-            ends = [poses[2 * k : 2 * k + 2] for k in range(len(coordinates))]
-            pairs = [c.wrenches(at, strengths[k]) for k, (c, at) in enumerate(zip(coordinates, ends, strict=True))]
-            return _exerted(tuple(itertools.chain(*pairs)), poses, twists, real, strengths, measures)
+            own = [c.wrenches(poses[e], s) for (c, e), s in zip(_with_ends(coordinates), strengths, strict=True)]
+            return _exerted(tuple(itertools.chain(*own)), poses, twists, real, strengths, measures)
 
         def rows(members: list[int]) -> tuple[Any, ...]:
             places = [forces[k].place for k in members]
@@ -133,7 +129,8 @@ class ForceReadings(eqx.Module):
         return [Together([numbers[k] for k in members], values) for members, values in found]
 
 
-Coordinates: TypeAlias = "tuple[AbstractRelativeCoordinate, ...]"
+Coordinates: TypeAlias = "tuple[tuple[AbstractRelativeCoordinate, int], ...]"
+"""Coordinates that a force acts along, each with the number of its bodies."""
 
 
 class _Exerted(NamedTuple):
@@ -165,7 +162,15 @@ def _moving(where: NodesByName, forces: list[NamedForce]) -> tuple[Any, ...]:
 
 
 def _coordinates(force: NamedForce) -> Coordinates:
-    return tuple(c.coordinate for c in force.along)
+    return tuple((c.coordinate, len(c.ends)) for c in force.along)
+
+
+def _with_ends(coordinates: Coordinates) -> Iterator[tuple[AbstractRelativeCoordinate, slice]]:
+    """Each coordinate with the places of its bodies among those of its force."""
+    first = 0
+    for coordinate, count in coordinates:
+        yield coordinate, slice(first, first + count)
+        first += count
 
 
 def _whole(found: list[Together], name: str) -> Array:
