@@ -10,9 +10,11 @@ from typing import Any
 import jax
 import numpy as np
 
-MACHINE_CODE = 150_000
+MACHINE_CODE = 400_000
 """Operations, or lines of text, above which a program stays with XLA: compiling takes some 50 µs for each, so that is
-8 s. A step of a rod of 16 edges in `herk5` has 76,000, one of a loop of four bars in `eml` 53,000."""
+20 s and a gigabyte. A step of a rod of 16 edges in `herk5` has 76,000, one of a loop of four bars in `eml` 53,000; one
+of a humanoid of 28 bodies with rotors, in absolute coordinates, has 340,000: 23 s of processor time to the first
+result, with XLA 140 s."""
 
 XLA = 20_000
 """Operations of a step above which XLA gets it on arrays: compiling takes it 1.5 ms for each, half a minute in all."""
@@ -27,7 +29,7 @@ scalars pay for the smallest ones only."""
 XLA_ROW = 200_000
 """Operations of a row in a loop of XLA's, before they are simplified: it is compiled once for all rows."""
 
-WORTH_TRYING = 8
+WORTH_TRYING = 3
 """How far the count before simplification may exceed a limit: that of multibody systems falls to a quarter."""
 
 NUMBERS = 2_000

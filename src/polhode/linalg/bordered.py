@@ -58,7 +58,7 @@ def border(A: Pattern, P: Pattern, n: int, m: int) -> Border | None:
 
     Of joints that close a loop, the one with the fewest constraints is taken out.
     """
-    body = bodies_of(A, n)
+    body = bodies_of(A, P, n)
     if body is None:
         return None
     ground = int(body.max()) + 1

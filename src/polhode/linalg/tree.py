@@ -40,7 +40,7 @@ def links(A: Pattern, P: Pattern, n: int, m: int) -> Links | None:
     Bodies are what the diagonal blocks of A hold together. λ of a constraint belongs to the later one of its bodies in
     chains, and in trees to the earlier one, which has those of one joint only.
     """
-    body = bodies_of(A, n)
+    body = bodies_of(A, P, n)
     if body is None:
         return None
     of_row = [(rows, np.sort(body[cols], axis=1)) for rows, cols in constraints_of(P)]
@@ -74,8 +74,33 @@ def links(A: Pattern, P: Pattern, n: int, m: int) -> Links | None:
     return Links([np.array(block) for block in blocks], parents)
 
 
-def bodies_of(A: Pattern, n: int) -> np.ndarray | None:
-    """Number of the body of each velocity; None if some velocity has no diagonal block."""
+def bodies_of(A: Pattern, P: Pattern, n: int) -> np.ndarray | None:
+    """Number of the body of each velocity; None if some velocity has no diagonal block.
+
+    A single velocity that appears in one constraint only, such as that of a rotor, is taken for one of another body of
+    that constraint.
+    """
+    body = _held_together(A, n)
+    if body is None:
+        return None
+    sizes = np.bincount(body)
+    single = set(np.flatnonzero(sizes == 1).tolist())
+    if not single:
+        return body
+    single -= {k for pair in coupled_bodies(A, body) if pair[0] != pair[1] for k in pair}
+    near: dict[int, list[list[int]]] = {}
+    for _, columns in constraints_of(P):
+        for ends in map(np.unique, body[columns]):
+            for k in single.intersection(ends.tolist()):
+                near.setdefault(k, []).append([b for b in ends.tolist() if sizes[b] > 1])
+    whole = np.arange(len(sizes))
+    for k, others in near.items():
+        if len(others) == 1 and others[0]:
+            whole[k] = max(others[0])
+    return np.unique(whole[body], return_inverse=True)[1]
+
+
+def _held_together(A: Pattern, n: int) -> np.ndarray | None:
     body = np.full(n, -1)
     count = 0
     for rows, cols in A:
