@@ -29,8 +29,11 @@ scalars pay for the smallest ones only."""
 XLA_ROW = 200_000
 """Operations of a row in a loop of XLA's, before they are simplified: it is compiled once for all rows."""
 
-WORTH_TRYING = 3
-"""How far the count before simplification may exceed a limit: that of multibody systems falls to a quarter."""
+WORTH_TRYING = 8
+"""How far the count before simplification may exceed a limit of XLA: that of multibody systems falls to a quarter."""
+
+RECORDED = 3 * MACHINE_CODE
+"""The count before simplification above which a program is not recorded for machine code."""
 
 NUMBERS = 2_000
 """Numbers that go into a program on scalars, or into a row of one: each takes an operation or more, also if all there

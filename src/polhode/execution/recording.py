@@ -35,7 +35,7 @@ def on_scalars(program: Program, *examples: Any, derived: bool = False) -> Regio
 
     `derived`: whether derivatives are going to be taken of it. Raises `NotNative` if that can't be.
     """
-    if program.cost > limits.WORTH_TRYING * limits.MACHINE_CODE:
+    if program.cost > limits.RECORDED:
         raise NotNative(f"{program.cost:.0f} operations")
     region = Region([s.dtype for s in Layout(examples).scalars])
     try:

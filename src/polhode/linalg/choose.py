@@ -55,7 +55,7 @@ take, with steps as long; of 26 bodies in 2.6 s instead of 22."""
 
 BORDERED_BODIES = 24
 """The same for trees with a border, of which smaller ones are eliminated by parts, if they can be: Andrews' mechanism
-of 7 bodies takes 154,000 operations a step in `herk54`, with a border 240,000, which is too much for machine code.
+of 7 bodies takes 154,000 operations a step in `herk54`, with a border 240,000.
 Rings of 24 bodies take as long either way; of 48, 2.6 s to the first result with a border and 15 s by parts."""
 
 BORDER = 24
@@ -129,20 +129,21 @@ def _chosen(A: Pattern, P: Pattern, n: int, m: int, cpu: bool) -> AbstractKKT:
     dense = DenseKKT(n, m) if n + m <= FUSED_UNKNOWNS else LapackKKT(n, m)
     if not A:
         return dense
-    along = cpu and n + m >= SPARSE_UNKNOWNS
-    tree = _tree(A, P, n, m) if along else None
+    large = cpu and n + m >= SPARSE_UNKNOWNS
+    tree = _tree(A, P, n, m) if large else None
     if tree is not None:
         return tree
+    bordered = _bordered(A, P, n, m) if large else None
+    if bordered is not None and bordered.tree.layout.count >= BORDERED_BODIES:
+        return bordered
     plan = Plan(A, P, n, m, padded=False)
     needed, all_at_once = plan.operations, operations(n, m) + operations(m, 0)
     if needed > SCALAR_OPERATIONS:
         plan = Plan(A, P, n, m, padded=True)
-    by_parts = _by_parts(plan, needed, n + m) and plan.operations < all_at_once
-    bordered = _bordered(A, P, n, m) if along else None
-    if bordered is not None and not (by_parts and bordered.tree.layout.count < BORDERED_BODIES):
-        return bordered
-    if by_parts:
+    if _by_parts(plan, needed, n + m) and plan.operations < all_at_once:
         return EliminationKKT(n, m, plan)
+    if bordered is not None:
+        return bordered
     if n + m >= SPARSE_UNKNOWNS and _is_sparse(A, P, n, m):
         return SparseKKT(n, m, Analysis(A, P, n, m))
     return dense

@@ -265,11 +265,7 @@ class LivensMultibody(AbstractWritten):
     def choose_solver(self) -> AbstractKKT:
         """The solver that suits the places of the blocks."""
         # All that counts is where blocks lie, which is known without the derivatives of all elements.
-        inertia = [
-            block
-            for g in self.bodies
-            for block in g.blocks(jnp.zeros((*g.columns.numbers.shape, g.columns.numbers.shape[1])))
-        ]
+        inertia = [Blocks.zeros(g.columns, g.columns) for g in self.bodies]
         forces = [np.zeros(_square(g.slots)) for g in self.base.mechanism.forces]
         joints = []
         for group in self.base.mechanism.joints:

@@ -111,7 +111,8 @@ def _pictures(
     t = np.sort(np.asarray(solution.t, dtype=float))
     count = max(2, round(rate * seconds(float(t[-1] - t[0]))))
     motion = sample(scene, solution, count)
-    arrows = list(vectors.of_run(scene, motion, solution))
+    # Forces are computed from the states, which takes a moment.
+    arrows = list(vectors.of_run(scene, motion, solution)) if look.arrows else []
     drawn = vectors.scaled(arrows, look.arrows, motion.bounds(scene)[1])
     pictures = Pictures(scene, motion, size, _checked(scene, look.tint), drawn)
     legend = Legend.of(scene, pictures, arrows, look, solution.meta)

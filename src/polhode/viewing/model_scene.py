@@ -196,10 +196,7 @@ def _skeleton(model: Model, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]
 
 def _between(model: Model, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
     """Lines from body to body: rods of constant length, and springs."""
-    found = [
-        (part, part.place(tuple(Pose(body.x, body.R) for body in part.bodies)))
-        for part in (*_parts(model, AbstractJoint), *_parts(model, AbstractForce))
-    ]
+    found = [(part, part.placed()) for part in (*_parts(model, AbstractJoint), *_parts(model, AbstractForce))]
     springs = [part for part, element in found if isinstance(element, LineSpring | LineSpringDamper)]
     for part in (part for part, element in found if isinstance(element, ConstantDistance)):
         yield _line(part, rows, "rods", _JOINTS)
@@ -241,8 +238,7 @@ def _parts(model: Model, kind: type[Part]) -> list[Part]:
 
 def _points(part: AbstractPart) -> list[list[float]]:
     """Where a part takes hold of its two bodies, in their frames; empty if it has no such points."""
-    element = part.place(tuple(Pose(body.x, body.R) for body in part.bodies))
-    return [np.asarray(point).tolist() for point in element.points()]
+    return [np.asarray(point).tolist() for point in part.placed().points()]
 
 
 def _farthest(model: Model, shown: Sequence[Body]) -> list[Body]:
