@@ -18,7 +18,7 @@ from polhode.linalg import AbstractKKT, Blocks, Indices, kkt_solver
 from polhode.linalg.blocks import dense_block, pattern
 from polhode.linalg.bordered import Border, BorderedKKT
 from polhode.linalg.compliant import CompliantKKT
-from polhode.linalg.dense import DenseKKT, LapackKKT, PivotingKKT
+from polhode.linalg.dense import DefiniteKKT, DenseKKT, LapackKKT, PivotingKKT
 from polhode.linalg.elimination import EliminationKKT
 from polhode.linalg.host import HostKKT
 from polhode.linalg.plan import Plan
@@ -75,6 +75,7 @@ SOLVERS = {
     "PivotingKKT": lambda system: PivotingKKT(system.n, system.m),
     "EliminationKKT": lambda system: elimination(system, False),
     "TreeKKT": along,
+    "DefiniteKKT": lambda system: DefiniteKKT(system.n, system.m),
     "BorderedKKT": bordered,
     "SparseKKT": sparse,
     "CompliantKKT": lambda system: CompliantKKT(DenseKKT(system.n, system.m)),
@@ -234,6 +235,7 @@ def test_choice_follows_structure_and_size():
         return kkt_solver(system.A, system.P, system.n, system.m)
 
     assert isinstance(kkt_solver((), (), 9, 3), DenseKKT)
+    assert isinstance(kkt_solver((), (), 40, 3), DefiniteKKT)
     assert isinstance(kkt_solver((), (), 90, 3), LapackKKT)
     assert isinstance(kind(chain(1, rows=5, size=6)), DenseKKT)
     few, many = kind(chain(3, rows=5, size=6)), kind(chain(100, rows=5, size=6))

@@ -7,6 +7,7 @@ from polhode.linalg.blocks import to_dense as to_dense
 from polhode.linalg.bordered import BorderedKKT as BorderedKKT
 from polhode.linalg.choose import kkt_solver as kkt_solver
 from polhode.linalg.compliant import CompliantKKT as CompliantKKT
+from polhode.linalg.dense import DefiniteKKT as DefiniteKKT
 from polhode.linalg.dense import DenseKKT as DenseKKT
 from polhode.linalg.dense import LapackKKT as LapackKKT
 from polhode.linalg.dense import PivotingKKT as PivotingKKT

@@ -10,7 +10,7 @@ from polhode.execution.placement import on_processor
 from polhode.linalg.blocks import Matrix, pattern
 from polhode.linalg.bordered import BorderedKKT, border
 from polhode.linalg.compliant import CompliantKKT
-from polhode.linalg.dense import DenseKKT, LapackKKT, PivotingKKT
+from polhode.linalg.dense import DefiniteKKT, DenseKKT, LapackKKT, PivotingKKT
 from polhode.linalg.elimination import EliminationKKT
 from polhode.linalg.host import HostKKT
 from polhode.linalg.kkt import AbstractKKT
@@ -19,9 +19,13 @@ from polhode.linalg.plan import Plan, operations
 from polhode.linalg.sparse import Analysis, SparseKKT
 from polhode.linalg.tree import Layout, TreeKKT, links
 
-FUSED_UNKNOWNS = 60
-"""Up to this size a dense matrix is solved in the compiled step, above it by LAPACK, which machine code can't call: a
-step of a robot with 33 unknowns is then left to XLA. It took 97 s of processor time to the first result, now 7.5."""
+FUSED_UNKNOWNS = 30
+"""Up to this size a dense matrix is solved in the compiled step, above it by LAPACK. 9 unknowns take 0.6 µs fused and
+1.7 µs with LAPACK in a compiled loop; from about 30 on LAPACK is faster."""
+
+UNPIVOTED_UNKNOWNS = 60
+"""Up to this size machine code, which can't call LAPACK, solves definite systems by itself: a step of a robot with 33
+unknowns is left to XLA otherwise, 97 s of processor time to the first result instead of 7.5."""
 
 PIVOTING_UNKNOWNS = 30
 """Up to this size machine code pivots by itself, with about n³ operations; it can't call LAPACK. The implicit midpoint
@@ -126,7 +130,7 @@ def _entries(groups: Pattern, n: int) -> int:
 
 @functools.lru_cache(maxsize=64)
 def _chosen(A: Pattern, P: Pattern, n: int, m: int, cpu: bool) -> AbstractKKT:
-    dense = DenseKKT(n, m) if n + m <= FUSED_UNKNOWNS else LapackKKT(n, m)
+    dense = _dense(n, m)
     if not A:
         return dense
     large = cpu and n + m >= SPARSE_UNKNOWNS
@@ -147,6 +151,12 @@ def _chosen(A: Pattern, P: Pattern, n: int, m: int, cpu: bool) -> AbstractKKT:
     if n + m >= SPARSE_UNKNOWNS and _is_sparse(A, P, n, m):
         return SparseKKT(n, m, Analysis(A, P, n, m))
     return dense
+
+
+def _dense(n: int, m: int) -> AbstractKKT:
+    if n + m <= FUSED_UNKNOWNS:
+        return DenseKKT(n, m)
+    return DefiniteKKT(n, m) if n + m <= UNPIVOTED_UNKNOWNS else LapackKKT(n, m)
 
 
 def _tree(A: Pattern, P: Pattern, n: int, m: int) -> TreeKKT | None:

@@ -19,7 +19,7 @@ class DenseKKT(AbstractKKT):
     r"""Eliminates x first, then solves with the Schur complement $Q A^{-1} P^T + E$.
 
     Neither part needs pivoting while A is positive definite up to perturbations and the constraints are independent,
-    which is what `assemble` checks. For up to some 60 unknowns.
+    which is what `assemble` checks. For up to about 30 unknowns.
     """
 
     n: int = eqx.field(static=True)
@@ -57,6 +57,33 @@ class LapackKKT(AbstractKKT):
         self, factors: tuple[Array, Array], r: Float[Array, " n"], s: Float[Array, " m"]
     ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
         solution = jax.scipy.linalg.lu_solve(factors, jnp.concatenate((r, s)))
+        return solution[: self.n], solution[self.n :]
+
+
+class DefiniteKKT(AbstractKKT):
+    """Solves the whole dense matrix of `DenseKKT` for 31 to 60 unknowns: by LAPACK, or without it and without pivoting.
+
+    Machine code can't call LAPACK; XLA takes twenty times as long to compile the other way, and ten times to run it.
+    """
+
+    n: int = eqx.field(static=True)
+    m: int = eqx.field(static=True)
+
+    def factor(self, A: Matrix, P: Matrix, Q: Matrix, E: Float[Array, " m"] | None = None) -> tuple[Array, Array]:
+        matrix = whole(self, A, P, Q, E)
+        like = matrix, jnp.arange(len(matrix), dtype=jnp.int32)
+        return by_libraries(
+            jax.scipy.linalg.lu_factor, lambda a: (lu_factor(a), jnp.arange(len(a), dtype=jnp.int32)), like, matrix
+        )
+
+    def solve(
+        self, factors: tuple[Array, Array], r: Float[Array, " n"], s: Float[Array, " m"]
+    ) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
+        b = jnp.concatenate((r, s))
+        solution = by_libraries(
+            lambda lu, pivots, b: jax.scipy.linalg.lu_solve((lu, pivots), b), lambda lu, _, b: lu_solve(lu, b), b,
+            *factors, b,
+        )  # fmt: skip
         return solution[: self.n], solution[self.n :]
 
 
