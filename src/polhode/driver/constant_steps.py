@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from polhode.driver import counted
 from polhode.driver.legs import AbstractLegSteps, Breaks, Leg, shift
 from polhode.driver.stepping import Part, Progress, accept, outcome_of
 from polhode.integrators.base import AbstractIntegrator, Carry
@@ -69,7 +70,7 @@ class ConstantSteps(AbstractLegSteps):
         return carry
 
     def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
-        carry, info = integrator.step(system, p.t + self.ahead, self.h, p.carry)
+        carry, info = counted.step(integrator, system, p.t + self.ahead, self.h, p.carry)
         result = outcome_of(carry, info)
         new = accept(p, self.t0 + (p.n + 1 - self.first) * self.spacing, self.h, carry, info, result, p.error)
         # A failure ends the run, and nothing reads its memory any more: it need not be put back.

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from polhode.driver import counted
 from polhode.driver.control import StepControl, Tolerances, first_step
 from polhode.driver.legs import AbstractLegSteps, Breaks, Leg, shift
 from polhode.driver.stepping import Part, Progress, accept, outcome_of, select, with_iterations
@@ -72,7 +73,7 @@ class ControlledSteps(AbstractLegSteps):
         last = jnp.abs(h) * (1 + 1e-9) >= jnp.abs(left)
         h = jnp.where(last, left - self.short, h)
         ahead = jnp.where(p.t == self.t0, self.ahead, 0.0)
-        carry, info = integrator.step(system, p.t + ahead, h - ahead, p.carry)
+        carry, info = counted.step(integrator, system, p.t + ahead, h - ahead, p.carry)
         result = outcome_of(carry, info)
         space = system.state_space
         error = self.control.measure(space, info.error, p.carry.state, carry.state, self.tolerances)

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from polhode.driver import counted
 from polhode.driver.stepping import Progress
 from polhode.integrators.base import Carry
 
@@ -84,7 +85,7 @@ def step(inputs: Any, rest: Any) -> Passage:
 
     def run(args: Any, step: Step) -> Tree:
         system, integrator = eqx.combine(args, others)
-        return floats(integrator.step(system, *step)[0])
+        return floats(counted.step(integrator, system, *step)[0])
 
     return Passage(run, lambda args, step: (eqx.filter(step.carry, moving), _numbered(args[0], places)), given, begin)
 
@@ -96,7 +97,7 @@ def instant(inputs: Any, rest: Any) -> Passage:
 
     def run(args: Any, instant: Instant) -> Tree:
         (system, integrator), ((t, h, begin), s, end) = eqx.combine(args, others), instant
-        return floats(integrator.interpolate(system, t, h, begin, end, s))
+        return floats(counted.interpolate(integrator, system, t, h, begin, end, s))
 
     def of(args: Any, instant: Instant) -> Any:
         return _numbered(args[0], places), *eqx.filter((instant.step.carry, instant.end), moving)

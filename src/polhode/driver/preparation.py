@@ -15,6 +15,7 @@ from jax.core import Tracer
 from polhode import checks, integrators
 from polhode._ambient import inside_transformation
 from polhode.checks import shown
+from polhode.driver import counted
 from polhode.driver.observing import Observer
 from polhode.driver.recorded import recorded
 from polhode.driver.saving import Saving
@@ -227,7 +228,7 @@ class Task(eqx.Module):
 
 def _begun(system: AbstractSystem, integrator: AbstractIntegrator, t: Any, state: State) -> State:
     """The state as a run begins with it: what is given may be a plain tuple."""
-    return integrator.init(system, jnp.asarray(t), jnp.asarray(1e-3), state).state
+    return counted.init(integrator, system, jnp.asarray(t), jnp.asarray(1e-3), state).state
 
 
 def _checked(system: AbstractSystem, state: State) -> State:

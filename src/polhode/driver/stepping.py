@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from polhode.driver import counted
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
 from polhode.results import Result
 from polhode.systems.base import AbstractSystem
@@ -103,7 +104,7 @@ class AbstractStepper(eqx.Module):
     ) -> Progress:
         """The beginning of a run."""
         t, h = self.t0 + self.ahead, _strong(self.first_step(system, integrator, state))
-        carry = _strong(self.begun(system, integrator, t, h, integrator.init(system, t, h, state)))
+        carry = _strong(self.begun(system, integrator, t, h, counted.init(integrator, system, t, h, state)))
         zero = jnp.zeros((), jnp.int64)
         return Progress(
             n=zero,
@@ -126,7 +127,7 @@ class AbstractStepper(eqx.Module):
         self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, p: Progress
     ) -> Progress:
         """The same at t, as the method sees it, with a step of size h ahead."""
-        carry = self.begun(system, integrator, t, h, integrator.restart(system, t, h, p.carry))
+        carry = self.begun(system, integrator, t, h, counted.restart(integrator, system, t, h, p.carry))
         return p._replace(carry=_strong(carry))
 
 
@@ -204,5 +205,5 @@ def between(
     """The state at `target`, within the last accepted step; exactly the end point if the step ends there."""
     dt = p.t - p.t_before
     s = jnp.where(dt != 0, (target - p.t_before) / jnp.where(dt != 0, dt, 1.0), 1.0)
-    inside = integrator.interpolate(system, *stepper.last_step(p), p.before, p.carry, s)
+    inside = counted.interpolate(integrator, system, *stepper.last_step(p), p.before, p.carry, s)
     return select(jnp.abs(s - 1) < 1e-9, p.carry.state, inside)

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode.captured.programs import compiled
-from polhode.driver import differentiated
+from polhode.driver import counted, differentiated
 from polhode.driver.legs import AbstractLegSteps, Leg
 from polhode.driver.observing import Observer
 from polhode.driver.saving import Saving
@@ -111,7 +111,7 @@ def _run(
         if any(fresh):
             p = jax.lax.cond(x.fresh, again, lambda p, x: p, p, x)
         begin = p.carry if x.choice is None else integrator.choosing(p.carry, x.choice)
-        carry, info = integrator.step(system, x.t, x.h, begin)
+        carry, info = counted.step(integrator, system, x.t, x.h, begin)
         outcome = judged(system, x.end, carry.state, outcome_of(carry, info))
         # A failure ends the run: what later steps make of the last good state doesn't count.
         outcome = jnp.where(p.result == 0, outcome, p.result)
@@ -210,7 +210,7 @@ def _interpolated(
         carry0 = jax.tree.map(lambda x: x[i], carries)
         carry1 = jax.tree.map(lambda x: x[i + 1], carries)
         s = jnp.clip((time - t[i]) / h[i], 0.0, 1.0)
-        inside = integrator.interpolate(system, t[i], h[i], carry0, carry1, s)
+        inside = counted.interpolate(integrator, system, t[i], h[i], carry0, carry1, s)
         exact = jnp.abs(s - 1) < 1e-9
         return jax.tree.map(lambda a, b: jnp.where(exact, a, b), carry1.state, inside), carry1.multipliers
 

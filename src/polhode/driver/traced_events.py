@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode.captured.programs import compiled
+from polhode.driver import counted
 from polhode.driver.legs import Leg
 from polhode.driver.observing import Observer
 from polhode.driver.saving import Saving
@@ -172,7 +173,7 @@ class _Again(NamedTuple):
         length = length + jax.lax.cond(
             at_event & row.active, lambda: self._delay(row, begin, chosen), lambda: jnp.zeros(())
         )
-        end, info = self.integrator.step(self.system, begin, length, chosen)
+        end, info = counted.step(self.integrator, self.system, begin, length, chosen)
         moved = row.end + jnp.where(row.fixed & ~at_event, 0.0, late + length - jax.lax.stop_gradient(length))
         state = self.acts(row.fired, moved, end.state)
         behind = lambda c: self._restarted(moved, row.next, c._replace(state=state))  # noqa: E731
@@ -182,7 +183,7 @@ class _Again(NamedTuple):
         return new, (begin, length, chosen, end, moved, after.state)
 
     def _restarted(self, t: Array, h: Array, carry: Carry) -> Carry:
-        carry = self.integrator.restart(self.system, t, h, carry)
+        carry = counted.restart(self.integrator, self.system, t, h, carry)
         return self.steps.inner.begun(self.system, self.integrator, t, h, carry)
 
     def _delay(self, row: _Rows, begin: Array, carry: Carry) -> Array:
@@ -190,7 +191,9 @@ class _Again(NamedTuple):
         first = jnp.argmax(row.fired)
 
         def value(h: Array) -> Array:
-            return self.steps.watched(begin + h, self.integrator.step(self.system, begin, h, carry)[0].state)[first]
+            return self.steps.watched(begin + h, counted.step(self.integrator, self.system, begin, h, carry)[0].state)[
+                first
+            ]
 
         h = jax.lax.stop_gradient(row.length)
         g, slope = jax.jvp(value, (h,), (jnp.ones(()),))
@@ -218,7 +221,7 @@ def _frames(
     def one(time: Array, i: Array) -> Any:
         before, end = (jax.tree.map(lambda x: x[i], c) for c in (befores, ends))
         s = jnp.clip((time - begins[i]) / lengths[i], 0.0, 1.0)
-        inside = integrator.interpolate(system, begins[i], lengths[i], before, end, s)
+        inside = counted.interpolate(integrator, system, begins[i], lengths[i], before, end, s)
         exact = rows.fixed[i] & (jnp.abs(s - 1) < 1e-9)
         state = jax.tree.map(lambda a, b: jnp.where(exact, a, b), end.state, inside)
         return jax.tree.map(lambda a, b: jnp.where(s <= 0, a, b), before.state, state), end.multipliers

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from polhode.driver import counted
 from polhode.driver.bracketing import Bracket
 from polhode.driver.stepping import AbstractStepper, Part, Progress
 from polhode.driver.watched import TOUCHING, Watch, Watched
@@ -133,7 +134,7 @@ class WatchingSteps(AbstractStepper):
         w: Watch = p.watch
         begun = p._replace(result=jnp.zeros((), jnp.int32))
         _, ahead, begin = self.inner.part(begun, jnp.zeros((), bool), jnp.ones(()), w.whole)
-        carry = integrator.restart(system, begin, ahead.h, p.carry._replace(state=state))
+        carry = counted.restart(integrator, system, begin, ahead.h, p.carry._replace(state=state))
         begun = begun._replace(h=ahead.h, carry=self.begun(system, integrator, begin, ahead.h, carry))
         _, before = self._rates(system, integrator, p, begun.carry._replace(state=p.carry.state))
         values, slopes = self._rates(system, integrator, begun, begun.carry)
@@ -182,7 +183,9 @@ class WatchingSteps(AbstractStepper):
         for k in range(1, count):
             s = k / count
             if now.rates is None or w.rates is None:
-                state = integrator.interpolate(system, now.begin, now.length, p.carry, new.carry, jnp.asarray(s))
+                state = counted.interpolate(
+                    integrator, system, now.begin, now.length, p.carry, new.carry, jnp.asarray(s)
+                )
                 values = self.watched(p.t + s * span, state)
             else:
                 values = _cubic(w.values, w.rates, now.values, now.rates, jnp.abs(span), s)
@@ -248,7 +251,7 @@ class WatchingSteps(AbstractStepper):
         values: Float[Array, " k"],
     ) -> Float[Array, " k"]:
         h = 1e-4 * p.h
-        after = integrator.step(system, p.t, h, carry)[0]
+        after = counted.step(integrator, system, p.t, h, carry)[0]
         return (self.watched(p.t + h, after.state) - values) / jnp.abs(h)
 
 

@@ -16,6 +16,7 @@ from polhode.checks import shown
 from polhode.forces.efforts import AbstractEffort
 from polhode.forces.joint_forces import AbstractJointForce, ordered
 from polhode.joints.relative import AbstractRelativeCoordinate
+from polhode.multibody.angles import PlacedAngle
 from polhode.multibody.bodies import Body
 from polhode.multibody.elements import AbstractForceElement
 from polhode.multibody.functions import Constant, Function, of_time
@@ -24,9 +25,7 @@ from polhode.multibody.poses import Poses, Twists, Wrench
 
 
 class Tracking(AbstractEffort):
-    r"""Force $-Pe - D\dot e$ on a relative coordinate, where e is the coordinate minus its target.
-
-    Angles are compared modulo full turns, so that targets may make several.
+    r"""Force $-Pe - D\dot e$ on a relative coordinate, where e is the coordinate minus its target; angles count turns.
 
     **Arguments:**
 
@@ -36,16 +35,11 @@ class Tracking(AbstractEffort):
     - `force_limits`: (lower, upper) of the force; None if there are none.
     """
 
-    modulo: ClassVar[bool] = True
-
     coordinate: AbstractRelativeCoordinate
     target: Function
     proportional: Float[Array, ""]
     derivative: Float[Array, ""]
     force_limits: Float[Array, "2"] | None = None
-
-    def middle(self, t: Array) -> Float[Array, ""]:
-        return self.target(t)
 
     def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
         return self.limited(self.response(s - self.target(t), rate - self.target_rate(t)))
@@ -55,8 +49,8 @@ class Tracking(AbstractEffort):
         return jax.jvp(self.target, (t,), (jnp.ones_like(t),))[1]
 
     def error(self, t: Array, poses: Poses) -> Float[Array, ""]:
-        """e, for angles in (-π, π]."""
-        return self.coordinate.difference(poses, self.target(t))
+        """e."""
+        return self.coordinate.value(poses) - self.target(t)
 
     def error_rate(self, t: Array, poses: Poses, twists: Twists) -> Float[Array, ""]:
         """ė."""
@@ -97,13 +91,16 @@ class IntegralTracking(AbstractForceElement):
         wrenches = self.tracking.coordinate.wrenches(where, self.tracking.limited(effort))
         return (*wrenches, Wrench(jnp.zeros(3), jnp.stack((error, zero, zero))))
 
+    def angles(self) -> tuple[PlacedAngle, ...]:
+        return self.tracking.angles()
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PD(AbstractJointForce):
     r"""Proportional-derivative control of a joint: torque or force $-P(s - s_d(t)) - D(\dot s - \dot s_d(t))$.
 
-    s is 0 at the start and counts by the right-hand rule about, or along, the axis of the joint. Angles are compared
-    with their target modulo full turns: the error must stay below half a turn, the target may make many.
+    s is 0 at the start and counts by the right-hand rule about, or along, the axis of the joint. Angles are real
+    numbers, and so are their targets: a target two turns away is reached after two turns.
 
     **Arguments:**
 

@@ -10,35 +10,28 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.joints.relative import AbstractRelativeCoordinate
+from polhode.multibody.angles import PlacedAngle
 from polhode.multibody.elements import AbstractForceElement
 from polhode.multibody.functions import Function
 from polhode.multibody.poses import Poses, Twists, Wrench
 
 
 class AbstractEffort(AbstractForceElement):
-    r"""A force or torque $f(t, s, \dot s)$ along a relative coordinate s.
+    r"""A force or torque $f(t, s, \dot s)$ along a relative coordinate s; angles count turns.
 
-    In joint coordinates that count s it acts on these directly; otherwise on the two bodies, and angles are those
-    within half a turn of `middle`. With `modulo` they are that in any coordinates.
-
-    Where s has a potential `stored` gives it.
+    In joint coordinates that s is one of it acts on these directly; otherwise on the two bodies. Where it has a
+    potential `stored` gives it.
     """
 
     relative: ClassVar[bool] = True
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = True
-    modulo: ClassVar[bool] = False
 
     coordinate: eqx.AbstractVar[AbstractRelativeCoordinate]
 
     @abc.abstractmethod
     def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
         """The generalised force f."""
-
-    def middle(self, t: Array) -> Float[Array, ""]:
-        """The angle in the middle of the turn that s is looked for in."""
-        del t
-        return jnp.zeros(())
 
     def stored(self, s: Array) -> Float[Array, ""]:
         """Potential of the part of the force that has one; zero unless overridden."""
@@ -52,17 +45,18 @@ class AbstractEffort(AbstractForceElement):
 
     def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
         rate = self.coordinate.rate(poses, twists) if self.uses_twists else jnp.zeros(())
-        return self.coordinate.wrenches(poses, self.effort(t, self._value(t, poses), rate))
+        return self.coordinate.wrenches(poses, self.effort(t, self.coordinate.value(poses), rate))
 
     def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
-        return self.stored(self._value(t, poses))
+        del t
+        return self.stored(self.coordinate.value(poses))
 
     def measured(self, t: Array, poses: Poses) -> Float[Array, " k"]:
-        return self.deflection(self._value(t, poses))
+        del t
+        return self.deflection(self.coordinate.value(poses))
 
-    def _value(self, t: Array, poses: Poses) -> Float[Array, ""]:
-        middle = self.middle(t)
-        return middle + self.coordinate.difference(poses, middle)
+    def angles(self) -> tuple[PlacedAngle, ...]:
+        return self.coordinate.angles()
 
 
 class Spring(AbstractEffort):
@@ -75,10 +69,6 @@ class Spring(AbstractEffort):
     coordinate: AbstractRelativeCoordinate
     stiffness: Float[Array, ""]
     rest: Float[Array, ""]
-
-    def middle(self, t: Array) -> Float[Array, ""]:
-        del t
-        return self.rest
 
     def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
         del t, rate
@@ -101,10 +91,6 @@ class SpringDamper(AbstractEffort):
     rest: Float[Array, ""]
     damping: Float[Array, ""]
 
-    def middle(self, t: Array) -> Float[Array, ""]:
-        del t
-        return self.rest
-
     def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
         del t
         return -self.stiffness * (s - self.rest) - self.damping * rate
@@ -124,11 +110,6 @@ class Stops(AbstractEffort):
     stiffness: Float[Array, ""]
     damping: Float[Array, ""]
     onset: Float[Array, ""]
-
-    def middle(self, t: Array) -> Float[Array, ""]:
-        del t
-        lower, upper = self.limits
-        return jnp.where(jnp.isfinite(lower + upper), 0.5 * (lower + upper), 0.0)
 
     def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
         del t

@@ -16,6 +16,7 @@ from polhode.execution.eager import uncompiled
 from polhode.joints._frames import start
 from polhode.joints.measured import AbstractMeasured, Term
 from polhode.joints.relative import AbstractRelativeCoordinate
+from polhode.multibody.angles import PlacedAngle
 from polhode.multibody.bodies import Body
 from polhode.multibody.elements import AbstractForceElement
 from polhode.multibody.functions import Function, check_shape, returned
@@ -42,7 +43,7 @@ class Feedback(AbstractForceElement):
 
     def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
         own = list(zip(self.coordinates, self._split(poses), self._split(twists), strict=True))
-        s = jnp.stack([c.difference(where, 0.0) for c, where, _ in own])
+        s = jnp.stack([c.value(where) for c, where, _ in own])
         rates = jnp.stack([c.rate(where, moving) for c, where, moving in own])
         efforts = self.efforts(t, s, rates)
         return tuple(w for (c, where, _), f in zip(own, efforts, strict=True) for w in c.wrenches(where, f))
@@ -50,6 +51,10 @@ class Feedback(AbstractForceElement):
     def efforts(self, t: Array, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, " n"]:
         """The generalised forces."""
         return jnp.asarray(self.control(t, s, rates))
+
+    def angles(self) -> tuple[PlacedAngle, ...]:
+        nodes = self._split(range(sum(self.sizes)))
+        return tuple(angle for c, own in zip(self.coordinates, nodes, strict=True) for angle in c.angles(tuple(own)))
 
     def _split(self, nodes: Sequence[Any]) -> list[Any]:
         ends = list(itertools.accumulate(self.sizes))
@@ -60,8 +65,7 @@ class Feedback(AbstractForceElement):
 class JointControl(AbstractForce):
     r"""Control of several joints with what all of them do: forces and torques $\tau = u(t, s, \dot s)$.
 
-    So state feedback, computed torque and couplings of a user's own are written. In joint coordinates angles count
-    turns; otherwise they are in (-π, π].
+    So state feedback, computed torque and couplings of a user's own are written. Angles count turns.
 
     **Arguments:**
 

@@ -66,7 +66,7 @@ class AbstractJointForce(AbstractForce):
 class JointSpring(AbstractJointForce):
     r"""A linear spring and damper along a joint coordinate: force $-k(s - s_0) - d\dot s$.
 
-    In joint coordinates that the joint carries an angle counts turns; otherwise it is that within half a turn of rest.
+    Angles count turns: one that rests at 5 rad pulls until then.
 
     **Arguments:**
 

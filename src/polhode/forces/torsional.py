@@ -17,9 +17,8 @@ from polhode.multibody.poses import Poses
 class TorsionalSpringDamper(AbstractPairForce):
     """A linear torsional spring and damper about an axis, usually that of a hinge.
 
-    The angle is that of the second body relative to the first, measured from the rest position in (-π, π]; at half a
-    turn the torque jumps. The axis is fixed in the first body, and the torque is the gradient of the energy even where
-    the axes of the two bodies part.
+    The angle is that of the second body relative to the first; it counts turns. The axis is fixed in the first body,
+    and the torque is the gradient of the energy even where the axes of the two bodies part.
 
     **Arguments:**
 

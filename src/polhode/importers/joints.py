@@ -73,14 +73,12 @@ class FileJoint(AbstractMeasuredPair):
     def name_in_carrier(self, name: str | None) -> str:
         return self.place or super().name_in_carrier(name)
 
-    def counted(self, system: Any, q: Any) -> Float[Array, ""] | None:
-        if self.part is None or self.part.name is None:
-            return None
-        found = system.coordinates.counted(q, self.part.name, self.name_in_carrier(None))
-        return None if found is None else found + self.start
+    def zero_in_carrier(self, name: str | None) -> float:
+        del name
+        return self.start
 
     def angle(self, system: Any, t: Any, state: State) -> Float[Array, "..."]:
-        """The angle of a hinge from the zero of the file, counting turns in joint coordinates, otherwise in (-π, π]."""
+        """The angle of a hinge from the zero of the file, turns included."""
         return self.value(system, t, state, "angle")
 
     def displacement(self, system: Any, t: Any, state: State) -> Float[Array, "..."]:

@@ -89,6 +89,7 @@ def load(path: Any, asked: Asked) -> ImportedModel:
         looks, missing = _looks(source, construction, compiled, finder)
     except ValueError as error:
         raise ValueError(f"{source.called}: {error}") from error
+    construction.model.file_joints.update({record.name: record for record in records if record.measured})
     shapes.warn_of_missing(missing, source.called)
     links = {start.name(mujoco.mjtObj.mjOBJ_BODY, i): construction.body(i) for i in range(compiled.model.nbody)}
     return ImportedModel(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fractions
-import math
 from collections.abc import Sequence
 
 import jax.numpy as jnp
@@ -22,8 +20,6 @@ from polhode.joints.measured import AbstractMeasured
 from polhode.spaces import quaternions
 
 _EQ = mujoco.mjtEq
-_LARGEST_FACTOR = 60
-"""Largest whole number that is tried to make the ratio of two coupled angles whole."""
 
 
 def add_equalities(construction: Construction, records: list[FileJoint]) -> list[NotCarried]:
@@ -118,47 +114,18 @@ def _couple(
     name: str,
 ) -> None:
     """A coordinate as a polynomial of another, both measured from `zeros`."""
-    y, x = follower, leader
-    places, given = list(zeros), coefficients
-    linear = not np.any(coefficients[2:])
-    if linear and coefficients[1] and all(_angles(x)) and not any(_angles(y)):
-        # The other way round nothing jumps where the angle does.
-        y, x, places = x, y, places[::-1]
-        given = np.array([-coefficients[0] / coefficients[1], 1 / coefficients[1], 0, 0, 0])
-    factor = _factor(y, x, float(given[1])) if linear and all(_angles(y)) else None
-    arrays = jnp.asarray(places), jnp.asarray(given)
-    element = Coupling(y.coordinate(), x.coordinate(), *arrays, factor, split=len(y.bodies))
+    bodies = len(follower.bodies), len(follower.bodies) + len(leader.bodies)
+    arrays = jnp.asarray(list(zeros)), jnp.asarray(coefficients)
+    element = Coupling(follower.coordinate(), leader.coordinate(), *arrays, *bodies)
     part = CoupledJoints(
         follower,
         leader,
         (float(zeros[0]), float(zeros[1])),
         tuple(map(float, coefficients)),
         element,
-        (*y.bodies, *x.bodies),
         construction.free_name(name, "equality"),
     )
     construction.model.add(part)
-
-
-def _angles(measured: AbstractMeasured) -> list[bool]:
-    """Which of the terms of a coordinate are angles."""
-    return ["angle" in term.pair.coordinates() for term in measured.terms()]
-
-
-def _factor(follower: AbstractMeasured, leader: AbstractMeasured, slope: float) -> int | None:
-    """The factor of a `Coupling` of a sum of angles and what it follows."""
-    ratios = [float(term.ratio) for term in follower.terms()]
-    turning = zip(leader.terms(), _angles(leader), strict=True)
-    return _whole([*ratios, *(slope * float(term.ratio) for term, turns in turning if turns)])
-
-
-def _whole(ratios: Sequence[float]) -> int | None:
-    """The least number that makes all ratios whole; None if it is too large."""
-    fractional = [fractions.Fraction(ratio).limit_denominator(_LARGEST_FACTOR) for ratio in ratios]
-    if any(abs(float(near) - ratio) > 1e-12 for near, ratio in zip(fractional, ratios, strict=True)):
-        return None
-    factor = math.lcm(*(near.denominator for near in fractional))
-    return factor if factor <= _LARGEST_FACTOR else None
 
 
 def _add_tendon(construction: Construction, records: list[FileJoint], i: int, name: str) -> str:

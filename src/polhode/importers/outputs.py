@@ -35,7 +35,7 @@ def of_model(system: MultibodySystem, joints: Sequence[FileJoint], rigid: Sequen
 
     def position(joint: FileJoint, q: Any, where: NodesByName) -> Array:
         counted = joint.counted(system, q)
-        return joint.coordinate().difference(where.poses(ends(joint)), 0.0) if counted is None else counted
+        return joint.coordinate().value(where.poses(ends(joint))) if counted is None else counted
 
     def velocity(joint: FileJoint, q: Any, where: NodesByName) -> Array:
         del q

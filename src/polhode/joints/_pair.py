@@ -79,7 +79,7 @@ class TurningJoint(AbstractPairJoint):
     """A joint with the coordinate "angle": of the second body relative to the first, by the right-hand rule."""
 
     def angle(self, system: Any, t: Any, state: State) -> Float[Array, "..."]:
-        """Angle since the start, in (-π, π]; unwrap that of a run with `numpy.unwrap`."""
+        """Angle since the start, turns included."""
         return self.value(system, t, state, "angle")
 
     def angle_rate(self, system: Any, t: Any, state: State) -> Float[Array, "..."]:

@@ -13,12 +13,13 @@ from polhode import checks
 from polhode.checks import shown
 from polhode.joints.measured import AbstractMeasured, AbstractMeasuredPair, Term
 from polhode.joints.relative import AbstractRelativeCoordinate, Scalar
+from polhode.multibody.angles import PlacedAngle
 from polhode.multibody.bodies import Body
 from polhode.multibody.poses import Poses, Twists, Wrench
 
 
 class CombinedCoordinate(AbstractRelativeCoordinate):
-    """$\\sum_i r_i s_i$, where $s_i$ are coordinates of the bodies 2i and 2i + 1; angles are in (-π, π].
+    """$\\sum_i r_i s_i$, where $s_i$ are coordinates of the bodies 2i and 2i + 1; angles count turns.
 
     **Arguments:**
 
@@ -29,8 +30,14 @@ class CombinedCoordinate(AbstractRelativeCoordinate):
     ratios: Float[Array, " n"]
 
     def difference(self, poses: Poses, target: Any) -> Scalar:
-        values = [s.difference(pair, 0.0) for s, pair in zip(self.inner, _pairs(poses), strict=True)]
-        return self.ratios @ jnp.stack(values) - target
+        return self.value(poses) - target
+
+    def value(self, poses: Poses) -> Scalar:
+        return self.ratios @ jnp.stack([s.value(pair) for s, pair in zip(self.inner, _pairs(poses), strict=True)])
+
+    def angles(self, nodes: Sequence[int] | None = None) -> tuple[PlacedAngle, ...]:
+        parts = zip(self.inner, _pairs(range(2 * len(self.inner)) if nodes is None else nodes), strict=True)
+        return tuple(angle for s, pair in parts for angle in s.angles(pair))
 
     def rate(self, poses: Poses, twists: Twists) -> Scalar:
         parts = zip(self.inner, _pairs(poses), _pairs(twists), strict=True)
@@ -53,7 +60,7 @@ class Combination(AbstractMeasured):
     - `joints`: joints with one free coordinate each, or pairs (joint, name of the coordinate).
     - `ratios`: r, one for each.
 
-    In joint coordinates angles count turns; otherwise they are in (-π, π].
+    Angles count turns.
     """
 
     joints: Sequence[AbstractMeasuredPair | tuple[AbstractMeasuredPair, str]]
@@ -87,8 +94,8 @@ class Combination(AbstractMeasured):
         ratios = jnp.asarray(self.ratios, float)
         return tuple(Term(r, *of) for r, of in zip(ratios, self._named(), strict=True))
 
-    def counted(self, system: Any, q: Any) -> Float[Array, ""] | None:
-        found = [(term.ratio, term.pair.counted(system, q)) for term in self.terms()]
+    def counted(self, system: Any, q: Any, name: str | None = None) -> Float[Array, ""] | None:
+        found = [(term.ratio, term.pair.counted(system, q, term.name)) for term in self.terms(name)]
         if any(value is None for _, value in found):
             return None
         return sum((ratio * value for ratio, value in found if value is not None), start=jnp.zeros(()))

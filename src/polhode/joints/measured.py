@@ -64,27 +64,27 @@ class AbstractMeasured(abc.ABC):
         return known[next(iter(known)) if name is None else checks.choice("coordinate", name, known)]
 
     def value(self, system: Any, t: Any, state: State, name: str | None = None) -> Float[Array, "..."]:
-        """A relative coordinate in a state of an assembled system; angles in (-π, π].
+        """A relative coordinate in a state of an assembled system; angles are real numbers that count turns.
 
         0 at the start for joints of a model, and where the file has its zero for joints of a file.
 
         Systems that a conversion made of an assembled one, such as those of Livens' principle, will do.
 
-        `state` may be that of a run, `solution.state`; then the result has its leading axis. Angles of a run jump where
-        they pass half a turn: `numpy.unwrap` joins them. Those of a file's joints in joint coordinates count turns.
+        `state` may be that of a run, `solution.state`; then the result has its leading axis. Of a joint that is no part
+        of the model, nobody counts the turns: its angles are in (-π, π].
         """
         del t
         coordinate = self.coordinate(name)
 
         def read(whole: Any, one: State) -> Array:
-            counted = self.counted(whole, one[0])
-            return coordinate.difference(self._poses(whole, one), 0.0) if counted is None else counted
+            counted = self.counted(whole, one[0], name)
+            return coordinate.value(self._poses(whole, one)) if counted is None else counted
 
         return _each(read, system, state)
 
-    def counted(self, system: Any, q: Any) -> Float[Array, ""] | None:
-        """The coordinate as the positions of the system count it, turns included; None if they don't."""
-        del system, q
+    def counted(self, system: Any, q: Any, name: str | None = None) -> Float[Array, ""] | None:
+        """A coordinate as the positions of the system have it, turns included; None if they don't."""
+        del system, q, name
         return None
 
     def rate(self, system: Any, t: Any, state: State, name: str | None = None) -> Float[Array, "..."]:
@@ -115,6 +115,27 @@ class AbstractMeasuredPair(AbstractMeasured):
     def driven(self) -> dict[str, AbstractRelativeCoordinate]:
         """Relative coordinates that the joint moves as a function of time, by name; none unless overridden."""
         return {}
+
+    def at_start(self, name: str, t0: Any) -> Any:
+        """A coordinate at the start of a model whose time is then t0, turns included."""
+        del t0
+        return self.initial(name)
+
+    def counted(self, system: Any, q: Any, name: str | None = None) -> Float[Array, ""] | None:
+        part = self.carrier
+        if part is not None:
+            ends = tuple(body.name for body in part.bodies)
+            found = system.joint_coordinate(q, part.name, self.name_in_carrier(name), ends)
+            if found is not None:
+                return found + self.zero_in_carrier(name)
+        called = next(iter(self.coordinates())) if name is None else name
+        ends = tuple(body.name for body in self.bodies)
+        return system.joint_coordinate(q, getattr(self, "name", None), called, ends)
+
+    def zero_in_carrier(self, name: str | None) -> Any:
+        """What a coordinate is where that of the carrier is zero."""
+        del name
+        return 0.0
 
     def name_in_carrier(self, name: str | None) -> str:
         """The name that `carrier` has for a relative coordinate; the name may be left out if there is only one."""

@@ -137,6 +137,9 @@ class PrescribedRotation(AbstractPairJoint):
     def driven(self) -> dict[str, AbstractRelativeCoordinate]:
         return {"angle": angle_about(_frames.axis("axis", self.axis), self._start())}
 
+    def at_start(self, name: str, t0: Any) -> Any:
+        return self.angle(jnp.asarray(t0, float))
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PrescribedTranslation(AbstractPairJoint):

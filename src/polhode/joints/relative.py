@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.joints._frames import at
+from polhode.multibody.angles import PlacedAngle
 from polhode.multibody.poses import Poses, Twists, Wrench
 from polhode.spaces.base import cross
 
@@ -23,6 +26,18 @@ class AbstractRelativeCoordinate(eqx.Module):
     @abc.abstractmethod
     def difference(self, poses: Poses, target: Any) -> Scalar:
         """The coordinate minus `target`; for angles in (-π, π] and continuous around the target."""
+
+    def value(self, poses: Poses) -> Scalar:
+        """The coordinate. Angles are real numbers: those within half a turn of their `reference`."""
+        return self.difference(poses, 0.0)
+
+    def angles(self, nodes: Sequence[int] | None = None) -> tuple[PlacedAngle, ...]:
+        """The angles that it is made of, and which of `nodes` they lie between; none unless overridden.
+
+        `nodes`: numbers of its bodies among the nodes of an element, 0, 1, … by default.
+        """
+        del nodes
+        return ()
 
     @abc.abstractmethod
     def rate(self, poses: Poses, twists: Twists) -> Scalar:
@@ -44,11 +59,24 @@ class Angle(AbstractRelativeCoordinate):
 
     - `e1`, `e2`: frame of the first body, shape (3,).
     - `c`: frame of the second body, shape (3,).
+    - `reference`: the angle whose turn `value` is in; systems replace it by the angle that they count.
     """
 
     e1: Float[Array, "3"]
     e2: Float[Array, "3"]
     c: Float[Array, "3"]
+    reference: Float[Array, ""] = eqx.field(default_factory=lambda: np.zeros(()))
+
+    @jax.jit
+    def value(self, poses: Poses) -> Scalar:
+        x, y, _ = self._components(poses)
+        defined = x * x + y * y > 0
+        angle = jnp.arctan2(jnp.where(defined, y, 0.0), jnp.where(defined, x, 1.0))
+        return angle + 2 * np.pi * jnp.round((self.reference - angle) / (2 * np.pi))
+
+    def angles(self, nodes: Sequence[int] | None = None) -> tuple[PlacedAngle, ...]:
+        first, second = (0, 1) if nodes is None else nodes
+        return (PlacedAngle(self, first, second),)
 
     @jax.jit
     def difference(self, poses: Poses, target: Any) -> Scalar:
@@ -132,6 +160,12 @@ class Reversed(AbstractRelativeCoordinate):
 
     def difference(self, poses: Poses, target: Any) -> Scalar:
         return -self.inner.difference(poses[::-1], -target)
+
+    def value(self, poses: Poses) -> Scalar:
+        return -self.inner.value(poses[::-1])
+
+    def angles(self, nodes: Sequence[int] | None = None) -> tuple[PlacedAngle, ...]:
+        return self.inner.angles((1, 0) if nodes is None else nodes[::-1])
 
     def rate(self, poses: Poses, twists: Twists) -> Scalar:
         return -self.inner.rate(poses[::-1], twists[::-1])

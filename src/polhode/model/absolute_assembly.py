@@ -115,11 +115,11 @@ class AbsoluteLayout(AbstractLayout):
         return tuple(rows), labels
 
     def finished(
-        self, mechanism: Mechanism, labels: tuple[str, ...]
+        self, mechanism: Mechanism, labels: tuple[str, ...], turns: int
     ) -> tuple[AbsoluteCoordinates, Mechanism, tuple[str, ...]]:
         internal, labels = self._internal(labels)
         looped = sum(group.columns.numbers.size for group in self.groups) >= _LOOPED
-        coordinates = AbsoluteCoordinates(_told(self.groups, looped), internal, self.places)
+        coordinates = AbsoluteCoordinates(_told(self.groups, looped), internal, self.places, turns)
         joints, forces = _told(mechanism.joints, looped), _told(mechanism.forces, looped)
         return coordinates, Mechanism(joints, forces, mechanism.gravity), labels
 

@@ -24,6 +24,7 @@ from polhode.model.holding import Held, held, repaired_holding
 from polhode.model.layout import AbstractLayout, Placed
 from polhode.model.spanning import has_loops
 from polhode.model.tree_assembly import MINIMAL, TreeLayout
+from polhode.model.turn_counting import TurnRegister
 from polhode.multibody import consistency, formulations, livens, redundancy, separable
 from polhode.multibody.absolute import AbsoluteCoordinates
 from polhode.multibody.bodies import Body
@@ -122,10 +123,11 @@ def _in_coordinates(
         raise
 
     def build(dropped: Mapping[str, tuple[int, ...]]) -> MultibodySystem:
-        built = _build(model, layout, elements, dropped)
-        return built if convert is None else convert(built, state)
+        built = _build(model, layout, elements, dropped, t0)
+        return built if convert is None else convert(built, built.with_initial_turns(state))
 
     system = build({})
+    state = system.with_initial_turns(state)
     if isinstance(redundant, Mapping):
         _check_dropped(system, redundant)
     if not checks.is_concrete(system, state):
@@ -137,6 +139,7 @@ def _in_coordinates(
         return (build(redundant) if isinstance(redundant, Mapping) else system).solvable(), state
     if repair:
         state = _repaired(system, layout, given, state)
+        state = system.counted(state, state, 0.0)
     consistency.check_start(system, system.labels, t0, state)
     dropped = redundant if isinstance(redundant, Mapping) else _dependent(system, t0, state, redundant == "error")
     if not dropped and not isinstance(redundant, Mapping):
@@ -154,7 +157,8 @@ def _in_coordinates(
 def _check_all_joints(model: Model, placed: Sequence[Placed], t0: float, more: str) -> None:
     """Raises UnfitStart with all that does not fit, where joint coordinates stop at the first; `more` comes before."""
     layout = AbsoluteLayout(model.bodies, "SO3xR3")
-    system, state = _build(model, layout, placed, {}), layout.start()
+    system = _build(model, layout, placed, {}, t0)
+    state = system.with_initial_turns(layout.start())
     said = consistency.faults(system, system.labels, t0, state) if checks.is_concrete(system, state) else ""
     if said:
         raise consistency.UnfitStart(f"{more} {said}".strip())
@@ -167,25 +171,28 @@ def _repaired(system: MultibodySystem, layout: AbstractLayout, given: Start, sta
         return state
 
     def more(held: Sequence[Held]) -> MultibodySystem:
-        extra, labels = _joints(layout, [(str(h.name), h, h.element) for h in held], {}, len(system.labels))
+        extra, labels = _joints(layout, [(str(h.name), h, h.element) for h in held], {}, None, len(system.labels))
         return system.with_joints((*system.mechanism.joints, *extra), (*system.labels, *labels))
 
     return repaired_holding(system, more, given.t0, state, given.held)
 
 
 def _build(
-    model: Model, layout: AbstractLayout, elements: Sequence[Placed], dropped: Mapping[str, tuple[int, ...]]
+    model: Model, layout: AbstractLayout, elements: Sequence[Placed], dropped: Mapping[str, tuple[int, ...]], t0: Any
 ) -> MultibodySystem:
-    joints, labels = _joints(layout, elements, dropped)
-    coordinates, mechanism, labels = layout.finished(
-        Mechanism(joints, _forces(layout, elements), model.gravity), labels
-    )
+    register = TurnRegister(model, layout, t0)
+    joints, labels = _joints(layout, elements, dropped, register)
+    forces = _forces(layout, elements, register)
+    counter = register.counter()
+    turns = 0 if counter is None else counter.count
+    coordinates, mechanism, labels = layout.finished(Mechanism(joints, forces, model.gravity), labels, turns)
     return MultibodySystem(
         mechanism=mechanism,
         coordinates=coordinates,
         labels=labels,
         dropping=tuple(sorted(dropped.items())),
         complete=None,
+        counter=counter,
         order=tuple(itertools.chain.from_iterable(map(_names, model.bodies))),
         loops=has_loops(model),
         written_as=layout.written_as,
@@ -249,7 +256,11 @@ def _dependent(system: MultibodySystem, t: float, state: State, refuse: bool) ->
 
 
 def _joints(
-    layout: AbstractLayout, elements: Sequence[Placed], dropped: Mapping[str, tuple[int, ...]], first: int = 0
+    layout: AbstractLayout,
+    elements: Sequence[Placed],
+    dropped: Mapping[str, tuple[int, ...]],
+    register: TurnRegister | None,
+    first: int = 0,
 ) -> tuple[tuple[JointGroup, ...], tuple[str, ...]]:
     """Joint elements by kind, and the joint behind each constraint, numbered from `first`; without those `dropped`."""
     kinds: dict[Any, list[tuple[Any, AbstractConstraintElement, np.ndarray]]] = {}
@@ -266,23 +277,23 @@ def _joints(
     for (_, _, kept), members in kinds.items():
         slots = tuple(layout.slot(ends) for ends in zip(*(part.bodies for part, _, _ in members), strict=True))
         stacked = stack([element for _, element, _ in members])
-        groups.append(JointGroup(stacked, slots, Indices(np.stack([rows for _, _, rows in members])), kept))
+        turns = () if register is None else register.of([(part, element) for part, element, _ in members], slots)
+        numbers = Indices(np.stack([rows for _, _, rows in members]))
+        groups.append(JointGroup(stacked, slots, numbers, kept, turns=turns))
     return tuple(groups), tuple(labels)
 
 
-def _forces(layout: AbstractLayout, elements: Sequence[Placed]) -> tuple[ForceGroup, ...]:
+def _forces(layout: AbstractLayout, elements: Sequence[Placed], register: TurnRegister) -> tuple[ForceGroup, ...]:
     kinds: dict[Hashable, list[tuple[Any, AbstractForceElement]]] = {}
     for _, part, element in elements:
         if isinstance(element, AbstractForceElement):
             key = (_kind(element), tuple(layout.kind(b) for b in part.bodies))
             kinds.setdefault(key, []).append((part, element))
-    return tuple(
-        ForceGroup(
-            stack([element for _, element in members]),
-            tuple(layout.slot(ends) for ends in zip(*(part.bodies for part, _ in members), strict=True)),
-        )
-        for members in kinds.values()
-    )
+    groups = []
+    for members in kinds.values():
+        slots = tuple(layout.slot(ends) for ends in zip(*(part.bodies for part, _ in members), strict=True))
+        groups.append(ForceGroup(stack([element for _, element in members]), slots, turns=register.of(members, slots)))
+    return tuple(groups)
 
 
 def _kind(element: eqx.Module) -> Hashable:

@@ -29,6 +29,11 @@ class AbstractLayout(abc.ABC):
         """The elements that the coordinates themselves don't replace."""
         return list(elements)
 
+    def has_coordinate(self, joint: Any, name: str) -> bool:
+        """Whether a relative coordinate of a joint is one of the coordinates, which count turns then."""
+        del joint, name
+        return False
+
     @abc.abstractmethod
     def kind(self, body: Body) -> Hashable:
         """Equal for bodies that elements of one group may connect; None for the ground."""
@@ -39,9 +44,12 @@ class AbstractLayout(abc.ABC):
 
     @abc.abstractmethod
     def finished(
-        self, mechanism: Mechanism, labels: tuple[str, ...]
+        self, mechanism: Mechanism, labels: tuple[str, ...], turns: int
     ) -> tuple[AbstractCoordinates, Mechanism, tuple[str, ...]]:
-        """The coordinates, the mechanism as these evaluate it, and labels with those of their own constraints."""
+        """The coordinates, the mechanism as these evaluate it, and labels with those of their own constraints.
+
+        `turns`: how many angles are counted besides the coordinates.
+        """
 
     @abc.abstractmethod
     def start(self) -> State:

@@ -26,6 +26,7 @@ from polhode.units import checked as checked_units
 
 if TYPE_CHECKING:
     from polhode.flexible.part import FlexiblePart
+    from polhode.joints.measured import AbstractMeasuredPair
     from polhode.particles import AbstractWall, BondMaterial, ParticleGroup
     from polhode.problems.base import Problem
     from polhode.rods.placing import Constrained
@@ -65,6 +66,7 @@ class Model:
         self.ground = bodies.ground()
         self.register = Register()
         self.parts: list[tuple[str, AbstractPart]] = []
+        self.file_joints: dict[str, AbstractMeasuredPair] = {}
 
     @property
     def bodies(self) -> list[Body]:

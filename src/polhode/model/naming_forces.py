@@ -9,7 +9,8 @@ from polhode.forces.efforts import AbstractEffort
 from polhode.forces.joint_control import JointControl
 from polhode.forces.joint_forces import AbstractJointForce
 from polhode.joints.measured import Term
-from polhode.joints.relative import is_angle
+from polhode.joints.relative import Reversed, is_angle
+from polhode.multibody.angle_references import AngleReference
 from polhode.multibody.elements import AbstractForceElement
 from polhode.multibody.force_readings import ForceAlong, ForceReadings, NamedForce
 from polhode.multibody.parts import AbstractForce
@@ -48,6 +49,7 @@ def named_forces(model: Model, system: MultibodySystem) -> tuple[ForceReadings, 
             NamedForce(
                 element,
                 tuple(ForceAlong(c, ends) for _, c, ends in along),
+                _references(name, part, element, names, system),
                 tuple(bodies),
                 tuple(rows + own.index(body) if body in own else -1 for body in bodies),
                 place,
@@ -101,7 +103,7 @@ def forces_along(model: Model, system: MultibodySystem, places: Mapping[tuple[in
     found = []
     names = {id(part): name for name, part in model.parts}
     had = _had(system)
-    for _, part in model.parts:
+    for name, part in model.parts:
         terms = _terms(part)
         if not terms:
             continue
@@ -113,7 +115,29 @@ def forces_along(model: Model, system: MultibodySystem, places: Mapping[tuple[in
             and isinstance(element, AbstractForceElement)
             and not (_takes(part, element) and _counts(had, names, terms))
         ):
-            found.append(ReadForce(element, tuple(body.name for body in part.bodies), tuple(places[k] for k in keys)))
+            references = _references(name, part, element, names, system)
+            bodies = tuple(body.name for body in part.bodies)
+            found.append(ReadForce(element, references, bodies, tuple(places[k] for k in keys)))
+    return tuple(found)
+
+
+def _references(
+    name: str, part: Any, element: AbstractForceElement, names: Mapping[int, str], system: MultibodySystem
+) -> tuple[AngleReference, ...]:
+    """Where the turns of the angles of an element are known from: they are counted, or coordinates of a tree."""
+    counted = dict(() if system.counter is None else system.counter.owners).get(name)
+    if counted is not None:
+        return tuple(AngleReference(0.0, 1.0, number, None, "", ()) for number in counted)
+    terms = [term for term in _terms(part) if term.pair.coordinate(term.name).angles()]
+    if len(terms) != len(element.angles()):
+        return ()
+    found = []
+    for term in terms:
+        pair, carrier = term.pair, term.pair.carrier
+        ends = tuple(body.name for body in (pair if carrier is None else carrier).bodies)
+        sign = -1.0 if isinstance(pair.coordinate(term.name), Reversed) else 1.0
+        known = names.get(id(carrier)), pair.name_in_carrier(term.name), ends
+        found.append(AngleReference(pair.zero_in_carrier(term.name), sign, -1, *known))
     return tuple(found)
 
 

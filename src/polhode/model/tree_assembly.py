@@ -132,16 +132,14 @@ class TreeLayout(AbstractLayout):
 
     def _along(self, part: AbstractJointForce, element: Any) -> JointEffort | None:
         from polhode.forces.efforts import AbstractEffort
-        from polhode.joints.relative import Angle
 
         terms = part.joint.terms(part.along)
         places = self._places_of(terms)
         if places is None or not isinstance(element, AbstractEffort):
             return None
         ratios = jnp.stack([term.ratio for term in terms])
-        turns = isinstance(element.coordinate, Angle)
         zero = part.joint.initial(part.along)
-        return JointEffort(element=element, zero=zero, ratios=ratios, places=places, turns=turns)
+        return JointEffort(element=element, zero=zero, ratios=ratios, places=places)
 
     def _feedback(self, part: JointControl, element: Any) -> JointFeedback | None:
         sums = part.terms()
@@ -168,6 +166,10 @@ class TreeLayout(AbstractLayout):
         link = self.placed[number].link
         component = component_of(term.pair, term.name, link.motion)
         return None if component is None else CoordinateIndex(number, component, link.first + component)
+
+    def has_coordinate(self, joint: Any, name: str) -> bool:
+        number = self._carried.get(id(joint))
+        return number is not None and name in self.placed[number].link.motion.names
 
     def _ties_up(self, part: Any) -> bool:
         """Whether coordinates of the tree follow others as a part demands."""
@@ -200,14 +202,14 @@ class TreeLayout(AbstractLayout):
         return Slot(self.kind(bodies[0]), Indices(nodes), Indices(nodes), columns)
 
     def finished(
-        self, mechanism: Mechanism, labels: tuple[str, ...]
+        self, mechanism: Mechanism, labels: tuple[str, ...], turns: int
     ) -> tuple[JointTree | TiedTree, Mechanism, tuple[str, ...]]:
         if self.placed[-1].link.last == 0:
             raise ValueError("Fixed joints hold all bodies of the model, so no joint coordinate is left to move.")
-        return self._coordinates(), mechanism, labels
+        return self._coordinates(turns), mechanism, labels
 
-    def _coordinates(self) -> JointTree | TiedTree:
-        tree = JointTree(tuple(placed.link for placed in self.placed), tuple(self.efforts), self._rotors())
+    def _coordinates(self, turns: int = 0) -> JointTree | TiedTree:
+        tree = JointTree(tuple(placed.link for placed in self.placed), tuple(self.efforts), self._rotors(), turns)
         return tied(tree, [(place, found.ratios, found.offset) for place, found in self._ties.following.items()])
 
     def _rotors(self) -> tuple[JointRotor, ...]:

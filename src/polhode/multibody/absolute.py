@@ -24,6 +24,7 @@ from polhode.multibody.mechanism import Mechanism
 from polhode.multibody.poses import Pose, Twist, Wrench
 from polhode.multibody.reactions import at_stress, reaction_of, stress_of, stressed
 from polhode.spaces.base import AbstractSpace, Point, Vector
+from polhode.spaces.constants import Constants
 from polhode.spaces.powers import power
 from polhode.spaces.products import product
 from polhode.systems.base import State
@@ -32,21 +33,29 @@ from polhode.systems.base import State
 class AbsoluteCoordinates(AbstractCoordinates):
     """Bodies in coordinates of their own choice.
 
-    q is a tuple with one stacked point for each group of bodies with the same coordinates, v one flat array.
-    Constraints among the coordinates of single bodies are numbered behind those of the joints.
+    q is a tuple with one stacked point for each group of bodies with the same coordinates, and behind them the angles
+    that are counted, if there are some; v is one flat array. Constraints among the coordinates of single bodies are
+    numbered behind those of the joints.
 
     - `bodies`: groups of bodies with the same coordinates.
     - `internal`: rows of the constraints among the coordinates of each body, by group; None without any.
     - `places`: name, group, member and node of bodies and of nodes of flexible ones, as rows of a motion stand.
+    - `turns`: number of the angles that are counted.
     """
 
     bodies: tuple[BodyGroup, ...]
     internal: tuple[Indices | None, ...] = eqx.field(static=True)
     places: tuple[tuple[str, int, int, int], ...] = eqx.field(static=True)
+    turns: int = eqx.field(static=True, default=0)
 
     @property
     def space(self) -> AbstractSpace:
-        return product(*(power(group.formulation.space, group.count) for group in self.bodies))
+        of_bodies = (power(group.formulation.space, group.count) for group in self.bodies)
+        return product(*of_bodies, *((Constants(self.turns),) if self.turns else ()))
+
+    def points(self, q: Point) -> Point:
+        """The coordinates of the bodies, by group."""
+        return q[: len(self.bodies)]
 
     @property
     def n(self) -> int:
@@ -75,7 +84,7 @@ class AbsoluteCoordinates(AbstractCoordinates):
     def kinematics(self, q: Point, v: Vector) -> Vector:
         if self.identity_kinematics:
             return v
-        parts = zip(self.bodies, q, strict=True)
+        parts = zip(self.bodies, self.points(q), strict=True)
         return jnp.concatenate(
             [jax.vmap(g.formulation.kinematics)(points, g.velocities(v)).reshape(-1) for g, points in parts]
         )
@@ -84,16 +93,16 @@ class AbsoluteCoordinates(AbstractCoordinates):
 
     def motion(self, q: Point, v: Vector | None = None) -> Motion:
         """Poses and twists of all bodies and of the ground."""
-        poses = [g.poses(points) for g, points in zip(self.bodies, q, strict=True)]
+        poses = [g.poses(points) for g, points in zip(self.bodies, self.points(q), strict=True)]
         still = Pose(jnp.zeros((1, 3)), jnp.eye(3)[None])
         if v is None:
             return Motion(_stack(*poses, still))
-        parts = zip(self.bodies, q, strict=True)
+        parts = zip(self.bodies, self.points(q), strict=True)
         twists = [g.twists(points, v) for g, points in parts]
         return Motion(_stack(*poses, still), _stack(*twists, Twist(jnp.zeros((1, 3)), jnp.zeros((1, 3)))))
 
     def state_of(self, motion: Motion) -> State:
-        """The state with given poses and twists of all bodies."""
+        """The state with given poses and twists of all bodies, without counted angles."""
         assert motion.twists is not None
         points, velocities, at = [], [], 0
         for group in self.bodies:
@@ -147,7 +156,7 @@ class AbsoluteCoordinates(AbstractCoordinates):
 
     def _deforming(self, q: Point) -> list[tuple[BodyGroup, Point]]:
         """Bodies that deform, with their coordinates."""
-        return [(g, points) for g, points in zip(self.bodies, q, strict=True) if g.formulation.deforms]
+        return [(g, points) for g, points in zip(self.bodies, self.points(q), strict=True) if g.formulation.deforms]
 
     @property
     def has_momenta(self) -> bool:
@@ -167,13 +176,13 @@ class AbsoluteCoordinates(AbstractCoordinates):
     def mass(self, q: Point) -> Matrix:
         return tuple(
             block
-            for group, points in zip(self.bodies, q, strict=True)
+            for group, points in zip(self.bodies, self.points(q), strict=True)
             for block in group.blocks(group.each(group.formulation.mass, points))
         )
 
     def force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
         wrenches = self.wrenches(mechanism, t, self.motion(q, v))
-        parts = zip(self.bodies, q, wrenches, strict=True)
+        parts = zip(self.bodies, self.points(q), wrenches, strict=True)
         return jnp.concatenate(
             [g.each(g.formulation.force, points, g.velocities(v), w).reshape(-1) for g, points, w in parts]
         )
@@ -193,14 +202,14 @@ class AbsoluteCoordinates(AbstractCoordinates):
     def internal_residuals(self, q: Point) -> list[tuple[Indices, Array]]:
         return [
             (rows, jax.vmap(group.formulation.constraint)(points))
-            for group, points, rows in zip(self.bodies, q, self.internal, strict=True)
+            for group, points, rows in zip(self.bodies, self.points(q), self.internal, strict=True)
             if rows is not None
         ]
 
     def internal_rates(self, q: Point, v: Vector) -> list[tuple[Indices, Array]]:
         return [
             (rows, jnp.einsum("nrc,nc->nr", tangents.internal_gradients(group, points), group.velocities(v)))
-            for group, points, rows in zip(self.bodies, q, self.internal, strict=True)
+            for group, points, rows in zip(self.bodies, self.points(q), self.internal, strict=True)
             if rows is not None
         ]
 
@@ -210,7 +219,7 @@ class AbsoluteCoordinates(AbstractCoordinates):
         if not all(g.formulation.moves_with_twist for g in self.bodies):
             return None
         parts = [(g.rows, tangents.curvatures(self.bodies, g, t, q, v)) for g in mechanism.joints]
-        for bodies, points, rows in zip(self.bodies, q, self.internal, strict=True):
+        for bodies, points, rows in zip(self.bodies, self.points(q), self.internal, strict=True):
             if rows is not None:
                 parts.append((rows, tangents.internal_curvatures(bodies, points, bodies.velocities(v))))
         return parts
@@ -222,7 +231,7 @@ class AbsoluteCoordinates(AbstractCoordinates):
             moving = [slot for slot in group.slots if slot.group is not None]
             for slot, gradient in zip(moving, group.gradients(t, motion), strict=True):
                 found.append(Blocks(self._pull_rows(slot, q, gradient), group.rows, slot.columns))
-        for bodies, points, rows in zip(self.bodies, q, self.internal, strict=True):
+        for bodies, points, rows in zip(self.bodies, self.points(q), self.internal, strict=True):
             if rows is not None:
                 found.append(Blocks(tangents.internal_gradients(bodies, points), rows, bodies.columns))
         return tuple(found)
@@ -230,7 +239,7 @@ class AbsoluteCoordinates(AbstractCoordinates):
     def stiffness(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
         wrenches = self.wrenches(mechanism, t, self.motion(q, v))
         found: list[Blocks] = []
-        for g, points, w in zip(self.bodies, q, wrenches, strict=True):
+        for g, points, w in zip(self.bodies, self.points(q), wrenches, strict=True):
             found.extend(g.blocks(g.each(g.formulation.stiffness, points, g.velocities(v), w)))
         for group in mechanism.forces:
             uses_twists = group.elements.uses_twists and not self._twists_are_velocities(group)
@@ -241,7 +250,7 @@ class AbsoluteCoordinates(AbstractCoordinates):
     def damping(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
         wrenches = self.wrenches(mechanism, t, self.motion(q, v))
         found: list[Blocks] = []
-        for g, points, w in zip(self.bodies, q, wrenches, strict=True):
+        for g, points, w in zip(self.bodies, self.points(q), wrenches, strict=True):
             found.extend(g.blocks(g.each(g.formulation.damping, points, g.velocities(v), w)))
         for group in mechanism.forces:
             if group.elements.uses_twists:
@@ -251,7 +260,7 @@ class AbsoluteCoordinates(AbstractCoordinates):
     def geometric_stiffness(self, mechanism: Mechanism, t: Array, q: Point, multipliers: Array) -> Matrix:
         """A constraint force acts like that of a potential, -λ·Φ; so its tangent is formed like those of springs."""
         found = self._fixed_loads(mechanism, [reaction_of(group, multipliers) for group in mechanism.joints], t, q)
-        for g, points, rows in zip(self.bodies, q, self.internal, strict=True):
+        for g, points, rows in zip(self.bodies, self.points(q), self.internal, strict=True):
             if rows is not None:
                 found.extend(g.blocks(tangents.internal_stiffness(g, points, multipliers[rows.numbers])))
         return tuple(found)
@@ -270,7 +279,9 @@ class AbsoluteCoordinates(AbstractCoordinates):
         found: list[Blocks] = []
         for group in groups:
             found.extend(tangents.load_blocks(self.bodies, group, t, q, rest, along_velocities=False))
-        for g, points, w in zip(self.bodies, q, self._by_group(mechanism.loads(t, motion, groups)), strict=True):
+        for g, points, w in zip(
+            self.bodies, self.points(q), self._by_group(mechanism.loads(t, motion, groups)), strict=True
+        ):
             found.extend(g.blocks(g.each(g.formulation.load_stiffness, points, w)))
         return found
 

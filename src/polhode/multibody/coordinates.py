@@ -64,9 +64,17 @@ class AbstractCoordinates(eqx.Module):
         """Whether there are loads of the coordinates' own."""
         return False
 
-    def counted(self, q: Point, joint: str, name: str) -> Float[Array, ""] | None:
-        """A relative coordinate of a joint that q counts, turns included, zero at the start; None if it doesn't."""
-        del q, joint, name
+    @property
+    @abc.abstractmethod
+    def turns(self) -> int:
+        """How many angles that are counted besides q holds at its end."""
+
+    def counted(self, q: Point, joint: str | None, name: str, bodies: tuple[str, ...]) -> Float[Array, ""] | None:
+        """A relative coordinate of a joint that is one of q, turns included, zero at the start; None if it is none.
+
+        A joint without a name is known by its bodies.
+        """
+        del q, joint, name, bodies
         return None
 
     def force_along(self, t: Array, q: Point, v: Vector, joint: str, name: str) -> Float[Array, ""] | None:

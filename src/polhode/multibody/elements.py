@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from polhode.multibody.angles import PlacedAngle
 from polhode.multibody.poses import Pose, Poses, Twist, Twists, Wrench, axial, rates, seen_from_first
 from polhode.spaces.base import hat
 
@@ -63,6 +64,10 @@ class AbstractConstraintElement(eqx.Module):
         """Like `residual`, but zero on the intended assembly branch alone, for methods that start far."""
         return self.residual(t, poses)
 
+    def angles(self) -> tuple[PlacedAngle, ...]:
+        """The angles that it reads as real numbers, whose turns are counted; none unless overridden."""
+        return ()
+
     def points(self) -> tuple[Array, ...]:
         """Where it takes hold of its nodes, in their frames, for pictures; nothing where no points are told."""
         return ()
@@ -112,6 +117,9 @@ class AbstractSeenOtherwise(AbstractConstraintElement):
     @property
     def size(self) -> int:
         return self.inner.size
+
+    def angles(self) -> tuple[PlacedAngle, ...]:
+        return self.inner.angles()
 
 
 class OnBranch(AbstractSeenOtherwise):
@@ -188,6 +196,10 @@ class AbstractForceElement(eqx.Module):
         """Lengths or angles that its law is written in, which results show by the names `measures`."""
         del t, poses
         return jnp.zeros(0)
+
+    def angles(self) -> tuple[PlacedAngle, ...]:
+        """The angles that it reads as real numbers, whose turns are counted; none unless overridden."""
+        return ()
 
     def points(self) -> tuple[Array, ...]:
         """Where it takes hold of its nodes, in their frames, for pictures; nothing where no points are told."""

@@ -13,6 +13,8 @@ from jaxtyping import Array, Float
 
 from polhode.linalg.gathering import take
 from polhode.multibody.alike import Together, in_order, of_each
+from polhode.multibody.angle_references import AngleReference
+from polhode.multibody.angles import near
 from polhode.multibody.elements import AbstractForceElement
 from polhode.multibody.nodes_by_name import NodesByName, share, stacked
 from polhode.multibody.poses import Poses, Twists, Wrench
@@ -38,10 +40,12 @@ class NamedForce(eqx.Module):
     - `element`: the force on `bodies`. - `along`: the coordinates that it acts along; none for other forces.
     - `rows`: of each of its bodies, the row of its load among `ForceValues`; -1 for what is no body.
     - `place`: number of the force among those along coordinates of a tree; -1 where it acts on the bodies.
+    - `references`: where the turns of the angles of `element` are known from.
     """
 
     element: AbstractForceElement
     along: tuple[ForceAlong, ...]
+    references: tuple[AngleReference, ...]
     bodies: tuple[str, ...] = eqx.field(static=True)
     rows: tuple[int, ...] = eqx.field(static=True)
     place: int = eqx.field(static=True)
@@ -79,7 +83,7 @@ class ForceReadings(eqx.Module):
         where = NodesByName(system, system.motion(q, v))
         tree = system.coordinates
         inside = [k for k, force in enumerate(self.forces) if force.place >= 0 and isinstance(tree, JointTree)]
-        found = self._on_bodies([k for k in range(len(self.forces)) if k not in inside], where, t)
+        found = self._on_bodies([k for k in range(len(self.forces)) if k not in inside], where, t, q)
         if inside:
             assert isinstance(tree, JointTree)
             found += self._along(inside, where, tree, t, q, v)
@@ -90,7 +94,7 @@ class ForceReadings(eqx.Module):
             total[:, 0], total[:, 1], *(_whole(found, name) for name in ("strengths", "powers", "measures"))
         )
 
-    def _on_bodies(self, numbers: list[int], where: NodesByName, t: Array) -> list[Together]:
+    def _on_bodies(self, numbers: list[int], where: NodesByName, t: Array, q: Point) -> list[Together]:
         """Loads and powers of forces that act on their bodies."""
         forces = [self.forces[k] for k in numbers]
 
@@ -102,7 +106,8 @@ class ForceReadings(eqx.Module):
             strengths = [share(wrenches[own], c.wrenches(poses[own], 1.0)) for c, own in _with_ends(coordinates)]
             return _exerted(wrenches, poses, twists, real, stacked(strengths), element.measured(t, poses))
 
-        parts = [(force.element, _coordinates(force)) for force in forces]
+        elements = [near(f.element, [r.value(where.system, q) for r in f.references]) for f in forces]
+        parts = [(element, _coordinates(force)) for element, force in zip(elements, forces, strict=True)]
         found = of_each(exerted, parts, lambda members: _moving(where, [forces[k] for k in members]))
         return [Together([numbers[k] for k in members], values) for members, values in found]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from polhode import checks
 from polhode.execution.rows import each
 from polhode.linalg.blocks import Blocks, Indices
 from polhode.linalg.gathering import take
+from polhode.multibody.angles import near
 from polhode.multibody.elements import AbstractConstraintElement, AbstractForceElement
 from polhode.multibody.formulations.base import AbstractFormulation, AbstractFrame
 from polhode.multibody.poses import Pose, Poses, Twist, Twists, Wrench
@@ -158,6 +160,7 @@ class JointGroup(eqx.Module):
 
     - `rows`: numbers of their constraints, shape (elements, kept).
     - `kept`: which components of an element's residual are imposed; all unless redundant ones were dropped.
+    - `turns`: numbers of the counted angles, shape (elements,), for each that an element reads.
     """
 
     elements: AbstractConstraintElement
@@ -165,6 +168,11 @@ class JointGroup(eqx.Module):
     rows: Indices = eqx.field(static=True)
     kept: tuple[int, ...] = eqx.field(static=True)
     looped: bool = eqx.field(static=True, default=False)
+    turns: tuple[Indices, ...] = eqx.field(static=True, default=())
+
+    def near(self, turns: Float[Array, " k"]) -> JointGroup:
+        """The elements with their angles read near those that are counted."""
+        return dataclasses.replace(self, elements=near(self.elements, _rows(turns, self.turns))) if self.turns else self
 
     @property
     def nonholonomic(self) -> tuple[int, ...]:
@@ -215,11 +223,19 @@ class JointGroup(eqx.Module):
 
 
 class ForceGroup(eqx.Module):
-    """Force elements of one kind between bodies of the same kinds."""
+    """Force elements of one kind between bodies of the same kinds.
+
+    - `turns`: numbers of the counted angles, shape (elements,), for each that an element reads.
+    """
 
     elements: AbstractForceElement
     slots: tuple[Slot, ...]
     looped: bool = eqx.field(static=True, default=False)
+    turns: tuple[Indices, ...] = eqx.field(static=True, default=())
+
+    def near(self, turns: Float[Array, " k"]) -> ForceGroup:
+        """The elements with their angles read near those that are counted."""
+        return dataclasses.replace(self, elements=near(self.elements, _rows(turns, self.turns))) if self.turns else self
 
     @property
     def relative(self) -> bool:
@@ -234,6 +250,10 @@ class ForceGroup(eqx.Module):
     def potential(self, t: Array, motion: Motion) -> Float[Array, ""]:
         stacked = self.elements, motion.at(self.slots)
         return jnp.sum(each(lambda t, e, p: e.potential(t, p), t, *stacked, loop=self.looped))
+
+
+def _rows(turns: Float[Array, " k"], numbers: tuple[Indices, ...]) -> list[Array]:
+    return [take(turns, of.numbers) for of in numbers]
 
 
 def members(points: tuple[Point, ...], slot: Slot) -> Point:

@@ -23,11 +23,9 @@ from polhode.multibody.formulations.lie_groups import DirectProduct
 from polhode.multibody.formulations.linear import MassPoint
 from polhode.multibody.groups import BodyGroup, Slot
 from polhode.multibody.livens_joints import are_relative, as_defined, as_defined_where_complete
+from polhode.multibody.livens_turns import AbstractLivensModel, plain
 from polhode.multibody.system import MultibodySystem
-from polhode.spaces.linear import Rn
-from polhode.spaces.products import product
 from polhode.systems.base import Observable, State
-from polhode.systems.conversion import AbstractWritten
 from polhode.systems.lagrangian import COARSE_TOLERANCE, Gaps, LivensState, check_gaps, check_momenta
 from polhode.systems.quaternion_body import E, G, G_transposed
 
@@ -36,7 +34,7 @@ Joints = Literal["invariant", "vector"]
 JOINTS = get_args(Joints)
 
 
-class LivensMultibody(AbstractWritten):
+class LivensMultibody(AbstractLivensModel):
     r"""Bodies, joints and forces on Livens' principle, for the energy–momentum method.
 
     States hold q = (x, quaternion) for every rigid body, v = q̇ and the momenta p; kinetic energy goes through Ω as in
@@ -64,6 +62,7 @@ class LivensMultibody(AbstractWritten):
     joints: Joints = eqx.field(static=True)
     paired: bool = eqx.field(static=True)
     solver: AbstractKKT | None = None
+    near: Float[Array, " k"] | None = None
 
     # --- sizes and states -------------------------------------------------------------------------------------------
 
@@ -127,14 +126,10 @@ class LivensMultibody(AbstractWritten):
         """Whether energy is kept: all forces have potentials and no joint is driven."""
         return self.base.conservative
 
-    @property
-    def state_space(self) -> Any:
-        return product(Rn(self.n), Rn(self.n), Rn(self.n))
-
-    def start(self, *state: Any) -> LivensState:
+    def start(self, *state: Any) -> State:
         """The state that belongs to a state (q, v) of `base`."""
         (points, flat), qs, vs, ps = state, [], [], []
-        for group, point in zip(self.bodies, points, strict=True):
+        for group, point in zip(self.bodies, points[: len(self.bodies)], strict=True):
             v = group.velocities(flat)
             if is_rigid(group):
                 quaternion, x = point
@@ -148,7 +143,8 @@ class LivensMultibody(AbstractWritten):
                 qs.append(point)
                 vs.append(v)
                 ps.append(group.moving_mass[:, None] * v)
-        return LivensState(*(jnp.concatenate([a.reshape(-1) for a in part]) for part in (qs, vs, ps)))
+        found = LivensState(*(jnp.concatenate([a.reshape(-1) for a in part]) for part in (qs, vs, ps)))
+        return self.with_turns(found, self.base.turns(points))
 
     def left(self, state: State) -> tuple[Any, Array]:
         points, velocities = [], []
@@ -159,7 +155,7 @@ class LivensMultibody(AbstractWritten):
             else:
                 points.append(q)
             velocities.append(v.reshape(-1))
-        return tuple(points), jnp.concatenate(velocities)
+        return self.position(tuple(points), state), jnp.concatenate(velocities)
 
     def rows(self, flat: Array) -> list[Array]:
         """The coordinates of each group of bodies, a row for each body."""
@@ -171,7 +167,7 @@ class LivensMultibody(AbstractWritten):
 
     def generalised_energy(self, t: Array, state: State) -> Float[Array, ""]:
         """E = p·v - T + V, which the energy–momentum method keeps."""
-        _, v, p = state
+        _, v, p = plain(state)
         return p @ v - self.base.kinetic_energy(t, *self.left(state)) + self._potential(t, state)
 
     def _potential(self, t: Array, state: State) -> Float[Array, ""]:
@@ -213,14 +209,14 @@ class LivensMultibody(AbstractWritten):
         return self.base.residuals(t, self.left(state))
 
     def check(self, t: float, state: State) -> None:
-        if not (isinstance(state, tuple) and len(state) == 3 and all(jnp.shape(x) == (self.n,) for x in state)):
+        if not (isinstance(state, tuple) and len(state) >= 3 and all(jnp.shape(x) == (self.n,) for x in state[:3])):
             raise ValueError(
                 f"`state0` must be a LivensState (q, v, p) with arrays of shape ({self.n},); `system.start(q, v)` "
                 "makes one from a state of `system.base`."
             )
         if inside_transformation():
             return
-        q, v = seen = self.left(LivensState(*state))
+        q, v = seen = self.left(state)
         if self.keeps_rates or not self.m:
             self.base.check(t, seen)
         else:
@@ -237,9 +233,9 @@ class LivensMultibody(AbstractWritten):
     def state_hint(self) -> str:
         return "`system.start(q, v)` makes a state from one of `system.base`."
 
-    def repaired(self, t: float, state: LivensState) -> LivensState:
+    def repaired(self, t: float, state: State) -> State:
         """The nearest state that keeps the joints, with momenta that belong to it; see `MultibodySystem.repaired`."""
-        return self.start(*self.base.repaired(t, self.left(LivensState(*state))))
+        return self.start(*self.base.repaired(t, self.left(state)))
 
     def joint_multipliers(self, t: Array, state: LivensState, multipliers: Array) -> dict[str, Array]:
         """Multipliers by joint as the joints define them: with invariant joints those of a run are in the frame of the
@@ -248,7 +244,6 @@ class LivensMultibody(AbstractWritten):
         whole = self.base if self.base.complete is None else self.base.complete
         undone = whole.with_joints(tuple(map(as_defined, whole.mechanism.joints)))
         base = dataclasses.replace(self.base, complete=dataclasses.replace(undone, complete=None))
-        state = LivensState(*state)
         q = self.left(state)[0] if jnp.ndim(state.q) == 1 else jax.vmap(self.left)(state)[0]
         return base.joint_multipliers(t, q, multipliers)
 
@@ -319,7 +314,7 @@ class LivensMultibody(AbstractWritten):
         ]
 
 
-def build(base: MultibodySystem[AbsoluteCoordinates], state: State, joints: str) -> tuple[LivensMultibody, LivensState]:
+def build(base: MultibodySystem[AbsoluteCoordinates], state: State, joints: str) -> tuple[LivensMultibody, State]:
     """The system on Livens' principle and its start, from the bodies in quaternions and positions."""
     checks.choice("joints", joints, JOINTS)
     for name, group, *_ in base.coordinates.places:

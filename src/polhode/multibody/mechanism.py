@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import equinox as eqx
@@ -60,6 +61,16 @@ class Mechanism(eqx.Module):
     def isolated(self) -> bool:
         """Whether joints neither hold anything from outside; of joints of a user's own, that isn't known."""
         return self.acts_inside and all(group.relative for group in self.joints)
+
+    def near(self, turns: Float[Array, " k"]) -> Mechanism:
+        """The mechanism with its angles read near those that are counted."""
+        joints, forces = (tuple(group.near(turns) for group in groups) for groups in (self.joints, self.forces))
+        return dataclasses.replace(self, joints=joints, forces=forces)
+
+    @property
+    def reads_turns(self) -> bool:
+        """Whether elements read angles that are counted."""
+        return any(group.turns for group in (*self.joints, *self.forces))
 
     # --- what the elements do ---------------------------------------------------------------------------------------
 

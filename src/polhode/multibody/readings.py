@@ -12,6 +12,8 @@ from jaxtyping import Array, Float
 
 from polhode.linalg.gathering import take
 from polhode.multibody.alike import in_order, of_each
+from polhode.multibody.angle_references import AngleReference
+from polhode.multibody.angles import near
 from polhode.multibody.elements import AbstractForceElement
 from polhode.multibody.joint_loads import Load, carried_loads, constraint_loads
 from polhode.multibody.nodes_by_name import NodesByName, share, stacked
@@ -45,6 +47,11 @@ class ReadCoordinate(eqx.Module):
     reading: int = eqx.field(static=True)
     driven: bool = eqx.field(static=True)
 
+    def counted(self, system: MultibodySystem, q: Point) -> Float[Array, ""] | None:
+        """The coordinate as the system has it, turns included; None if it doesn't."""
+        found = system.joint_coordinate(q, self.joint, self.name, self.ends)
+        return None if found is None else found + self.offset
+
 
 class ReadJoint(eqx.Module):
     """A joint whose loads are read.
@@ -63,9 +70,11 @@ class ReadForce(eqx.Module):
     """A force along coordinates of joints.
 
     - `element`: the force on `bodies`, two of them for each of the coordinates with the numbers `along`.
+    - `references`: where the turns of its angles are known from.
     """
 
     element: AbstractForceElement
+    references: tuple[AngleReference, ...]
     bodies: tuple[str, ...] = eqx.field(static=True)
     along: tuple[int, ...] = eqx.field(static=True)
 
@@ -102,15 +111,13 @@ class Readings(eqx.Module):
         return found
 
     def positions(self, system: MultibodySystem, q: Point) -> Float[Array, " k"]:
-        """All coordinates; angles in (-π, π], or with the turns that joint coordinates count."""
-        values = self._each(NodesByName(system, system.motion(q)), lambda c, poses: c.difference(poses, 0.0))
-        if isinstance(system.coordinates, JointTree):
-            counted = system.coordinates.all_counted(q)
-            own = [(k, counted.get((c.joint, c.name))) for k, c in enumerate(self.coordinates)]
-            found = [(k, value + self.coordinates[k].offset) for k, value in own if value is not None]
-            if found:
-                values = values.at[np.array([k for k, _ in found])].set(jnp.stack([value for _, value in found]))
-        return values
+        """All coordinates, turns included."""
+        values = self._each(NodesByName(system, system.motion(q)), lambda c, poses: c.value(poses))
+        known = [(k, c.counted(system, q)) for k, c in enumerate(self.coordinates)]
+        found = [(k, value) for k, value in known if value is not None]
+        if not found:
+            return values
+        return values.at[np.array([k for k, _ in found])].set(jnp.stack([value for _, value in found]))
 
     def positions_in(self, system: MultibodySystem, state: State) -> Float[Array, " k"]:
         """The same of a state, (q, v)."""
@@ -129,6 +136,7 @@ class Readings(eqx.Module):
         Multipliers are those of a run, if it has some. In joint coordinates, and without them, they follow from the
         accelerations in this state.
         """
+        system = system.near(q)
         motion = system.motion(q, v)
         where = NodesByName(system, motion)
         tree = system.coordinates if isinstance(system.coordinates, JointTree) else None
@@ -137,6 +145,7 @@ class Readings(eqx.Module):
             vdot, multipliers = system.accelerations(t, q, v)
         assert multipliers is not None
         whole, spread = system.with_redundant(t, q, multipliers)
+        whole = whole.near(q)
         numbers = {joint.part: k for k, joint in enumerate(self.joints)}
         loads = constraint_loads(whole, t, motion, spread, numbers)
         efforts = self._efforts(where, t, q, v)
@@ -169,7 +178,9 @@ class Readings(eqx.Module):
             ends = [slice(2 * k, 2 * k + 2) for k in range(len(along))]
             return stacked([share(wrenches[i], c.wrenches(poses[i], 1.0)) for c, i in zip(along, ends, strict=True)])
 
-        parts = [(force.element, tuple(self.coordinates[k].measured for k in force.along)) for force in self.forces]
+        elements = [near(f.element, [r.value(where.system, q) for r in f.references]) for f in self.forces]
+        coordinates = [tuple(self.coordinates[k].measured for k in force.along) for force in self.forces]
+        parts = list(zip(elements, coordinates, strict=True))
         found = of_each(strengths, parts, lambda members: where.moving([self.forces[k].bodies for k in members]))
         numbers = np.array([k for force in self.forces for k in force.along], dtype=int)
         return efforts.at[numbers].add(in_order([(members, values) for members, values in found]))

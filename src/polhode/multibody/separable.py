@@ -158,6 +158,11 @@ def _check(base: MultibodySystem[AbsoluteCoordinates]) -> None:
             f"formulation='separable' has no constraints, and the model has joints: `{base.labels[0]}`. {remedy}, or "
             "stiff springs and bonds in their place."
         )
+    if base.counter is not None:
+        raise ValueError(
+            "formulation='separable' counts no turns, and some forces of the model act along angles, such as a "
+            f"`TorsionalSpringDamper`. {remedy}."
+        )
     for name, group, *_ in base.coordinates.places:
         if not isinstance(base.coordinates.bodies[group].formulation, DirectProduct):
             kind = type(base.coordinates.bodies[group].formulation).__name__

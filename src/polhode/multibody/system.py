@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import equinox as eqx
 import jax
@@ -21,6 +21,7 @@ from polhode.multibody.functions import Function
 from polhode.multibody.groups import JointGroup, Motion
 from polhode.multibody.mechanism import Mechanism
 from polhode.multibody.poses import Pose, Twist
+from polhode.multibody.turns import TurnCounter
 from polhode.multibody.waves import stiffest
 from polhode.results import Result
 from polhode.spaces.base import AbstractSpace, Point, Vector
@@ -59,6 +60,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
     - `dropping`, `complete`: redundant components left out, by joint, and the system that still has them.
     - `order`: names of bodies as they came, for rows of outputs; those that it lacks come last.
     - `loops`: whether bodies and joints form loops, whose constraints may lose rank in some positions.
+    - `counter`: counts the angles of joints that are no coordinates, which stand at the end of q; None without any.
     - `written_as`: makes the conversions to systems of other kinds.
     - `solver`: what solves its saddle-point systems; `solvable` chooses it.
     """
@@ -71,6 +73,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
     dropping: tuple[tuple[str, tuple[int, ...]], ...] = eqx.field(static=True)
     complete: MultibodySystem[Coordinates] | None
     loops: bool = eqx.field(static=True)
+    counter: TurnCounter | None = None
     order: tuple[str, ...] = eqx.field(static=True, default=())
     written_as: tuple[Callable[[MultibodySystem], AbstractConversion], ...] = eqx.field(static=True, default=())
     solver: AbstractKKT | None = None
@@ -168,7 +171,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
 
     def potential_energy(self, t: Array, q: Point) -> Float[Array, ""]:
         """Gravity and everything that stores energy."""
-        of_places = self.potential(t, self.motion(q))
+        of_places = self.near(q).potential(t, self.motion(q))
         return of_places + self.coordinates.strain_energy(q) if self.coordinates.strained else of_places
 
     def potential(self, t: Array, motion: Motion) -> Float[Array, ""]:
@@ -179,6 +182,54 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         """Kinetic plus potential energy."""
         return self.kinetic_energy(t, q, v) + self.potential_energy(t, q)
 
+    # --- turns --------------------------------------------------------------------------------------------------------
+
+    @property
+    def counts(self) -> bool:
+        return self.counter is not None
+
+    def turns(self, q: Point) -> Float[Array, " k"]:
+        """The angles that are counted."""
+        return q[-1] if self.counter is not None else jnp.zeros(0)
+
+    def with_turns(self, q: Point, turns: Float[Array, " k"]) -> Point:
+        """The same position with other counted angles, or with some for the first time."""
+        return q if self.counter is None else (*q[: len(self.coordinates.space.spaces) - 1], turns)
+
+    def with_initial_turns(self, state: State) -> State:
+        """A state with the angles that are counted, as they are at the start of the model."""
+        if self.counter is None:
+            return state
+        q, v = state
+        return self.with_turns(q, self.counter.values(self.motion(q), self.counter.angles.reference)), v
+
+    def near(self, q: Point) -> MultibodySystem[Coordinates]:
+        """The system with all angles read in the turns in which q has them, for those that take its mechanism."""
+        return dataclasses.replace(self, mechanism=self._mechanism(q)) if self.mechanism.reads_turns else self
+
+    def counted(self, before: State, after: State, h: Any) -> State:
+        if self.counter is None:
+            return after
+        (q0, v0), (q1, v1) = before, after
+        return self.with_turns(q1, self.counter.later(self.motion(q0, v0), q0[-1], self.motion(q1, v1), h)), v1
+
+    def joint_coordinate(
+        self, q: Point, joint: str | None, name: str, bodies: tuple[str, ...]
+    ) -> Float[Array, ""] | None:
+        """A relative coordinate of a joint of the model, turns included, zero at the start; None if it isn't known.
+
+        A joint without a name is known by its bodies.
+        """
+        found = self.coordinates.counted(q, joint, name, bodies)
+        number = None if found is not None or self.counter is None else self.counter.number(joint, name, bodies)
+        if number is None or self.counter is None:
+            return found
+        return self.counter.names[number].sign * self.counter.values(self.motion(q), self.turns(q))[number]
+
+    def _mechanism(self, q: Point) -> Mechanism:
+        """The mechanism with its angles read in the turns in which q has them."""
+        return self.mechanism.near(self.turns(q)) if self.mechanism.reads_turns else self.mechanism
+
     # --- equations of motion ----------------------------------------------------------------------------------------
 
     def mass(self, t: Array, q: Point) -> Matrix:
@@ -186,45 +237,45 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         return self.coordinates.mass(q)
 
     def force(self, t: Array, q: Point, v: Vector) -> Vector:
-        return self.coordinates.force(self.mechanism, t, q, v)
+        return self.coordinates.force(self._mechanism(q), t, q, v)
 
     def constraint(self, t: Array, q: Point) -> Multipliers:
-        closed = self.mechanism.residuals(t, self.motion(q))
+        closed = self._mechanism(q).residuals(t, self.motion(q))
         return accumulate(self.m, closed + self.coordinates.internal_residuals(q))
 
     def constraint_rate(self, t: Array, q: Point, v: Vector) -> Multipliers:
-        closing = self.mechanism.rates(t, self.motion(q, v))
+        closing = self._mechanism(q).rates(t, self.motion(q, v))
         return accumulate(self.m, closing + self.coordinates.internal_rates(q, v))
 
     def curvature(self, t: Array, q: Point, v: Vector) -> Multipliers:
         if not self.m:
             return jnp.zeros(0)
-        found = self.coordinates.curvature(self.mechanism, t, q, v)
+        found = self.coordinates.curvature(self._mechanism(q), t, q, v)
         return super().curvature(t, q, v) if found is None else accumulate(self.m, found)
 
     def jacobian(self, t: Array, q: Point) -> Matrix:
         if not self.m:
             return ()
-        found = self.coordinates.jacobian(self.mechanism, t, q)
+        found = self.coordinates.jacobian(self._mechanism(q), t, q)
         return super().jacobian(t, q) if found is None else found
 
     def stiffness(self, t: Array, q: Point, v: Vector) -> Matrix:
-        found = self.coordinates.stiffness(self.mechanism, t, q, v)
+        found = self.coordinates.stiffness(self._mechanism(q), t, q, v)
         return super().stiffness(t, q, v) if found is None else found
 
     def damping(self, t: Array, q: Point, v: Vector) -> Matrix:
-        found = self.coordinates.damping(self.mechanism, t, q, v)
+        found = self.coordinates.damping(self._mechanism(q), t, q, v)
         return super().damping(t, q, v) if found is None else found
 
     def geometric_stiffness(self, t: Array, q: Point, multipliers: Multipliers) -> Matrix:
-        found = self.coordinates.geometric_stiffness(self.mechanism, t, q, multipliers)
+        found = self.coordinates.geometric_stiffness(self._mechanism(q), t, q, multipliers)
         return super().geometric_stiffness(t, q, multipliers) if found is None else found
 
     def stresses(self, t: Array, q: Point) -> tuple[Array, ...]:
-        return self.coordinates.stresses(self.mechanism, t, q)
+        return self.coordinates.stresses(self._mechanism(q), t, q)
 
     def stress_stiffness(self, t: Array, q: Point, stresses: tuple[Array, ...]) -> Matrix:
-        return self.coordinates.stress_stiffness(self.mechanism, t, q, stresses)
+        return self.coordinates.stress_stiffness(self._mechanism(q), t, q, stresses)
 
     @property
     def kkt(self) -> AbstractKKT:

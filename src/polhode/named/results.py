@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from polhode.checks import shown
 from polhode.named.by_name import ByName
 from polhode.named.read import Read
-from polhode.named.series import library, matrices, quaternions, unwrapped, without_jumps
+from polhode.named.series import library, matrices, quaternions, without_jumps
 from polhode.named.unknown import UnknownName, unknown
 
 
@@ -94,7 +94,7 @@ class BodyResults:
 class JointResults:
     """A joint in all saved instants of a run; leading axis n.
 
-    - `coordinates`, `rates`, `efforts`: by name of the coordinate, (n,). Angles are continuous: turns are counted.
+    - `coordinates`, `rates`, `efforts`: by name of the coordinate, (n,). Angles count turns.
     - `angle`, `displacement` and other names of coordinates: these. - `rate`: of the only coordinate.
     - `torque`, `effort`: along the only coordinate: the sum of what motors, actuators, controllers, springs, stops and
       friction do there, on the second body; of a `PrescribedRotation` or `PrescribedTranslation` what drives it.
@@ -152,11 +152,7 @@ class JointResults:
 
     def coordinate(self, name: str | None = None) -> Float[Array, " n"]:
         """One coordinate; the name may be left out if there is only one. Raises UnknownName, with what there is."""
-        name = self._only(name)
-        values = self._of("joint_positions", name)
-        if name not in self._told["angles"]:
-            return values
-        return unwrapped(self._run.t, values, self._of("joint_velocities", name))
+        return self._of("joint_positions", self._only(name))
 
     @property
     def rate(self) -> Float[Array, " n"]:

@@ -12,21 +12,6 @@ from jax.core import Tracer
 from polhode.spaces import quaternions as _quaternions
 
 
-def unwrapped(t: Any, values: Any, rates: Any) -> Any:
-    """Angles without jumps: whole turns are added so that they follow what their rates foretell from frame to frame.
-
-    With frames so far apart that the trapezoidal rule of the rates is wrong by half a turn, turns get lost.
-    """
-    xp = library(values)
-    if not xp.ndim(values):
-        # A single instant.
-        return values
-    t, values, rates = (xp.asarray(x) for x in (t, values, rates))
-    steps = xp.diff(t) * 0.5 * (rates[..., 1:] + rates[..., :-1])
-    turns = xp.cumsum(xp.round((steps - xp.diff(values)) / (2 * np.pi)), axis=-1)
-    return values + 2 * np.pi * xp.concatenate((xp.zeros_like(values[..., :1]), turns), axis=-1)
-
-
 def library(values: Any) -> Any:
     """NumPy, but JAX's for values that it traces."""
     return jnp if isinstance(values, Tracer) else np

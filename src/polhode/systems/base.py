@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -88,6 +88,21 @@ class AbstractSystem(eqx.Module):
         """
         del t, state
         return None
+
+    @property
+    def counts(self) -> bool:
+        """Whether something is counted along the motion, such as the turns of joints, and kept with the state."""
+        return False
+
+    def counting(self, state: State) -> Self:
+        """The system for a step from a state: what is counted along the motion is read near what it is there."""
+        del state
+        return self
+
+    def counted(self, before: State, after: State, h: Any) -> State:
+        """A state with what is counted along the motion, from one that was h earlier."""
+        del before, h
+        return after
 
     def breakpoints(self) -> tuple[float, ...]:
         """Instants at which loads or drives jump or have kinks, as far as they say so; steps end there."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -36,6 +36,8 @@ class Hamiltonian(AbstractSystem):
     - `energy`: callable (g, μ) → H, a number; μ of shape (d,). Make it an `equinox.Module` to give it parameters.
     - `kept_momenta`: names of invariants of the problem that are momenta of symmetries of H under G from the left:
       symplectic methods promise them to round-off, and audits hold them to it.
+    - `counter`: callable (before, after, h) → the later state with what is counted along the motion, as
+      `AbstractSystem.counted` has it; None if nothing is.
 
     ??? cite "Reference"
         E. Celledoni, E. Çokaj, A. Leone, D. Murari, B. Owren, Lie group integrators for mechanical systems (2021),
@@ -47,6 +49,14 @@ class Hamiltonian(AbstractSystem):
     group: AbstractGroup
     energy: Callable[[Point, Momentum], Float[Array, ""]]
     kept_momenta: tuple[str, ...] = eqx.field(static=True, default=())
+    counter: Callable[[CotangentPoint, CotangentPoint, Any], CotangentPoint] | None = None
+
+    @property
+    def counts(self) -> bool:
+        return self.counter is not None
+
+    def counted(self, before: CotangentPoint, after: CotangentPoint, h: Any) -> CotangentPoint:
+        return after if self.counter is None else self.counter(before, after, h)
 
     @property
     def state_space(self) -> Cotangent:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -27,6 +27,7 @@ class VectorField(AbstractSystem):
     - `field`: callable (t, q) → array of shape `(space.dim,)`. Make it an `equinox.Module` to give it parameters
       that can be differentiated and batched.
     - `failing`: callable (t, q) → a `Result` code, as `AbstractSystem.failure` has it; None if nothing can be wrong.
+    - `counter`: a system with the same states that counts what is counted along the motion; None if nothing is.
     """
 
     called: ClassVar = "first-order system"
@@ -34,6 +35,7 @@ class VectorField(AbstractSystem):
     space: AbstractSpace
     field: Callable[[Array, Point], Vector]
     failing: Callable[[Array, Point], Array | None] | None = None
+    counter: AbstractSystem | None = None
 
     @property
     def state_space(self) -> AbstractSpace:
@@ -51,6 +53,9 @@ class VectorField(AbstractSystem):
 
     def failure(self, t: Array, state: State) -> Array | None:
         return None if self.failing is None else self.failing(t, state)
+
+    def counted(self, before: State, after: State, h: Any) -> State:
+        return after if self.counter is None else self.counter.counted(before, after, h)
 
     def residuals(self, t: Array, state: State) -> dict[str, Array]:
         del t
@@ -88,7 +93,7 @@ class ToVectorField(AbstractConversion):
         source = self.source
         # Only constraints can fail although a step went well.
         failing = source.failure if self.said else None
-        return Converted(VectorField(source.state_space, _Velocity(source), failing))
+        return Converted(VectorField(source.state_space, _Velocity(source), failing, source if source.counts else None))
 
 
 class _Velocity(eqx.Module):

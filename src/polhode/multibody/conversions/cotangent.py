@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -46,7 +48,10 @@ class ToHamiltonian(AbstractConversion):
         del state
         group = self.source.configuration
         assert isinstance(group, AbstractGroup)
-        return Converted(Hamiltonian(group, _Energy(self.source)), _Into(self.source), _Back(self.source))
+        counter = _Counter(self.source) if self.source.counts else None
+        return Converted(
+            Hamiltonian(group, _Energy(self.source), counter=counter), _Into(self.source), _Back(self.source)
+        )
 
 
 class _Energy(eqx.Module):
@@ -73,6 +78,15 @@ class _Back(eqx.Module):
     def __call__(self, state: CotangentPoint) -> State:
         g, mu = state
         return g, _velocity(self.system, g, _body_momentum(self.system, g, mu))
+
+
+class _Counter(eqx.Module):
+    system: MultibodySystem
+
+    def __call__(self, before: CotangentPoint, after: CotangentPoint, h: Any) -> CotangentPoint:
+        back = _Back(self.system)
+        g, _ = self.system.counted(back(before), back(after), h)
+        return CotangentPoint(g, after.mu)
 
 
 def _body_momentum(system: MultibodySystem, g: Point, mu: Momentum) -> Vector:

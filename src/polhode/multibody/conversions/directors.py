@@ -12,11 +12,12 @@ from jaxtyping import Array, Float
 
 from polhode.multibody.absolute import AbsoluteCoordinates
 from polhode.multibody.groups import BodyGroup, Motion
+from polhode.multibody.livens_turns import AbstractLivensModel
 from polhode.multibody.poses import Pose, Twist, axial
 from polhode.multibody.system import MultibodySystem
 from polhode.spaces.base import hat
 from polhode.systems.base import AbstractConversion, Converted, Observable, State
-from polhode.systems.conversion import NONHOLONOMIC, AbstractWritten
+from polhode.systems.conversion import NONHOLONOMIC
 from polhode.systems.lagrangian import (
     AbstractLagrangian,
     Coordinates,
@@ -68,7 +69,7 @@ class ToDirectors(AbstractConversion):
         return Converted(system, system.entered, system.left)
 
 
-class DirectorLagrangian(AbstractWritten, AbstractLagrangian):
+class DirectorLagrangian(AbstractLivensModel, AbstractLagrangian):
     """Bodies, joints and forces on Livens' principle in positions and rotation matrices.
 
     q has 12 coordinates for every rigid body, (x, R row by row), and those of mass points as they are. Constraints are
@@ -80,6 +81,7 @@ class DirectorLagrangian(AbstractWritten, AbstractLagrangian):
     called: ClassVar = "model in positions and rotation matrices"
 
     base: MultibodySystem[AbsoluteCoordinates]
+    near: Float[Array, " k"] | None = None
 
     @property
     def bodies(self) -> tuple[BodyGroup, ...]:
@@ -157,7 +159,7 @@ class DirectorLagrangian(AbstractWritten, AbstractLagrangian):
 
     # --- states -----------------------------------------------------------------------------------------------------
 
-    def entered(self, state: State) -> LivensState:
+    def entered(self, state: State) -> State:
         """The state that belongs to (q, v) of the base."""
         motion = self.base.motion(*state)
         assert motion.twists is not None
@@ -172,15 +174,15 @@ class DirectorLagrangian(AbstractWritten, AbstractLagrangian):
             places.append(x[:, : _width(group)].reshape(-1))
             speeds.append(u[:, : _width(group)].reshape(-1))
         q, v = jnp.concatenate(places), jnp.concatenate(speeds)
-        return LivensState(q, v, self.momenta(q, v))
+        return self.with_turns(LivensState(q, v, self.momenta(q, v)), self.base.turns(state[0]))
 
     def outputs(self) -> dict[str, Observable]:
         return self.observed(self.base.outputs())
 
-    def left(self, state: LivensState) -> State:
+    def left(self, state: State) -> State:
         """(q, v) of the base."""
-        q, v, _ = state
-        return self.base.coordinates.state_of(self.motion(q, v))
+        q, v = self.base.coordinates.state_of(self.motion(*state[:2]))
+        return self.position(q, state), v
 
     def motion(self, q: Coordinates, v: Coordinates | None = None) -> Motion:
         """Poses and, with v, twists of all bodies and of the ground."""

@@ -10,13 +10,15 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.linalg.blocks import apply
+from polhode.multibody.livens_turns import AbstractLivensModel
 from polhode.multibody.system import MultibodySystem
 from polhode.spaces.base import AbstractSpace, Point
+from polhode.spaces.constants import Constants
 from polhode.spaces.linear import Rn
 from polhode.spaces.powers import AbstractPower
 from polhode.spaces.products import AbstractProduct
 from polhode.systems.base import AbstractConversion, Converted, Observable, State
-from polhode.systems.conversion import NONHOLONOMIC, AbstractWritten
+from polhode.systems.conversion import NONHOLONOMIC
 from polhode.systems.lagrangian import (
     AbstractLagrangian,
     Coordinates,
@@ -62,7 +64,7 @@ class ToJointLagrangian(AbstractConversion):
         return Converted(system, system.entered, system.left)
 
 
-class JointLagrangian(AbstractWritten, AbstractLagrangian):
+class JointLagrangian(AbstractLivensModel, AbstractLagrangian):
     """A multibody system in flat coordinates on Livens' principle.
 
     - `base`: the system.
@@ -71,6 +73,7 @@ class JointLagrangian(AbstractWritten, AbstractLagrangian):
     called: ClassVar = "model in coordinates and their rates"
 
     base: MultibodySystem
+    near: Float[Array, " k"] | None = None
 
     @property
     def n(self) -> int:
@@ -114,27 +117,36 @@ class JointLagrangian(AbstractWritten, AbstractLagrangian):
 
     # --- states -----------------------------------------------------------------------------------------------------
 
-    def entered(self, state: State) -> LivensState:
+    def entered(self, state: State) -> State:
         """The state that belongs to (q, v) of the base."""
         q, v = state
-        flat = jnp.concatenate([part.reshape(-1) for part in jax.tree.leaves(q)])
-        return LivensState(flat, v, self.base.momentum(_NOW, q, v))
+        flat = jnp.concatenate([part.reshape(-1) for part in self._own_parts(q)])
+        return self.with_turns(LivensState(flat, v, self.base.momentum(_NOW, q, v)), self.base.turns(q))
 
     def outputs(self) -> dict[str, Observable]:
         return self.observed(self.base.outputs())
 
-    def left(self, state: LivensState) -> State:
+    def left(self, state: State) -> State:
         """(q, v) of the base."""
-        q, v, _ = state
-        return self._point(q), v
+        q, v = state[:2]
+        return self.position(self._point(q), state), v
 
     def _point(self, q: Coordinates) -> Point:
-        parts, structure = jax.tree.flatten(self.base.configuration.origin())
+        """The position of the base, with the angles that are counted at the start of the step."""
+        origin = self.base.configuration.origin()
+        parts, structure = jax.tree.flatten(origin)
+        own = self._own_parts(origin)
         ends = [0]
-        for part in parts:
+        for part in own:
             ends.append(ends[-1] + part.size)
-        pieces = [q[a:b].reshape(p.shape) for a, b, p in zip(ends[:-1], ends[1:], parts, strict=True)]
-        return jax.tree.unflatten(structure, pieces)
+        pieces = [q[a:b].reshape(p.shape) for a, b, p in zip(ends[:-1], ends[1:], own, strict=True)]
+        point = jax.tree.unflatten(structure, [*pieces, *parts[len(own) :]])
+        return self.position(point, None)
+
+    def _own_parts(self, q: Point) -> list[Array]:
+        """The arrays of a position, without the angles that are counted."""
+        parts = jax.tree.leaves(q)
+        return parts if self.base.counter is None else parts[:-1]
 
 
 _NOW: Any = np.zeros(())
@@ -145,4 +157,4 @@ def is_flat(space: AbstractSpace) -> bool:
     """Whether a space is linear, with `move` the sum."""
     if isinstance(space, AbstractProduct):
         return all(map(is_flat, space.spaces))
-    return is_flat(space.space) if isinstance(space, AbstractPower) else type(space) is Rn
+    return is_flat(space.space) if isinstance(space, AbstractPower) else type(space) in (Rn, Constants)

@@ -36,6 +36,8 @@ class ToSeparable(AbstractConversion):
     def obstacle(self) -> str:
         if self.source.m:
             return f"it takes bodies without joints, and here are {self.source.m} constraints"
+        if self.source.counter is not None:
+            return "some forces act along angles whose turns are counted, which its states have no place for"
         return _obstacle(self.source)
 
     def at(self, state: State) -> Converted:
@@ -110,11 +112,18 @@ class _Change(eqx.Module):
         return cls(source, dataclasses.replace(source, coordinates=coordinates).solvable())
 
     def __call__(self, state: State) -> State:
-        return self.other.coordinates.state_of(self.source.motion(*state))
+        return self._between(self.source, self.other, state)
 
     def back(self, state: State) -> State:
         """The other way."""
-        return self.source.coordinates.state_of(self.other.motion(*state))
+        return self._between(self.other, self.source, state)
+
+    @staticmethod
+    def _between(
+        here: MultibodySystem[AbsoluteCoordinates], there: MultibodySystem[AbsoluteCoordinates], state: State
+    ) -> State:
+        q, v = there.coordinates.state_of(here.motion(*state))
+        return there.with_turns(q, here.turns(state[0])), v
 
 
 def _obstacle(system: MultibodySystem[AbsoluteCoordinates]) -> str:

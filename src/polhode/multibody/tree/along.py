@@ -66,14 +66,12 @@ class JointEffort(AbstractAlong):
 
     - `element`: the force. - `zero`: what its coordinate is where those of the joints are zero.
     - `ratios`: of the joint coordinates that its coordinate is the sum of.
-    - `turns`: whether it is an angle of one joint.
     """
 
     element: AbstractEffort
     zero: Float[Array, ""]
     ratios: Float[Array, " n"]
     places: tuple[CoordinateIndex, ...] = eqx.field(static=True)
-    turns: bool = eqx.field(static=True)
 
     @property
     def conservative(self) -> bool:
@@ -86,19 +84,14 @@ class JointEffort(AbstractAlong):
         return self.ratios * self._effort(t, s, rates)
 
     def deflection(self, t: Array, s: Float[Array, " n"]) -> Float[Array, " m"]:
-        return self.element.deflection(self._within_a_turn(t, self.ratios @ s + self.zero))
+        del t
+        return self.element.deflection(self.ratios @ s + self.zero)
 
     def stored(self, points: Sequence[Point]) -> Float[Array, ""]:
         return self.element.stored(self.ratios @ _values(points, self.places) + self.zero)
 
     def _effort(self, t: Array, s: Array, rates: Array) -> Float[Array, ""]:
-        return self.element.effort(t, self._within_a_turn(t, self.ratios @ s + self.zero), self.ratios @ rates)
-
-    def _within_a_turn(self, t: Array, s: Array) -> Float[Array, ""]:
-        if not (self.turns and self.element.modulo):
-            return s
-        middle = self.element.middle(t)
-        return s - 2 * np.pi * jnp.round((s - middle) / (2 * np.pi))
+        return self.element.effort(t, self.ratios @ s + self.zero, self.ratios @ rates)
 
 
 class JointFeedback(AbstractAlong):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -35,6 +36,7 @@ from polhode.multibody.tree.moving import (
     unbalanced,
 )
 from polhode.spaces.base import AbstractSpace, Point, Vector
+from polhode.spaces.constants import Constants
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
 
@@ -42,21 +44,26 @@ from polhode.spaces.products import product
 class JointTree(AbstractCoordinates):
     r"""q is a tuple with the coordinates of one joint after the other, v one flat array.
 
+    Behind them q has the angles that are counted besides, of joints that close loops, if there are some.
+
     M by composite bodies, f by recursion of velocities and forces along the tree (R. Featherstone, *Rigid Body
     Dynamics Algorithms*, §5.3 and §6.2; the recursion of J. Luh, M. Walker & R. Paul in frames of the links). Joints
     that would close loops stay as constraints of the mechanism.
 
     - `links`: bodies, parents before children.
     - `efforts`: forces along coordinates of the tree. - `rotors`: inertias along them.
+    - `turns`: number of the angles that are counted besides.
     """
 
     links: tuple[Link, ...]
     efforts: tuple[AbstractAlong, ...] = ()
     rotors: tuple[JointRotor, ...] = ()
+    turns: int = eqx.field(static=True, default=0)
 
     @property
     def space(self) -> AbstractSpace:
-        return product(*(link.motion.space for link in self.links if link.motion.n))
+        of_joints = (link.motion.space for link in self.links if link.motion.n)
+        return product(*of_joints, *((Constants(self.turns),) if self.turns else ()))
 
     @property
     def n(self) -> int:
@@ -122,11 +129,16 @@ class JointTree(AbstractCoordinates):
             twists.append(twist_of_body(twist, frame.R, link.centre, link.attitude))
         return Motion(stacked, Twist(*_columns([*twists, RESTING])))
 
-    def counted(self, q: Point, joint: str, name: str) -> Float[Array, ""] | None:
+    def counted(self, q: Point, joint: str | None, name: str, bodies: tuple[str, ...]) -> Float[Array, ""] | None:
         for link in self.links:
-            if link.joint == joint and name in link.motion.names:
-                return self.of_joint(q, joint)[link.motion.names.index(name)]
+            own = link.joint == joint or (joint is None and {link.name, self._below(link)} == {*bodies})
+            if own and name in link.motion.names:
+                return self.of_joint(q, link.joint)[link.motion.names.index(name)]
         return None
+
+    def _below(self, link: Link) -> str:
+        """Name of the body that carries a link."""
+        return self.links[link.parent].name if link.parent >= 0 else "ground"
 
     def all_counted(self, q: Point) -> dict[tuple[str, str], Float[Array, ""]]:
         """All relative coordinates that q counts, by joint and name."""
@@ -158,7 +170,7 @@ class JointTree(AbstractCoordinates):
     def of_joint(self, q: Point, joint: str) -> Point:
         """Coordinates of one joint, zero at the start; a body without joint has those of its free motion."""
         moving = [link for link in self.links if link.motion.n]
-        for link, point in zip(moving, q, strict=True):
+        for link, point in zip(moving, q[: len(moving)], strict=True):
             if joint in (link.joint, link.name):
                 return point
         raise ValueError(f"No joint `{joint}` has coordinates; there are {', '.join(k.joint for k in moving)}.")

@@ -20,6 +20,7 @@ from polhode.multibody.poses import Pose, Twist
 from polhode.multibody.tree.along import CoordinateIndex
 from polhode.multibody.tree.coordinates import JointTree
 from polhode.spaces.base import AbstractSpace, Point, Vector
+from polhode.spaces.constants import Constants
 from polhode.spaces.products import product
 
 
@@ -40,6 +41,10 @@ class TiedTree(AbstractCoordinates):
     followers: tuple[CoordinateIndex, ...] = eqx.field(static=True)
     rows: tuple[int, ...] = eqx.field(static=True)
     leaders: tuple[CoordinateIndex, ...] = eqx.field(static=True)
+
+    @property
+    def turns(self) -> int:
+        return self.tree.turns
 
     # --- from the coordinates to those of the tree and back ---------------------------------------------------------
 
@@ -68,7 +73,8 @@ class TiedTree(AbstractCoordinates):
         if self.leaders:
             leading = jnp.stack([points[place.link][place.component] for place in self.leaders])
             values = values.at[np.array(self.rows)].add(self.ratios * leading)
-        return tuple(values[tied[number]][None] if number in tied else points[number] for number, _ in links)
+        joints = (values[tied[number]][None] if number in tied else points[number] for number, _ in links)
+        return *joints, *own
 
     def rates(self, v: Vector) -> Vector:
         """The velocities of all joints of the tree, G v."""
@@ -95,7 +101,8 @@ class TiedTree(AbstractCoordinates):
     def space(self) -> AbstractSpace:
         tied = {place.link for place in self.followers}
         moving = [link for number, link in enumerate(self.tree.links) if link.motion.n and number not in tied]
-        return product(*(link.motion.space for link in moving))
+        turns = (Constants(self.turns),) if self.turns else ()
+        return product(*(link.motion.space for link in moving), *turns)
 
     @property
     def n(self) -> int:
@@ -128,8 +135,8 @@ class TiedTree(AbstractCoordinates):
     def strain_energy(self, q: Point) -> Float[Array, ""]:
         return self.tree.strain_energy(self.whole(q))
 
-    def counted(self, q: Point, joint: str, name: str) -> Float[Array, ""] | None:
-        return self.tree.counted(self.whole(q), joint, name)
+    def counted(self, q: Point, joint: str | None, name: str, bodies: tuple[str, ...]) -> Float[Array, ""] | None:
+        return self.tree.counted(self.whole(q), joint, name, bodies)
 
     def force_along(self, t: Array, q: Point, v: Vector, joint: str, name: str) -> Float[Array, ""] | None:
         return self.tree.force_along(t, self.whole(q), self.rates(v), joint, name)

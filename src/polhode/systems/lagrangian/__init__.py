@@ -3,6 +3,7 @@
 from polhode.systems.lagrangian.abstract import AbstractLagrangian as AbstractLagrangian
 from polhode.systems.lagrangian.abstract import AbstractParametrisedLagrangian as AbstractParametrisedLagrangian
 from polhode.systems.lagrangian.abstract import Coordinates as Coordinates
+from polhode.systems.lagrangian.abstract import CountedLivensState as CountedLivensState
 from polhode.systems.lagrangian.abstract import Derivatives as Derivatives
 from polhode.systems.lagrangian.abstract import LivensState as LivensState
 from polhode.systems.lagrangian.abstract import Multipliers as Multipliers

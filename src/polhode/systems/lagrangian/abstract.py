@@ -33,6 +33,15 @@ class LivensState(NamedTuple):
     p: Coordinates
 
 
+class CountedLivensState(NamedTuple):
+    """The same of a model that counts angles: `turns` are these, shape (k,)."""
+
+    q: Coordinates
+    v: Coordinates
+    p: Coordinates
+    turns: Float[Array, " k"]
+
+
 class Derivatives(NamedTuple):
     """Averages over a step: of ∂T/∂q, ∂T/∂v and ∂V/∂q, shape (n,) each, and of the constraints' Jacobian, (m, n)."""
 
@@ -159,13 +168,13 @@ class AbstractLagrangian(AbstractSystem):
 
     def check(self, t: float, state: State) -> None:
         """Refuses a start of other shapes, off the constraints, or across them. Raises ValueError."""
-        if not (isinstance(state, tuple) and len(state) == 3 and all(jnp.shape(x) == (self.n,) for x in state)):
+        if not (isinstance(state, tuple) and len(state) >= 3 and all(jnp.shape(x) == (self.n,) for x in state[:3])):
             shapes = [jnp.shape(x) for x in state] if isinstance(state, tuple | list) else type(state).__name__
             raise ValueError(
                 f"`state0` must be a LivensState (q, v, p) with arrays of shape ({self.n},), got {shapes}; "
                 "`system.start(q, v)` makes one."
             )
-        state = LivensState(*state)
+        state = LivensState(*state[:3])
         if self.m:
             shape_of("constraints(q)", self.constraint, (state.q,), (self.m,), "as many as `number` says")
         if not inside_transformation():

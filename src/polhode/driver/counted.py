@@ -1,0 +1,51 @@
+"""Steps of a method on systems that count something along the motion, such as the turns of joints.
+
+Loops take methods through these: what is counted belongs to the motion, so no method needs to know of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxtyping import Array
+
+from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
+from polhode.systems.base import AbstractSystem, State
+
+
+def init(integrator: AbstractIntegrator, system: AbstractSystem, t: Array, h: Array, state: State) -> Carry:
+    """The carry at the start."""
+    carry = integrator.init(system.counting(state), t, h, state)
+    return _with_counts(system, state, carry, 0.0)
+
+
+def restart(integrator: AbstractIntegrator, system: AbstractSystem, t: Array, h: Array, carry: Carry) -> Carry:
+    """The carry with which to go on where loads may jump."""
+    after = integrator.restart(system.counting(carry.state), t, h, carry)
+    return _with_counts(system, carry.state, after, 0.0)
+
+
+def step(
+    integrator: AbstractIntegrator, system: AbstractSystem, t: Array, h: Array, carry: Carry
+) -> tuple[Carry, StepInfo]:
+    """One step from t to t + h."""
+    after, info = integrator.step(system.counting(carry.state), t, h, carry)
+    return _with_counts(system, carry.state, after, h), info
+
+
+def interpolate(
+    integrator: AbstractIntegrator,
+    system: AbstractSystem,
+    t: Array,
+    h: Array,
+    carry0: Carry,
+    carry1: Carry,
+    s: Array,
+) -> State:
+    """The state at t + s·h within a step."""
+    state = integrator.interpolate(system.counting(carry0.state), t, h, carry0, carry1, s)
+    return system.counted(carry0.state, state, s * h) if system.counts else state
+
+
+def _with_counts(system: AbstractSystem, before: State, carry: Carry, h: Any) -> Carry:
+    return carry._replace(state=system.counted(before, carry.state, h)) if system.counts else carry

@@ -1,0 +1,73 @@
+"""Angles that are counted, in models on Livens' principle."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from typing import TYPE_CHECKING, Any, Self
+
+import equinox as eqx
+from jaxtyping import Array, Float
+
+from polhode.multibody.system import MultibodySystem
+from polhode.spaces.base import Point
+from polhode.spaces.constants import Constants
+from polhode.spaces.linear import Rn
+from polhode.spaces.products import product
+from polhode.systems.base import State
+from polhode.systems.conversion import AbstractWritten
+from polhode.systems.lagrangian import CountedLivensState, LivensState
+
+
+class AbstractLivensModel(AbstractWritten):
+    """A model on Livens' principle; its states have the angles that its base counts, if there are some.
+
+    - `base`: the model with states (q, v). - `near`: the angles at the start of a step, in the turns of which they are
+      read within the step; None for those at the start of the model.
+    """
+
+    base: eqx.AbstractVar[Any]
+    if TYPE_CHECKING:
+        # A field with a default, which stands behind the fields of subclasses without one.
+        near: Float[Array, " k"] | None
+
+    @property
+    @abc.abstractmethod
+    def n(self) -> int:
+        """Number of coordinates."""
+
+    @property
+    def state_space(self) -> Any:
+        counter = self.base.counter
+        return product(*(Rn(self.n),) * 3, *(() if counter is None else (Constants(counter.count),)))
+
+    def with_turns(self, state: State, turns: Float[Array, " k"]) -> State:
+        """A state (q, v, p) with angles that are counted."""
+        return state if self.base.counter is None else CountedLivensState(*state[:3], turns)
+
+    def position(self, q: Point, state: State) -> Point:
+        """A position of the base with the angles of a state; those at the start of the step for states without."""
+        base: MultibodySystem = self.base
+        return q if base.counter is None else base.with_turns(q, self._turns(state))
+
+    def counting(self, state: State) -> Self:
+        if self.base.counter is None:
+            return self
+        return dataclasses.replace(self, base=self.base.near(self.left(state)[0]), near=self._turns(state))
+
+    def counted(self, before: State, after: State, h: Any) -> State:
+        if self.base.counter is None:
+            return after
+        after = self.with_turns(after, self._turns(before))
+        q, _ = self.base.counted(self.left(before), self.left(after), h)
+        return self.with_turns(after, self.base.turns(q))
+
+    def _turns(self, state: State) -> Float[Array, " k"]:
+        if isinstance(state, CountedLivensState):
+            return state.turns
+        return self.base.counter.angles.reference if self.near is None else self.near
+
+
+def plain(state: State) -> LivensState:
+    """(q, v, p) alone."""
+    return LivensState(*state[:3])
