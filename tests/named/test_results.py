@@ -13,7 +13,7 @@ from polhode.cli import app
 from polhode.frames import Frames
 from polhode.multibody.groups import Motion
 from polhode.multibody.poses import Pose, Twist
-from polhode.named.series import matrices, quaternions, unwrapped, without_jumps
+from polhode.named.series import matrices, quaternions, without_jumps
 
 G, MASS, ARM, INERTIA = 9.81, 2.0, 0.4, 0.15
 
@@ -177,10 +177,6 @@ def test_series_of_rotations():
     np.testing.assert_allclose(matrices(quaternions(matrices(q))), matrices(q), atol=1e-14)
     np.testing.assert_allclose(abs(np.sum(quaternions(matrices(q)) * q, axis=1)), 1, atol=1e-14)
     assert np.all(np.sum(without_jumps(q)[1:] * without_jumps(q)[:-1], axis=1) >= 0)
-    t = np.linspace(0, 10, 40)
-    true = 30 * np.sin(t)
-    wrapped = np.angle(np.exp(1j * true))
-    np.testing.assert_allclose(unwrapped(t, wrapped, 30 * np.cos(t)), true, atol=1e-12)
 
 
 def integral(power, t):

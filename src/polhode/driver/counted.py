@@ -15,13 +15,13 @@ from polhode.systems.base import AbstractSystem, State
 
 def init(integrator: AbstractIntegrator, system: AbstractSystem, t: Array, h: Array, state: State) -> Carry:
     """The carry at the start."""
-    carry = integrator.init(system.counting(state), t, h, state)
+    carry = integrator.init(system.counting(state), t, h, system.uncounted(state))
     return _with_counts(system, state, carry, 0.0)
 
 
 def restart(integrator: AbstractIntegrator, system: AbstractSystem, t: Array, h: Array, carry: Carry) -> Carry:
     """The carry with which to go on where loads may jump."""
-    after = integrator.restart(system.counting(carry.state), t, h, carry)
+    after = integrator.restart(system.counting(carry.state), t, h, _bare(system, carry))
     return _with_counts(system, carry.state, after, 0.0)
 
 
@@ -29,7 +29,7 @@ def step(
     integrator: AbstractIntegrator, system: AbstractSystem, t: Array, h: Array, carry: Carry
 ) -> tuple[Carry, StepInfo]:
     """One step from t to t + h."""
-    after, info = integrator.step(system.counting(carry.state), t, h, carry)
+    after, info = integrator.step(system.counting(carry.state), t, h, _bare(system, carry))
     return _with_counts(system, carry.state, after, h), info
 
 
@@ -43,8 +43,13 @@ def interpolate(
     s: Array,
 ) -> State:
     """The state at t + s·h within a step."""
-    state = integrator.interpolate(system.counting(carry0.state), t, h, carry0, carry1, s)
+    ends = _bare(system, carry0), _bare(system, carry1)
+    state = integrator.interpolate(system.counting(carry0.state), t, h, *ends, s)
     return system.counted(carry0.state, state, s * h) if system.counts else state
+
+
+def _bare(system: AbstractSystem, carry: Carry) -> Carry:
+    return carry._replace(state=system.uncounted(carry.state)) if system.counts else carry
 
 
 def _with_counts(system: AbstractSystem, before: State, carry: Carry, h: Any) -> Carry:

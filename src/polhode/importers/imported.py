@@ -73,9 +73,8 @@ class ImportedModel:
         `formulation`: by default what suits, as for `Model.problem`: joint coordinates unless the model is large, with
         bodies behind joints that can't carry a tree constrained.
         Outputs: `joint_positions` and `joint_velocities` of all joints with a scalar coordinate, in the order of the
-        file; angles count turns in joint coordinates and are in (-π, π] otherwise; `positions` (n, 3) of the centres of
-        mass and `quaternions` (n, 4) of the bodies in the order of `model.bodies`; `kinetic_energy`, armature
-        included, and `potential_energy` of weight and springs.
+        file, turns included; `positions` (n, 3) of the centres of mass and `quaternions` (n, 4) of the bodies in the
+        order of `model.bodies`; `kinetic_energy`, armature included, and `potential_energy` of weight and springs.
         """
         end = checks.number("t1", t1, "end of the run")
         problem = self.model.problem(

@@ -41,6 +41,10 @@ class AbstractLivensModel(AbstractWritten):
         counter = self.base.counter
         return product(*(Rn(self.n),) * 3, *(() if counter is None else (Constants(counter.count),)))
 
+    @property
+    def counts(self) -> bool:
+        return self.base.counts
+
     def with_turns(self, state: State, turns: Float[Array, " k"]) -> State:
         """A state (q, v, p) with angles that are counted."""
         return state if self.base.counter is None else CountedLivensState(*state[:3], turns)
@@ -54,6 +58,9 @@ class AbstractLivensModel(AbstractWritten):
         if self.base.counter is None:
             return self
         return dataclasses.replace(self, base=self.base.near(self.left(state)[0]), near=self._turns(state))
+
+    def uncounted(self, state: State) -> State:
+        return plain(state)
 
     def counted(self, before: State, after: State, h: Any) -> State:
         if self.base.counter is None:

@@ -83,8 +83,8 @@ def _suspected(
         other = again(start)
     except SimulationError:
         return True
-    ends = ((o, *(references.value_at_end(each, o) for each in (run, other))) for o in outputs)
-    grown = max((references.error(problem, *each) for each in ends), default=0.0) / _DEVIATION
+    ends = (tuple(references.value_at_end(each, o) for each in (run, other)) for o in outputs)
+    grown = max((references.distance(*each) for each in ends), default=0.0) / _DEVIATION
     noise = float(np.finfo(float).eps) * grown
     return grown > math.exp(EXPONENTIAL) and (noise > _DOUBT * _BEYOND * _least(errors) or _lost(errors) > 0)
 

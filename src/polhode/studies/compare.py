@@ -52,8 +52,6 @@ def compare(
 
     **Raises** ValueError for bad input, and if nothing can be run; `SimulationError` if the reference fails.
 
-    Whole turns of joints are no errors: joint coordinates count them, absolute ones don't.
-
     Warns with `ChaosWarning` where small deviations grow exponentially, and until `t1` so much that round-off in the
     start matters, or that errors are as large as the values.
     """
@@ -90,7 +88,7 @@ def compare(
             except SimulationError as error:
                 failed.append(Refused(form, name, f"{key} = {value:g}: {error.reason}"))
                 continue
-            errors = {o: references.error(variant, o, references.value_at_end(run, o), exact[o]) for o in common}
+            errors = {o: references.distance(references.value_at_end(run, o), exact[o]) for o in common}
             cases.append(Case(form, name, float(value), int(run.stats["steps"]), _work(run), wall, errors))
     sizes = {o: references.size(exact[o]) for o in common}
     floors = {o: max(10 * doubt[o], references.round_off(sizes[o])) for o in common}
@@ -164,4 +162,4 @@ def _doubt(
     if not planned.missing:
         return known
     coarse, _ = planned._replace(fraction=2 * planned.fraction).carry_out(problem, h, t1)
-    return {o: known[o] if o in known else references.error(problem, o, coarse[o], exact[o]) for o in names}
+    return {o: known[o] if o in known else references.distance(coarse[o], exact[o]) for o in names}

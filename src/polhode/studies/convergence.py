@@ -97,8 +97,7 @@ def convergence(
     used = np.array([abs(run.meta["h"]) for run in runs])
     exact, source = planned.carry_out(problem, float(used.min()), end)
     errors = {
-        o: np.array([references.error(problem, o, references.value_at_end(run, o), exact[o]) for run in runs])
-        for o in chosen
+        o: np.array([references.distance(references.value_at_end(run, o), exact[o]) for run in runs]) for o in chosen
     }
     scales = {o: references.size(exact[o]) for o in chosen}
     floors = {o: references.round_off(scales[o]) for o in chosen}

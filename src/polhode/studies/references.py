@@ -24,9 +24,6 @@ from polhode.systems.vector_field import VectorField
 MULTIPLIERS = "multipliers"
 """Name under which errors of the multipliers are reported."""
 
-_JOINTS = "joint_positions"
-"""The output with the coordinates of all joints."""
-
 _KNOWN = 1e-11
 """Published values have to be at least this accurate to serve as a reference."""
 
@@ -133,19 +130,6 @@ def value_at_end(run: Solution, name: str) -> Any:
     return jax.tree.map(lambda x: np.asarray(x)[-1], series)
 
 
-def error(problem: Problem, name: str, found: Any, exact: Any) -> float:
-    """Euclidean norm of the difference of two values of an output.
-
-    Angles of joints differ by less than a turn: joint coordinates count turns, absolute ones don't.
-    """
-    angles = _angles(problem, name)
-    if not angles:
-        return distance(found, exact)
-    gap = np.asarray(found) - np.asarray(exact)
-    gap[..., angles] -= 2 * np.pi * np.round(gap[..., angles] / (2 * np.pi))
-    return float(np.linalg.norm(gap))
-
-
 def distance(a: Any, b: Any) -> float:
     """Euclidean norm of the difference of two trees of arrays."""
     parts = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
@@ -181,14 +165,6 @@ def _best(problem: Problem, studied: list[AbstractIntegrator]) -> tuple[str, flo
         f"There is no method of high order for {type(problem.system).__name__} to compare with (integrators for it: "
         f"{able or 'none'}). Pass the exact values at t1 as `reference`."
     )
-
-
-def _angles(problem: Problem, output: str) -> list[int]:
-    """Rows of an output that are angles of joints."""
-    if output != _JOINTS or problem.named is None or not problem.named.outputs:
-        return []
-    joints = problem.named.told["joints"].values()
-    return [joint["coordinates"][label] for joint in joints for label in joint["angles"]]
 
 
 def _constrained(problem: Problem) -> bool:

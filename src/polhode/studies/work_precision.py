@@ -51,7 +51,7 @@ def work_precision(
         for value in steps if steps is not None else tolerances or ():
             how: dict[str, Any] = {"h": value} if steps is not None else {"rtol": value}
             run, wall = timed(problem, name, end, how)
-            errors = {o: references.error(problem, o, references.value_at_end(run, o), exact[o]) for o in chosen}
+            errors = {o: references.distance(references.value_at_end(run, o), exact[o]) for o in chosen}
             counts = {key: run.stats[key] for key in ("steps", "rejected", "evaluations")}
             rows.append({"integrator": name, **how, **counts, "wall_time_s": wall, "error": errors})
             runs.append((wall, partial(simulate, problem, name, t1=end, save_every=None, **how), run))

@@ -99,6 +99,10 @@ class AbstractSystem(eqx.Module):
         del state
         return self
 
+    def uncounted(self, state: State) -> State:
+        """A state as methods take it, where they can't take what is counted."""
+        return state
+
     def counted(self, before: State, after: State, h: Any) -> State:
         """A state with what is counted along the motion, from one that was h earlier."""
         del before, h

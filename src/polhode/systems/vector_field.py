@@ -54,6 +54,10 @@ class VectorField(AbstractSystem):
     def failure(self, t: Array, state: State) -> Array | None:
         return None if self.failing is None else self.failing(t, state)
 
+    @property
+    def counts(self) -> bool:
+        return self.counter is not None
+
     def counted(self, before: State, after: State, h: Any) -> State:
         return after if self.counter is None else self.counter.counted(before, after, h)
 
