@@ -40,7 +40,7 @@ class TurnRegister:
         self._model, self._layout, self._t0 = model, layout, t0
         self._angles: list[_Angle] = []
         self._numbers: dict[Hashable, int] = {}
-        self._names: list[AngleName] = []
+        self._names: list[AngleName | None] = []
         self._owners: dict[int, tuple[int, ...]] = {}
         for name, pair in _pairs(model):
             self._register(name, pair)
@@ -57,9 +57,7 @@ class TurnRegister:
             angle = _near(placed.angle, pair.at_start(called, self._t0), isinstance(coordinate, Reversed))
             self._numbers[id(pair), called] = len(self._angles)
             self._angles.append(_Angle(angle, ends[placed.first], ends[placed.second]))
-            bodies = tuple(body.name for body in pair.bodies)
-            sign = -1.0 if isinstance(coordinate, Reversed) else 1.0
-            self._names.append(AngleName(name, called, bodies, sign))  # pyright: ignore[reportArgumentType]
+            self._names.append(_name(name, pair, called, coordinate))
 
     def of(self, members: Sequence[tuple[Any, Any]], slots: Sequence[Slot]) -> tuple[Indices, ...]:
         """Numbers of the angles that the elements of a group read, from its parts and their elements."""
@@ -75,15 +73,17 @@ class TurnRegister:
         found = []
         for k, (angle, first, second) in enumerate(placed):
             key: Hashable = (id(part), k)
+            name = None
             if len(terms) == len(placed):
-                pair, name = terms[k].pair, terms[k].name
-                called = next(iter(pair.coordinates())) if name is None else name
-                key = (id(pair), called)
-                start = pair.at_start(called, self._t0)
-                angle = _near(angle, start, isinstance(pair.coordinate(called), Reversed))
+                pair = terms[k].pair
+                called = next(iter(pair.coordinates())) if terms[k].name is None else str(terms[k].name)
+                key, coordinate = (id(pair), called), pair.coordinate(called)
+                angle = _near(angle, pair.at_start(called, self._t0), isinstance(coordinate, Reversed))
+                name = _name(getattr(pair, "name", None), pair, called, coordinate)
             if key not in self._numbers:
                 self._numbers[key] = len(self._angles)
                 self._angles.append(_Angle(angle, int(rows[first]), int(rows[second])))
+                self._names.append(name)
             found.append(self._numbers[key])
         self._owners[id(part)] = tuple(found)
         return found
@@ -114,6 +114,11 @@ def _terms(part: Any) -> list[Term]:
     if isinstance(part, JointControl):
         return [term for terms in part.terms() for term in terms]
     return [*part.follower.terms(), *part.leader.terms()] if isinstance(part, CoupledJoints) else []
+
+
+def _name(joint: str | None, pair: AbstractMeasuredPair, called: str, coordinate: Any) -> AngleName:
+    first, second = (body.name for body in pair.bodies)
+    return AngleName(joint, called, (first, second), -1.0 if isinstance(coordinate, Reversed) else 1.0)
 
 
 def _near(angle: CountableAngle, start: Any, backwards: bool) -> CountableAngle:

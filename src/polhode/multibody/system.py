@@ -224,7 +224,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         number = None if found is not None or self.counter is None else self.counter.number(joint, name, bodies)
         if number is None or self.counter is None:
             return found
-        return self.counter.names[number].sign * self.counter.values(self.motion(q), self.turns(q))[number]
+        return self.counter.sign(number) * self.counter.values(self.motion(q), self.turns(q))[number]
 
     def _mechanism(self, q: Point) -> Mechanism:
         """The mechanism with its angles read in the turns in which q has them."""

@@ -23,11 +23,11 @@ _LOOPED = 8
 class AngleName(NamedTuple):
     """What a counted angle is called.
 
-    - `joint`, `coordinate`: the joint of the model, and what that calls the angle. - `bodies`: names of its two bodies.
+    - `joint`, `coordinate`: the joint, and what that calls the angle. - `bodies`: names of its two bodies.
     - `sign`: 1, or -1 where the coordinate is the negative of the angle.
     """
 
-    joint: str
+    joint: str | None
     coordinate: str
     bodies: tuple[str, str]
     sign: float
@@ -42,14 +42,14 @@ class TurnCounter(eqx.Module):
 
     - `angles`: all angles, stacked; their `reference` is the value at the start of the model.
     - `first`, `second`: rows of a `Motion` that they lie between.
-    - `names`: those of the first ones, which joints have.
+    - `names`: of those that joints have; None for others.
     - `owners`: parts of the model that read angles on their bodies, by name, and the numbers of these.
     """
 
     angles: CountableAngle
     first: Indices = eqx.field(static=True)
     second: Indices = eqx.field(static=True)
-    names: tuple[AngleName, ...] = eqx.field(static=True)
+    names: tuple[AngleName | None, ...] = eqx.field(static=True)
     owners: tuple[tuple[str, tuple[int, ...]], ...] = eqx.field(static=True, default=())
 
     @property
@@ -74,11 +74,16 @@ class TurnCounter(eqx.Module):
 
     def number(self, joint: str | None, coordinate: str, bodies: tuple[str, str]) -> int | None:
         """The number of the angle of a joint; one without a name is known by its bodies if no other joins these."""
-        own = [k for k, name in enumerate(self.names) if name.coordinate == coordinate and name.bodies == bodies]
-        named = [k for k in own if self.names[k].joint == joint]
-        if named:
-            return named[0]
-        return own[0] if joint is None and len(own) == 1 else None
+        alike = [(k, n) for k, n in enumerate(self.names) if n and (n.coordinate, n.bodies) == (coordinate, bodies)]
+        own = [k for k, name in alike if name.joint == joint]
+        if joint is None and not own:
+            own = [k for k, _ in alike]
+        return own[0] if len(own) == 1 else None
+
+    def sign(self, number: int) -> float:
+        """-1 where the coordinate of that name is the negative of the angle, otherwise 1."""
+        name = self.names[number]
+        return 1.0 if name is None else name.sign
 
     def _each(self, function: object, *stacked: object) -> Float[Array, " k"]:
         return each(function, None, *stacked, loop=self.count > _LOOPED)  # pyright: ignore[reportArgumentType]
