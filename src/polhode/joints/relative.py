@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -66,6 +67,10 @@ class Angle(AbstractRelativeCoordinate):
     e2: Float[Array, "3"]
     c: Float[Array, "3"]
     reference: Float[Array, ""] = eqx.field(default_factory=lambda: np.zeros(()))
+
+    def near(self, reference: Any) -> Angle:
+        """The same angle with another reference."""
+        return dataclasses.replace(self, reference=reference)
 
     @jax.jit
     def value(self, poses: Poses) -> Scalar:

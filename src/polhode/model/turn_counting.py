@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -123,4 +122,4 @@ def _name(joint: str | None, pair: AbstractMeasuredPair, called: str, coordinate
 
 def _near(angle: CountableAngle, start: Any, backwards: bool) -> CountableAngle:
     """An angle that is read in the turn that its joint starts in."""
-    return dataclasses.replace(angle, reference=jnp.asarray(-start if backwards else start, float))
+    return angle.near(jnp.asarray(-start if backwards else start, float))

@@ -24,6 +24,10 @@ class CountableAngle(Protocol):
         """The angle whose turn `value` is in."""
         ...
 
+    def near(self, reference: Any) -> Any:
+        """The same angle with another reference."""
+        ...
+
     def value(self, poses: Poses) -> Float[Array, ""]:
         """The angle within half a turn of `reference`."""
         ...

@@ -62,7 +62,6 @@ class LivensMultibody(AbstractLivensModel):
     joints: Joints = eqx.field(static=True)
     paired: bool = eqx.field(static=True)
     solver: AbstractKKT | None = None
-    near: Float[Array, " k"] | None = None
 
     # --- sizes and states -------------------------------------------------------------------------------------------
 

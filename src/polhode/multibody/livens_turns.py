@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import equinox as eqx
 from jaxtyping import Array, Float
@@ -22,14 +22,10 @@ from polhode.systems.lagrangian import CountedLivensState, LivensState
 class AbstractLivensModel(AbstractWritten):
     """A model on Livens' principle; its states have the angles that its base counts, if there are some.
 
-    - `base`: the model with states (q, v). - `near`: the angles at the start of a step, in the turns of which they are
-      read within the step; None for those at the start of the model.
+    - `base`: the model with states (q, v); within a step it reads angles in the turns of the start of the step.
     """
 
     base: eqx.AbstractVar[Any]
-    if TYPE_CHECKING:
-        # A field with a default, which stands behind the fields of subclasses without one.
-        near: Float[Array, " k"] | None
 
     @property
     @abc.abstractmethod
@@ -47,7 +43,7 @@ class AbstractLivensModel(AbstractWritten):
 
     def with_turns(self, state: State, turns: Float[Array, " k"]) -> State:
         """A state (q, v, p) with angles that are counted."""
-        return state if self.base.counter is None else CountedLivensState(*state[:3], turns)
+        return state if self.base.counter is None else CountedLivensState(*plain(state), turns)
 
     def position(self, q: Point, state: State) -> Point:
         """A position of the base with the angles of a state; those at the start of the step for states without."""
@@ -55,9 +51,8 @@ class AbstractLivensModel(AbstractWritten):
         return q if base.counter is None else base.with_turns(q, self._turns(state))
 
     def counting(self, state: State) -> Self:
-        if self.base.counter is None:
-            return self
-        return dataclasses.replace(self, base=self.base.near(self.left(state)[0]), near=self._turns(state))
+        q, _ = self.left(state)
+        return dataclasses.replace(self, base=self.base.near(q)) if self.base.counts else self
 
     def uncounted(self, state: State) -> State:
         return plain(state)
@@ -72,7 +67,7 @@ class AbstractLivensModel(AbstractWritten):
     def _turns(self, state: State) -> Float[Array, " k"]:
         if isinstance(state, CountedLivensState):
             return state.turns
-        return self.base.counter.angles.reference if self.near is None else self.near
+        return self.base.counter.angles.reference
 
 
 def plain(state: State) -> LivensState:

@@ -193,8 +193,8 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         return q[-1] if self.counter is not None else jnp.zeros(0)
 
     def with_turns(self, q: Point, turns: Float[Array, " k"]) -> Point:
-        """The same position with other counted angles, or with some for the first time."""
-        return q if self.counter is None else (*q[: len(self.coordinates.space.spaces) - 1], turns)
+        """A position that has no counted angles yet, with them."""
+        return q if self.counter is None else (*q, turns)
 
     def with_initial_turns(self, state: State) -> State:
         """A state with the angles that are counted, as they are at the start of the model."""
@@ -205,13 +205,15 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
 
     def near(self, q: Point) -> MultibodySystem[Coordinates]:
         """The system with all angles read in the turns in which q has them, for those that take its mechanism."""
-        return dataclasses.replace(self, mechanism=self._mechanism(q)) if self.mechanism.reads_turns else self
+        if self.counter is None:
+            return self
+        return dataclasses.replace(self, mechanism=self._mechanism(q), counter=self.counter.near(self.turns(q)))
 
     def counted(self, before: State, after: State, h: Any) -> State:
         if self.counter is None:
             return after
         (q0, v0), (q1, v1) = before, after
-        return self.with_turns(q1, self.counter.later(self.motion(q0, v0), q0[-1], self.motion(q1, v1), h)), v1
+        return (*q1[:-1], self.counter.later(self.motion(q0, v0), q0[-1], self.motion(q1, v1), h)), v1
 
     def joint_coordinate(
         self, q: Point, joint: str | None, name: str, bodies: tuple[str, ...]

@@ -56,9 +56,13 @@ class TurnCounter(eqx.Module):
     def count(self) -> int:
         return self.first.numbers.size
 
+    def near(self, turns: Float[Array, " k"]) -> TurnCounter:
+        """The counter of a motion that starts with other angles."""
+        return dataclasses.replace(self, angles=self.angles.near(turns))
+
     def values(self, motion: Motion, near: Float[Array, " k"]) -> Float[Array, " k"]:
         """The angles within half a turn of others."""
-        placed = dataclasses.replace(self.angles, reference=near)
+        placed = self.angles.near(near)
         return self._each(lambda _, angle, poses: angle.value(poses), placed, self._poses(motion))
 
     def rates(self, motion: Motion) -> Float[Array, " k"]:
@@ -72,7 +76,7 @@ class TurnCounter(eqx.Module):
         """The angles of a motion h after another one, in which they were `turns`."""
         return self.values(after, turns + 0.5 * h * (self.rates(before) + self.rates(after)))
 
-    def number(self, joint: str | None, coordinate: str, bodies: tuple[str, str]) -> int | None:
+    def number(self, joint: str | None, coordinate: str, bodies: tuple[str, ...]) -> int | None:
         """The number of the angle of a joint; one without a name is known by its bodies if no other joins these."""
         alike = [(k, n) for k, n in enumerate(self.names) if n and (n.coordinate, n.bodies) == (coordinate, bodies)]
         own = [k for k, name in alike if name.joint == joint]

@@ -81,7 +81,6 @@ class DirectorLagrangian(AbstractLivensModel, AbstractLagrangian):
     called: ClassVar = "model in positions and rotation matrices"
 
     base: MultibodySystem[AbsoluteCoordinates]
-    near: Float[Array, " k"] | None = None
 
     @property
     def bodies(self) -> tuple[BodyGroup, ...]:

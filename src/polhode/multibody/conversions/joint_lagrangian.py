@@ -73,7 +73,6 @@ class JointLagrangian(AbstractLivensModel, AbstractLagrangian):
     called: ClassVar = "model in coordinates and their rates"
 
     base: MultibodySystem
-    near: Float[Array, " k"] | None = None
 
     @property
     def n(self) -> int:
@@ -120,7 +119,7 @@ class JointLagrangian(AbstractLivensModel, AbstractLagrangian):
     def entered(self, state: State) -> State:
         """The state that belongs to (q, v) of the base."""
         q, v = state
-        flat = jnp.concatenate([part.reshape(-1) for part in self._own_parts(q)])
+        flat = jnp.concatenate([part.reshape(-1) for part in jax.tree.leaves(self._bare(q))])
         return self.with_turns(LivensState(flat, v, self.base.momentum(_NOW, q, v)), self.base.turns(q))
 
     def outputs(self) -> dict[str, Observable]:
@@ -129,24 +128,23 @@ class JointLagrangian(AbstractLivensModel, AbstractLagrangian):
     def left(self, state: State) -> State:
         """(q, v) of the base."""
         q, v = state[:2]
-        return self.position(self._point(q), state), v
+        return self.position(self._place(q), state), v
 
     def _point(self, q: Coordinates) -> Point:
-        """The position of the base, with the angles that are counted at the start of the step."""
-        origin = self.base.configuration.origin()
-        parts, structure = jax.tree.flatten(origin)
-        own = self._own_parts(origin)
-        ends = [0]
-        for part in own:
-            ends.append(ends[-1] + part.size)
-        pieces = [q[a:b].reshape(p.shape) for a, b, p in zip(ends[:-1], ends[1:], own, strict=True)]
-        point = jax.tree.unflatten(structure, [*pieces, *parts[len(own) :]])
-        return self.position(point, None)
+        """The position of the base within a step."""
+        return self.position(self._place(q), None)
 
-    def _own_parts(self, q: Point) -> list[Array]:
-        """The arrays of a position, without the angles that are counted."""
-        parts = jax.tree.leaves(q)
-        return parts if self.base.counter is None else parts[:-1]
+    def _place(self, q: Coordinates) -> Point:
+        parts, structure = jax.tree.flatten(self._bare(self.base.configuration.origin()))
+        ends = [0]
+        for part in parts:
+            ends.append(ends[-1] + part.size)
+        pieces = [q[a:b].reshape(p.shape) for a, b, p in zip(ends[:-1], ends[1:], parts, strict=True)]
+        return jax.tree.unflatten(structure, pieces)
+
+    def _bare(self, q: Point) -> Point:
+        """A position of the base without the angles that are counted."""
+        return q if self.base.counter is None else q[:-1]
 
 
 _NOW: Any = np.zeros(())
