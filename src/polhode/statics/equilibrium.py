@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -18,12 +19,14 @@ from polhode.driver.observing import Observer, Watch
 from polhode.execution.eager import uncompiled
 from polhode.execution.placement import by_default
 from polhode.frames import Frames
+from polhode.linalg.choose import host_solver
 from polhode.linalg.kkt import AbstractKKT
 from polhode.multibody.system import MultibodySystem
 from polhode.problems.base import Observable, Problem
 from polhode.spaces.base import Point
 from polhode.statics import _explaining
 from polhode.statics._balance import Balance, Load, at_start, solver_of
+from polhode.statics._branches import slope
 from polhode.statics._newton import (
     Equations,
     Limits,
@@ -41,15 +44,19 @@ from polhode.statics.result import Equilibrium, EquilibriumError
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
 
+_STEEPER = 4.0
+"""Growth of the slope of a path over a load step that speaks of a limit point."""
+
 
 class _Task(NamedTuple):
-    """A checked task: `legs` holds the loads of all steps, the start's first."""
+    """A checked task: `legs` holds the loads of all steps, the start's first; the first `free` of them may jump."""
 
     system: AbstractMechanical
     observer: Observer
     q: Point
     legs: Load
     limits: Limits
+    free: int
 
 
 @by_default
@@ -102,10 +109,11 @@ def equilibrium(
     found: list[Reached] = []
     q, reason = task.q, ""
     for k in range(len(task.legs.t) - 1):
-        reached = advance(programs, solver, task.limits, q, multipliers, _leg(task.legs, k), on_host)
-        q, multipliers = reached.q, reached.multipliers
+        follow = k >= task.free
+        reached = advance(programs, solver, task.limits, q, multipliers, _leg(task.legs, k), follow, on_host)
+        began, (q, multipliers) = (q, multipliers), (reached.q, reached.multipliers)
         if not reached.done >= 1:
-            reason = _failure(task, programs, reached, k)
+            reason = _failure(task, programs, began, reached, k)
             found += [reached] if not found or reached.done > 0 else []
             break
         found.append(reached)
@@ -163,7 +171,8 @@ def _prepare(problem: Any, state0: State, t: Any, steps: Any, times: Any, limits
         if wanted.ndim != 1 or wanted.shape[0] == 0:
             raise ValueError(f"`times` must be a list of at least one time, got shape {wanted.shape}.")
         legs = Load(jnp.concatenate((wanted[:1], wanted)), jnp.zeros(wanted.shape[0] + 1).at[0].set(1.0))
-    return _Task(system, Observer(system, outputs, {}), q, legs, limits)
+    free = 1 if times is not None or steps == 1 else 0
+    return _Task(system, Observer(system, outputs, {}), q, legs, limits, free)
 
 
 def mechanical(problem: Any) -> tuple[AbstractMechanical, dict[str, Observable]]:
@@ -203,9 +212,9 @@ def _traced(task: _Task, solver: AbstractKKT, balance: Balance, multipliers: Mul
     programs = Programs(stopped(balance), limits)
     pairs = tuple(jax.tree.map(lambda a: a[:-1], legs)), tuple(jax.tree.map(lambda a: a[1:], legs))
 
-    def step(carry: Any, leg: Any) -> tuple[Any, Reached]:
+    def step(carry: Any, leg: Any, follow: bool) -> tuple[Any, Reached]:
         q, k = carry
-        reached = advance(programs, solver, limits, q, k, (Load(*leg[0]), Load(*leg[1])))
+        reached = advance(programs, solver, limits, q, k, (Load(*leg[0]), Load(*leg[1])), follow)
         hold = jnp.where(reached.done >= 1, 0.0, jnp.nan)
         reached = reached._replace(
             q=jax.tree.map(lambda a: a + hold, reached.q), multipliers=reached.multipliers + hold
@@ -213,7 +222,12 @@ def _traced(task: _Task, solver: AbstractKKT, balance: Balance, multipliers: Mul
         return (reached.q, reached.multipliers), reached
 
     start = jax.lax.stop_gradient((task.q, multipliers))
-    found = jax.lax.scan(step, start, pairs)[1]
+    parts = []
+    for follow, some in ((False, slice(task.free)), (True, slice(task.free, None))):
+        legs_of_kind = jax.tree.map(lambda a, some=some: a[some], pairs)
+        start, part = jax.lax.scan(functools.partial(step, follow=follow), start, legs_of_kind)
+        parts.append(part)
+    found = jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
     ends = Load(task.legs.t[1:], task.legs.held[1:])
     # One after the other: sparse solvers don't take batches.
     q, multipliers = jax.lax.map(lambda x: corrected(balance, solver, *x), (ends, found.q, found.multipliers))
@@ -266,7 +280,7 @@ def _rows(values: Float[Array, "steps k"]) -> Float[Array, " steps"]:
     return jnp.max(jnp.abs(values), axis=1, initial=0.0)
 
 
-def _failure(task: _Task, programs: Programs, reached: Reached, k: int) -> str:
+def _failure(task: _Task, programs: Programs, began: tuple[Point, Multipliers], reached: Reached, k: int) -> str:
     """Why a step could not be made, and what to do."""
     start, end = _leg(task.legs, k)
     load = Load(*(a + reached.done * (b - a) for a, b in zip(start, end, strict=True)))
@@ -274,6 +288,19 @@ def _failure(task: _Task, programs: Programs, reached: Reached, k: int) -> str:
     where = f"{100 * (1 - float(load.held)):.4g} % of the load" if held else f"t = {float(load.t):.6g}"
     count = len(task.legs.t) - 1
     said = f"Newton's method found no equilibrium beyond {where} (step {k + 1} of {count}, halved ten times)"
+    if k >= task.free and (reached.elsewhere or _turns_back(programs, began, reached, (start, end), load)):
+        beyond = "what Newton's method finds beyond it lies on another branch" if reached.elsewhere else "none follows"
+        return (
+            f"The path of equilibria ends at {where} (step {k + 1} of {count}, halved ten times): {beyond}. There the "
+            "load has a limit point, as before an arch snaps through, or joints can't follow their drive any further. "
+            "`polhode.simulate` shows where bodies go from there; drive them (`joints.PrescribedTranslation`) to "
+            "follow a path around a limit point."
+        )
+    if reached.elsewhere:
+        return (
+            f"{said}: what it finds keeps joints half a turn off. Start closer, or give `times` from a start that "
+            "fits, so that drives are followed."
+        )
     loose = _explaining.loose(task.system, _at(programs, load, reached.q, reached.multipliers).tangent, reached.q)
     if loose:
         return f"{said}: there {loose}"
@@ -286,6 +313,18 @@ def _failure(task: _Task, programs: Programs, reached: Reached, k: int) -> str:
     rest = _explaining.unbalanced(task.system, np.asarray(left.r), np.asarray(left.gap))
     stressed = bool(jax.tree.leaves(no_excess(programs.balance, load, reached.q)))
     return f"{said}. At the end of the step there remain {rest}. {_remedy(held, stressed)}"
+
+
+def _turns_back(
+    programs: Programs, began: tuple[Point, Multipliers], reached: Reached, leg: tuple[Load, Load], load: Load
+) -> bool:
+    """Whether the path has become much steeper where it ended than it was where the step began."""
+    whole = jax.tree.map(lambda a, b: b - a, *leg)
+    solver = host_solver(programs.balance.system.n, programs.balance.system.m)
+    places = ((leg[0], began), (load, (reached.q, reached.multipliers)))
+    slopes = [slope(solver, programs.sensitivity(at, whole, *place))[1] for at, place in places]
+    before, after = (float(np.max(np.abs(x), initial=0.0)) for x in slopes)
+    return not after <= _STEEPER * before
 
 
 def _remedy(held: bool, stressed: bool) -> str:
