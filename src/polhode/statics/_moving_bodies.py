@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from polhode.execution.once import interpreted
 from polhode.multibody.system import MultibodySystem
@@ -17,12 +17,15 @@ from polhode.systems.base import State
 
 
 class Bodies(NamedTuple):
-    """Positions of centres, rotations, velocities in the inertial frame and angular velocities in the bodies' own."""
+    """Positions of centres, rotations, velocities in the inertial frame and angular velocities in the bodies' own.
 
-    x: Float[Array, "N 3"]
-    R: Float[Array, "N 3 3"]
-    u: Float[Array, "N 3"]
-    omega: Float[Array, "N 3"]
+    Arrays of JAX or NumPy, shapes (N, 3), and (N, 3, 3) of R.
+    """
+
+    x: Any
+    R: Any
+    u: Any
+    omega: Any
 
 
 class View(NamedTuple):

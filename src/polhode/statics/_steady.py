@@ -197,7 +197,8 @@ class _Place(NamedTuple):
         n, q_dim = self.here.system.n, self.here.n  # type: ignore[attr-defined]
         hidden = np.eye(n) - self.solve @ self.view.by_velocity
         hidden = hidden[np.max(np.abs(hidden), axis=1) > 1e-8]
-        return block_diag(hidden, hidden) if q_dim == n else np.hstack((np.zeros((len(hidden), q_dim)), hidden))
+        both = block_diag(hidden, hidden) if q_dim == n else np.hstack((np.zeros((len(hidden), q_dim)), hidden))
+        return np.asarray(both)
 
 
 def _about_bodies(here: _Here) -> Deviations:
@@ -268,21 +269,20 @@ class _Motion(NamedTuple):
 
 
 def _carried(first: _Place, target: Bodies, s: float) -> _Place:
-    """The state a time s later in which bodies are where and as fast as told."""
+    """The state a time s later in which bodies are where and as fast as told; Newton's method from where v leads."""
     system: Any = first.here.system
     q, v = first.here.state
-    q = moved(system, q, jnp.asarray(s * np.asarray(v)))
-    for _ in range(_ROUNDS):
+    q, size, rounds = moved(system, q, jnp.asarray(s * np.asarray(v))), np.inf, 0
+    while True:
         bodies, gaps, by_velocity = jax.tree.map(np.asarray, placement(system, q, v))
-        turned = Rotation.from_matrix(np.swapaxes(bodies.R, 1, 2) @ target.R).as_rotvec()
-        left = np.concatenate(((target.x - bodies.x).ravel(), turned.ravel(), -gaps))
         solve = np.linalg.pinv(by_velocity, rcond=1e-10)
-        step = solve @ left
-        q = moved(system, q, jnp.asarray(step))
-        if np.max(np.abs(step), initial=0.0) < 1e-11 * max(1.0, float(largest(q))):
+        if size < 1e-11 * max(1.0, float(largest(q))) or rounds == _ROUNDS:
             break
-    speeds = np.concatenate((target.u.ravel(), target.omega.ravel(), np.zeros(len(gaps))))
-    v = np.asarray(v) + solve @ (speeds - by_velocity @ np.asarray(v))
+        turned = Rotation.from_matrix(np.swapaxes(bodies.R, 1, 2) @ target.R).as_rotvec()
+        step = solve @ np.concatenate(((target.x - bodies.x).ravel(), turned.ravel(), -gaps))
+        q, size, rounds = moved(system, q, jnp.asarray(step)), float(np.max(np.abs(step), initial=0.0)), rounds + 1
+    goal = np.concatenate((target.u.ravel(), target.omega.ravel(), np.zeros(len(gaps))))
+    v = np.asarray(v) + solve @ (goal - by_velocity @ np.asarray(v))
     return _Place.of(system, first.here.t + s, (q, jnp.asarray(v)))
 
 
@@ -291,7 +291,7 @@ def _coefficients(group: Symmetry, s: float, first: _Place, place: _Place, T: np
     here = place.here
     system: Any = here.system
     T = _transported(group, s, first, place) if T is None else T
-    acceleration = here.slopes.start[here.n :]
+    acceleration = jnp.asarray(here.slopes.start[here.n :])
     numbers = tuple(map(jnp.asarray, (*group, s)))
     slopes, velocity = map(np.asarray, _field(system, numbers, jnp.asarray(place.solve), here.state, acceleration))
     rate = float(np.max(group.rates)) or 1.0

@@ -166,7 +166,8 @@ def _about_motion(system: AbstractMechanical, t: float, state: State, anyway: bo
     if about.unsteady and not anyway:
         raise ValueError(
             f"The state moves and is no steady motion: {about.unsteady}. Pass v = 0 for an equilibrium, or the state "
-            "of a steady motion; `anyway=True` takes the coefficients at this instant, which say nothing about stability."
+            "of a steady motion; `anyway=True` takes the coefficients at this instant, which say nothing about "
+            "stability."
         )
     return _spectra.about_motion(about.A, about.basis[: system.configuration.dim])
 
