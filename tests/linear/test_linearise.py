@@ -65,7 +65,7 @@ def pendulum(angle: float, rate: float = 0.0) -> ph.Problem:
 
 def test_away_from_equilibrium_an_offset_is_told():
     angle, rate, J = 0.8, 1.5, 0.67
-    with pytest.raises(ValueError, match="no steady motion: .* accelerations: `arm` turns"):
+    with pytest.raises(ValueError, match=r"no steady motion: .* accelerations: `arm` turns"):
         ph.linearise(pendulum(angle, rate))
     linear = ph.linearise(pendulum(angle, rate), inputs=["damping", "pin"], anyway=True)
     stiffness, load = 9.81 * np.cos(angle), -9.81 * np.sin(angle)

@@ -114,9 +114,8 @@ def _no_steady_motion(reason: str) -> str:
     return (
         f"The state moves and is no steady motion: {reason}. Eigenvalues of one instant say nothing about the "
         "stability of such a motion. Give the state of a steady motion; or, where it is periodic, take the derivative "
-        "of a run over one period with respect to its start (`jax.jacfwd` of `polhode.simulate`), whose eigenvalues are "
-        "Floquet multipliers; "
-        "`anyway=True` gives the coefficients at this instant."
+        "of a run over one period with respect to its start (`jax.jacfwd` of `polhode.simulate`), whose eigenvalues "
+        "are Floquet multipliers. `anyway=True` gives the coefficients at this instant."
     )
 
 

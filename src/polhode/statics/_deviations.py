@@ -13,9 +13,19 @@ from jaxtyping import Array, Float
 
 from polhode.execution.once import interpreted
 from polhode.spaces.base import Vector
+from polhode.statics._balance import largest
 from polhode.statics._linearised import null_space
 from polhode.systems.base import AbstractSystem, State
 from polhode.systems.mechanical import AbstractMechanical
+
+AT_REST = 1e-9
+"""Distance, relative to the larger of 1 and the largest coordinate, that a state at rest moves in its fastest time."""
+
+STEADY = 1e-6
+"""Acceleration that counts as none, and difference of coefficients that counts as constant, relative to the largest."""
+
+NOISE = 1e-10
+"""Round-off of coefficients, relative to the largest."""
 
 
 class Slopes(NamedTuple):
@@ -84,3 +94,79 @@ def basis(system: AbstractSystem, slopes: Slopes) -> tuple[Float[np.ndarray, "di
 def _row_space(matrix: np.ndarray) -> np.ndarray:
     _, sizes, right = np.linalg.svd(matrix)
     return right[: int(np.sum(sizes > 1e-8 * np.max(sizes, initial=0.0)))].T
+
+
+class Deviations(NamedTuple):
+    r"""$\dot x = A x + c$ for deviations `basis` x of a state.
+
+    - `basis`, `coordinates`: deviations in the algebra as columns, (dim, k), and the rows that give x back.
+    - `offset`: c. - `turn`: angular velocity, in the inertial frame, of the frame of the deviations; None if it is that
+      of the coordinates.
+    - `unsteady`: why coefficients are not constant, as the end of a sentence; empty if they are.
+    """
+
+    A: Float[np.ndarray, "k k"]
+    basis: Float[np.ndarray, "dim k"]
+    coordinates: Float[np.ndarray, "k dim"]
+    offset: Float[np.ndarray, " k"]
+    turn: np.ndarray | None
+    unsteady: str
+
+
+class Instant(NamedTuple):
+    """A state with its slopes and a basis of deviations; `T` as columns, `L` gives their coordinates back."""
+
+    system: AbstractSystem
+    t: float
+    state: State
+    slopes: Slopes
+    T: np.ndarray
+    L: np.ndarray
+
+    @classmethod
+    def at(cls, system: AbstractSystem, t: float, state: State) -> Instant:
+        slopes = Slopes.at(system, t, state)
+        return cls(system, t, state, slopes, *basis(system, slopes))
+
+    @property
+    def n(self) -> int:
+        """Number of components of the velocity of the state that move positions."""
+        if isinstance(self.system, AbstractMechanical):
+            return len(self.slopes.start) - self.system.n
+        return len(self.slopes.start)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether positions don't move."""
+        speed = np.max(np.abs(self.slopes.ambient @ self.moving), initial=0.0)
+        rate = np.max(np.abs(np.linalg.eigvals(self.reduced(self.slopes.F))), initial=0.0)
+        return bool(speed <= AT_REST * (rate or 1.0) * max(1.0, float(largest(self.state))))
+
+    @property
+    def moving(self) -> np.ndarray:
+        """The velocity of the positions."""
+        return np.where(np.arange(len(self.slopes.start)) < self.n, self.slopes.start, 0.0)
+
+    def reduced(self, F: np.ndarray) -> np.ndarray:
+        return self.L @ F @ self.T
+
+    def same(self, A: np.ndarray, other: np.ndarray) -> bool:
+        """Whether coefficients are the same: each compared with the largest of its row and column.
+
+        Velocities are measured by the fastest rate, so that they compare with displacements.
+        """
+        rate = np.max(np.abs(np.linalg.eigvals(A)), initial=0.0) or 1.0
+        scale = np.where(np.any(self.T[: self.n], axis=0), 1.0, rate)
+        sizes, change = (np.abs(X * scale / scale[:, None]) for X in (A, other - A))
+        largest_one = max(rate, np.max(sizes, initial=0.0))
+        around = np.minimum(np.max(sizes, axis=1, initial=0.0)[:, None], np.max(sizes, axis=0, initial=0.0))
+        return bool(np.all(change <= STEADY * around + NOISE * largest_one))
+
+    def result(self, A: np.ndarray, turn: np.ndarray | None, unsteady: str) -> Deviations:
+        """With what accelerates as offset; of systems of first order, with the whole velocity."""
+        mechanical = isinstance(self.system, AbstractMechanical)
+        start = self.slopes.start - self.moving if mechanical else self.slopes.start
+        offset = self.L @ start if unsteady or not self.moving.any() or self.at_rest else np.zeros(len(A))
+        # Round-off of an equilibrium is no motion.
+        offset = np.where(np.abs(offset) > 1e-12 * np.max(np.abs(A), initial=1.0), offset, 0.0)
+        return Deviations(A, self.T, self.L, offset, turn, unsteady)

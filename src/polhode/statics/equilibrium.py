@@ -19,14 +19,13 @@ from polhode.driver.observing import Observer, Watch
 from polhode.execution.eager import uncompiled
 from polhode.execution.placement import by_default
 from polhode.frames import Frames
-from polhode.linalg.choose import host_solver
 from polhode.linalg.kkt import AbstractKKT
 from polhode.multibody.system import MultibodySystem
 from polhode.problems.base import Observable, Problem
 from polhode.spaces.base import Point
 from polhode.statics import _explaining
 from polhode.statics._balance import Balance, Load, at_start, solver_of
-from polhode.statics._branches import slope
+from polhode.statics._failing import Failure, equations_at, explained
 from polhode.statics._newton import (
     Equations,
     Limits,
@@ -34,7 +33,6 @@ from polhode.statics._newton import (
     Reached,
     advance,
     corrected,
-    no_excess,
     on_host,
     stopped,
 )
@@ -43,9 +41,6 @@ from polhode.statics.by_name import RestReader
 from polhode.statics.result import Equilibrium, EquilibriumError
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
-
-_STEEPER = 4.0
-"""Growth of the slope of a path over a load step that speaks of a limit point."""
 
 
 class _Task(NamedTuple):
@@ -113,7 +108,8 @@ def equilibrium(
         reached = advance(programs, solver, task.limits, q, multipliers, _leg(task.legs, k), follow, on_host)
         began, (q, multipliers) = (q, multipliers), (reached.q, reached.multipliers)
         if not reached.done >= 1:
-            reason = _failure(task, programs, began, reached, k)
+            place = f"{k + 1} of {len(task.legs.t) - 1}"
+            reason = explained(Failure(programs, began, reached, _leg(task.legs, k), place, follow))
             found += [reached] if not found or reached.done > 0 else []
             break
         found.append(reached)
@@ -194,10 +190,6 @@ def mechanical(problem: Any) -> tuple[AbstractMechanical, dict[str, Observable]]
     return system, dict(problem.outputs) if isinstance(problem, Problem) else system.outputs()
 
 
-def _at(programs: Programs, load: Load, q: Point, multipliers: Multipliers) -> Equations:
-    return programs.equations(load, q, multipliers, no_excess(programs.balance, load, q))
-
-
 def _load(legs: Load, k: int) -> Load:
     return Load(legs.t[k], legs.held[k])
 
@@ -247,7 +239,7 @@ def _collected(
     ends = jax.tree.map(lambda a, b: jnp.where(stacked.done < 1, a + stacked.done * (b - a), b), starts, ends)
     states = (stacked.q, jnp.zeros((len(found), task.system.n)))
     frames = Watch(task.observer, 1).frames(np.asarray(ends.t), jax.tree.map(np.asarray, states), None)
-    rest = [_at(programs, *_row((ends, stacked.q, stacked.multipliers), k)) for k in range(len(found))]
+    rest = [equations_at(programs, *_row((ends, stacked.q, stacked.multipliers), k)) for k in range(len(found))]
     r, gap = jnp.stack([x.r for x in rest]), jnp.stack([x.gap for x in rest])
     return _result(task, stacked, ends, frames.outputs, (r, gap), jnp.asarray(converged)), rest[-1]
 
@@ -278,60 +270,3 @@ def _row(tree: Any, k: int) -> Any:
 
 def _rows(values: Float[Array, "steps k"]) -> Float[Array, " steps"]:
     return jnp.max(jnp.abs(values), axis=1, initial=0.0)
-
-
-def _failure(task: _Task, programs: Programs, began: tuple[Point, Multipliers], reached: Reached, k: int) -> str:
-    """Why a step could not be made, and what to do."""
-    start, end = _leg(task.legs, k)
-    load = Load(*(a + reached.done * (b - a) for a, b in zip(start, end, strict=True)))
-    held = float(start.held) != float(end.held)
-    where = f"{100 * (1 - float(load.held)):.4g} % of the load" if held else f"t = {float(load.t):.6g}"
-    count = len(task.legs.t) - 1
-    said = f"Newton's method found no equilibrium beyond {where} (step {k + 1} of {count}, halved ten times)"
-    if k >= task.free and (reached.elsewhere or _turns_back(programs, began, reached, (start, end), load)):
-        beyond = "what Newton's method finds beyond it lies on another branch" if reached.elsewhere else "none follows"
-        return (
-            f"The path of equilibria ends at {where} (step {k + 1} of {count}, halved ten times): {beyond}. There the "
-            "load has a limit point, as before an arch snaps through, or joints can't follow their drive any further. "
-            "`polhode.simulate` shows where bodies go from there; drive them (`joints.PrescribedTranslation`) to "
-            "follow a path around a limit point."
-        )
-    if reached.elsewhere:
-        return (
-            f"{said}: what it finds keeps joints half a turn off. Start closer, or give `times` from a start that "
-            "fits, so that drives are followed."
-        )
-    loose = _explaining.loose(task.system, _at(programs, load, reached.q, reached.multipliers).tangent, reached.q)
-    if loose:
-        return f"{said}: there {loose}"
-    left = _at(programs, end, reached.q, reached.multipliers)
-    if not np.isfinite(np.asarray(left.r)).all():
-        return (
-            f"{said}: forces are not finite at the end of the step. Constraints may contradict each other near the "
-            "start, as those of a straight rod without extension between fixed points do; start with slack."
-        )
-    rest = _explaining.unbalanced(task.system, np.asarray(left.r), np.asarray(left.gap))
-    stressed = bool(jax.tree.leaves(no_excess(programs.balance, load, reached.q)))
-    return f"{said}. At the end of the step there remain {rest}. {_remedy(held, stressed)}"
-
-
-def _turns_back(
-    programs: Programs, began: tuple[Point, Multipliers], reached: Reached, leg: tuple[Load, Load], load: Load
-) -> bool:
-    """Whether the path has become much steeper where it ended than it was where the step began."""
-    whole = jax.tree.map(lambda a, b: b - a, *leg)
-    solver = host_solver(programs.balance.system.n, programs.balance.system.m)
-    places = ((leg[0], began), (load, (reached.q, reached.multipliers)))
-    slopes = [slope(solver, programs.sensitivity(at, whole, *place))[1] for at, place in places]
-    before, after = (float(np.max(np.abs(x), initial=0.0)) for x in slopes)
-    return not after <= _STEEPER * before
-
-
-def _remedy(held: bool, stressed: bool) -> str:
-    """A hint; `stressed`: whether there are elements such as edges of rods, which have a shape without stress."""
-    shape = (
-        "start from another shape (`rods.catenary` for a cable), exclude strains that hardly occur "
-        '(`constrained="both"` for a cable that hardly stretches; its equilibrium is a start for the elastic cable), '
-    )
-    more = "Give more `steps`" if held else "Give more `times`"
-    return f"{more}, start closer to the equilibrium, {shape * stressed}or check whether the loads have one at all."
