@@ -65,13 +65,16 @@ def pendulum(angle: float, rate: float = 0.0) -> ph.Problem:
 
 def test_away_from_equilibrium_an_offset_is_told():
     angle, rate, J = 0.8, 1.5, 0.67
-    linear = ph.linearise(pendulum(angle, rate), inputs=["damping", "pin"])
+    with pytest.raises(ValueError, match=r"no steady motion: .* accelerations: `arm` turns"):
+        ph.linearise(pendulum(angle, rate))
+    linear = ph.linearise(pendulum(angle, rate), inputs=["damping", "pin"], anyway=True)
     stiffness, load = 9.81 * np.cos(angle), -9.81 * np.sin(angle)
     np.testing.assert_allclose(linear.A, [[0, 1], [-stiffness / J, -0.3 / J]], atol=1e-10)
     np.testing.assert_allclose(linear.B, [[0, 0], [-rate / J, 1 / J]], atol=1e-10)
     np.testing.assert_allclose(linear.offset, [0, (load - 0.3 * rate) / J], atol=1e-10)
     np.testing.assert_array_equal(linear.C, np.eye(2))
-    assert linear.stable
+    assert not linear.steady
+    assert linear.stable is None
 
 
 @pytest.mark.exhaustive

@@ -6,12 +6,10 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from polhode import checks
 from polhode._ambient import inside_transformation
 from polhode.problems.base import Problem
-from polhode.spaces.base import Vector
 from polhode.systems.base import AbstractSystem, State
 from polhode.systems.mechanical import AbstractMechanical
 
@@ -43,13 +41,6 @@ class Asked(NamedTuple):
                 "coordinates, such as `model.problem('minimal')` or 'SE3'."
             )
         return cls(known, system, time, state)
-
-
-def velocity_of(system: AbstractSystem, t: Array, state: State) -> Vector:
-    """The algebra element with which a state moves, of systems that know it."""
-    found = system.velocity(t, state)
-    assert found is not None
-    return found
 
 
 def coordinates(asked: Asked) -> dict[str, int]:

@@ -12,10 +12,11 @@ from jaxtyping import Array
 
 from polhode.execution.once import interpreted
 from polhode.linalg.host import to_sparse
-from polhode.linear.asked import Asked, coordinates, numbered, velocity_of
+from polhode.linear.asked import Asked, coordinates, numbered
 from polhode.named.unknown import unknown
 from polhode.problems.base import Problem
 from polhode.spaces.base import Vector
+from polhode.statics._deviations import velocity_of
 from polhode.systems.mechanical import AbstractMechanical
 
 

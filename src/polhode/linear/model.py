@@ -19,6 +19,10 @@ class LinearModel:
     - `offset` (k,): c, what accelerates at the state itself; zero at equilibria and in steady motions.
     - `state_names`, `input_names`, `output_names`.
     - `y0` (outputs,): the outputs at the state.
+    - `turn` (3,): angular velocity, in the inertial frame, of the frame in which deviations are measured: a frame that
+      turns with Ω has s ± iΩ where the inertial frame has s. None where it is the frame of the coordinates: of systems
+      without bodies, and where `steady` is False.
+    - `steady`: whether coefficients are constant along the motion; False only of `anyway=True`.
     - `basis` (dim, k): the deviations as elements of the algebra of `system.state_space`, $\delta = \mathtt{basis}\,x$,
       so that the state is `move(state, basis @ x)`. - `t`, `state`: where.
     """
@@ -35,6 +39,8 @@ class LinearModel:
     basis: Float[np.ndarray, "dim k"]
     t: float
     state: Any
+    turn: Float[np.ndarray, "3"] | None = None
+    steady: bool = True
 
     @property
     def eigenvalues(self) -> np.ndarray:
@@ -43,11 +49,13 @@ class LinearModel:
         return found[np.argsort(np.abs(found), kind="stable")]
 
     @property
-    def stable(self) -> bool:
-        """Whether no eigenvalue has a positive real part beyond 1e-7 of the largest |s|.
+    def stable(self) -> bool | None:
+        """Whether no eigenvalue has a positive real part beyond 1e-7 of the largest |s|; None if it isn't `steady`.
 
         That is the root of round-off, by which pairs of equal ones come apart.
         """
+        if not self.steady:
+            return None
         values = self.eigenvalues
         return bool(np.all(np.real(values) <= 1e-7 * np.max(np.abs(values), initial=0.0)))
 
@@ -72,7 +80,16 @@ class LinearModel:
         moving = "" if not np.any(self.offset) else f", offset up to {np.max(np.abs(self.offset)):.3g}"
         listed = ", ".join(f"{s:.6g}" for s in self.eigenvalues[:6])
         more = ", …" if k > 6 else ""
-        return f"LinearModel({k} states, {m} inputs, {p} outputs{moving}; eigenvalues {listed}{more})"
+        frame = f"; {self._frame()}" if self._frame() else ""
+        return f"LinearModel({k} states, {m} inputs, {p} outputs{moving}; eigenvalues {listed}{more}{frame})"
+
+    def _frame(self) -> str:
+        """In which frame deviations are measured, if that is not an inertial one."""
+        if not self.steady:
+            return "coefficients of one instant"
+        if self.turn is None or not np.any(self.turn):
+            return ""
+        return f"in a frame that turns with ({', '.join(f'{x:.6g}' for x in self.turn)})"
 
     def _repr_html_(self) -> str:
         rows = [
@@ -80,7 +97,8 @@ class LinearModel:
             ("inputs", ", ".join(self.input_names)),
             ("outputs", ", ".join(self.output_names)),
             ("eigenvalues", ", ".join(f"{s:.6g}" for s in self.eigenvalues)),
-            ("stable", "yes" if self.stable else "no"),
+            ("stable", {None: "", True: "yes", False: "no"}[self.stable]),
+            ("frame", self._frame()),
         ]
         return summary.html("Linear model", [row for row in rows if row[1]])
 

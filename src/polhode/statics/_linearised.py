@@ -8,13 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy
-from jaxtyping import Array, Complex, Float
+from jaxtyping import Array, Complex
 
 from polhode.execution.once import interpreted
 from polhode.linalg.blocks import Matrix
 from polhode.linalg.host import to_sparse
 from polhode.spaces.base import Point, Vector
-from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
 
 _RANK = 1e-10
@@ -91,39 +90,3 @@ def null_space(B: np.ndarray) -> np.ndarray:
     sizes = np.linalg.norm(B, axis=1, keepdims=True)
     _, values, right = scipy.linalg.svd(B / np.where(sizes > 0, sizes, 1.0))
     return right[int(np.sum(values > _RANK * np.max(values, initial=0.0))) :].T
-
-
-class Relative(NamedTuple):
-    """ẏ = F y on the space spanned by the columns of `basis`, y = (δq, δv), and v̇ there."""
-
-    F: np.ndarray
-    basis: np.ndarray
-    acceleration: np.ndarray
-
-
-def about_motion(system: AbstractMechanical, t: float, state: State) -> Relative:
-    """The linearisation about a motion with constant velocities, in coordinates that move with it."""
-    F, A, acceleration = (np.asarray(x) for x in _variations(system, jnp.asarray(t), *state))
-    return Relative(F, null_space(A), acceleration)
-
-
-@interpreted
-def _variations(
-    system: AbstractMechanical, t: Array, q: Point, v: Vector
-) -> tuple[Float[Array, "2n 2n"], Float[Array, "2m 2n"], Vector]:
-    space, n = system.configuration, system.n
-    nu = system.kinematics(q, v)
-
-    def velocities(y: Vector) -> tuple[Vector, Vector]:
-        moved, w = space.move(q, y[:n]), v + y[n:]
-        return system.kinematics(moved, w) + space.bracket(nu, y[:n]), system.accelerations(t, moved, w)[0]
-
-    def constraints(y: Vector) -> Vector:
-        moved, w = space.move(q, y[:n]), v + y[n:]
-        if system.m == 0:
-            return jnp.zeros(0)
-        return jnp.concatenate((system.constraint(t, moved), system.constraint_rate(t, moved, w)))
-
-    zero = jnp.zeros(2 * n)
-    F = jnp.concatenate(jax.jacfwd(velocities)(zero))
-    return F, jax.jacfwd(constraints)(zero), system.accelerations(t, q, v)[0]

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from polhode._ambient import inside_transformation
 from polhode.execution.once import shapes
@@ -18,6 +18,16 @@ from polhode.linalg.blocks import Matrix
 from polhode.linalg.kkt import AbstractKKT
 from polhode.spaces.base import Point, Vector
 from polhode.statics._balance import Balance, Load, Tangent, largest
+from polhode.statics._branches import (
+    End,
+    compare,
+    continuous,
+    floor_of,
+    middle,
+    right_way_round,
+    sensitivity,
+    slope,
+)
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
 
 Tree = TypeVar("Tree")
@@ -60,6 +70,7 @@ class Reached(NamedTuple):
 
     - `q`, `multipliers`: the last of them; `done`: the fraction of the step, 1 at its end.
     - `iterations`: of all attempts; `corrections`: of the last one.
+    - `elsewhere`: whether the last attempt found an equilibrium on another branch.
     """
 
     q: Point
@@ -67,11 +78,15 @@ class Reached(NamedTuple):
     done: Float[Array, ""]
     iterations: Int[Array, ""]
     corrections: Float[Array, " max_iterations"]
+    elsewhere: Bool[Array, ""]
 
 
 class _Way(NamedTuple):
+    """`slope`: how fast the equilibrium moves over the whole step; zero where branches are not compared."""
+
     reached: Reached
     length: Float[Array, ""]
+    slope: Vector
 
 
 class Programs:
@@ -84,6 +99,11 @@ class Programs:
         self.balance = balance
         self.equations = repeated(equations, balance)
         self.moved = repeated(_moved, balance, limits)
+        self.sensitivity = repeated(sensitivity, balance)
+        self.residual = repeated(_residual, balance)
+        self.middle = repeated(middle, balance)
+        self.compared = repeated(compare, balance.system.configuration)
+        self.right_way_round = repeated(right_way_round, balance.system)
 
 
 def advance(
@@ -93,38 +113,80 @@ def advance(
     q: Point,
     multipliers: Multipliers,
     legs: tuple[Load, Load],
+    follow: bool,
     loop: Callable[..., Any] = jax.lax.while_loop,
 ) -> Reached:
     """Equilibria from one load to the next; a step is halved where Newton's method fails, and then grows again.
 
-    `loop` is `jax.lax.while_loop`, or `on_host` for solvers that need numbers.
+    `follow`: whether a step must stay on its branch, and is halved otherwise too; without that any equilibrium will do
+    in which no joint is half a turn off. `loop` is `jax.lax.while_loop`, or `on_host` for solvers that need numbers.
     """
+    whole: Load = jax.tree.map(lambda a, b: b - a, *legs)
 
     def more(way: _Way) -> Array:
         return (way.reached.done < 1) & (way.length >= _SHORTEST)
 
     def body(way: _Way) -> _Way:
         done, load = _next(way, legs)
-        return _after(way, _newton(programs, solver, limits, way.reached, load, loop), done)
+        tried = _newton(programs, solver, limits, way.reached, load, loop)
+        same, slope_there = programs.right_way_round(load.t, tried.q), way.slope
+        if follow:
+            start = End(_between(legs, way.reached.done), way.reached.q, way.reached.multipliers, way.slope)
+            smooth, slope_there = _follows(programs, solver, limits, start, tried, load, done - way.reached.done, whole)
+            same = same & smooth
+        return _after(way, tried, done, same, slope_there)
 
     unknown = jnp.full(limits.max_iterations, jnp.nan, float)
-    first = Reached(q, multipliers, jnp.zeros(()), jnp.zeros((), jnp.int32), unknown)
-    return loop(more, body, _Way(first, jnp.ones(()))).reached
+    first = Reached(q, multipliers, jnp.zeros(()), jnp.zeros((), jnp.int32), unknown, jnp.zeros((), bool))
+    slope_here = jnp.zeros(programs.balance.system.configuration.dim)
+    if follow:
+        slope_here = slope(solver, programs.sensitivity(legs[0], whole, q, multipliers))[1]
+    return loop(more, body, _Way(first, jnp.ones(()), slope_here)).reached
+
+
+def _follows(
+    programs: Programs,
+    solver: AbstractKKT,
+    limits: Limits,
+    start: End,
+    tried: Attempt,
+    load: Load,
+    length: Array,
+    whole: Load,
+) -> tuple[Array, Vector]:
+    """Whether an attempt stayed on the branch, and the slope where it ended."""
+    there = slope(solver, programs.sensitivity(load, whole, tried.q, tried.multipliers))[1]
+    first = start._replace(slope=length * start.slope)
+    last = End(load, tried.q, tried.multipliers, length * there)
+    found = programs.middle(first, last)
+    K, B, along = found.tangent
+    off = solver.solve(solver.factor((*K, *found.excess), B, along), -found.r, -found.gap)[0]
+    here = programs.sensitivity(start.load, whole, start.q, start.multipliers).tangent
+    r, gap = programs.residual(load, start.q, start.multipliers)
+    jump = solver.solve(solver.factor(*here), -r, -gap)[0]
+    found = programs.compared(first, last, jnp.asarray(jump), jnp.asarray(off))
+    return continuous(found, length, floor_of(limits.rtol, limits.atol, start.q)), there
+
+
+def _between(legs: tuple[Load, Load], done: Array) -> Load:
+    """The load at a fraction of a step; at the end itself not to round-off."""
+    return Load(*(jnp.where(done < 1, a + done * (b - a), b) for a, b in zip(*legs, strict=True)))
 
 
 def _next(way: _Way, legs: tuple[Load, Load]) -> tuple[Array, Load]:
     done = jnp.minimum(way.reached.done + way.length, 1.0)
-    # The end itself, not to round-off.
-    return done, Load(*(jnp.where(done < 1, a + done * (b - a), b) for a, b in zip(*legs, strict=True)))
+    return done, _between(legs, done)
 
 
-def _after(way: _Way, tried: Attempt, done: Array) -> _Way:
-    reached, good = way.reached, tried.converged
-    iterations = reached.iterations + tried.iterations
-    new = Reached(tried.q, tried.multipliers, done, iterations, tried.corrections)
+def _after(way: _Way, tried: Attempt, done: Array, same: Array, slope_there: Vector) -> _Way:
+    reached, good = way.reached, tried.converged & same
+    iterations, elsewhere = reached.iterations + tried.iterations, tried.converged & ~same
+    new = Reached(tried.q, tried.multipliers, done, iterations, tried.corrections, elsewhere)
     old = new._replace(q=reached.q, multipliers=reached.multipliers, done=reached.done)
     length = jnp.where(good, 2 * way.length, way.length / 2)
-    return _Way(jax.tree.map(lambda a, b: jnp.where(good, a, b), new, old), length)
+    ahead, behind = (new, slope_there), (old, way.slope)
+    chosen, slope_here = jax.tree.map(lambda a, b: jnp.where(good, a, b), ahead, behind)
+    return _Way(chosen, length, slope_here)
 
 
 def corrected(
@@ -181,6 +243,10 @@ def no_excess(balance: Balance, load: Load, q: Point) -> Any:
     if inside_transformation():
         return jax.tree.map(jnp.zeros_like, balance.system.stresses(load.t, q))
     return jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes(_stresses, balance.system, load.t, q))
+
+
+def _residual(balance: Balance, load: Load, q: Point, multipliers: Multipliers) -> tuple[Vector, Multipliers]:
+    return balance.residual(load, q, multipliers)
 
 
 def _stresses(system: AbstractMechanical, t: Array, q: Point) -> Any:

@@ -11,7 +11,7 @@ from scipy.sparse.linalg import LinearOperator, splu
 from scipy.sparse.linalg import eigs as _eigs
 from scipy.sparse.linalg import eigsh as _eigsh
 
-from polhode.statics._linearised import Linearised, Relative, Spectrum, null_space
+from polhode.statics._linearised import Linearised, Spectrum, null_space
 
 # What SciPy returns depends on options that type checkers don't follow.
 eig: Any = linalg.eig
@@ -78,16 +78,14 @@ def _paired(values: np.ndarray, shapes: np.ndarray, frequencies: np.ndarray, res
     return Spectrum(values[order], shapes[:, order])
 
 
-def about_motion(relative: Relative) -> Spectrum:
-    """All modes about a steady motion."""
-    P = relative.basis
-    values, vectors = eig(P.T @ relative.F @ P)
-    n = P.shape[0] // 2
+def about_motion(A: np.ndarray, displacements: np.ndarray) -> Spectrum:
+    """All modes of ẋ = A x, with the displacements of x as columns."""
+    values, vectors = eig(A)
     frequencies = np.abs(values)
     scale = np.max(frequencies, initial=0.0)
     # Zeros come in blocks of two: perturbed by round-off as its square root.
     values = np.where(frequencies <= 1e-6 * scale, 0.0, values)
-    return _paired(values, (P @ vectors)[:n], np.abs(values), int(np.sum(values == 0)))
+    return _paired(values, displacements @ vectors, np.abs(values), int(np.sum(values == 0)))
 
 
 def lowest(linear: Linearised, number: int) -> tuple[Spectrum, np.ndarray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from polhode.problems.base import Observable, Problem
 from polhode.spaces.base import Point
 from polhode.statics import _explaining
 from polhode.statics._balance import Balance, Load, at_start, solver_of
+from polhode.statics._failing import Failure, equations_at, explained
 from polhode.statics._newton import (
     Equations,
     Limits,
@@ -31,7 +33,6 @@ from polhode.statics._newton import (
     Reached,
     advance,
     corrected,
-    no_excess,
     on_host,
     stopped,
 )
@@ -43,13 +44,14 @@ from polhode.systems.mechanical import AbstractMechanical, Multipliers
 
 
 class _Task(NamedTuple):
-    """A checked task: `legs` holds the loads of all steps, the start's first."""
+    """A checked task: `legs` holds the loads of all steps, the start's first; the first `free` of them may jump."""
 
     system: AbstractMechanical
     observer: Observer
     q: Point
     legs: Load
     limits: Limits
+    free: int
 
 
 @by_default
@@ -102,10 +104,12 @@ def equilibrium(
     found: list[Reached] = []
     q, reason = task.q, ""
     for k in range(len(task.legs.t) - 1):
-        reached = advance(programs, solver, task.limits, q, multipliers, _leg(task.legs, k), on_host)
-        q, multipliers = reached.q, reached.multipliers
+        follow = k >= task.free
+        reached = advance(programs, solver, task.limits, q, multipliers, _leg(task.legs, k), follow, on_host)
+        began, (q, multipliers) = (q, multipliers), (reached.q, reached.multipliers)
         if not reached.done >= 1:
-            reason = _failure(task, programs, reached, k)
+            place = f"{k + 1} of {len(task.legs.t) - 1}"
+            reason = explained(Failure(programs, began, reached, _leg(task.legs, k), place, follow))
             found += [reached] if not found or reached.done > 0 else []
             break
         found.append(reached)
@@ -163,7 +167,8 @@ def _prepare(problem: Any, state0: State, t: Any, steps: Any, times: Any, limits
         if wanted.ndim != 1 or wanted.shape[0] == 0:
             raise ValueError(f"`times` must be a list of at least one time, got shape {wanted.shape}.")
         legs = Load(jnp.concatenate((wanted[:1], wanted)), jnp.zeros(wanted.shape[0] + 1).at[0].set(1.0))
-    return _Task(system, Observer(system, outputs, {}), q, legs, limits)
+    free = 1 if times is not None or steps == 1 else 0
+    return _Task(system, Observer(system, outputs, {}), q, legs, limits, free)
 
 
 def mechanical(problem: Any) -> tuple[AbstractMechanical, dict[str, Observable]]:
@@ -185,10 +190,6 @@ def mechanical(problem: Any) -> tuple[AbstractMechanical, dict[str, Observable]]
     return system, dict(problem.outputs) if isinstance(problem, Problem) else system.outputs()
 
 
-def _at(programs: Programs, load: Load, q: Point, multipliers: Multipliers) -> Equations:
-    return programs.equations(load, q, multipliers, no_excess(programs.balance, load, q))
-
-
 def _load(legs: Load, k: int) -> Load:
     return Load(legs.t[k], legs.held[k])
 
@@ -203,9 +204,9 @@ def _traced(task: _Task, solver: AbstractKKT, balance: Balance, multipliers: Mul
     programs = Programs(stopped(balance), limits)
     pairs = tuple(jax.tree.map(lambda a: a[:-1], legs)), tuple(jax.tree.map(lambda a: a[1:], legs))
 
-    def step(carry: Any, leg: Any) -> tuple[Any, Reached]:
+    def step(carry: Any, leg: Any, follow: bool) -> tuple[Any, Reached]:
         q, k = carry
-        reached = advance(programs, solver, limits, q, k, (Load(*leg[0]), Load(*leg[1])))
+        reached = advance(programs, solver, limits, q, k, (Load(*leg[0]), Load(*leg[1])), follow)
         hold = jnp.where(reached.done >= 1, 0.0, jnp.nan)
         reached = reached._replace(
             q=jax.tree.map(lambda a: a + hold, reached.q), multipliers=reached.multipliers + hold
@@ -213,7 +214,12 @@ def _traced(task: _Task, solver: AbstractKKT, balance: Balance, multipliers: Mul
         return (reached.q, reached.multipliers), reached
 
     start = jax.lax.stop_gradient((task.q, multipliers))
-    found = jax.lax.scan(step, start, pairs)[1]
+    parts = []
+    for follow, some in ((False, slice(task.free)), (True, slice(task.free, None))):
+        legs_of_kind = jax.tree.map(lambda a, some=some: a[some], pairs)
+        start, part = jax.lax.scan(functools.partial(step, follow=follow), start, legs_of_kind)
+        parts.append(part)
+    found = jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
     ends = Load(task.legs.t[1:], task.legs.held[1:])
     # One after the other: sparse solvers don't take batches.
     q, multipliers = jax.lax.map(lambda x: corrected(balance, solver, *x), (ends, found.q, found.multipliers))
@@ -233,7 +239,7 @@ def _collected(
     ends = jax.tree.map(lambda a, b: jnp.where(stacked.done < 1, a + stacked.done * (b - a), b), starts, ends)
     states = (stacked.q, jnp.zeros((len(found), task.system.n)))
     frames = Watch(task.observer, 1).frames(np.asarray(ends.t), jax.tree.map(np.asarray, states), None)
-    rest = [_at(programs, *_row((ends, stacked.q, stacked.multipliers), k)) for k in range(len(found))]
+    rest = [equations_at(programs, *_row((ends, stacked.q, stacked.multipliers), k)) for k in range(len(found))]
     r, gap = jnp.stack([x.r for x in rest]), jnp.stack([x.gap for x in rest])
     return _result(task, stacked, ends, frames.outputs, (r, gap), jnp.asarray(converged)), rest[-1]
 
@@ -264,35 +270,3 @@ def _row(tree: Any, k: int) -> Any:
 
 def _rows(values: Float[Array, "steps k"]) -> Float[Array, " steps"]:
     return jnp.max(jnp.abs(values), axis=1, initial=0.0)
-
-
-def _failure(task: _Task, programs: Programs, reached: Reached, k: int) -> str:
-    """Why a step could not be made, and what to do."""
-    start, end = _leg(task.legs, k)
-    load = Load(*(a + reached.done * (b - a) for a, b in zip(start, end, strict=True)))
-    held = float(start.held) != float(end.held)
-    where = f"{100 * (1 - float(load.held)):.4g} % of the load" if held else f"t = {float(load.t):.6g}"
-    count = len(task.legs.t) - 1
-    said = f"Newton's method found no equilibrium beyond {where} (step {k + 1} of {count}, halved ten times)"
-    loose = _explaining.loose(task.system, _at(programs, load, reached.q, reached.multipliers).tangent, reached.q)
-    if loose:
-        return f"{said}: there {loose}"
-    left = _at(programs, end, reached.q, reached.multipliers)
-    if not np.isfinite(np.asarray(left.r)).all():
-        return (
-            f"{said}: forces are not finite at the end of the step. Constraints may contradict each other near the "
-            "start, as those of a straight rod without extension between fixed points do; start with slack."
-        )
-    rest = _explaining.unbalanced(task.system, np.asarray(left.r), np.asarray(left.gap))
-    stressed = bool(jax.tree.leaves(no_excess(programs.balance, load, reached.q)))
-    return f"{said}. At the end of the step there remain {rest}. {_remedy(held, stressed)}"
-
-
-def _remedy(held: bool, stressed: bool) -> str:
-    """A hint; `stressed`: whether there are elements such as edges of rods, which have a shape without stress."""
-    shape = (
-        "start from another shape (`rods.catenary` for a cable), exclude strains that hardly occur "
-        '(`constrained="both"` for a cable that hardly stretches; its equilibrium is a start for the elastic cable), '
-    )
-    more = "Give more `steps`" if held else "Give more `times`"
-    return f"{more}, start closer to the equilibrium, {shape * stressed}or check whether the loads have one at all."

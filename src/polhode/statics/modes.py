@@ -23,6 +23,7 @@ from polhode.problems.base import Problem
 from polhode.spaces.base import Point
 from polhode.statics import _explaining, _linearised, _spectra
 from polhode.statics._balance import largest
+from polhode.statics._steady import deviations
 from polhode.statics.equilibrium import mechanical
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
@@ -115,8 +116,8 @@ def modes(
     geometric stiffness $K_\lambda = \partial(B^T\lambda)/\partial q$ of the constraint forces.
 
     Without damping and follower loads that is a symmetric problem with real shapes; otherwise eigenvalues and shapes
-    are complex. About a steady motion (v ≠ 0 and v̇ = 0, such as a sleeping top in body-fixed velocities) the equations
-    of motion are linearised as a whole; there the symmetry of the motion must make the coefficients constant.
+    are complex. About a steady motion (v ≠ 0) the equations of motion are linearised as a whole, in a frame in which
+    their coefficients are constant, as `polhode.linearise` has it: frequencies of a rotor are those of its whirl.
 
     **Arguments:**
 
@@ -125,11 +126,12 @@ def modes(
     - `t`: time of loads and constraints, by default the problem's first or 0.
     - `number`: how many of the lowest modes, by default all; of systems with more than 600 unknowns, 10.
     - `multipliers`: λ at the state; by default those of the equations of motion.
-    - `anyway`: linearise about a state that is no equilibrium, as if it were held there.
+    - `anyway`: linearise about a state that is no equilibrium, as if it were held there; of a motion that is not steady
+      the coefficients at this instant, in the frame that the coordinates have.
 
     Small systems are solved densely, larger ones by Lanczos' method in O(N). Runs on the host, outside `jax.jit`.
 
-    **Raises** ValueError for bad input, and for a state that is no equilibrium, with the bodies that accelerate.
+    **Raises** ValueError for bad input, and for a state that is no equilibrium or no steady motion, with the reason.
     """
     check_environment()
     system, _ = mechanical(problem)
@@ -160,18 +162,14 @@ def modes(
 
 
 def _about_motion(system: AbstractMechanical, t: float, state: State, anyway: bool) -> _linearised.Spectrum:
-    relative = _linearised.about_motion(system, t, state)
-    spectrum = _spectra.about_motion(relative)
-    q, v = state
-    speed = float(np.max(np.abs(v)))
-    rate = max(speed, float(np.max(np.abs(spectrum.eigenvalues), initial=0.0)))
-    if not anyway and np.max(np.abs(relative.acceleration), initial=0.0) > _OFF * rate * speed:
+    about = deviations(system, t, state)
+    if about.unsteady and not anyway:
         raise ValueError(
-            f"The state moves and is no steady motion: {_explaining.moving(system, q, relative.acceleration)} "
-            "with the largest accelerations. Pass v = 0 for an equilibrium; a steady turn is one in body-fixed "
-            "velocities, as in the formulation 'SE3'."
+            f"The state moves and is no steady motion: {about.unsteady}. Pass v = 0 for an equilibrium, or the state "
+            "of a steady motion; `anyway=True` takes the coefficients at this instant, which say nothing about "
+            "stability."
         )
-    return spectrum
+    return _spectra.about_motion(about.A, about.basis[: system.configuration.dim])
 
 
 def _no_equilibrium(system: AbstractMechanical, q: Point, r: np.ndarray) -> str:
