@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.execution.once import interpreted
+from polhode.execution.eager import uncompiled
 from polhode.multibody.groups import ForceGroup, JointGroup, Motion
 from polhode.multibody.poses import Wrench, rates
 from polhode.multibody.reactions import reaction_of
@@ -152,6 +152,7 @@ class Balance(eqx.Module):
         return total
 
 
+@uncompiled()
 def balance(system: MultibodySystem, states: list[tuple[Any, State]]) -> Balance:
     """The balance of a system. Whether joints hold bodies from outside is tried in some states, with their times."""
     free, groups = _free(system, states), system.mechanism.forces
@@ -165,9 +166,16 @@ def balance(system: MultibodySystem, states: list[tuple[Any, State]]) -> Balance
 def _free(system: MultibodySystem, states: list[tuple[Any, State]]) -> tuple[int, ...]:
     """Rows of the bodies that no joint ties to the ground, in any number of steps."""
     masses = np.asarray(system.coordinates.masses)
-    pairs: list[tuple[int, int]] = list(system.coordinates.joined)
-    for group in system.mechanism.joints:
-        pairs += _pairs(group, _closes(system, group, states))
+    pairs = list(system.coordinates.joined)
+    open_ = [group for group in system.mechanism.joints if not group.relative]
+    closed = [group for group in system.mechanism.joints if group.relative]
+    for group in closed:
+        pairs += _pairs(group, closed=True)
+    # What the ground holds in any case needs no trial, which takes a moment.
+    held = _reached(pairs + [pair for group in open_ for pair in _pairs(group, not _touches_ground(group))], -1)
+    for group in open_:
+        tried = _touches_ground(group) or _rows(group) <= held or not _closes(system, group, states)
+        pairs += _pairs(group, closed=not tried)
     held = _reached(pairs, -1)
     free = [row for row in range(len(masses)) if masses[row] > 0 and row not in held]
     if system.coordinates.deforming and len(free) < np.count_nonzero(masses > 0):
@@ -199,8 +207,17 @@ def _is_outer(group: ForceGroup, free: np.ndarray, weighs: np.ndarray) -> bool:
     return bool(np.any(np.any(inside & real, axis=0) & np.any(~inside & real, axis=0)))
 
 
+def _touches_ground(group: JointGroup) -> bool:
+    """Whether a group holds bodies to the ground, or single ones where they are."""
+    return len(group.slots) < 2 or any(slot.group is None for slot in group.slots)
+
+
+def _rows(group: JointGroup) -> set[int]:
+    return {int(row) for slot in group.slots for row in slot.nodes.numbers}
+
+
 def _pairs(group: JointGroup, closed: bool) -> Iterator[tuple[int, int]]:
-    """Rows that the elements of a group hold together; the ground is -1."""
+    """Rows that the elements of a group hold together, or to the ground, which is -1, unless it is `closed`."""
     for nodes in zip(*(slot.nodes.numbers for slot in group.slots), strict=True):
         rows = [-1 if slot.group is None else int(row) for slot, row in zip(group.slots, nodes, strict=True)]
         yield from ((rows[0] if closed else -1, row) for row in rows)
@@ -208,10 +225,6 @@ def _pairs(group: JointGroup, closed: bool) -> Iterator[tuple[int, int]]:
 
 def _closes(system: MultibodySystem, group: JointGroup, states: list[tuple[Any, State]]) -> bool:
     """Whether the reactions of a group on its bodies cancel, so that they change no momentum of the whole."""
-    if any(slot.group is None for slot in group.slots) or len(group.slots) < 2:
-        return False
-    if group.relative:
-        return True
     weighs = np.asarray(system.coordinates.masses) > 0
     for t, (q, v) in states:
         sums, most = _summed(group, weighs, jnp.asarray(t), system.motion(q, v))
@@ -220,7 +233,6 @@ def _closes(system: MultibodySystem, group: JointGroup, states: list[tuple[Any, 
     return True
 
 
-@interpreted
 def _summed(group: JointGroup, weighs: np.ndarray, t: Any, motion: Motion) -> tuple[Array, Array]:
     """Forces and moments about the origin of unit multipliers, over all bodies of each element, and the largest."""
     total, most = jnp.zeros(()), jnp.zeros(())
