@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from polhode import checks, summary
+from polhode._missing import missing
 from polhode.checks import shown
 from polhode.execution.eager import uncompiled
+from polhode.joints.measured import AbstractMeasured
 from polhode.model.assembly import Assembled, Redundant, assemble
 from polhode.model.describing import told
 from polhode.model.flexible_body import FlexibleBody
@@ -21,7 +23,7 @@ from polhode.multibody.bodies import Body
 from polhode.multibody.formulations import FORMULATIONS
 from polhode.multibody.parts import AbstractComposite, AbstractForce, AbstractJoint, AbstractPart
 from polhode.multibody.system import MultibodySystem
-from polhode.systems.base import Observable, State
+from polhode.systems.base import AbstractSystem, Observable, State
 from polhode.units import checked as checked_units
 
 if TYPE_CHECKING:
@@ -313,7 +315,7 @@ class Model:
                 self.add(each)
             return part
         if not isinstance(part, AbstractPart):
-            raise ValueError(f"`add` takes joints and forces, got {type(part).__name__}; bodies come by `add_body`.")
+            raise ValueError(f"`add` takes joints and forces, got {type(part).__name__}. {_comes_by(part)}")
         for body in part.bodies:
             if body is not self.ground and not self.register.has(body):
                 raise ValueError(f"{type(part).__name__} refers to {shown(body)}, which is not a body of this model.")
@@ -487,9 +489,36 @@ class Model:
         Replay(self, new, values).run(self.history.calls)
         return new
 
+    def __getattr__(self, name: str) -> Any:
+        raise missing("A Model", name, dir(type(self)), _INSTEAD)
+
     def body(self, name: str) -> Body:
         """The body of that name. Raises ValueError, with the nearest and all names, if there is none."""
         return self.register.find(name)
+
+
+_RUN = "Make a problem and run it: `run = polhode.simulate(model.problem(t1=…))`"
+_INSTEAD = {
+    **dict.fromkeys(("show", "plot", "view", "draw", "render"), f"{_RUN}, then `run.show()`."),
+    **dict.fromkeys(("simulate", "run", "solve", "step", "integrate"), f"{_RUN}."),
+    **dict.fromkeys(("add_joint", "add_force", "add_spring", "add_motor"), "Joints and forces come by `model.add(…)`."),
+    "add_gravity": "Gravity comes with the model: `Model(gravity=(0, 0, -9.81))`.",
+    "save": "`model.to_mjcf()` writes it as a file; runs are saved by `run.save(path)`.",
+}
+"""Names that many try first."""
+
+
+def _comes_by(part: Any) -> str:
+    """How what is no part gets into a model."""
+    if isinstance(part, AbstractMeasured):
+        return (
+            "A combination of joint coordinates holds nothing by itself: give it to what acts along it, such as "
+            "`forces.JointSpring(combination, stiffness=…)`. A stiff spring along `Combination([first, second], "
+            "[ratio, -1])` couples two joints like a gear, and an equality of joints in an MJCF file does so exactly."
+        )
+    if isinstance(part, AbstractSystem):
+        return "It is a system of its own: `simulate(system, …)`. Particles of a model come by `add_particles`."
+    return "Bodies come by `add_body`."
 
 
 def _kebab(name: str) -> str:

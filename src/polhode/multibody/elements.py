@@ -205,6 +205,11 @@ class AbstractStressedElement(AbstractForceElement):
     def stress(self, t: Array, poses: Poses, twists: Twists) -> Float[Array, " k"]:
         """σ, shape (k,)."""
 
+    def turn(self, poses: Poses) -> Float[Array, ""]:
+        """Angle by which the second node is turned against the first; zero where that needs no bound."""
+        del poses
+        return jnp.zeros(())
+
     @abc.abstractmethod
     def loads(self, poses: Poses, stress: Float[Array, " k"]) -> tuple[Wrench, ...]:
         """The load on each node that a given stress makes."""
