@@ -166,10 +166,12 @@ class Parameter(AbstractExpression):
         return f"Parameter({self.name!r}, {shown(self.default.tolist())})"
 
 
-def _constant(given: AbstractExpression) -> TypeError:
-    return TypeError(
-        f"Functions of JAX would take {given!r} for a constant, so that replacing it changed nothing. Use NumPy's, "
-        "`np.cos(p)`, `np.sqrt(p)`, arithmetic such as `p**0.5`, and tuples for vectors, `(p, 0, 0)`."
+def _constant(given: AbstractExpression) -> ValueError:
+    # JAX replaces TypeErrors by its own.
+    return ValueError(
+        f"A Parameter can't be computed with functions and arrays of JAX, got {given!r}: they would not see it change. "
+        "Take NumPy's functions, `np.cos(p)`, arithmetic such as `p**0.5`, and tuples for vectors, `(p, 0, 0)`; in "
+        "functions of time and of states an `equinox.Module` with the Parameter in a field."
     )
 
 
