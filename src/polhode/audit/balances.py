@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 _ROWS = 256
 """Frames that are looked at together where there is no machine code."""
 
-_UNRESOLVED = 1e-2
-"""Uncertainty of an impulse or of work, relative to the size of what it changes, that tells nothing of a run."""
+_KNOWN = 3e-2
+"""Uncertainty of an impulse or of work, relative to the size of what it changes, up to which it is good for a row."""
+
+_WRONG = 1e-2
+"""Drift beyond uncertainty, relative to the same, that is told in any case."""
 
 _SPARSE = 2.0
 """Steps per frame from which on frames may miss loads that come and go."""
@@ -52,8 +55,7 @@ class Unbalanced(NamedTuple):
     @property
     def told(self) -> bool:
         """Whether the frames tell anything: the column is known well enough, or is off by more than its doubt."""
-        known = np.max(self.doubt) <= _UNRESOLVED * self.size
-        return bool(known or np.max(self.beyond) > _UNRESOLVED * self.size)
+        return bool(np.max(self.doubt) <= _KNOWN * self.size or np.max(self.beyond) > _WRONG * self.size)
 
     @property
     def beyond(self) -> Float[np.ndarray, " n"]:

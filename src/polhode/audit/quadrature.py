@@ -25,8 +25,9 @@ class Integral(NamedTuple):
 
 
 def integral(t: Float[np.ndarray, " n"], rate: Float[np.ndarray, "n k"]) -> Integral:
-    """Of a rate that is known in the frames: by parabolas, in doubt by as much as the trapezoidal rule differs.
+    """Of a rate that is known in the frames: by parabolas through three of them, an order 4 where steps are even.
 
+    Each interval has a parabola on either side, and takes the mean. Half of their difference, of order 3, is in doubt.
     Where the rate jumps between two frames nobody knows when: half of the jump stays open. Too few frames, or instants
     that don't follow each other, leave everything open.
     """
@@ -35,11 +36,11 @@ def integral(t: Float[np.ndarray, " n"], rate: Float[np.ndarray, "n k"]) -> Inte
         return Integral(np.zeros_like(rate), np.full(len(t), np.inf))
     changes = np.diff(rate, axis=0)
     curved = np.diff(changes / steps[:, None], axis=0) / (t[2:] - t[:-2])[:, None]
-    # A parabola through three frames, and its like with the next one: each interval has one on either side.
-    beside = np.concatenate((curved[:1], 0.5 * (curved[1:] + curved[:-1]), curved[-1:]))
-    corrections = -(steps[:, None] ** 3) / 6 * beside
-    parts = 0.5 * steps[:, None] * (rate[1:] + rate[:-1]) + corrections
-    smooth = np.maximum.accumulate(np.max(np.abs(np.cumsum(corrections, axis=0)), axis=1))
+    left, right = np.concatenate((curved[:1], curved)), np.concatenate((curved, curved[-1:]))
+    thirds = steps[:, None] ** 3 / 6
+    parts = 0.5 * steps[:, None] * (rate[1:] + rate[:-1]) - thirds * 0.5 * (left + right)
+    halves = np.concatenate((curved[1:2] - curved[:1], right[1:-1] - left[1:-1], curved[-1:] - curved[-2:-1]))
+    smooth = np.maximum.accumulate(np.max(np.abs(np.cumsum(thirds * 0.5 * halves, axis=0)), axis=1))
     open_ = _open(np.abs(steps), np.max(np.abs(changes), axis=1))
     doubt = smooth + _DEVIATIONS * np.sqrt(np.cumsum(open_**2))
     return Integral(np.pad(np.cumsum(parts, axis=0), ((1, 0), (0, 0))), np.append(0.0, doubt))
