@@ -1,5 +1,6 @@
 """Names that many try first are answered with the right call."""
 
+import numpy as np
 import pytest
 
 import polhode as ph
@@ -49,3 +50,16 @@ def test_laws_of_springs_are_linear():
     _, hinge = swing()
     with pytest.raises(ValueError, match="the law is linear.*`JointControl`"):
         ph.forces.JointSpring(hinge, stiffness=lambda s: s**3)
+
+
+def test_rods_with_too_few_edges_say_so_where_a_run_fails():
+    """A ring of five edges turns by 2π/5 at each."""
+    model = ph.Model()
+    angles = 2 * np.pi * np.arange(6) / 5
+    section = ph.rods.circular(radius=0.01, youngs_modulus=1e7, density=1000.0)
+    model.add_rod(
+        points=np.stack([np.cos(angles), np.sin(angles), 0.01 * angles], axis=1), section=section, name="whip"
+    )
+    system, state = model.assemble("SE3")
+    assert "turns by 1.26 rad, and 4 more edges by over 1 rad: use more edges" in system.diagnose(0.0, state)
+    assert "from `whip-" in system.diagnose(0.0, state)

@@ -350,8 +350,8 @@ class Model:
         - `repair`: whether to move bodies and velocities to the nearest state, in the metric of the mass matrix, that
           keeps the constraints. Without it a start that violates them is an error.
         - `hold`: names of joints, whose coordinates and their rates `repair` leaves as the bodies are placed, and of
-          bodies, whose poses and velocities it leaves. What can't be kept together with the joints is said by a
-          `StartWarning`.
+          bodies, whose poses and velocities it leaves. A `StartWarning` names what can't be kept together with
+          the joints.
         - `redundant`: what to do with constraints that follow from others: "error" names the joints,
           "minimum-norm" leaves redundant components out and spreads the multipliers over all of them with least norm
           (`system.joint_multipliers`). The `dropped` of such a system repeats that choice inside JAX transformations.
@@ -390,7 +390,8 @@ class Model:
           where joints carry the bodies, absolute ones for rods, particles, free bodies and large trees, and always
           such as `integrator` takes. `problem.choice` says which, and why.
         - `repair`, `redundant`, `t0`, `joints`, `hold`: as for `assemble`.
-        - `t1`, `h`: end of the run and its step, unless `simulate` is told otherwise.
+        - `t1`, `h`: end of the run and its step, unless `simulate` is told otherwise. Both are in the model's unit of
+          time; the default step is 1e-3 of it, whatever the span and the motion.
         - `name`: of the problem, in results.
         - `integrator`: by default "generalized-alpha" with constraints, waves in elastic elements or, at the start,
           motions too fast for explicit steps of `h`; "rkmk4" otherwise; "herk4" for coordinates whose rates are not the
