@@ -27,7 +27,8 @@ def spin(run):
     bodies = [(run.bodies["hub"], 100.0, (20.0, 25.0, 30.0)), (run.bodies["wheel"], 4.0, (0.02, 0.04, 0.02))]
     centre = sum(m * b.position for b, m, _ in bodies) / 104
     return sum(
-        np.einsum("nij,nj->ni", b.rotation, np.array(J) * b.angular_velocity) + m * np.cross(b.position - centre, b.velocity)
+        np.einsum("nij,nj->ni", b.rotation, np.array(J) * b.angular_velocity)
+        + m * np.cross(b.position - centre, b.velocity)
         for b, m, J in bodies
     )
 

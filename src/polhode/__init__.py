@@ -19,7 +19,7 @@ __version__ = "0.1.0"
 
 _INSTEAD = {
     **dict.fromkeys(("Motor", "Spring", "Damper", "Force", "Contact"), "Forces are in `polhode.forces`."),
-    **dict.fromkeys(("Revolute", "Spherical", "Prismatic", "Gear", "Hinge", "Fixed"), "Joints are in `polhode.joints`."),
+    **dict.fromkeys(("Revolute", "Spherical", "Prismatic", "Gear", "Fixed"), "Joints are in `polhode.joints`."),
     **dict.fromkeys(("run", "solve", "integrate"), "It is called `simulate(problem, …)`."),
     **dict.fromkeys(("plot", "show", "view"), "Runs show themselves: `simulate(problem).show()`."),
     **dict.fromkeys(("load_urdf", "load_mjcf", "read_urdf"), "`load_model(path)` reads both."),

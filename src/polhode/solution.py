@@ -33,9 +33,16 @@ _INNER = ("saved", "reader", "checkpoint", "frames", "blocks", "columns")
 """Attributes that users need not see."""
 _LISTED = 20
 _INSTEAD = {
-    **dict.fromkeys(("plot", "view", "render"), "`run.show()` has motion and charts; `run.to_pandas([…]).plot(x=\"time\")` plots columns."),
-    **dict.fromkeys(("animate", "movie", "video", "export"), "`polhode export RUN.zarr FILE.mp4` writes films of saved runs."),
-    **dict.fromkeys(("positions", "velocities", "angles"), "Results are by name: `run.bodies[…].position`, `run.joints[…].angle`."),
+    **dict.fromkeys(
+        ("plot", "view", "render"),
+        '`run.show()` has motion and charts; `run.to_pandas([…]).plot(x="time")` plots columns.',
+    ),
+    **dict.fromkeys(
+        ("animate", "movie", "video", "export"), "`polhode export RUN.zarr FILE.mp4` writes films of saved runs."
+    ),
+    **dict.fromkeys(
+        ("positions", "velocities", "angles"), "Results are by name: `run.bodies[…].position`, `run.joints[…].angle`."
+    ),
     **dict.fromkeys(("time", "times"), "The instants are `run.t`."),
     **dict.fromkeys(("step", "simulate"), "`polhode.simulate(problem, initial=run)` goes on from its end."),
     **dict.fromkeys(("to_csv", "dataframe", "df"), "`run.to_pandas()` is a table of pandas."),

@@ -74,14 +74,14 @@ class _Auditor:
     def _balanced(self, quantity: str, one: Unbalanced) -> Row:
         """The row of a quantity that loads change, less what they have added; no method promises anything of it."""
         m = measured(self.time, one.column, False, self.solved)
-        rounding = m.finite and m.largest <= min(self._allowance("invariants", one.scale)["bounded"], _COARSE * one.scale)
+        rounding = m.finite and m.largest <= min(
+            self._allowance("invariants", one.scale)["bounded"], _COARSE * one.scale
+        )
         relative = 0.0 if rounding else _ratio(float(np.max(one.beyond)), one.size)
         accuracy = _accuracy(relative)
         slope = float(m.slopes[np.argmax(np.abs(m.slopes))])
         remark = self._remark("invariants", quantity, relative, accuracy, "not promised")
-        return Row(
-            quantity, None, m.largest, m.end, slope, None, "not promised", relative, accuracy, remark
-        )
+        return Row(quantity, None, m.largest, m.end, slope, None, "not promised", relative, accuracy, remark)
 
     def _row(self, section: str, quantity: str, column: Any) -> Row:
         jumps = self.events.get("jumps", {}).get(f"{section}.{quantity}")
