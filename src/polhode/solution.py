@@ -140,8 +140,10 @@ class Solution(eqx.Module):
         frames = self.saved.between(k, k + 1) if not isinstance(self.saved, Frames) else _row(self.saved, k)
         return Solution(frames, self.stats, self.meta, self.checkpoint if k == count - 1 else None, self.reader)
 
-    def __getattr__(self, name: str) -> Any:
-        raise missing("A Solution", name, dir(self), _INSTEAD)
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing("A Solution", name, dir(self), _INSTEAD)
 
     def __dir__(self) -> list[str]:
         return sorted(name for name in super().__dir__() if not name.startswith("_") and name not in _INNER)

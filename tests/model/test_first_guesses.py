@@ -32,7 +32,7 @@ def test_attributes(look, said):
 
 
 def test_arguments_of_bodies():
-    with pytest.raises(TypeError, match="no argument 'shape'. Bodies of models .* blocks"):
+    with pytest.raises(TypeError, match=r"no argument 'shape'. Bodies of models .* blocks"):
         ph.Model().add_body(mass=1.0, inertia=(1, 1, 1), shape="box")
     with pytest.raises(TypeError, match="Did you mean `velocity`"):
         ph.Model().add_body(mass=1.0, inertia=(1, 1, 1), velocities=(0, 0, 0))
@@ -48,7 +48,7 @@ def test_combinations_and_systems_are_no_parts():
 
 def test_laws_of_springs_are_linear():
     _, hinge = swing()
-    with pytest.raises(ValueError, match="the law is linear.*`JointControl`"):
+    with pytest.raises(ValueError, match=r"the law is linear.*`JointControl`"):
         ph.forces.JointSpring(hinge, stiffness=lambda s: s**3)
 
 

@@ -9,8 +9,8 @@ __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 _COUPLED = (
     "Couple joint coordinates by a stiff spring along a combination of them, "
-    "`forces.JointSpring(joints.Combination([first, second], [ratio, -1]), stiffness=…)`; MJCF files couple them exactly "
-    "by an equality of joints."
+    "`forces.JointSpring(joints.Combination([first, second], [ratio, -1]), stiffness=…)`; MJCF files couple them "
+    "exactly by an equality of joints."
 )
 _INSTEAD = {
     **dict.fromkeys(

@@ -490,8 +490,10 @@ class Model:
         Replay(self, new, values).run(self.history.calls)
         return new
 
-    def __getattr__(self, name: str) -> Any:
-        raise missing("A Model", name, dir(type(self)), _INSTEAD)
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing("A Model", name, dir(type(self)), _INSTEAD)
 
     def body(self, name: str) -> Body:
         """The body of that name. Raises ValueError, with the nearest and all names, if there is none."""

@@ -88,8 +88,10 @@ class Problem:
         ]
         return summary.html(f"Problem {self.name}", [row for row in rows if row[1]])
 
-    def __getattr__(self, name: str) -> Any:
-        raise missing("A Problem", name, dir(type(self)), _INSTEAD)
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing("A Problem", name, dir(type(self)), _INSTEAD)
 
     def replace(self, **parameters: Any) -> Problem:
         """The same problem with some parameters changed; numeric ones may be traced by JAX."""
