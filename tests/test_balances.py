@@ -145,3 +145,21 @@ def test_integrals_are_as_uncertain_as_they_say(count, uneven):
     backwards = integral(t[::-1], np.cos(7 * t[::-1])[:, None])
     np.testing.assert_allclose(backwards.value[-1, 0], -smooth.value[-1, 0], atol=1e-13)
     assert np.isinf(integral(t[:3], t[:3, None]).doubt).all()
+
+
+def test_joints_that_follow_others_keep_the_momenta_of_the_whole():
+    text = """<mujoco><option gravity="0 0 0"/><worldbody><body name="hub"><freejoint/>
+      <inertial pos="0 0 0" mass="10" diaginertia="1 1.2 1.3"/>
+      <body name="a" pos="0.3 0 0"><joint name="a" axis="0 0 1" damping="0.1"/>
+        <inertial pos="0 0.1 0" mass="1" diaginertia="0.01 0.01 0.02"/></body>
+      <body name="b" pos="-0.3 0 0"><joint name="b" axis="0 1 0"/>
+        <inertial pos="0 0 0.1" mass="1" diaginertia="0.01 0.02 0.01"/></body></body></worldbody>
+      <equality><joint joint1="b" joint2="a" polycoef="0 -2 0 0 0"/></equality>
+      <actuator><motor joint="a" name="motor"/></actuator></mujoco>"""
+    model = ph.load_model(text, controls={"motor": lambda t: jnp.cos(2 * t)})
+    run = ph.simulate(model.problem(t1=2.0), h=0.01)
+    audit = run.audit()
+    assert np.ptp(run.joints["b"].angle) > 0.1
+    assert audit["linear_momentum"].relative < 1e-6
+    assert audit["angular_momentum"].relative < 1e-6
+    assert audit["energy"].accuracy == "accurate"

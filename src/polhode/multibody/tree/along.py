@@ -45,9 +45,9 @@ class AbstractAlong(eqx.Module):
         """Whether they have the potential `stored`."""
 
     @property
-    @abc.abstractmethod
     def brief(self) -> bool:
-        """Whether they may come and go within a few steps."""
+        """Whether they may come and go within a few steps, as stops do."""
+        return False
 
     @abc.abstractmethod
     def efforts(self, t: Array, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, " k"]:
