@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+import unicodedata
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
@@ -33,3 +36,30 @@ def on_files(files: Files, *, config: Any, **_: Any) -> Files:
     files.append(File.generated(config, ADDRESS, abs_src_path=str(script)))
     files.append(File.generated(config, "assets/mathjax-settings.js", content=SETTINGS))
     return files
+
+
+def on_post_build(config: Any, **_: Any) -> None:
+    """Results of searches show formulas as text: nothing draws them there."""
+    path = Path(config.site_dir) / "search" / "search_index.json"
+    if path.exists():
+        index = json.loads(path.read_text(encoding="utf-8"))
+        for document in index["docs"]:
+            document["text"] = FORMULA.sub(lambda found: plain(found[1] or found[2]), document["text"])
+        path.write_text(json.dumps(index, ensure_ascii=False), encoding="utf-8")
+
+
+FORMULA = re.compile(r"\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
+
+
+def plain(formula: str) -> str:
+    """A formula in plain characters: Greek letters as such, commands and braces left out."""
+    letters = re.sub(r"\\([A-Za-z]+)", lambda command: _letter(command[1]), formula)
+    return re.sub(r"\s+", " ", re.sub(r"[{}$\\]", "", letters)).strip()
+
+
+def _letter(name: str) -> str:
+    size = "CAPITAL" if name[0].isupper() else "SMALL"
+    try:
+        return unicodedata.lookup(f"GREEK {size} LETTER {name.upper()}")
+    except KeyError:
+        return " "

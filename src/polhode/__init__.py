@@ -8,9 +8,21 @@ from polhode import _sources as _sources  # isort: skip (before all others)
 import jax
 import lazy_loader
 
+from polhode._missing import answering
+
 jax.config.update("jax_enable_x64", True)
 
 # What there is stands in `__init__.pyi`, and is loaded when it is asked for.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 __version__ = "0.1.0"
+
+_INSTEAD = {
+    **dict.fromkeys(("Motor", "Spring", "Damper", "Force", "Contact"), "Forces are in `polhode.forces`."),
+    **dict.fromkeys(("Revolute", "Spherical", "Prismatic", "Gear", "Fixed"), "Joints are in `polhode.joints`."),
+    **dict.fromkeys(("run", "solve", "integrate"), "It is called `simulate(problem, …)`."),
+    **dict.fromkeys(("plot", "show", "view"), "Runs show themselves: `simulate(problem).show()`."),
+    **dict.fromkeys(("load_urdf", "load_mjcf", "read_urdf"), "`load_model(path)` reads both."),
+}
+
+__getattr__ = answering(__name__, __getattr__, __all__, _INSTEAD)

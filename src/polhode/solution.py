@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode import checks, summary
+from polhode._missing import missing
 from polhode.events.table import Events
 from polhode.frames import Frames
 from polhode.named.by_name import ByName
@@ -31,6 +32,22 @@ if TYPE_CHECKING:
 _INNER = ("saved", "reader", "checkpoint", "frames", "blocks", "columns")
 """Attributes that users need not see."""
 _LISTED = 20
+_INSTEAD = {
+    **dict.fromkeys(
+        ("plot", "view", "render"),
+        '`run.show()` has motion and charts; `run.to_pandas([…]).plot(x="time")` plots columns.',
+    ),
+    **dict.fromkeys(
+        ("animate", "movie", "video", "export"), "`polhode export RUN.zarr FILE.mp4` writes films of saved runs."
+    ),
+    **dict.fromkeys(
+        ("positions", "velocities", "angles"), "Results are by name: `run.bodies[…].position`, `run.joints[…].angle`."
+    ),
+    **dict.fromkeys(("time", "times"), "The instants are `run.t`."),
+    **dict.fromkeys(("step", "simulate"), "`polhode.simulate(problem, initial=run)` goes on from its end."),
+    **dict.fromkeys(("to_csv", "dataframe", "df"), "`run.to_pandas()` is a table of pandas."),
+}
+"""Names that many try first."""
 
 
 def _row(frames: Frames, k: int) -> Frames:
@@ -122,6 +139,11 @@ class Solution(eqx.Module):
         k = range(count)[k]
         frames = self.saved.between(k, k + 1) if not isinstance(self.saved, Frames) else _row(self.saved, k)
         return Solution(frames, self.stats, self.meta, self.checkpoint if k == count - 1 else None, self.reader)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing("A Solution", name, dir(self), _INSTEAD)
 
     def __dir__(self) -> list[str]:
         return sorted(name for name in super().__dir__() if not name.startswith("_") and name not in _INNER)

@@ -89,3 +89,16 @@ def test_a_parameter_in_a_function_of_time_is_refused_not_ignored():
     force = ph.Parameter("force", 2.0)
     with pytest.raises(ValueError, match="would not see it change"):
         model.add(ph.forces.PointForce(point, lambda t: jnp.array([1.0, 0.0, 0.0]) * jnp.cos(t) * force))
+
+
+@pytest.mark.parametrize("computed", [jnp.cos, jnp.asarray, lambda p: jnp.array([p, 0, 0]), jnp.sqrt])
+def test_functions_of_jax_refuse_parameters_and_say_what_takes_them(computed):
+    """They would freeze the number: a body placed by `jnp.array([length, 0, 0])` stayed where it was."""
+    with pytest.raises(ValueError, match=r"`np.cos\(p\)`.* tuples for vectors"):
+        computed(ph.Parameter("length", 2.0))
+
+
+def test_numpy_takes_parameters():
+    p = ph.Parameter("p", 4.0)
+    for expression, value in ((np.cos(p), np.cos(9.0)), (p**0.5, 3.0), (2**p, 512.0), (abs(-p), 9.0)):
+        assert expression.value({"p": 9.0}) == pytest.approx(value)

@@ -3,7 +3,8 @@ import pytest
 
 import polhode as ph
 from polhode import reproduction
-from polhode.reproduction.experiments._formulations import Study, steps_to
+from polhode.reproduction.experiments import rotor_formulations, slider_crank_formulations
+from polhode.reproduction.experiments._formulations import Study, steps_to, work
 from polhode.reproduction.experiments._heavy_top_exact import PLACE, ROTATION, SPIN, VELOCITY
 from polhode.reproduction.experiments.heavy_top_drift import Growth
 
@@ -55,7 +56,7 @@ def test_growth_takes_the_largest_value_so_far():
 
 def of_order_two(h):
     error = 3 * h**2
-    return Study(h, error, error, error)
+    return Study(h, error, error, error, error)
 
 
 def test_steps_to_an_error_are_interpolated():
@@ -72,3 +73,23 @@ def test_the_exact_top_fits_together():
     np.testing.assert_allclose(ROTATION @ (0, 1, 0), PLACE, atol=2e-12)
     np.testing.assert_allclose(ROTATION @ np.cross(SPIN, (0, 1, 0)), VELOCITY, atol=2e-11)
     np.testing.assert_allclose(ROTATION.T @ ROTATION, np.eye(3), atol=5e-12)
+
+
+@pytest.mark.parametrize("slowness", [(1, 1, 1), (100, 1, 1), (1, 100, 1), (1, 1, 100)])
+def test_rankings_count_work_and_never_compare_times(slowness):
+    """A busy machine makes any of the runs slow."""
+    h = 1e-3 * 2.0 ** -np.arange(10)
+    names = ("SO3xR3", "euler-angles", "euler-parameters")
+    found = {
+        name: Study(h, 0.3 * h**2, *(np.full(10, x) for x in (iterations, slow, operations)))
+        for name, iterations, operations, slow in zip(names, (1, 1, 2), (100, 120, 150), slowness, strict=True)
+    }
+    slider = next(check for check in slider_crank_formulations._ranking_checks(found) if "operations" in check.name)
+    assert slider.passed
+    assert slider.measured == [100, 120, 300]
+    explicit = {name: {f: found[f] for f in names[:2]} for name in ("DOPRI5", "RK67")}
+    rotor = rotor_formulations._cost_checks(found, explicit)
+    assert rotor[0].passed
+    assert rotor[0].measured == pytest.approx(1.2)
+    unknown = {name: s._replace(operations=np.full(10, np.nan)) for name, s in found.items()}
+    assert work(unknown, 1e-3) == [1, 1, 2]

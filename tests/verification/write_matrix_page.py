@@ -40,7 +40,7 @@ def _section(name: str, form: str | None) -> str:
     lines = [
         f"## {title}",
         "",
-        f"{sum(row.suited for row in rows)} of {len(rows)}.",
+        f"{sum(row.suited for row in rows)} of {len(rows)} methods run it.",
         "",
         "| runs | methods | how, or why not |",
         "|---|---|---|",

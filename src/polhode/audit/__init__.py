@@ -43,6 +43,12 @@ magnitude that they start with, or where they start at zero (to 1e-6 of the larg
 residuals have. `meta["scales"]` (quantity → s) says better
 where the state has mixed or unusual units.
 
+Momenta of bodies that no joint ties to the ground, and the energy where loads do work, are rows as well: less the
+impulse and the work of loads, integrated over the frames; what these leave uncertain doesn't count. The size of momenta
+is then the largest of a single body and of the whole, relative to the centre of mass, and impulses count; that of the
+energy includes the work. A remark names the body that turns fastest where it turns by more than 0.05 rad in a step and
+momenta or energy are inaccurate.
+
 Joints of a URDF that move faster than its velocity limits, which nothing keeps, are remarked on too.
 
 What events have changed in an invariant, such as the energy at impacts, is taken out: drifts are those between them.

@@ -44,12 +44,12 @@ def measured(time: Any, column: Any, residual: bool, solved: Callable[[np.ndarra
     first = np.asarray(column[0:1], dtype=float).reshape(width)
     base = np.zeros(width) if residual else first
     ends = np.cumsum([0, *(len(part) for part in np.array_split(np.empty((n, 0)), BLOCKS))])
-    middle = sum(float(np.sum(t)) for (t,) in _chunks(time)) / n
+    middle = sum(float(np.sum(t)) for (t,) in chunks(time)) / n
     spread, moment, sums = 0.0, np.zeros(width), np.zeros((BLOCKS, width))
     low, high = np.full((BLOCKS, width), np.inf), np.full((BLOCKS, width), -np.inf)
     off = np.zeros((2, width))
     largest, at_steps, last, finite, row = 0.0, 0.0, 0.0, True, 0
-    for t, values in _chunks(time, column):
+    for t, values in chunks(time, column):
         drift = np.asarray(values, dtype=float).reshape(len(values), width) - base
         size = np.max(np.abs(drift), axis=1, initial=0.0)
         finite = finite and bool(np.isfinite(size).all())
@@ -96,7 +96,7 @@ def swings(column: Any) -> bool:
     width = len(low)
     moving = np.flatnonzero(high - low > 1e-9 * np.maximum(np.abs(low), np.abs(high)))
     side, crossings = np.zeros(len(moving)), np.zeros(len(moving), int)
-    for (values,) in _chunks(column) if len(moving) else ():
+    for (values,) in chunks(column) if len(moving) else ():
         flat = np.asarray(values, dtype=float).reshape(len(values), width)[:, moving]
         level = (flat - low[moving]) / (high - low)[moving] - 0.5
         for k in range(len(moving)):
@@ -114,13 +114,13 @@ def span(column: Any) -> tuple[np.ndarray, np.ndarray]:
     """The least and the largest value of each component of a column; nan where one is."""
     width = int(np.prod(column.shape[1:]))
     low, high = np.full(width, np.inf), np.full(width, -np.inf)
-    for (values,) in _chunks(column):
+    for (values,) in chunks(column):
         flat = np.asarray(values, dtype=float).reshape(len(values), width)
         low, high = np.minimum(low, np.min(flat, axis=0)), np.maximum(high, np.max(flat, axis=0))
     return low, high
 
 
-def _chunks(*columns: Any) -> Iterator[tuple[np.ndarray, ...]]:
+def chunks(*columns: Any) -> Iterator[tuple[np.ndarray, ...]]:
     """Rows of some columns of equal length, a bounded number at a time."""
     n = len(columns[0])
     for start in range(0, n, _ROWS):

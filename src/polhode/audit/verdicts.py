@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from polhode.audit.balances import Unbalanced, balances
 from polhode.audit.jumps import WithoutJumps
 from polhode.audit.limits import exceeded
 from polhode.audit.measuring import BLOCKS, Measured, measured, span, swelling, swings, wandering
+from polhode.audit.spins import spinning
 from polhode.audit.table import Accuracy, Audit, Row, Verdict
 from polhode.checks import shown
 
@@ -44,7 +46,8 @@ def audit(solution: Solution) -> Audit:
         )
     auditor = _Auditor(solution)
     joints = auditor.meta.get("names", {}).get("joints", {})
-    return Audit(tuple(auditor.rows()), tuple(exceeded(joints, auditor.columns)))
+    rows = tuple(auditor.rows())
+    return Audit(rows, (*spinning(solution, auditor.columns, rows), *exceeded(joints, auditor.columns)))
 
 
 class _Auditor:
@@ -56,6 +59,7 @@ class _Auditor:
         self.steps = int(solution.stats.get("steps", max(len(self.time) - 1, 1)))
         self.solved = _solved(self.meta)
         self.events = solution.stats.get("events", {})
+        self.balances = balances(solution, self.columns)
         self.at_steps = bool(self.meta.get("promises_at_steps", False))
         self.states = [column for name, column in self.columns.items() if name.partition(".")[0] == "state"]
 
@@ -65,7 +69,19 @@ class _Auditor:
             section, _, quantity = name.partition(".")
             if section in ("residuals", "invariants"):
                 found.append(self._row(section, quantity, column))
-        return found
+        return found + [self._balanced(name, one) for name, one in self.balances.items()]
+
+    def _balanced(self, quantity: str, one: Unbalanced) -> Row:
+        """The row of a quantity that loads change, less what they have added; no method promises anything of it."""
+        m = measured(self.time, one.column, False, self.solved)
+        rounding = m.finite and m.largest <= min(
+            self._allowance("invariants", one.scale)["bounded"], _COARSE * one.scale
+        )
+        relative = 0.0 if rounding else _ratio(float(np.max(one.beyond)), one.size)
+        accuracy = _accuracy(relative)
+        slope = float(m.slopes[np.argmax(np.abs(m.slopes))])
+        remark = self._remark("invariants", quantity, relative, accuracy, "not promised")
+        return Row(quantity, None, m.largest, m.end, slope, None, "not promised", relative, accuracy, remark)
 
     def _row(self, section: str, quantity: str, column: Any) -> Row:
         jumps = self.events.get("jumps", {}).get(f"{section}.{quantity}")
@@ -78,7 +94,7 @@ class _Auditor:
         verdict = self._verdict(promise, m, allowed)
         rounding = m.finite and m.largest <= min(allowed["bounded"], _COARSE * scale)
         relative = 0.0 if rounding else _ratio(m.largest, self._measure(section, quantity, m, scale))
-        accuracy: Accuracy = "accurate" if relative <= _COARSE else "coarse" if relative <= _WRONG else "wrong"
+        accuracy = _accuracy(relative)
         return Row(
             quantity=quantity,
             promise=promise,
@@ -202,6 +218,10 @@ class _Auditor:
                 # Σ |p| ≥ 2T / max |v|: the momentum of all bodies together may start at zero.
                 return max(start, 2 * first / self.state)
         return max(start, _LEAST_SIZE * (self.state or 1.0))
+
+
+def _accuracy(relative: float) -> Accuracy:
+    return "accurate" if relative <= _COARSE else "coarse" if relative <= _WRONG else "wrong"
 
 
 def _ratio(drift: float, size: float) -> float:

@@ -223,7 +223,8 @@ class Task(eqx.Module):
     def _scene(self) -> dict[str, Any]:
         """How to draw the run, where plain values say it all."""
         scene = self.problem.scene if self.problem else None
-        return {} if scene is None or scene.description is None else {"scene": _plain(scene.description)}
+        described = self.source.picture if self.problem is None else scene and scene.description
+        return {} if described is None else {"scene": _plain(dict(described))}
 
 
 def _begun(system: AbstractSystem, integrator: AbstractIntegrator, t: Any, state: State) -> State:

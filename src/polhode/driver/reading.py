@@ -119,9 +119,11 @@ class Chain(eqx.Module):
 
 
 class Parts(NamedTuple):
-    """Parts of the problem of a run: bodies and joints, its system, and the same as the method took it."""
+    """Parts of the problem of a run: its bodies and joints if they have names, its system, and the same as the method
+    took it.
+    """
 
-    named: Named
+    named: Named | None
     source: AbstractSystem
     converted: Converted
 
@@ -148,6 +150,15 @@ class Reader:
             return str(error)
         return None
 
+    def mechanism(self) -> tuple[MultibodySystem, Chain] | None:
+        """The system whose states are (q, v), and the way to these; None if the run is of no multibody system.
+
+        Raises ValueError, with the reason, if it can't be had.
+        """
+        _, source, converted = self._find()
+        base = source.base if isinstance(source, AbstractWritten) else source
+        return (base, Chain(converted, source)) if isinstance(base, MultibodySystem) else None
+
     def values(self, frames: Any, name: str) -> np.ndarray:
         """A quantity of all bodies or joints at all instants of `frames`, which are those of a run."""
         if self._frames is not frames:
@@ -161,16 +172,19 @@ class Reader:
         named, source, converted = self._find()
         system: Any = source.base if isinstance(source, AbstractWritten) else source
         own = converted.back is None and multipliers is not None and np.shape(multipliers)[1:] == (system.m,)
+        assert named is not None
         given = (multipliers,) if group == "loads" and own and system.m else ()
         observer = Left(observer_of(group, system, named), Chain(converted, source))
         return Watch(observer, _ROWS, once=True).seen(t, state, *given)
 
 
 def reader_of(problem: Problem | None, source: AbstractSystem, converted: Converted) -> Reader | None:
-    """The reader of a run that was just made; None if its problem names no bodies."""
-    if problem is None or problem.named is None:
+    """The reader of a run that was just made; None if it is of no multibody system."""
+    named = None if problem is None else problem.named
+    base = source.base if isinstance(source, AbstractWritten) else source
+    if named is None and not isinstance(base, MultibodySystem):
         return None
-    parts = Parts(problem.named, source, converted)
+    parts = Parts(named, source, converted)
     return Reader(lambda: parts)
 
 

@@ -89,7 +89,7 @@ def simulate(
     - `save_at`: save at these increasing times instead, interpolated on the manifold.
     - `breakpoints`: instants at which loads jump or have kinks, besides those that loads name themselves
       (`AbstractSystem.breakpoints`). Steps end there exactly, the last one seeing nothing of what comes after, and
-      methods start anew behind. Those outside the span don't matter.
+      methods restart after them. Those outside the span don't matter.
     - `events`: `polhode.Event`s that are watched, with what happens at them; `solution.events` has those that came.
       Saved frames stay where they are asked for; one at the instant of an event shows the state before. With constant
       steps the one after an event ends where the one that it cut short would have.

@@ -2,5 +2,23 @@
 
 import lazy_loader
 
+from polhode._missing import answering
+
 # What there is stands in `__init__.pyi`; each is loaded when it is asked for, since a model has few of them.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+_INSTEAD = {
+    **dict.fromkeys(
+        ("Spring", "Damper"), "Between points it is `SpringDamper`, along a joint coordinate `JointSpring`."
+    ),
+    **dict.fromkeys(("Force", "Thrust"), "It is called `PointForce`; functions of the motion are a `Load`."),
+    **dict.fromkeys(("Motor", "Servo"), "It is `Actuator` along a joint; `PD` and `PID` follow a target."),
+    **dict.fromkeys(("Friction", "CoulombFriction"), "Dry friction along a joint coordinate is `JointFriction`."),
+    **dict.fromkeys(
+        ("Contact", "GroundContact"), "A sphere on a plane is `PlaneContact`; other contacts are a `Load`."
+    ),
+    "Gravity": "It belongs to the model: `Model(gravity=(0, 0, -9.81))`.",
+    **dict.fromkeys(("Control", "Controller"), "Control of several joints is `JointControl`; `PD` and `PID` have one."),
+}
+
+__getattr__ = answering(__name__, __getattr__, __all__, _INSTEAD)

@@ -44,6 +44,16 @@ def push(pose: Pose, s: Float[Array, "3"], force: Float[Array, "3"]) -> Wrench:
     return Wrench(cross(s, pose.R.T @ force), force)
 
 
+def constant(name: str, value: Any, meaning: str) -> Array:
+    """A number of a linear law. Raises ValueError for others, and for functions, with where these go."""
+    if callable(value):
+        raise ValueError(
+            f"`{name}` must be a number ({meaning}), got {checks.shown(value)}: the law is linear. Write other laws "
+            "as a `Potential` or a `Load` of bodies, or as a `JointControl` of joints, (t, s, rates) → forces."
+        )
+    return checks.array(name, value, (), meaning)
+
+
 def vanishes(value: Any) -> bool:
     """Whether a number, or None, is known to be zero, so that what it multiplies can be left out."""
     return value is None or (checks.is_concrete(value) and not np.any(np.asarray(value)))

@@ -105,6 +105,8 @@ class SpringDamper(AbstractEffort):
 class Stops(AbstractEffort):
     """Linear springs and dampers beyond two limits, which push only; the dampers come in over a depth `onset`."""
 
+    brief: ClassVar[bool] = True
+
     coordinate: AbstractRelativeCoordinate
     limits: Float[Array, "2"]
     stiffness: Float[Array, ""]

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.checks import shown
 from polhode.execution.eager import uncompiled
-from polhode.forces._pair import vanishes
+from polhode.forces._pair import constant, vanishes
 from polhode.forces.efforts import Actuation, Friction, Spring, SpringDamper, Stops
 from polhode.joints._frames import start
 from polhode.joints.measured import AbstractMeasured
@@ -90,7 +90,7 @@ class JointSpring(AbstractJointForce):
 
     def place(self, poses: Poses) -> Spring | SpringDamper:
         del poses
-        stiffness = checks.array("stiffness", self.stiffness, (), "force per displacement, torque per radian")
+        stiffness = constant("stiffness", self.stiffness, "force per displacement, torque per radian")
         damping = checks.array("damping", self.damping, (), "force per velocity, torque per angular velocity")
         rest = checks.array("rest", self.rest, (), "coordinate at rest")
         if vanishes(damping):

@@ -30,6 +30,7 @@ class SphereOnPlane(AbstractForceElement):
     - `stiffness`, `exponent`: k and p.
     """
 
+    brief: ClassVar[bool] = True
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = False
     conservative: ClassVar[bool] = True
@@ -77,6 +78,7 @@ class DampedSphereOnPlane(AbstractForceElement):
     - `damping`: c, time per length.
     """
 
+    brief: ClassVar[bool] = True
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = True
     measures: ClassVar[tuple[str, ...]] = SphereOnPlane.measures

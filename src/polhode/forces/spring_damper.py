@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.forces._pair import AbstractPairForce, push, vanishes
+from polhode.forces._pair import AbstractPairForce, constant, push, vanishes
 from polhode.joints._frames import at, gap, point_on
 from polhode.multibody.elements import AbstractForceElement
 from polhode.multibody.poses import Poses, Twists, Wrench
@@ -144,6 +144,6 @@ class SpringDamper(AbstractPairForce):
             length = gap(self.first_point, self.second_point)
         else:
             length = checks.array("length", self.length, (), "length at rest")
-        spring = LineSpring(s0, s1, checks.array("stiffness", self.stiffness, (), "force per length"), length)
+        spring = LineSpring(s0, s1, constant("stiffness", self.stiffness, "force per length"), length)
         damping = checks.array("damping", self.damping, (), "force per speed")
         return spring if vanishes(damping) else LineSpringDamper(spring, damping)

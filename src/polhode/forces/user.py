@@ -29,6 +29,8 @@ class StoredEnergy(AbstractPotentialElement):
     - `function`: (t, poses) → energy. - `of_pair`: whether it is `relative`.
     """
 
+    brief: ClassVar[bool] = True
+
     function: Function
     of_pair: bool = eqx.field(static=True, default=False)
 
@@ -49,6 +51,7 @@ class TimedEnergy(AbstractPotentialElement):
     - `function`: (t, poses) → energy. - `of_pair`: whether it is `relative`.
     """
 
+    brief: ClassVar[bool] = True
     conservative: ClassVar[bool] = False
 
     function: Function
@@ -71,6 +74,7 @@ class GivenLoad(AbstractForceElement):
     - `function`: (t, poses, twists) → (torque, force) for each node.
     """
 
+    brief: ClassVar[bool] = True
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = True
 

@@ -2,5 +2,29 @@
 
 import lazy_loader
 
+from polhode._missing import answering
+
 # What there is stands in `__init__.pyi`; each is loaded when it is asked for, since a model has few of them.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+_COUPLED = (
+    "Couple joint coordinates by a stiff spring along a combination of them, "
+    "`forces.JointSpring(joints.Combination([first, second], [ratio, -1]), stiffness=…)`; MJCF files couple them "
+    "exactly by an equality of joints."
+)
+_INSTEAD = {
+    **dict.fromkeys(
+        ("Gear", "Gears", "GearPair", "Belt", "Rack", "RackAndPinion", "Differential", "Coupling"), _COUPLED
+    ),
+    **dict.fromkeys(("Ball", "BallJoint"), "It is called `Spherical`; a ball that rolls is `RollingBall`."),
+    **dict.fromkeys(("Hinge", "Pin", "Revolve"), "It is called `Revolute`."),
+    **dict.fromkeys(("Slider", "Slide", "Translational"), "It is called `Prismatic`."),
+    **dict.fromkeys(("Weld", "Rigid", "Lock"), "It is called `Fixed`."),
+    **dict.fromkeys(("Rod", "Link"), "A massless rod is `Distance`; elastic rods come by `model.add_rod`."),
+    **dict.fromkeys(("Free", "Floating"), "Bodies without a joint move freely; none is needed."),
+    **dict.fromkeys(
+        ("Motor", "Drive"), "A drive is `PrescribedRotation` beside a `Revolute`; a torque is `forces.Actuator`."
+    ),
+}
+
+__getattr__ = answering(__name__, __getattr__, __all__, _INSTEAD)

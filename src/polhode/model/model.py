@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from polhode import checks, summary
+from polhode._missing import missing
 from polhode.checks import shown
 from polhode.execution.eager import uncompiled
+from polhode.joints.measured import AbstractMeasured
 from polhode.model.assembly import Assembled, Redundant, assemble
 from polhode.model.describing import told
 from polhode.model.flexible_body import FlexibleBody
@@ -21,7 +23,7 @@ from polhode.multibody.bodies import Body
 from polhode.multibody.formulations import FORMULATIONS
 from polhode.multibody.parts import AbstractComposite, AbstractForce, AbstractJoint, AbstractPart
 from polhode.multibody.system import MultibodySystem
-from polhode.systems.base import Observable, State
+from polhode.systems.base import AbstractSystem, Observable, State
 from polhode.units import checked as checked_units
 
 if TYPE_CHECKING:
@@ -315,7 +317,7 @@ class Model:
                 self.add(each)
             return part
         if not isinstance(part, AbstractPart):
-            raise ValueError(f"`add` takes joints and forces, got {type(part).__name__}; bodies come by `add_body`.")
+            raise ValueError(f"`add` takes joints and forces, got {type(part).__name__}. {_comes_by(part)}")
         for body in part.bodies:
             if body is not self.ground and not self.register.has(body):
                 raise ValueError(f"{type(part).__name__} refers to {shown(body)}, which is not a body of this model.")
@@ -350,8 +352,8 @@ class Model:
         - `repair`: whether to move bodies and velocities to the nearest state, in the metric of the mass matrix, that
           keeps the constraints. Without it a start that violates them is an error.
         - `hold`: names of joints, whose coordinates and their rates `repair` leaves as the bodies are placed, and of
-          bodies, whose poses and velocities it leaves. What can't be kept together with the joints is said by a
-          `StartWarning`.
+          bodies, whose poses and velocities it leaves. A `StartWarning` names what can't be kept together with
+          the joints.
         - `redundant`: what to do with constraints that follow from others: "error" names the joints,
           "minimum-norm" leaves redundant components out and spreads the multipliers over all of them with least norm
           (`system.joint_multipliers`). The `dropped` of such a system repeats that choice inside JAX transformations.
@@ -390,7 +392,8 @@ class Model:
           where joints carry the bodies, absolute ones for rods, particles, free bodies and large trees, and always
           such as `integrator` takes. `problem.choice` says which, and why.
         - `repair`, `redundant`, `t0`, `joints`, `hold`: as for `assemble`.
-        - `t1`, `h`: end of the run and its step, unless `simulate` is told otherwise.
+        - `t1`, `h`: end of the run and its step, unless `simulate` is told otherwise. Both are in the model's unit of
+          time; the default step is 1e-3 of it, whatever the span and the motion.
         - `name`: of the problem, in results.
         - `integrator`: by default "generalized-alpha" with constraints, waves in elastic elements or, at the start,
           motions too fast for explicit steps of `h`; "rkmk4" otherwise; "herk4" for coordinates whose rates are not the
@@ -489,9 +492,38 @@ class Model:
         Replay(self, new, values).run(self.history.calls)
         return new
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing("A Model", name, dir(type(self)), _INSTEAD)
+
     def body(self, name: str) -> Body:
         """The body of that name. Raises ValueError, with the nearest and all names, if there is none."""
         return self.register.find(name)
+
+
+_RUN = "Make a problem and run it: `run = polhode.simulate(model.problem(t1=…))`"
+_INSTEAD = {
+    **dict.fromkeys(("show", "plot", "view", "draw", "render"), f"{_RUN}, then `run.show()`."),
+    **dict.fromkeys(("simulate", "run", "solve", "step", "integrate"), f"{_RUN}."),
+    **dict.fromkeys(("add_joint", "add_force", "add_spring", "add_motor"), "Joints and forces come by `model.add(…)`."),
+    "add_gravity": "Gravity comes with the model: `Model(gravity=(0, 0, -9.81))`.",
+    "save": "`model.to_mjcf()` writes it as a file; runs are saved by `run.save(path)`.",
+}
+"""Names that many try first."""
+
+
+def _comes_by(part: Any) -> str:
+    """How what is no part gets into a model."""
+    if isinstance(part, AbstractMeasured):
+        return (
+            "A combination of joint coordinates holds nothing by itself: give it to what acts along it, such as "
+            "`forces.JointSpring(combination, stiffness=…)`. A stiff spring along `Combination([first, second], "
+            "[ratio, -1])` couples two joints like a gear, and an equality of joints in an MJCF file does so exactly."
+        )
+    if isinstance(part, AbstractSystem):
+        return "It is a system of its own: `simulate(system, …)`. Particles of a model come by `add_particles`."
+    return "Bodies come by `add_body`."
 
 
 def _kebab(name: str) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import abc
 import operator
+import sys
+import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax._src.core import pytype_aval_mappings
 from jax.core import Tracer
 
 from polhode import checks
@@ -39,6 +42,11 @@ class AbstractExpression(abc.ABC):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self.value({}), dtype)
+
+    def __jax_array__(self) -> jax.Array:
+        if not _called_by_library(sys._getframe(1)):
+            raise _constant(self)
+        return jnp.asarray(np.asarray(self))
 
     def __float__(self) -> float:
         return float(np.asarray(self))
@@ -79,6 +87,12 @@ class AbstractExpression(abc.ABC):
 
     def __rtruediv__(self, other: Any) -> Expression:
         return Expression(operator.truediv, (other, self))
+
+    def __rpow__(self, other: Any) -> Expression:
+        return Expression(operator.pow, (other, self))
+
+    def __abs__(self) -> Expression:
+        return Expression(operator.abs, (self,))
 
     def __pow__(self, other: Any) -> Expression:
         return Expression(operator.pow, (self, other))
@@ -150,6 +164,36 @@ class Parameter(AbstractExpression):
 
     def __repr__(self) -> str:
         return f"Parameter({self.name!r}, {shown(self.default.tolist())})"
+
+
+def _constant(given: AbstractExpression) -> ValueError:
+    # JAX replaces TypeErrors by its own.
+    return ValueError(
+        f"A Parameter can't be computed with functions and arrays of JAX, got {given!r}: they would not see it change. "
+        "Take NumPy's functions, `np.cos(p)`, arithmetic such as `p**0.5`, and tuples for vectors, `(p, 0, 0)`; in "
+        "functions of time and of states an `equinox.Module` with the Parameter in a field."
+    )
+
+
+def _refused(given: AbstractExpression) -> Any:
+    raise _constant(given)
+
+
+pytype_aval_mappings[AbstractExpression] = _refused
+"""Functions of JAX ask here for the type of an argument; without an answer they speak of `jit` and static arguments."""
+
+_BETWEEN = ("jax", "jaxlib", "equinox", "numpy")
+"""Packages through which a conversion passes."""
+
+
+def _called_by_library(frame: types.FrameType | None) -> bool:
+    """Whether polhode asks for an array, which it does for values that don't change while it computes."""
+    while frame is not None:
+        package = frame.f_globals.get("__name__", "").split(".")[0]
+        if package not in _BETWEEN:
+            return package == "polhode"
+        frame = frame.f_back
+    return False
 
 
 def replaced(value: Any, given: Mapping[str, Any]) -> Any:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 
+from polhode import checks
 from polhode.execution.eager import uncompiled
 from polhode.model.register import Register
 
@@ -43,8 +45,13 @@ T = TypeVar("T")
 def recorded(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[G, P], T]:
     """A method that leaves the model as it was if it raises, so that the corrected call can follow."""
 
+    known = tuple(inspect.signature(method).parameters)[1:]
+
     @functools.wraps(method)
     def wrapped(self: G, /, *args: P.args, **options: P.kwargs) -> T:
+        for name in options:
+            if name not in known:
+                raise _unknown(method.__name__, name, known)
         undo, parts = self.register.undoing(), len(self.parts)
         outermost, self.history.within_call = not self.history.within_call, True
         try:
@@ -61,3 +68,23 @@ def recorded(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[G, 
             self.history.within_call = not outermost
 
     return wrapped
+
+
+_LOOKS = (
+    "Bodies of models made in Python are drawn as blocks with their moments of inertia; those of URDF and MJCF files "
+    "have shapes and colours."
+)
+_INSTEAD = {
+    **dict.fromkeys(("shape", "colour", "color", "mesh", "geometry", "size"), _LOOKS),
+    **dict.fromkeys(("orientation", "quaternion", "attitude"), "It is called `rotation`."),
+    **dict.fromkeys(("pos", "x", "origin", "com"), "It is called `position`, of the centre of mass."),
+    **dict.fromkeys(("omega", "spin", "w"), "It is called `angular_velocity`, body-fixed."),
+    **dict.fromkeys(("fixed", "static"), "Bodies that don't move are parts of `model.ground`; or add a joint `Fixed`."),
+}
+"""Names of arguments that many try first."""
+
+
+def _unknown(method: str, name: str, known: tuple[str, ...]) -> TypeError:
+    """The error for an argument that a method lacks."""
+    remedy = _INSTEAD.get(name, checks.nearest(name, known).strip() or f"It takes {', '.join(known)}.")
+    return TypeError(f"`{method}` has no argument {name!r}. {remedy}")

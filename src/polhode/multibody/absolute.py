@@ -148,8 +148,12 @@ class AbsoluteCoordinates(AbstractCoordinates):
         return not any(group.formulation.dissipative for group in self.bodies)
 
     @property
-    def strained(self) -> bool:
+    def deforming(self) -> bool:
         return any(group.formulation.deforms for group in self.bodies)
+
+    @property
+    def strained(self) -> bool:
+        return self.deforming
 
     def strain_energy(self, q: Point) -> Float[Array, ""]:
         return sum((g.strain_energy(points) for g, points in self._deforming(q)), start=jnp.zeros(()))
@@ -157,6 +161,23 @@ class AbsoluteCoordinates(AbstractCoordinates):
     def _deforming(self, q: Point) -> list[tuple[BodyGroup, Point]]:
         """Bodies that deform, with their coordinates."""
         return [(g, points) for g, points in zip(self.bodies, self.points(q), strict=True) if g.formulation.deforms]
+
+    @property
+    def masses(self) -> Float[Array, " rows"]:
+        return jnp.concatenate([g.weight for g in self.bodies])
+
+    @property
+    def inertias(self) -> Float[Array, "rows 3 3"]:
+        return jnp.concatenate([g.rigid_inertia for g in self.bodies])
+
+    @property
+    def energetic(self) -> np.ndarray:
+        return np.concatenate([np.full(g.rows, g.energetic) for g in self.bodies])
+
+    @property
+    def joined(self) -> tuple[tuple[int, int], ...]:
+        first = {(group, member): row for row, (_, group, member, node) in enumerate(self.places) if node == 0}
+        return tuple((first[group, member], row) for row, (_, group, member, node) in enumerate(self.places) if node)
 
     @property
     def has_momenta(self) -> bool:
@@ -170,8 +191,12 @@ class AbsoluteCoordinates(AbstractCoordinates):
         momenta = mass[:, None] * twists.u[:-1]
         spins = jnp.einsum("nij,njk,nk->ni", poses.R[:-1], inertia, twists.omega[:-1])
         rigid = jnp.sum(spins + jnp.cross(poses.x[:-1], momenta), axis=0)
-        angular = sum((g.spin(points, v) for g, points in self._deforming(q)), start=rigid)
-        return jnp.sum(momenta, axis=0), angular
+        spin = self.spin_of_deforming(q, v)
+        return jnp.sum(momenta, axis=0), rigid if spin is None else rigid + spin
+
+    def spin_of_deforming(self, q: Point, v: Vector) -> Float[Array, "3"] | None:
+        spins = [g.spin(points, v) for g, points in self._deforming(q)]
+        return sum(spins, start=jnp.zeros(3)) if spins else None
 
     def mass(self, q: Point) -> Matrix:
         return tuple(

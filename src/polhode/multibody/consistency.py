@@ -6,15 +6,18 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy
 from jaxtyping import Array
 
+from polhode.execution.eager import uncompiled
 from polhode.execution.once import interpreted
 from polhode.linalg.blocks import Matrix
 from polhode.linalg.host import to_array, to_sparse
 from polhode.multibody.elements import OnBranch
+from polhode.multibody.reactions import stressed
 from polhode.spaces.base import Point, Vector
 from polhode.systems.base import State
 from polhode.systems.mechanical import AbstractMechanical
@@ -282,3 +285,24 @@ def _tried(system: MultibodySystem, t: Array, q: Point, step: Vector) -> tuple[P
 def flow(system: AbstractMechanical, q: Point, step: Vector) -> Point:
     """The position reached by a displacement."""
     return system.flow(q, step, 1.0)
+
+
+_BENT = 1.0
+"""Radians by which neighbouring nodes of a rod turn against each other where it has too few edges."""
+
+
+@uncompiled()
+def bent(system: MultibodySystem, state: State) -> list[str]:
+    """Edges of rods that turn so far that there are too few of them, in words; none if all is well."""
+    q, _ = state
+    motion, turned = system.motion(q), []
+    for group in stressed(system.mechanism.forces):
+        angles = np.asarray(jax.vmap(lambda edge, poses: edge.turn(poses))(group.elements, motion.at(group.slots)))
+        for k in np.flatnonzero(angles > _BENT):
+            ends = (int(slot.nodes.numbers[k]) if slot.group is not None else len(system.names) for slot in group.slots)
+            turned.append((float(angles[k]), *((*system.names, "ground")[end] for end in ends)))
+    if not turned:
+        return []
+    angle, first, second = max(turned)
+    others = f", and {len(turned) - 1} more edges by over {_BENT:g} rad" if len(turned) > 1 else ""
+    return [f"the edge of a rod from `{first}` to `{second}` turns by {angle:.3g} rad{others}: use more edges"]

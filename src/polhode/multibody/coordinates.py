@@ -69,6 +69,16 @@ class AbstractCoordinates(eqx.Module):
     def turns(self) -> int:
         """How many angles that are counted besides q holds at its end."""
 
+    @property
+    def brief(self) -> bool:
+        """Whether some of these may come and go within a few steps, as stops do."""
+        return False
+
+    def power(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
+        """Power of these loads that is no change of `strain_energy`."""
+        del t, q, v
+        return jnp.zeros(())
+
     def counted(self, q: Point, joint: str | None, name: str, bodies: tuple[str, ...]) -> Float[Array, ""] | None:
         """A relative coordinate of a joint that is one of q, turns included, zero at the start; None if it is none.
 
@@ -133,6 +143,36 @@ class AbstractCoordinates(eqx.Module):
     def momenta(self, q: Point, v: Vector) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
         """Linear and angular momentum, about the origin, of all bodies."""
         raise NotImplementedError
+
+    @property
+    @abc.abstractmethod
+    def masses(self) -> Float[Array, " rows"]:
+        """Masses by the rows of `motion` but the ground's; zero for what is no body, and for nodes on bodies."""
+
+    @property
+    @abc.abstractmethod
+    def inertias(self) -> Float[Array, "rows 3 3"]:
+        """Moments of inertia of the same about their centres of mass, in body frames; zero for bodies that deform."""
+
+    @property
+    @abc.abstractmethod
+    def energetic(self) -> np.ndarray:
+        """Whether the motion of each row has kinetic energy, unlike that of integrals."""
+
+    @property
+    @abc.abstractmethod
+    def joined(self) -> tuple[tuple[int, int], ...]:
+        """Rows of `motion` that the coordinates themselves hold together; the ground is -1."""
+
+    @property
+    def deforming(self) -> bool:
+        """Whether some bodies deform."""
+        return False
+
+    def spin_of_deforming(self, q: Point, v: Vector) -> Float[Array, "3"] | None:
+        """Angular momenta of bodies that deform, about their centres of mass; None without such bodies."""
+        del q, v
+        return None
 
     @property
     def strained(self) -> bool:

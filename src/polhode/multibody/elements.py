@@ -162,12 +162,14 @@ class AbstractForceElement(eqx.Module):
     The class attributes `uses_poses` and `uses_twists` tell whether the wrenches depend on them: tangent blocks that
     vanish are not formed. `conservative` tells whether all of them derive from `potential`, and that not from time;
     `waves` whether such elements are often stiff, so that runs with explicit methods look at their frequencies first;
-    `relative` whether the potential of two nodes is known to depend on their relative pose only; `measures` are the
-    names of what `measured` gives.
+    `relative` whether the potential of two nodes is known to depend on their relative pose only, and the loads on
+    bodies to cancel; `brief` whether loads may come and go within a few steps, as those of contacts do; `measures` are
+    the names of what `measured` gives.
     """
 
     conservative: ClassVar[bool] = False
     relative: ClassVar[bool] = False
+    brief: ClassVar[bool] = False
     waves: ClassVar[bool] = False
     measures: ClassVar[tuple[str, ...]] = ()
     uses_poses: ClassVar[bool]
@@ -214,6 +216,11 @@ class AbstractStressedElement(AbstractForceElement):
     @abc.abstractmethod
     def stress(self, t: Array, poses: Poses, twists: Twists) -> Float[Array, " k"]:
         """σ, shape (k,)."""
+
+    def turn(self, poses: Poses) -> Float[Array, ""]:
+        """Angle by which the second node is turned against the first; zero where that needs no bound."""
+        del poses
+        return jnp.zeros(())
 
     @abc.abstractmethod
     def loads(self, poses: Poses, stress: Float[Array, " k"]) -> tuple[Wrench, ...]:

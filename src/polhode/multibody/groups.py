@@ -242,6 +242,11 @@ class ForceGroup(eqx.Module):
         """Whether their potential is known to depend on the relative pose of two nodes only."""
         return len(self.slots) == 2 and self.elements.relative
 
+    @property
+    def inner(self) -> bool:
+        """Whether the loads of each element on its bodies are known to cancel."""
+        return self.elements.relative and all(slot.group is not None for slot in self.slots)
+
     def wrenches(self, t: Array, motion: Motion) -> tuple[Wrench, ...]:
         """Loads on the nodes of all elements, stacked for each slot."""
         stacked = self.elements, motion.at(self.slots), motion.twists_at(self.slots)

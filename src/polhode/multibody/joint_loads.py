@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.multibody.groups import Motion, Slot, stack
+from polhode.multibody.groups import Motion, Slot
 from polhode.multibody.poses import Wrench
 from polhode.multibody.reactions import reaction_of
 from polhode.multibody.system import MultibodySystem
 from polhode.multibody.tree.coordinates import JointTree
-from polhode.multibody.tree.links import Inertia, Link, Vec
+from polhode.multibody.tree.links import Link
 from polhode.spaces.base import Point, Vector
 
 
@@ -101,9 +101,8 @@ def carried_loads(
     omega, alpha, acceleration, (x, R), applied = jax.tree.map(
         lambda values: values[: len(tree.links)], (omega, *changes, (motion.poses.x, motion.poses.R), applied)
     )
-    inertias = stack([link.inertia for link in tree.links])
-    mass, weights = inertias.mass[:, None], np.array([[link.weight] for link in tree.links])
-    J = jax.vmap(_central)(inertias, *stack([(link.centre, link.attitude) for link in tree.links]))
+    mass = jnp.stack([link.inertia.mass for link in tree.links])[:, None]
+    weights, J = np.array([[link.weight] for link in tree.links]), tree.inertias
     force = mass * (acceleration - weights * system.mechanism.gravity) - applied.force
     torque = _times(J, alpha) + jnp.cross(omega, _times(J, omega)) - applied.torque
     moment = _times(R, torque) + jnp.cross(x, force)
@@ -122,9 +121,3 @@ def _hanging(links: Sequence[Link]) -> Float[np.ndarray, "n n"]:
         if links[i].parent >= 0:
             found[links[i].parent] += found[i]
     return found
-
-
-def _central(inertia: Inertia, centre: Vec, attitude: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
-    """Moments of inertia of the body of a link about its centre of mass, in its own frame."""
-    about_centre = inertia.second - inertia.mass * jnp.outer(centre, centre)
-    return attitude.T @ (jnp.trace(about_centre) * jnp.eye(3) - about_centre) @ attitude

@@ -413,11 +413,12 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         return dataclasses.replace(self, solver=None) if self.complete is None else self.complete
 
     def diagnose(self, t: float, state: State) -> str:
-        """The joints that gape or have become dependent, and the fastest body."""
+        """The joints that gape or have become dependent, edges of rods that turn too far, and the fastest body."""
         said = []
         gaps = self.violations(t, state)[0]
         if np.max(np.abs(gaps), initial=0.0) > _OPEN:
             said.append(f"the joints are open: {self.name_violations(gaps)}")
+        said += consistency.bent(self, state)
         if self.m and np.isfinite(gaps).all():
             rows, explanation = redundancy.dependence(self, self.labels, t, state)
             nearly = "" if len(rows) else consistency.weakest(self, self.labels, t, state)

@@ -30,6 +30,7 @@ class SpheresTouching(AbstractForceElement):
     - `stiffness`, `reach`: K and D.
     """
 
+    brief: ClassVar[bool] = True
     relative: ClassVar[bool] = True
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = False
@@ -55,6 +56,7 @@ class SpheresTouchingDamped(AbstractForceElement):
     - `contact`: the elastic contact. - `damping`: force per speed.
     """
 
+    brief: ClassVar[bool] = True
     relative: ClassVar[bool] = True
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = True
@@ -89,6 +91,7 @@ class SphereAtWall(AbstractForceElement):
     - `wall`: of `polhode.particles`. - `stiffness`, `radius`: K and the radius.
     """
 
+    brief: ClassVar[bool] = True
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = False
     conservative: ClassVar[bool] = True
@@ -124,6 +127,7 @@ class SphereAtWallDamped(AbstractForceElement):
     - `contact`: the elastic contact. - `damping`: force per speed.
     """
 
+    brief: ClassVar[bool] = True
     uses_poses: ClassVar[bool] = True
     uses_twists: ClassVar[bool] = True
 

@@ -176,6 +176,17 @@ class AbstractParticles(AbstractInteracting):
         }
         return found if self.limits is None else {**found, "whole": lambda t, s: self.of_bonds(s[4])}
 
+    @property
+    def picture(self) -> dict[str, Any] | None:
+        """Spheres, with gravity downwards."""
+        if not checks.is_concrete(self.diameters, self.gravity):
+            return None
+        g = np.asarray(self.gravity, float)
+        up = -g / np.linalg.norm(g) if g.any() else np.array([0.0, 0.0, 1.0])
+        diameters = np.asarray(self.of_particles(self.diameters), float).tolist()
+        cloud = {"name": "particles", "rows": list(range(self.n)), "diameters": diameters, "colour": "#4477aa"}
+        return {"up": up.tolist(), "bodies": [], "lines": [], "trails": [], "clouds": [cloud]}
+
     def invariants(self) -> dict[str, Observable]:
         energy = super().invariants() if self.conservative else {}
         outputs = self.outputs()

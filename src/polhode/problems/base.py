@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from jax.core import Tracer
 
 from polhode import checks, summary
+from polhode._missing import missing
 from polhode.problems.choice import ASKED, Choice
 from polhode.systems.base import AbstractSystem, Observable, State
 
@@ -87,6 +88,11 @@ class Problem:
         ]
         return summary.html(f"Problem {self.name}", [row for row in rows if row[1]])
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing("A Problem", name, dir(type(self)), _INSTEAD)
+
     def replace(self, **parameters: Any) -> Problem:
         """The same problem with some parameters changed; numeric ones may be traced by JAX."""
         if self.build is None:
@@ -98,6 +104,14 @@ class Problem:
                 f"it has {', '.join(sorted(self.parameters))}.{checks.nearest(unknown[0], self.parameters)}"
             )
         return timed(self.build, **{**self.parameters, **parameters})
+
+
+_RUN = "Run it: `run = polhode.simulate(problem)`"
+_INSTEAD = {
+    **dict.fromkeys(("show", "plot", "view", "draw", "render"), f"{_RUN}, then `run.show()`."),
+    **dict.fromkeys(("simulate", "run", "solve", "step", "integrate"), f"{_RUN}."),
+}
+"""Names that many try first."""
 
 
 def timed(make: Callable[..., Problem], **parameters: Any) -> Problem:

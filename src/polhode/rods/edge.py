@@ -60,6 +60,10 @@ class EdgeShape(eqx.Module):
             for pose, load, frame in zip(poses, wrenches, self.frames, strict=True)
         )
 
+    def turn(self, poses: Poses) -> Float[Array, ""]:
+        """Angle between both nodes."""
+        return jnp.linalg.norm(self.strain.increment(self.nodes(poses)).vector[:3])
+
     def loads(self, poses: Poses, stress: Vector6) -> tuple[Wrench, ...]:
         """Loads on the bodies that moments and forces in the section make."""
         nodes = self.nodes(poses)
@@ -102,6 +106,9 @@ class ElasticEdge(AbstractStressedElement):
         """Moments and forces in the section."""
         del t, twists
         return self.elastic(self.shape.strain.increment(self.shape.nodes(poses)))
+
+    def turn(self, poses: Poses) -> Float[Array, ""]:
+        return self.shape.turn(poses)
 
     def loads(self, poses: Poses, stress: Vector6) -> tuple[Wrench, ...]:
         return self.shape.loads(poses, stress)
@@ -151,6 +158,9 @@ class ViscoelasticEdge(AbstractStressedElement):
         del t
         nodes = self.shape.nodes(poses)
         return self._stress(nodes, self.shape.moving(poses, twists), self.shape.strain.increment(nodes))
+
+    def turn(self, poses: Poses) -> Float[Array, ""]:
+        return self.shape.turn(poses)
 
     def loads(self, poses: Poses, stress: Vector6) -> tuple[Wrench, ...]:
         return self.shape.loads(poses, stress)

@@ -121,8 +121,8 @@ def _moving(solution: Solution, joints: bool) -> Scene:
     scene = showing.scene_of(solution)
     if scene is None or not scene.parts:
         raise ValueError(
-            "The run has no scene, so there is no motion to draw: it is of a system that only you know. Runs of models "
-            "and of named problems have one; .html, .png and .csv hold the numbers."
+            "The run has no scene, so there is no motion to draw: no scene is defined for this system. Runs of models, "
+            "of particles and of named problems have one; .html, .png and .csv hold the numbers."
         )
     return scene if joints else scene.without_symbols()
 

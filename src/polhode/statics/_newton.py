@@ -104,6 +104,7 @@ class Programs:
         self.middle = repeated(middle, balance)
         self.compared = repeated(compare, balance.system.configuration)
         self.right_way_round = repeated(right_way_round, balance.system)
+        self.counted = repeated(_counted, balance.system)
 
 
 def advance(
@@ -134,6 +135,8 @@ def advance(
             start = End(_between(legs, way.reached.done), way.reached.q, way.reached.multipliers, way.slope)
             smooth, slope_there = _follows(programs, solver, limits, start, tried, load, done - way.reached.done, whole)
             same = same & smooth
+        if programs.balance.system.counts:
+            tried = tried._replace(q=programs.counted(way.reached.q, tried.q))
         return _after(way, tried, done, same, slope_there)
 
     unknown = jnp.full(limits.max_iterations, jnp.nan, float)
@@ -142,6 +145,12 @@ def advance(
     if follow:
         slope_here = slope(solver, programs.sensitivity(legs[0], whole, q, multipliers))[1]
     return loop(more, body, _Way(first, jnp.ones(()), slope_here)).reached
+
+
+def _counted(system: AbstractMechanical, before: Point, after: Point) -> Point:
+    """A position with the turns of its joints counted from another one."""
+    still = jnp.zeros(system.n)
+    return system.counted((before, still), (after, still), 0.0)[0]
 
 
 def _follows(

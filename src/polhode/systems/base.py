@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
 import equinox as eqx
@@ -75,6 +75,11 @@ class AbstractSystem(eqx.Module):
     def invariants(self) -> dict[str, Observable]:
         """Quantities that the exact motion keeps, name → (t, state) → array; for runs of the bare system."""
         return {}
+
+    @property
+    def picture(self) -> Mapping[str, Any] | None:
+        """How to draw runs of the bare system from its outputs, in plain values; None if it has no picture."""
+        return None
 
     def diagnose(self, t: float, state: State) -> str:
         """A diagnosis of a state at which a method failed, in words that name its parts; may be empty."""

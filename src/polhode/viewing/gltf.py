@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polhode.viewing import geometry
+from polhode.viewing import geometry, turns
 from polhode.viewing.motion import Motion, sample
 from polhode.viewing.picture import rgb
 from polhode.viewing.scene import Body, Cloud, Line, Scene
@@ -37,7 +37,7 @@ def write(solution: Solution, scene: Scene, path: Path) -> None:
         )
     motion = sample(scene, solution, _FRAMES)
     builder = _Builder(motion.t - motion.t[0])
-    _bodies(builder, scene, motion)
+    _bodies(builder, scene, motion, solution)
     for line, points in zip(scene.of(Line), motion.lines, strict=True):
         _tube(builder, line, points, motion.bounds(scene)[1])
     for cloud, places in zip(scene.of(Cloud), motion.clouds, strict=True):
@@ -47,13 +47,21 @@ def write(solution: Solution, scene: Scene, path: Path) -> None:
     path.write_bytes(builder.binary(str(solution.meta.get("problem") or "system"), scene))
 
 
-def _bodies(builder: _Builder, scene: Scene, motion: Motion) -> None:
+def _bodies(builder: _Builder, scene: Scene, motion: Motion, solution: Solution) -> None:
     for body, x, q in zip(scene.of(Body), motion.positions, motion.quaternions, strict=True):
         children = [
             builder.node({"name": body.name, "mesh": builder.mesh(surface, colour)})
             for surface, colour in geometry.of_body(body, scene)
         ]
-        builder.moving(body.name, None, x=x, q=q, children=children)
+        turned = turns.between(motion.t, q, _angular_velocity(solution, body.name, motion.rows))
+        builder.moving(body.name, None, x=x, q=q, children=children, turned=turned)
+
+
+def _angular_velocity(solution: Solution, name: str, rows: np.ndarray) -> np.ndarray | None:
+    """Of a body in its own frame at some frames of a run; None where the run doesn't have it."""
+    if name not in solution.bodies or "angular_velocities" not in solution.outputs:
+        return None
+    return np.asarray(solution.bodies[name].angular_velocity, float)[rows]
 
 
 def _tube(builder: _Builder, line: Line, points: np.ndarray, size: float) -> None:
@@ -139,8 +147,12 @@ class _Builder:
         q: np.ndarray | None = None,
         scale: np.ndarray | None = None,
         children: list[int] | None = None,
+        turned: turns.Keys | None = None,
     ) -> None:
-        """Adds a node at places (k, 3), with quaternions (k, 4) and factors (3,) or (k, 3)."""
+        """Adds a node at places (k, 3), with quaternions (k, 4) and factors (3,) or (k, 3).
+
+        `turned`: keys of the rotation at other times than those of the frames.
+        """
         node: dict[str, Any] = {"name": name, "translation": _list(x[0])}
         if mesh is not None:
             node["mesh"] = mesh
@@ -150,9 +162,9 @@ class _Builder:
         self._animate(number, "translation", x, "VEC3")
         if q is not None:
             # glTF has the real part last.
-            turned = np.roll(q, -1, axis=1)
-            node["rotation"] = _list(turned[0])
-            self._animate(number, "rotation", turned, "VEC4")
+            node["rotation"] = _list(np.roll(q[0], -1))
+            keys, times = (q, self._times) if turned is None else (turned.q, self._instants(turned.t))
+            self._animate(number, "rotation", np.roll(keys, -1, axis=1), "VEC4", times)
         if scale is not None:
             node["scale"] = _list(np.atleast_2d(scale)[0])
             if scale.ndim == 2:
@@ -184,10 +196,15 @@ class _Builder:
         parts = (struct.pack("<I4s", len(text), b"JSON"), text, struct.pack("<I4s", len(self._bytes), b"BIN\0"))
         return b"".join((head, *parts, bytes(self._bytes)))
 
-    def _animate(self, node: int, path: str, values: np.ndarray, kind: str) -> None:
-        if self._times is None or np.ptp(values, axis=0).max() == 0:
+    def _instants(self, t: np.ndarray) -> int:
+        """Times of keys, after those of the first frame."""
+        return self._accessor((t - t[0]).astype(np.float32)[:, None], "SCALAR")
+
+    def _animate(self, node: int, path: str, values: np.ndarray, kind: str, times: int | None = None) -> None:
+        times = self._times if times is None else times
+        if times is None or np.ptp(values, axis=0).max() == 0:
             return
-        sampler = {"input": self._times, "output": self._accessor(values, kind), "interpolation": "LINEAR"}
+        sampler = {"input": times, "output": self._accessor(values, kind), "interpolation": "LINEAR"}
         self._samplers.append(sampler)
         self._channels.append({"sampler": len(self._samplers) - 1, "target": {"node": node, "path": path}})
 

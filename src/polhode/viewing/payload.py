@@ -21,6 +21,8 @@ from polhode.viewing.thinning import thinned
 if TYPE_CHECKING:
     from polhode.solution import Solution
 
+_MOST_ENTRIES = 8
+"""Of a legend."""
 _MOST_NUMBERS = 1_000_000
 """Of all charts of a run together; quantities beyond that are named, but not on the page."""
 
@@ -153,12 +155,15 @@ def _clouds(clouds: list[Cloud], motion: Motion, packed: Packed) -> list[dict[st
 
 
 def _legend(scene: Scene, bodies: dict[int, str]) -> list[dict[str, str]]:
-    named = [(part.name, part.colour) for part in scene.of(Body) if part.marked]
-    named += [(part.name, part.colour) for part in (*scene.of(Line), *scene.of(Cloud))]
-    named += [(f"path of {_followed(trail, bodies)}", trail.colour) for trail in scene.of(Trail)]
-    by_name = dict(named)
-    # Many parts make a legend that hides the view; one entry a colour still says what is what.
-    return [{"name": name, "colour": colour} for name, colour in by_name.items()] if len(by_name) <= 8 else []
+    solid = {part.name: part.colour for part in (*scene.of(Body), *scene.of(Cloud)) if getattr(part, "marked", True)}
+    lines = {part.name: part.colour for part in scene.of(Line)}
+    paths = {f"path of {_followed(trail, bodies)}": trail.colour for trail in scene.of(Trail)}
+    # Many entries hide the view: then bodies alone are named, and of many the first.
+    entries = next((some for some in (solid | lines | paths, solid) if len(some) <= _MOST_ENTRIES), None)
+    if entries is None:
+        first = list(solid.items())[: _MOST_ENTRIES - 1]
+        entries = {**dict(first), f"{len(solid) - len(first)} more": "transparent"}
+    return [{"name": name, "colour": colour} for name, colour in entries.items()]
 
 
 def _followed(trail: Trail, bodies: dict[int, str]) -> str:

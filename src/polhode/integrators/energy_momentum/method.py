@@ -249,8 +249,8 @@ class EnergyMomentum(AbstractLivensMethod):
 
     with discrete derivatives of L and g over the step.
 
-    - Order: 2 for q, v and p. One multiplier a step; those of single steps scatter by O(h), up and down in turns, and
-      the mean of two consecutive ones is of order 2 at the instant between their steps.
+    - Order: 2 for q, v and p. One multiplier a step; those of single steps scatter by O(h), alternating except for
+      `emh`, and the mean of two consecutive ones is of order 2 at the instant between their steps.
     - Preserves: the generalised energy p·v - L without loads, and the constraints, to round-off, at any step at which
       Newton's method converges; momenta as far as the discrete derivatives respect their symmetry (always for
       quadratic ones; otherwise through `systems.Through`). The constraints' time derivative and p = ∂L/∂v hold on

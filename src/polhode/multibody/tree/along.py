@@ -44,6 +44,11 @@ class AbstractAlong(eqx.Module):
     def conservative(self) -> bool:
         """Whether they have the potential `stored`."""
 
+    @property
+    def brief(self) -> bool:
+        """Whether they may come and go within a few steps, as stops do."""
+        return False
+
     @abc.abstractmethod
     def efforts(self, t: Array, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, " k"]:
         """Forces along the k coordinates of the element, which may be sums of joint coordinates s."""
@@ -77,6 +82,10 @@ class JointEffort(AbstractAlong):
     def conservative(self) -> bool:
         return self.element.conservative
 
+    @property
+    def brief(self) -> bool:
+        return self.element.brief
+
     def efforts(self, t: Array, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, "1"]:
         return self._effort(t, s, rates)[None]
 
@@ -109,6 +118,10 @@ class JointFeedback(AbstractAlong):
     @property
     def conservative(self) -> bool:
         return False
+
+    @property
+    def brief(self) -> bool:
+        return self.element.brief
 
     def efforts(self, t: Array, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, " k"]:
         return self.element.efforts(t, self.ratios @ s + self.zeros, self.ratios @ rates)

@@ -16,13 +16,13 @@ from polhode.linalg.kkt import AbstractKKT
 from polhode.multibody.alike import Ragged
 from polhode.multibody.bodies import Body
 from polhode.multibody.coordinates import AbstractCoordinates
-from polhode.multibody.groups import Motion
+from polhode.multibody.groups import Motion, stack
 from polhode.multibody.mechanism import Mechanism
 from polhode.multibody.poses import ORIGIN, RESTING, Pose, Twist, Wrench
 from polhode.multibody.tree.along import AbstractAlong, JointRotor, of_all, with_forces, with_slopes
-from polhode.multibody.tree.links import Link, Vec
+from polhode.multibody.tree.links import Link, Vec, central
 from polhode.multibody.tree.matrices import assembled, gravity_blocks, mass_blocks, velocity_blocks
-from polhode.multibody.tree.motions import constant
+from polhode.multibody.tree.motions import AbstractJointMotion, constant
 from polhode.multibody.tree.moving import (
     NONE,
     Accelerated,
@@ -96,6 +96,16 @@ class JointTree(AbstractCoordinates):
     @property
     def loaded(self) -> bool:
         return bool(self.efforts)
+
+    @property
+    def brief(self) -> bool:
+        return any(effort.brief for effort in self.efforts)
+
+    def power(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
+        points = self._points(q)
+        moved = lambda s: self.strain_energy(self.space.move(q, s * v))  # noqa: E731
+        stored = jax.jvp(moved, (jnp.zeros(()),), (jnp.ones(()),))[1]
+        return self._with_efforts(jnp.zeros(self.n), t, points, v) @ v + stored
 
     # --- motion of the bodies -----------------------------------------------------------------------------------------
 
@@ -185,6 +195,24 @@ class JointTree(AbstractCoordinates):
     def weight(self, motion: Motion, gravity: Float[Array, "3"]) -> Float[Array, ""]:
         mass = jnp.stack([link.weight * link.inertia.mass for link in self.links])
         return -mass @ (motion.poses.x[:-1] @ gravity)
+
+    @property
+    def masses(self) -> Float[Array, " rows"]:
+        return jnp.stack([link.weight * link.inertia.mass for link in self.links])
+
+    @property
+    def inertias(self) -> Float[Array, "rows 3 3"]:
+        parts = [(link.inertia, link.centre, link.attitude) for link in self.links]
+        return jax.vmap(central)(*stack(parts))
+
+    @property
+    def energetic(self) -> np.ndarray:
+        return np.array([link.energetic for link in self.links])
+
+    @property
+    def joined(self) -> tuple[tuple[int, int], ...]:
+        held = [link.parent >= 0 or isinstance(link.motion, AbstractJointMotion) for link in self.links]
+        return tuple((link.parent, row) for row, link in enumerate(self.links) if held[row])
 
     def mass(self, q: Point) -> Matrix:
         blocks = mass_blocks(self.links, self._points(q), self._relative(q))

@@ -113,3 +113,9 @@ def _unit_loads(turning: Rows | None, sliding: Rows | None, A: Float[Array, "3 3
 def _loads_of_turning(turning: Rows, carried: Inertia) -> Loads:
     torques = jnp.trace(carried.second) * turning - turning @ carried.second
     return Loads(torques, crossed(turning, carried.moment))
+
+
+def central(inertia: Inertia, centre: Vec, attitude: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
+    """Moments of inertia of the body of a link about its centre of mass, in its own frame."""
+    about_centre = inertia.second - inertia.mass * jnp.outer(centre, centre)
+    return attitude.T @ (jnp.trace(about_centre) * jnp.eye(3) - about_centre) @ attitude

@@ -132,6 +132,29 @@ class TiedTree(AbstractCoordinates):
     def loaded(self) -> bool:
         return self.tree.loaded
 
+    @property
+    def brief(self) -> bool:
+        return self.tree.brief
+
+    def power(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
+        return self.tree.power(t, self.whole(q), self.rates(v))
+
+    @property
+    def masses(self) -> Float[Array, " rows"]:
+        return self.tree.masses
+
+    @property
+    def inertias(self) -> Float[Array, "rows 3 3"]:
+        return self.tree.inertias
+
+    @property
+    def energetic(self) -> np.ndarray:
+        return self.tree.energetic
+
+    @property
+    def joined(self) -> tuple[tuple[int, int], ...]:
+        return self.tree.joined
+
     def strain_energy(self, q: Point) -> Float[Array, ""]:
         return self.tree.strain_energy(self.whole(q))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -31,15 +30,17 @@ def place_of(h: float, steps: np.ndarray) -> int:
 
 
 class Study(NamedTuple):
-    """For each step size: norm of the error of the output at the end, mean Newton iterations, microseconds a step.
+    """For each step size: norm of the error of the output at the end, mean Newton iterations, microseconds a step,
+    operations in the text of the program.
 
-    NaN where a run failed; shape (k,) each.
+    NaN where a run failed, and for operations where XLA compiles; shape (k,) each.
     """
 
     h: np.ndarray
     error: np.ndarray
     iterations: np.ndarray
     microseconds: np.ndarray
+    operations: np.ndarray
 
     def at(self, h: float) -> int:
         """Where a step size is."""
@@ -65,8 +66,9 @@ def study(
         run = ph.simulate(problem, integrator, h=h, t1=t1, save_every=every, throw=False)
         good = run.stats["result"] == ph.Result.successful
         error = np.linalg.norm(np.asarray(run.outputs[output][-1]) - exact) if good else np.nan
-        time = 1e6 * run.stats["wall_time_s"] / max(run.stats["steps"], 1)
-        rows.append((error, run.stats["newton_iterations"], time) if good else (np.nan,) * 3)
+        microseconds = 1e6 * run.stats["wall_time_s"] / max(run.stats["steps"], 1)
+        operations = run.stats["compiled"]["operations"] or np.nan
+        rows.append((error, run.stats["newton_iterations"], microseconds, operations) if good else (np.nan,) * 4)
     return Study(np.asarray(steps, dtype=float), *np.array(rows).T)
 
 
@@ -87,36 +89,21 @@ def formulated(name: str, formulations: Sequence[str]) -> dict[str, ph.Problem]:
     return {f: ph.problems.get(name, formulation=f) for f in formulations}
 
 
-def microseconds(
-    problems: Mapping[str, ph.Problem],
-    integrator: AbstractIntegrator | str,
-    h: float,
-    frames: int | None = None,
-    repeats: int = 9,
-) -> dict[str, float]:
-    """Formulation → microseconds of processor time a step, the median of several repetitions.
+def work(found: Mapping[str, Study], h: float) -> list[float]:
+    """Newton iterations of a step times operations of the program, which every run counts alike.
 
-    That of a run of few steps is taken off, and with it what is done besides steps. The runs take turns: another load
-    of the machine, which slows a processor down as well, falls on all of them.
+    Where XLA compiles and operations are unknown, iterations alone.
     """
-    found: dict[str, list[float]] = {name: [] for name in problems}
-    few = 10 if frames is None else frames
-    for _ in range(repeats):
-        for name, problem in problems.items():
-            whole = round((problem.t_span[1] - problem.t_span[0]) / h)
-            short, long = (_processor_time(problem, integrator, h, count, frames) for count in (few, whole))
-            found[name].append(1e6 * (long - short) / (whole - few))
-    return {name: float(np.median(times)) for name, times in found.items()}
+    iterations, operations = (
+        np.array([getattr(s, name)[s.at(h)] for s in found.values()]) for name in ("iterations", "operations")
+    )
+    return [float(x) for x in (iterations * operations if np.isfinite(operations).all() else iterations)]
 
 
-def _processor_time(
-    problem: ph.Problem, integrator: AbstractIntegrator | str, h: float, steps: int, frames: int | None
-) -> float:
-    """Seconds that the thread of a run computes. The number of frames decides about the program, and is kept."""
-    every = None if frames is None else steps // frames
-    began = time.thread_time()
-    ph.simulate(problem, integrator, h=h, t1=problem.t_span[0] + steps * h, save_every=every)
-    return time.thread_time() - began
+def times(found: Mapping[str, Study], h: float) -> str:
+    """Wall times of a step in words; they are of this machine, and no check compares them."""
+    each = (f"{LABELS.get(f, f)} {s.microseconds[s.at(h)]:.3g}" for f, s in found.items())
+    return f"Wall time of a step here, µs: {', '.join(each)}."
 
 
 def steps_to(s: Study, goal: float) -> float:

@@ -36,6 +36,14 @@ function makePlots(on) {
     on.changed();
   }
 
+  /** Shows plots before those that are shown already. */
+  function lead(titles) {
+    if (!titles.length) return;
+    chosen = new Set([...titles, ...chosen]);
+    rebuild();
+    on.changed();
+  }
+
   function listed() {
     const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean), groups = new Map();
     const fits = [...quantities].filter(([title]) => words.every((word) => title.toLowerCase().includes(word)));
@@ -62,5 +70,5 @@ function makePlots(on) {
   const paint = () => { for (const chart of charts) chart.paint(); };
   const cursor = (time) => Object.fromEntries(charts.map((chart) => [chart.name, chart.cursor(time)]));
   filter.oninput = listed;
-  return { load, choose, paint, cursor, titles: () => [...quantities.keys()] };
+  return { load, choose, lead, paint, cursor, titles: () => [...quantities.keys()] };
 }

@@ -79,16 +79,19 @@ addEventListener("keydown", (event) => {
   touch();
 });
 
-// `page.html#t=0.5&theme=dark&plot=tip` opens at a part of the span, in a theme, with plots, for links and pictures.
+// `page.html#t=0.5&theme=dark&plot=tip` opens at a part of the span, in a theme, with plots before all others, for links
+// and pictures; `time=8` is an instant of the run, and so is a `t` that is no part of the span.
 const wanted = new URLSearchParams(location.hash.slice(1));
 function begin() {
-  for (const title of wanted.getAll("plot")) plots.choose(title, true);
+  plots.lead(wanted.getAll("plot"));
   for (const name of wanted.getAll("arrows")) stage.show.arrows.add(name);
   if (wanted.get("joints") === "0") stage.show.joints = false;
   if (wanted.has("tint")) stage.show.tint = { name: wanted.get("tint"), limits: [0, 1] };
   if (wanted.has("side")) { stage.show.side = true; stage.arrange(); }
   if (runs.some((run) => run.scene)) stage.options();
-  if (wanted.has("t")) seek(clock.at(Number(wanted.get("t"))));
+  const share = Number(wanted.get("t") ?? 0), part = share >= 0 && share <= 1;
+  if (wanted.has("time")) seek(Number(wanted.get("time")));
+  else if (wanted.has("t")) seek(part ? clock.at(share) : share);
   else if (!clock.following && runs.some((run) => run.scene) && !matchMedia("(prefers-reduced-motion: reduce)").matches) clock.play(true);
 }
 
