@@ -19,7 +19,7 @@ class Watch(NamedTuple):
     """Memory of a run with events; k is their number.
 
     - `sides`: sign that each function has, or is leaving; 0 if it has had none.
-    - `values`, `rates`: of the functions, now; None for rates that states don't tell.
+    - `values`, `rates`: of the functions, now. - `velocity`: of the state. None for what states don't tell.
     - `searching`: whether an event is being located. - `final`: whether the next attempt is to end at it.
     - `bracket`: of it, in parts of the step that was too long, whose length is `whole`. - `share`: of the next attempt.
     - `begin`, `length`: of the last accepted step, as the method had them. - `cut`: whether it ended early.
@@ -29,6 +29,7 @@ class Watch(NamedTuple):
     sides: Float[Array, " k"]
     values: Float[Array, " k"]
     rates: Float[Array, " k"] | None
+    velocity: Float[Array, " n"] | None
     searching: Array
     final: Array
     bracket: Bracket
