@@ -12,6 +12,7 @@ from jax.core import Tracer
 from polhode import checks, integrators
 from polhode.checks import shown
 from polhode.driver import records
+from polhode.driver.aftermath import Aftermath
 from polhode.driver.constant_steps import constant
 from polhode.driver.control import StepControl
 from polhode.driver.controlled_steps import controlled
@@ -56,6 +57,10 @@ class Remembering(Protocol):
 
     def steps_alike(self, task: Task, leg: Leg) -> bool:
         """Whether steps are like the last ones of the earlier run: equal constant ones, or controlled ones."""
+        ...
+
+    def aftermath(self, task: Task) -> Aftermath | None:
+        """What the events of the earlier run leave to this one."""
         ...
 
     def further(self, task: Task, t1: float, h: float) -> list[Leg] | None:
@@ -115,12 +120,13 @@ def plan(task: Task, wanted: Steps, memory: Remembering | None = None) -> Plan:
 def _planned(parts: list[Leg], how: dict[str, Any], task: Task, memory: Remembering | None) -> Plan:
     """With the state as the start, or all that an earlier run with the same method remembers."""
     progress = None if memory is None else memory.progress(task)
+    aftermath = None if memory is None else memory.aftermath(task)
     if memory is None or progress is None:
-        return Plan(parts, how, records.Start(task.state0))
+        return Plan(parts, how, records.Start(task.state0, aftermath=aftermath))
     if not memory.steps_alike(task, parts[0]):
         # What a method remembers of steps of another length or direction says nothing of these.
         parts = [parts[0]._replace(fresh=True), *parts[1:]]
-    return Plan(parts, how, records.Start(task.state0, records.Checkpoint(progress, 0, 0)))
+    return Plan(parts, how, records.Start(task.state0, records.Checkpoint(progress, 0, 0), aftermath=aftermath))
 
 
 _STEPS_RESOLVED = 1000

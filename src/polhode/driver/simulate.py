@@ -152,6 +152,9 @@ def simulate(
         given = steps._replace(breakpoints=planning.times_of(breakpoints))
         wanted = Wanted(given, t1, max_steps, saving, starts=True)
         return resumed(store, task, wanted, when_full, progress, throw, began)
+    aftermath = plan.start.aftermath
+    if aftermath is not None and aftermath.changes:
+        meta["changed_by_events"] = True
     run = Run(task, plan, saving, observer, meta, progress, throw, 0.0)
     _warn_of_waves(run)
     run = run._replace(build_time=time.perf_counter() - began)

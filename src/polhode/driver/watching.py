@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from polhode.driver.aftermath import Aftermath
 from polhode.driver.bracketing import Bracket
 from polhode.driver.looking import Curve, Look, Seen, chosen, search
 from polhode.driver.stepping import AbstractStepper, Part, Progress
@@ -90,6 +91,13 @@ class WatchingSteps(AbstractStepper):
         sides = jnp.where(near, jnp.sign(slopes), jnp.sign(values))
         sides = jnp.where(np.array(self.watched.gaps) & (values >= -TOUCHING), 1.0, sides)
         return p._replace(watch=self._calm(p, sides, self._moving(system, p, p.carry)))
+
+    def after(self, p: Progress, aftermath: Aftermath | None) -> Progress:
+        """The same behind another run: a function that it has left at zero is still on the side that it came from."""
+        if aftermath is None or not len(aftermath.sides):
+            return p
+        known = jnp.asarray(aftermath.sides)
+        return p._replace(watch=p.watch._replace(sides=jnp.where(jnp.isfinite(known), known, p.watch.sides)))
 
     def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
         w: Watch = p.watch

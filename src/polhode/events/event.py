@@ -80,7 +80,8 @@ class Event(eqx.Module):
 
     def told(self) -> dict[str, Any]:
         """Plain values that describe it."""
-        return {"name": self.name, "direction": self.direction, "terminal": self.terminal}
+        changes = {} if self.change is None else {"changes": True}
+        return {"name": self.name, "direction": self.direction, "terminal": self.terminal, **changes}
 
 
 class Function(eqx.Module):
