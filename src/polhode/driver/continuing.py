@@ -156,14 +156,17 @@ class Memory:
         # The step before a breakpoint is a little shorter than its spacing, and so is one behind it.
         return abs(float(before) - float(now)) <= 1e-9 * abs(float(now))
 
-    def further(self, task: Task, t1: float, h: float) -> list[Leg] | None:
-        """More steps on the grid of the earlier run, if h is what was asked for there and t1 lies on it."""
+    def further(self, task: Task, t1: float, h: float, given: bool) -> list[Leg] | None:
+        """More steps on the grid of the earlier run, if h is what was asked for there and t1 lies on it.
+
+        Where an event has ended that run between two steps, an h that is `given` begins a grid there.
+        """
         found = self._found(task)
         if found is None:
             return None
         n = int(found[0].n)
         # Only steps that watch events begin between steps of a grid.
-        if _between_steps(*found) and not task.events:
+        if _between_steps(*found) and (given or not task.events):
             return None
         stepper = found[1].stepper.until(t1, h, n, counted_from=n) if abs(self.steps.h or 0.0) == h else None
         return None if stepper is None else [Leg(stepper, False)]

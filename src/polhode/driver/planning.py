@@ -63,8 +63,11 @@ class Remembering(Protocol):
         """What the events of the earlier run leave to this one."""
         ...
 
-    def further(self, task: Task, t1: float, h: float) -> list[Leg] | None:
-        """More steps on the grid of the earlier run, if h is what was asked for there and t1 lies on it."""
+    def further(self, task: Task, t1: float, h: float, given: bool) -> list[Leg] | None:
+        """More steps on the grid of the earlier run, if h is what was asked for there and t1 lies on it.
+
+        Where an event has ended that run between two steps, an h that is `given` begins a grid there.
+        """
         ...
 
 
@@ -96,7 +99,7 @@ def plan(task: Task, wanted: Steps, memory: Remembering | None = None) -> Plan:
         _check_resolved(t0, t1, h, _STEPS_RESOLVED, f"steps of {h:g}")
         # A short span doesn't make the steps of later ones shorter.
         asked["h"] = abs(memory.steps.h) if wanted.h is None and memory is not None and memory.steps.h else h
-        found = None if memory is None or breaks != Breaks() else memory.further(task, t1, h)
+        found = None if memory is None or breaks != Breaks() else memory.further(task, t1, h, wanted.h is not None)
         parts = constant(t0, t1, h, breaks) if found is None else found
         return _planned(parts, {**described(parts), **told, "asked": asked}, task, memory)
     if task.integrator.error_order is None:

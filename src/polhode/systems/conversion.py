@@ -26,6 +26,10 @@ class AbstractWritten(AbstractSystem):
     def left(self, state: State) -> State:
         """A state of this system as one of `base`."""
 
+    @abc.abstractmethod
+    def start(self, *state: Any) -> State:
+        """The state that belongs to a state of `base`, given by its parts."""
+
     def failure(self, t: Array, state: State) -> Array | None:
         return self.base.failure(t, self.left(state))
 
