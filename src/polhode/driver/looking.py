@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from polhode.driver.watched import Watched
 from polhode.spaces.base import AbstractSpace, Point, Vector
@@ -138,7 +138,7 @@ def search(
         look = chosen(s >= 1, last, at(s))
         middle, behind = chosen(m.closer, look, m.middle), chosen(m.closer, m.middle, look)
         narrow = (middle.s - m.last.s < _NARROW) | (m.count >= _MOST)
-        fits = jnp.all(_misses(m.last, middle, behind) <= _near(m.last, middle, behind, rounding)) | narrow
+        fits = jnp.all(_fits(m.last, middle, behind, rounding)) | narrow
         # Before the first look there is nothing to be seen.
         seen = chosen(middle.s > m.last.s, m.seen.between(watched, m.last, middle), m.seen)
         ended = seen.between(watched, middle, behind)
@@ -185,17 +185,24 @@ def _turning(a: Look, b: Look) -> Values:
     return jnp.where(turns, jnp.clip(-2 * c / jnp.where(under > 0, under, 1.0), 0.0, 1.0), 1.0)
 
 
-def _misses(a: Look, m: Look, b: Look) -> Values:
-    """By how much the cubic through two looks misses one between them, slopes included."""
+def _fits(a: Look, m: Look, b: Look, rounding: Array) -> Bool[Array, " k"]:
+    """Whether the cubic through two looks tells what lies between: whether it is about right at one between them, slope
+    included, and does not turn so close to zero that it might have passed.
+    """
     width = b.s - a.s
     u = (m.s - a.s) / jnp.where(width > 0, width, 1.0)
     missed = jnp.maximum(jnp.abs(_cubic(a, b, u) - m.values), 0.125 * width * jnp.abs(_slope(a, b, u) - m.rates))
+    largest = jnp.maximum(jnp.maximum(jnp.abs(a.values), jnp.abs(m.values)), jnp.abs(b.values))
+    unclear = _nearly(a, m, missed) | _nearly(m, b, missed)
     # Without a distance there is nothing between.
-    return jnp.where(m.s > a.s, missed, 0.0)
+    return (m.s <= a.s) | (missed <= rounding) | ((missed <= _CLOSE * largest) & ~unclear)
 
 
-def _near(a: Look, m: Look, b: Look, rounding: Array) -> Values:
-    return _CLOSE * jnp.maximum(jnp.maximum(jnp.abs(a.values), jnp.abs(m.values)), jnp.abs(b.values)) + rounding
+def _nearly(a: Look, b: Look, missed: Values) -> Bool[Array, " k"]:
+    """Whether cubics turn before zero by less than they are wrong by."""
+    turned = _cubic(a, b, _turning(a, b))
+    before = (turned * a.values > 0) & (turned * b.values > 0)
+    return (_turning(a, b) < 1) & before & (jnp.abs(turned) <= missed)
 
 
 def chosen(condition: Array, a: Any, b: Any) -> Any:

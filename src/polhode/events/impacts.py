@@ -16,7 +16,7 @@ from polhode import checks
 from polhode.checks import shown
 from polhode.events.event import Event, Function
 from polhode.systems.base import AbstractSystem, State
-from polhode.systems.conversion import AbstractWritten
+from polhode.systems.conversion import AbstractRewritten
 from polhode.systems.mechanical import AbstractMechanical
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Impact(eqx.Module):
     restitution: Array
 
     def __call__(self, t: Array, state: State, system: Any) -> State:
-        if isinstance(system, AbstractWritten):
+        if isinstance(system, AbstractRewritten):
             return system.start(*_of_base(self, system)(t, system.left(state), system.base))
         q, v = state
         B, zero = system.jacobian(t, q), jnp.zeros(system.m)
@@ -66,7 +66,7 @@ class _Resting(eqx.Module):
 
     def __call__(self, t: Array, state: State, system: Any) -> Array:
         impact = self.impact
-        if isinstance(system, AbstractWritten):
+        if isinstance(system, AbstractRewritten):
             impact, state, system = _of_base(impact, system), system.left(state), system.base
         # In the unit of the gap, so that the larger of both is a gap, too.
         return jnp.maximum(impact.gap(t, state, system), -impact.rate(t, state, system) - self.speed)
@@ -76,14 +76,14 @@ class _OfBase(eqx.Module):
     """A gap of states of a system that is written as another one, as a function of states of what it is made of."""
 
     gap: Callable[[Array, State, Any], Array]
-    written: AbstractWritten
+    written: AbstractRewritten
 
     def __call__(self, t: Array, state: State, system: Any) -> Array:
         del system
         return self.gap(t, self.written.start(*state), self.written)
 
 
-def _of_base(impact: Impact, written: AbstractWritten) -> Impact:
+def _of_base(impact: Impact, written: AbstractRewritten) -> Impact:
     """The same impact of states (q, v), in which it has its impulse."""
     return dataclasses.replace(impact, gap=_OfBase(impact.gap, written))
 
@@ -92,13 +92,13 @@ def check_impact(event: Event, state: State, system: AbstractSystem) -> None:
     """Raises ValueError for a system that has no impacts, and for a gap that depends on velocities."""
     if not isinstance(event.action, Impact):
         return
-    if not isinstance(system.base if isinstance(system, AbstractWritten) else system, AbstractMechanical):
+    if not isinstance(system.base if isinstance(system, AbstractRewritten) else system, AbstractMechanical):
         raise ValueError(
             f"Event `{event.name}` is an impact, which is for models and other systems with states (q, v) and a mass "
             f"matrix, and this is a {system.called}. {_HINT}"
         )
     gap: Callable[..., Array] = event.action.gap
-    if isinstance(system, AbstractWritten):
+    if isinstance(system, AbstractRewritten):
         gap, state = _OfBase(gap, system), jax.eval_shape(system.left, state)
     if _depends_on_velocities(gap, state, system):
         raise ValueError(

@@ -26,10 +26,6 @@ class AbstractWritten(AbstractSystem):
     def left(self, state: State) -> State:
         """A state of this system as one of `base`."""
 
-    @abc.abstractmethod
-    def start(self, *state: Any) -> State:
-        """The state that belongs to a state of `base`, given by its parts."""
-
     def failure(self, t: Array, state: State) -> Array | None:
         return self.base.failure(t, self.left(state))
 
@@ -46,6 +42,14 @@ class AbstractWritten(AbstractSystem):
     def observed(self, observables: Mapping[str, Observable]) -> dict[str, Observable]:
         """Observables of `base` as ones of this system."""
         return {name: self.watched(f) for name, f in observables.items()}
+
+
+class AbstractRewritten(AbstractWritten):
+    """One that can be run by itself: states of `base` are written as its own."""
+
+    @abc.abstractmethod
+    def start(self, *state: Any) -> State:
+        """The state that belongs to a state of `base`, given by its parts."""
 
 
 class Conversion(AbstractConversion):
