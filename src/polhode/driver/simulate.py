@@ -183,10 +183,10 @@ def _as_expression(
     """The run inside `jit`, `grad` or `vmap`. Raises ValueError for what has no place there."""
     if store is not None:
         raise ValueError("A store can't be written inside jit, grad or vmap; run outside, or save the result.")
-    if plan.start.checkpoint is not None:
+    if plan.start.checkpoint is not None or plan.start.aftermath is not None:
         raise ValueError(
-            "Inside jit, grad or vmap a run can't go on with what the method remembers of another. Run outside, or "
-            "begin in the state alone, by `t0` and `state0`."
+            "Inside jit, grad or vmap a run can't go on with what the method or events remember of another. Run "
+            "outside, or begin in the state alone, by `t0` and `state0`."
         )
     if estimate:
         raise ValueError("`estimate_error` makes a second run, which has no place inside jit, grad or vmap.")
