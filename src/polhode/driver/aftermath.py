@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from polhode.captured.lasting_keys import signature
 from polhode.events.event import Event
@@ -56,7 +57,7 @@ def told(events: Sequence[Event], source: AbstractSystem) -> dict[str, Any]:
 def state_behind(stats: Mapping[str, Any], t: float, state: State) -> State:
     """The state in which a run goes on from a frame: behind the events at that instant, which the frame is before."""
     table = stats.get("events")
-    if table is None or isinstance(table["t"], jax.core.Tracer):
+    if table is None or isinstance(table["t"], Tracer):
         return state
     at = np.flatnonzero(np.asarray(table["t"], float) == t)
     if not len(at):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
@@ -40,6 +41,9 @@ class Watch(NamedTuple):
     cut: Array
     fired: Bool[Array, " k"]
 
+
+_ULPS = 64
+"""Units of rounding of the largest number of a state by which functions of it change without a reason."""
 
 TOUCHING = 1e-9
 """Depth of a gap up to which it is closed at the start, but for rounding."""
@@ -86,3 +90,28 @@ class Watched(eqx.Module):
     def moved_on(self, sides: Float[Array, " k"], values: Float[Array, " k"]) -> Float[Array, " k"]:
         """Sides behind a step without an event. Gaps have one side only, and none while they open from below."""
         return jnp.where((values != 0) & ~(np.array(self.gaps) & (values < 0)), jnp.sign(values), sides)
+
+
+class Moving(NamedTuple):
+    """The functions, their rates and the velocity of the state, where states tell that; otherwise None."""
+
+    values: Float[Array, " k"]
+    rates: Float[Array, " k"] | None
+    velocity: Float[Array, " n"] | None
+
+
+class Now(NamedTuple):
+    """The end of an attempt: time, beginning and length as the method had them, and how functions and state move."""
+
+    t: Array
+    begin: Array
+    length: Array
+    values: Float[Array, " k"]
+    rates: Float[Array, " k"] | None
+    velocity: Float[Array, " n"] | None
+
+
+def rounding(state: State) -> Array:
+    """By how much functions of a state change by its rounding."""
+    largest = jnp.max(jnp.stack([jnp.max(jnp.abs(leaf), initial=1.0) for leaf in jax.tree.leaves(state)]))
+    return _ULPS * jnp.finfo(float).eps * largest

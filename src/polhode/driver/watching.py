@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from polhode.driver.aftermath import Aftermath
 from polhode.driver.bracketing import Bracket
 from polhode.driver.looking import Curve, Look, Seen, chosen, search
 from polhode.driver.stepping import AbstractStepper, Part, Progress
-from polhode.driver.watched import TOUCHING, Watch, Watched
+from polhode.driver.watched import TOUCHING, Moving, Now, Watch, Watched, rounding
 from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.results import Result
 from polhode.systems.base import AbstractSystem, State
@@ -28,9 +28,6 @@ _THROUGH = 1e-9
 
 _SHALLOW = 1e-6
 """Depth of a gap up to which it may close again before it was open."""
-
-_ULPS = 64
-"""Units of rounding of the largest number of a state by which functions of it change without a reason."""
 
 _JUMP = 1e-6
 """Part of a step that a function would have taken, at its rate, from zero to where it is found if it has not jumped."""
@@ -109,7 +106,7 @@ class WatchingSteps(AbstractStepper):
         t = jnp.where(short, p.t + share * w.whole, new.t)
         length = part.stepper.length(p, new)
         moving = self._moving(system, new._replace(t=t), new.carry)
-        values, now = moving.values, _Now(t, part.begin, length, *moving)
+        values, now = moving.values, Now(t, part.begin, length, *moving)
         found = self._seen(system, integrator, p, new, now)
         # An attempt at an event that failed says that the step was too long for other reasons.
         failed = new._replace(watch=w._replace(searching=jnp.zeros((), bool)))
@@ -164,14 +161,14 @@ class WatchingSteps(AbstractStepper):
         sides = jnp.where(gaps & w.fired, jnp.where(near | (values >= 0), 1.0, 0.0), sides)
         return begun._replace(watch=self._calm(p, sides, self._moving(system, begun, begun.carry)))
 
-    def _calm(self, p: Progress, sides: Float[Array, " k"], moving: _Moving) -> Watch:
+    def _calm(self, p: Progress, sides: Float[Array, " k"], moving: Moving) -> Watch:
         """The memory where nothing is being looked for."""
         zero, one, no = jnp.zeros(()), jnp.ones(()), jnp.zeros((), bool)
         bracket = Bracket(zero, one, zero, zero, one, one)
         fired = jnp.zeros(len(self.watched.functions), bool)
         return Watch(sides, *moving, no, no, bracket, one, jnp.asarray(p.h, float), p.t + zero, zero, no, fired)
 
-    def _closing(self, w: Watch, sides: Float[Array, " k"], moving: _Moving) -> Float[Array, " k"]:
+    def _closing(self, w: Watch, sides: Float[Array, " k"], moving: Moving) -> Float[Array, " k"]:
         """With gaps that close again before they were open: the next attempt finds their impact."""
         values, rates, _ = moving
         closes = values < w.values if rates is None else rates < 0
@@ -179,7 +176,7 @@ class WatchingSteps(AbstractStepper):
         return jnp.where(np.array(self.watched.gaps) & (sides == 0) & shallow & closes, 1.0, sides)
 
     def _seen(
-        self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, new: Progress, now: _Now
+        self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, new: Progress, now: Now
     ) -> Seen:
         """The first part of a step at whose end an event has passed; none in a search, which knows of one."""
         w, span = p.watch, now.t - p.t
@@ -189,27 +186,27 @@ class WatchingSteps(AbstractStepper):
             return Look(s, *jax.jvp(lambda s: self.watched(p.t + s * span, states(s)), (s,), (jnp.ones(()),)))
 
         zero, one = jnp.zeros(()), jnp.ones(())
-        if now.rates is None or w.rates is None:
-            first, last = Look(zero, w.values, at(zero).rates), Look(one, now.values, at(one).rates)
-        else:
-            first, last = (Look(s, m.values, jnp.abs(span) * m.rates) for s, m in ((zero, w), (one, now)))
-        return search(self.watched, w.sides, at, first, last, _rounding(new.carry.state), w.searching)
+        told = now.rates is not None and w.rates is not None
+        begin = jnp.abs(span) * w.rates if told else at(zero).rates
+        end = jnp.abs(span) * now.rates if told else at(one).rates
+        first, last = Look(zero, w.values, begin), Look(one, now.values, end)
+        return search(self.watched, w.sides, at, first, last, rounding(new.carry.state), w.searching)
 
     def _states(
-        self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, new: Progress, now: _Now
+        self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, new: Progress, now: Now
     ) -> Callable[[Array], State]:
         """The states within a step: from those and velocities at its ends, or as the method interpolates them."""
         w, begin, end = p.watch, p.carry, new.carry
-        if now.velocity is None or w.velocity is None:
+        before, after = w.velocity, now.velocity
+        if before is None or after is None:
             return lambda s: integrator.interpolate(system, now.begin, now.length, begin, end, s)
-        before, after = (now.length * velocity for velocity in (w.velocity, now.velocity))
-        return Curve.of(system.state_space, begin.state, end.state, before, after)
+        return Curve.of(system.state_space, begin.state, end.state, now.length * before, now.length * after)
 
     def _resolution(self, t: Array) -> Array:
         """Width of brackets in time."""
         return jnp.maximum(self.watched.tolerance, 4 * jnp.finfo(float).eps * jnp.abs(t))
 
-    def _together(self, w: Watch, now: _Now) -> Bool[Array, " k"]:
+    def _together(self, w: Watch, now: Now) -> Bool[Array, " k"]:
         """Which events come at this instant: those that have passed, and those that can't be told from them by time."""
         passed = self.watched.passed(w.sides, now.values)
         if now.rates is None:
@@ -218,7 +215,7 @@ class WatchingSteps(AbstractStepper):
         about = (w.sides * now.rates < 0) & (left <= self._resolution(now.t) * jnp.abs(now.rates))
         return passed | (jnp.any(passed) & self.watched.counts(w.sides) & about)
 
-    def _jumped(self, w: Watch, now: _Now, state: State) -> Bool[Array, " k"]:
+    def _jumped(self, w: Watch, now: Now, state: State) -> Bool[Array, " k"]:
         """Which functions have jumped across zero instead of passing it, as angles do half a turn away.
 
         Those that move in jumps only are taken to mean them.
@@ -227,7 +224,7 @@ class WatchingSteps(AbstractStepper):
             return jnp.zeros(now.values.shape, bool)
         reach = (_JUMP * jnp.abs(w.whole) + 1e4 * self._resolution(now.t)) * jnp.abs(now.rates)
         # At rest, or nearly so, functions of the state change by its rounding.
-        return (now.rates != 0) & (w.bracket.at_low - w.sides * now.values > reach + _rounding(state))
+        return (now.rates != 0) & (w.bracket.at_low - w.sides * now.values > reach + rounding(state))
 
     def _first(self, w: Watch) -> Array:
         """Whether an attempt is the first one at an event that was seen within a step."""
@@ -252,15 +249,16 @@ class WatchingSteps(AbstractStepper):
             sides=sides, searching=jnp.ones((), bool), final=final, bracket=bracket, share=share, whole=whole
         )
 
-    def _moving(self, system: AbstractSystem, p: Progress, carry: Carry) -> _Moving:
+    def _moving(self, system: AbstractSystem, p: Progress, carry: Carry) -> Moving:
         """The functions, their rates along the run, which may be backward in time, and the velocity."""
         state, way = carry.state, jnp.sign(p.h)
         velocity = system.velocity(p.t, state)
         if velocity is None:
-            return _Moving(self.watched(p.t, state), None, None)
+            return Moving(self.watched(p.t, state), None, None)
         space, zero = system.state_space, jnp.zeros(())
         along = lambda s: self.watched(p.t + s, space.move(state, s * velocity))  # noqa: E731
-        return _Moving(*jax.jvp(along, (zero,), (way,)), velocity)
+        values, rates = jax.jvp(along, (zero,), (way,))
+        return Moving(values, rates, velocity)
 
     def _rates(
         self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, carry: Carry
@@ -280,28 +278,3 @@ class WatchingSteps(AbstractStepper):
         h = 1e-4 * p.h
         after = integrator.step(system, p.t, h, carry)[0]
         return (self.watched(p.t + h, after.state) - values) / jnp.abs(h)
-
-
-class _Moving(NamedTuple):
-    """The functions, their rates and the velocity of the state, where states tell that; otherwise None."""
-
-    values: Float[Array, " k"]
-    rates: Float[Array, " k"] | None
-    velocity: Float[Array, " n"] | None
-
-
-class _Now(NamedTuple):
-    """The end of an attempt: time, beginning and length as the method had them, and how functions and state move."""
-
-    t: Array
-    begin: Array
-    length: Array
-    values: Float[Array, " k"]
-    rates: Float[Array, " k"] | None
-    velocity: Float[Array, " n"] | None
-
-
-def _rounding(state: State) -> Array:
-    """By how much functions of a state change by its rounding."""
-    largest = jnp.max(jnp.stack([jnp.max(jnp.abs(leaf), initial=1.0) for leaf in jax.tree.leaves(state)]))
-    return _ULPS * jnp.finfo(float).eps * largest

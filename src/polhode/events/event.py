@@ -38,8 +38,8 @@ class Event(eqx.Module):
     - `direction`: -1 if only passages from positive to negative count, 1 for the others, 0 for both.
     - `name`: in tables and messages.
     - `tolerance`: width of the bracket, in the unit of time; never less than the resolution of time.
-    - `inside`: instants within each step, evenly spaced, at which the function is looked at besides the ends, on the
-      cubic through its values and rates there: one that is beyond zero for less than that part of a step may be missed.
+    - `inside`: instants within each step at which the function is looked at besides the ends, in states on the cubic
+      through states and velocities there; more instants where it changes faster than they come.
 
     Raises ValueError for arguments that make no sense.
     """
@@ -144,7 +144,7 @@ def _alike(a: Any, b: Any) -> bool:
         around = [[*(f.__defaults__ or ()), *(cell.cell_contents for cell in f.__closure__ or ())] for f in (a, b)]
         return a.__code__ is b.__code__ and len(around[0]) == len(around[1]) and all(map(_alike, *around))
     if eqx.is_array_like(a) and eqx.is_array_like(b) and checks.is_concrete(a) and checks.is_concrete(b):
-        return np.array_equal(a, b)
+        return np.array_equal(np.asarray(a), np.asarray(b))
     return isinstance(a, str) and a == b
 
 

@@ -146,13 +146,15 @@ def impact(
 
     **Arguments:**
 
-    - `gap`: (t, state) or (t, state, system) → the distance, which depends on time and q and is positive while apart.
+    - `gap`: (t, state) or (t, state, system) → the distance, positive while apart. It may depend on time and on the
+      positions in `state`, which are q = state[0] of a state (q, v), and not on velocities.
     - `restitution`: e, from 0 (no rebound) to 1 (no loss).
     - `rests_below`: a speed of closing below which the run ends there, in an event called "… at rest": impacts with
       e < 1 otherwise follow each other ever faster, until the run gives up.
     - `name`, `tolerance`, `inside`: as for `polhode.Event`.
 
-    Raises ValueError for values that make no sense.
+    Raises ValueError for values that make no sense; `simulate` does for gaps that depend on velocities, and for systems
+    without a mass matrix.
     """
     e = checks.array("restitution", restitution, (), "of an impact")
     if checks.is_concrete(e) and not 0 <= float(e) <= 1:
