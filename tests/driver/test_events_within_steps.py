@@ -116,7 +116,8 @@ def test_a_sampled_controller_holds_its_torque_from_tick_to_tick():
         span = period if k < ticks else 0.2 * period
         motion = lambda t, y, force=force: [y[1], force / inertia]  # noqa: E731
         y = solve_ivp(motion, (0, span), y, method="DOP853", rtol=1e-12, atol=1e-12).y[:, -1]
-    for steps in ({"h": 0.2}, {"rtol": 1e-8}):
+    each: list[dict[str, Any]] = [{"h": 0.2}, {"rtol": 1e-8}]
+    for steps in each:
         run = ph.simulate(field, "rkmk54", state0=start, t1=end, events=tick, **steps)
         np.testing.assert_allclose(run.events.t, period * np.arange(1, ticks + 1), atol=1e-11)
         np.testing.assert_allclose(run.state[-1, :2], y, rtol=1e-8)

@@ -228,7 +228,8 @@ def test_an_impulse_on_livens_principle_keeps_the_joint_and_turns_its_rate():
         q, jnp.asarray(np.concatenate((omega, np.cross(omega, 0.5 * np.array([np.sin(2), 0, -np.cos(2)])))))
     )
     (stop,) = events.stop(joint, lower=-2.0, restitution=0.3)
-    after = jax.jit(lambda s: stop.action(jnp.zeros(()), s, system))(moving)
+    action: Any = stop.action
+    after = jax.jit(lambda s: action(jnp.zeros(()), s, system))(moving)
     rates = [float(joint.rate(system, 0.0, s)) for s in (moving, after)]
     np.testing.assert_allclose(rates, [-1.5, 0.45], atol=1e-12)
     np.testing.assert_allclose(system.base.constraint_rate(0.0, *system.left(after)), 0, atol=1e-12)
