@@ -98,7 +98,7 @@ def test_functions_with_many_and_short_passages_are_followed(speed, shift, share
     places = np.flatnonzero(values[:-1] * values[1:] < 0)
     zeros = [brentq(exact, times[k], times[k + 1], xtol=1e-14) for k in places]
     assert len(run.events) == len(zeros)
-    np.testing.assert_allclose(run.events.t, zeros, atol=2e-6)
+    np.testing.assert_allclose(run.events.t, np.array(zeros, float), atol=2e-6)
 
 
 def test_a_sampled_controller_holds_its_torque_from_tick_to_tick():

@@ -186,10 +186,10 @@ class WatchingSteps(AbstractStepper):
             return Look(s, *jax.jvp(lambda s: self.watched(p.t + s * span, states(s)), (s,), (jnp.ones(()),)))
 
         zero, one = jnp.zeros(()), jnp.ones(())
-        told = now.rates is not None and w.rates is not None
-        begin = jnp.abs(span) * w.rates if told else at(zero).rates
-        end = jnp.abs(span) * now.rates if told else at(one).rates
-        first, last = Look(zero, w.values, begin), Look(one, now.values, end)
+        ends = [(zero, w.values, w.rates), (one, now.values, now.rates)]
+        first, last = (
+            Look(s, values, at(s).rates if rates is None else jnp.abs(span) * rates) for s, values, rates in ends
+        )
         return search(self.watched, w.sides, at, first, last, rounding(new.carry.state), w.searching)
 
     def _states(
