@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -70,7 +71,9 @@ class Happenings:
         return self.converted.system
 
     def stepper(self, inner: AbstractStepper) -> AbstractStepper:
-        """Steps that end at the events."""
+        """Steps that end at the events, if there are any."""
+        if not self._events:
+            return inner
         return WatchingSteps(inner, Watched.of(self._events, self._functions(), self.source))
 
     @property
@@ -194,15 +197,11 @@ class Happenings:
         return {**named, "events-crowd": np.array([self._crowd, self._last])}
 
     @uncompiled()
-    def restore(self, found: dict[str, np.ndarray], t: float, state: State) -> None:
-        """As `arrays` has it, to go on from there; `state` is that at t."""
-        count = len(_leaves(state))
-        parts = [[found[f"events-{part}-{k}"] for k in range(count)] for part in ("before", "after")]
-        for k, (at, number) in enumerate(zip(found["events-t"], found["events-number"], strict=True)):
-            before, after = ([leaf[k] for leaf in part] for part in parts)
-            self.rows.append(Row(float(at), int(number), before, after))
-        crowd, self._last = (float(x) for x in found["events-crowd"])
-        self._crowd, self._structure = int(crowd), jax.tree.structure(state)
+    def restore(self, found: Mapping[str, np.ndarray], t: float, state: State) -> None:
+        """As `arrays` has it, or a part of that, to go on from there; `state` is that at t."""
+        self._structure = jax.tree.structure(state)
+        if "events-t" in found:
+            self._restore_rows(found, state)
         if "system-0" in found:
             arrays, others = eqx.partition(self.source, eqx.is_array)
             leaves, structure = jax.tree.flatten(arrays)
@@ -210,6 +209,15 @@ class Happenings:
             self.source, self.changed = eqx.combine(jax.tree.unflatten(structure, new), others), True
             given = self.converted.left(state)
             self.converted = written(self.source, self._task.integrator, t, given, checked=False).converted
+
+    def _restore_rows(self, found: Mapping[str, np.ndarray], state: State) -> None:
+        count = len(_leaves(state))
+        parts = [[found[f"events-{part}-{k}"] for k in range(count)] for part in ("before", "after")]
+        for k, (at, number) in enumerate(zip(found["events-t"], found["events-number"], strict=True)):
+            before, after = ([leaf[k] for leaf in part] for part in parts)
+            self.rows.append(Row(float(at), int(number), before, after))
+        crowd, self._last = (float(x) for x in found["events-crowd"])
+        self._crowd = int(crowd)
 
 
 @interpreted

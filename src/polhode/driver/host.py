@@ -120,6 +120,7 @@ class _Run:
         self.made_anew = False
         self.legs, self.integrator, self.sink = legs, integrator, sink
         self.system = system if events is None else events.system
+        observer = observer if events is None or not events.changed else events.observer
         self.every = jnp.asarray(saving.every or np.iinfo(np.int64).max)
         end = float(legs[-1].stepper.t1)
         self.targets = None if saving.at is None else jnp.asarray(np.append(saving.at, end))
@@ -131,13 +132,16 @@ class _Run:
             self.p = _with_previous(jax.tree.map(jnp.asarray, progress), saving.at is not None)
             if not start.goes_on and legs[0].fresh:
                 self.p = again(self.stepper, self.system, integrator, self.p)
-            if isinstance(self.stepper, WatchingSteps) and self.p.watch is None:
+            anew = self.p.watch is None
+            if isinstance(self.stepper, WatchingSteps) and anew:
                 self.p = watched(self.stepper, self.system, integrator, self.p)
         else:
-            self.leg = self.done = 0
+            self.leg, self.done, anew = 0, 0, True
             self.p = begin(self.stepper, self.system, integrator, start.state, saving.at is not None)
-            if events is not None:
-                events.check_gaps(self.p.watch)
+        if isinstance(self.stepper, WatchingSteps) and anew:
+            assert events is not None
+            self.p = self.stepper.after(self.p, start.aftermath)
+            events.check_gaps(self.p.watch)
         self.capacity = capacity(self.p.carry.state, legs, saving)
         self.watch = Watch(observer, min(self.capacity, _OBSERVED_ROWS))
 
@@ -266,10 +270,10 @@ class _Run:
         if self.events.system is not system:
             self.system, self.native = self.events.system, None
             self.watch = Watch(self.events.observer, min(self.capacity, _OBSERVED_ROWS))
-        if self.stop != Result.event_reached:
-            then = self.stepper
-            assert isinstance(then, WatchingSteps)
-            self.p = changed(then, self.system, self.integrator, at, state)
+        then = self.stepper
+        assert isinstance(then, WatchingSteps)
+        # Behind a terminal event, too: another run may go on from there.
+        self.p = changed(then, self.system, self.integrator, at, state)
         if self.stop != Result.successful and self.targets is None and not frames:
             frames = [row(at)]
         for frame in frames:

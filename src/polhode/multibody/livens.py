@@ -26,6 +26,7 @@ from polhode.multibody.livens_joints import are_relative, as_defined, as_defined
 from polhode.multibody.livens_turns import AbstractLivensModel, plain
 from polhode.multibody.system import MultibodySystem
 from polhode.systems.base import Observable, State
+from polhode.systems.conversion import AbstractRewritten
 from polhode.systems.lagrangian import COARSE_TOLERANCE, Gaps, LivensState, check_gaps, check_momenta
 from polhode.systems.quaternion_body import E, G, G_transposed
 
@@ -34,7 +35,7 @@ Joints = Literal["invariant", "vector"]
 JOINTS = get_args(Joints)
 
 
-class LivensMultibody(AbstractLivensModel):
+class LivensMultibody(AbstractLivensModel, AbstractRewritten):
     r"""Bodies, joints and forces on Livens' principle, for the energy–momentum method.
 
     States hold q = (x, quaternion) for every rigid body, v = q̇ and the momenta p; kinetic energy goes through Ω as in
