@@ -106,6 +106,7 @@ def _show(studies: dict[str, Convergence]) -> None:
 
 
 def _plot(studies: dict[str, Convergence], path: Path) -> None:
+    from polhode.replacement import replacement
     from polhode.viewing import plots
 
     outputs = next(iter(studies.values())).errors
@@ -114,7 +115,8 @@ def _plot(studies: dict[str, Convergence], path: Path) -> None:
         for output in outputs
     }
     try:
-        plots.convergence_panels(panels).savefig(path)
+        with replacement(path) as part:
+            plots.convergence_panels(panels).savefig(part)
     except OSError as error:
         fail(f"the figure could not be written: {error}", FAILED)
     say(f"figure written to {path}")
