@@ -36,7 +36,6 @@ from .driver.ensembles.ensemble import Ensemble as Ensemble
 from .driver.ensembles.ensemble import ensemble as ensemble
 from .driver.ensembles.reading import load_ensemble as load_ensemble
 from .driver.resuming import resume as resume
-from .driver.interruption import Interruption as Interruption
 from .driver.running import InterruptionWarning as InterruptionWarning
 from .driver.running import SimulationError as SimulationError
 from .driver.simulate import StepSizeWarning as StepSizeWarning

@@ -28,6 +28,15 @@ class Signal(KeyboardInterrupt):
         self.number = number
 
 
+def number_of(error: BaseException | None) -> int | None:
+    """The signal that has led to an exception; None where this process doesn't hear signals itself."""
+    while error is not None:
+        if isinstance(error, Signal):
+            return error.number
+        error = error.__cause__
+    return None
+
+
 def hear() -> None:
     """Let signals end this process, with a line. Those that the caller has it ignore, as `nohup` does, stay ignored."""
     for name in NAMES:
@@ -52,7 +61,7 @@ def end(number: int, text: str = "") -> NoReturn:
 
 
 @contextlib.contextmanager
-def raised() -> Iterator[None]:
+def raise_signals() -> Iterator[None]:
     """Meanwhile a signal is raised as an exception, so that what is half done is cleared away. A second one ends."""
     former = {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _signal
 import os
 import sys
 
@@ -18,6 +19,9 @@ def is_command() -> bool:
 
 
 if is_command():
+    # What hears signals takes some milliseconds to load.
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     from polhode import _signals, _streams
 
     _streams.complete()

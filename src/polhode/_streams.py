@@ -28,7 +28,7 @@ def complete() -> None:
 
 def prepare() -> None:
     """Have texts of any kind written in the encoding of a stream, and errors of writing said in words."""
-    sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)
+    sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stdout = sys.__stdout__ = _rewrapped(sys.stdout, 1, _Output)
     sys.stderr = sys.__stderr__ = _rewrapped(sys.stderr, 2, _Messages)
 
@@ -42,7 +42,7 @@ def abandon() -> None:
 
 def _rewrapped(stream: Any, number: int, kind: type[io.TextIOWrapper]) -> Any:
     if stream is None:
-        stream = open(number, "w", encoding="utf-8", closefd=False)
+        stream = open(number, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     encoding, lines = stream.encoding, stream.line_buffering
     return kind(stream.detach(), encoding=encoding, errors="backslashreplace", line_buffering=lines)
 

@@ -53,7 +53,16 @@ def test_members_are_the_same_bytes_though_a_worker_is_killed(cluster, tmp_path)
     same(local.dataset, ph.load_ensemble(path))
 
 
-@pytest.mark.parametrize(("scheduler", "message"), [(3, "address"), ("local:0", "local:N"), ("local:two", "local:N"), ("local:" + "9" * 5000, "local:N"), ("local:²", "local:N")])
+@pytest.mark.parametrize(
+    ("scheduler", "message"),
+    [
+        (3, "address"),
+        ("local:0", "local:N"),
+        ("local:two", "local:N"),
+        ("local:" + "9" * 5000, "local:N"),
+        ("local:²", "local:N"),
+    ],
+)
 def test_other_schedulers_are_refused(scheduler, message):
     pytest.importorskip("distributed")
     with pytest.raises(ValueError, match=message), on_dask(scheduler):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 import warnings
 from typing import Any
@@ -32,8 +33,11 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except _signals.Signal as raised:
-            _signals.end(raised.number, f"ended by {raised}.")
+        except KeyboardInterrupt as error:
+            number = _signals.number_of(error)
+            if number is None:
+                raise
+            _signals.end(number, f"ended by {signal.Signals(number).name}.")
 
 
 app = typer.Typer(

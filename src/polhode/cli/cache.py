@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from polhode.cli.output import FAILED, Json, emit, fail
+from polhode.cli.output import FAILED, Json, emit, fail, show
 
 
 def cache(
@@ -38,8 +38,8 @@ def cache(
         return
     off = "" if kept.is_on() else f" {_because(kept.objection())}: none is used, none is added."
     if clear:
-        print(f"Deleted {_programs(gone)}, {_amount(sum(before) - size)}.")
-    print(f"{kept.folder()}: {_programs(count)}, {_amount(size)} of at most {_amount(kept.LARGEST)}.{off}")
+        show(f"Deleted {_programs(gone)}, {_amount(sum(before) - size)}.")
+    show(f"{kept.folder()}: {_programs(count)}, {_amount(size)} of at most {_amount(kept.LARGEST)}.{off}")
 
 
 def _because(objection: str) -> str:

@@ -11,7 +11,19 @@ import typer
 
 from polhode.checks import shown
 from polhode.cli import models
-from polhode.cli.output import FAILED, Json, Options, Quiet, Settings, emit, fail, parse_settings, say, usage_errors
+from polhode.cli.output import (
+    FAILED,
+    Json,
+    Options,
+    Quiet,
+    Settings,
+    console,
+    emit,
+    fail,
+    parse_settings,
+    say,
+    usage_errors,
+)
 
 if TYPE_CHECKING:
     from polhode.studies.convergence import Convergence
@@ -87,22 +99,24 @@ def _summary(problem: str, studies: dict[str, Convergence]) -> dict[str, object]
 
 
 def _show(studies: dict[str, Convergence]) -> None:
-    from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     for name, study in studies.items():
         table = Table(
-            title=f"{study.problem}, {name}, error at t = {study.t1:g}", title_justify="left", title_style="bold"
+            title=f"{escape(study.problem)}, {escape(name)}, error at t = {study.t1:g}",
+            title_justify="left",
+            title_style="bold",
         )
         table.add_column("h", justify="right")
         for output in study.errors:
-            table.add_column(output.replace("_", " "), justify="right")
+            table.add_column(escape(output.replace("_", " ")), justify="right")
         for i, h in enumerate(study.steps):
             table.add_row(f"{h:.4g}", *(f"{errors[i]:.3e}" for errors in study.errors.values()))
         table.add_section()
         table.add_row("[bold]order[/]", *(f"[bold]{study.orders[output]:.2f}[/]" for output in study.errors))
-        table.caption = f"reference: {study.reference}"
-        Console().print(table)
+        table.caption = f"reference: {escape(study.reference)}"
+        console().print(table)
 
 
 def _plot(studies: dict[str, Convergence], path: Path) -> None:

@@ -1,9 +1,9 @@
 """Signals that end a run, and what becomes of the script that made it.
 
-A run stops after the block of steps that is going on. When everything is written and its store is closed, the signal is
-handed on, so that it ends loops over runs and jobs of batch queues as it ends any other program: SIGTERM and SIGHUP end
-the process, with their status, and Ctrl-C raises a KeyboardInterrupt, which has the run as far as it came. A script that
-handles a signal itself gets it then, and the run as far as it came. A second Ctrl-C doesn't wait for the block.
+A run stops after the block of steps that is going on. When everything is written and its store is closed, the signal
+is handed on, so that it ends loops over runs and jobs of batch queues as it ends any other program: SIGTERM and SIGHUP
+end the process, with their status, and Ctrl-C raises a KeyboardInterrupt, which has the run as far as it came. A script
+that handles a signal itself gets it then, and the run as far as it came. A second Ctrl-C doesn't wait for the block.
 """
 
 from __future__ import annotations
@@ -25,27 +25,19 @@ _RAISING = (signal.default_int_handler, signal.SIG_IGN, signal.SIG_DFL)
 """Handlers of SIGINT with which it becomes a KeyboardInterrupt."""
 
 
-class Interruption(KeyboardInterrupt):
-    """Ctrl-C ended a run or an ensemble, of which everything that was computed is kept.
+def interruption(
+    reason: str, solution: Solution | None = None, ensemble: Ensemble | None = None, *, repeated: bool = False
+) -> KeyboardInterrupt:
+    """What Ctrl-C raises: with the run, or the ensemble, as far as it came, in an attribute of that name.
 
-    - `solution`: the run as far as it came, in interactive sessions as `sys.last_value.solution`; None for ensembles.
-    - `ensemble`: likewise.
-    - `repeated`: whether Ctrl-C was pressed again before the block of steps had ended.
+    `repeated` says whether Ctrl-C was pressed again before the block of steps had ended. It is a KeyboardInterrupt
+    itself, because Python ends with the status of SIGINT for no class derived from it.
     """
-
-    def __init__(
-        self,
-        reason: str,
-        solution: Solution | None = None,
-        ensemble: Ensemble | None = None,
-        *,
-        repeated: bool = False,
-    ) -> None:
-        where = "error.ensemble" if solution is None else "error.solution"
-        super().__init__(f"{reason} Everything up to there is in `{where}`.")
-        self.solution = solution
-        self.ensemble = ensemble
-        self.repeated = repeated
+    where = "ensemble" if solution is None else "solution"
+    error = KeyboardInterrupt(f"{reason} Everything up to there is in `error.{where}`, or `sys.last_value.{where}`.")
+    for name, value in {"solution": solution, "ensemble": ensemble, "repeated": repeated}.items():
+        setattr(error, name, value)
+    return error
 
 
 class Interrupts:
@@ -54,13 +46,13 @@ class Interrupts:
     def __init__(self) -> None:
         self._numbers: list[int] = []
         self._former: dict[int, Any] = {}
-        self._partial: Interruption | None = None
+        self._partial: KeyboardInterrupt | None = None
 
     def is_set(self) -> bool:
         """Whether one has come."""
         return bool(self._numbers)
 
-    def keep(self, partial: Interruption) -> None:
+    def keep(self, partial: KeyboardInterrupt) -> None:
         """What is raised at Ctrl-C, with what was computed."""
         self._partial = partial
 
@@ -118,21 +110,21 @@ def interrupts() -> Iterator[Interrupts]:
     noted. A hang-up that is ignored, as in programs started by `nohup`, stays ignored; SIGINT is heard even where a
     shell has started a program in the background.
     """
-    noted = Interrupts()
+    signals = Interrupts()
     if threading.current_thread() is not threading.main_thread():
-        yield noted
+        yield signals
         return
-    noted.hear()
+    signals.hear()
     try:
-        yield noted
+        yield signals
     except KeyboardInterrupt:
         # It has been handed on.
-        noted.restore()
+        signals.restore()
         raise
     except BaseException:
-        noted.restore()
-        noted.hand_on()
+        signals.restore()
+        signals.hand_on()
         raise
     else:
-        noted.restore()
-        noted.hand_on()
+        signals.restore()
+        signals.hand_on()

@@ -131,8 +131,8 @@ def resumed(
 ) -> Solution:
     """The run in the store, gone on with as that task; `began` is when making it did."""
     # Signals are handed on when the store is closed.
-    with interrupts() as noted:
-        return _resumed(path, task, given, when_full, progress, throw, began, noted)
+    with interrupts() as signals:
+        return _resumed(path, task, given, when_full, progress, throw, began, signals)
 
 
 def _resumed(

@@ -12,7 +12,7 @@ from polhode._ambient import warn
 from polhode.driver import host, records
 from polhode.driver.continuing import Kept
 from polhode.driver.happening import Happenings
-from polhode.driver.interruption import Interruption, Interrupts
+from polhode.driver.interruption import Interrupts, interruption
 from polhode.driver.observing import Observer
 from polhode.driver.planning import Plan
 from polhode.driver.preparation import Task
@@ -66,7 +66,7 @@ class Run(NamedTuple):
 def carry_out(run: Run, sink: StoreSink | None, interrupts: Interrupts) -> Solution:
     """As `computed`; warns of an interruption if the run is to throw, and has Ctrl-C raise what was computed."""
     solution = computed(run, sink, interrupts)
-    interrupts.keep(Interruption(_stopped(run, solution), solution))
+    interrupts.keep(interruption(_stopped(run, solution), solution))
     if run.throw and solution.stats["result"] == Result.interrupted and not interrupts.raises():
         warn(_interrupted(run, solution), InterruptionWarning)
     return solution
@@ -120,7 +120,7 @@ def computed(run: Run, sink: StoreSink | None, interrupts: Interrupts) -> Soluti
     reader = None if changed else reader_of(task.problem, task.source, task.converted)
     solution = Solution(saved, stats, run.meta, kept, reader)
     if isinstance(outcome.error, KeyboardInterrupt):
-        raise Interruption(_stopped(run, solution), solution, repeated=True) from outcome.error
+        raise interruption(_stopped(run, solution), solution, repeated=True) from outcome.error
     result = stats["result"]
     if run.throw and result not in _AS_WANTED:
         why = sink.reason if sink is not None and sink.reason else result.message

@@ -13,11 +13,11 @@ from polhode.driver import planning, sinks, traced, traced_events
 from polhode.driver.continuing import Memory
 from polhode.driver.control import StepControl
 from polhode.driver.estimating import estimated
+from polhode.driver.interruption import interrupts
 from polhode.driver.observing import Observer
 from polhode.driver.planning import Plan
 from polhode.driver.preparation import Task
 from polhode.driver.resuming import Wanted, resumed
-from polhode.driver.interruption import interrupts
 from polhode.driver.running import Run, carry_out, statistics, too_large
 from polhode.driver.saving import Saving, expected, instants
 from polhode.driver.watched import Watched
@@ -117,8 +117,7 @@ def simulate(
     **Returns** a `Solution`.
 
     Ctrl-C, SIGTERM and SIGHUP end the run after the block of steps that is going on, with result `interrupted`. When
-    its store is closed, Ctrl-C raises `Interruption`, a KeyboardInterrupt whose `solution` holds everything computed so
-    far, and SIGTERM and SIGHUP end the process. Where the script has handlers of its own for them, they are called, and
+    its store is closed, Ctrl-C raises a KeyboardInterrupt whose `solution` holds everything computed so far, and SIGTERM and SIGHUP end the process. Where the script has handlers of its own for them, they are called, and
     the run as far as it came is returned, which is warned of (`InterruptionWarning`) unless `throw` is False.
 
     Warns with `StepSizeWarning` before a run if waves in rods, bonds or contacts are too fast for an explicit method
@@ -161,11 +160,11 @@ def simulate(
     _warn_of_waves(run)
     run = run._replace(build_time=time.perf_counter() - began)
     # Signals are handed on when the store is closed.
-    with interrupts() as noted:
+    with interrupts() as signals:
         with sinks.opened(store, meta, overwrite, when_full, expected(plan.legs, saving)) as sink:
-            solution = carry_out(run, sink, noted)
+            solution = carry_out(run, sink, signals)
         if estimate_error and solution.stats["result"] == Result.successful:
-            solution.stats["error_estimate"] = estimated(solution, run, store, noted)
+            solution.stats["error_estimate"] = estimated(solution, run, store, signals)
     return solution
 
 

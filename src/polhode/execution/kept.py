@@ -1,11 +1,11 @@
 """Programs kept between processes, in the user's cache folder.
 
 Each is a file, named by what it was made from and by the versions of everything that it was made with. It is put there
-at once and carries a checksum: what is damaged, or of another name, counts as missing. Programs are carried out, so they
-are read only from folders and files that belong to this user, or to the system, and that nobody else may write. Only what
-consists of this library and those that it builds on is kept; functions of users are traced in every process. A process
-whose sources have been changed since it began neither reads nor writes: it may have loaded some modules before and others
-after the change.
+at once and carries a checksum: what is damaged, or of another name, counts as missing. Programs are carried out, so
+they are read only from folders and files that belong to this user, or to the system, and that nobody else may write.
+Only what consists of this library and those that it builds on is kept; functions of users are traced in every process.
+A process whose sources have been changed since it began neither reads nor writes: it may have loaded some modules
+before and others after the change.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import platformdirs
 
-from polhode import _sources
+from polhode import _sources, owned
 from polhode._ambient import uncollected
-from polhode.execution import owned, pickles
+from polhode.execution import pickles
 
 T = TypeVar("T")
 

@@ -175,8 +175,8 @@ class Lock:
 
     def _is_no_lock(self) -> str:
         return (
-            f"needs a lock, and `{printable(self._file.name)}` beside it, where that would be, is something else, which "
-            "is left as it is. Move it away, or choose another place."
+            f"needs a lock, and `{printable(self._file.name)}` beside it, where that would be, is something else and "
+            "left as it is. Move it away, or choose another place."
         )
 
 

@@ -82,9 +82,7 @@ def gif(solution: Solution, scene: Scene, path: Path, look: Look = PLAIN, told: 
     few = np.concatenate([np.asarray(picture) for picture in pictures[:: max(1, len(pictures) // 8)]])
     palette = Image.fromarray(few).quantize(255, dither=Image.Dither.NONE)
     frames = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
-    frames[0].save(
-        path, "GIF", save_all=True, append_images=frames[1:], duration=1000 // _SLOW, loop=0, optimize=False
-    )
+    frames[0].save(path, "GIF", save_all=True, append_images=frames[1:], duration=1000 // _SLOW, loop=0, optimize=False)
 
 
 def seconds(span: float) -> float:

@@ -29,7 +29,7 @@ from polhode.driver.ensembles.program import Wanted
 from polhode.driver.ensembles.reading import opened
 from polhode.driver.ensembles.statistics import Summary
 from polhode.driver.ensembles.store import EnsembleStore, room
-from polhode.driver.interruption import Interruption, interrupts
+from polhode.driver.interruption import interruption, interrupts
 from polhode.driver.preparation import Task as Preparation
 from polhode.driver.saving import instants
 from polhode.execution.placement import by_jax, computing
@@ -159,7 +159,7 @@ def ensemble(
     Where no lane can take a step, as with events, breakpoints and programs on long arrays, members are single runs, one
     after the other; `stats["because"]` says why. On devices a problem must be one that can be made inside `jax.jit`.
 
-    Signals end it as they end a run, see `polhode.simulate`: what is done is stored, and `Interruption` has it.
+    Signals end it as they end a run, see `polhode.simulate`: what is done is stored, and the KeyboardInterrupt has it as `ensemble`.
 
     **Raises** ValueError for bad input, before anything is compiled; StoreError where the store can't be written.
     """
@@ -199,7 +199,7 @@ def ensemble(
             found = Ensemble(opened(store.finish(told, json.dumps(to_plain(stats)))), stats)
         else:
             found = Ensemble(_dataset(first, memory, labels, told, stats), stats)
-        interrupted.keep(Interruption("A signal ended the ensemble.", ensemble=found))
+        interrupted.keep(interruption("A signal ended the ensemble.", ensemble=found))
         return found
 
 

@@ -40,7 +40,10 @@ def make_folder(folder: Path) -> None:
 
 
 def read(path: Path, most: int = -1) -> bytes:
-    """Content of a file, or its first bytes. Raises OSError for a link, for what is no file, and for files that others could write."""
+    """Content of a file, or its first bytes.
+
+    Raises OSError for a link, for what is no file, and for files that others could write.
+    """
     handle = os.open(path, os.O_RDONLY | _HERE)
     with open(handle, "rb") as file:
         about = os.fstat(handle)
