@@ -49,7 +49,7 @@ def convergence(
     with usage_errors():
         sizes = _sizes(steps)
         options = parse_settings(option, "--option")
-        names = [name.strip() for name in integrator.split(",") if name.strip()]
+        names = _names(integrator)
         methods = {name: ph.integrators.get(name, **options) for name in names}
         _check_plot(plot)
         chosen, imported = models.chosen(problem, settings)
@@ -72,6 +72,17 @@ def convergence(
         _show(studies)
 
 
+_MOST = 1000
+"""Step sizes of a study."""
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise ValueError(f"`--integrator` takes names of integrators, NAME[,NAME…], got {shown(text)}.")
+    return names
+
+
 def _sizes(text: str) -> list[float]:
     import numpy as np
 
@@ -80,8 +91,10 @@ def _sizes(text: str) -> list[float]:
         h0, h1, n = float(first), float(last), int(count)
     except ValueError as error:
         raise ValueError(f"`--steps` takes H0:H1:N such as 0.01:0.0001:5, got {shown(text)}.") from error
-    if not (h0 > 0 and h1 > 0 and h0 != h1 and n >= 2 and np.isfinite(h0 + h1)):
-        raise ValueError(f"`--steps` needs two different positive step sizes and N of at least 2, got {shown(text)}.")
+    if not (h0 > 0 and h1 > 0 and h0 != h1 and 2 <= n <= _MOST and np.isfinite(h0 + h1)):
+        raise ValueError(
+            f"`--steps` needs two different positive step sizes and N of at least 2, at most {_MOST}, got {shown(text)}."
+        )
     return np.geomspace(h0, h1, n).tolist()
 
 

@@ -141,7 +141,8 @@ def parse_settings(settings: list[str] | None, flag: str = "--set") -> dict[str,
 
 def _value(text: str) -> Any:
     for parse in (json.loads, float):
-        with contextlib.suppress(ValueError):
+        # Brackets within brackets by the thousand are no list that anybody needs.
+        with contextlib.suppress(ValueError, RecursionError):
             return parse(text)
     return text
 

@@ -104,7 +104,8 @@ def directions(system: AbstractSystem, t: float, state: State) -> Float[np.ndarr
 
 
 def _names(name: str, given: Any) -> list[Any]:
-    return [given] if isinstance(given, str) else checks.listed(name, given, "of names")
+    found = [given] if isinstance(given, str) else checks.listed(name, given, "of names")
+    return [checks.word(name, each, "a name") for each in found]
 
 
 @interpreted
