@@ -93,7 +93,7 @@ def _sizes(text: str) -> list[float]:
         raise ValueError(f"`--steps` takes H0:H1:N such as 0.01:0.0001:5, got {shown(text)}.") from error
     if not (h0 > 0 and h1 > 0 and h0 != h1 and 2 <= n <= _MOST and np.isfinite(h0 + h1)):
         raise ValueError(
-            f"`--steps` needs two different positive step sizes and N of at least 2, at most {_MOST}, got {shown(text)}."
+            f"`--steps` needs two different positive step sizes and N from 2 to {_MOST}, got {shown(text)}."
         )
     return np.geomspace(h0, h1, n).tolist()
 

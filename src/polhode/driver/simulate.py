@@ -117,8 +117,9 @@ def simulate(
     **Returns** a `Solution`.
 
     Ctrl-C, SIGTERM and SIGHUP end the run after the block of steps that is going on, with result `interrupted`. When
-    its store is closed, Ctrl-C raises a KeyboardInterrupt whose `solution` holds everything computed so far, and SIGTERM and SIGHUP end the process. Where the script has handlers of its own for them, they are called, and
-    the run as far as it came is returned, which is warned of (`InterruptionWarning`) unless `throw` is False.
+    its store is closed, Ctrl-C raises a KeyboardInterrupt whose `solution` holds everything computed so far, and
+    SIGTERM and SIGHUP end the process. Where the script has handlers of its own for them, they are called, and the run
+    as far as it came is returned, which is warned of (`InterruptionWarning`) unless `throw` is False.
 
     Warns with `StepSizeWarning` before a run if waves in rods, bonds or contacts are too fast for an explicit method
     with this step.

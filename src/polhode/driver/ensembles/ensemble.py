@@ -159,7 +159,8 @@ def ensemble(
     Where no lane can take a step, as with events, breakpoints and programs on long arrays, members are single runs, one
     after the other; `stats["because"]` says why. On devices a problem must be one that can be made inside `jax.jit`.
 
-    Signals end it as they end a run, see `polhode.simulate`: what is done is stored, and the KeyboardInterrupt has it as `ensemble`.
+    Signals end it as they end a run, see `polhode.simulate`: what is done is stored, and the KeyboardInterrupt has it
+    as `ensemble`.
 
     **Raises** ValueError for bad input, before anything is compiled; StoreError where the store can't be written.
     """
