@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import _signal
+import _signal  # pyright: ignore[reportMissingImports]
 import os
 import sys
 

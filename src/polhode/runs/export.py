@@ -92,7 +92,7 @@ def _csv(solution: Solution, path: Path, wanted: _Wanted) -> None:
 
 def _no_formula(heading: str) -> str:
     """A heading that spreadsheets show instead of computing it: names come from files of other people."""
-    return f"'{heading}" if heading.startswith(_FORMULAS) else heading
+    return f"'{heading}" if heading.lstrip().startswith(_FORMULAS) or heading[:1].isspace() else heading
 
 
 def _parquet(solution: Solution, path: Path, wanted: _Wanted) -> None:
@@ -174,7 +174,7 @@ _Look = tuple[str | None, tuple[str, ...]]
 
 _FINE = 300
 """Points an inch of figures."""
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+_FORMULAS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 _TABLES = (".csv", ".parquet", ".nc")
 _WRITERS = {
     ".csv": _csv,

@@ -21,6 +21,7 @@ def power(space: AbstractSpace, n: int) -> Power | PowerGroup:
     """n copies of a space: a `PowerGroup` if `space` is a group, otherwise a `Power`."""
     if not isinstance(space, AbstractSpace):
         raise ValueError(f"`space` must be a space, got {shown(space)}.")
+    n = count("n", n, "copies of a space")
     return PowerGroup(space, n) if isinstance(space, AbstractGroup) else Power(space, n)
 
 

@@ -136,7 +136,7 @@ def _local(count: int, security: distributed.Security) -> Iterator[str]:
 
     Dask has a port for pages of its own, whatever is said; it listens on the loopback address and has no pages.
     """
-    import dask
+    import dask.config as settings
     import distributed
 
     quiet = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
@@ -144,7 +144,7 @@ def _local(count: int, security: distributed.Security) -> Iterator[str]:
     with contextlib.ExitStack() as stack:
         # What workers put aside is read again by whoever owns the folder.
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="polhode-"))
-        with dask.config.set(quiet):
+        with settings.set(quiet):
             made = cluster(
                 n_workers=count,
                 threads_per_worker=1,
@@ -153,6 +153,6 @@ def _local(count: int, security: distributed.Security) -> Iterator[str]:
                 dashboard_address="127.0.0.1:0",
                 scheduler_kwargs={"dashboard": False},
                 local_directory=folder,
-                config=copy.deepcopy(dask.config.config),
+                config=copy.deepcopy(settings.config),
             )
         yield stack.enter_context(made).scheduler_address
