@@ -184,12 +184,10 @@ def sent(path, *signals):
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_script_that_handles_signals_gets_them_when_everything_is_stored(top, tmp_path, name):
     path, number, stored = tmp_path / "run.zarr", getattr(signal, name), []
-    with (
-        sent(path, number),
-        pytest.warns(ph.InterruptionWarning, match="A signal ended the run at t = "),
-    ):
+    with sent(path, number):
         signal.signal(number, lambda *_: stored.append(len(ph.load(path).t)))
-        run = ph.simulate(top, "rkmk4", h=1e-7, t1=100.0, save_every=100_000, store=path)
+        with pytest.warns(ph.InterruptionWarning, match="A signal ended the run at t = "):
+            run = ph.simulate(top, "rkmk4", h=1e-7, t1=100.0, save_every=100_000, store=path)
     assert run.stats["result"] is ph.Result.interrupted
     assert len(run.t) > 2
     assert stored == [len(run.t)]
@@ -199,10 +197,15 @@ def test_a_script_that_handles_signals_gets_them_when_everything_is_stored(top, 
 @pytest.mark.parametrize("throw", [True, False])
 def test_ctrl_c_reaches_the_script_with_the_run_as_far_as_it_came(top, tmp_path, throw, recwarn):
     path, after = tmp_path / "run.zarr", []
-    with sent(path, signal.SIGINT), pytest.raises(KeyboardInterrupt, match=r"t = .*error\.solution") as caught:
+    options = {"h": 1e-7, "t1": 100.0, "save_every": 100_000, "store": path, "throw": throw, "overwrite": True}
+
+    def loop():
         for _ in range(2):
-            ph.simulate(top, "rkmk4", h=1e-7, t1=100.0, save_every=100_000, store=path, throw=throw, overwrite=True)
+            ph.simulate(top, "rkmk4", **options)
             after.append("went on")
+
+    with sent(path, signal.SIGINT), pytest.raises(KeyboardInterrupt, match=r"t = .*error\.solution") as caught:
+        loop()
     assert not after
     # Of a class derived from it Python makes another status.
     assert type(caught.value) is KeyboardInterrupt
