@@ -119,13 +119,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(params=[pytest.param(0.04, id="a part"), pytest.param(1.0, id="all", marks=pytest.mark.exhaustive)])
-def tries(request) -> Iterator[Callable[[int, int], tuple[int, np.random.Generator]]]:
+def tries(request) -> Iterator[Callable[..., tuple[int, np.random.Generator]]]:
     """How many tries to make of a number that is meant, and a generator of random numbers. What hangs is ended."""
 
-    def chosen(count: int, stream: int) -> tuple[int, np.random.Generator]:
-        share = request.param * request.config.getoption("--fuzz-share")
+    def chosen(count: int, stream: int, few: int | None = None) -> tuple[int, np.random.Generator]:
+        """`few`: how many of them make a part, where that is not the usual share."""
+        part = few if few is not None and request.param < 1 else request.param * count
         seed = request.config.getoption("--fuzz-seed")
-        return max(1, int(count * share)), np.random.default_rng((seed, stream))
+        number = int(part * request.config.getoption("--fuzz-share"))
+        return max(1, number), np.random.default_rng((seed, stream))
 
     faulthandler.dump_traceback_later(_LONGEST_S, exit=True)
     yield chosen

@@ -182,16 +182,37 @@ def sent(path, *signals):
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
-def test_a_run_that_is_told_to_end_keeps_everything(top, tmp_path, name):
-    path = tmp_path / "run.zarr"
-    with (
-        sent(path, getattr(signal, name)),
-        pytest.warns(ph.InterruptionWarning, match="A signal ended the run at t = "),
-    ):
-        run = ph.simulate(top, "rkmk4", h=1e-7, t1=100.0, save_every=100_000, store=path)
+def test_a_script_that_handles_signals_gets_them_when_everything_is_stored(top, tmp_path, name):
+    path, number, stored = tmp_path / "run.zarr", getattr(signal, name), []
+    with sent(path, number):
+        signal.signal(number, lambda *_: stored.append(len(ph.load(path).t)))
+        with pytest.warns(ph.InterruptionWarning, match="A signal ended the run at t = "):
+            run = ph.simulate(top, "rkmk4", h=1e-7, t1=100.0, save_every=100_000, store=path)
     assert run.stats["result"] is ph.Result.interrupted
     assert len(run.t) > 2
-    assert len(ph.load(path).t) == len(run.t)
+    assert stored == [len(run.t)]
+    assert [p.name for p in tmp_path.iterdir()] == ["run.zarr"]
+
+
+@pytest.mark.parametrize("throw", [True, False])
+def test_ctrl_c_reaches_the_script_with_the_run_as_far_as_it_came(top, tmp_path, throw, recwarn):
+    path, after = tmp_path / "run.zarr", []
+    options = {"h": 1e-7, "t1": 100.0, "save_every": 100_000, "store": path, "throw": throw, "overwrite": True}
+
+    def loop():
+        for _ in range(2):
+            ph.simulate(top, "rkmk4", **options)
+            after.append("went on")
+
+    with sent(path, signal.SIGINT), pytest.raises(KeyboardInterrupt, match=r"t = .*error\.solution") as caught:
+        loop()
+    assert not after
+    # Of a class derived from it Python makes another status.
+    assert type(caught.value) is KeyboardInterrupt
+    assert caught.value.solution.stats["result"] is ph.Result.interrupted
+    assert len(ph.load(path).t) == len(caught.value.solution.t) > 2
+    assert [p.name for p in tmp_path.iterdir()] == ["run.zarr"]
+    assert not [w for w in recwarn if issubclass(w.category, ph.InterruptionWarning)]
 
 
 def test_a_second_ctrl_c_ends_at_once_with_everything_written(top, tmp_path, monkeypatch):
@@ -206,9 +227,10 @@ def test_a_second_ctrl_c_ends_at_once_with_everything_written(top, tmp_path, mon
             signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(RunStore, "append", pressing)
-    with sent(path), pytest.raises(KeyboardInterrupt):
+    with sent(path), pytest.raises(KeyboardInterrupt) as caught:
         ph.simulate(top, "rkmk4", h=1e-7, t1=100.0, save_every=100_000, store=path)
-    assert len(ph.load(path).t) == sum(blocks)
+    assert caught.value.repeated
+    assert len(ph.load(path).t) == len(caught.value.solution.t) == sum(blocks)
 
 
 def test_full_disk_keeps_everything_in_memory(top, tmp_path, monkeypatch):

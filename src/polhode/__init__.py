@@ -4,6 +4,7 @@ Importing polhode switches JAX to 64-bit floating point.
 """
 
 from polhode import _sources as _sources  # isort: skip (before all others)
+from polhode import _start as _start  # isort: skip (before JAX, which takes long to load)
 
 import jax
 import lazy_loader

@@ -15,6 +15,8 @@ from typing import Any
 import jax
 from jax._src.core import Trace, Tracer, eval_trace, set_current_trace, trace_ctx, trace_state_clean
 
+from polhode.printable import printable
+
 try:
     from jax._src.interpreters.ad import JVPTrace, JVPTracer, LinearizeTrace, LinearizeTracer
 except ImportError:
@@ -147,7 +149,7 @@ def warn(message: str, category: type[Warning]) -> None:
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and _root_of(frame) in ("polhode", "contextlib"):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level)
+    warnings.warn(printable(message), category, stacklevel=level)
 
 
 def _root_of(frame: types.FrameType) -> str:

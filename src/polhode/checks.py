@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -133,6 +135,20 @@ def listed(name: str, value: Any, meaning: str) -> list[Any]:
         raise ValueError(f"`{name}` must be a list ({meaning}), got {shown(value)}.") from error
 
 
+def sequence(name: str, value: Any, meaning: str) -> Sequence[Any]:
+    """`value` if it is a list, a tuple or the like; not for words."""
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+        raise ValueError(f"`{name}` must be a list ({meaning}), got {shown(value)}.")
+    return value
+
+
+def path(name: str, value: Any) -> Path:
+    """`value` as a path, if it is one or a word."""
+    if not isinstance(value, str | os.PathLike) or not os.fspath(value):
+        raise ValueError(f"`{name}` must be a path, got {shown(value)}.")
+    return Path(os.fsdecode(value))
+
+
 def word(name: str, value: Any, meaning: str) -> str:
     """`value` if it is a word that is not empty."""
     if not isinstance(value, str) or not value:
@@ -143,7 +159,7 @@ def word(name: str, value: Any, meaning: str) -> str:
 def positive(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Array:
     """`array` whose entries must all be greater than zero."""
     result = array(name, value, shape, meaning)
-    if is_concrete(value) and not np.all(np.asarray(value) > 0):
+    if is_concrete(value) and not np.all(numbers(name, value, meaning) > 0):
         raise ValueError(f"`{name}` must be greater than zero ({meaning}), got {shown(value)}.")
     return result
 
@@ -152,7 +168,7 @@ def unit_vectors(name: str, value: Any, shape: tuple[int, ...], meaning: str) ->
     """`array` whose rows along the last axis must have length one to 1e-8."""
     result = array(name, value, shape, meaning)
     if is_concrete(value):
-        length = np.linalg.norm(np.asarray(value), axis=-1)
+        length = np.linalg.norm(numbers(name, value, meaning), axis=-1)
         if np.any(np.abs(length - 1) > 1e-8):
             raise ValueError(
                 f"`{name}` must hold unit vectors ({meaning}), got lengths {length}. Divide each by its length."
@@ -164,8 +180,9 @@ def tangent_vectors(name: str, value: Any, base: Any, meaning: str) -> Array:
     """`array` of the shape of `base` whose rows must be perpendicular to those of `base` to 1e-8."""
     result = array(name, value, np.shape(base), meaning)
     if is_concrete(value, base):
-        along = np.sum(np.asarray(value) * np.asarray(base), axis=-1)
-        if np.any(np.abs(along) > 1e-8 * (1 + np.linalg.norm(np.asarray(value), axis=-1))):
+        known = numbers(name, value, meaning)
+        along = np.sum(known * np.asarray(base), axis=-1)
+        if np.any(np.abs(along) > 1e-8 * (1 + np.linalg.norm(known, axis=-1))):
             raise ValueError(
                 f"`{name}` must be perpendicular to its direction ({meaning}), got components {along} along it. "
                 "Subtract them: omega - q (q·omega)."

@@ -15,10 +15,11 @@ def counted(wanted: bool, name: str) -> Iterator[Counted | None]:
     if not wanted:
         yield None
         return
-    from rich.console import Console
     from rich.markup import escape
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True)) as bar:
+    from polhode.console import Printable
+
+    with Progress(console=Printable(stderr=True)) as bar:
         job = bar.add_task(escape(name), total=None)
         yield lambda done, count: bar.update(job, completed=done, total=count)

@@ -18,6 +18,7 @@ from polhode.frames import Frames
 from polhode.named.by_name import ByName
 from polhode.named.forces import ForceResults, forces
 from polhode.named.results import BodyResults, JointResults, Outputs, bodies, joints
+from polhode.printable import printable
 from polhode.systems.base import State
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ class Solution(eqx.Module):
 
     def __repr__(self) -> str:
         problem = self.meta.get("problem") or "a system"
-        return f"Solution of {problem} ({'; '.join(f'{what}: {text}' for what, text in self._told())})"
+        return printable(f"Solution of {problem} ({'; '.join(f'{what}: {text}' for what, text in self._told())})")
 
     def _repr_html_(self) -> str:
         return summary.html(f"Solution of {self.meta.get('problem') or 'a system'}", self._told())

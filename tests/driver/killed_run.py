@@ -134,7 +134,7 @@ def _watched(act: Callable[[], Any], log: str, refusing: str) -> dict[str, Any]:
                 warnings.simplefilter("ignore", ph.InterruptionWarning)
                 run = act()
             return {"said": "", **_counts(run), "at": time.monotonic()}
-        except ph.SimulationError as error:
+        except (ph.SimulationError, KeyboardInterrupt) as error:
             return {"said": str(error), **_counts(error.solution), "at": time.monotonic()}
         finally:
             host._Run.block, pathlib.Path.open = block, opened

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import urllib.request
 
 import numpy as np
 import pytest
@@ -52,8 +53,53 @@ def test_members_are_the_same_bytes_though_a_worker_is_killed(cluster, tmp_path)
     same(local.dataset, ph.load_ensemble(path))
 
 
-@pytest.mark.parametrize(("scheduler", "message"), [(3, "address"), ("local:0", "local:N"), ("local:two", "local:N")])
+@pytest.mark.parametrize(
+    ("scheduler", "message"),
+    [
+        (3, "address"),
+        ("local:0", "local:N"),
+        ("local:two", "local:N"),
+        ("local:" + "9" * 5000, "local:N"),
+        ("local:²", "local:N"),
+    ],
+)
 def test_other_schedulers_are_refused(scheduler, message):
     pytest.importorskip("distributed")
     with pytest.raises(ValueError, match=message), on_dask(scheduler):
         pass
+
+
+def listening() -> list[tuple[str, int]]:
+    """Addresses at which this process and those that it has started can be reached."""
+    import psutil
+
+    here = psutil.Process()
+    connections = [c for process in (here, *here.children(recursive=True)) for c in process.net_connections()]
+    return [(c.laddr.ip, c.laddr.port) for c in connections if c.status == psutil.CONN_LISTEN]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_nobody_without_its_certificates_reaches_a_local_cluster():
+    distributed = pytest.importorskip("distributed")
+    before = set(listening())
+    with on_dask("local:1") as pool:
+        address = pool.told()["scheduler"]
+        assert address.startswith("tls://127.0.0.1:")
+        opened = sorted(set(listening()) - before)
+        assert {ip for ip, _ in opened} == {"127.0.0.1"}
+        assert 8787 not in [port for _, port in opened]
+        for security in (None, distributed.Security.temporary()):
+            with pytest.raises((OSError, TypeError)):
+                distributed.Client(address, security=security, timeout=3, set_as_default=False)
+        with pytest.raises(OSError, match=r"."):
+            distributed.Client(address.replace("tls", "tcp"), timeout=2, set_as_default=False)
+        pages = 0
+        for ip, port in opened:
+            for path in ("/status", "/health", "/info/main/workers.html", "/json/index.html", "/metrics", "/"):
+                try:
+                    urllib.request.urlopen(f"http://{ip}:{port}{path}", timeout=2).close()
+                    pages += 1
+                except OSError:
+                    continue
+        assert pages == 0
+        assert pool._client.submit(os.getpid).result() != os.getpid()

@@ -243,11 +243,16 @@ def killed(order: dict[str, Any], way: str, run: Tried, within: float, rng: np.r
         _complete(flag, str(rng.integers(1_000_000)))
     else:
         fill(filler, spare=int(rng.integers(100)))
-    if way == "SIGKILL":
+    if way in ("SIGKILL", "SIGTERM"):
         assert child.process is not None
-        child.process.wait()
+        status = child.process.wait(timeout=300)
         child.end()
         frames = assert_prefix(path, run.reference)
+        if way == "SIGTERM":
+            # What is computed is written before the process ends, with the status that whoever sent it waits for.
+            assert status == -signal.SIGTERM
+            assert frames == computed(log)
+            at = last_moment(log)
     else:
         answer = child.answer()
         frames = assert_prefix(path, run.reference)

@@ -8,7 +8,7 @@ import pytest
 import polhode
 
 ROOT = Path(polhode.__file__).parent
-BELOW = {"polhode._ambient", "polhode._sources", "polhode.captured", "polhode.unchanging"}
+BELOW = {"polhode._ambient", "polhode._sources", "polhode.owned", "polhode.captured", "polhode.unchanging"}
 """What `execution` builds on."""
 
 FOR_ALL = {"eager", "kept", "once", "placement", "questions", "remembering", "repeated", "rows"}

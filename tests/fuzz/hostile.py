@@ -65,6 +65,10 @@ NEVER_NUMBERS = {
     "ragged": [[1.0], [2.0, 3.0]],
     "deep": _nested(3000, 1.0),
     "huge": 10**400,
+    "huge and negative": -(10**400),
+    "beyond all digits": 10**5000,
+    "huge ones": [10**400, 1.0, 2.0],
+    "huge objects": np.array([10**30, -(10**400), 5], dtype=object),
     "ellipsis": ...,
     "slice": slice(0, 1),
     "module": np,
@@ -96,6 +100,14 @@ STRANGE = {
     "long word": "w" * 5000,
     "unicode": "ω̃ 🛰",
     "list of words": ["a", "b"],
+    "list of lists of words": [["a"], ["b", "c"]],
+    "escape": "a\x1b[2J\u202eb",
+    "formula": "=1+1",
+    "markup": "[/]",
+    "surrogate": "\udc80",
+    "a body": "body",
+    "bodies": "bodies",
+    "a joint": "hinge",
 }
 """All of them, and others that fit in some places and not in others."""
 

@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import threading
+import urllib.request
 from urllib.parse import urlsplit
 
 import pytest
@@ -55,6 +56,30 @@ def test_only_this_machines_browser_is_answered(server):
         assert ask(made, wrong)[0] == 403
     assert ask(made, f"{path}other")[0] == 404
     assert made._http.server_address[0] == "127.0.0.1"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.2", "localhost", "127.255.255.254"])
+def test_any_loopback_address_serves_its_page(host):
+    made = Server("a run", lambda: ("", False), lambda: ({}, b""), host=host)
+    try:
+        with urllib.request.urlopen(made.url, timeout=10) as answer:
+            assert answer.status == 200
+        assert made.answer(urlsplit(made.url).path, f"evil.example:{made.port}")[0] == 403
+    finally:
+        made.close()
+
+
+RAW = [b"GET http://[ HTTP/1.1", b"GET http://[/x]/data HTTP/1.1", b"GET /\xff\xfe/?have=%ff HTTP/1.1", b"\xff\xfe"]
+
+
+@pytest.mark.parametrize("line", RAW)
+def test_requests_that_make_no_sense_get_an_answer(line, server, capfd):
+    made, _, _ = server
+    with socket.create_connection(("127.0.0.1", made.port), timeout=10) as there:
+        there.sendall(line + f"\r\nHost: 127.0.0.1:{made.port}\r\n\r\n".encode())
+        assert there.makefile("rb").read()
+    assert ask(made, urlsplit(made.url).path)[0] == 200
+    assert "Traceback" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "example.org", "::"])

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from polhode import summary
+from polhode.printable import printable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -91,6 +92,7 @@ class Audit:
 
     def to_rich(self) -> Table:
         """A table for `rich`."""
+        from rich.markup import escape
         from rich.table import Table
 
         table = Table(title="Audit", title_justify="left", title_style="bold")
@@ -105,7 +107,7 @@ class Audit:
         }
         for row in self.rows:
             *cells, verdict = _cells(row)
-            table.add_row(*cells, f"[{styles[row.verdict]}]{verdict}[/]")
+            table.add_row(*map(escape, cells), f"[{styles[row.verdict]}]{verdict}[/]")
         return table
 
     def __repr__(self) -> str:
@@ -114,7 +116,7 @@ class Audit:
         return f"Audit({counts or 'nothing audited'}; print it for the table)"
 
     def __str__(self) -> str:
-        return "\n".join([*summary.lines(self.cells()), *self.remarks])
+        return printable("\n".join([*summary.lines(self.cells()), *self.remarks]))
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{heading}</th>" for heading in _HEADINGS)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import gc
+import signal
+import sys
 import warnings
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
+from polhode import _signals, _streams
 from polhode.cli.benchmark import benchmark
 from polhode.cli.cache import cache
 from polhode.cli.convergence import convergence
@@ -14,20 +19,36 @@ from polhode.cli.export import export
 from polhode.cli.inspect import inspect
 from polhode.cli.listing import list_names
 from polhode.cli.models import Grouped
-from polhode.cli.output import warning
+from polhode.cli.output import FAILED, say, warning
 from polhode.cli.reproduce import reproduce
 from polhode.cli.resume import resume
 from polhode.cli.run import run
 from polhode.cli.sweep import sweep
 from polhode.cli.view import view
 
+
+class Commands(TyperGroup):
+    """All commands. A signal that is raised in one of them ends the process as the signal does."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            number = _signals.number_of(error)
+            if number is None:
+                raise
+            _signals.end(number, f"ended by {signal.Signals(number).name}.")
+
+
 app = typer.Typer(
     name="polhode",
+    cls=Commands,
     help="Structure-preserving simulation of mechanical systems with large rotations.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    epilog="Exit status: 0 done, 1 a run or check failed (what was computed is kept), 2 wrong usage.",
+    epilog="Exit status: 0 done, 1 a run or check failed (what was computed is kept), 2 wrong usage, "
+    "128 + n ended by signal n.",
 )
 app.command("list")(list_names)
 app.command("run", cls=Grouped)(run)
@@ -52,7 +73,16 @@ def main() -> None:
     # nothing; so does looking for it once more when the process ends.
     gc.set_threshold(_OBJECTS, 10, 10)
     warnings.formatwarning = warning
+    _streams.prepare()
+    _signals.hear()
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except _streams.OutputError as error:
+        _streams.abandon()
+        say(f"polhode: {error}")
+        sys.exit(FAILED)
     finally:
         gc.freeze()

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
+from polhode._signals import raise_signals
 from polhode.checks import shown
-from polhode.cli.output import FAILED, Json, Quiet, emit, fail, say, usage_errors
+from polhode.cli.output import FAILED, Json, Quiet, emit, fail, say, show, usage_errors
 
 SECTION = "benchmark"
 """The part of the file that `--update` writes."""
@@ -57,7 +58,8 @@ def benchmark(
             if not quiet:
                 say(f"{name.replace('_', ' ')}, {codes.TITLES[code]} …")
             try:
-                rows.append(codes.measured(name, code, sys.executable if code == "polhode" else peers))
+                with raise_signals():
+                    rows.append(codes.measured(name, code, sys.executable if code == "polhode" else peers))
             except codes.FailedError as error:
                 failed.append(str(error))
                 say(str(error))
@@ -66,7 +68,7 @@ def benchmark(
     if as_json:
         emit({"rows": [row._asdict() for row in rows], "versions": known, "missing": missing, "failed": failed})
     elif update is None:
-        print("\n".join(lines))
+        show("\n".join(lines))
     if failed:
         fail("Some didn't run, so that no table was written." if update is not None else "Some didn't run.", FAILED)
     if update is not None:

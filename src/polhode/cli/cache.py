@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from polhode.cli.output import FAILED, Json, emit, fail
+from polhode.cli.output import FAILED, Json, emit, fail, show
 
 
 def cache(
@@ -29,14 +29,21 @@ def cache(
         fail(f"The folder `{kept.folder().parent}` can't be changed: {error}.", FAILED)
     sizes = kept.sizes()
     size, count = sum(sizes), len(sizes)
+    gone = len(before) - count
     if as_json:
-        deleted = {"deleted": len(before)} if clear else {}
-        emit({"folder": str(kept.folder()), "on": kept.is_on(), "programs": count, "bytes": size, **deleted})
+        deleted = {"deleted": gone} if clear else {}
+        because = {"because": kept.objection()} if kept.objection() else {}
+        told = {"folder": str(kept.folder()), "on": kept.is_on(), "programs": count, "bytes": size}
+        emit({**told, **deleted, **because})
         return
-    off = "" if kept.is_on() else " Switched off: none is used, none is added."
+    off = "" if kept.is_on() else f" {_because(kept.objection())}: none is used, none is added."
     if clear:
-        print(f"Deleted {_programs(len(before))}, {_amount(sum(before))}.")
-    print(f"{kept.folder()}: {_programs(count)}, {_amount(size)} of at most {_amount(kept.LARGEST)}.{off}")
+        show(f"Deleted {_programs(gone)}, {_amount(sum(before) - size)}.")
+    show(f"{kept.folder()}: {_programs(count)}, {_amount(size)} of at most {_amount(kept.LARGEST)}.{off}")
+
+
+def _because(objection: str) -> str:
+    return f"Not trusted, because {objection}" if objection else "Switched off"
 
 
 def _programs(count: int) -> str:

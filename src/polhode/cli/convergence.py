@@ -11,7 +11,19 @@ import typer
 
 from polhode.checks import shown
 from polhode.cli import models
-from polhode.cli.output import FAILED, Json, Options, Quiet, Settings, emit, fail, parse_settings, say, usage_errors
+from polhode.cli.output import (
+    FAILED,
+    Json,
+    Options,
+    Quiet,
+    Settings,
+    console,
+    emit,
+    fail,
+    parse_settings,
+    say,
+    usage_errors,
+)
 
 if TYPE_CHECKING:
     from polhode.studies.convergence import Convergence
@@ -37,7 +49,7 @@ def convergence(
     with usage_errors():
         sizes = _sizes(steps)
         options = parse_settings(option, "--option")
-        names = [name.strip() for name in integrator.split(",") if name.strip()]
+        names = _names(integrator)
         methods = {name: ph.integrators.get(name, **options) for name in names}
         _check_plot(plot)
         chosen, imported = models.chosen(problem, settings)
@@ -60,6 +72,17 @@ def convergence(
         _show(studies)
 
 
+_MOST = 1000
+"""Step sizes of a study."""
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise ValueError(f"`--integrator` takes names of integrators, NAME[,NAME…], got {shown(text)}.")
+    return names
+
+
 def _sizes(text: str) -> list[float]:
     import numpy as np
 
@@ -68,8 +91,10 @@ def _sizes(text: str) -> list[float]:
         h0, h1, n = float(first), float(last), int(count)
     except ValueError as error:
         raise ValueError(f"`--steps` takes H0:H1:N such as 0.01:0.0001:5, got {shown(text)}.") from error
-    if not (h0 > 0 and h1 > 0 and h0 != h1 and n >= 2 and np.isfinite(h0 + h1)):
-        raise ValueError(f"`--steps` needs two different positive step sizes and N of at least 2, got {shown(text)}.")
+    if not (h0 > 0 and h1 > 0 and h0 != h1 and 2 <= n <= _MOST and np.isfinite(h0 + h1)):
+        raise ValueError(
+            f"`--steps` needs two different positive step sizes and N from 2 to {_MOST}, got {shown(text)}."
+        )
     return np.geomspace(h0, h1, n).tolist()
 
 
@@ -87,25 +112,28 @@ def _summary(problem: str, studies: dict[str, Convergence]) -> dict[str, object]
 
 
 def _show(studies: dict[str, Convergence]) -> None:
-    from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     for name, study in studies.items():
         table = Table(
-            title=f"{study.problem}, {name}, error at t = {study.t1:g}", title_justify="left", title_style="bold"
+            title=f"{escape(study.problem)}, {escape(name)}, error at t = {study.t1:g}",
+            title_justify="left",
+            title_style="bold",
         )
         table.add_column("h", justify="right")
         for output in study.errors:
-            table.add_column(output.replace("_", " "), justify="right")
+            table.add_column(escape(output.replace("_", " ")), justify="right")
         for i, h in enumerate(study.steps):
             table.add_row(f"{h:.4g}", *(f"{errors[i]:.3e}" for errors in study.errors.values()))
         table.add_section()
         table.add_row("[bold]order[/]", *(f"[bold]{study.orders[output]:.2f}[/]" for output in study.errors))
-        table.caption = f"reference: {study.reference}"
-        Console().print(table)
+        table.caption = f"reference: {escape(study.reference)}"
+        console().print(table)
 
 
 def _plot(studies: dict[str, Convergence], path: Path) -> None:
+    from polhode.replacement import replacement
     from polhode.viewing import plots
 
     outputs = next(iter(studies.values())).errors
@@ -114,7 +142,8 @@ def _plot(studies: dict[str, Convergence], path: Path) -> None:
         for output in outputs
     }
     try:
-        plots.convergence_panels(panels).savefig(path)
+        with replacement(path) as part:
+            plots.convergence_panels(panels).savefig(part)
     except OSError as error:
         fail(f"the figure could not be written: {error}", FAILED)
     say(f"figure written to {path}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polhode._signals import raise_signals
 from polhode.cli.output import WRONG_USAGE, Quiet, fail, file_errors, say, usage_errors
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def write_files(
     from polhode.runs import export
 
     for file in files:
-        with warnings.catch_warnings(record=True) as notes, file_errors():
+        with warnings.catch_warnings(record=True) as notes, file_errors(), raise_signals():
             export(solution, file, **chosen, progress=not quiet and sys.stderr.isatty())
         if not quiet:
             for note in notes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polhode.cli.models import SUFFIXES, Given, imported, is_model_file
-from polhode.cli.output import WRONG_USAGE, Json, MeshPath, Settings, emit, fail, parse_settings, usage_errors
+from polhode.cli.output import WRONG_USAGE, Json, MeshPath, Settings, console, emit, fail, parse_settings, usage_errors
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -41,16 +41,15 @@ def inspect(
 
 
 def _show(contents: Mapping[str, Any]) -> None:
-    from rich.console import Console
     from rich.markup import escape
 
-    console = Console()
+    screen = console()
 
     def line(text: str) -> None:
-        console.print(text, highlight=False)
+        screen.print(text, highlight=False)
 
     line(f"[bold]{escape(contents['name'])}[/], from {escape(contents['source'])}; SI units: kg, m, rad, s")
-    console.print(_tree(contents), highlight=False)
+    screen.print(_tree(contents), highlight=False)
     totals = contents["totals"]
     line(
         f"{totals['bodies']} bodies of {totals['mass']:.6g} kg, {totals['joints']} joints with "

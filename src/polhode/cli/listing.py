@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from polhode.cli.models import chosen
-from polhode.cli.output import Json, Settings, emit, usage_errors
+from polhode.cli.output import Json, Settings, console, emit, usage_errors
 
 
 class Kind(enum.StrEnum):
@@ -59,7 +59,6 @@ def list_names(
     if as_json:
         emit({kind.value: list(details), "details": details})
         return
-    from rich.console import Console
     from rich.table import Table
 
     headings = _SHOWN[kind]
@@ -68,12 +67,12 @@ def list_names(
         table.add_column(heading, no_wrap=heading == "name", overflow="fold")
     for name, row in details.items():
         table.add_row(f"[bold]{name}[/]", *(_cell(row[heading]) for heading in headings))
-    Console().print(table)
+    console().print(table)
 
 
 def _suited(kind: Kind | None, name: str, settings: list[str] | None, as_json: bool) -> None:
     """Which integrators take a problem, as what, or why not."""
-    from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     import polhode as ph
@@ -90,8 +89,8 @@ def _suited(kind: Kind | None, name: str, settings: list[str] | None, as_json: b
     for heading in ("name", "takes it", "what speaks for it", "as, or why not"):
         table.add_column(heading, no_wrap=heading == "name", overflow="fold")
     for row in rows:
-        table.add_row(f"[bold]{row.name}[/]", "yes" if row.suited else "no", row.why, row.reason)
-    Console().print(table)
+        table.add_row(f"[bold]{row.name}[/]", "yes" if row.suited else "no", escape(row.why), escape(row.reason))
+    console().print(table)
 
 
 def _problems() -> dict[str, dict[str, Any]]:

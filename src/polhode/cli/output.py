@@ -7,11 +7,15 @@ import json
 import sys
 import warnings
 from collections.abc import Iterator
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from polhode.checks import shown
+from polhode.printable import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 FAILED = 1
 WRONG_USAGE = 2
@@ -46,7 +50,19 @@ WhenFull = Annotated[
 
 def say(text: str) -> None:
     """A line for people, on standard error."""
-    print(text, file=sys.stderr, flush=True)
+    print(printable(text), file=sys.stderr, flush=True)
+
+
+def show(text: str) -> None:
+    """A line of results, on standard output."""
+    print(printable(text))
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Where tables are printed; characters in them that a terminal would obey are shown instead."""
+    from polhode.console import Printable
+
+    return Printable(stderr=stderr)
 
 
 _formatted = warnings.formatwarning
@@ -55,7 +71,7 @@ _formatted = warnings.formatwarning
 def warning(message: Any, category: type[Warning], filename: str, lineno: int, line: str | None = None) -> str:
     """A warning as a line: those of the library concern what was given, and no line of a program."""
     if category.__module__.partition(".")[0] == "polhode":
-        return f"polhode: {message}\n"
+        return f"polhode: {printable(str(message))}\n"
     return _formatted(message, category, filename, lineno, line)
 
 
@@ -65,9 +81,7 @@ def waiting(text: str, wanted: bool) -> Iterator[None]:
     if not wanted or not sys.stderr.isatty():
         yield
         return
-    from rich.console import Console
-
-    with Console(stderr=True).status(text):
+    with console(stderr=True).status(text):
         yield
 
 
@@ -127,7 +141,8 @@ def parse_settings(settings: list[str] | None, flag: str = "--set") -> dict[str,
 
 def _value(text: str) -> Any:
     for parse in (json.loads, float):
-        with contextlib.suppress(ValueError):
+        # Brackets within brackets by the thousand are no list that anybody needs.
+        with contextlib.suppress(ValueError, RecursionError):
             return parse(text)
     return text
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from polhode.cli.output import FAILED, Json, Quiet, emit, fail, say, usage_errors
+from polhode._signals import raise_signals
+from polhode.cli.output import FAILED, Json, Quiet, console, emit, fail, say, usage_errors
 
 if TYPE_CHECKING:
     from polhode.reproduction import Report
@@ -48,7 +49,8 @@ def reproduce(
             names = reproduction.names(None if paper is None else paper.zfill(3))
         workers = checks.count("workers", (os.cpu_count() or 1) if workers is None else workers, "processes", most=1024)
     try:
-        report = reproduction.reproduce(names, out, quick=quick, small=small, workers=workers, progress=not quiet)
+        with raise_signals():
+            report = reproduction.reproduce(names, out, quick=quick, small=small, workers=workers, progress=not quiet)
     except OSError as error:
         fail(f"the report could not be written: {error}", FAILED)
     if as_json:
@@ -63,7 +65,6 @@ def reproduce(
 
 
 def _show(report: Report) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from polhode.reproduction.writing import in_words
@@ -75,4 +76,4 @@ def _show(report: Report) -> None:
         verdict = "[green]passed[/]" if check["passed"] else "[bold red]failed[/]"
         cells = (check["experiment"], check["name"], in_words(check["claimed"]), in_words(check["measured"]))
         table.add_row(*cells, verdict)
-    Console().print(table)
+    console().print(table)

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from polhode.cli.output import FAILED, Json, Quiet, WhenFull, fail, interruptions_reported, say, usage_errors
-from polhode.cli.run import kept, report
+from polhode.cli.output import Json, Quiet, WhenFull, interruptions_reported, say, usage_errors
+from polhode.cli.run import carry_out, report
 
 
 def resume(
@@ -24,21 +24,10 @@ def resume(
     """Go on with a stored run, from the last state that was written, as if it had never stopped."""
     import polhode as ph
 
-    message = ""
     with usage_errors(), interruptions_reported():
-        try:
-            if not (quiet or as_json):
-                say(f"going on with {run}")
-            solution = ph.resume(
-                run,
-                t1,
-                breakpoints=breakpoint or (),
-                max_steps=max_steps,
-                when_full=when_full,
-                progress=not quiet and sys.stderr.isatty(),
-            )
-        except ph.SimulationError as error:
-            solution, message = error.solution, f"{error.reason} {kept(run, error.solution)}"
-        except OSError as error:
-            fail(str(error), FAILED)
-    report(solution, run, {}, as_json, quiet, message)
+        if not (quiet or as_json):
+            say(f"going on with {run}")
+        progress = not quiet and sys.stderr.isatty()
+        how = {"breakpoints": breakpoint or (), "max_steps": max_steps, "when_full": when_full, "progress": progress}
+        outcome = carry_out(run, lambda: ph.resume(run, t1, **how))
+    report(outcome, run, {}, as_json, quiet)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from polhode._signals import end, number_of
 from polhode.cli import models
 from polhode.cli.export import ENDINGS, check_endings, write_files
 from polhode.cli.output import (
@@ -18,6 +21,7 @@ from polhode.cli.output import (
     Quiet,
     Settings,
     WhenFull,
+    console,
     emit,
     fail,
     interruptions_reported,
@@ -27,6 +31,7 @@ from polhode.cli.output import (
     usage_errors,
     waiting,
 )
+from polhode.printable import printable
 
 if TYPE_CHECKING:
     from polhode.solution import Solution
@@ -116,34 +121,52 @@ def run(
         replaces = out is not None and is_run(out)
         how = {"h": step, "rtol": rtol, "atol": atol, "t1": t1, "save_every": save_every}
         how |= {"breakpoints": breakpoint_ or (), "when_full": when_full, "estimate_error": estimate_error}
-        solution, message = _simulated(chosen, method, out, not quiet and sys.stderr.isatty(), how)
+        progress = not quiet and sys.stderr.isatty()
+        outcome = carry_out(
+            out, lambda: ph.simulate(chosen, method, store=out, overwrite=True, progress=progress, **how)
+        )
     if replaces and not quiet:
         say(f"replaced the earlier run in {out}")
-    write_files(solution, export or (), quiet=not talk)
+    write_files(outcome.solution, export or (), quiet=not talk)
     more = models.summary(imported) if imported is not None else {}
     if options:
         more |= {"integrator": integrator or chosen.integrator, "options": options}
-    report(solution, out, more, as_json, quiet, message)
+    report(outcome, out, more, as_json, quiet)
 
 
-def _simulated(problem: Any, method: Any, out: Path | None, progress: bool, how: Any) -> tuple[Solution, str]:
-    """The run as far as it came, and why it went no further; ends with status 1 where nothing came of it."""
+class Outcome(NamedTuple):
+    """A run as far as it came, why it went no further, and the signal that ended it, if one did."""
+
+    solution: Solution
+    message: str = ""
+    signal: int | None = None
+
+
+def carry_out(out: Path | None, act: Callable[[], Solution]) -> Outcome:
+    """What comes of a run; ends with status 1 where nothing does, and at once if Ctrl-C is pressed twice."""
     import polhode as ph
 
     try:
-        return ph.simulate(problem, method, store=out, overwrite=True, progress=progress, **how), ""
+        return Outcome(act())
     except ph.SimulationError as error:
-        return error.solution, f"{error.reason} {kept(out, error.solution)}"
+        return Outcome(error.solution, f"{error.reason} {kept(out, error.solution)}")
+    except KeyboardInterrupt as error:
+        solution = getattr(error, "solution", None)
+        if solution is None or getattr(error, "repeated", False):
+            raise
+        return Outcome(solution, signal=number_of(error) or signal.SIGINT)
     except OSError as error:
         fail(str(error), FAILED)
 
 
-def report(
-    solution: Solution, out: Path | None, more: dict[str, Any], as_json: bool, quiet: bool, message: str
-) -> None:
-    """Print what came of a run; end with status 1 and a message if it did not reach its end."""
+def report(outcome: Outcome, out: Path | None, more: dict[str, Any], as_json: bool, quiet: bool) -> None:
+    """Print what came of a run; end with a message if it did not reach its end, as the signal does that ended it.
+
+    Ctrl-C asks for the end of a run rather than of everything, and has the status 1 of all runs that are not whole.
+    """
     import polhode as ph
 
+    solution = outcome.solution
     summary = _summary(solution) | more
     if as_json:
         emit({**summary, "store": None if out is None else str(out)})
@@ -151,8 +174,13 @@ def report(
         if "written_as" in summary:
             say(f"  {summary['written_as']}")
         _show(solution, summary, out)
-    if solution.stats["result"] != ph.Result.successful:
-        fail(message or f"{solution.stats['result'].message} {kept(out, solution)}", FAILED)
+    whole = solution.stats["result"] == ph.Result.successful
+    message = "" if whole else outcome.message or f"{solution.stats['result'].message} {kept(out, solution)}"
+    if outcome.signal is not None and (whole or outcome.signal != signal.SIGINT):
+        sys.stdout.flush()
+        end(outcome.signal, printable(message))
+    if not whole:
+        fail(message, FAILED)
 
 
 def _called(integrator: str | None, options: dict[str, Any]) -> str | None:
@@ -225,35 +253,35 @@ def _time_of_a_step(stats: dict[str, Any]) -> float | None:
 
 
 def _show(solution: Solution, summary: dict[str, Any], out: Path | None) -> None:
-    from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     from polhode.driver.showing import preparation
     from polhode.results import Result
     from polhode.runs.plain import to_plain
 
-    console, stats = Console(), solution.stats
+    screen, stats = console(), solution.stats
     table = Table(title=f"At t = {stats['t_reached']:.6g}", title_justify="left", title_style="bold", show_header=False)
     for name, value in to_plain(summary["final"]).items():
-        table.add_row(name.replace("_", " "), number(value))
-    console.print(table)
+        table.add_row(escape(name.replace("_", " ")), escape(number(value)))
+    screen.print(table)
     audit = solution.audit()
-    console.print(audit.to_rich())
+    screen.print(audit.to_rich())
     for remark in audit.remarks:
-        console.print(f"[bold yellow]{remark}[/]", highlight=False)
+        screen.print(f"[bold yellow]{escape(remark)}[/]", highlight=False)
     for line in _digits(stats.get("error_estimate")):
-        console.print(line, highlight=False)
+        screen.print(escape(line), highlight=False)
     rejected = f", {stats['rejected']} rejected" if stats["rejected"] else ""
     timed = summary["us_per_step"]
     each = f" ({timed:.3g} µs a step, saving included)" if timed is not None else ""
-    console.print(
+    screen.print(
         f"{summary['result'].replace('_', ' ')}: {stats['steps']} steps{rejected} in {stats['wall_time_s']:.3g} s"
         f"{each}; {preparation(stats)}",
         highlight=False,
     )
     if out is not None and solution.stats["result"] == Result.successful:
         hint = f"stored in {out}; look at it: polhode view {out} (or polhode export {out} run.html)"
-        console.print(hint, highlight=False, soft_wrap=True)
+        screen.print(escape(hint), highlight=False, soft_wrap=True)
 
 
 def _digits(estimate: dict[str, Any] | None) -> list[str]:

@@ -12,6 +12,7 @@ from polhode.checks import shown
 if TYPE_CHECKING:
     import numpy as np
 
+_MOST = 1_000_000
 _DRAWS = ("normal", "uniform")
 
 
@@ -41,12 +42,12 @@ def values(name: str, text: str) -> list[float]:
         if not others:
             return [float(word) for word in low.split(",")]
         high, count = others
-        if int(count) >= 1:
+        if 1 <= int(count) <= _MOST:
             return np.linspace(float(low), float(high), int(count)).tolist()
     except ValueError:
         pass
     raise ValueError(
-        f"`--param {name}=…` takes numbers, 1,2,3, or LOW:HIGH:COUNT, got {shown(text)}. "
+        f"`--param {name}=…` takes numbers, 1,2,3, or LOW:HIGH:COUNT, COUNT at most {_MOST}, got {shown(text)}. "
         "With `--seeds N`, it takes normal:MEAN:DEVIATION or uniform:LOW:HIGH."
     )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from polhode.replacement import replacement
+
 
 def marks(name: str) -> tuple[str, str]:
     """The comments before and behind; pages can include what is between them as a snippet."""
@@ -27,4 +29,5 @@ def parts(path: Path, name: str) -> tuple[str, str]:
 def write(path: Path, name: str, lines: list[str]) -> None:
     """Put lines into a section, and leave everything else as it is. Raises ValueError as `parts`, and OSError."""
     before, behind = parts(path, name)
-    path.write_text("\n".join([before, *lines, behind]), encoding="utf-8")
+    with replacement(path) as part:
+        part.write_text("\n".join([before, *lines, behind]), encoding="utf-8")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polhode._signals import end, number_of, raise_signals
 from polhode.cli import models, sampling
 from polhode.cli.output import (
     FAILED,
@@ -21,6 +23,7 @@ from polhode.cli.output import (
     file_errors,
     parse_settings,
     say,
+    show,
     usage_errors,
 )
 from polhode.cli.run import Absolute, End, Method, Problem, Relative, Step
@@ -88,16 +91,22 @@ def sweep(
         how: dict[str, Any] = {"h": step, "rtol": rtol, "atol": atol, "t1": t1, "save_every": save_every}
         how |= {"statistics": statistics, "keep": out is not None, "out": out, "resume": resume}
         how |= {"overwrite": overwrite, "workers": workers, "scheduler": scheduler}
-        with counted(not quiet and sys.stderr.isatty(), chosen.name) as progress:
+        number = None
+        with raise_signals(), counted(not quiet and sys.stderr.isatty(), chosen.name) as progress:
             try:
                 found = ph.ensemble(chosen, method, **members, **how, progress=progress)
             except ImportError as error:
                 fail(str(error), WRONG_USAGE)
-    _report(found, chosen.name, out, as_json, quiet)
+            except KeyboardInterrupt as error:
+                number = number_of(error) or signal.SIGINT
+                found = getattr(error, "ensemble", None)
+                if found is None:
+                    raise
+    _report(found, chosen.name, out, as_json, quiet, number)
 
 
-def _report(found: Ensemble, name: str, out: Path | None, as_json: bool, quiet: bool) -> None:
-    """Print what came of a sweep; end with status 1 if a member did not reach its end."""
+def _report(found: Ensemble, name: str, out: Path | None, as_json: bool, quiet: bool, number: int | None) -> None:
+    """Print what came of a sweep; end with status 1 if a member did not reach its end, or by the signal that came."""
     stats, failed = found.stats, found.failed
     if as_json:
         listed = [{**each, "result": each["result"].name} for each in failed]
@@ -106,12 +115,14 @@ def _report(found: Ensemble, name: str, out: Path | None, as_json: bool, quiet: 
         emit({"problem": name, "stats": stats, "failed": listed, "statistics": told, "store": store})
     elif not quiet:
         ended = stats["members"] - stats["failed"]
-        print(f"{name}: {ended} of {stats['members']} members in {stats['wall_time_s']:.3g} s, by {stats['by']}")
+        show(f"{name}: {ended} of {stats['members']} members in {stats['wall_time_s']:.3g} s, by {stats['by']}")
         if stats.get("workers_lost"):
-            print(f"{stats['workers_lost']} workers were lost on the way; others ran their members")
+            show(f"{stats['workers_lost']} workers were lost on the way; others ran their members")
         if out is not None and not failed:
-            print(f"stored in {out}")
+            show(f"stored in {out}")
     if not failed:
+        if number is not None:
+            end(number)
         return
     really = [each for each in failed if each["result"].name != "interrupted"]
     for each in really[:_MOST_LISTED]:
@@ -120,4 +131,8 @@ def _report(found: Ensemble, name: str, out: Path | None, as_json: bool, quiet: 
     if len(really) > _MOST_LISTED:
         say(f"  and {len(really) - _MOST_LISTED} more")
     go_on = " Go on by the same line with `--resume`." if out is not None and len(really) < len(failed) else ""
-    fail(f"{len(failed)} of {stats['members']} members did not reach their end; the rest is kept.{go_on}", FAILED)
+    message = f"{len(failed)} of {stats['members']} members did not reach their end; the rest is kept.{go_on}"
+    if number not in (None, signal.SIGINT):
+        sys.stdout.flush()
+        end(number, message)
+    fail(message, FAILED)

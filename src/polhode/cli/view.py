@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import webbrowser
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from polhode._signals import number_of, raise_signals
 from polhode.cli.output import WRONG_USAGE, fail, file_errors, say, usage_errors
 
 
@@ -34,9 +36,12 @@ def view(
     if browser:
         webbrowser.open(server.url)
     try:
-        server.wait()
-    except KeyboardInterrupt:
+        with raise_signals():
+            server.wait()
+    except KeyboardInterrupt as error:
         say("")
+        if number_of(error) not in (None, signal.SIGINT):
+            raise
     finally:
         server.close()
 

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from polhode.driver.interruption import Interrupts
 from polhode.driver.legs import Leg
 from polhode.driver.planning import Plan
 from polhode.driver.running import Run, SimulationError, computed
@@ -22,7 +23,7 @@ from polhode.runs.store import RunStore
 from polhode.solution import Solution
 
 
-def estimated(solution: Solution, run: Run, store: str | Path | None) -> dict[str, Any]:
+def estimated(solution: Solution, run: Run, store: str | Path | None, interrupts: Interrupts) -> dict[str, Any]:
     """Largest estimated error of each output over the run, and the decimal digits that are right.
 
     With a method of order p the run with half the step, or with tolerances that halve it, is 2ᵖ times as accurate, so
@@ -35,19 +36,19 @@ def estimated(solution: Solution, run: Run, store: str | Path | None) -> dict[st
         if store is not None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=Path(store).resolve().parent)))
             sink = stack.enter_context(opened(folder / "finer.zarr", run.meta, False, "fail", None))
-        found = _compared(solution, run, sink)
+        found = _compared(solution, run, sink, interrupts)
     if store is not None:
         kept, _ = RunStore.reopen(store)
         kept.close({**solution.stats, "error_estimate": found})
     return found
 
 
-def _compared(solution: Solution, run: Run, sink: StoreSink | None) -> dict[str, Any]:
+def _compared(solution: Solution, run: Run, sink: StoreSink | None, interrupts: Interrupts) -> dict[str, Any]:
     order = run.task.integrator.order
     parts, saving = _finer(run, solution)
     plan = Plan(parts, run.plan.how, run.plan.start)
     try:
-        finer = computed(run._replace(plan=plan, saving=saving, throw=True, progress=False), sink)
+        finer = computed(run._replace(plan=plan, saving=saving, throw=True, progress=False), sink, interrupts)
     except SimulationError as error:
         return {"failed": f"the run with half the step: {error.reason}"}
     if finer.stats["result"] != Result.successful:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from jaxtyping import Array
 from polhode.driver import native
 from polhode.driver.blocks import Buffer, run_block
 from polhode.driver.happening import Happenings
+from polhode.driver.interruption import Interrupts
 from polhode.driver.legs import Leg
 from polhode.driver.observing import Observer, Watch
 from polhode.driver.records import Checkpoint, Outcome, Sink, Start
@@ -85,7 +85,7 @@ def run(
     saving: Saving,
     sink: Sink | None,
     show: Show,
-    interrupted: threading.Event,
+    interrupted: Interrupts,
     events: Happenings | None = None,
 ) -> Outcome:
     """The whole run.
@@ -112,7 +112,7 @@ class _Run:
         saving: Saving,
         sink: Sink | None,
         show: Show,
-        interrupted: threading.Event,
+        interrupted: Interrupts,
         events: Happenings | None,
     ) -> None:
         self.interrupted, self.show, self.events = interrupted, show, events

@@ -16,6 +16,7 @@ from polhode.checks import shown
 from polhode.driver import continuing, planning, records
 from polhode.driver.control import StepControl
 from polhode.driver.differences import differences
+from polhode.driver.interruption import Interrupts, interrupts
 from polhode.driver.legs import described
 from polhode.driver.planning import Plan, Steps
 from polhode.driver.preparation import Task
@@ -130,6 +131,21 @@ def resumed(
     path: str | Path, task: Task, given: Wanted, when_full: str | Path, progress: bool, throw: bool, began: float
 ) -> Solution:
     """The run in the store, gone on with as that task; `began` is when making it did."""
+    # Signals are handed on when the store is closed.
+    with interrupts() as signals:
+        return _resumed(path, task, given, when_full, progress, throw, began, signals)
+
+
+def _resumed(
+    path: str | Path,
+    task: Task,
+    given: Wanted,
+    when_full: str | Path,
+    progress: bool,
+    throw: bool,
+    began: float,
+    interrupts: Interrupts,
+) -> Solution:
     saving, t1, max_steps = given.saving, given.t1, given.max_steps
     limit = None if max_steps is None else planning.limit(max_steps, 1)
     store, found = RunStore.reopen(_place(path))
@@ -170,7 +186,7 @@ def resumed(
         observer = task.observer
         plan = Plan(legs, {}, start)
         run = Run(task, plan, saved, observer, store.meta, progress, throw, time.perf_counter() - began)
-        return carry_out(run, StoreSink(store, when_full))
+        return carry_out(run, StoreSink(store, when_full), interrupts)
     finally:
         store.release()
 

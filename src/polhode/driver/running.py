@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -13,7 +12,7 @@ from polhode._ambient import warn
 from polhode.driver import host, records
 from polhode.driver.continuing import Kept
 from polhode.driver.happening import Happenings
-from polhode.driver.interruption import interrupts
+from polhode.driver.interruption import Interrupts, interruption
 from polhode.driver.observing import Observer
 from polhode.driver.planning import Plan
 from polhode.driver.preparation import Task
@@ -64,43 +63,44 @@ class Run(NamedTuple):
     build_time: float
 
 
-def carry_out(run: Run, sink: StoreSink | None) -> Solution:
-    """As `computed`; warns of an interruption if the run is to throw."""
-    solution = computed(run, sink)
-    if run.throw and solution.stats["result"] == Result.interrupted:
+def carry_out(run: Run, sink: StoreSink | None, interrupts: Interrupts) -> Solution:
+    """As `computed`; warns of an interruption if the run is to throw, and has Ctrl-C raise what was computed."""
+    solution = computed(run, sink, interrupts)
+    interrupts.keep(interruption(_stopped(run, solution), solution))
+    if run.throw and solution.stats["result"] == Result.interrupted and not interrupts.raises():
         warn(_interrupted(run, solution), InterruptionWarning)
     return solution
+
+
+def _stopped(run: Run, solution: Solution) -> str:
+    if solution.stats["result"] != Result.interrupted:
+        return "A signal came when the run had ended."
+    return f"A signal ended the run at t = {solution.stats['t_reached']:.6g} of {run.task.t1:.6g}."
 
 
 def _interrupted(run: Run, solution: Solution) -> str:
     # Where a signal ends one of many runs, a script would go on with half of it as if it were whole.
     last = f"Its last frame is that of t = {float(solution.t[-1]):.6g}" if len(solution.t) else "It has no frame"
     return (
-        f"A signal ended the run at t = {solution.stats['t_reached']:.6g} of {run.task.t1:.6g}. {last}, and "
+        f"{_stopped(run, solution)} {last}, and "
         "`stats['result']` is `interrupted`. `simulate(…, initial=solution)` goes on, `resume` with a store."
     )
 
 
-def computed(run: Run, sink: StoreSink | None) -> Solution:
+def computed(run: Run, sink: StoreSink | None, interrupts: Interrupts) -> Solution:
     """Make all steps.
 
     Raises SimulationError if they fail and the run is to throw, KeyboardInterrupt if Ctrl-C was pressed twice.
     """
     if sink is not None:
         sink.belongs_to(run)
-    # Signals are heard until everything is written.
-    with interrupts() as interrupted:
-        return _carried_out(run, sink, interrupted)
-
-
-def _carried_out(run: Run, sink: StoreSink | None, interrupted: threading.Event) -> Solution:
     task, plan = run.task, run.plan
     method, system = task.integrator, task.system
     with showing(run.progress, task.problem.name if task.problem else "run", task.t0, task.t1) as show:
         show.stage("finding a consistent start")
         events = _happenings(run)
         outcome = host.run(
-            plan.legs, system, method, plan.start, run.observer, run.saving, sink, show, interrupted, events
+            plan.legs, system, method, plan.start, run.observer, run.saving, sink, show, interrupts, events
         )
         stats = statistics(outcome.progress, method, Result(int(outcome.progress.result)), _times(run, outcome))
         if task.events and events is not None:
@@ -118,7 +118,7 @@ def _carried_out(run: Run, sink: StoreSink | None, interrupted: threading.Event)
     reader = None if changed else reader_of(task.problem, task.source, task.converted)
     solution = Solution(saved, stats, run.meta, kept, reader)
     if isinstance(outcome.error, KeyboardInterrupt):
-        raise outcome.error
+        raise interruption(_stopped(run, solution), solution, repeated=True) from outcome.error
     result = stats["result"]
     if run.throw and result not in _AS_WANTED:
         why = sink.reason if sink is not None and sink.reason else result.message

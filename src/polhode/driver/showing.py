@@ -100,9 +100,9 @@ def showing(wanted: bool, name: str, t0: float, t1: float) -> Iterator[Show]:
     if not wanted:
         yield Nothing()
         return
-    from rich.console import Console
+    from polhode.console import Printable
 
-    shown = Shown(name, t0, t1, Console(stderr=True))
+    shown = Shown(name, t0, t1, Printable(stderr=True))
     try:
         yield shown
     finally:

@@ -13,6 +13,7 @@ from polhode.driver import planning, sinks, traced, traced_events
 from polhode.driver.continuing import Memory
 from polhode.driver.control import StepControl
 from polhode.driver.estimating import estimated
+from polhode.driver.interruption import interrupts
 from polhode.driver.observing import Observer
 from polhode.driver.planning import Plan
 from polhode.driver.preparation import Task
@@ -113,8 +114,12 @@ def simulate(
     - `max_events`: that many end the run, as events do that come faster than time can tell apart; 10 000 by default,
       inside JAX transformations 64, for each of which there has to be room.
 
-    **Returns** a `Solution`. After Ctrl-C, SIGTERM or SIGHUP it holds everything computed so far, with result
-    `interrupted`, which is warned of (`InterruptionWarning`) unless `throw` is False.
+    **Returns** a `Solution`.
+
+    Ctrl-C, SIGTERM and SIGHUP end the run after the block of steps that is going on, with result `interrupted`. When
+    its store is closed, Ctrl-C raises a KeyboardInterrupt whose `solution` holds everything computed so far, and
+    SIGTERM and SIGHUP end the process. Where the script has handlers of its own for them, they are called, and the run
+    as far as it came is returned, which is warned of (`InterruptionWarning`) unless `throw` is False.
 
     Warns with `StepSizeWarning` before a run if waves in rods, bonds or contacts are too fast for an explicit method
     with this step.
@@ -158,10 +163,12 @@ def simulate(
     run = Run(task, plan, saving, observer, meta, progress, throw, 0.0)
     _warn_of_waves(run)
     run = run._replace(build_time=time.perf_counter() - began)
-    with sinks.opened(store, meta, overwrite, when_full, expected(plan.legs, saving)) as sink:
-        solution = carry_out(run, sink)
-    if estimate_error and solution.stats["result"] == Result.successful:
-        solution.stats["error_estimate"] = estimated(solution, run, store)
+    # Signals are handed on when the store is closed.
+    with interrupts() as signals:
+        with sinks.opened(store, meta, overwrite, when_full, expected(plan.legs, saving)) as sink:
+            solution = carry_out(run, sink, signals)
+        if estimate_error and solution.stats["result"] == Result.successful:
+            solution.stats["error_estimate"] = estimated(solution, run, store, signals)
     return solution
 
 

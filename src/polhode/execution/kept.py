@@ -1,9 +1,11 @@
 """Programs kept between processes, in the user's cache folder.
 
 Each is a file, named by what it was made from and by the versions of everything that it was made with. It is put there
-at once and carries a checksum: what is damaged, or of others, counts as missing. Only what consists of this library and
-those that it builds on is kept; functions of users are traced in every process. A process whose sources have been
-changed since it began neither reads nor writes: it may have loaded some modules before and others after the change.
+at once and carries a checksum: what is damaged, or of another name, counts as missing. Programs are carried out, so
+they are read only from folders and files that belong to this user, or to the system, and that nobody else may write.
+Only what consists of this library and those that it builds on is kept; functions of users are traced in every process.
+A process whose sources have been changed since it began neither reads nor writes: it may have loaded some modules
+before and others after the change.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ import importlib.metadata
 import os
 import pickle
 import platform
-import secrets
+import re
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,8 +25,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import platformdirs
 
-from polhode import _sources
+from polhode import _sources, owned
 from polhode._ambient import uncollected
+from polhode.execution import pickles
 
 T = TypeVar("T")
 
@@ -33,8 +37,11 @@ LIBRARIES = ("jax", "jaxlib", "numpy", "scipy", "equinox", "jaxtyping", "llvmlit
 LARGEST = 256_000_000
 """Bytes of all files; beyond that, those used longest ago go."""
 
-_MAGIC = b"polhode program 1\n"
+_FAMILY = b"polhode program "
+_MAGIC = _FAMILY + b"2\n"
 _CHECKSUM = 16
+_NAME = re.compile(r"[0-9a-f]{32}|\.[0-9a-f]{32}\.[0-9a-f]{16}")
+"""Names of programs, and of those that are being written."""
 
 
 class Keeping(NamedTuple, Generic[T]):
@@ -84,25 +91,31 @@ def folder() -> Path:
     return platformdirs.user_cache_path("polhode") / "programs"
 
 
+def objection() -> str:
+    """Why no programs are kept although that is not switched off; empty if they are."""
+    return owned.objection(folder().parent) or owned.objection(folder())
+
+
 def is_on() -> bool:
     """Whether programs are kept."""
-    try:
-        return not _switch().exists()
-    except OSError:
-        return False
+    return not _is_switched_off() and not objection()
 
 
 def switch(on: bool) -> None:
     """Keep programs from now on, or not. Raises OSError where nothing can be written."""
     if on:
         _switch().unlink(missing_ok=True)
-    else:
-        _switch().parent.mkdir(parents=True, exist_ok=True)
-        _switch().touch()
+    elif not _is_switched_off():
+        owned.make_folder(folder())
+        owned.write(_switch(), b"")
 
 
 def _switch() -> Path:
     return folder().with_name("nothing-is-kept")
+
+
+def _is_switched_off() -> bool:
+    return os.path.lexists(_switch())
 
 
 def files() -> list[Path]:
@@ -120,15 +133,17 @@ def sizes() -> list[int]:
 
 
 def clear() -> None:
-    """Deletes all that is kept. Raises OSError where that is not allowed."""
+    """Deletes all that is kept, and nothing else. Raises OSError where that is not allowed."""
+    if said := objection():
+        raise PermissionError(said)
     for path in files():
-        path.unlink(missing_ok=True)
+        _delete(path)
 
 
 def discard(key: bytes) -> None:
     """Deletes what is kept under a key."""
     with contextlib.suppress(OSError):
-        _path(key).unlink(missing_ok=True)
+        _delete(_path(key))
 
 
 def _path(key: bytes) -> Path:
@@ -175,14 +190,14 @@ _MADE_WITH = _made_with()
 def _read(path: Path) -> Any:
     """The content of a file; None if there is none, or none that is whole."""
     try:
-        content = path.read_bytes()
+        content = owned.read(path)
         body = content[len(_MAGIC) + _CHECKSUM :]
-        if content != _MAGIC + _checksum(body) + body:
+        if content != _MAGIC + _checksum(path, body) + body:
             return None
         with contextlib.suppress(OSError):
             # The folder may be one that can only be read.
             os.utime(path)
-        return pickle.loads(body)
+        return pickles.loads(body)
     except Exception:
         return None
 
@@ -193,18 +208,14 @@ def _write(path: Path, state: Any) -> None:
     except Exception:
         # Not all that a problem consists of can be pickled.
         return
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        aside.write_bytes(_MAGIC + _checksum(body) + body)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
+    owned.make_folder(path.parent)
+    owned.write(path, _MAGIC + _checksum(path, body) + body)
     _make_room()
 
 
-def _checksum(body: bytes) -> bytes:
-    return hashlib.blake2b(body, digest_size=_CHECKSUM).digest()
+def _checksum(path: Path, body: bytes) -> bytes:
+    """Of a program and its name: one by the name of another would be handed other numbers."""
+    return hashlib.blake2b(path.name.encode() + b"\0" + body, digest_size=_CHECKSUM).digest()
 
 
 def _make_room() -> None:
@@ -213,13 +224,22 @@ def _make_room() -> None:
     for _, size, path in found:
         if excess <= 0:
             return
-        path.unlink(missing_ok=True)
+        _delete(path)
         excess -= size
 
 
+def _delete(path: Path) -> None:
+    """Deletes a program, or one that was being written; anything else stays."""
+    unfinished = path.name.startswith(".")
+    with contextlib.suppress(FileNotFoundError):
+        if _NAME.fullmatch(path.name) and (unfinished or owned.read(path, len(_FAMILY)) == _FAMILY):
+            path.unlink()
+
+
 def _listed() -> Iterator[tuple[float, int, Path]]:
-    """When each file was used, its size, and where it is."""
-    for path in folder().iterdir():
+    """When each program was used, its size, and where it is."""
+    for path in [] if folder().is_symlink() else folder().iterdir():
         with contextlib.suppress(FileNotFoundError):
-            about = path.stat()
-            yield about.st_mtime, about.st_size, path
+            about = path.lstat()
+            if stat.S_ISREG(about.st_mode) and _NAME.fullmatch(path.name):
+                yield about.st_mtime, about.st_size, path

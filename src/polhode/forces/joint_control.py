@@ -11,6 +11,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from polhode import checks
 from polhode.checks import shown
 from polhode.execution.eager import uncompiled
 from polhode.joints._frames import start
@@ -84,7 +85,8 @@ class JointControl(AbstractForce):
 
     @uncompiled()
     def __post_init__(self) -> None:
-        if not self.joints or not all(isinstance(joint, AbstractMeasured) for joint in self.joints):
+        joints = checks.sequence("joints", self.joints, "joints with a coordinate each")
+        if not joints or not all(isinstance(joint, AbstractMeasured) for joint in joints):
             raise ValueError(
                 "`joints` of a JointControl must be joints with a free coordinate, such as `Revolute`, got "
                 f"{shown(self.joints)}."

@@ -20,6 +20,7 @@ from polhode.model.holding import Held
 from polhode.model.model import Model
 from polhode.multibody.bodies import Body
 from polhode.multibody.system import MultibodySystem
+from polhode.printable import printable
 from polhode.problems.base import Problem
 from polhode.viewing import model_scene
 from polhode.viewing.machine import Machine
@@ -59,7 +60,8 @@ class ImportedModel:
 
     def __repr__(self) -> str:
         left = f", {len(self.not_carried)} not carried" if self.not_carried else ""
-        return f"ImportedModel({self.name!r}, {len(self.model.bodies)} bodies, joints: {', '.join(self.joints)}{left})"
+        joints = printable(", ".join(self.joints))
+        return f"ImportedModel({self.name!r}, {len(self.model.bodies)} bodies, joints: {joints}{left})"
 
     @uncompiled()
     def problem(self, formulation: str | None = None, t1: float = 2.0) -> Problem:

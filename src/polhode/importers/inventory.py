@@ -11,6 +11,7 @@ import numpy as np
 
 from polhode.importers._mujoco import disabled, mujoco
 from polhode.importers.construction import Start
+from polhode.printable import printable
 
 _OBJ = mujoco.mjtObj
 
@@ -29,7 +30,7 @@ class NotCarried:
 
     def __str__(self) -> str:
         shown = ", ".join(self.names[:6]) + (f" and {len(self.names) - 6} more" if len(self.names) > 6 else "")
-        return f"{self.what} ({shown}): {self.reason}" if self.names else f"{self.what}: {self.reason}"
+        return printable(f"{self.what} ({shown}): {self.reason}" if self.names else f"{self.what}: {self.reason}")
 
 
 def of_compiled(start: Start) -> list[NotCarried]:

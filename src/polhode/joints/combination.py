@@ -67,7 +67,7 @@ class Combination(AbstractMeasured):
     ratios: Any
 
     def __post_init__(self) -> None:
-        if not len(self.joints):
+        if not checks.sequence("joints", self.joints, "joints with a coordinate each, one ratio for each"):
             raise ValueError("`joints` of a Combination must not be empty.")
         for pair, name in self._named():
             if not isinstance(pair, AbstractMeasuredPair):

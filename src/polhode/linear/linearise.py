@@ -120,4 +120,5 @@ def _no_steady_motion(reason: str) -> str:
 
 
 def _names(name: str, given: Any) -> list[Any]:
-    return [given] if isinstance(given, str) else checks.listed(name, given, "of names")
+    found = [given] if isinstance(given, str) else checks.listed(name, given, "of names")
+    return [checks.word(name, each, "a name") for each in found]

@@ -23,6 +23,7 @@ from polhode.multibody.bodies import Body
 from polhode.multibody.formulations import FORMULATIONS
 from polhode.multibody.parts import AbstractComposite, AbstractForce, AbstractJoint, AbstractPart
 from polhode.multibody.system import MultibodySystem
+from polhode.printable import printable
 from polhode.systems.base import AbstractSystem, Observable, State
 from polhode.units import checked as checked_units
 
@@ -456,7 +457,7 @@ class Model:
         return mjcf.written(self, name, strict=strict)
 
     def __repr__(self) -> str:
-        return f"Model({'; '.join(f'{what}: {text}' for what, text in told(self))})"
+        return printable(f"Model({'; '.join(f'{what}: {text}' for what, text in told(self))})")
 
     def _repr_html_(self) -> str:
         return summary.html("Model", told(self))

@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from polhode.checks import shown
 from polhode.named.unknown import UnknownName, unknown
+from polhode.printable import printable
 
 T = TypeVar("T")
 
@@ -43,7 +44,7 @@ class ByName(Mapping[str, T], Generic[T]):
         return len(self._names)
 
     def __repr__(self) -> str:
-        return f"{{{', '.join(self._names)}}}"
+        return printable(f"{{{', '.join(self._names)}}}")
 
     def _ipython_key_completions_(self) -> list[str]:
         return self._names

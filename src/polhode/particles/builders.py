@@ -58,7 +58,8 @@ def block(
 
     `diagonals` adds bonds along the diagonals of faces, without which a lattice shears easily.
     """
-    counts = [checks.count("shape", k, "particles along each edge") for k in shape]
+    edges = checks.listed("shape", shape, "particles along each edge")
+    counts = [checks.count("shape", k, "particles along each edge") for k in edges]
     if len(counts) != 3:
         raise ValueError(f"`shape` must be three numbers of particles, got {shown(shape)}.")
     diameter = float(checks.positive("diameter", diameter, (), "diameter of the particles"))
@@ -97,7 +98,7 @@ def packing(file: str | Path, gap: float = 0.05) -> Layout:
 
     Raises ValueError, naming the line, for what isn't four numbers.
     """
-    path = Path(file)
+    path = checks.path("file", file)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import matplotlib
 import numpy as np
 
+from polhode.replacement import replacement
 from polhode.reproduction.registry import Check, Experiment, Outcome
 from polhode.runs.plain import to_plain
 from polhode.viewing.style import STYLE
@@ -78,8 +79,10 @@ class Writer:
             found,
             wall_time_s,
         )
-        (self._out / "checks.json").write_text(json.dumps(self._checks(), indent=1), encoding="utf-8")
-        self.path.write_text(self._page(), encoding="utf-8")
+        with replacement(self._out / "checks.json") as part:
+            part.write_text(json.dumps(self._checks(), indent=1), encoding="utf-8")
+        with replacement(self.path) as part:
+            part.write_text(self._page(), encoding="utf-8")
 
     def _in_order(self) -> list[_Written]:
         return [self._written[name] for name in self._names if name in self._written]
@@ -117,7 +120,8 @@ class Writer:
         content, kind = _pixels(figure, "webp", 72) if self._small else _drawing(figure)
         if not self._small:
             path = self._folder("figures", experiment) / f"{_file_name(name)}.{kind.partition('+')[0]}"
-            path.write_bytes(content)
+            with replacement(path) as part:
+                part.write_bytes(content)
         source = f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
         caption = html.escape(name)
         return f'<figure><img src="{source}" alt="{caption}"><figcaption>{caption}</figcaption></figure>'
@@ -131,7 +135,7 @@ class Writer:
             _write_csv(path, arrays)
         else:
             path = stem.with_name(stem.name + ".npz")
-            with path.open("wb") as file:
+            with replacement(path) as part, part.open("wb") as file:
                 np.savez_compressed(file, **arrays)
         relative = html.escape(path.relative_to(self._out).as_posix())
         return f'<a href="{relative}">{html.escape(name)} ({path.suffix[1:]})</a>'
@@ -162,7 +166,8 @@ def _write_csv(path: Path, columns: Mapping[str, np.ndarray]) -> None:
     lines += [
         ",".join(str(value) for value in row) for row in zip(*(c.tolist() for c in columns.values()), strict=True)
     ]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with replacement(path) as part:
+        part.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _entry(experiment: Experiment, checks: list[Check], passed: bool) -> str:

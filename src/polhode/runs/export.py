@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from polhode.progress import Counted, counted
+from polhode.replacement import replacement
 from polhode.runs.attributes import attributes
 from polhode.runs.dataset import to_xarray
 from polhode.solution import Solution
@@ -27,6 +29,8 @@ def export(
 ) -> Path:
     """Writes `solution` in the format that the ending of `path` names and returns the path.
 
+    A file of that name is replaced when the new one is whole; what fails on the way leaves it as it was.
+
     - `.csv`, `.parquet`: one row an instant, one column a number, named like `crank.angle` and `rocker.x` (Parquet
       needs the `parquet` extra).
     - `.nc`: netCDF with labelled dimensions, or with `columns` these (needs the `netcdf` extra).
@@ -43,7 +47,7 @@ def export(
     - `tint`: colour the rods of a film by a strain or force, such as "curvature" or "axial force".
     - `arrows`: draw these in a film, such as "joint force", "weight" or "linear momentum".
 
-    Raises ValueError for what the format or the run doesn't have.
+    Raises ValueError for what the format or the run doesn't have, OSError where the file can't be written.
     """
     path = Path(path)
     check_ending(path)
@@ -55,10 +59,13 @@ def export(
     if ending in _FILMS:
         look = (tint, (arrows,) if isinstance(arrows, str) else tuple(arrows))
         scene = _moving(solution, joints)
-        with counted(progress, path.name) as told:
-            _FILMS[ending](solution, scene, path, look, told)
+        with counted(progress, path.name) as told, replacement(path) as part:
+            _FILMS[ending](solution, scene, part, look, told)
+    elif ending == ".pvd":
+        _pvd(solution, path, joints)
     else:
-        _WRITERS[ending](solution, path, _Wanted(columns, joints))
+        with replacement(path) as part:
+            _WRITERS[ending](solution, part, _Wanted(columns, joints))
     return path
 
 
@@ -71,14 +78,21 @@ class _Wanted(NamedTuple):
 
 def check_ending(path: Path) -> None:
     """Raises ValueError for an ending that names no format."""
-    known = (*_WRITERS, *_FILMS)
+    known = (*_WRITERS, ".pvd", *_FILMS)
     if path.suffix.lower() not in known:
         raise ValueError(f"`{path.name}` must end in one of {', '.join(known)} to say which format is wanted.")
 
 
 def _csv(solution: Solution, path: Path, wanted: _Wanted) -> None:
     # xarray brings pandas, whose writer is some times faster than NumPy's and keeps all digits.
-    solution.to_pandas(wanted.columns).to_csv(path, index=False)
+    frame = solution.to_pandas(wanted.columns)
+    frame.columns = [_no_formula(str(name)) for name in frame.columns]
+    frame.to_csv(path, index=False)
+
+
+def _no_formula(heading: str) -> str:
+    """A heading that spreadsheets show instead of computing it: names come from files of other people."""
+    return f"'{heading}" if heading.lstrip().startswith(_FORMULAS) or heading[:1].isspace() else heading
 
 
 def _parquet(solution: Solution, path: Path, wanted: _Wanted) -> None:
@@ -94,10 +108,13 @@ def _netcdf(solution: Solution, path: Path, wanted: _Wanted) -> None:
     else:
         found = solution.to_pandas(wanted.columns).set_index("time").to_xarray()
         found.attrs = attributes(solution.meta, solution.stats)
+    content = io.BytesIO()
     try:
-        found.to_netcdf(path, engine="h5netcdf")
+        # HDF5 crashes where a disk fills up, so it writes into memory.
+        found.to_netcdf(content, engine="h5netcdf")
     except ImportError as error:
         raise ValueError("Writing netCDF needs h5netcdf and h5py: `pip install 'polhode[netcdf]'`.") from error
+    path.write_bytes(content.getbuffer())
 
 
 def _png(solution: Solution, path: Path, wanted: _Wanted) -> None:
@@ -145,10 +162,11 @@ def _glb(solution: Solution, path: Path, wanted: _Wanted) -> None:
     gltf.write(solution, _moving(solution, wanted.joints), path)
 
 
-def _pvd(solution: Solution, path: Path, wanted: _Wanted) -> None:
+def _pvd(solution: Solution, path: Path, joints: bool) -> None:
     from polhode.viewing import vtk
 
-    vtk.write(solution, _moving(solution, wanted.joints), path)
+    # It has a folder of files beside it, which it replaces itself.
+    vtk.write(solution, _moving(solution, joints), path)
 
 
 _Look = tuple[str | None, tuple[str, ...]]
@@ -156,6 +174,7 @@ _Look = tuple[str | None, tuple[str, ...]]
 
 _FINE = 300
 """Points an inch of figures."""
+_FORMULAS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 _TABLES = (".csv", ".parquet", ".nc")
 _WRITERS = {
     ".csv": _csv,
@@ -164,6 +183,5 @@ _WRITERS = {
     ".png": _png,
     ".html": _html,
     ".glb": _glb,
-    ".pvd": _pvd,
 }
 _FILMS = {".mp4": _mp4, ".gif": _gif}

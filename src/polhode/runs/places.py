@@ -28,14 +28,14 @@ def resolved(path: str | Path) -> Path:
 
 
 def locked(path: Path, run: str) -> Lock:
-    """The lock on a place. Raises StoreError where another process holds it."""
+    """The lock on a place. Raises StoreError where another process holds it, or where its file is something else."""
     lock = Lock(path, run)
     with explaining(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             lock.acquire()
         except LockedError as error:
-            raise StoreError(f"`{path}` is in use: {error}. Wait for it, or choose another place.") from None
+            raise StoreError(f"`{path}` {error}") from None
     return lock
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
+from polhode.checks import listed, shown
 from polhode.spaces.base import AbstractGroup, norm
 
 Vec = Float[Array, " n"]
@@ -26,11 +28,11 @@ class Rn(AbstractGroup):
     parts: tuple[int, ...] = eqx.field(static=True)
 
     def __init__(self, n: int, blocks: tuple[int, ...] | None = None):
-        if n < 0:
-            raise ValueError(f"`n` must not be negative, got {n}.")
-        blocks = ((n,) if n else ()) if blocks is None else tuple(blocks)
-        if sum(blocks) != n or any(size < 1 for size in blocks):
-            raise ValueError(f"`blocks` must be positive sizes that add up to n = {n}, got {blocks}.")
+        if not _is_whole(n) or n < 0:
+            raise ValueError(f"`n` must be a whole number, 0 or more, got {shown(n)}.")
+        blocks = ((n,) if n else ()) if blocks is None else tuple(listed("blocks", blocks, "sizes of vectors"))
+        if not all(_is_whole(size) and size >= 1 for size in blocks) or sum(blocks) != n:
+            raise ValueError(f"`blocks` must be positive sizes that add up to n = {n}, got {shown(blocks)}.")
         self.n = n
         self.parts = blocks
 
@@ -95,3 +97,7 @@ class Rn(AbstractGroup):
         ends = [sum(self.blocks[: i + 1]) for i in range(len(self.blocks))]
         parts = [norm(q[end - size : end]) for size, end in zip(self.blocks, ends, strict=True)]
         return jnp.stack(parts) if parts else jnp.zeros(0)
+
+
+def _is_whole(n: object) -> bool:
+    return isinstance(n, int | np.integer) and not isinstance(n, bool)

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from polhode.checks import count, shown
 from polhode.spaces.base import AbstractGroup, AbstractSpace, Vector
 
 Points = Any
@@ -18,6 +19,9 @@ Space = TypeVar("Space", bound=AbstractSpace)
 
 def power(space: AbstractSpace, n: int) -> Power | PowerGroup:
     """n copies of a space: a `PowerGroup` if `space` is a group, otherwise a `Power`."""
+    if not isinstance(space, AbstractSpace):
+        raise ValueError(f"`space` must be a space, got {shown(space)}.")
+    n = count("n", n, "copies of a space")
     return PowerGroup(space, n) if isinstance(space, AbstractGroup) else Power(space, n)
 
 
@@ -28,8 +32,7 @@ class AbstractPower(AbstractSpace, Generic[Space]):
     n: eqx.AbstractVar[int]
 
     def __check_init__(self):
-        if self.n < 1:
-            raise ValueError(f"`n` must be at least 1, got {self.n}.")
+        count("n", self.n, "copies of a space")
 
     @property
     def dim(self) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -55,9 +54,9 @@ def mp4(solution: Solution, scene: Scene, path: Path, look: Look = PLAIN, told: 
     taken = ("-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", str(_RATE), "-i", "-")
     given = ("-an", "-c:v", "libx264", "-pix_fmt", "yuv420p", "-crf", "18", "-movflags", "+faststart", "-f", "mp4")
     command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", *taken, *given]
-    with _whole(path) as part, tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as said:
         # Its package starts it by a fork, which JAX warns of.
-        ffmpeg = subprocess.Popen([*command, str(part)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said)
+        ffmpeg = subprocess.Popen([*command, str(path)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said)
         assert ffmpeg.stdin is not None
         try:
             with contextlib.suppress(BrokenPipeError), ffmpeg.stdin as pipe:
@@ -71,7 +70,7 @@ def mp4(solution: Solution, scene: Scene, path: Path, look: Look = PLAIN, told: 
         if status:
             said.seek(0)
             why = said.read().decode(errors="replace").strip()
-            raise OSError(f"ffmpeg could not write `{path}`: {why or f'it ended with {status}'}.")
+            raise OSError(f"ffmpeg could not write the film: {why or f'it ended with {status}'}.")
 
 
 def gif(solution: Solution, scene: Scene, path: Path, look: Look = PLAIN, told: Counted | None = None) -> None:
@@ -83,21 +82,7 @@ def gif(solution: Solution, scene: Scene, path: Path, look: Look = PLAIN, told: 
     few = np.concatenate([np.asarray(picture) for picture in pictures[:: max(1, len(pictures) // 8)]])
     palette = Image.fromarray(few).quantize(255, dither=Image.Dither.NONE)
     frames = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
-    with _whole(path) as part:
-        frames[0].save(
-            part, "GIF", save_all=True, append_images=frames[1:], duration=1000 // _SLOW, loop=0, optimize=False
-        )
-
-
-@contextlib.contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """A name beside that of the film, which gets its own when it is whole."""
-    part = path.with_name(f"{path.name}.part")
-    try:
-        yield part
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+    frames[0].save(path, "GIF", save_all=True, append_images=frames[1:], duration=1000 // _SLOW, loop=0, optimize=False)
 
 
 def seconds(span: float) -> float:

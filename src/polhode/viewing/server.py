@@ -9,6 +9,7 @@ import json
 import secrets
 import socket
 import struct
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -59,8 +60,13 @@ class Server:
     @property
     def url(self) -> str:
         """Of the page, token included."""
+        return f"http://{self._name}:{self.port}/{self._token}/"
+
+    @property
+    def _name(self) -> str:
+        """The address that it listens at, as it stands in one of a page."""
         host = str(self._http.server_address[0])
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/{self._token}/"
+        return f"[{host}]" if ":" in host else host
 
     def wait(self) -> None:
         """Returns when the server is closed, or at Ctrl-C."""
@@ -75,9 +81,12 @@ class Server:
 
     def answer(self, path: str, host: str) -> tuple[int, str, bytes]:
         """Status, kind and body for a request."""
-        if host.rpartition(":")[0] not in _HOSTS or host.rpartition(":")[2] != str(self.port):
+        if not self._is_asked(host):
             return 403, "text/plain", b"This page is for the browser on the same machine only."
-        parts = urlsplit(path)
+        try:
+            parts = urlsplit(path)
+        except ValueError:
+            return 400, "text/plain", b"This is no address."
         token, _, rest = parts.path.removeprefix("/").partition("/")
         if not hmac.compare_digest(token.encode(), self._token.encode()):
             return 403, "text/plain", b"The address lacks the token that polhode view has printed."
@@ -86,6 +95,11 @@ class Server:
         if rest == "data":
             return self._data(parse_qs(parts.query).get("have", [""])[0])
         return 404, "text/plain", b"There is nothing else here."
+
+    def _is_asked(self, host: str) -> bool:
+        """Whether a request is to this server by a name of this machine, and not by one that leads here as well."""
+        name, _, port = host.rpartition(":")
+        return name in {*_HOSTS, self._name} and port == str(self.port)
 
     def _data(self, have: str) -> tuple[int, str, bytes]:
         with self._lock:
@@ -128,6 +142,11 @@ class _Loopback(http.server.ThreadingHTTPServer):
     def __init__(self, address: tuple[str, int], handler: Any) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         super().__init__(address, handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Browsers that go away in the middle of an answer are nobody's concern."""
+        if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):

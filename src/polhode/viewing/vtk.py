@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import struct
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,6 +12,7 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
+from polhode.replacement import replacement
 from polhode.viewing import geometry
 from polhode.viewing.motion import Motion, sample
 from polhode.viewing.picture import rotation
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from polhode.solution import Solution
 
 _FRAMES = 600
+_INDEX = (
+    '<VTKFile type="Collection" version="1.0" byte_order="LittleEndian"><Collection>\n{}\n</Collection></VTKFile>\n'
+)
 _VERTEX, _SEGMENT, _TRIANGLE = 1, 3, 5
 _TYPES = {"f": "Float64", "i": "Int64", "u": "UInt8"}
 
@@ -43,19 +48,20 @@ def write(solution: Solution, scene: Scene, path: Path) -> None:
     # ParaView is for data; symbols would be cells without any.
     scene = scene.without_symbols()
     motion = sample(scene, solution, _FRAMES)
-    folder = path.with_suffix("")
-    folder.mkdir(exist_ok=True)
     surfaces = [geometry.joined([surface for surface, _ in geometry.of_body(body, scene)]) for body in scene.of(Body)]
-    entries = []
-    for k, t in enumerate(motion.t):
-        name = f"{k:05d}.vtu"
-        (folder / name).write_text(_file(_parts(scene, motion, surfaces, k), float(t)), encoding="utf-8")
-        place = quoteattr(f"{folder.name}/{name}")
-        entries.append(f'<DataSet timestep="{float(t)!r}" part="0" file={place}/>')
-    whole = (
-        '<VTKFile type="Collection" version="1.0" byte_order="LittleEndian"><Collection>\n{}\n</Collection></VTKFile>\n'
-    )
-    path.write_text(whole.format("\n".join(entries)), encoding="utf-8")
+    folder = path.with_suffix("")
+    with replacement(path) as index, tempfile.TemporaryDirectory(prefix=".polhode-", dir=path.parent) as aside:
+        entries = []
+        for k, t in enumerate(motion.t):
+            name = f"{k:05d}.vtu"
+            Path(aside, name).write_text(_file(_parts(scene, motion, surfaces, k), float(t)), encoding="utf-8")
+            place = quoteattr(f"{folder.name}/{name}")
+            entries.append(f'<DataSet timestep="{float(t)!r}" part="0" file={place}/>')
+        index.write_text(_INDEX.format("\n".join(entries)), encoding="utf-8")
+        # Nothing is left to be written that could find the disk full.
+        folder.mkdir(exist_ok=True)
+        for part in sorted(Path(aside).iterdir()):
+            part.replace(folder / part.name)
 
 
 def _parts(scene: Scene, motion: Motion, surfaces: list[geometry.Surface], k: int) -> list[Cells]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import copy
+import re
+import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -108,12 +111,48 @@ def on_dask(scheduler: Any) -> Iterator[OnDask]:
         raise ValueError(f"`scheduler` must be an address, `local:N` or a Client of Dask, got {shown(scheduler)}.")
     kind, _, number = scheduler.partition(":")
     with contextlib.ExitStack() as stack:
-        address: Any = scheduler
+        address, security = scheduler, None
         if kind == "local":
-            if not number.isdecimal() or int(number) == 0:
-                raise ValueError(f"`scheduler` must be `local:N` with N processes, got {shown(scheduler)}.")
-            cluster: Any = distributed.LocalCluster
-            address = stack.enter_context(
-                cluster(n_workers=int(number), threads_per_worker=1, host="127.0.0.1", dashboard_address=None)
+            if re.fullmatch("[1-9][0-9]{0,2}", number) is None:
+                raise ValueError(f"`scheduler` must be `local:N` with N processes, 1 to 999, got {shown(scheduler)}.")
+            security = _security()
+            address = stack.enter_context(_local(int(number), security))
+        yield OnDask(stack.enter_context(distributed.Client(address, set_as_default=False, security=security)))
+
+
+def _security() -> distributed.Security:
+    """Certificates made for one cluster, which only this process and its workers have."""
+    from distributed import Security
+
+    try:
+        return Security.temporary()
+    except ImportError:
+        raise ImportError('`scheduler="local:N"` needs certificates: pip install "polhode[dask]".') from None
+
+
+@contextlib.contextmanager
+def _local(count: int, security: distributed.Security) -> Iterator[str]:
+    """The address of a cluster of processes of this machine. Whoever lacks its certificates is refused.
+
+    Dask has a port for pages of its own, whatever is said; it listens on the loopback address and has no pages.
+    """
+    import dask.config as settings
+    import distributed
+
+    quiet = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
+    cluster: Any = distributed.LocalCluster
+    with contextlib.ExitStack() as stack:
+        # What workers put aside is read again by whoever owns the folder.
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="polhode-"))
+        with settings.set(quiet):
+            made = cluster(
+                n_workers=count,
+                threads_per_worker=1,
+                host="127.0.0.1",
+                security=security,
+                dashboard_address="127.0.0.1:0",
+                scheduler_kwargs={"dashboard": False},
+                local_directory=folder,
+                config=copy.deepcopy(settings.config),
             )
-        yield OnDask(stack.enter_context(distributed.Client(address, set_as_default=False)))
+        yield stack.enter_context(made).scheduler_address

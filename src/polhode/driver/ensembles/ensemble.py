@@ -29,7 +29,7 @@ from polhode.driver.ensembles.program import Wanted
 from polhode.driver.ensembles.reading import opened
 from polhode.driver.ensembles.statistics import Summary
 from polhode.driver.ensembles.store import EnsembleStore, room
-from polhode.driver.interruption import interrupts
+from polhode.driver.interruption import interruption, interrupts
 from polhode.driver.preparation import Task as Preparation
 from polhode.driver.saving import instants
 from polhode.execution.placement import by_jax, computing
@@ -159,19 +159,23 @@ def ensemble(
     Where no lane can take a step, as with events, breakpoints and programs on long arrays, members are single runs, one
     after the other; `stats["because"]` says why. On devices a problem must be one that can be made inside `jax.jit`.
 
+    Signals end it as they end a run, see `polhode.simulate`: what is done is stored, and the KeyboardInterrupt has it
+    as `ensemble`.
+
     **Raises** ValueError for bad input, before anything is compiled; StoreError where the store can't be written.
     """
     began = time.perf_counter()
     check_environment()
     _check(problem, keep, statistics or bool(quantiles), out, resume, overwrite)
     checks.choice("by", by, ("lanes", "devices"))
-    with computing() if by == "lanes" else by_jax():
+    # Signals are handed on when the store is closed.
+    with interrupts() as interrupted, computing() if by == "lanes" else by_jax():
         members = Members.of(problem, parameters, samples, states, seeds)
         wanted, first = _wanted(problem, integrator, members, (h, rtol, atol), (t0, t1), (save_every, save_at))
         summary = Summary(quantiles, bins) if statistics or quantiles else None
         at = times(planning.plan(first, wanted.steps).legs, wanted.saving, first.t0, first.t1)
         job = Job(wanted, members, len(at), by)
-        with _pool(workers, scheduler) as pool, interrupts() as interrupted:
+        with _pool(workers, scheduler) as pool:
             like = job.way.like()
             labels = Labels.of(first, members, like.frames, at)
             size = _batch_size(like, members.count, job.way.room())
@@ -193,8 +197,11 @@ def ensemble(
         stats |= {"compile_time_s": ready - began, "wall_time_s": time.perf_counter() - ready}
         told = {} if summary is None else summary.variables(labels.dimensions)
         if store is not None:
-            return Ensemble(opened(store.finish(told, json.dumps(to_plain(stats)))), stats)
-        return Ensemble(_dataset(first, memory, labels, told, stats), stats)
+            found = Ensemble(opened(store.finish(told, json.dumps(to_plain(stats)))), stats)
+        else:
+            found = Ensemble(_dataset(first, memory, labels, told, stats), stats)
+        interrupted.keep(interruption("A signal ended the ensemble.", ensemble=found))
+        return found
 
 
 def _counts(members: Members, memory: InMemory) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -72,22 +73,30 @@ def _named(what: str, given: Any) -> dict[str, np.ndarray]:
         raise ValueError(f"`{what}` must map names of parameters to their values, got {shown(given)}.")
     found = {}
     for name, values in given.items():
-        values = np.asarray(values)
-        if values.ndim == 0 or values.dtype.kind not in "fiu":
+        found[name] = checks.numbers(f"{what}[{name!r}]", values, "a list of numbers or of arrays of one shape")
+        if found[name].ndim == 0:
             raise ValueError(f"`{what}[{name!r}]` must be a list of numbers or of arrays of one shape.")
-        found[name] = values.astype(float)
     return found
+
+
+_MOST = 10_000_000
+"""Members, so that a number with too many zeros is refused before memory runs out."""
 
 
 def _grid(axes: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """All combinations, the last parameter changing fastest."""
+    count = math.prod(len(values) for values in axes.values())
+    if count > _MOST:
+        raise ValueError(f"An ensemble has at most {_MOST} members, and the combinations of `parameters` are {count}.")
     places = list(itertools.product(*(range(len(values)) for values in axes.values())))
     columns = np.array(places, int).reshape(len(places), len(axes)).T
     return {name: values[at] for (name, values), at in zip(axes.items(), columns, strict=True)}
 
 
 def _seeds(seeds: Any) -> np.ndarray:
-    known = np.arange(seeds) if isinstance(seeds, int) and not isinstance(seeds, bool) else np.asarray(seeds)
+    if isinstance(seeds, int) and not isinstance(seeds, bool):
+        return np.arange(checks.count("seeds", seeds, "members", most=_MOST))
+    known = np.asarray(seeds)
     if known.ndim != 1 or known.dtype.kind not in "iu" or (known < 0).any():
         raise ValueError(f"`seeds` must be a number of members or a list of whole numbers, got {shown(seeds)}.")
     return known

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from polhode import checks
 from polhode.driver.ensembles.store import EnsembleStore
+from polhode.runs.errors import explaining
 
 if TYPE_CHECKING:
     import xarray
@@ -18,8 +20,10 @@ def load_ensemble(path: str | Path) -> xarray.Dataset:
 
     **Raises** `StoreError` where it is no ensemble, or is damaged; it names the files.
     """
-    store = EnsembleStore.opened(Path(path))
-    store.check()
+    place = checks.path("path", path)
+    with explaining(place):
+        store = EnsembleStore.opened(place)
+        store.check()
     return opened(store)
 
 

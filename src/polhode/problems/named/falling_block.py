@@ -61,6 +61,8 @@ def falling_block(
     layout = builders.block((edge, edge, edge), D, diagonals=True)
     x = builders.turned(layout.positions, checks.array("turn", turn, (3,), "rotation vector of the block"))
     x = x + np.array([0.0, 0.0, drop + 0.5 * D - x[:, 2].min()])
+    # What may be infinite is checked as all other numbers, but for that.
+    checks.shape("strength", strength, "tensile force that a bond bears")
     breakable = not (checks.is_concrete(strength) and np.isposinf(strength))
     limit = Strength(strength, 0.25 * strength * D, 0.5 * strength) if breakable else None
     system = Particles(

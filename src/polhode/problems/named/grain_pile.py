@@ -54,7 +54,9 @@ def grain_pile(
     c = checks.array("damping", damping, (), "damping of bonds and contacts")
     g = checks.array("gravity", gravity, (), "acceleration by gravity")
     checks.positive("duration", duration, (), "end time")
-    layout, corner = _poured(grains, D, seed)
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ValueError(f"`seed` must be a whole number, 0 or more, got {checks.shown(seed)}.")
+    layout, corner = _poured(grains, D, int(seed))
     system = Particles(
         m,
         0.1 * m * D**2,

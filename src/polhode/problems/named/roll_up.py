@@ -102,7 +102,8 @@ def material(p: Mapping[str, Any]) -> Section:
         for name, meaning in (("bending_stiffness", "C^K"), ("axial_stiffness", "C^Γ"))
     )
     inertia = checks.positive("inertia", p["inertia"], (), "per length") * jnp.ones(3)
-    return Section(jnp.concatenate((K, G)), p["mass"], inertia, damping=2 * jnp.asarray(p["damping"], dtype=float))
+    damping = checks.array("damping", p["damping"], (), "C_d, of strain rates")
+    return Section(jnp.concatenate((K, G)), p["mass"], inertia, damping=2 * damping)
 
 
 def _reference(p: Mapping[str, Any]) -> dict[str, Reference]:

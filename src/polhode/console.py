@@ -1,0 +1,25 @@
+"""Tables and lines in colour, of texts that other people have written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console
+from rich.segment import Segment
+from rich.text import Text
+
+from polhode.printable import printable
+
+
+class Printable(Console):
+    """A console whose texts are printable, whatever is in them; only its own colours reach the terminal."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """A text with markup, made printable before places are given out."""
+        return super().render_str(printable(text), **options)
+
+    def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
+        """Pieces of text with their colours."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(printable(segment.text), segment.style)
