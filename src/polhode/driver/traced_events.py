@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -186,16 +186,24 @@ class _Again(NamedTuple):
         return self.steps.inner.begun(self.system, self.integrator, t, h, carry)
 
     def _delay(self, row: _Rows, begin: Array, carry: Carry) -> Array:
-        """Zero, with the derivative of an event's time: one step of Newton's method at its solution."""
+        """Zero, with all derivatives of the length of the step to the first event: that of a root of its function."""
         first = jnp.argmax(row.fired)
 
-        def value(h: Array) -> Array:
-            return self.steps.watched(begin + h, self.integrator.step(self.system, begin, h, carry)[0].state)[first]
+        def value(late: Array) -> Array:
+            end = self.integrator.step(self.system, begin, row.length + late, carry)[0]
+            return self.steps.watched(begin + row.length + late, end.state)[first]
 
-        h = jax.lax.stop_gradient(row.length)
-        g, slope = jax.jvp(value, (h,), (jnp.ones(()),))
-        slope = jax.lax.stop_gradient(slope)
-        return -(g - jax.lax.stop_gradient(g)) / jnp.where(slope != 0, slope, 1.0)
+        return _root_at_zero(value)
+
+
+def _root_at_zero(function: Callable[[Array], Array]) -> Array:
+    """Zero as a root of a function, by the implicit function theorem: derivatives of every order are exact.
+
+    Where the function touches zero with no slope they are infinite or not a number.
+    """
+    known = lambda _, guess: guess  # noqa: E731
+    divided = lambda slope, value: value / slope(jnp.ones(()))  # noqa: E731
+    return jax.lax.custom_root(function, jnp.zeros(()), known, divided)
 
 
 def _frames(
