@@ -311,7 +311,7 @@ def test_outputs_are_trees_as_dictionaries_are():
 
 @pytest.mark.parametrize("axis", [(1, 0, 0), (-1, 0, 0), (0, 0, -1), (1, 2, 2), (1, -1, 0), (-1, 1, 0)])
 def test_orientations_have_the_sign_of_their_derivatives(axis):
-    """Of a turn by a about n: ±(cos a/2, n sin a/2), at half a turn as well, where the sign of w is that of rounding."""
+    """Of a turn by a about n: ±(cos a/2, n sin a/2), at half a turn as well, where w is zero but for rounding."""
     n = np.array(axis) / np.linalg.norm(axis)
     given = lambda a: without_jumps(quaternions(ph.rotation_vector(a * n)[None]))[0]  # noqa: E731
     for angle in (np.pi, np.pi * (1 + 1e-15), -np.pi, 3.0, 0.5 * np.pi, -0.5 * np.pi, 0.0):

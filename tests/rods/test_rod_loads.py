@@ -142,6 +142,7 @@ def test_a_material_has_derivatives_in_models_that_touch_a_plane() -> None:
         rod = model.add_rod(points=ends, section=section, lengths=np.ones(1))
         model.add(ph.rods.RodContact(rod, (0, 0, 0), (0, 0, 1), stiffness=10.0))
         problem = model.problem("SO3xR3", t1=0.1, h=0.01)
-        return jnp.min(problem.system.velocity(jnp.zeros(()), problem.state0))
+        velocity: Any = problem.system.velocity(jnp.zeros(()), problem.state0)
+        return jnp.min(velocity)
 
     np.testing.assert_allclose(jax.grad(pulled)(1e5), -2 * strain / density, rtol=1e-9)

@@ -48,7 +48,7 @@ class Events(eqx.Module):
         rows = slice(None) if isinstance(numbers, Tracer) else np.asarray(numbers, int) >= 0
 
         def part(values: Any, like: Any) -> Array:
-            xp = jnp if isinstance(values, Tracer) else np
+            xp: Any = jnp if isinstance(values, Tracer) else np
             return xp.asarray(values, like.dtype).reshape(len(numbers), *np.shape(like)[1:])[rows]
 
         def stacked(parts: Any) -> State:
