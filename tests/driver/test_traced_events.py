@@ -149,12 +149,10 @@ def test_events_at_one_instant_have_derivatives_of_their_own(mode):
         ph.Event(lambda t, y, k=k: y[k], lambda t, y, k=k: y.at[k + 1].multiply(-0.8), direction=-1) for k in (0, 2)
     ]
 
-    def run(x):
-        return ph.simulate(system, "rkmk4", state0=jnp.stack((x[0], 0.0 * x[0], x[1], 0.0 * x[1])), h=0.1, **options)
-
     def seen(x):
-        events = run(x).events
-        return jnp.stack((*run(x).state[-1, ::2], *events.t, events.before[1, 0]))
+        start = jnp.stack((x[0], 0.0 * x[0], x[1], 0.0 * x[1]))
+        run = ph.simulate(system, "rkmk4", state0=start, h=0.1, **options)
+        return jnp.stack((*run.state[-1, ::2], *run.events.t, run.events.before[1, 0]))
 
     def truth(x):
         each = lambda h: exact_everywhere(jnp.stack((h, 0.8)), jnp.ones(1))  # noqa: E731
