@@ -79,12 +79,108 @@ def test_derivatives_pass_through_events(steps, mode):
     np.testing.assert_allclose(mode(end)(x), jax.jacfwd(lambda x: exact(x[0], x[1], 1.3))(x), atol=1e-8)
 
 
-def test_the_time_of_an_event_has_a_derivative():
-    def time(height):
-        run = ph.simulate(FALLING, "rkmk4", state0=jnp.array([height, 0.0]), h=0.05, **ball())
-        return run.stats["events"]["t"][0]
+def exact_everywhere(x, times):
+    """Heights at some times before the third bounce, and the times of the first two."""
+    first = jnp.sqrt(2 * x[0] / G)
+    speed = x[1] * G * first
+    second = first + 2 * speed / G
+    flights = [(0.0, x[0], 0.0), (first, 0.0, speed), (second, 0.0, x[1] * speed)]
+    heights = [z + v * (times - t) - G * (times - t) ** 2 / 2 for t, z, v in flights]
+    return jnp.concatenate(
+        (jnp.select([times < first, times < second], heights[:2], heights[2]), jnp.stack((first, second)))
+    )
 
-    np.testing.assert_allclose(jax.jit(jax.grad(time))(1.0), 0.5 * np.sqrt(2 / G), rtol=1e-9)
+
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize("mode", [jax.jacrev, jax.jacfwd])
+@pytest.mark.parametrize("steps", ["some", "constant", "at times", "controlled"])
+def test_second_derivatives_pass_through_events(steps, mode):
+    def seen(x):
+        run = ph.simulate(FALLING, "rkmk54", state0=jnp.array([x[0], 0.0]), **ball(x[1]), **STEPS[steps])
+        return jnp.concatenate((run.state[:, 0], run.events.t[:2]))
+
+    x = jnp.array([1.0, 0.8])
+    times = ph.simulate(FALLING, "rkmk54", state0=jnp.array([1.0, 0.0]), **ball(), **STEPS[steps]).t
+    truth = jax.hessian(lambda x: exact_everywhere(x, jnp.asarray(times)))(x)
+    np.testing.assert_allclose(jax.jit(jax.jacfwd(mode(seen)))(x), truth, atol=1e-7)
+    assert np.abs(truth).max() > 1
+
+
+def test_the_table_of_events_can_be_used_inside():
+    def run(height):
+        return ph.simulate(FALLING, "rkmk4", state0=jnp.stack((height, 0.0 * height)), h=0.1, **ball(t1=1.0))
+
+    def known(height):
+        events = run(height).events
+        assert len(events) == 1
+        assert events.name == ["bounce"]
+        assert events.t.shape == (1,)
+        return events.t[-1]
+
+    np.testing.assert_allclose(jax.grad(known)(1.0), 0.5 * np.sqrt(2 / G), rtol=1e-9)
+
+    def unknown(height):
+        events = run(height).events
+        for what in (len, lambda events: events.name):
+            with pytest.raises(ValueError, match="inside jit and vmap"):
+                what(events)
+        assert events.names == ("bounce",)
+        assert events.t.shape == events.happened.shape == (8,)
+        return events.count, jnp.sum(jnp.where(events.happened, events.t, 0.0)), events.number
+
+    count, time, number = jax.vmap(unknown)(jnp.array([1.0, 6.0]))
+    assert count.tolist() == [1, 0]
+    np.testing.assert_allclose(time, [np.sqrt(2 / G), 0.0], rtol=1e-11)
+    assert number[:, :2].tolist() == [[0, -1], [-1, -1]]
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [
+        pytest.param(jax.jacrev, id="first"),
+        pytest.param(lambda f: jax.jacfwd(jax.jacrev(f)), id="second", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_events_at_one_instant_have_derivatives_of_their_own(mode):
+    """Two balls that land together, the one by chance with the other."""
+    system = ph.VectorField(Rn(4), lambda t, y: jnp.array([y[1], -G, y[3], -G]))
+    options = ball(t1=1.0)
+    options["events"] = [
+        ph.Event(lambda t, y, k=k: y[k], lambda t, y, k=k: y.at[k + 1].multiply(-0.8), direction=-1) for k in (0, 2)
+    ]
+
+    def seen(x):
+        start = jnp.stack((x[0], 0.0 * x[0], x[1], 0.0 * x[1]))
+        run = ph.simulate(system, "rkmk4", state0=start, h=0.1, **options)
+        return jnp.stack((*run.state[-1, ::2], *run.events.t, run.events.before[1, 0]))
+
+    def truth(x):
+        each = lambda h: exact_everywhere(jnp.stack((h, 0.8)), jnp.ones(1))  # noqa: E731
+        a, b = each(x[0]), each(x[1])
+        # The first one moves on for as long as the second one is later.
+        return jnp.stack((a[0], b[0], a[1], b[1], 0.8 * G * a[1] * (b[1] - a[1]) - G * (b[1] - a[1]) ** 2 / 2))
+
+    x = jnp.array([1.0, 1.0])
+    np.testing.assert_allclose(mode(seen)(x), mode(truth)(x), atol=1e-9)
+
+
+@pytest.mark.exhaustive
+def test_a_stop_has_derivatives_with_respect_to_where_it_is():
+    """A free wheel: its angle is u (1 + e) - e ω t behind a stop at u."""
+    model = ph.Model()
+    wheel = model.add_body(mass=1.0, inertia=(1.0, 1.0, 1.0), angular_velocity=(0, 0, 2.0))
+    hinge = model.add(ph.joints.Revolute(model.ground, wheel, point=(0, 0, 0), axis=(0, 0, 1), name="hinge"))
+    problem = model.problem("minimal", t1=1.0, h=0.1)
+
+    def angle(x):
+        stop = ph.events.stop(hinge, upper=x[0], restitution=x[1])
+        run = ph.simulate(problem, "rkmk4", events=stop, max_events=2, save_every=None)
+        return run.joints["hinge"].angle[-1]
+
+    x = jnp.array([1.0, 0.5])
+    second, first = jax.jacfwd(lambda x: (jax.grad(angle)(x),) * 2, has_aux=True)(x)
+    np.testing.assert_allclose(first, [1 + x[1], x[0] - 2.0], atol=1e-9)
+    np.testing.assert_allclose(second, [[0, 1], [1, 0]], atol=1e-9)
 
 
 @pytest.mark.exhaustive

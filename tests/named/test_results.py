@@ -303,3 +303,17 @@ def test_outputs_are_trees_as_dictionaries_are():
         np.testing.assert_array_equal(doubled[name], 2 * np.asarray(value))
     paths = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(run.outputs)]
     assert paths == [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(plain)]
+
+
+@pytest.mark.parametrize("axis", [(1, 0, 0), (-1, 0, 0), (0, 0, -1), (1, 2, 2), (1, -1, 0), (-1, 1, 0)])
+def test_orientations_have_the_sign_of_their_derivatives(axis):
+    """Of a turn by a about n: ±(cos a/2, n sin a/2), at half a turn as well, where w is zero but for rounding."""
+    n = np.array(axis) / np.linalg.norm(axis)
+    given = lambda a: without_jumps(quaternions(ph.rotation_vector(a * n)[None]))[0]  # noqa: E731
+    for angle in (np.pi, np.pi * (1 + 1e-15), -np.pi, 3.0, 0.5 * np.pi, -0.5 * np.pi, 0.0):
+        value, (traced, rate) = np.asarray(given(angle)), jax.jvp(given, (angle,), (1.0,))
+        np.testing.assert_allclose(traced, value, atol=1e-14)
+        exact = np.array([np.cos(angle / 2), *(np.sin(angle / 2) * n)])
+        sign = np.sign(exact @ value)
+        np.testing.assert_allclose(value, sign * exact, atol=1e-14)
+        np.testing.assert_allclose(rate, sign * np.array([-exact[1:] @ n, *(exact[0] * n)]) / 2, atol=1e-14)

@@ -130,3 +130,19 @@ def test_bad_loads_are_named(make: Any, message: str) -> None:
     _, rod = with_rod()
     with pytest.raises(ValueError, match=message):
         make(rod)
+
+
+def test_a_material_has_derivatives_in_models_that_touch_a_plane() -> None:
+    """A stretched edge pulls its end with EA ε, which has the mass ρAl/2: the acceleration is 2 E ε/(ρ l)."""
+    density, strain, ends = 1e3, 0.01, np.array([[0.0, 0, 0], [1.01, 0, 0]])
+
+    def pulled(modulus: Any) -> Any:
+        model = ph.Model()
+        section = ph.rods.circular(0.02, youngs_modulus=modulus, density=density)
+        rod = model.add_rod(points=ends, section=section, lengths=np.ones(1))
+        model.add(ph.rods.RodContact(rod, (0, 0, 0), (0, 0, 1), stiffness=10.0))
+        problem = model.problem("SO3xR3", t1=0.1, h=0.01)
+        velocity: Any = problem.system.velocity(jnp.zeros(()), problem.state0)
+        return jnp.min(velocity)
+
+    np.testing.assert_allclose(jax.grad(pulled)(1e5), -2 * strain / density, rtol=1e-9)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -16,6 +17,7 @@ from polhode.driver.legs import Leg
 from polhode.driver.observing import Observer
 from polhode.driver.saving import Saving
 from polhode.driver.stepping import Progress, judged, outcome_of
+from polhode.driver.together import Together, root_at_zero
 from polhode.driver.watched import Watched
 from polhode.driver.watching import WatchingSteps
 from polhode.events.event import Event, Function
@@ -47,11 +49,15 @@ class Acts(NamedTuple):
 
     def __call__(self, fired: Array, t: Array, state: State) -> State:
         """The state behind the events that have fired."""
-        for k, action in enumerate(self.actions):
-            if action is not None:
-                act = lambda s, action=action: self._acted(action, t, s)  # noqa: E731
-                state = jax.lax.cond(fired[k], act, lambda s: s, state)
+        for k in range(len(self.actions)):
+            state = jax.lax.cond(fired[k], self.branches[k], lambda t, s: s, t, state)
         return state
+
+    @property
+    def branches(self) -> tuple[Callable[[Array, State], State], ...]:
+        """The action of each event, which leaves states as they are where there is none."""
+        same = lambda t, state: state  # noqa: E731
+        return tuple(same if action is None else functools.partial(self._acted, action) for action in self.actions)
 
     def _acted(self, action: Function, t: Array, state: State) -> State:
         new = self.converted.entered(action(t, self.converted.left(state), self.source))
@@ -68,7 +74,8 @@ class _Rows(NamedTuple):
 
     - `begin`, `length`: as the method has them. - `end`: the time reached. - `fixed`: whether that is one asked for.
     - `active`: whether it is a step at all. - `fresh`: whether loads may jump before. - `fired`: the events at its end.
-    - `next`: length of the next step at a restart. - `choice`: that of the method.
+    - `sides`: signs of the functions before those. - `next`: length of the next step at a restart. - `choice`: that of
+      the method.
     """
 
     begin: Array
@@ -78,6 +85,7 @@ class _Rows(NamedTuple):
     active: Array
     fresh: Array
     fired: Array
+    sides: Array
     next: Array
     choice: Any = None
 
@@ -137,16 +145,16 @@ def _run(
     rows = jax.lax.stop_gradient(rows)
     again = _Again(system, integrator, steppers[0], acts, any(fresh))
     begun = jnp.asarray(start.t, float), start.carry
-    _, (begins, lengths, befores, ends, reached, afters) = jax.lax.scan(jax.checkpoint(again.step), begun, rows)
+    _, (begins, lengths, befores, ends, happened) = jax.lax.scan(jax.checkpoint(again.step), begun, rows)
     frames = _frames(system, integrator, observer, rows, (begins, lengths, befores, ends), at, found.t)
     row, number = jnp.nonzero(rows.fired & rows.active[:, None], size=most, fill_value=-1)
     there = number >= 0
-    pick = lambda x: jnp.where(there.reshape(-1, *(1,) * (x.ndim - 1)), x[row], jnp.nan)  # noqa: E731
+    pick = lambda x: jnp.where(there.reshape(-1, *(1,) * (x.ndim - 2)), x[row, number], jnp.nan)  # noqa: E731
     table = {
-        "t": pick(reached),
+        "t": pick(happened.t),
         "number": number,
-        "before": [pick(x) for x in jax.tree.leaves(ends.state)],
-        "after": [pick(x) for x in jax.tree.leaves(afters)],
+        "before": [pick(x) for x in jax.tree.leaves(happened.before)],
+        "after": [pick(x) for x in jax.tree.leaves(happened.after)],
     }
     return frames, found._replace(carry=start.carry), table
 
@@ -168,37 +176,37 @@ class _Again(NamedTuple):
         if self.restarts:
             carry = jax.lax.cond(row.fresh, lambda c: self._restarted(begin, row.length, c), lambda c: c, carry)
         chosen = carry if row.choice is None else self.integrator.choosing(carry, row.choice)
-        length = row.length - jnp.where(row.fixed, late, 0.0)
         at_event = jnp.any(row.fired)
+        # A step that ends at a given time takes up what events before it are late; one that ends at an event doesn't.
+        length = row.length - jnp.where(row.fixed & ~at_event, late, 0.0)
         length = length + jax.lax.cond(
             at_event & row.active, lambda: self._delay(row, begin, chosen), lambda: jnp.zeros(())
         )
         end, info = counted.step(self.integrator, self.system, begin, length, chosen)
         moved = row.end + jnp.where(row.fixed & ~at_event, 0.0, late + length - jax.lax.stop_gradient(length))
-        state = self.acts(row.fired, moved, end.state)
-        behind = lambda c: self._restarted(moved, row.next, c._replace(state=state))  # noqa: E731
-        after = jax.lax.cond(at_event, behind, lambda c: c, end)
+        together = Together(self.system, self.steps.watched, self.acts.branches)
+        acted = functools.partial(together, row.fired, row.sides, row.length)
+        happened = jax.lax.cond(at_event, acted, together.nothing, moved, end.state)
+        after, state = happened.t[-1], jax.tree.map(lambda x: x[-1], happened.after)
+        behind = lambda c: self._restarted(after, row.next, c._replace(state=state))  # noqa: E731
+        new = jax.lax.cond(at_event, behind, lambda c: c, end)
         keep = row.active & (outcome_of(end, info) == 0)
-        new = jax.tree.map(lambda a, b: jnp.where(keep, a, b), (moved, after), (t, carry))
-        return new, (begin, length, chosen, end, moved, after.state)
+        new = jax.tree.map(lambda a, b: jnp.where(keep, a, b), (after, new), (t, carry))
+        return new, (begin, length, chosen, end, happened)
 
     def _restarted(self, t: Array, h: Array, carry: Carry) -> Carry:
         carry = counted.restart(self.integrator, self.system, t, h, carry)
         return self.steps.inner.begun(self.system, self.integrator, t, h, carry)
 
     def _delay(self, row: _Rows, begin: Array, carry: Carry) -> Array:
-        """Zero, with the derivative of an event's time: one step of Newton's method at its solution."""
+        """Zero, with all derivatives of the length of the step to the first event: that of a root of its function."""
         first = jnp.argmax(row.fired)
 
-        def value(h: Array) -> Array:
-            return self.steps.watched(begin + h, counted.step(self.integrator, self.system, begin, h, carry)[0].state)[
-                first
-            ]
+        def value(late: Array) -> Array:
+            end = counted.step(self.integrator, self.system, begin, row.length + late, carry)[0]
+            return self.steps.watched(begin + row.length + late, end.state)[first]
 
-        h = jax.lax.stop_gradient(row.length)
-        g, slope = jax.jvp(value, (h,), (jnp.ones(()),))
-        slope = jax.lax.stop_gradient(slope)
-        return -(g - jax.lax.stop_gradient(g)) / jnp.where(slope != 0, slope, 1.0)
+        return root_at_zero(value, row.active & jnp.any(row.fired))
 
 
 def _frames(
@@ -220,9 +228,13 @@ def _frames(
 
     def one(time: Array, i: Array) -> Any:
         before, end = (jax.tree.map(lambda x: x[i], c) for c in (befores, ends))
-        s = jnp.clip((time - begins[i]) / lengths[i], 0.0, 1.0)
+        s = (time - begins[i]) / lengths[i]
+        known = jax.lax.stop_gradient(s)
+        # At the ends of a step, to which rounding is cut off, it has its derivatives still.
+        s = s + (jnp.clip(known, 0.0, 1.0) - known)
         inside = counted.interpolate(integrator, system, begins[i], lengths[i], before, end, s)
-        exact = rows.fixed[i] & (jnp.abs(s - 1) < 1e-9)
+        # The end of a step at an event is not that instant where numbers change, but that of the event.
+        exact = rows.fixed[i] & ~jnp.any(rows.fired[i]) & (jnp.abs(s - 1) < 1e-9)
         state = jax.tree.map(lambda a, b: jnp.where(exact, a, b), end.state, inside)
         return jax.tree.map(lambda a, b: jnp.where(s <= 0, a, b), before.state, state), end.multipliers
 
@@ -250,7 +262,7 @@ def _found(
     numbers, no = jnp.zeros(count), jnp.zeros(count, bool)
     choices = jax.tree.map(lambda x: jnp.broadcast_to(x, (count,)), integrator.choice(p.carry))
     fired = jnp.zeros((count, len(acts.actions)), bool)
-    rows = _Rows(numbers, numbers, numbers, no, no, no, fired, numbers, choices)
+    rows = _Rows(numbers, numbers, numbers, no, no, no, fired, fired.astype(float), numbers, choices)
     loop = p, rows, jnp.zeros((), int), jnp.zeros((), int)
     for stepper, jumps in zip(steppers, fresh, strict=True):
         p, *others = loop
@@ -292,7 +304,7 @@ def _leg(
 
         after = jax.lax.cond(event, behind, lambda p: p, new)
         row = _Rows(
-            w.begin, w.length, new.t, fixed, jnp.ones((), bool), (at == begin) & jumps, w.fired, after.h,
+            w.begin, w.length, new.t, fixed, jnp.ones((), bool), (at == begin) & jumps, w.fired, w.sides, after.h,
             integrator.choice(new.carry),
         )  # fmt: skip
         place = jnp.where(accepted, at, count)

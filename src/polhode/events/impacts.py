@@ -170,8 +170,8 @@ def impact(
 
 def stop(
     joint: AbstractMeasured,
-    lower: float = -np.inf,
-    upper: float = np.inf,
+    lower: Any = -np.inf,
+    upper: Any = np.inf,
     restitution: Any = 0.0,
     *,
     coordinate: str | None = None,
@@ -196,15 +196,22 @@ def stop(
     if not hasattr(joint, "value"):
         raise ValueError(f"`joint` must be a joint with a free coordinate, such as `Revolute`, got {shown(joint)}.")
     joint.coordinate(coordinate)
-    low, high = (float(checks.numbers(word, x, "limit")) for word, x in (("lower", lower), ("upper", upper)))
-    if not low < high:
+    low, high = (_limit(word, x) for word, x in (("lower", lower), ("upper", upper)))
+    if checks.is_concrete(low, high) and not low < high:
         raise ValueError(f"`lower` must be below `upper`, got {low:g} and {high:g}.")
     found: list[Event] = []
     for word, limit, sign in (("lower", low, 1), ("upper", high, -1)):
-        if np.isfinite(limit):
+        if not checks.is_concrete(limit) or np.isfinite(limit):
             gap = _Beyond(joint, jnp.asarray(limit), coordinate, sign)
             options: dict[str, Any] = {"rests_below": rests_below, "tolerance": tolerance}
             found += impact(gap, restitution, name=f"{name} {word}", **options)
     if not found:
         raise ValueError("A stop needs `lower` or `upper`.")
     return found
+
+
+def _limit(name: str, value: Any) -> Any:
+    """A limit of a coordinate, which may be infinite, or traced."""
+    return (
+        float(checks.numbers(name, value, "limit")) if checks.is_concrete(value) else checks.array(name, value, (), "")
+    )

@@ -2,55 +2,102 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, Bool, Float, Int
 
+from polhode._ambient import without_derivative
 from polhode.systems.base import State
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Events:
+class Events(eqx.Module):
     """Events of a run, in order of time; every array has leading axis n.
 
-    - `t`: (n,), instants. - `number`: (n,), which of the events given. - `name`: their names.
+    Outside JAX's transformations, and under `grad`, `jvp`, `jacfwd` and the like, n is the number of events that came.
+    Under `jit` and `vmap` that number isn't known; there n is `max_events`, rows that are left over have the time NaN,
+    the number -1 and NaN in their states, and `happened` and `count` tell how many events came.
+
+    - `t`: (n,), instants, in the unit of time. - `number`: (n,), which of the events given.
     - `before`, `after`: states, with the same structure as those of frames.
+    - `names`: of the events given, by number.
     """
 
-    t: np.ndarray
-    number: np.ndarray
-    name: list[str]
+    t: Float[Array, " n"]
+    number: Int[Array, " n"]
     before: State
     after: State
+    names: tuple[str, ...] = eqx.field(static=True)
 
     @classmethod
     def of(cls, stats: Mapping[str, Any], meta: Mapping[str, Any], states: State) -> Events:
         """From the stats and meta of a run, whose states are like those stacked in `states`."""
         leaves, structure = jax.tree.flatten(states)
-        found = stats.get(
+        table = stats.get(
             "events", {"t": [], "number": [], "before": [[] for _ in leaves], "after": [[] for _ in leaves]}
         )
-        numbers = np.asarray(found["number"], int)
-        if numbers.ndim != 1:
+        numbers = _known(table["number"])
+        if np.ndim(numbers) != 1:
             raise ValueError("A batch of runs has many tables of events; take one: jax.tree.map(lambda x: x[k], run).")
         # Runs inside JAX's transformations have room for more events than came.
-        there = numbers >= 0
+        rows = slice(None) if isinstance(numbers, Tracer) else np.asarray(numbers, int) >= 0
+
+        def part(values: Any, like: Any) -> Array:
+            xp: Any = jnp if isinstance(values, Tracer) else np
+            return xp.asarray(values, like.dtype).reshape(len(numbers), *np.shape(like)[1:])[rows]
 
         def stacked(parts: Any) -> State:
-            pairs = zip(parts, leaves, strict=True)
-            rows = [np.asarray(value, x.dtype).reshape(len(numbers), *np.shape(x)[1:])[there] for value, x in pairs]
-            return jax.tree.unflatten(structure, rows)
+            return jax.tree.unflatten(structure, [part(x, like) for x, like in zip(parts, leaves, strict=True)])
 
-        names = [meta["events"][k]["name"] for k in numbers[there]]
-        times = np.asarray(found["t"], float)[there]
-        return cls(times, numbers[there], names, stacked(found["before"]), stacked(found["after"]))
+        return cls(
+            part(table["t"], np.zeros(1)),
+            part(numbers, np.zeros(1, int)),
+            stacked(table["before"]),
+            stacked(table["after"]),
+            tuple(event["name"] for event in meta.get("events", ())),
+        )
+
+    @property
+    def name(self) -> list[str]:
+        """The name of each event. Raises ValueError where the numbers are traced by JAX; use `names` there."""
+        return [self.names[k] for k in self._numbers("`name`", "`names[k]` is that of number k") if k >= 0]
+
+    @property
+    def happened(self) -> Bool[Array, " n"]:
+        """Which rows are events that came: all, but under `jit` and `vmap`."""
+        return self.number >= 0
+
+    @property
+    def count(self) -> Int[Array, ""]:
+        """How many events came; under `jit` and `vmap` a traced integer."""
+        return self.happened.sum()
 
     def __len__(self) -> int:
-        return len(self.t)
+        """How many events came. Raises ValueError where that is traced by JAX; use `count` there."""
+        return int(np.sum(self._numbers("`len`", "`count` has it as an array") >= 0))
 
     def __str__(self) -> str:
-        rows = [f"{name}  t = {t:.15g}" for t, name in zip(self.t, self.name, strict=True)]
+        if isinstance(self.t, Tracer) or isinstance(self.number, Tracer):
+            return f"events traced by JAX, room for {self.t.shape[0]}"
+        rows = [f"{name}  t = {t:.15g}" for t, name in zip(self.t[self.happened], self.name, strict=True)]
         return "\n".join(rows) or "no events"
+
+    def _numbers(self, what: str, remedy: str) -> np.ndarray:
+        if isinstance(self.number, Tracer):
+            raise ValueError(
+                f"{what} of events needs to know which came, and inside jit and vmap that is traced by JAX; {remedy}, "
+                "and `happened` says which rows are events."
+            )
+        return np.asarray(self.number)
+
+
+def _known(values: Any) -> Any:
+    """Values without derivatives, which are traced still if anything but derivatives is."""
+    while (inner := without_derivative(values)) is not values:
+        values = inner
+    return values

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax
+
 from polhode import checks, integrators
 from polhode.checks import shown
 from polhode.execution.eager import uncompiled
@@ -18,6 +20,7 @@ from polhode.problems.base import Problem
 from polhode.problems.choice import Choice
 from polhode.systems.base import Observable, State
 from polhode.viewing import model_scene
+from polhode.viewing.scene import Scene
 
 if TYPE_CHECKING:
     from polhode.model.model import Model
@@ -97,12 +100,20 @@ def problem(model: Model, asked: Asked) -> Problem:
         reference={},
         integrator=method,
         h=step,
-        scene=model_scene.drawn(model_scene.described(model, seen.shown)) if known else None,
+        scene=_scene(model, seen.shown) if known else None,
         choice=Choice(because, why and f"`{method}`: {why}"),
         build_time=time.perf_counter() - started,
         named=dataclasses.replace(called, outputs=True),
         build=_building(model, asked._replace(formulation=formulation, integrator=method), system.dropped),
     )
+
+
+def _scene(model: Model, shown: Sequence[str]) -> Scene | None:
+    """How the model is drawn; None where JAX traces numbers that drawing needs."""
+    try:
+        return model_scene.drawn(model_scene.described(model, shown))
+    except jax.errors.JAXTypeError:
+        return None
 
 
 def _building(model: Model, asked: Asked, dropped: Any) -> Callable[..., Problem]:

@@ -11,6 +11,12 @@ from jax.core import Tracer
 
 from polhode.spaces import quaternions as _quaternions
 
+_SMALL = 0.1
+"""Size of w below which a unit quaternion is near half a turn."""
+
+_ALMOST = 0.9
+"""Part of the largest component from which one counts as large."""
+
 
 def library(values: Any) -> Any:
     """NumPy, but JAX's for values that it traces."""
@@ -48,12 +54,25 @@ def matrices(q: Any) -> Any:
 
 
 def without_jumps(q: Any) -> Any:
-    """Quaternions whose sign is that of the one before."""
+    """Quaternions whose sign is that of the one before; `positive` says that of the first one."""
     xp = library(q)
     if xp.ndim(q) < 2:
         # A single instant.
-        return q
+        return positive(q)
     along = xp.sum(q[..., 1:, :] * q[..., :-1, :], axis=-1)
-    first = xp.ones_like(q[..., :1, 0])
-    signs = xp.concatenate((first, xp.cumprod(xp.where(along < 0, -1.0, 1.0), axis=-1)), axis=-1)
+    first = xp.where(xp.sum(positive(q[..., 0, :]) * q[..., 0, :], axis=-1) < 0, -1.0, 1.0)[..., None]
+    signs = xp.concatenate((first, first * xp.cumprod(xp.where(along < 0, -1.0, 1.0), axis=-1)), axis=-1)
     return q * signs[..., None]
+
+
+def positive(q: Any) -> Any:
+    """Of two quaternions q and -q of a rotation the one with w > 0, or near half a turn with a positive axis.
+
+    Near half a turn, and where components are equal, rounding would decide by the sign of w, or by the largest one.
+    """
+    xp = library(q)
+    size = xp.abs(q)
+    axis = xp.argmax(size[..., 1:] >= _ALMOST * xp.max(size[..., 1:], axis=-1, keepdims=True), axis=-1)
+    along = xp.take_along_axis(q[..., 1:], axis[..., None], axis=-1)[..., 0]
+    leading = xp.where(size[..., 0] > _SMALL, q[..., 0], along)
+    return q * xp.where(leading < 0, -1.0, 1.0)[..., None]
