@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 import polhode as ph
-from polhode.runs import RunStore, root
+from polhode.runs import RunStore, documents
 from polhode.runs.store import Checkpoint
 
 REMEMBERED = Checkpoint({"progress-0": np.arange(3.0), "stand": np.array([0, 7])}, {"signatures": {"system": "x"}})
@@ -85,7 +85,7 @@ def hostile(path, random) -> str:
         case _:
             attributes["structure"] = json.dumps({"tuple": [value] * 6})
             said = f"structure of {value}"
-    (path / "zarr.json").write_bytes(root.document(attributes, arrays))
+    (path / "zarr.json").write_bytes(documents.document(attributes, arrays))
     return said
 
 

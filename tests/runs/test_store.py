@@ -17,7 +17,7 @@ import xarray as xr
 
 import polhode as ph
 from polhode.frames import Frames
-from polhode.runs import RunStore, layout, locking, root
+from polhode.runs import RunStore, documents, layout, locking
 from polhode.solution import Solution
 
 META = {"problem": "p", "integrator": {"name": "rkmk4"}, "promises": {}}
@@ -151,12 +151,12 @@ def test_what_was_cut_off_is_loaded_up_to_the_last_published_block(tmp_path, spi
     store.append(jax.tree.map(lambda x: x[:500], whole))
     store.flush()
     # A crash after numbers and the metadata of arrays are written, before the file at the root is.
-    document = root.document
-    monkeypatch.setattr(root, "document", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    document = documents.document
+    monkeypatch.setattr(documents, "document", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     store.append(jax.tree.map(lambda x: x[500:], whole))
     with pytest.raises(KeyboardInterrupt):
         store.flush()
-    monkeypatch.setattr(root, "document", document)
+    monkeypatch.setattr(documents, "document", document)
     loaded = ph.load(path)
     assert_same(loaded.frames, as_loaded(jax.tree.map(lambda x: x[:500], whole)))
     assert loaded.stats == {"result": ph.Result.interrupted, "t_reached": whole.t[499]}
@@ -361,7 +361,7 @@ def test_other_formats_and_hostile_metadata_are_refused(tmp_path, spin_solution)
         attributes = altered["attributes"]
         attributes.pop("digest")
         change(altered, attributes)
-        (path / "zarr.json").write_bytes(root.document(attributes, altered["consolidated_metadata"]["metadata"]))
+        (path / "zarr.json").write_bytes(documents.document(attributes, altered["consolidated_metadata"]["metadata"]))
 
     def deep(whole, attributes):
         attributes["structure"] = '{"tuple": [' * 500 + "]}" * 500
@@ -440,7 +440,7 @@ def test_intact_chunks_in_other_places_are_damage(tmp_path, spin_frames):
 def test_without_the_kept_checksums_chunks_are_compared_with_their_own(tmp_path, spin_frames, damage):
     path, whole = tmp_path / "run.zarr", spin_frames(40_000)
     Solution(whole, {"result": ph.Result.successful}, META).save(path)
-    (kept,) = (path / root.HIDDEN).glob("checksums-*")
+    (kept,) = (path / documents.HIDDEN).glob("checksums-*")
     if damage == "noise":
         kept.write_bytes(b"noise")
     else:
@@ -470,7 +470,7 @@ def test_stores_that_went_on_after_a_cut_have_the_checksums_of_all_chunks(tmp_pa
     store.append(jax.tree.map(lambda x: x[33_000:], whole))
     store.close({"result": ph.Result.successful})
     assert_same(ph.load(path).frames, whole)
-    assert len(list((path / root.HIDDEN).glob("checksums-*"))) == 2
+    assert len(list((path / documents.HIDDEN).glob("checksums-*"))) == 2
 
 
 def test_damaged_stores_are_not_gone_on_with(tmp_path, spin_frames):
@@ -491,7 +491,7 @@ def test_damaged_stores_are_not_gone_on_with(tmp_path, spin_frames):
 def test_without_its_checkpoint_a_run_begins_anew_in_its_last_frame(tmp_path, damage):
     path, top = tmp_path / "run.zarr", ph.problems.get("heavy-top")
     ph.simulate(top, "rkmk4", h=1e-2, t1=0.1, store=path)
-    (file,) = (path / root.HIDDEN).glob("checkpoint-*")
+    (file,) = (path / documents.HIDDEN).glob("checkpoint-*")
     if damage == "is missing":
         file.unlink()
     else:
@@ -546,7 +546,7 @@ def test_a_solution_whose_store_is_gone_says_so(tmp_path, spin_solution):
     spin_solution.save(path)
     loaded = ph.load(path)
     (path / "zarr.json").unlink()
-    shutil.rmtree(path / root.HIDDEN)
+    shutil.rmtree(path / documents.HIDDEN)
     with pytest.raises(ph.StoreError, match="no run of polhode any more"):
         _ = loaded.outputs["tip"]
     shutil.rmtree(path)
