@@ -270,7 +270,8 @@ class _Run:
             then = self.stepper
             assert isinstance(then, WatchingSteps)
             self.p = changed(then, self.system, self.integrator, at, state)
-        if self.stop != Result.successful and self.targets is None and not frames:
+        if self.stop == Result.event_reached and self.targets is None and not frames:
+            # A run with too many events has none here, where one that has room for them has none either.
             frames = [row(at)]
         for frame in frames:
             self.keep(*frame)
