@@ -150,7 +150,9 @@ def contents(path: Path, kind: Kind, file: str = FILE) -> tuple[dict[str, Any], 
         if isinstance(error, DamageError):
             raise kind.damaged(path, str(error)) from None
         if not is_store(path, kind):
-            raise StoreError(f"`{path}` is not {kind.article} {kind.noun} of polhode: its `{file}` is not one of ours.") from None
+            raise StoreError(
+                f"`{path}` is not {kind.article} {kind.noun} of polhode: its `{file}` is not one of ours."
+            ) from None
         raise kind.damaged(path, f"`{file}` can't be read ({type(error).__name__})") from None
     if version != kind.format:
         raise StoreError(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import shutil
 import time
 import uuid
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from polhode.runs.errors import DamageError, StoreError, explaining
 from polhode.runs.files import replace
 from polhode.runs.locking import Lock
 from polhode.runs.places import TOKEN, beginning, check_room, check_there, locked, resolved
+from polhode.runs.writer import Job
 
 _INTERVAL_S = 0.1
 """From one publication to the next; blocks of steps take about as long, so that half a second is never lost."""
@@ -113,8 +114,7 @@ class RunStore:
         self._published = _Published()
         self._words: dict[str, Any] = {}
         self._labels: dict[str, str] = {}
-        self._writer = ThreadPoolExecutor(1, "polhode-store")
-        self._job: Future[_Written] | None = None
+        self._job: Job[_Written] | None = None
         self._submitted = self._next = 0.0
         self._begun = False
 
@@ -189,7 +189,7 @@ class RunStore:
         due = self._pending_bytes > _PENDING_BYTES or time.perf_counter() >= self._next
         if self._job is None and due:
             self._submitted = time.perf_counter()
-            self._job = self._writer.submit(self._write, self.path, self._batch())
+            self._job = Job(functools.partial(self._write, self.path, self._batch()), "polhode-store")
 
     @property
     def begun(self) -> bool:
@@ -240,7 +240,7 @@ class RunStore:
         job = self._job
         if job is not None:
             # Ctrl-C while waiting must not leave two that write.
-            wait([job])
+            job.wait()
             self._job = None
             self._take(job.result())
 
@@ -261,7 +261,8 @@ class RunStore:
 
     def release(self) -> None:
         """Lets go of the store as it is, once what is being written is."""
-        self._writer.shutdown()
+        if self._job is not None:
+            self._job.wait()
         self._lock.release()
 
     def move(self, place: str | Path) -> None:

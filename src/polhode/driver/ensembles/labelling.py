@@ -15,6 +15,7 @@ from polhode.runs import layout
 from polhode.runs.constants import Constants
 from polhode.runs.dataset import coordinates, unit
 
+
 class Labels(NamedTuple):
     """Names of dimensions and their coordinates.
 

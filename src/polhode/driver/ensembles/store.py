@@ -262,9 +262,7 @@ class EnsembleStore(NamedTuple):
         """The metadata at the root, which is what readers go by, and a copy of them."""
         described = {name: files.metadata(self.count) for name, files in self.members.items()}
         own = {"run": self.run, "members": sorted(self.members), "arrays": self.digests, "batches": self.receipts}
-        data = document(
-            {ENSEMBLE.key: ENSEMBLE.format, **self.attributes, **own}, {**described, **self.metadata}
-        )
+        data = document({ENSEMBLE.key: ENSEMBLE.format, **self.attributes, **own}, {**described, **self.metadata})
         replace(folder / ENSEMBLE.copy, [data], self._token)
         replace(folder / FILE, [data], self._token)
 
