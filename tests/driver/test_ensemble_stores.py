@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import ensembles_by_hand as by_hand
 import numpy as np
 import pytest
 import xarray as xr
@@ -264,47 +265,52 @@ def crashing(monkeypatch):
     monkeypatch.undo()
 
 
-FILES = 185
-"""Of a sweep, with those aside where it begins."""
-PARTS = [
-    pytest.param((0, 20, 30, 34, 90, 184), id="some"),
-    pytest.param(range(FILES), id="all", marks=pytest.mark.exhaustive),
-]
+FILES = 39
+"""Of a sweep by hand: 17 where it begins, 6 of each batch, 2 of statistics, and the root with its copy."""
+
+AGAIN = 21
+"""Of one that goes on, besides those of its batches: 17 where it begins anew, and 4 at its end."""
+
+EVERY = [5, pytest.param(1, marks=pytest.mark.exhaustive)]
 
 
-@pytest.mark.parametrize("numbers", PARTS)
-def test_any_file_that_a_sweep_writes_may_be_its_last(top, tmp_path, whole, crashing, numbers, monkeypatch):
-    for number in numbers:
-        path = tmp_path / "tops.zarr"
+@pytest.mark.parametrize("every", EVERY)
+def test_any_file_that_a_sweep_writes_may_be_its_last(tmp_path, crashing, monkeypatch, every):
+    by_hand.write(tmp_path / "whole.zarr")
+    wanted = ph.load_ensemble(tmp_path / "whole.zarr").load()
+    for number in range(FILES % every, FILES, every):
+        path = tmp_path / "cut" / "tops.zarr"
         crashing(number)
         with pytest.raises(Crash):
-            sweep(top, path, statistics=True)
+            by_hand.write(path)
         monkeypatch.undo()
-        assert path.exists() == (number > 20)
+        assert path.exists() == (number >= 17)
         if path.exists():
             found = ph.load_ensemble(path).load()
             ran = found["result"].values == 0
-            assert ran.sum() == sum(members for files, members in ((34, 8), (48, 8), (62, 4)) if number > files)
-            for name in ("outputs.axis", "state.0", "steps"):
-                np.testing.assert_array_equal(found[name].values[ran], whole[1][name].values[ran])
+            assert ran.sum() == min(by_hand.COUNT, (number - 17) // 6 * by_hand.SIZE)
+            for name in ("outputs.positions", "state", "steps"):
+                np.testing.assert_array_equal(found[name].values[ran], wanted[name].values[ran])
             assert "stats" not in found.attrs
-        assert_equal(sweep(top, path, statistics=True, resume=True).dataset, whole[1])
-        assert_equal(ph.load_ensemble(path), whole[1])
-        assert [p.name for p in tmp_path.iterdir()] == ["tops.zarr"]
+        by_hand.write(path, resume=True)
+        assert_equal(ph.load_ensemble(path), wanted)
+        assert [p.name for p in path.parent.iterdir()] == ["tops.zarr"]
         shutil.rmtree(path)
 
 
-@pytest.mark.parametrize("numbers", [(0, 19, 21, 60), pytest.param(range(150), marks=pytest.mark.exhaustive)])
-def test_a_sweep_that_goes_on_may_end_at_any_file_too(top, whole, tmp_path, crashing, numbers, monkeypatch):
-    for number in numbers:
-        path = Path(shutil.copytree(whole[0], tmp_path / "copy.zarr"))
-        (path / "outputs.axis/c/1/0/0").write_bytes(b"noise")
+@pytest.mark.parametrize("every", EVERY)
+def test_a_sweep_that_goes_on_may_end_at_any_file_too(tmp_path, crashing, monkeypatch, every):
+    by_hand.write(tmp_path / "whole.zarr")
+    wanted = ph.load_ensemble(tmp_path / "whole.zarr").load()
+    for number in range(0, AGAIN + 6, every):
+        path = Path(shutil.copytree(tmp_path / "whole.zarr", tmp_path / "copy.zarr"))
+        (path / "state" / "c" / "1" / "0").write_bytes(b"noise")
         crashing(number)
         with pytest.raises(Crash):
-            sweep(top, path, statistics=True, resume=True)
+            by_hand.write(path, resume=True)
         monkeypatch.undo()
-        assert_equal(sweep(top, path, statistics=True, resume=True).dataset, whole[1])
-        assert_equal(ph.load_ensemble(path), whole[1])
+        assert by_hand.write(path, resume=True) == ([1] if number <= 18 else [])
+        assert_equal(ph.load_ensemble(path), wanted)
         shutil.rmtree(path)
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import socket
 
+import ensembles_by_hand as by_hand
 import jax
 import numpy as np
+import pytest
 
 import polhode as ph
 from polhode.runs import RunStore, documents
@@ -24,12 +28,12 @@ def written(path, spinning):
     store.close({"result": ph.Result.successful, "steps": 400, "t_reached": 2.0})
 
 
-def damage(path, random) -> str:
-    """One change to some file of a store; what it was, in words."""
+def damage(path, other, random) -> str:
+    """One change to some file of a store; what it was, in words. `other` is a store of the same kind."""
     files = sorted(p for p in path.rglob("*") if p.is_file())
     file = files[int(random.integers(len(files)))]
     data = bytearray(file.read_bytes())
-    name, kind = file.relative_to(path), int(random.integers(9))
+    name, kind = file.relative_to(path), int(random.integers(12))
     match kind:
         case 0 | 1 | 2 if data:
             at, bit = int(random.integers(len(data))), int(random.integers(8))
@@ -45,29 +49,50 @@ def damage(path, random) -> str:
             return f"{name} deleted"
         case 5:
             others = [p for p in files if p != file]
-            other = others[int(random.integers(len(others)))]
-            shutil.copyfile(other, file)
-            return f"{name} overwritten by {other.relative_to(path)}"
+            source = others[int(random.integers(len(others)))]
+            shutil.copyfile(source, file)
+            return f"{name} overwritten by {source.relative_to(path)}"
         case 6:
             file.write_bytes(random.bytes(len(data)))
             return f"{name} filled with noise"
         case 7:
             shutil.rmtree(file.parent)
             return f"folder of {name} deleted"
+        case 8 if (other / name).is_file():
+            shutil.copyfile(other / name, file)
+            return f"{name} of another store"
+        case 9 | 10:
+            file.unlink()
+            (os.mkfifo if kind == 9 else socket_at)(file)
+            return f"{name} is a {'pipe' if kind == 9 else 'socket'}"
         case _:
             file.write_bytes(bytes(data) + b"more")
             return f"{name} longer"
 
 
+def socket_at(path) -> None:
+    """A socket, whose name may not be as long as a path."""
+    here = os.getcwd()
+    try:
+        os.chdir(path.parent)
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(path.name)
+    finally:
+        os.chdir(here)
+
+
 def hostile(path, random) -> str:
-    """Metadata that make no sense, with a digest that fits them."""
+    """Metadata that make no sense, or other sense, with a digest that fits them."""
     content = json.loads((path / "zarr.json").read_text())
     attributes, arrays = content["attributes"], content["consolidated_metadata"]["metadata"]
     attributes.pop("digest")
     values = [None, -1, 0, 10**18, "x", [], {}, 1.5, True, [[]] * 3, "NaN", 2**63]
     value = values[int(random.integers(len(values)))]
     name = list(arrays)[int(random.integers(len(arrays)))]
-    match int(random.integers(5)):
+    match int(random.integers(6)):
+        case 5:
+            arrays[name]["attributes"] = {"scale_factor": 2.0, "add_offset": value}
+            said = f"{name} scaled"
         case 0:
             key = list(attributes)[int(random.integers(len(attributes)))]
             attributes[key] = value
@@ -77,13 +102,14 @@ def hostile(path, random) -> str:
             arrays[name][key] = value
             said = f"{key} of {name} = {value}"
         case 2:
-            arrays[name]["shape"][int(random.integers(len(arrays[name]["shape"])))] = value
+            shape = arrays[name]["shape"]
+            shape[int(random.integers(len(shape)))] = value
             said = f"shape of {name} with {value}"
         case 3:
             arrays.pop(name)
             said = f"without {name}"
         case _:
-            attributes["structure"] = json.dumps({"tuple": [value] * 6})
+            attributes["structure" if "structure" in attributes else "members"] = json.dumps({"tuple": [value] * 6})
             said = f"structure of {value}"
     (path / "zarr.json").write_bytes(documents.document(attributes, arrays))
     return said
@@ -103,16 +129,17 @@ def goes_on(path, plain) -> bool:
     return exact and known and remembered["facts"] == REMEMBERED.facts
 
 
-def test_no_damage_is_silent(tries, tmp_path, spin_frames):
+def test_no_damage_of_a_run_is_silent(tries, tmp_path, spin_frames):
     whole = spin_frames(400)
     written(tmp_path / "whole.zarr", whole)
+    written(tmp_path / "other.zarr", jax.tree.map(lambda x: x + 0.5, whole))
     plain = ph.load(tmp_path / "whole.zarr").frames
-    count, random = tries(650, 5)
+    count, random = tries(500, 5)
     silent, raw, refused = [], [], 0
     for _ in range(count):
         path = tmp_path / "run.zarr"
         shutil.copytree(tmp_path / "whole.zarr", path)
-        said = hostile(path, random) if random.random() < 0.25 else damage(path, random)
+        said = hostile(path, random) if random.random() < 0.25 else damage(path, tmp_path / "other.zarr", random)
         for salvage in (False, True):
             try:
                 found = ph.load(path, salvage=salvage)
@@ -137,4 +164,58 @@ def test_no_damage_is_silent(tries, tmp_path, spin_frames):
         shutil.rmtree(path, ignore_errors=True)
     assert not silent, "\n".join(silent)
     assert not raw, "\n".join(raw)
+    assert refused > count / 2
+
+
+def differences(found, wanted) -> list[str]:
+    """Variables and labels that are there and have other values than they had, of members that count as run."""
+    ran = found["result"].values == 0
+    odd = [] if set(found["result"].values[~ran]) <= {-1} else ["result"]
+    for name, x in found.variables.items():
+        good = slice(None) if "member" not in x.dims or name in found.coords else ran
+        same = x.dims == wanted[name].dims and np.array_equal(x.values[good], wanted[name].values[good])
+        rest = x.values[~ran] if good is ran and x.dtype.kind == "f" else np.full(1, np.nan)
+        odd += [] if same and np.isnan(rest).all() else [str(name)]
+    return odd
+
+
+@pytest.mark.parametrize("batches", [3, 2], ids=["finished", "cut off"])
+def test_no_damage_of_an_ensemble_is_silent(tries, tmp_path, batches):
+    by_hand.write(tmp_path / "whole.zarr")
+    by_hand.write(tmp_path / "other.zarr", shift=0.5, most=batches)
+    by_hand.write(tmp_path / "begun.zarr", most=batches)
+    wanted, begun = (ph.load_ensemble(tmp_path / f"{name}.zarr").load() for name in ("whole", "begun"))
+    count, random = tries(250, batches)
+    silent, raw, lost, refused = [], [], [], 0
+    for _ in range(count):
+        path = tmp_path / "sweep.zarr"
+        shutil.copytree(tmp_path / "begun.zarr", path)
+        forged = random.random() < 0.25
+        said = hostile(path, random) if forged else damage(path, tmp_path / "other.zarr", random)
+        for salvage in (False, True):
+            try:
+                found = ph.load_ensemble(path, salvage=salvage)
+                silent += [f"{said}, salvage={salvage}: {name}" for name in differences(found, wanted)]
+                told = "damage" in found.attrs
+                # A batch without its receipt has not been run, as long as the sweep has not ended.
+                missing = set(found.variables) != set(begun.variables) or (found["result"] != begun["result"]).any()
+                if missing and not told and not (batches < 3 and "batch" in said or "deleted" in said):
+                    silent.append(f"{said}, salvage={salvage}: something is missing")
+            except ph.StoreError as error:
+                refused += 1
+                raw += [] if str(path) in str(error) else [f"{said}: no name of the store: {error}"]
+            except Exception as error:
+                raw.append(f"{said}, salvage={salvage}: {type(error).__name__}: {error}")
+        try:
+            by_hand.write(path, resume=True)
+            lost += [f"{said}: {name}" for name in differences(ph.load_ensemble(path), wanted)]
+            lost += [] if (ph.load_ensemble(path)["result"] == 0).all() else [f"{said}: members are missing"]
+        except ph.StoreError as error:
+            lost += [] if forged else [f"{said}: can't be gone on with: {error}"]
+        except Exception as error:
+            raw.append(f"{said}, gone on with: {type(error).__name__}: {error}")
+        shutil.rmtree(path, ignore_errors=True)
+    assert not silent, "\n".join(silent)
+    assert not raw, "\n".join(raw)
+    assert not lost, "\n".join(lost)
     assert refused > count / 2

@@ -78,7 +78,6 @@ class EnsembleStore(NamedTuple):
         extra = [name for name in self.digests if name not in self.attributes["begun"]]
         known = {name: value for name, value in self.attributes.items() if name != "stats"}
         with explaining(self.path):
-            check_there(self.path)
             store = self._replace(attributes=known, metadata={}, digests={}, receipts={})._begun(self.path, labels)
             for name in extra:
                 shutil.rmtree(self.path / name, ignore_errors=True)
@@ -109,6 +108,8 @@ class EnsembleStore(NamedTuple):
             whole = all(name in members and not members[name].shape for name in ENDS)
             if not whole or len({files.rows for files in members.values()}) != 1 or set(arrays) != {*members, *digests}:
                 raise ValueError("the arrays don't belong together")
+            if any(files.fill != _FILLS.get(name) for name, files in members.items()):
+                raise ValueError("members that were not run are not told from others")
             metadata = {name: arrays[name] for name in digests}
             if said is None or said != attributes["ensemble"]:
                 # So many members are there, whatever the metadata say.
