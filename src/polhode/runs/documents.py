@@ -19,9 +19,10 @@ HIDDEN = ".polhode"
 class Kind(NamedTuple):
     """A kind of store.
 
-    - `article`, `noun`: its name for messages. - `key`, `format`: the attribute of the root with the number of the format, and the
-      number that this version writes. - `copy`: path of the copy of the root, which differs between kinds, so that the
-      kind is known although the root is damaged. - `making`, `salvaging`: what makes one, and what reads a damaged one.
+    - `article`, `noun`: its name for messages. - `key`, `format`: the attribute of the root with the number of the
+      format, and the number that this version writes. - `copy`: path of the copy of the root, which differs between
+      kinds, so that the kind is known although the root is damaged. - `making`, `salvaging`: how one is made, and how a
+      damaged one is read.
     """
 
     article: str

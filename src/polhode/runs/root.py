@@ -13,6 +13,7 @@ import numpy as np
 from polhode.results import Result
 from polhode.runs import constants, layout
 from polhode.runs.arrays import CHECKSUM_BYTES, ArrayFiles, folder_name
+from polhode.runs.description import check_description
 from polhode.runs.documents import FILE, RUN, Kept, contents, is_store, store_at
 from polhode.runs.errors import DamageError, StoreError
 from polhode.runs.plain import from_plain
@@ -149,12 +150,13 @@ def read(path: Path, file: str = FILE) -> Root:
 
 def _read(path: Path, attributes: dict[str, Any], arrays: dict[str, Any]) -> Root:
     try:
-        stats = from_plain(json.loads(attributes["stats"]))
+        meta, stats = (from_plain(json.loads(attributes[name])) for name in ("meta", "stats"))
+        check_description(meta, stats)
         result = stats.get("result")
         return Root(
             path=path,
             run=str(attributes["run"]),
-            meta=from_plain(json.loads(attributes["meta"])),
+            meta=meta,
             stats={**stats, "result": None if result is None else Result[result]},
             frames=int(attributes["frames"]),
             structure=layout.checked(json.loads(attributes["structure"])),

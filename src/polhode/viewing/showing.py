@@ -26,7 +26,7 @@ _HEIGHT = 760
 def scene_of(solution: Solution) -> Scene | None:
     """The scene that the run stored, or that of its problem; None, with a warning, if that can't be built anew."""
     if "scene" in solution.meta:
-        return model_scene.drawn(solution.meta["scene"]).readable(solution.outputs)
+        return _drawn(solution)
     try:
         problem = rebuilt(solution.meta)
     except (ValueError, TypeError) as error:

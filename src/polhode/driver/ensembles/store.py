@@ -296,19 +296,22 @@ def placed(described: EnsembleStore, resume: bool, labels: Labels) -> EnsembleSt
     path = described.path
     if not resume or not os.path.lexists(path) or (path.is_dir() and not any(path.iterdir())):
         return described.begin(labels)
-    said = described.attributes["ensemble"]
-    try:
-        store = EnsembleStore.open(path, said=said)
-    except StoreError:
-        if not (path / ENSEMBLE.copy).is_file():
-            raise
-        store = EnsembleStore.open(path, ENSEMBLE.copy, said=said)
-    if store.attributes["ensemble"] != said or store.members != described.members:
-        raise OccupiedError(
-            f"The store `{path}` is of another ensemble, or of another version of polhode. Give that one, or another "
-            "path."
+    said, errors = described.attributes["ensemble"], []
+    for file in (FILE, ENSEMBLE.copy):
+        try:
+            store = EnsembleStore.open(path, file, said=said)
+        except StoreError as error:
+            errors.append(error)
+            continue
+        if store.attributes["ensemble"] == said and store.members == described.members:
+            return store.go_on(labels)
+        errors.append(
+            OccupiedError(
+                f"The store `{path}` is of another ensemble, or of another version of polhode. Give that one, or another "
+                "path."
+            )
         )
-    return store.go_on(labels)
+    raise errors[0]
 
 
 def _check(name: str, files: ArrayFiles, which: slice) -> None:
