@@ -15,6 +15,8 @@ import pytest
 import polhode as ph
 from polhode.runs import RunStore, documents
 from polhode.runs.store import Checkpoint
+from polhode.viewing.payload import payload
+from polhode.viewing.stored import Stored
 
 REMEMBERED = Checkpoint({"progress-0": np.arange(3.0), "stand": np.array([0, 7])}, {"signatures": {"system": "x"}})
 
@@ -219,3 +221,81 @@ def test_no_damage_of_an_ensemble_is_silent(tries, tmp_path, batches):
     assert not raw, "\n".join(raw)
     assert not lost, "\n".join(lost)
     assert refused > count / 2
+
+
+ODD = (None, -1, 0, 10**18, "x", [], {}, 1.5, True, [[]] * 3, "NaN", 2**63, "Infinity", {"a": 1}, [1, 2], ["x"])
+
+
+def places(value, at=()):
+    """All entries of nested lists and dicts, the first ones of long lists."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value[:4]) if isinstance(value, list) else ()
+    for key, each in inside:
+        yield (*at, key)
+        yield from places(each, (*at, key))
+
+
+def retold(path, random) -> str:
+    """Another description of a run, with a digest that fits it; what it was, in words."""
+    attributes, arrays = documents.contents(path, documents.RUN)
+    name = "stats" if random.random() < 0.3 else "meta"
+    content = json.loads(attributes[name])
+    known = [place for place in places(content) if place[0] != "method"]
+    tops = sorted({place[0] for place in known})
+    top = tops[int(random.integers(len(tops)))]
+    known = [place for place in known if place[0] == top]
+    *way, last = known[int(random.integers(len(known)))]
+    node, value = content, ODD[int(random.integers(len(ODD)))]
+    for key in way:
+        node = node[key]
+    node[last] = value
+    attributes[name] = json.dumps(content)
+    (path / "zarr.json").write_bytes(documents.document(attributes, arrays))
+    return f"{name} {[*way, last]} = {value}"
+
+
+def looks(path, folder):
+    """Everything that users do with a run in a store."""
+    run = ph.load(path)
+    str(run.audit())
+    run.to_xarray()
+    repr(run)
+    run._repr_html_()
+    str(run.events)
+    assert [run.bodies[name].position.shape for name in run.bodies]
+    assert [run.joints[name].angle.shape for name in run.joints]
+    source = Stored(path)
+    source.look()
+    payload([source.read()])
+    for ending in ("csv", "html", "glb"):
+        ph.runs.export(run, folder / f"run.{ending}")
+
+
+@pytest.mark.filterwarnings("ignore:The page has charts only")
+def test_what_a_store_says_of_its_run_is_held_to_its_types(tries, tmp_path):
+    model = ph.Model(gravity=(0, 0, -9.81))
+    arm = model.add_body(mass=1.0, inertia=(0.1, 0.1, 0.02), position=(0, 0, -0.5), name="arm")
+    model.add(ph.joints.Revolute(model.ground, arm, point=(0, 0, 0), axis=(0, 1, 0), name="hinge"))
+    event = ph.Event(lambda t, state: t - 0.0205, name="late")
+    ph.simulate(
+        model.problem("SE3", t1=0.05),
+        "generalized-alpha",
+        h=1e-3,
+        save_every=10,
+        events=event,
+        store=tmp_path / "whole.zarr",
+    )
+    looks(tmp_path / "whole.zarr", tmp_path)
+    count, random = tries(250, 6)
+    raw = []
+    for _ in range(count):
+        path = tmp_path / "run.zarr"
+        shutil.copytree(tmp_path / "whole.zarr", path)
+        said = retold(path, random)
+        try:
+            looks(path, tmp_path)
+        except ph.StoreError as error:
+            assert str(path) in str(error)
+        except Exception as error:
+            raw.append(f"{said}: {type(error).__name__}: {error}")
+        shutil.rmtree(path)
+    assert not raw, "\n".join(raw)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,7 @@ import numpy as np
 from polhode.checks import shown
 
 NUMBER, WHOLE, WORD, FLAG = "a number", "a whole number", "a word", "true or false"
-"""Types of values; besides, `[x]` is a list of x, `{"": x}` maps words to x, other dicts have these entries at most."""
+"""Types of values; besides, `[x]` is a list of x, `{"": x}` maps words to x, other dicts have these entries, as far as they have them."""
 
 _ANY: dict[str, Any] = {"": None}
 
@@ -29,6 +31,25 @@ _FORCE = {
     "number": WHOLE,
     "measures": {"": WHOLE},
     "measured_angle": FLAG,
+}
+
+_SOLID = {
+    "name": WORD,
+    "row": WHOLE,
+    "colour": WORD,
+    "shape": WORD,
+    "size": [NUMBER],
+    "at": [NUMBER],
+    "turn": [[NUMBER]],
+}
+_SCENE = {
+    "up": [NUMBER],
+    "bodies": [_SOLID],
+    "symbols": [_SOLID],
+    "lines": [{"rows": [WHOLE], "points": [[NUMBER]], "colour": WORD}],
+    "clouds": [{"rows": [WHOLE], "diameters": [NUMBER], "colour": WORD}],
+    "trails": [WHOLE],
+    "arrows": {"rows": [WHOLE], "masses": [NUMBER], "inertias": [[[NUMBER]]], "gravity": [NUMBER]},
 }
 
 META: dict[str, Any] = {
@@ -54,7 +75,7 @@ META: dict[str, Any] = {
     "dimensions": {"": [WORD]},
     "events": [{"name": WORD, "direction": WHOLE, "terminal": FLAG}],
     "names": {"bodies": [WORD], "joints": {"": _JOINT}, "forces": {"": _FORCE}},
-    "scene": _ANY,
+    "scene": _SCENE,
 }
 """Entries of the description of a run, as far as they are there."""
 
@@ -75,8 +96,11 @@ STATS: dict[str, Any] = {
 """The same of its statistics."""
 
 
-def check_description(meta: Any, stats: Any) -> None:
-    """Raises ValueError unless the description and the statistics of a run have the types that runs write."""
+def check_description(meta: Any, stats: Any, states: Sequence[tuple[int, ...]]) -> None:
+    """Raises ValueError unless the description and the statistics of a run have the types that runs write.
+
+    `states`: shapes of the leaves of a state.
+    """
     check(meta, META, "meta")
     check(stats, STATS, "stats")
     integrator = meta.get("integrator")
@@ -88,8 +112,11 @@ def check_description(meta: Any, stats: Any) -> None:
         raise ValueError("`meta` has no times")
     if any(len(leg) != 3 for leg in meta.get("legs") or ()):
         raise ValueError("`meta.legs` are not of three numbers")
+    scene = meta.get("scene") or {}
+    if any(solid.get("shape") is None for kind in ("bodies", "symbols") for solid in scene.get(kind) or ()):
+        raise ValueError("a body of `meta.scene` has no shape")
     _check_names(meta.get("names"))
-    _check_events(meta.get("events") or [], stats.get("events"))
+    _check_events(meta.get("events") or [], stats.get("events"), states)
 
 
 def _check_names(names: Any) -> None:
@@ -117,7 +144,7 @@ def _needed(entries: dict[str, Any], *names: str) -> list[Any]:
     return [entries[name] for name in names]
 
 
-def _check_events(told: list[Any], found: Any) -> None:
+def _check_events(told: list[Any], found: Any, shapes: Sequence[tuple[int, ...]]) -> None:
     """Raises ValueError unless a table of events is of those that a run has watched."""
     if any(event.get("name") is None for event in told):
         raise ValueError("an event has no name")
@@ -129,22 +156,23 @@ def _check_events(told: list[Any], found: Any) -> None:
         raise ValueError("`stats.events` are not those of the run")
     for side in ("before", "after"):
         states = found.get(side)
-        if not isinstance(states, list) or not all(isinstance(leaf, list) and len(leaf) == count for leaf in states):
+        try:
+            found_shapes = [np.asarray(leaf, float).shape for leaf in states]
+        except (TypeError, ValueError):
+            raise ValueError(f"`stats.events.{side}` has other things than states") from None
+        if [math.prod(shape) for shape in found_shapes] != [count * math.prod(shape) for shape in shapes]:
             raise ValueError(f"`stats.events.{side}` has not a state for each event")
-        for leaf in states:
-            try:
-                np.asarray(leaf, float)
-            except TypeError:
-                raise ValueError(f"`stats.events.{side}` has other things than numbers") from None
 
 
 def check(value: Any, types: Any, name: str) -> None:
     """Raises ValueError where a value, as far as there is one, is of another type."""
+    if value is None:
+        return
     match types:
         case None:
             return
         case str():
-            if value is not None and not _is(value, types):
+            if not _is(value, types):
                 raise ValueError(f"`{name}` is {shown(value)}, which is not {types}")
         case [inner]:
             if not isinstance(value, list):

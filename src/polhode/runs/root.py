@@ -151,7 +151,14 @@ def read(path: Path, file: str = FILE) -> Root:
 def _read(path: Path, attributes: dict[str, Any], arrays: dict[str, Any]) -> Root:
     try:
         meta, stats = (from_plain(json.loads(attributes[name])) for name in ("meta", "stats"))
-        check_description(meta, stats)
+        structure = layout.checked(json.loads(attributes["structure"]))
+        shapes = {
+            name: arrays[folder]["shape"] for name in layout.names(structure) if (folder := folder_name(name)) in arrays
+        }
+        for name, shape in shapes.items():
+            layout.dimensions(name, len(shape), shape[-1], meta.get("dimensions") or {})
+        states = layout.names(layout.part(structure, "state"))
+        check_description(meta, stats, [tuple(shapes[name][1:]) for name in states if name in shapes])
         result = stats.get("result")
         return Root(
             path=path,
@@ -159,11 +166,11 @@ def _read(path: Path, attributes: dict[str, Any], arrays: dict[str, Any]) -> Roo
             meta=meta,
             stats={**stats, "result": None if result is None else Result[result]},
             frames=int(attributes["frames"]),
-            structure=layout.checked(json.loads(attributes["structure"])),
+            structure=structure,
             arrays=dict(arrays),
             checksums=Kept.described(attributes["checksums"]),
             checkpoint=None if attributes["checkpoint"] is None else Kept.described(attributes["checkpoint"]),
             labels=constants.described(attributes.get("labels", {})),
         )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise RUN.damaged(path, f"`{FILE}` makes no sense ({type(error).__name__}: {error})") from None

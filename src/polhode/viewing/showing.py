@@ -36,6 +36,15 @@ def scene_of(solution: Solution) -> Scene | None:
     return scene.readable(solution.outputs) if scene else None
 
 
+def _drawn(solution: Solution) -> Scene | None:
+    """The scene that the run stored; None, with a warning, for one that can't be drawn."""
+    try:
+        return model_scene.drawn(solution.meta["scene"]).readable(solution.outputs)
+    except (KeyError, TypeError, IndexError, AttributeError, OverflowError, ValueError) as error:
+        warn(f"The page has charts only; the scene that the run has stored makes no sense: {error!r}", UserWarning)
+        return None
+
+
 class Source(Protocol):
     """Where a run is taken from."""
 
