@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+
 from polhode.driver.ensembles.batch import Batch
 from polhode.driver.ensembles.labelling import Labels
 from polhode.driver.ensembles.store import EnsembleStore, claimed, placed

@@ -201,7 +201,7 @@ def test_no_damage_of_an_ensemble_is_silent(tries, tmp_path, batches):
                 told = "damage" in found.attrs
                 # A batch without its receipt has not been run, as long as the sweep has not ended.
                 missing = set(found.variables) != set(begun.variables) or (found["result"] != begun["result"]).any()
-                if missing and not told and not (batches < 3 and "batch" in said or "deleted" in said):
+                if missing and not told and not ((batches < 3 and "batch" in said) or "deleted" in said):
                     silent.append(f"{said}, salvage={salvage}: something is missing")
             except ph.StoreError as error:
                 refused += 1
@@ -294,7 +294,7 @@ def test_what_a_store_says_of_its_run_is_held_to_its_types(tries, tmp_path):
         try:
             looks(path, tmp_path)
         except ph.StoreError as error:
-            assert str(path) in str(error)
+            raw += [] if str(path) in str(error) else [f"{said}: no name of the store: {error}"]
         except Exception as error:
             raw.append(f"{said}: {type(error).__name__}: {error}")
         shutil.rmtree(path)

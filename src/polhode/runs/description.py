@@ -11,7 +11,7 @@ import numpy as np
 from polhode.checks import shown
 
 NUMBER, WHOLE, WORD, FLAG = "a number", "a whole number", "a word", "true or false"
-"""Types of values; besides, `[x]` is a list of x, `{"": x}` maps words to x, other dicts have these entries, as far as they have them."""
+"""Types of values. `[x]` is a list of x, `{"": x}` maps words to x, other dicts have these entries if at all."""
 
 _ANY: dict[str, Any] = {"": None}
 

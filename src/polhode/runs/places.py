@@ -41,9 +41,14 @@ def locked(path: Path, run: str) -> Lock:
     return lock
 
 
+def is_free(path: Path) -> bool:
+    """Whether there is nothing at a place, or an empty folder."""
+    return not os.path.lexists(path) or (path.is_dir() and not any(path.iterdir()))
+
+
 def check_room(path: Path, kind: Kind, overwrite: bool, remedy: str = "pass `overwrite=True`") -> None:
     """Raises OccupiedError unless a place is empty, or holds a store of that kind, which may be replaced."""
-    if not os.path.lexists(path) or (path.is_dir() and not any(path.iterdir())):
+    if is_free(path):
         return
     if not is_store(path, kind):
         raise OccupiedError(

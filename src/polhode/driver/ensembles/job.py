@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from polhode.driver.ensembles.batch import Batch
 from polhode.driver.ensembles.devices import OnDevices

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,7 +33,7 @@ def load_ensemble(path: str | Path, *, salvage: bool = False) -> xarray.Dataset:
 
     **Raises** `StoreError` where it is no ensemble, or is damaged; it names the files.
     """
-    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+    if not isinstance(path, str | Path) or not str(path):
         raise ValueError(f"`path` must be that of the store of an ensemble, got {shown(path)}.")
     checks.flag("salvage", salvage)
     place = Path(path)

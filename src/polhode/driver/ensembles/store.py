@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -27,7 +26,7 @@ from polhode.runs.constants import Constants
 from polhode.runs.documents import ENSEMBLE, FILE, HIDDEN, contents, digest, document, store_at
 from polhode.runs.errors import DamageError, OccupiedError, StoreError, explaining
 from polhode.runs.files import read_file, replace
-from polhode.runs.places import TOKEN, beginning, check_room, check_there, locked, resolved
+from polhode.runs.places import TOKEN, beginning, check_room, check_there, is_free, locked, resolved
 
 _FILLS = {"result": PENDING}
 _OWN = ("run", "members", "arrays", "batches", ENSEMBLE.key)
@@ -294,7 +293,7 @@ def placed(described: EnsembleStore, resume: bool, labels: Labels) -> EnsembleSt
     The place is claimed. Raises StoreError where the one that is there can't be read, or is of another ensemble.
     """
     path = described.path
-    if not resume or not os.path.lexists(path) or (path.is_dir() and not any(path.iterdir())):
+    if not resume or is_free(path):
         return described.begin(labels)
     said, errors = described.attributes["ensemble"], []
     for file in (FILE, ENSEMBLE.copy):
@@ -307,8 +306,8 @@ def placed(described: EnsembleStore, resume: bool, labels: Labels) -> EnsembleSt
             return store.go_on(labels)
         errors.append(
             OccupiedError(
-                f"The store `{path}` is of another ensemble, or of another version of polhode. Give that one, or another "
-                "path."
+                f"The store `{path}` is of another ensemble, or of another version of polhode. Give that one, or "
+                "another path."
             )
         )
     raise errors[0]
