@@ -81,28 +81,6 @@ def test_statistics_are_those_of_all_frames(top):
         assert (off <= 1.01 * (edges[..., 1] - edges[..., 0]) + 1e-15).all()
 
 
-def test_a_store_has_the_same_and_goes_on(top, tmp_path):
-    options = {"parameters": {"mass": MASSES}, "h": 1e-3, "t1": 0.02, "workers": 1}
-    memory = ph.ensemble(top, "rkmk4", **options).dataset
-    path = tmp_path / "tops.zarr"
-    ph.ensemble(top, "rkmk4", out=path, **options)
-    with pytest.raises(ValueError, match="resume"):
-        ph.ensemble(top, "rkmk4", out=path, **options)
-    import zarr
-
-    group = zarr.open_group(path, mode="r+")
-    arrays: dict[str, Any] = dict(group.arrays())
-    arrays["result"][8:] = -1
-    arrays["outputs.axis"][:8] = 7.0
-    again = ph.ensemble(top, "rkmk4", out=path, resume=True, **options).dataset
-    assert (again["outputs.axis"][:8] == 7.0).all()
-    np.testing.assert_array_equal(again["outputs.axis"][8:].values, memory["outputs.axis"][8:].values)
-    np.testing.assert_array_equal(again["state.0"].values, memory["state.0"].values)
-    np.testing.assert_array_equal(again["mass"].values, MASSES)
-    with pytest.raises(ValueError, match="another ensemble"):
-        ph.ensemble(top, "rkmk4", out=path, resume=True, **{**options, "h": 5e-4})
-
-
 def test_starts_and_seeds_make_members(top):
     states = jax.tree.map(lambda x: np.stack([x, x]), top.state0)
     assert ph.ensemble(top, states=states, h=1e-3, t1=0.002).dataset.sizes["member"] == 2

@@ -116,6 +116,59 @@ def test_every_published_state_goes_on_to_the_bytes_of_an_uninterrupted_run(case
         assert on.stats["result"] is ph.Result.successful
 
 
+def crossing():
+    return ph.Event(lambda t, state: state[0][0, 0], name="crossing")
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"save_every": 1},
+        {"watched": True},
+        pytest.param({"save_every": 3}, marks=pytest.mark.exhaustive),
+        pytest.param({"save_at": np.linspace(0, 0.1, 21)}, marks=pytest.mark.exhaustive),
+        pytest.param({"breakpoints": [0.03, 0.06]}, marks=pytest.mark.exhaustive),
+    ],
+    ids=lambda how: next(iter(how)),
+)
+def test_a_run_that_has_reached_its_limit_of_steps_goes_on_to_the_same_bytes(how, tmp_path):
+    how = dict(how)
+    watched = how.pop("watched", False)
+
+    def events():
+        return {"events": crossing()} if watched else {}
+
+    top = ph.problems.get("heavy-top")
+    whole = ph.simulate(top, "rkmk54", rtol=1e-8, t1=0.1, **how, **events())
+    attempts = whole.stats["steps"] + whole.stats["rejected"]
+    for limit in (1, 5, 6, 7, attempts // 2, attempts - 1):
+        path = tmp_path / f"{limit}.zarr"
+        part = ph.simulate(
+            top, "rkmk54", rtol=1e-8, t1=0.1, **how, **events(), max_steps=limit, store=path, throw=False
+        )
+        assert part.stats["result"] is ph.Result.max_steps_reached
+        assert part.stats["steps"] + part.stats["rejected"] == limit
+        on = ph.resume(path, max_steps=1000, **events())
+        assert_same_bytes(on.frames, whole.frames)
+        assert (on.stats["steps"], on.stats["rejected"]) == (whole.stats["steps"], whole.stats["rejected"])
+        if watched:
+            assert len(whole.events) > 1
+            assert_same_bytes(on.events.t, whole.events.t)
+
+
+@pytest.mark.parametrize("save_every", [1, 4])
+def test_a_run_that_has_reached_its_limit_of_events_goes_on_to_the_same_bytes(save_every, tmp_path):
+    top, how = ph.problems.get("heavy-top"), {"h": 1e-3, "t1": 0.1, "save_every": save_every}
+    whole = ph.simulate(top, "rkmk4", events=crossing(), **how)
+    for limit in (1, 2):
+        path = tmp_path / f"{limit}.zarr"
+        part = ph.simulate(top, "rkmk4", events=crossing(), max_events=limit, throw=False, store=path, **how)
+        assert part.stats["result"] is ph.Result.events_accumulate
+        assert len(part.events) == limit < len(whole.events)
+        on = ph.resume(path, max_events=100, events=crossing())
+        assert_same_bytes(on.frames, whole.frames)
+
+
 def test_named_problems_are_made_anew_from_the_store(tmp_path, monkeypatch):
     problem = ph.problems.get("heavy-top", mass=7.0)
     method = ph.integrators.get("rkmk54", coordinates="cayley")

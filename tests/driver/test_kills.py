@@ -26,7 +26,7 @@ import xarray as xr
 
 import polhode as ph
 from polhode.driver import host, sinks
-from polhode.runs import RunStore, root, store
+from polhode.runs import RunStore, documents, store
 
 HERE = Path(__file__).parent
 SECONDS = 3.0
@@ -232,7 +232,7 @@ def killed(order: dict[str, Any], way: str, run: Tried, within: float, rng: np.r
         assert time.monotonic() - began < 300
         time.sleep(0.002)
     # Frames were published before the first block of steps.
-    assert (path / root.FILE).is_file()
+    assert (path / documents.FILE).is_file()
     time.sleep(rng.uniform(0, within))
     filler = path.with_name("filler")
     at = time.monotonic()
@@ -294,7 +294,7 @@ def _complete(path: Path, text: str) -> None:
 def strays(folder: Path) -> list[str]:
     """Files that are neither frames nor metadata nor a checkpoint."""
     here = [p.name for p in folder.parent.iterdir() if p.name.startswith(".")]
-    return here + [str(p) for p in folder.rglob(".*") if p.name != root.HIDDEN]
+    return here + [str(p) for p in folder.rglob(".*") if p.name != documents.HIDDEN]
 
 
 def broken_off(run: Tried, meant: str, place: Place, rng: np.random.Generator, part: float = 0.8) -> list[Kill]:

@@ -17,7 +17,7 @@ import xarray as xr
 
 import polhode as ph
 from polhode.frames import Frames
-from polhode.runs import RunStore, layout, locking, root
+from polhode.runs import RunStore, documents, layout, locking
 from polhode.solution import Solution
 
 META = {"problem": "p", "integrator": {"name": "rkmk4"}, "promises": {}}
@@ -88,6 +88,118 @@ def test_open_zarr_gives_the_labelled_data_set(tmp_path, spin_solution):
         assert json.loads(stored.attrs["meta"])["parameters"]["shape"] == "ring"
 
 
+MODEL = {
+    "bodies": ["rocker", "β"],
+    "joints": {
+        name: {"kind": "Revolute", "bodies": ["a", "b"], "coordinates": {"angle": k}, "angles": ["angle"], "load": k}
+        for k, name in enumerate(("left", "right", "top"))
+    },
+}
+
+
+@pytest.fixture
+def hinges():
+    """Three hinge rates, three multipliers and two bodies in five instants."""
+    three, places = np.arange(15.0).reshape(5, 3), np.arange(30.0).reshape(5, 2, 3)
+    outputs = {"positions": places, "efforts": three, "velocities": three, "tip": three, "rates": places}
+    frames = Frames(np.linspace(0, 1, 5), (three, three), outputs, {}, {}, three)
+    dimensions = {"positions": ["body", "component"], "efforts": ["joint_coordinate"]}
+    return Solution(frames, {"result": ph.Result.successful}, {**META, "names": MODEL, "dimensions": dimensions})
+
+
+def test_labels_come_from_names_and_not_from_a_length_of_three(hinges):
+    dims = {name: x.dims[1:] for name, x in hinges.to_xarray().data_vars.items()}
+    assert dims == {
+        "state.0": ("state.0_0",),
+        "state.1": ("state.1_0",),
+        "multipliers": ("multipliers_0",),
+        "outputs.positions": ("body", "component"),
+        "outputs.efforts": ("joint_coordinate",),
+        # Three of several velocities are no components of one.
+        "outputs.velocities": ("outputs.velocities_0",),
+        "outputs.tip": ("component",),
+        "outputs.rates": ("outputs.rates_0", "outputs.rates_1"),
+    }
+
+
+def test_plain_xarray_has_the_labels_too(hinges, tmp_path):
+    hinges.save(tmp_path / "run.zarr")
+    in_memory = hinges.to_xarray()
+    with xr.open_zarr(tmp_path / "run.zarr") as stored:
+        assert set(stored.coords) == set(in_memory.coords) == {"time", "body", "component", "joint_coordinate"}
+        for name in in_memory.variables:
+            assert stored[name].dims == in_memory[name].dims
+            assert stored[name].values.tolist() == in_memory[name].values.tolist()
+        assert stored["outputs.positions"].sel(body="β", component="z").values.tolist() == [5, 11, 17, 23, 29]
+    (tmp_path / "run.zarr" / "body" / "c" / "0").write_bytes(b"noise")
+    with pytest.raises(ph.StoreError, match="the chunk of `body` does not have the bytes"):
+        ph.load(tmp_path / "run.zarr")
+    salvaged = ph.load(tmp_path / "run.zarr", salvage=True)
+    assert len(salvaged.t) == 5
+    assert "body" in salvaged.stats["damage"]
+
+
+def test_a_resumed_store_keeps_its_labels(hinges, tmp_path):
+    hinges.save(tmp_path / "run.zarr")
+    store, _ = RunStore.reopen(tmp_path / "run.zarr")
+    store.append(hinges.frames._replace(t=hinges.t + 2))
+    store.close({"result": ph.Result.successful})
+    assert len(ph.load(tmp_path / "run.zarr").t) == 10
+    with xr.open_zarr(tmp_path / "run.zarr") as stored:
+        assert stored["body"].values.tolist() == MODEL["bodies"]
+
+
+AT_EXIT = """
+import atexit, sys
+import numpy as np
+from polhode.frames import Frames
+from polhode.runs import RunStore
+
+def write():
+    store = RunStore.create(sys.argv[1], {})
+    for k in range(3):
+        store._next = 0.0
+        store.append(Frames(np.arange(4.0) + 4 * k, np.zeros((4, 2)), {}, {}, {}, None))
+    store.close({"result": None})
+
+atexit.register(write)
+"""
+
+
+def test_a_process_that_is_ending_writes_too(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", AT_EXIT, tmp_path / "run.zarr"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    np.testing.assert_array_equal(ph.load(tmp_path / "run.zarr").t, np.arange(12.0))
+
+
+def test_what_a_killed_beginning_has_left_is_cleared_away_and_nothing_else(tmp_path, spin_solution):
+    remains, links = tmp_path / ".run.zarr.0123456789ab.begun", tmp_path / ".run.zarr.ba9876543210.begun"
+    (remains / "state.x").mkdir(parents=True)
+    others = [".run.zarr.thesis.begun", ".other.zarr.0123456789ab.begun"]
+    for name in others:
+        (tmp_path / name).mkdir()
+    links.symlink_to(tmp_path / others[0])
+    spin_solution.save(tmp_path / "run.zarr")
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(["run.zarr", links.name, *others])
+
+
+@pytest.mark.parametrize("file", ["zarr.json", "outputs.tip/c/0/0", "outputs.tip/zarr.json", "checksums", ""])
+def test_pipes_are_not_waited_for(tmp_path, spin_solution, file):
+    path = tmp_path / "run.zarr"
+    spin_solution.save(path)
+    place = path / file if file != "checksums" else next((path / documents.HIDDEN).glob("checksums-*"))
+    if place.is_dir():
+        shutil.rmtree(place)
+    else:
+        place.unlink()
+    os.mkfifo(place)
+    for act in (ph.load, RunStore.reopen):
+        with pytest.raises(ph.StoreError, match=r"regular file|bytes instead|is a file|can't be read"):
+            act(path)
+
+
 def test_declared_dimensions_win(spin_solution):
     meta = {**spin_solution.meta, "dimensions": {"nodes": ["node", "inertial_axis"]}}
     dataset = Solution(spin_solution.frames, spin_solution.stats, meta).to_xarray()
@@ -151,12 +263,12 @@ def test_what_was_cut_off_is_loaded_up_to_the_last_published_block(tmp_path, spi
     store.append(jax.tree.map(lambda x: x[:500], whole))
     store.flush()
     # A crash after numbers and the metadata of arrays are written, before the file at the root is.
-    document = root.document
-    monkeypatch.setattr(root, "document", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    document = documents.document
+    monkeypatch.setattr(documents, "document", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     store.append(jax.tree.map(lambda x: x[500:], whole))
     with pytest.raises(KeyboardInterrupt):
         store.flush()
-    monkeypatch.setattr(root, "document", document)
+    monkeypatch.setattr(documents, "document", document)
     loaded = ph.load(path)
     assert_same(loaded.frames, as_loaded(jax.tree.map(lambda x: x[:500], whole)))
     assert loaded.stats == {"result": ph.Result.interrupted, "t_reached": whole.t[499]}
@@ -361,7 +473,7 @@ def test_other_formats_and_hostile_metadata_are_refused(tmp_path, spin_solution)
         attributes = altered["attributes"]
         attributes.pop("digest")
         change(altered, attributes)
-        (path / "zarr.json").write_bytes(root.document(attributes, altered["consolidated_metadata"]["metadata"]))
+        (path / "zarr.json").write_bytes(documents.document(attributes, altered["consolidated_metadata"]["metadata"]))
 
     def deep(whole, attributes):
         attributes["structure"] = '{"tuple": [' * 500 + "]}" * 500
@@ -440,7 +552,7 @@ def test_intact_chunks_in_other_places_are_damage(tmp_path, spin_frames):
 def test_without_the_kept_checksums_chunks_are_compared_with_their_own(tmp_path, spin_frames, damage):
     path, whole = tmp_path / "run.zarr", spin_frames(40_000)
     Solution(whole, {"result": ph.Result.successful}, META).save(path)
-    (kept,) = (path / root.HIDDEN).glob("checksums-*")
+    (kept,) = (path / documents.HIDDEN).glob("checksums-*")
     if damage == "noise":
         kept.write_bytes(b"noise")
     else:
@@ -470,7 +582,7 @@ def test_stores_that_went_on_after_a_cut_have_the_checksums_of_all_chunks(tmp_pa
     store.append(jax.tree.map(lambda x: x[33_000:], whole))
     store.close({"result": ph.Result.successful})
     assert_same(ph.load(path).frames, whole)
-    assert len(list((path / root.HIDDEN).glob("checksums-*"))) == 2
+    assert len(list((path / documents.HIDDEN).glob("checksums-*"))) == 2
 
 
 def test_damaged_stores_are_not_gone_on_with(tmp_path, spin_frames):
@@ -491,7 +603,7 @@ def test_damaged_stores_are_not_gone_on_with(tmp_path, spin_frames):
 def test_without_its_checkpoint_a_run_begins_anew_in_its_last_frame(tmp_path, damage):
     path, top = tmp_path / "run.zarr", ph.problems.get("heavy-top")
     ph.simulate(top, "rkmk4", h=1e-2, t1=0.1, store=path)
-    (file,) = (path / root.HIDDEN).glob("checkpoint-*")
+    (file,) = (path / documents.HIDDEN).glob("checkpoint-*")
     if damage == "is missing":
         file.unlink()
     else:
@@ -546,7 +658,7 @@ def test_a_solution_whose_store_is_gone_says_so(tmp_path, spin_solution):
     spin_solution.save(path)
     loaded = ph.load(path)
     (path / "zarr.json").unlink()
-    shutil.rmtree(path / root.HIDDEN)
+    shutil.rmtree(path / documents.HIDDEN)
     with pytest.raises(ph.StoreError, match="no run of polhode any more"):
         _ = loaded.outputs["tip"]
     shutil.rmtree(path)

@@ -119,11 +119,14 @@ def interruptions_reported() -> Iterator[None]:
 
 @contextlib.contextmanager
 def file_errors() -> Iterator[None]:
-    """Turns an OSError, which damaged, missing and full stores raise as well, into exit status 1."""
+    """Turns an OSError, which damaged, missing and full stores raise as well, into exit status 1.
+
+    A place that is taken is a wrong choice, as a ValueError is, with status 2.
+    """
     try:
         yield
     except OSError as error:
-        fail(str(error), FAILED)
+        fail(str(error), WRONG_USAGE if isinstance(error, ValueError) else FAILED)
 
 
 def parse_settings(settings: list[str] | None, flag: str = "--set") -> dict[str, Any]:

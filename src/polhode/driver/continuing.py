@@ -29,7 +29,7 @@ from polhode.frames import Frames
 from polhode.integrators.base import AbstractIntegrator
 from polhode.integrators.suited import written
 from polhode.problems.base import Problem
-from polhode.runs.root import digest
+from polhode.runs.documents import digest
 from polhode.solution import Solution
 from polhode.systems.base import AbstractSystem, Converted, State
 

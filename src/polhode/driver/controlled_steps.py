@@ -65,6 +65,8 @@ class ControlledSteps(AbstractLegSteps):
         return integrator.controlled(system, t, h, carry)
 
     def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
+        # The limit ends a run before its next attempt: what is due at the last step that was made is done by then.
+        spent = p.n + p.rejected >= self.max_steps
         left = self.t1 - p.t
         h = p.h
         if self.control.max_step is not None:
@@ -77,7 +79,7 @@ class ControlledSteps(AbstractLegSteps):
         result = outcome_of(carry, info)
         space = system.state_space
         error = self.control.measure(space, info.error, p.carry.state, carry.state, self.tolerances)
-        good = (result == 0) & (error <= 1)
+        good = ~spent & (result == 0) & (error <= 1)
         order = min(integrator.order, integrator.error_order or integrator.order) if info.order is None else info.order
         factor = shrinking = self._factor(error, p.error, order, result)
         kept = p.carry
@@ -94,18 +96,20 @@ class ControlledSteps(AbstractLegSteps):
         following = jnp.where(last & (jnp.abs(p.h) > jnp.abs(h)), p.h, h * factor)
         moved = accept(p, jnp.where(last, self.t1, p.t + h), following, carry, info, jnp.zeros_like(result), error)
         shrunk = h * jnp.minimum(shrinking, self.control.safety)
-        retry = p._replace(h=shrunk, carry=kept, rejected=p.rejected + 1, newton=with_iterations(p, info))
+        retry = p._replace(
+            h=jnp.where(spent, p.h, shrunk),
+            carry=kept if kept is p.carry else select(spent, p.carry, kept),
+            rejected=jnp.where(spent, p.rejected, p.rejected + 1),
+            newton=jnp.where(spent, p.newton, with_iterations(p, info)),
+        )
         new = select(good, moved, retry)
         resolution = 16 * jnp.finfo(jnp.float64).eps * jnp.maximum(jnp.abs(p.t), jnp.abs(self.t1 - self.t0))
         code = jnp.where(
             ~good & (jnp.abs(new.h) < resolution),
             jnp.where(result == 0, jnp.int32(Result.step_too_small), result),
-            jnp.where(
-                (new.n + new.rejected >= self.max_steps) & ~self.finished(new),
-                jnp.int32(Result.max_steps_reached),
-                jnp.int32(0),
-            ),
+            jnp.int32(0),
         )
+        code = jnp.where(spent, jnp.int32(Result.max_steps_reached), code)
         return new._replace(result=code.astype(jnp.int32))
 
     def _factor(self, error: Array, previous: Array, order: Any, result: Array) -> Array:

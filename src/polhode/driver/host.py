@@ -274,7 +274,8 @@ class _Run:
         assert isinstance(then, WatchingSteps)
         # Behind a terminal event, too: another run may go on from there.
         self.p = changed(then, self.system, self.integrator, at, state)
-        if self.stop != Result.successful and self.targets is None and not frames:
+        if self.stop == Result.event_reached and self.targets is None and not frames:
+            # A run with too many events has none here, where one that has room for them has none either.
             frames = [row(at)]
         for frame in frames:
             self.keep(*frame)

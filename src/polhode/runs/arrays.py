@@ -8,10 +8,9 @@ reads them.
 
 from __future__ import annotations
 
+import json
 import math
-import os
 import urllib.parse
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +18,8 @@ import google_crc32c
 import numpy as np
 
 from polhode.checks import shown
+from polhode.runs.errors import DamageError
+from polhode.runs.files import read_file, replace
 
 _CHUNK_BYTES = 16 * 1024, 128 * 1024, 1024 * 1024
 """At least, without knowing how many rows will come, and at most."""
@@ -29,16 +30,13 @@ _LONGEST_NAME = 200
 _UNSAFE = '/\\:*?"<>|%'
 
 
-class DamageError(ValueError):
-    """A file of an array is missing, has the wrong size, or not the bytes that were written."""
-
-
 class ArrayFiles(NamedTuple):
     """Where one array is and how it is cut into chunks along its first axis.
 
     - `folder`: of the array. - `dtype`, `shape`: of one row. - `rows`: in a chunk. - `dimensions`: names of all axes.
     - `count`, `checksums`: published rows, and a checksum of those in each chunk, one behind the other, that were kept
       apart from the chunks; None where chunks can only be compared with the checksums that they bring themselves.
+    - `fill`: value of rows without a chunk, for zarr; None for that of numbers that nobody has computed.
     """
 
     folder: Path
@@ -48,6 +46,7 @@ class ArrayFiles(NamedTuple):
     dimensions: tuple[str, ...]
     count: int = 0
     checksums: bytes | None = None
+    fill: int | None = None
 
     @classmethod
     def for_rows(
@@ -67,18 +66,30 @@ class ArrayFiles(NamedTuple):
             chunk = tuple(int(n) for n in metadata["chunk_grid"]["configuration"]["chunk_shape"])
             dimensions = tuple(str(name) for name in metadata["dimension_names"])
             dtype = np.dtype(metadata["data_type"]).newbyteorder("<")
-        except (KeyError, TypeError, ValueError) as error:
+            fill = metadata["fill_value"]
+            fill = int(fill) if dtype.kind in "iu" and fill != _fill(dtype) else None
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise DamageError(f"its metadata make no sense ({type(error).__name__}: {error})") from error
-        if chunk[1:] != tuple(max(n, 1) for n in shape[1:]) or chunk[0] < 1 or min(shape) < 0:
+        if not shape or chunk[1:] != tuple(max(n, 1) for n in shape[1:]) or chunk[0] < 1 or min(shape) < 0:
             raise DamageError(f"its metadata make no sense: shape {shape}, chunks {chunk}")
-        if dtype.hasobject or dtype.name != metadata["data_type"]:
+        if dtype.hasobject or dtype.name != metadata["data_type"] or dtype.kind not in "biufc":
             raise DamageError(f"its metadata make no sense: numbers of type {shown(metadata['data_type'])}")
-        return cls(folder, dtype, shape[1:], chunk[0], dimensions)
+        found = cls(folder, dtype, shape[1:], chunk[0], dimensions, fill=fill)
+        if found.metadata(shape[0]) != metadata:
+            # Readers that know all of zarr would take other numbers from them, by a scale or another codec.
+            raise DamageError("its metadata are none that polhode writes")
+        return found
 
     @property
     def row_bytes(self) -> int:
         """Size of one row."""
         return self.dtype.itemsize * math.prod(self.shape)
+
+    @property
+    def empty(self) -> Any:
+        """The value of rows without a chunk."""
+        usual = np.nan if self.dtype.kind in "fc" else 0
+        return usual if self.fill is None else self.fill
 
     def metadata(self, count: int) -> dict[str, Any]:
         """zarr's metadata of the array while it has `count` rows."""
@@ -93,7 +104,7 @@ class ArrayFiles(NamedTuple):
                 "configuration": {"chunk_shape": [self.rows, *(max(n, 1) for n in self.shape)]},
             },
             "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-            "fill_value": _fill(self.dtype),
+            "fill_value": _fill(self.dtype) if self.fill is None else self.fill,
             "codecs": [{"name": "bytes", **little}, {"name": "crc32c"}],
             "attributes": {},
             "dimension_names": list(self.dimensions),
@@ -131,6 +142,9 @@ class ArrayFiles(NamedTuple):
         """Rows from `start` to `stop`, and room for more behind them. Raises DamageError, which names the file."""
         if self.row_bytes == 0:
             return np.zeros((stop - start + room, *self.shape), self.dtype)
+        if stop > start:
+            # Before there is room for as many rows as metadata say, which may be anything.
+            self._check_size((stop - 1) // self.rows)
         found = np.empty((stop - start + room, *self.shape), self.dtype)
         for number in range(start // self.rows, -(-stop // self.rows)):
             low = number * self.rows
@@ -147,16 +161,37 @@ class ArrayFiles(NamedTuple):
                 return number * self.rows, f"`{self.folder.name}`: {error}"
         return count, ""
 
-    def _chunk(self, number: int) -> np.ndarray:
-        path = self.chunk_path(number)
-        inside = path.relative_to(self.folder)
+    def odd_metadata(self, count: int | None = None) -> str:
+        """Damage to the array's own metadata, which zarr goes by; "" without any.
+
+        Those of an array that grows have the number of rows of some earlier moment, and no `count` is given.
+        """
+        name = f"`{self.folder.name}/zarr.json`"
         try:
-            data = path.read_bytes()
+            data = read_file(self.folder / "zarr.json")
+            rows = int(json.loads(data)["shape"][0]) if count is None else count
+            written = compact(self.metadata(rows))
+        except FileNotFoundError:
+            return f"{name} is missing"
+        except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError, OverflowError) as error:
+            return f"{name} can't be read ({type(error).__name__})"
+        return "" if data == written else f"{name} does not have the content that was written"
+
+    def _check_size(self, number: int) -> None:
+        path = self.chunk_path(number)
+        inside, size = path.relative_to(self.folder), self.rows * self.row_bytes + CHECKSUM_BYTES
+        try:
+            there = path.stat().st_size
         except FileNotFoundError:
             raise DamageError(f"the chunk {inside} is missing") from None
-        wanted = self.rows * self.row_bytes + CHECKSUM_BYTES
-        if len(data) != wanted:
-            raise DamageError(f"the chunk {inside} has {len(data)} bytes instead of {wanted}")
+        if there != size:
+            raise DamageError(f"the chunk {inside} has {there} bytes instead of {size}")
+
+    def _chunk(self, number: int) -> np.ndarray:
+        self._check_size(number)
+        path = self.chunk_path(number)
+        inside = path.relative_to(self.folder)
+        data = read_file(path, self.rows * self.row_bytes + CHECKSUM_BYTES)
         body, own = np.frombuffer(data, np.uint8)[:-CHECKSUM_BYTES], data[-CHECKSUM_BYTES:]
         # A writer may have added rows since, so only those that were published are bound to their place.
         rows = self.rows if self.checksums is None else min(self.rows, self.count - number * self.rows)
@@ -180,22 +215,9 @@ def _bytes(checksum: int) -> bytes:
     return checksum.to_bytes(CHECKSUM_BYTES, "little")
 
 
-def replace(path: Path, parts: Sequence[bytes | memoryview], token: str) -> None:
-    """Put a file in place at once; `token` keeps files of other writers apart. Makes its folder."""
-    aside = path.with_name(f".{path.name}.{token}")
-    try:
-        file = aside.open("wb")
-    except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = aside.open("wb")
-    try:
-        with file:
-            for part in parts:
-                file.write(part)
-        os.replace(aside, path)
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise
+def compact(value: Any) -> bytes:
+    """JSON without spaces."""
+    return json.dumps(value, separators=(",", ":")).encode()
 
 
 def folder_name(name: str) -> str:

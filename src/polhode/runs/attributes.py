@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from polhode.results import Result
-from polhode.runs import root
+from polhode.runs.documents import RUN
 from polhode.runs.plain import to_plain
 
 
@@ -20,7 +20,7 @@ def attributes(meta: dict[str, Any], stats: dict[str, Any]) -> dict[str, Any]:
         stats = {**stats, "result": Result(int(result))}
     return {
         "title": f"polhode run of {meta.get('problem', 'a system')}",
-        "polhode_format": root.FORMAT,
+        RUN.key: RUN.format,
         "problem": str(meta.get("problem", "")),
         "integrator": str(integrator.get("name", "") if isinstance(integrator, dict) else integrator or ""),
         "meta": json.dumps(to_plain(meta)),

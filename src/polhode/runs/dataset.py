@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 def to_xarray(solution: Solution) -> xarray.Dataset:
     """A solution in memory as a data set.
 
-    It has what `xarray.open_zarr` gives of its store, and labels of bodies, joints and components, and events.
+    It has what `xarray.open_zarr` gives of its store, labels of bodies, joints and components included, and units and
+    events besides.
     """
     import xarray
 

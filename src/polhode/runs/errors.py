@@ -28,6 +28,14 @@ class StoreError(OSError):
     """A store could not be made, written or read. The message names its path, the cause and a remedy."""
 
 
+class OccupiedError(StoreError, ValueError):
+    """There is something at the place of a new store that stays: a choice of the caller rather than of the disk."""
+
+
+class DamageError(ValueError):
+    """A file of a store is missing, is no regular file, has the wrong size, or not the bytes that were written."""
+
+
 @contextlib.contextmanager
 def explaining(path: Path) -> Iterator[None]:
     """Turns what the operating system says about files of a store into a StoreError with the same `errno`."""
@@ -37,6 +45,6 @@ def explaining(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         remedy = _REMEDIES.get(error.errno or 0, "Check the disk or choose another place.")
-        said = StoreError(f"The run store `{path}` failed: {error}. {remedy}")
+        said = StoreError(f"The store `{path}` failed: {error}. {remedy}")
         said.errno = error.errno
         raise said from error

@@ -24,6 +24,12 @@ _DEEPEST = 50
 
 _MATRICES = {"rotation": ("inertial_axis", "body_axis"), "rotations": ("inertial_axis", "body_axis")}
 
+_VECTORS = {
+    *("angular_momentum", "angular_velocity", "axis", "centre_of_mass", "direction", "force", "joint_point"),
+    *("linear_momentum", "moment", "momentum", "node", "point", "position", "rod_point", "tip", "velocity"),
+}
+"""Names that vectors in space have; their plurals name several."""
+
 
 def flatten(frames: Frames) -> tuple[Structure, dict[str, np.ndarray]]:
     """The structure of `frames` and its leaves by name: `time`, `state.…`, `outputs.…`, `invariants.…`, ….
@@ -89,9 +95,10 @@ def rebuild(structure: Structure, leaves: dict[str, Any]) -> Frames:
 def dimensions(name: str, ndim: int, last: int | None, declared: dict[str, Any]) -> tuple[str, ...]:
     """Dimension names of the variable `name` with `ndim` axes, the first of which is time.
 
-    `declared` (variable or output name → names of all axes but time) goes first. Otherwise rotation matrices map the
-    `body_axis` to the `inertial_axis`, a last axis of length 3 is a `component`, one of length 4 of something called
-    quaternion holds (w, x, y, z), and all other axes are numbered after their variable.
+    `declared` (variable or output name → names of all axes but time) goes first. Otherwise names decide: rotation
+    matrices map the `body_axis` to the `inertial_axis`, the last axis of vectors is a `component`, that of quaternions
+    holds (w, x, y, z). All other axes are numbered after their variable, however long they are: three numbers may as
+    well be the rates of three hinges.
     """
     short = name.rsplit(".", 1)[-1]
     trailing = tuple(f"{name}_{i}" for i in range(ndim - 1))
@@ -104,11 +111,17 @@ def dimensions(name: str, ndim: int, last: int | None, declared: dict[str, Any])
             return ("time", *declared[key])
     if ndim >= 3 and short in _MATRICES:
         return ("time", *trailing[:-2], *_MATRICES[short])
-    if ndim >= 2 and last == 3:
+    several = short not in _VECTORS
+    if last == 3 and ndim >= 2 + several and (not several or _singular(short) in _VECTORS):
         return ("time", *trailing[:-1], "component")
     if ndim >= 2 and last == 4 and "quaternion" in short:
         return ("time", *trailing[:-1], "quaternion")
     return ("time", *trailing)
+
+
+def _singular(word: str) -> str:
+    """The singular of a regular noun."""
+    return word.removesuffix("ies") + "y" if word.endswith("ies") else word.removesuffix("s")
 
 
 def label(leaves: dict[str, Any], declared: dict[str, Any]) -> dict[str, tuple[str, ...]]:

@@ -107,7 +107,9 @@ class Lock:
             os.ftruncate(handle, 0)
             os.lseek(handle, 0, os.SEEK_SET)
             os.write(handle, json.dumps(Owner.now(self._run)._asdict()).encode())
-            self._heart.start()
+            with contextlib.suppress(RuntimeError):
+                # A process that is ending begins no threads any more.
+                self._heart.start()
         except BaseException:
             self.release()
             raise

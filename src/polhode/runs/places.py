@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
+import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from polhode.checks import shown
-from polhode.runs import root
-from polhode.runs.errors import StoreError, explaining
+from polhode.runs.documents import HIDDEN, Kind, is_store
+from polhode.runs.errors import OccupiedError, StoreError, explaining
 from polhode.runs.locking import Lock, LockedError
 
-if TYPE_CHECKING:
-    pass
+TOKEN = 12
+"""Letters of the name of a store that keep its files apart from those of others while they are written."""
 
 
 def resolved(path: str | Path) -> Path:
@@ -39,17 +41,65 @@ def locked(path: Path, run: str) -> Lock:
     return lock
 
 
-def check_room(path: Path, overwrite: bool) -> None:
-    """Raises StoreError unless a place is empty, or holds a run that may be replaced."""
-    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+def is_free(path: Path) -> bool:
+    """Whether there is nothing at a place, or an empty folder."""
+    return not os.path.lexists(path) or (path.is_dir() and not any(path.iterdir()))
+
+
+def check_room(path: Path, kind: Kind, overwrite: bool, remedy: str = "pass `overwrite=True`") -> None:
+    """Raises OccupiedError unless a place is empty, or holds a store of that kind, which may be replaced."""
+    if is_free(path):
         return
-    if not root.is_run(path):
-        raise StoreError(f"`{path}` exists and is not a run of polhode, so it is left alone. Choose another place.")
+    if not is_store(path, kind):
+        raise OccupiedError(
+            f"`{path}` exists and is not {kind.article} {kind.noun} of polhode, so it is left alone. Choose another "
+            "place."
+        )
     if not overwrite:
-        raise StoreError(f"There is already a run at `{path}`. Choose another place, or pass `overwrite=True`.")
+        there = f"There is already {kind.article} {kind.noun} at `{path}`"
+        raise OccupiedError(f"{there}. Choose another place, or {remedy}.")
 
 
-def put_in_place(aside: Path, path: Path) -> None:
+def check_there(path: Path) -> None:
+    """Raises StoreError if the folder of a store was taken away: a new one would have half of it."""
+    if not (path / HIDDEN).is_dir():
+        raise StoreError(
+            f"The folder of the store `{path}` is gone: it was deleted, renamed or emptied during the run, "
+            "which is written no further. Leave the folder alone until the run has ended."
+        )
+
+
+@contextlib.contextmanager
+def beginning(path: Path, name: str) -> Iterator[Path]:
+    """A folder aside, in which the store with that name begins: put in place at once, with whatever has to be there.
+
+    The place is locked. What others have left there that were killed while they began goes.
+    """
+    for remains in path.parent.glob(f".{_literal(path.name)}.*.begun"):
+        if re.fullmatch(rf"[0-9a-f]{{{TOKEN}}}", remains.name[len(path.name) + 2 : -len(".begun")]):
+            _remove(remains)
+    aside = path.with_name(f".{path.name}.{name[:TOKEN]}.begun")
+    aside.mkdir()
+    try:
+        yield aside
+        _put_in_place(aside, path)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+
+
+def _literal(name: str) -> str:
+    """A name as a pattern that only it fits."""
+    return re.sub(r"([*?[])", r"[\1]", name)
+
+
+def _remove(folder: Path) -> None:
+    """Removes a folder, and nothing behind a link."""
+    if not folder.is_symlink():
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _put_in_place(aside: Path, path: Path) -> None:
     """Put a folder in place; what was there goes, at once where the system can exchange folders."""
     if not path.exists():
         os.rename(aside, path)

@@ -16,8 +16,9 @@ from polhode.frames import Frames
 from polhode.named.unknown import unknown
 from polhode.results import Result
 from polhode.runs import layout, root
-from polhode.runs.arrays import ArrayFiles, DamageError
-from polhode.runs.errors import StoreError, explaining
+from polhode.runs.arrays import ArrayFiles
+from polhode.runs.documents import FILE, RUN
+from polhode.runs.errors import DamageError, StoreError, explaining
 from polhode.solution import Solution
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def load(path: str | Path, *, salvage: bool = False, problem: Problem | None = N
         if salvage:
             found, arrays, said = _salvaged(place)
             count, more = root.whole(arrays.values(), found.frames)
-            said += more
+            said += [*more, *found.odd_metadata(arrays.values())]
         else:
             found, arrays = root.opened(place)
             found.check(arrays.values())
@@ -84,9 +85,9 @@ def _salvaged(place: Path) -> tuple[root.Root, dict[str, ArrayFiles], list[str]]
     try:
         found = root.read(place)
     except StoreError:
-        if not (place / root.COPY).is_file():
+        if not (place / RUN.copy).is_file():
             raise
-        found = root.read(place, root.COPY)
+        found = root.read(place, RUN.copy)
     try:
         return found, found.files(), said
     except StoreError as error:
@@ -185,7 +186,7 @@ class StoredFrames:
             if run is None and not path.exists():
                 raise StoreError(f"The run store `{path}` is gone: it was deleted or renamed since it was opened.")
             if run is None:
-                raise StoreError(f"`{path}` is no run of polhode any more: its `{root.FILE}` is gone or damaged.")
+                raise StoreError(f"`{path}` is no run of polhode any more: its `{FILE}` is gone or damaged.")
             if run != self._root.run:
                 raise StoreError(f"The run store `{path}` has been replaced by another run since; load that one.")
             rest = None
@@ -195,7 +196,7 @@ class StoredFrames:
             try:
                 found = self._arrays[name].read(start, max(start, min(stop, self._on_disk)), room)
             except DamageError as error:
-                raise root.damaged(path, f"`{self._arrays[name].folder.name}`: {error}") from None
+                raise RUN.damaged(path, f"`{self._arrays[name].folder.name}`: {error}") from None
         if rest is not None:
             found[len(found) - room :] = rest
         found.flags.writeable = False

@@ -1,54 +1,22 @@
-"""The file at the root of a store: all metadata, what the run says of itself, and a digest of both."""
+"""The root of the store of a run: metadata of all arrays, and what the run says of itself."""
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import io
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from polhode.checks import shown
 from polhode.results import Result
-from polhode.runs import layout
-from polhode.runs.arrays import CHECKSUM_BYTES, ArrayFiles, DamageError, folder_name
-from polhode.runs.errors import StoreError
+from polhode.runs import constants, layout
+from polhode.runs.arrays import CHECKSUM_BYTES, ArrayFiles, folder_name
+from polhode.runs.description import check_description
+from polhode.runs.documents import FILE, RUN, Kept, contents, is_store, store_at
+from polhode.runs.errors import DamageError, StoreError
 from polhode.runs.plain import from_plain
-
-FORMAT = 3
-FILE = "zarr.json"
-HIDDEN = ".polhode"
-COPY = f"{HIDDEN}/{FILE}"
-
-
-class Kept(NamedTuple):
-    """A file in the hidden folder of a store: its path within the store, and a digest of what was written."""
-
-    file: str
-    digest: str
-
-    @classmethod
-    def described(cls, entry: Any) -> Kept:
-        """As the root has it. Raises ValueError for anything else."""
-        kept = cls(**entry)
-        if not all(isinstance(part, str) for part in kept) or Path(kept.file).parts[:-1] != (HIDDEN,):
-            raise ValueError(f"{shown(entry)} is no file of a store")
-        return kept
-
-    def read(self, path: Path) -> bytes:
-        """The file in the store at `path`. Raises DamageError if it is missing or has other bytes."""
-        try:
-            data = (path / self.file).read_bytes()
-        except FileNotFoundError:
-            raise DamageError(f"`{self.file}` is missing") from None
-        if digest(data) != self.digest:
-            raise DamageError(f"`{self.file}` does not have the bytes that were written")
-        return data
 
 
 class Root(NamedTuple):
@@ -58,6 +26,7 @@ class Root(NamedTuple):
     - `frames`: number of published frames; `structure`: how their leaves belong together.
     - `arrays`: metadata of all arrays; `checksums`: the file with those of all chunks, array by array.
     - `checkpoint`: the file with what the method remembers, if there is one.
+    - `labels`: digests of the arrays with the words along dimensions, by folder.
     """
 
     path: Path
@@ -69,6 +38,7 @@ class Root(NamedTuple):
     arrays: dict[str, Any]
     checksums: Kept
     checkpoint: Kept | None
+    labels: dict[str, str]
 
     def files(self) -> dict[str, ArrayFiles]:
         """The files of all leaves by name, with the checksums of their chunks. Raises StoreError for damage."""
@@ -77,9 +47,9 @@ class Root(NamedTuple):
         try:
             data = self.checksums.read(self.path)
         except DamageError as error:
-            raise damaged(self.path, str(error)) from None
+            raise RUN.damaged(self.path, str(error)) from None
         if len(data) != sum(sizes):
-            raise damaged(self.path, f"`{self.checksums.file}` has {len(data)} bytes instead of {sum(sizes)}")
+            raise RUN.damaged(self.path, f"`{self.checksums.file}` has {len(data)} bytes instead of {sum(sizes)}")
         at = 0
         for (name, files), size in zip(found.items(), sizes, strict=True):
             found[name] = files._replace(count=self.frames, checksums=data[at : at + size])
@@ -92,9 +62,18 @@ class Root(NamedTuple):
 
     def check(self, arrays: Iterable[ArrayFiles]) -> None:
         """Compares all checksums. Raises StoreError, which says what is damaged."""
+        arrays = list(arrays)
         count, said = whole(arrays, self.frames)
+        said += self.odd_metadata(arrays)
         if said:
-            raise damaged(self.path, f"{said[0]}. Its first {count} frames are whole")
+            raise RUN.damaged(self.path, f"{said[0]}. Its first {count} frames are whole")
+
+    def odd_metadata(self, arrays: Iterable[ArrayFiles]) -> list[str]:
+        """Damage to what other readers go by: the metadata of single arrays, and labels."""
+        found = [files.odd_metadata() for files in arrays]
+        for name, known in self.labels.items():
+            found.append(constants.damage(self.path / name, self.arrays.get(name), known))
+        return [what for what in found if what]
 
     def _array(self, name: str) -> ArrayFiles:
         """The files of one leaf. Raises StoreError where its metadata don't fit the run."""
@@ -104,9 +83,9 @@ class Root(NamedTuple):
             if self.arrays[folder]["shape"][0] != self.frames:
                 raise DamageError(f"it has {self.arrays[folder]['shape'][0]} rows instead of {self.frames}")
         except KeyError:
-            raise damaged(self.path, f"the array `{folder}` is missing") from None
+            raise RUN.damaged(self.path, f"the array `{folder}` is missing") from None
         except DamageError as error:
-            raise damaged(self.path, f"`{folder}`: {error}") from None
+            raise RUN.damaged(self.path, f"`{folder}`: {error}") from None
         return found
 
     def remembered(self) -> dict[str, Any]:
@@ -134,50 +113,14 @@ def whole(arrays: Iterable[ArrayFiles], count: int) -> tuple[int, list[str]]:
     return min((rows for rows, _ in checked), default=count), [what for _, what in checked if what]
 
 
-def compact(value: Any) -> bytes:
-    """JSON without spaces."""
-    return json.dumps(value, separators=(",", ":")).encode()
-
-
-def digest(data: bytes) -> str:
-    """A name for some bytes that no others have."""
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
-
-
-def document(attributes: dict[str, Any], arrays: dict[str, Any]) -> bytes:
-    """The file at the root, with a digest of itself."""
-    whole = {
-        "zarr_format": 3,
-        "node_type": "group",
-        "attributes": attributes,
-        "consolidated_metadata": {"kind": "inline", "must_understand": False, "metadata": arrays},
-    }
-    return compact({**whole, "attributes": {**attributes, "digest": digest(_canonical(whole))}})
-
-
-def _canonical(whole: Any) -> bytes:
-    return json.dumps(whole, sort_keys=True, separators=(",", ":")).encode()
-
-
 def is_run(path: str | Path) -> bool:
-    """Whether there is a store made by polhode at `path`, of whatever version and in whatever state."""
-    try:
-        place = Path(path)
-        if (place / HIDDEN / FILE).is_file():
-            return True
-        content = json.loads((place / FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError, TypeError, RecursionError):
-        return False
-    attributes = content.get("attributes") if isinstance(content, dict) else None
-    return isinstance(attributes, dict) and "polhode_format" in attributes
+    """Whether there is a run made by polhode at `path`, of whatever version and in whatever state."""
+    return is_store(path, RUN)
 
 
 def run_at(path: Path) -> str | None:
     """The name of the run whose store is at `path`; None where there is none."""
-    for file in (FILE, COPY):
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
-            return json.loads((path / file).read_bytes())["attributes"]["run"]
-    return None
+    return store_at(path, RUN)
 
 
 def opened(path: Path) -> tuple[Root, dict[str, ArrayFiles]]:
@@ -202,56 +145,32 @@ def read(path: Path, file: str = FILE) -> Root:
 
     Raises StoreError where it is no run, is damaged, or has another format.
     """
-    if not path.is_dir():
-        there = "is a file" if path.exists() else "does not exist"
-        raise StoreError(f"`{path}` is not a run of polhode: it {there}. A run is a folder that `store=` has made.")
-    place = path / file
-    try:
-        content = json.loads(place.read_bytes())
-        attributes = content["attributes"]
-        version = attributes["polhode_format"]
-    except FileNotFoundError:
-        raise StoreError(
-            f"`{path}` is not a run of polhode: it has no file `{file}`."
-            + (" It was one: read it with `salvage=True`." if (path / COPY).is_file() and file == FILE else "")
-        ) from None
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        if not is_run(path):
-            raise StoreError(f"`{path}` is not a run of polhode: its `{file}` is not one of ours.") from None
-        raise damaged(path, f"`{file}` can't be read ({type(error).__name__})") from None
-    if version != FORMAT:
-        raise StoreError(
-            f"`{path}` has the format {shown(version)}, and this version of polhode reads {FORMAT}. Read it with the "
-            "version that wrote it."
-        )
-    known = attributes.pop("digest", None)
-    if known != digest(_canonical({**content, "attributes": attributes})):
-        raise damaged(path, f"`{file}` does not have the content that was written")
-    return _read(path, attributes, content["consolidated_metadata"]["metadata"])
+    return _read(path, *contents(path, RUN, file))
 
 
 def _read(path: Path, attributes: dict[str, Any], arrays: dict[str, Any]) -> Root:
     try:
-        stats = from_plain(json.loads(attributes["stats"]))
+        meta, stats = (from_plain(json.loads(attributes[name])) for name in ("meta", "stats"))
+        structure = layout.checked(json.loads(attributes["structure"]))
+        shapes = {
+            name: arrays[folder]["shape"] for name in layout.names(structure) if (folder := folder_name(name)) in arrays
+        }
+        for name, shape in shapes.items():
+            layout.dimensions(name, len(shape), shape[-1], meta.get("dimensions") or {})
+        states = layout.names(layout.part(structure, "state"))
+        check_description(meta, stats, [tuple(shapes[name][1:]) for name in states if name in shapes])
         result = stats.get("result")
         return Root(
             path=path,
             run=str(attributes["run"]),
-            meta=from_plain(json.loads(attributes["meta"])),
+            meta=meta,
             stats={**stats, "result": None if result is None else Result[result]},
             frames=int(attributes["frames"]),
-            structure=layout.checked(json.loads(attributes["structure"])),
+            structure=structure,
             arrays=dict(arrays),
             checksums=Kept.described(attributes["checksums"]),
             checkpoint=None if attributes["checkpoint"] is None else Kept.described(attributes["checkpoint"]),
+            labels=constants.described(attributes.get("labels", {})),
         )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise damaged(path, f"`{FILE}` makes no sense ({type(error).__name__}: {error})") from None
-
-
-def damaged(path: str | os.PathLike[str], what: str) -> StoreError:
-    """The error for a store that is not as it was written."""
-    return StoreError(
-        f"The run store `{path}` is damaged: {what}. `polhode.load(path, salvage=True)` reads the frames before the "
-        "damage."
-    )
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise RUN.damaged(path, f"`{FILE}` makes no sense ({type(error).__name__}: {error})") from None

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import shutil
 import time
 import uuid
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from polhode.frames import Frames
-from polhode.runs import layout, root
-from polhode.runs.arrays import CHECKSUM_BYTES, ArrayFiles, DamageError, folder_name, replace
+from polhode.runs import constants, dataset, documents, layout, root
+from polhode.runs.arrays import CHECKSUM_BYTES, ArrayFiles, compact, folder_name
 from polhode.runs.attributes import attributes
-from polhode.runs.errors import StoreError, explaining
+from polhode.runs.documents import HIDDEN, RUN, Kept
+from polhode.runs.errors import DamageError, StoreError, explaining
+from polhode.runs.files import replace
 from polhode.runs.locking import Lock
-from polhode.runs.places import check_room, locked, put_in_place, resolved
+from polhode.runs.places import TOKEN, beginning, check_room, check_there, locked, resolved
+from polhode.runs.writer import Job
 
 _INTERVAL_S = 0.1
 """From one publication to the next; blocks of steps take about as long, so that half a second is never lost."""
@@ -75,8 +78,8 @@ class _Written(NamedTuple):
 class _Published(NamedTuple):
     """The files that the root refers to, once there are any."""
 
-    checkpoint: root.Kept | None = None
-    checksums: root.Kept | None = None
+    checkpoint: Kept | None = None
+    checksums: Kept | None = None
 
 
 class RunStore:
@@ -109,8 +112,9 @@ class RunStore:
         self._pending_bytes = 0
         self._checkpoint: Callable[[], Checkpoint] | None = None
         self._published = _Published()
-        self._writer = ThreadPoolExecutor(1, "polhode-store")
-        self._job: Future[_Written] | None = None
+        self._words: dict[str, Any] = {}
+        self._labels: dict[str, str] = {}
+        self._job: Job[_Written] | None = None
         self._submitted = self._next = 0.0
         self._begun = False
 
@@ -127,7 +131,7 @@ class RunStore:
         lock = locked(path, run)
         try:
             with explaining(path):
-                check_room(path, overwrite)
+                check_room(path, RUN, overwrite)
         except BaseException:
             lock.release()
             raise
@@ -149,6 +153,8 @@ class RunStore:
                 found.check(arrays.values())
                 store = cls(path, found.meta, found.run, lock)
                 store._structure = found.structure
+                store._words = {name: found.arrays[name] for name in found.labels}
+                store._labels = found.labels
                 store.length = found.frames
                 for name, files in arrays.items():
                     store._tails[name] = files.read(found.frames - found.frames % files.rows, found.frames)
@@ -157,7 +163,7 @@ class RunStore:
                 store._published, store._begun = _Published(found.checkpoint, found.checksums), True
         except DamageError as error:
             lock.release()
-            raise root.damaged(path, str(error)) from None
+            raise RUN.damaged(path, str(error)) from None
         except BaseException:
             lock.release()
             raise
@@ -183,7 +189,7 @@ class RunStore:
         due = self._pending_bytes > _PENDING_BYTES or time.perf_counter() >= self._next
         if self._job is None and due:
             self._submitted = time.perf_counter()
-            self._job = self._writer.submit(self._write, self.path, self._batch())
+            self._job = Job(functools.partial(self._write, self.path, self._batch()), "polhode-store")
 
     @property
     def begun(self) -> bool:
@@ -193,7 +199,7 @@ class RunStore:
     @property
     def gone(self) -> bool:
         """Whether what was on disk is not there any more."""
-        return self._begun and not (self.path / root.HIDDEN).is_dir()
+        return self._begun and not (self.path / HIDDEN).is_dir()
 
     def unwritten(self) -> Frames | None:
         """Frames that are not on disk yet."""
@@ -234,7 +240,7 @@ class RunStore:
         job = self._job
         if job is not None:
             # Ctrl-C while waiting must not leave two that write.
-            wait([job])
+            job.wait()
             self._job = None
             self._take(job.result())
 
@@ -255,7 +261,8 @@ class RunStore:
 
     def release(self) -> None:
         """Lets go of the store as it is, once what is being written is."""
-        self._writer.shutdown()
+        if self._job is not None:
+            self._job.wait()
         self._lock.release()
 
     def move(self, place: str | Path) -> None:
@@ -266,7 +273,7 @@ class RunStore:
         lock = locked(target, self._run)
         try:
             with explaining(target):
-                check_room(target, False)
+                check_room(target, RUN, False)
                 if self._begun:
                     shutil.copytree(self.path, target, dirs_exist_ok=True)
         except BaseException:
@@ -278,14 +285,11 @@ class RunStore:
 
     def _begin(self, batch: _Batch, stats: dict[str, Any] | None) -> None:
         """The first publication: made aside, then put in place at once."""
-        aside = self.path.with_name(f".{self.path.name}.{self._run[:12]}.begun")
-        aside.mkdir()
         try:
-            self._create_arrays(aside)
-            written = self._write(aside, batch, stats)
-            put_in_place(aside, self.path)
+            with beginning(self.path, self._run) as aside:
+                self._create_arrays(aside)
+                written = self._write(aside, batch, stats)
         except BaseException:
-            shutil.rmtree(aside, ignore_errors=True)
             self._arrays, self._tails, self._checksums = {}, {}, {}
             raise
         self._begun = True
@@ -303,20 +307,26 @@ class RunStore:
             self._arrays[name] = files
             self._tails[name] = np.zeros((0, *files.shape), files.dtype)
             self._checksums[name] = b""
+        there = {axis for axes in labels.values() for axis in axes}
+        for name, (axis, words) in dataset.coordinates(self.meta.get("names", {}), there).items():
+            made = constants.write(folder / folder_name(name), (axis,), np.array(words, str), self._run[:TOKEN])
+            self._words[folder_name(name)], self._labels[folder_name(name)] = made
 
     def _write(self, folder: Path, batch: _Batch, stats: dict[str, Any] | None = None) -> _Written:
         """Write a batch to `folder` and publish it there; changes nothing of the store in memory."""
         begin, tails, checksums = time.thread_time(), {}, dict(self._checksums)
         with explaining(self.path):
-            self._check_there()
+            if self._begun:
+                check_there(self.path)
             for name, files in self._arrays.items():
                 values = np.concatenate((self._tails[name], *(block[name] for block in batch.blocks)))
                 if batch.count:
                     first = self.length - len(self._tails[name])
                     before = checksums[name][: CHECKSUM_BYTES * files.chunks(first)]
-                    checksums[name] = before + files.write(first, values, self._run[:12])
+                    checksums[name] = before + files.write(first, values, self._run[:TOKEN])
                 tails[name] = np.array(values[len(values) - len(values) % files.rows :])
-            self._check_there()
+            if self._begun:
+                check_there(self.path)
             former = published = self._published
             if batch.count or former.checksums is None:
                 data = b"".join(checksums.values())
@@ -331,36 +341,29 @@ class RunStore:
                     (folder / former.checkpoint.file).unlink(missing_ok=True)
         return _Written(batch, tails, checksums, published, time.thread_time() - begin)
 
-    def _check_there(self) -> None:
-        """Raises StoreError if the folder of the store was taken away: a new one would have half of the run."""
-        if self.gone:
-            raise StoreError(
-                f"The folder of the store `{self.path}` is gone: it was deleted, renamed or emptied during the run, "
-                "which is written no further. Leave the folder alone until the run has ended."
-            )
-
-    def _keep(self, folder: Path, names: str, data: bytes, former: root.Kept | None) -> root.Kept:
+    def _keep(self, folder: Path, names: str, data: bytes, former: Kept | None) -> Kept:
         """A file for the root to refer to, beside the one that it refers to until now."""
-        first, second = (f"{root.HIDDEN}/{names.format(k)}" for k in (0, 1))
+        first, second = (f"{HIDDEN}/{names.format(k)}" for k in (0, 1))
         name = second if former is not None and former.file == first else first
-        replace(folder / name, [data], self._run[:12])
-        return root.Kept(name, root.digest(data))
+        replace(folder / name, [data], self._run[:TOKEN])
+        return Kept(name, documents.digest(data))
 
     def _publish(self, folder: Path, count: int, published: _Published, stats: dict[str, Any] | None) -> None:
         """The metadata at the root, which is what readers go by."""
         described = {files.folder.name: files.metadata(count) for files in self._arrays.values()}
-        token = self._run[:12]
+        token = self._run[:TOKEN]
         if not self._begun or stats is not None:
             # Those of each array have the number of rows at the beginning, or at the end.
             for name, metadata in described.items():
-                replace(folder / name / "zarr.json", [root.compact(metadata)], token)
+                replace(folder / name / "zarr.json", [compact(metadata)], token)
         known = attributes(self.meta, stats or {"result": None})
         kept = {name: None if file is None else file._asdict() for name, file in published._asdict().items()}
         own = {"run": self._run, "structure": json.dumps(self._structure), "frames": count, **kept}
-        data = root.document({**known, **own}, described)
+        own["labels"] = self._labels
+        data = documents.document({**known, **own}, {**described, **self._words})
         # A copy, from which frames can be had should the file at the root be damaged.
-        replace(folder / root.COPY, [data], token)
-        replace(folder / root.FILE, [data], token)
+        replace(folder / RUN.copy, [data], token)
+        replace(folder / documents.FILE, [data], token)
 
 
 def _packed(checkpoint: Checkpoint) -> bytes:

@@ -26,7 +26,7 @@ _HEIGHT = 760
 def scene_of(solution: Solution) -> Scene | None:
     """The scene that the run stored, or that of its problem; None, with a warning, if that can't be built anew."""
     if "scene" in solution.meta:
-        return model_scene.drawn(solution.meta["scene"]).readable(solution.outputs)
+        return _drawn(solution)
     try:
         problem = rebuilt(solution.meta)
     except (ValueError, TypeError) as error:
@@ -34,6 +34,15 @@ def scene_of(solution: Solution) -> Scene | None:
         return None
     scene = problem.scene if problem else None
     return scene.readable(solution.outputs) if scene else None
+
+
+def _drawn(solution: Solution) -> Scene | None:
+    """The scene that the run stored; None, with a warning, for one that can't be drawn."""
+    try:
+        return model_scene.drawn(solution.meta["scene"]).readable(solution.outputs)
+    except (KeyError, TypeError, IndexError, AttributeError, OverflowError, ValueError) as error:
+        warn(f"The page has charts only; the scene that the run has stored makes no sense: {error!r}", UserWarning)
+        return None
 
 
 class Source(Protocol):

@@ -50,13 +50,12 @@ class OnDask(AbstractPool):
 
     def run(self, task: Task) -> Iterator[tuple[slice, Batch]]:
         self._look()
-        path = None if task.store is None else task.store.path.resolve()
         # Made by a task rather than scattered, so that it can be made again where it is lost.
         job = self._client.submit(_itself, task.job, pure=False)
         waiting: collections.deque[tuple[slice, Any]] = collections.deque()
         try:
             for which in task.batches:
-                waiting.append((which, self._client.submit(Part(which, path, task.keep), job, pure=False)))
+                waiting.append((which, self._client.submit(Part(which, task.store, task.keep), job, pure=False)))
                 if len(waiting) > _AHEAD * max(1, len(self._seen)):
                     yield self._next(waiting, task)
             while waiting:

@@ -28,7 +28,7 @@ from polhode.driver.ensembles.pools import AbstractPool, Task, Threads
 from polhode.driver.ensembles.program import Wanted
 from polhode.driver.ensembles.reading import opened
 from polhode.driver.ensembles.statistics import Summary
-from polhode.driver.ensembles.store import EnsembleStore, room
+from polhode.driver.ensembles.store import EnsembleStore, claimed, placed
 from polhode.driver.interruption import interruption, interrupts
 from polhode.driver.preparation import Task as Preparation
 from polhode.driver.saving import instants
@@ -169,7 +169,11 @@ def ensemble(
     _check(problem, keep, statistics or bool(quantiles), out, resume, overwrite)
     checks.choice("by", by, ("lanes", "devices"))
     # Signals are handed on when the store is closed.
-    with interrupts() as interrupted, computing() if by == "lanes" else by_jax():
+    with (
+        interrupts() as interrupted,
+        computing() if by == "lanes" else by_jax(),
+        claimed(out, resume, overwrite) as path,
+    ):
         members = Members.of(problem, parameters, samples, states, seeds)
         wanted, first = _wanted(problem, integrator, members, (h, rtol, atol), (t0, t1), (save_every, save_at))
         summary = Summary(quantiles, bins) if statistics or quantiles else None
@@ -181,11 +185,10 @@ def ensemble(
             size = _batch_size(like, members.count, job.way.room())
             batches = [slice(k, min(k + size, members.count)) for k in range(0, members.count, size)]
             store = None
-            if out is not None:
-                told = _told(wanted, members, size)
-                store = _store(Path(out), told, members.count, size, like, labels, resume, overwrite)
-            memory = InMemory(members.count, like, keep and out is None)
-            frames = summary is not None or (keep and out is None)
+            if path is not None:
+                store = _store(path, _told(wanted, members, size), members.count, size, like, labels, resume)
+            memory = InMemory(members.count, like, keep and path is None)
+            frames = summary is not None or (keep and path is None)
             ready = time.perf_counter()
             for which, batch in pool.run(Task(job, batches, store, frames, interrupted.is_set)):
                 memory.put(which, batch)
@@ -224,13 +227,11 @@ def _pool(workers: int | None, scheduler: Any) -> Iterator[AbstractPool]:
         yield pool
 
 
-def _store(
-    path: Path, told: Any, count: int, size: int, like: Batch, labels: Labels, resume: bool, overwrite: bool
-) -> EnsembleStore:
-    said = json.dumps(told, sort_keys=True)
-    known = {"ensemble": said, "title": f"polhode ensemble of {told['problem']}"}
-    known |= {"words": labels.words(), "coordinates": sorted(labels.coordinates), "units": labels.units}
-    return room(path, said, resume, overwrite) or EnsembleStore.made(path, known, count, size, like, labels)
+def _store(path: Path, told: Any, count: int, size: int, like: Batch, labels: Labels, resume: bool) -> EnsembleStore:
+    known = {"ensemble": json.dumps(told, sort_keys=True), "title": f"polhode ensemble of {told['problem']}"}
+    # So that plain xarray takes parameters for coordinates.
+    known |= {"coordinates": " ".join(name for name in labels.coordinates if " " not in name), "units": labels.units}
+    return placed(EnsembleStore.described(path, known, count, size, like, labels), resume, labels)
 
 
 def _check(problem: Any, keep: bool, statistics: bool, out: Any, resume: bool, overwrite: bool) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from polhode.driver.ensembles.batch import Batch
 from polhode.driver.ensembles.devices import OnDevices
@@ -64,11 +63,19 @@ def _way(wanted: Wanted, members: Members, frames: int, by: str) -> AbstractWay:
 
 
 class Part:
-    """One batch as a task for any process: its members, where they are stored, and whether frames are wanted."""
+    """One batch as a task for any process: its members, the store that takes them, and whether frames are wanted.
 
-    def __init__(self, which: slice, path: Any, keep: bool) -> None:
-        self.which, self._path, self._keep = which, path, keep
+    A store is opened where the task is run; one that is another by then is left alone.
+    """
+
+    def __init__(self, which: slice, store: EnsembleStore | None, keep: bool) -> None:
+        self.which, self._keep = which, keep
+        self._place = None if store is None else (store.path, store.run)
 
     def __call__(self, job: Job) -> Batch:
-        store = None if self._path is None else EnsembleStore.opened(self._path)
+        store = None
+        if self._place is not None:
+            path, run = self._place
+            store = EnsembleStore.open(path)
+            store.check_is(run)
         return job.batch(self.which, store, self._keep, bool)

@@ -12,9 +12,8 @@ from polhode.driver.legs import Leg
 from polhode.driver.preparation import Task
 from polhode.driver.saving import Saving
 from polhode.runs import layout
+from polhode.runs.constants import Constants
 from polhode.runs.dataset import coordinates, unit
-
-Coordinates = dict[str, tuple[tuple[str, ...], np.ndarray]]
 
 
 class Labels(NamedTuple):
@@ -25,7 +24,7 @@ class Labels(NamedTuple):
     """
 
     dimensions: dict[str, tuple[str, ...]]
-    coordinates: Coordinates
+    coordinates: Constants
     units: dict[str, dict[str, str]]
 
     @classmethod
@@ -33,7 +32,7 @@ class Labels(NamedTuple):
         """Those of a model's runs, its parameters and instants; `frames` are of any members."""
         told = task.names()
         dimensions = layout.label({name: x[0] for name, x in frames.items()}, told.get("dimensions", {}))
-        found: Coordinates = {"member": (("member",), np.arange(members.count)), "time": (("time",), times)}
+        found: Constants = {"member": (("member",), np.arange(members.count)), "time": (("time",), times)}
         for name, values in members.parameters.items():
             found[name] = (("member", *(f"{name}_{k}" for k in range(values.ndim - 1))), values)
         if members.seeds is not None:
@@ -43,14 +42,6 @@ class Labels(NamedTuple):
         words = coordinates(names, there)
         found |= {name: ((axis,), np.array(values, str)) for name, (axis, values) in words.items()}
         return cls(dimensions, found, {name: unit(name, names.get("units")) for name in frames})
-
-    def numbers(self) -> Coordinates:
-        """Coordinates without words."""
-        return {name: (axes, x) for name, (axes, x) in self.coordinates.items() if x.dtype.kind != "U"}
-
-    def words(self) -> dict[str, list[str]]:
-        """Coordinates of words, each along the dimension of its name."""
-        return {name: x.tolist() for name, (_, x) in self.coordinates.items() if x.dtype.kind == "U"}
 
 
 def times(legs: Sequence[Leg], saving: Saving, t0: float, t1: float) -> np.ndarray:

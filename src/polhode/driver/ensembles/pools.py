@@ -52,7 +52,15 @@ class Threads(AbstractPool):
         def batch(which: slice) -> Batch:
             return task.job.batch(which, task.store, task.keep, task.interrupted)
 
-        with concurrent.futures.ThreadPoolExecutor(self._count, "polhode-ensemble") as pool:
+        try:
+            executor = concurrent.futures.ThreadPoolExecutor(self._count, "polhode-ensemble")
+            executor.submit(int)
+        except RuntimeError:
+            # A process that is ending begins no threads any more.
+            for which in task.batches:
+                yield which, batch(which)
+            return
+        with executor as pool:
             waiting: collections.deque[tuple[slice, concurrent.futures.Future[Batch]]] = collections.deque()
             for which in task.batches:
                 waiting.append((which, pool.submit(batch, which)))

@@ -1,0 +1,45 @@
+"""A thread that writes while a run goes on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Job(Generic[T]):
+    """A call in a thread of its own, or at once where none can be begun, as when the process is ending."""
+
+    def __init__(self, act: Callable[[], T], name: str) -> None:
+        self._act, self._over = act, threading.Event()
+        self._value: Any = None
+        self._error: BaseException | None = None
+        try:
+            threading.Thread(target=self._run, name=name).start()
+        except RuntimeError:
+            self._run()
+
+    def done(self) -> bool:
+        """Whether it has returned, or failed."""
+        return self._over.is_set()
+
+    def wait(self) -> None:
+        """Waits until it has; Ctrl-C ends the waiting, not the call."""
+        self._over.wait()
+
+    def result(self) -> T:
+        """What it has returned, or raises what it has failed with."""
+        self.wait()
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+    def _run(self) -> None:
+        try:
+            self._value = self._act()
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._over.set()
