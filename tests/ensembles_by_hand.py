@@ -9,7 +9,8 @@ import numpy as np
 
 from polhode.driver.ensembles.batch import Batch
 from polhode.driver.ensembles.labelling import Labels
-from polhode.driver.ensembles.store import EnsembleStore, claimed, placed
+from polhode.driver.ensembles.placing import claimed, placed
+from polhode.driver.ensembles.store import EnsembleStore
 
 COUNT, SIZE = 20, 8
 """Members, and those of a batch."""

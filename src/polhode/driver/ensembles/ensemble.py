@@ -24,11 +24,12 @@ from polhode.driver.ensembles.dask_pool import on_dask
 from polhode.driver.ensembles.job import Job
 from polhode.driver.ensembles.labelling import Labels, times
 from polhode.driver.ensembles.members import Members
+from polhode.driver.ensembles.placing import claimed, placed
 from polhode.driver.ensembles.pools import AbstractPool, Task, Threads
 from polhode.driver.ensembles.program import Wanted
 from polhode.driver.ensembles.reading import opened
 from polhode.driver.ensembles.statistics import Summary
-from polhode.driver.ensembles.store import EnsembleStore, claimed, placed
+from polhode.driver.ensembles.store import EnsembleStore
 from polhode.driver.interruption import interruption, interrupts
 from polhode.driver.preparation import Task as Preparation
 from polhode.driver.saving import instants

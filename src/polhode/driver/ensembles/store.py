@@ -7,11 +7,9 @@ been run.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,9 +22,9 @@ from polhode.runs import constants
 from polhode.runs.arrays import CHECKSUM_BYTES, ArrayFiles, compact, folder_name
 from polhode.runs.constants import Constants
 from polhode.runs.documents import ENSEMBLE, FILE, HIDDEN, contents, digest, document, store_at
-from polhode.runs.errors import DamageError, OccupiedError, StoreError, explaining
+from polhode.runs.errors import DamageError, StoreError, explaining
 from polhode.runs.files import read_file, replace
-from polhode.runs.places import TOKEN, beginning, check_room, check_there, is_free, locked, resolved
+from polhode.runs.places import TOKEN, beginning, check_there
 
 _FILLS = {"result": PENDING}
 _OWN = ("run", "members", "arrays", "batches", ENSEMBLE.key)
@@ -265,52 +263,6 @@ class EnsembleStore(NamedTuple):
         data = document({ENSEMBLE.key: ENSEMBLE.format, **self.attributes, **own}, {**described, **self.metadata})
         replace(folder / ENSEMBLE.copy, [data], self._token)
         replace(folder / FILE, [data], self._token)
-
-
-@contextlib.contextmanager
-def claimed(out: str | Path | None, resume: bool, overwrite: bool) -> Iterator[Path | None]:
-    """The place of a store, locked; None without one.
-
-    Raises StoreError where somebody else writes there, or something is there that stays.
-    """
-    if out is None:
-        yield None
-        return
-    path = resolved(out)
-    lock = locked(path, "")
-    try:
-        if not resume:
-            with explaining(path):
-                check_room(path, ENSEMBLE, overwrite, "go on with it by `resume=True`, or pass `overwrite=True`")
-        yield path
-    finally:
-        lock.release()
-
-
-def placed(described: EnsembleStore, resume: bool, labels: Labels) -> EnsembleStore:
-    """The store as described: begun, or the one that is there if it is to be gone on with.
-
-    The place is claimed. Raises StoreError where the one that is there can't be read, or is of another ensemble.
-    """
-    path = described.path
-    if not resume or is_free(path):
-        return described.begin(labels)
-    said, errors = described.attributes["ensemble"], []
-    for file in (FILE, ENSEMBLE.copy):
-        try:
-            store = EnsembleStore.open(path, file, said=said)
-        except StoreError as error:
-            errors.append(error)
-            continue
-        if store.attributes["ensemble"] == said and store.members == described.members:
-            return store.go_on(labels)
-        errors.append(
-            OccupiedError(
-                f"The store `{path}` is of another ensemble, or of another version of polhode. Give that one, or "
-                "another path."
-            )
-        )
-    raise errors[0]
 
 
 def _check(name: str, files: ArrayFiles, which: slice) -> None:
