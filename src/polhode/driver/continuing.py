@@ -196,8 +196,12 @@ def legs_from_array(rows: np.ndarray, control: StepControl | None) -> list[Leg]:
 @uncompiled()
 def progress_from_arrays(found: dict[str, Any], task: Task, leg: Leg, at_times: bool) -> Progress:
     """The carry of a method, as stored. Raises ValueError where it does not fit the method as it is now."""
-    stepper = Happenings(task).stepper(leg.stepper) if task.events else leg.stepper
-    start = eqx.filter_eval_shape(stepper.start, task.system, task.integrator, task.state0, at_times)
+    stepper, system = leg.stepper, task.system
+    if task.events:
+        events = Happenings(task)
+        events.restore_contacts(found)
+        stepper, system = events.stepper(stepper), events.system
+    start = eqx.filter_eval_shape(stepper.start, system, task.integrator, task.state0, at_times)
     wanted, structure = jax.tree.flatten(start)
     leaves = [found[f"progress-{k}"] for k in range(len(wanted)) if f"progress-{k}" in found]
     fits = len(leaves) == len(wanted) == sum(name.startswith("progress-") for name in found)

@@ -114,7 +114,7 @@ def _carried_out(run: Run, sink: StoreSink | None, interrupted: threading.Event)
         stats["result"] = sink.close(stats)
         saved = sink.frames() or saved
     # A system that events have changed is known to nobody else, and steps that they have cut short are on no grid.
-    alone = events is not None and (events.changed or bool(outcome.progress.watch.cut))
+    alone = events is not None and (events.changed or events.holding or bool(outcome.progress.watch.cut))
     kept = None if alone or stats["result"] == Result.event_reached else Kept(outcome.checkpoint, plan.legs, task)
     changed = events is not None and events.changed
     reader = None if changed else reader_of(task.problem, task.source, task.converted)
