@@ -68,7 +68,7 @@ def test_a_circle_would_be_seen():
 
 
 ORDER = (
-    "captured", "execution", "spaces", "linalg", "systems", "events", "multibody", "integrators", "joints", "forces",
+    "captured", "execution", "spaces", "linalg", "systems", "contact", "events", "multibody", "integrators", "joints", "forces",
     "rods", "particles", "flexible", "model", "problems", "named", "viewing", "runs", "driver", "audit", "statics",
     "linear", "studies", "importers", "exporters", "reproduction", "cli",
 )  # fmt: skip

@@ -119,13 +119,14 @@ def holds(method: AbstractIntegrator, source: AbstractSystem, converted: Convert
     Raises ValueError, before a run begins, where one must be held and the method can't.
     """
     resting = [event for event in events if isinstance(event.action, Impact) and event.action.rests]
-    if not resting or not isinstance(source, AbstractMechanical):
+    if not resting:
         return False
-    system = UnilateralSystem(source, tuple(event.action for event in resting), jnp.zeros(len(resting), bool))
-    if converted.back is None and suits(method, system):
-        return True
+    if isinstance(source, AbstractMechanical) and converted.back is None:
+        contacts = tuple(event.action for event in resting if isinstance(event.action, Impact))
+        if suits(method, UnilateralSystem(source, contacts, jnp.zeros(len(contacts), bool))):
+            return True
     for event in resting:
-        e = event.action.restitution
+        e = event.action.restitution  # pyright: ignore[reportOptionalMemberAccess]
         if is_concrete(e) and float(e) == 0:
             raise ValueError(
                 f"Event `{event.name}` has the restitution 0, behind which its contact stays closed, and this method "

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from polhode.contact.system import UnilateralSystem
 from polhode.driver.contacts import Contacts
 from polhode.driver.observing import Observer, Watch
 from polhode.driver.preparation import Task
@@ -103,10 +104,10 @@ class Happenings:
 
     def of_joints(self, multipliers: Any) -> Any:
         """Multipliers without those of contacts, which come last."""
-        if self.contacts is None or self.contacts.closed is None or multipliers is None:
+        system = self.system
+        if multipliers is None or not isinstance(system, UnilateralSystem):
             return multipliers
-        count = len(self.contacts.contacts)
-        return multipliers[..., : multipliers.shape[-1] - count] if multipliers.shape[-1] >= count else multipliers
+        return multipliers[..., : system.base.m] if system.base.m else None
 
     @uncompiled()
     def begin(self, t: float, state: State) -> State:

@@ -66,6 +66,13 @@ def changed(
 
 
 @interpreted
+def anew(system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
+    """The progress with what the method remembers of a system with other constraints."""
+    carry = integrator.init(system, p.t, p.h, p.carry.state)._replace(state=p.carry.state)
+    return p._replace(carry=carry) if p.before is None else p._replace(carry=carry, t_before=p.t, before=carry)
+
+
+@interpreted
 def within(
     stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, target: Array
 ) -> State:
@@ -269,6 +276,8 @@ class _Run:
             self.stop = Result.events_accumulate
         if self.events.system is not system:
             self.system, self.native = self.events.system, None
+            if jax.tree.structure(self.system) != jax.tree.structure(system):
+                at = anew(self.system, self.integrator, at)
             self.watch = Watch(self.events.observer, min(self.capacity, _OBSERVED_ROWS))
         if self.stop != Result.event_reached:
             then = self.stepper
