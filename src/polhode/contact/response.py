@@ -59,10 +59,11 @@ class _Contacts(NamedTuple):
     def rates(self, t: Array, state: State, system: Any) -> Float[Array, " k"]:
         return self.scale * rates(self.contacts, t, state, system)
 
-    def accelerations(self, t: Array, state: State, system: Any) -> Float[Array, " k"]:
-        """Second derivatives of the gaps while no contact presses."""
+    def accelerations(self, t: Array, state: State, system: Any) -> tuple[Float[Array, " k"], Array]:
+        """Second derivatives of the gaps while no contact presses, and what of them counts as zero."""
         vdot, _ = system.accelerations(t, *state)
-        return self.rows @ vdot + self.scale * curvatures(self.contacts, t, state, system)
+        found = self.rows @ vdot + self.scale * curvatures(self.contacts, t, state, system)
+        return found, _ROUNDING * jnp.max(jnp.abs(found)) + _STILL * _norm(system, t, state[0], vdot)
 
 
 def impact(contacts: Sequence[AbstractUnilateral], t: Array, state: State, system: Any) -> Vector:
@@ -83,22 +84,27 @@ def respond(
     state: State,
     system: Any,
     closed: Bool[Array, " k"],
+    opening: Bool[Array, " k"],
     shortest: Array,
     *,
     begins: bool = False,
 ) -> Response:
     r"""The same, and the active set behind it: $0 \le \ddot g \perp \lambda \ge 0$ for all that touch and rest.
 
-    - `closed`: the active set before. - `shortest`: a contact rests instead of bouncing where its flight would be
+    - `closed`: the active set before. - `opening`: those of it that no longer press. - `shortest`: a contact rests instead of bouncing where its flight would be
       shorter than this time. - `begins`: whether a run begins here, so that contacts which approach are left alone.
     """
     q, v = state
     now = _Contacts.at(contacts, t, state, system)
-    u, a = now.rates(t, state, system), now.accelerations(t, state, system)
-    touching = closed | (gaps(contacts, t, state, system) <= TOUCHING)
-    slow = _slow(now, u, a, v, t, q, system, shortest)
+    u, (a, _) = now.rates(t, state, system), now.accelerations(t, state, system)
+    apart = gaps(contacts, t, state, system)
+    touching = closed | (apart <= TOUCHING)
+    still = _STILL * _norm(system, t, q, v)
+    # Gaps that are closed have rates of rounding alone, which is no impact.
+    u = jnp.where(jnp.abs(u) <= still, 0.0, u)
+    slow = shortest * jnp.max(jnp.abs(a)) + _ROUNDING * jnp.max(jnp.abs(u)) + still
     if begins:
-        touching = touching & (u >= -slow)
+        touching = touching & (u >= -slow) & (apart >= -TOUCHING)
         impulses = jnp.zeros_like(u)
     else:
         e = _restitutions(contacts)
@@ -106,14 +112,13 @@ def respond(
         rests = 2 * e * jnp.abs(u) <= shortest * jnp.maximum(-pressed, 0.0)
         impulses = _impulses(now, u, jnp.where(rests, 0.0, e), touching)
     v = v + impulses @ now.moved
-    after, a = u + now.delassus @ impulses, now.accelerations(t, (q, v), system)
+    after, (a, rounding) = u + now.delassus @ impulses, now.accelerations(t, (q, v), system)
     resting = touching & (after <= slow) & (now.scale > 0)
-    rounding = _ROUNDING * jnp.max(jnp.abs(a))
-    stay = closed & resting
+    stay = closed & resting & ~opening
     stay = stay & (held(now.delassus, a, stay) > rounding)
     _, active = complement(now.delassus, a, resting, stay | (resting & (impulses > 0)), rounding)
-    still = held(now.delassus, after, active)
-    return Response(v + still @ now.moved, now.scale * (impulses + still), active)
+    rest = held(now.delassus, after, active)
+    return Response(v + rest @ now.moved, now.scale * (impulses + rest), active)
 
 
 def _restitutions(contacts: Sequence[AbstractUnilateral]) -> Float[Array, " k"]:
@@ -128,9 +133,6 @@ def _impulses(
     return complement(now.delassus, b, touching & (now.scale > 0), u < 0, rounding).z
 
 
-def _slow(
-    now: _Contacts, u: Array, a: Array, v: Vector, t: Array, q: Any, system: Any, shortest: Array
-) -> Float[Array, ""]:
-    """The speed up to which a contact is at rest."""
-    energetic = jnp.sqrt(jnp.abs(v @ apply(system.mass(t, q), v, system.n)))
-    return shortest * jnp.max(jnp.abs(a)) + _ROUNDING * jnp.max(jnp.abs(u)) + _STILL * energetic
+def _norm(system: Any, t: Array, q: Any, x: Vector) -> Float[Array, ""]:
+    """√(xᵀMx), in which scaled contacts are measured, too."""
+    return jnp.sqrt(jnp.abs(x @ apply(system.mass(t, q), x, system.n)))

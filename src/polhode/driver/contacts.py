@@ -167,6 +167,11 @@ class Contacts:
         k = self.numbers.index(number)
         return Function(_Closing(self.contacts[k], jnp.asarray(self.closed[k]), jnp.asarray(self._slack[k])))
 
+    @property
+    def are_forces(self) -> tuple[bool, ...]:
+        """Which of all events watch forces."""
+        return tuple(k >= self._first_opening for k in range(self._first_opening + len(self.contacts)))
+
     def belongs(self, number: int) -> bool:
         """Whether an event is of one of the contacts."""
         return number in self.numbers or number >= self._first_opening
@@ -181,7 +186,7 @@ class Contacts:
 
     def begin(self, t: Any, state: State, source: AbstractSystem) -> State:
         """The state in which a run begins, with the contacts closed that rest there."""
-        found = self._response(t, state, source, begins=True)
+        found = self._response(t, state, source, np.zeros(len(self.contacts), bool), begins=True)
         return (state[0], found.velocity) if np.any(self.closed_by(found)) else state
 
     def closed_by(self, found: Response) -> np.ndarray:
@@ -196,7 +201,8 @@ class Contacts:
     ) -> tuple[State, list[Passage]]:
         """The state behind impacts and openings, and which of them there were."""
         before = np.zeros(len(self.contacts), bool) if self.closed is None else self.closed
-        found = self._response(t, state, source)
+        opening = np.isin(self._first_opening + np.arange(len(before)), list(fired))
+        found = self._response(t, state, source, opening)
         impulses, after = np.asarray(found.impulses), self.closed_by(found)
         self._loosen(before & ~after, t, state, source)
         hit = (impulses > 0) & (~before | np.isin(self.numbers, list(fired)))
@@ -212,9 +218,12 @@ class Contacts:
             sizes = [float(np.max(np.abs(np.asarray(x)), initial=1.0)) for x in jax.tree.leaves(state[0])]
             self._slack = np.where(opened, 2 * np.maximum(-apart, 0.0) + _ROUNDING * max(sizes), self._slack)
 
-    def _response(self, t: Any, state: State, source: AbstractSystem, *, begins: bool = False) -> Response:
+    def _response(
+        self, t: Any, state: State, source: AbstractSystem, opening: np.ndarray, *, begins: bool = False
+    ) -> Response:
         closed = np.zeros(len(self.contacts), bool) if self.closed is None else self.closed
-        return _respond(self.contacts, t, state, source, jnp.asarray(closed), jnp.asarray(self._shortest), begins)
+        sets = jnp.asarray(closed), jnp.asarray(opening)
+        return _respond(self.contacts, t, state, source, *sets, jnp.asarray(self._shortest), begins)
 
     def outputs(self, source: AbstractSystem) -> dict[str, Any]:
         """The output of runs with contacts."""
@@ -244,7 +253,8 @@ def _respond(
     state: State,
     source: AbstractSystem,
     closed: Array,
+    opening: Array,
     shortest: Array,
     begins: bool,
 ) -> Response:
-    return respond(contacts, t, state, source, closed, shortest, begins=begins)
+    return respond(contacts, t, state, source, closed, opening, shortest, begins=begins)

@@ -79,7 +79,8 @@ class Happenings:
 
     def stepper(self, inner: AbstractStepper) -> AbstractStepper:
         """Steps that end at the events."""
-        return WatchingSteps(inner, Watched.of(self._events, self._functions(), self.source))
+        forces = None if self.contacts is None else self.contacts.are_forces
+        return WatchingSteps(inner, Watched.of(self._events, self._functions(), self.source, forces))
 
     @property
     def observer(self) -> Observer:

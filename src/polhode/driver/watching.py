@@ -204,7 +204,8 @@ class WatchingSteps(AbstractStepper):
         # At rest, or nearly so, functions of the state change by its rounding.
         largest = jnp.max(jnp.stack([jnp.max(jnp.abs(leaf), initial=1.0) for leaf in jax.tree.leaves(state)]))
         rounding = _ULPS * jnp.finfo(float).eps * largest
-        return (now.rates != 0) & (w.bracket.at_low - w.sides * now.values > reach + rounding)
+        jumped = (now.rates != 0) & (w.bracket.at_low - w.sides * now.values > reach + rounding)
+        return jumped & ~np.array(self.watched.forces)
 
     def _sought(self, w: Watch, whole: Array, t: Array, values: Float[Array, " k"], found: _Seen) -> Watch:
         """The next attempt at an event, after one or at first."""
