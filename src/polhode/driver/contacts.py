@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -26,6 +26,9 @@ from polhode.systems.mechanical import AbstractMechanical
 
 SHORTEST_FLIGHT = 1e5
 """Tolerances of an event: a contact rests where the flight behind a bounce would be shorter than that many of them."""
+
+LOADS, EFFORTS = "joint_loads", "joint_efforts"
+"""The output of loads of joints, and what of it is known without the forces of contacts."""
 
 _FAR = 1e30
 """The value of functions of contacts that are not watched at present."""
@@ -79,6 +82,17 @@ class Readings(eqx.Module):
             return {"gap": apart, "force": none, "closed": none}
         force = UnilateralSystem(self.source, self.contacts, self.closed).forces(t, state)
         return {"gap": apart, "force": force, "closed": self.closed.astype(float)}
+
+
+class _JointLoads(eqx.Module):
+    """Loads of joints, NaN while a contact presses, whose force they are computed without."""
+
+    loads: Callable[[Array, State], dict[str, Array]]
+    closed: Bool[Array, " k"]
+
+    def __call__(self, t: Array, state: State) -> dict[str, Array]:
+        known = self.loads(t, state)
+        return {name: jnp.where(jnp.any(self.closed) & (name != EFFORTS), jnp.nan, x) for name, x in known.items()}
 
 
 class Passage(NamedTuple):
@@ -225,10 +239,13 @@ class Contacts:
         sets = jnp.asarray(closed), jnp.asarray(opening)
         return _respond(self.contacts, t, state, source, *sets, jnp.asarray(self._shortest), begins)
 
-    def outputs(self, source: AbstractSystem) -> dict[str, Any]:
-        """The output of runs with contacts."""
+    def observed(self, outputs: Mapping[str, Any], source: AbstractSystem) -> dict[str, Any]:
+        """The outputs of a run with contacts."""
         closed = None if self.closed is None else jnp.asarray(self.closed)
-        return {"contacts": Readings(source, self.contacts, closed)}
+        found = {**outputs, "contacts": Readings(source, self.contacts, closed)}
+        if closed is not None and LOADS in found:
+            found[LOADS] = _JointLoads(found[LOADS], closed)
+        return found
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Arrays needed to go on."""

@@ -90,7 +90,7 @@ class Happenings:
         if not task.problem:
             own = {"outputs": self.source.outputs(), "invariants": self.source.invariants()}
         if self.contacts is not None:
-            own["outputs"] = {**own.get("outputs", task.outputs), **self.contacts.outputs(self.source)}
+            own["outputs"] = self.contacts.observed(own.get("outputs", task.outputs), self.source)
         return dataclasses.replace(task, source=self.source, converted=self.converted, **own).observer
 
     def _functions(self) -> tuple[Function, ...]:
