@@ -91,8 +91,8 @@ def respond(
 ) -> Response:
     r"""The same, and the active set behind it: $0 \le \ddot g \perp \lambda \ge 0$ for all that touch and rest.
 
-    - `closed`: the active set before. - `opening`: those of it that no longer press. - `shortest`: a contact rests instead of bouncing where its flight would be
-      shorter than this time. - `begins`: whether a run begins here, so that contacts which approach are left alone.
+    - `closed`: the active set before. - `opening`: those of it that no longer press. - `shortest`: a contact rests
+      instead of bouncing where its flight would be shorter than this time. - `begins`: whether a run begins here, so that contacts which approach are left alone.
     """
     q, v = state
     now = _Contacts.at(contacts, t, state, system)
@@ -102,7 +102,7 @@ def respond(
     still = _STILL * _norm(system, t, q, v)
     # Gaps that are closed have rates of rounding alone, which is no impact.
     u = jnp.where(jnp.abs(u) <= still, 0.0, u)
-    slow = shortest * jnp.max(jnp.abs(a)) + _ROUNDING * jnp.max(jnp.abs(u)) + still
+    slow = 0.5 * shortest * jnp.max(jnp.abs(a)) + _ROUNDING * jnp.max(jnp.abs(u)) + still
     if begins:
         touching = touching & (u >= -slow) & (apart >= -TOUCHING)
         impulses = jnp.zeros_like(u)

@@ -140,12 +140,13 @@ def holds(method: AbstractIntegrator, source: AbstractSystem, converted: Convert
         if suits(method, UnilateralSystem(source, contacts, jnp.zeros(len(contacts), bool))):
             return True
     for event in resting:
-        e = event.action.restitution  # pyright: ignore[reportOptionalMemberAccess]
+        assert isinstance(event.action, Impact)
+        e = event.action.restitution
         if is_concrete(e) and float(e) == 0:
             raise ValueError(
                 f"Event `{event.name}` has the restitution 0, behind which its contact stays closed, and this method "
                 "can't hold a contact: it takes another kind of system than one with unilateral constraints. Take "
-                "`herk54`, `bdf` or `generalized-alpha` in other coordinates than \"livens\", or give `rests_below`, "
+                '`herk54`, `bdf` or `generalized-alpha` in other coordinates than "livens", or give `rests_below`, '
                 f"with which the run ends where the contact comes to rest; got `{shown(type(method).__name__)}`."
             )
     return False
@@ -159,9 +160,7 @@ class Contacts:
     """
 
     def __init__(self, events: tuple[Event, ...]) -> None:
-        self.numbers = [
-            k for k, event in enumerate(events) if isinstance(event.action, Impact) and event.action.rests
-        ]
+        self.numbers = [k for k, event in enumerate(events) if isinstance(event.action, Impact) and event.action.rests]
         chosen = [events[k] for k in self.numbers]
         # Each is evaluated by itself here, and all of them are solved together.
         self.contacts = tuple(dataclasses.replace(event.action, beside=()) for event in chosen)  # type: ignore[type-var]
@@ -210,9 +209,7 @@ class Contacts:
             self.closed = closed
         return closed
 
-    def act(
-        self, fired: Sequence[int], t: Any, state: State, source: AbstractSystem
-    ) -> tuple[State, list[Passage]]:
+    def act(self, fired: Sequence[int], t: Any, state: State, source: AbstractSystem) -> tuple[State, list[Passage]]:
         """The state behind impacts and openings, and which of them there were."""
         before = np.zeros(len(self.contacts), bool) if self.closed is None else self.closed
         opening = np.isin(self._first_opening + np.arange(len(before)), list(fired))
