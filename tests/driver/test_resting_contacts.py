@@ -23,15 +23,14 @@ def slider(formulation, restitution, lift=0.0, velocity=0.0, t1=1.5):
     return model.problem(formulation, t1=t1, h=0.005), ph.events.stop(guide, lower=-0.2, restitution=restitution)
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("formulation", "method", "steps"),
     [
         ("minimal", "rkmk4", {}),
-        ("SO3xR3", "herk4", {}),
-        ("SE3", "bdf", {"rtol": 1e-9}),
-        ("SO3xR3", STABILISED, {}),
-        ("minimal", "implicit-midpoint", {}),
+        pytest.param("SO3xR3", "herk4", {}, marks=pytest.mark.exhaustive),
+        pytest.param("SE3", "bdf", {"rtol": 1e-9}, marks=pytest.mark.exhaustive),
+        pytest.param("SO3xR3", STABILISED, {}, marks=pytest.mark.exhaustive),
+        pytest.param("minimal", "implicit-midpoint", {}, marks=pytest.mark.exhaustive),
     ],
 )
 def test_what_rests_on_a_stop_is_lifted_off_when_it_must(formulation, method, steps):
@@ -160,7 +159,7 @@ def elbow(formulation, t1):
     return model.problem(formulation, t1=t1, h=1e-3), ph.events.stop(joint, -0.4, 0.5, 0.0)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("formulation", "method", "steps", "error"),
     [

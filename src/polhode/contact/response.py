@@ -91,8 +91,9 @@ def respond(
 ) -> Response:
     r"""The same, and the active set behind it: $0 \le \ddot g \perp \lambda \ge 0$ for all that touch and rest.
 
-    - `closed`: the active set before. - `opening`: those of it that no longer press. - `shortest`: a contact rests
-      instead of bouncing where its flight would be shorter than this time. - `begins`: whether a run begins here, so that contacts which approach are left alone.
+    - `closed`: the active set before. - `opening`: those of it that no longer press.
+    - `shortest`: a contact rests instead of bouncing where its flight would be shorter than this time.
+    - `begins`: whether a run begins here, so that contacts which approach are left alone.
     """
     q, v = state
     now = _Contacts.at(contacts, t, state, system)

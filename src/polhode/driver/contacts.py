@@ -81,7 +81,7 @@ class Readings(eqx.Module):
             none = jnp.zeros(len(self.contacts))
             return {"gap": apart, "force": none, "closed": none}
         force = UnilateralSystem(self.source, self.contacts, self.closed).forces(t, state)
-        return {"gap": apart, "force": force, "closed": self.closed.astype(float)}
+        return {"gap": apart, "force": jnp.where(self.closed, force, 0.0), "closed": self.closed.astype(float)}
 
 
 class _JointLoads(eqx.Module):
