@@ -217,3 +217,54 @@ def test_a_function_that_moves_in_jumps_only_has_events():
     step = ph.Event(lambda t, y: jnp.where(y[0] > 0.53, 1.0, -1.0))
     run = ph.simulate(field, "rkmk4", state0=jnp.zeros(1), h=0.25, t1=1.0, events=step)
     np.testing.assert_allclose(run.events.t, [0.53], atol=1e-11)
+
+
+def test_an_impulse_on_livens_principle_keeps_the_joint_and_turns_its_rate():
+    problem, joint, _ = pendulum("livens")
+    system: Any = problem.system
+    q, _ = system.left(problem.state0)
+    omega = np.array([0.0, 1.5, 0.0])
+    moving = system.start(
+        q, jnp.asarray(np.concatenate((omega, np.cross(omega, 0.5 * np.array([np.sin(2), 0, -np.cos(2)])))))
+    )
+    (stop,) = events.stop(joint, lower=-2.0, restitution=0.3)
+    action: Any = stop.action
+    after = jax.jit(lambda s: action(jnp.zeros(()), s, system))(moving)
+    rates = [float(joint.rate(system, 0.0, s)) for s in (moving, after)]
+    np.testing.assert_allclose(rates, [-1.5, 0.45], atol=1e-12)
+    np.testing.assert_allclose(system.base.constraint_rate(0.0, *system.left(after)), 0, atol=1e-12)
+    np.testing.assert_allclose(after.p, -0.3 * moving.p, atol=1e-12)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("method", ["eml", "mpl"])
+def test_a_hinge_on_livens_principle_bounces_when_it_must(method):
+    problem, joint, omega = pendulum("livens", 1.4)
+    stop = events.stop(joint, lower=-1.4, restitution=0.6, rests_below=1e-3)
+    runs = [ph.simulate(problem, method, h=h, t1=3.0, events=stop) for h in (0.02, 0.01)]
+    moduli = np.sin(0.7) * 0.6 ** np.arange(20)
+    times = (ellipk(moduli[0] ** 2) + np.concatenate(([0], np.cumsum(2 * ellipk(moduli[1:] ** 2))))) / omega
+    times = times[times < 3]
+    errors = [np.abs(run.events.t - times).max() for run in runs]
+    assert errors[1] < 1e-3
+    # The method has order 2.
+    assert errors[1] < 0.3 * errors[0]
+    rates = [
+        np.asarray(joint.rate(problem.system, runs[1].events.t, s))
+        for s in (runs[1].events.before, runs[1].events.after)
+    ]
+    np.testing.assert_allclose(rates[1], -0.6 * rates[0], atol=1e-10)
+
+
+def test_gaps_of_velocities_and_systems_without_mass_are_refused():
+    problem, *_ = pendulum("minimal")
+    wrong: list[tuple[Any, str]] = [
+        (lambda t, state: state[1][0] + 9.0, "depends on velocities"),
+        (lambda t, q: q[7], r"state is \(q, v\) with arrays of shapes"),
+    ]
+    for gap, said in wrong:
+        with pytest.raises(ValueError, match=said):
+            ph.simulate(problem, events=events.impact(gap))
+    ball = ph.VectorField(ph.spaces.Rn(2), lambda t, y: jnp.array([y[1], -G]))
+    with pytest.raises(ValueError, match="is an impact, which is for models"):
+        ph.simulate(ball, "rkmk4", h=0.1, t1=1.0, state0=jnp.array([1.0, 0.0]), events=events.impact(lambda t, y: y[0]))

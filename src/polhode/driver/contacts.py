@@ -248,7 +248,7 @@ class Contacts:
         """Arrays needed to go on."""
         return {} if self.closed is None else {"events-closed": self.closed, "events-slack": self._slack}
 
-    def restore(self, found: dict[str, np.ndarray]) -> None:
+    def restore(self, found: Mapping[str, np.ndarray]) -> None:
         """As `arrays` has it."""
         if "events-closed" in found:
             self.closed = np.asarray(found["events-closed"], bool)

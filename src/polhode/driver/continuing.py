@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple
+import functools
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -13,6 +14,7 @@ import numpy as np
 from polhode import integrators
 from polhode.captured.lasting_keys import signature
 from polhode.driver import records
+from polhode.driver.aftermath import Aftermath, check_unchanged, names_of, state_behind, told
 from polhode.driver.constant_steps import ConstantSteps
 from polhode.driver.control import StepControl
 from polhode.driver.controlled_steps import ControlledSteps
@@ -41,7 +43,8 @@ class Kept:
     task: Task
 
 
-class Memory(NamedTuple):
+@dataclasses.dataclass(frozen=True, eq=False)
+class Memory:
     """A run in whose last frame another one begins.
 
     - `t`, `state`: that frame. - `method`, `steps`: how it was made, as far as it is known here.
@@ -71,7 +74,9 @@ class Memory(NamedTuple):
         steps = Steps(asked["h"], asked["rtol"], asked["atol"], breakpoints=asked.get("breakpoints", ()))
         if kept is None and not isinstance(solution.saved, Frames):
             kept = solution.saved.remembered()
-        state = jax.tree.map(lambda x: jnp.asarray(x[-1]), solution.state)
+        state = state_behind(solution.stats, t, jax.tree.map(lambda x: jnp.asarray(x[-1]), solution.state))
+        if kept is None:
+            check_unchanged(solution.stats, meta, t, meta.get("t1", np.inf) - meta.get("t0", 0.0))
         method = None
         if isinstance(kept, Kept):
             method = kept.task.integrator
@@ -94,8 +99,31 @@ class Memory(NamedTuple):
         found = self._found(task)
         if found is None:
             return None
-        zero = jnp.zeros((), jnp.int64)
-        return found[0]._replace(n=zero, rejected=zero, newton=zero, result=jnp.zeros((), jnp.int32), watch=None)
+        zero, left = jnp.zeros((), jnp.int64), self._left
+        same = left is not None and left.names == names_of(task.events) and left.way == np.sign(task.t1 - task.t0)
+        watch = found[0].watch if same else None
+        return found[0]._replace(n=zero, rejected=zero, newton=zero, result=jnp.zeros((), jnp.int32), watch=watch)
+
+    def aftermath(self, task: Task) -> Aftermath | None:
+        """What the events of the earlier run leave to this one, if it begins in its end."""
+        left = self._left
+        return None if left is None else left.seen(task.events, task.source, task.t1 - task.t0)
+
+    @functools.cached_property
+    def _left(self) -> Aftermath | None:
+        """What the events of the earlier run have left, if it has had any and stands at its last frame."""
+        kept = self.kept
+        if isinstance(kept, Kept):
+            p, task = kept.checkpoint.progress, kept.task
+            arrays = dict(kept.checkpoint.happened or {})
+            arrays |= {} if p.watch is None else {"sides": p.watch.sides}
+            if float(p.t) != self.t or not arrays:
+                return None
+            return Aftermath.of(names_of(task.events), signature(task.source), arrays, task.t1 - task.t0)
+        if kept is None or "events" not in kept["facts"] or float(kept["reached"]) != self.t:
+            return None
+        known = kept["facts"]["events"]
+        return Aftermath.of(known["names"], known["source"], kept, known["way"])
 
     def _found(self, task: Task) -> tuple[Progress, Leg] | None:
         """Where the earlier run stands, if it is of the same system and method and stands at its last frame."""
@@ -105,11 +133,14 @@ class Memory(NamedTuple):
             same = _without_events(signatures(kept.task)) == _without_events(signatures(task))
         elif kept is not None:
             facts = kept["facts"]
-            # Events may have changed the system, or have left the run between steps.
-            if facts["signatures"] != _without_events(signatures(task)):
+            # What a method remembers of a closed contact belongs to that run; this one finds it closed by itself.
+            if "events-closed" in kept:
+                return None
+            if _without_events(facts["signatures"]) != _without_events(signatures(task)):
                 return None
             leg = legs_from_array(kept["legs"], restored(facts["control"]))[int(kept["stand"][0])]
-            progress, same = progress_from_arrays(kept, task, leg, facts["at_times"]), True
+            alike = facts["signatures"] == signatures(task)
+            progress, same = progress_from_arrays(kept, task, leg, facts["at_times"], watching=alike), True
         else:
             return None
         return (progress, leg) if same and float(progress.t) == self.t else None
@@ -120,19 +151,34 @@ class Memory(NamedTuple):
         if found is None:
             return False
         before, now = found[1].stepper.spacing, leg.stepper.spacing
+        # A new grid from an instant between two steps of the old one.
+        if _between_steps(*found) and float(leg.stepper.t0) == self.t:
+            return False
         if before is None or now is None:
             return before is now
         # The step before a breakpoint is a little shorter than its spacing, and so is one behind it.
         return abs(float(before) - float(now)) <= 1e-9 * abs(float(now))
 
-    def further(self, task: Task, t1: float, h: float) -> list[Leg] | None:
-        """More steps on the grid of the earlier run, if h is what was asked for there and t1 lies on it."""
+    def further(self, task: Task, t1: float, h: float, given: bool) -> list[Leg] | None:
+        """More steps on the grid of the earlier run, if h is what was asked for there and t1 lies on it.
+
+        Where an event has ended that run between two steps, an h that is `given` begins a grid there.
+        """
         found = self._found(task)
         if found is None:
             return None
         n = int(found[0].n)
+        # Only steps that watch events begin between steps of a grid.
+        if _between_steps(*found) and (given or not task.events):
+            return None
         stepper = found[1].stepper.until(t1, h, n, counted_from=n) if abs(self.steps.h or 0.0) == h else None
         return None if stepper is None else [Leg(stepper, False)]
+
+
+def _between_steps(p: Progress, leg: Leg) -> bool:
+    """Whether an event has left a run between two ends of constant steps."""
+    steps = leg.stepper
+    return steps.on_grid and float(p.t) != float(steps.t0 + (p.n - steps.first) * steps.spacing)
 
 
 def signatures(task: Task) -> dict[str, str]:
@@ -167,6 +213,7 @@ def facts(run: Any) -> dict[str, Any]:
         "control": recorded(run.plan.legs[0].stepper.control),
         "every": saving.every,
         "at_times": saving.at is not None,
+        **({"events": {**told(task.events, task.source), "way": task.t1 - task.t0}} if task.events else {}),
     }
 
 
@@ -177,6 +224,8 @@ def arrays(checkpoint: records.Checkpoint, run: Any) -> dict[str, np.ndarray]:
     if run.saving.at is not None:
         found["targets"] = run.saving.at
     found |= checkpoint.happened or {}
+    watch = checkpoint.progress.watch
+    found |= {"reached": np.asarray(checkpoint.progress.t)} | ({} if watch is None else {"sides": watch.sides})
     return {**found, "legs": _legs_to_array(run.plan.legs), "stand": np.array([checkpoint.leg, checkpoint.done])}
 
 
@@ -194,17 +243,24 @@ def legs_from_array(rows: np.ndarray, control: StepControl | None) -> list[Leg]:
 
 
 @uncompiled()
-def progress_from_arrays(found: dict[str, Any], task: Task, leg: Leg, at_times: bool) -> Progress:
-    """The carry of a method, as stored. Raises ValueError where it does not fit the method as it is now."""
+def progress_from_arrays(
+    found: dict[str, Any], task: Task, leg: Leg, at_times: bool, watching: bool = True
+) -> Progress:
+    """The carry of a method, as stored; without what is remembered of events if not `watching`.
+
+    Raises ValueError where it does not fit the method as it is now.
+    """
     stepper, system = leg.stepper, task.system
-    if task.events:
+    if watching and task.events:
         events = Happenings(task)
         events.restore_contacts(found)
         stepper, system = events.stepper(stepper), events.system
     start = eqx.filter_eval_shape(stepper.start, system, task.integrator, task.state0, at_times)
     wanted, structure = jax.tree.flatten(start)
     leaves = [found[f"progress-{k}"] for k in range(len(wanted)) if f"progress-{k}" in found]
-    fits = len(leaves) == len(wanted) == sum(name.startswith("progress-") for name in found)
+    # The memory of events comes last.
+    stored = sum(name.startswith("progress-") for name in found)
+    fits = len(leaves) == len(wanted) and (stored == len(wanted) if watching else stored >= len(wanted))
     if not fits or any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(leaves, wanted, strict=True)):
         raise ValueError("the method remembers other things than this version of it does")
     return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -78,7 +78,9 @@ class Happenings:
         return self.converted.system
 
     def stepper(self, inner: AbstractStepper) -> AbstractStepper:
-        """Steps that end at the events."""
+        """Steps that end at the events, if there are any."""
+        if not self._events:
+            return inner
         forces = None if self.contacts is None else self.contacts.are_forces
         return WatchingSteps(inner, Watched.of(self._events, self._functions(), self.source, forces))
 
@@ -255,23 +257,18 @@ class Happenings:
         return {**named, **held, "events-crowd": np.array([self._crowd, self._last])}
 
     @uncompiled()
-    def restore_contacts(self, found: dict[str, np.ndarray]) -> None:
+    def restore_contacts(self, found: Mapping[str, np.ndarray]) -> None:
         """The set of closed contacts as `arrays` has it; the state doesn't matter, which has one shape for all."""
         if self.contacts is not None:
             self.contacts.restore(found)
             self._write(float(self._task.t0), self._task.state0)
 
     @uncompiled()
-    def restore(self, found: dict[str, np.ndarray], t: float, state: State) -> None:
-        """As `arrays` has it, to go on from there; `state` is that at t."""
-        count = len(_leaves(state))
-        parts = [[found[f"events-{part}-{k}"] for k in range(count)] for part in ("before", "after")]
-        rows = zip(found["events-t"], found["events-number"], found["events-impulse"], strict=True)
-        for k, (at, number, impulse) in enumerate(rows):
-            before, after = ([leaf[k] for leaf in part] for part in parts)
-            self.rows.append(Row(float(at), int(number), before, after, float(impulse)))
-        crowd, self._last = (float(x) for x in found["events-crowd"])
-        self._crowd, self._structure = int(crowd), jax.tree.structure(state)
+    def restore(self, found: Mapping[str, np.ndarray], t: float, state: State) -> None:
+        """As `arrays` has it, or a part of that, to go on from there; `state` is that at t."""
+        self._structure = jax.tree.structure(state)
+        if "events-t" in found:
+            self._restore_rows(found, state)
         if "system-0" in found:
             arrays, others = eqx.partition(self.source, eqx.is_array)
             leaves, structure = jax.tree.flatten(arrays)
@@ -280,6 +277,16 @@ class Happenings:
             given = self.converted.left(state)
             self.converted = written(self.source, self._task.integrator, t, given, checked=False).converted
         self.restore_contacts(found)
+
+    def _restore_rows(self, found: Mapping[str, np.ndarray], state: State) -> None:
+        count = len(_leaves(state))
+        parts = [[found[f"events-{part}-{k}"] for k in range(count)] for part in ("before", "after")]
+        rows = zip(found["events-t"], found["events-number"], found["events-impulse"], strict=True)
+        for k, (at, number, impulse) in enumerate(rows):
+            before, after = ([leaf[k] for leaf in part] for part in parts)
+            self.rows.append(Row(float(at), int(number), before, after, float(impulse)))
+        crowd, self._last = (float(x) for x in found["events-crowd"])
+        self._crowd = int(crowd)
 
 
 @interpreted

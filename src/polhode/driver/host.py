@@ -129,7 +129,8 @@ class _Run:
         if events is not None and start.checkpoint is None:
             start = start._replace(state=events.begin(float(legs[0].stepper.t0), start.state))
         self.system = system if events is None else events.system
-        observer = observer if events is None or events.contacts is None else events.observer
+        own = events is not None and (events.changed or events.contacts is not None)
+        observer = events.observer if events is not None and own else observer
         self.every = jnp.asarray(saving.every or np.iinfo(np.int64).max)
         end = float(legs[-1].stepper.t1)
         self.targets = None if saving.at is None else jnp.asarray(np.append(saving.at, end))
@@ -141,13 +142,16 @@ class _Run:
             self.p = _with_previous(jax.tree.map(jnp.asarray, progress), saving.at is not None)
             if not start.goes_on and legs[0].fresh:
                 self.p = again(self.stepper, self.system, integrator, self.p)
-            if isinstance(self.stepper, WatchingSteps) and self.p.watch is None:
+            anew = self.p.watch is None
+            if isinstance(self.stepper, WatchingSteps) and anew:
                 self.p = watched(self.stepper, self.system, integrator, self.p)
         else:
-            self.leg = self.done = 0
+            self.leg, self.done, anew = 0, 0, True
             self.p = begin(self.stepper, self.system, integrator, start.state, saving.at is not None)
-            if events is not None:
-                events.check_gaps(self.p.watch)
+        if isinstance(self.stepper, WatchingSteps) and anew:
+            assert events is not None
+            self.p = self.stepper.after(self.p, start.aftermath)
+            events.check_gaps(self.p.watch)
         self.capacity = capacity(self.p.carry.state, legs, saving)
         self.watch = Watch(observer, min(self.capacity, _OBSERVED_ROWS))
 
@@ -279,10 +283,10 @@ class _Run:
             if jax.tree.structure(self.system) != jax.tree.structure(system):
                 at = anew(self.system, self.integrator, at)
             self.watch = Watch(self.events.observer, min(self.capacity, _OBSERVED_ROWS))
-        if self.stop != Result.event_reached:
-            then = self.stepper
-            assert isinstance(then, WatchingSteps)
-            self.p = changed(then, self.system, self.integrator, at, state)
+        then = self.stepper
+        assert isinstance(then, WatchingSteps)
+        # Behind a terminal event, too: another run may go on from there.
+        self.p = changed(then, self.system, self.integrator, at, state)
         if self.stop != Result.successful and self.targets is None and not frames:
             frames = [row(at)]
         for frame in frames:

@@ -12,6 +12,7 @@ from jax.core import Tracer
 from polhode import checks, integrators
 from polhode.checks import shown
 from polhode.driver import records
+from polhode.driver.aftermath import Aftermath
 from polhode.driver.constant_steps import constant
 from polhode.driver.control import StepControl
 from polhode.driver.controlled_steps import controlled
@@ -58,8 +59,15 @@ class Remembering(Protocol):
         """Whether steps are like the last ones of the earlier run: equal constant ones, or controlled ones."""
         ...
 
-    def further(self, task: Task, t1: float, h: float) -> list[Leg] | None:
-        """More steps on the grid of the earlier run, if h is what was asked for there and t1 lies on it."""
+    def aftermath(self, task: Task) -> Aftermath | None:
+        """What the events of the earlier run leave to this one."""
+        ...
+
+    def further(self, task: Task, t1: float, h: float, given: bool) -> list[Leg] | None:
+        """More steps on the grid of the earlier run, if h is what was asked for there and t1 lies on it.
+
+        Where an event has ended that run between two steps, an h that is `given` begins a grid there.
+        """
         ...
 
 
@@ -91,7 +99,7 @@ def plan(task: Task, wanted: Steps, memory: Remembering | None = None) -> Plan:
         _check_resolved(t0, t1, h, _STEPS_RESOLVED, f"steps of {h:g}")
         # A short span doesn't make the steps of later ones shorter.
         asked["h"] = abs(memory.steps.h) if wanted.h is None and memory is not None and memory.steps.h else h
-        found = None if memory is None or breaks != Breaks() else memory.further(task, t1, h)
+        found = None if memory is None or breaks != Breaks() else memory.further(task, t1, h, wanted.h is not None)
         parts = constant(t0, t1, h, breaks) if found is None else found
         return _planned(parts, {**described(parts), **told, "asked": asked}, task, memory)
     if task.integrator.error_order is None:
@@ -115,12 +123,13 @@ def plan(task: Task, wanted: Steps, memory: Remembering | None = None) -> Plan:
 def _planned(parts: list[Leg], how: dict[str, Any], task: Task, memory: Remembering | None) -> Plan:
     """With the state as the start, or all that an earlier run with the same method remembers."""
     progress = None if memory is None else memory.progress(task)
+    aftermath = None if memory is None else memory.aftermath(task)
     if memory is None or progress is None:
-        return Plan(parts, how, records.Start(task.state0))
+        return Plan(parts, how, records.Start(task.state0, aftermath=aftermath))
     if not memory.steps_alike(task, parts[0]):
         # What a method remembers of steps of another length or direction says nothing of these.
         parts = [parts[0]._replace(fresh=True), *parts[1:]]
-    return Plan(parts, how, records.Start(task.state0, records.Checkpoint(progress, 0, 0)))
+    return Plan(parts, how, records.Start(task.state0, records.Checkpoint(progress, 0, 0), aftermath=aftermath))
 
 
 _STEPS_RESOLVED = 1000

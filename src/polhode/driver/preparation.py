@@ -20,7 +20,7 @@ from polhode.driver.observing import Observer
 from polhode.driver.recorded import recorded
 from polhode.driver.saving import Saving
 from polhode.events.event import Event, check_function, function_of
-from polhode.events.impacts import Impact
+from polhode.events.impacts import Impact, check_impact
 from polhode.execution.eager import uncompiled
 from polhode.execution.once import shapes
 from polhode.integrators.base import AbstractIntegrator
@@ -167,6 +167,7 @@ class Task(eqx.Module):
         state = shapes(_begun, self.system, self.integrator, self.t0, self.state0) if found else None
         for event in found:
             check_function(event, function_of(event, self.outputs, self.converted.back), state, self.source)
+            check_impact(event, _shape_at_source(self.converted, state), self.source)
         found = together(found)
         # Inside of transformations the system, and with it the set of closed contacts, is a part of the program.
         held = not inside_transformation() and holds(self.integrator, self.source, self.converted, found)
@@ -241,6 +242,11 @@ class Task(eqx.Module):
 def _begun(system: AbstractSystem, integrator: AbstractIntegrator, t: Any, state: State) -> State:
     """The state as a run begins with it: what is given may be a plain tuple."""
     return integrator.init(system, jnp.asarray(t), jnp.asarray(1e-3), state).state
+
+
+def _shape_at_source(converted: Converted, state: State) -> State:
+    """Shapes of a state of the system that was given."""
+    return jax.eval_shape(converted.left, state)
 
 
 def _checked(system: AbstractSystem, state: State) -> State:

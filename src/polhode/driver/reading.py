@@ -217,7 +217,7 @@ def _check_same(problem: Problem, names: Mapping[str, Any]) -> None:
 def _stored_parts(meta: Mapping[str, Any], stats: Mapping[str, Any], problem: Problem | None) -> Parts:
     if problem is None or problem.named is None:
         raise ValueError(f"The problem `{meta.get('problem')}` can't be made anew.")
-    if stats.get("events", {}).get("number"):
+    if meta.get("changed_by_events") or stats.get("events", {}).get("number"):
         raise ValueError("Events of this run may have changed its system, so only what was saved is known of it.")
     method = restored(meta["method"]) if meta.get("method") else integrators.get(meta["integrator"]["name"])
     found = written(problem.system, method, meta["t0"], problem.state0, checked=False)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from polhode.driver.aftermath import Aftermath
 from polhode.driver.stepping import Progress
 from polhode.execution.reports import Compiled
 from polhode.frames import Frames
@@ -45,11 +46,15 @@ class Checkpoint(NamedTuple):
 
 
 class Start(NamedTuple):
-    """The start of a run: a state; or a checkpoint, whose frame is saved unless the run `goes_on`."""
+    """The start of a run: a state; or a checkpoint, whose frame is saved unless the run `goes_on`.
+
+    - `aftermath`: what events have left that came before the start.
+    """
 
     state: Any
     checkpoint: Checkpoint | None = None
     goes_on: bool = False
+    aftermath: Aftermath | None = None
 
 
 class Sink(Protocol):

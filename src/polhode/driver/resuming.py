@@ -45,6 +45,7 @@ _LAST = (
     Result.unexpected_error,
     Result.max_steps_reached,
     Result.events_accumulate,
+    Result.event_reached,
 )
 """Results of runs that can go on as they are."""
 
@@ -146,7 +147,10 @@ def resumed(
         end = float(legs[-1].stepper.t1)
         wanted = end if t1 is None else task.t1
         _check_going_on(path, found, float(p.t), end, wanted, max_steps)
-        if found.stats.get("result") == Result.successful and wanted == end:
+        result = found.stats.get("result")
+        # Behind a terminal event it goes on if that is asked for by another end, or by `resume` with one.
+        ended = result == Result.event_reached and (t1 is None or (given.starts and wanted == end))
+        if ended or (result == Result.successful and wanted == end):
             store.release()
             return load(path)
         if saved.at is not None and wanted != end and (saving is None or saving.at is None):

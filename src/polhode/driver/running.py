@@ -103,7 +103,7 @@ def _carried_out(run: Run, sink: StoreSink | None, interrupted: threading.Event)
             plan.legs, system, method, plan.start, run.observer, run.saving, sink, show, interrupted, events
         )
         stats = statistics(outcome.progress, method, Result(int(outcome.progress.result)), _times(run, outcome))
-        if events is not None:
+        if task.events and events is not None:
             stats["events"] = events.table()
         show.ended(stats)
     explanation = _explanation(system, stats, outcome)
@@ -113,9 +113,8 @@ def _carried_out(run: Run, sink: StoreSink | None, interrupted: threading.Event)
     if sink is not None:
         stats["result"] = sink.close(stats)
         saved = sink.frames() or saved
-    # A system that events have changed is known to nobody else, and steps that they have cut short are on no grid.
-    alone = events is not None and (events.changed or events.holding or bool(outcome.progress.watch.cut))
-    kept = None if alone or stats["result"] == Result.event_reached else Kept(outcome.checkpoint, plan.legs, task)
+    # What a method remembers of a contact that is closed belongs to this run; another one finds it closed by itself.
+    kept = None if events is not None and events.holding else Kept(outcome.checkpoint, plan.legs, task)
     changed = events is not None and events.changed
     reader = None if changed else reader_of(task.problem, task.source, task.converted)
     solution = Solution(saved, stats, run.meta, kept, reader)
@@ -134,12 +133,18 @@ _AS_WANTED = (Result.successful, Result.interrupted, Result.event_reached)
 
 
 def _happenings(run: Run) -> Happenings | None:
-    """The events of a run, those included that have happened before it goes on."""
-    if not run.task.events:
+    """The events of a run, with those that have happened before it goes on, or what they have changed."""
+    task, start = run.task, run.plan.start
+    happened = None if start.aftermath is None else start.aftermath.changes
+    t, state = task.t0, task.state0
+    if start.checkpoint is not None:
+        t, state = float(start.checkpoint.progress.t), start.checkpoint.progress.carry.state
+        happened = start.checkpoint.happened or happened
+    if not task.events and not happened:
         return None
-    events, checkpoint = Happenings(run.task), run.plan.start.checkpoint
-    if checkpoint is not None and checkpoint.happened is not None:
-        events.restore(checkpoint.happened, float(checkpoint.progress.t), checkpoint.progress.carry.state)
+    events = Happenings(task)
+    if happened:
+        events.restore(happened, t, state)
     return events
 
 

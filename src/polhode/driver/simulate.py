@@ -152,6 +152,9 @@ def simulate(
         given = steps._replace(breakpoints=planning.times_of(breakpoints))
         wanted = Wanted(given, t1, max_steps, saving, starts=True)
         return resumed(store, task, wanted, when_full, progress, throw, began)
+    aftermath = plan.start.aftermath
+    if aftermath is not None and aftermath.changes:
+        meta["changed_by_events"] = True
     run = Run(task, plan, saving, observer, meta, progress, throw, 0.0)
     _warn_of_waves(run)
     run = run._replace(build_time=time.perf_counter() - began)
@@ -180,10 +183,10 @@ def _as_expression(
     """The run inside `jit`, `grad` or `vmap`. Raises ValueError for what has no place there."""
     if store is not None:
         raise ValueError("A store can't be written inside jit, grad or vmap; run outside, or save the result.")
-    if plan.start.checkpoint is not None:
+    if plan.start.checkpoint is not None or plan.start.aftermath is not None:
         raise ValueError(
-            "Inside jit, grad or vmap a run can't go on with what the method remembers of another. Run outside, or "
-            "begin in the state alone, by `t0` and `state0`."
+            "Inside jit, grad or vmap a run can't go on with what the method or events remember of another. Run "
+            "outside, or begin in the state alone, by `t0` and `state0`."
         )
     if estimate:
         raise ValueError("`estimate_error` makes a second run, which has no place inside jit, grad or vmap.")

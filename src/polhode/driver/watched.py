@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
@@ -19,7 +20,7 @@ class Watch(NamedTuple):
     """Memory of a run with events; k is their number.
 
     - `sides`: sign that each function has, or is leaving; 0 if it has had none.
-    - `values`, `rates`: of the functions, now; None for rates that states don't tell.
+    - `values`, `rates`: of the functions, now. - `velocity`: of the state. None for what states don't tell.
     - `searching`: whether an event is being located. - `final`: whether the next attempt is to end at it.
     - `bracket`: of it, in parts of the step that was too long, whose length is `whole`. - `share`: of the next attempt.
     - `begin`, `length`: of the last accepted step, as the method had them. - `cut`: whether it ended early.
@@ -29,6 +30,7 @@ class Watch(NamedTuple):
     sides: Float[Array, " k"]
     values: Float[Array, " k"]
     rates: Float[Array, " k"] | None
+    velocity: Float[Array, " n"] | None
     searching: Array
     final: Array
     bracket: Bracket
@@ -39,6 +41,9 @@ class Watch(NamedTuple):
     cut: Array
     fired: Bool[Array, " k"]
 
+
+_ULPS = 64
+"""Units of rounding of the largest number of a state by which functions of it change without a reason."""
 
 TOUCHING = 1e-9
 """Depth of a gap up to which it is closed at the start, but for rounding."""
@@ -94,3 +99,28 @@ class Watched(eqx.Module):
     def moved_on(self, sides: Float[Array, " k"], values: Float[Array, " k"]) -> Float[Array, " k"]:
         """Sides behind a step without an event. Gaps have one side only, and none while they open from below."""
         return jnp.where((values != 0) & ~(np.array(self.gaps) & (values < 0)), jnp.sign(values), sides)
+
+
+class Moving(NamedTuple):
+    """The functions, their rates and the velocity of the state, where states tell that; otherwise None."""
+
+    values: Float[Array, " k"]
+    rates: Float[Array, " k"] | None
+    velocity: Float[Array, " n"] | None
+
+
+class Now(NamedTuple):
+    """The end of an attempt: time, beginning and length as the method had them, and how functions and state move."""
+
+    t: Array
+    begin: Array
+    length: Array
+    values: Float[Array, " k"]
+    rates: Float[Array, " k"] | None
+    velocity: Float[Array, " n"] | None
+
+
+def rounding(state: State) -> Array:
+    """By how much functions of a state change by its rounding."""
+    largest = jnp.max(jnp.stack([jnp.max(jnp.abs(leaf), initial=1.0) for leaf in jax.tree.leaves(state)]))
+    return _ULPS * jnp.finfo(float).eps * largest

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from polhode.driver.aftermath import Aftermath
 from polhode.driver.bracketing import Bracket
+from polhode.driver.looking import Curve, Look, Seen, chosen, search
 from polhode.driver.stepping import AbstractStepper, Part, Progress
-from polhode.driver.watched import TOUCHING, Watch, Watched
+from polhode.driver.watched import TOUCHING, Moving, Now, Watch, Watched, rounding
 from polhode.integrators.base import AbstractIntegrator, Carry
 from polhode.results import Result
 from polhode.systems.base import AbstractSystem, State
@@ -25,9 +28,6 @@ _THROUGH = 1e-9
 
 _SHALLOW = 1e-6
 """Depth of a gap up to which it may close again before it was open."""
-
-_ULPS = 64
-"""Units of rounding of the largest number of a state by which functions of it change without a reason."""
 
 _JUMP = 1e-6
 """Part of a step that a function would have taken, at its rate, from zero to where it is found if it has not jumped."""
@@ -87,8 +87,14 @@ class WatchingSteps(AbstractStepper):
         near = jnp.abs(values) <= _NEAR * jnp.abs(p.h * slopes)
         sides = jnp.where(near, jnp.sign(slopes), jnp.sign(values))
         sides = jnp.where(np.array(self.watched.gaps) & (values >= -TOUCHING), 1.0, sides)
-        rates = self._moving(system, p, p.carry)[1]
-        return p._replace(watch=self._calm(p, sides, values, rates))
+        return p._replace(watch=self._calm(p, sides, self._moving(system, p, p.carry)))
+
+    def after(self, p: Progress, aftermath: Aftermath | None) -> Progress:
+        """The same behind another run: a function that it has left at zero is still on the side that it came from."""
+        if aftermath is None or not len(aftermath.sides):
+            return p
+        known = jnp.asarray(aftermath.sides)
+        return p._replace(watch=p.watch._replace(sides=jnp.where(jnp.isfinite(known), known, p.watch.sides)))
 
     def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
         w: Watch = p.watch
@@ -99,16 +105,18 @@ class WatchingSteps(AbstractStepper):
         short = w.searching & (share < 1)
         t = jnp.where(short, p.t + share * w.whole, new.t)
         length = part.stepper.length(p, new)
-        values, rates = self._moving(system, new._replace(t=t), new.carry)
-        now = _Now(t, part.begin, length, values, rates)
+        moving = self._moving(system, new._replace(t=t), new.carry)
+        values, now = moving.values, Now(t, part.begin, length, *moving)
         found = self._seen(system, integrator, p, new, now)
         # An attempt at an event that failed says that the step was too long for other reasons.
         failed = new._replace(watch=w._replace(searching=jnp.zeros((), bool)))
         sought = p._replace(newton=new.newton, watch=self._sought(w, new.t - p.t, t, values, found))
+        # What looked like a passage within the step need not be one where a step ends.
+        missed = w.searching & self._first(w) & (self.watched.merit(w.sides, values) >= 0)
         at_event = w.searching & w.final
-        fired = at_event & self.watched.passed(w.sides, values) & ~self._jumped(w, now, new.carry.state)
-        behind = jnp.where(at_event, self.watched.moved_on(w.sides, values), found.sides)
-        calm = self._calm(new, self._closing(w, behind, values, rates), values, rates)
+        fired = at_event & self._together(w, now) & ~self._jumped(w, now, new.carry.state)
+        behind = jnp.where(at_event | missed, self.watched.moved_on(w.sides, values), found.sides)
+        calm = self._calm(new, self._closing(w, behind, moving), moving)
         # A gap that has jumped has no side until it is positive.
         behind_a_jump = at_event & ~fired & self.watched.passed(w.sides, values) & np.array(self.watched.gaps)
         # What has fired is still on its way: which side it comes out on is known once its action is done.
@@ -121,8 +129,8 @@ class WatchingSteps(AbstractStepper):
             result=result,
             watch=calm._replace(sides=sides, begin=part.begin, length=length, cut=short, fired=fired, whole=t - p.t),
         )
-        ends = jnp.where(w.searching, w.final, ~found.crossed)
-        return _chosen(~accepted, failed, _chosen(ends, done, sought))
+        ends = jnp.where(w.searching, w.final | missed, ~found.crossed)
+        return chosen(~accepted, failed, chosen(ends, done, sought))
 
     def changed(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, state: State) -> Progress:
         """The progress with which a run goes on behind an event, in a state that may be another one.
@@ -151,49 +159,63 @@ class WatchingSteps(AbstractStepper):
         gaps = np.array(self.watched.gaps)
         # What an impact has sent back may still be beyond, by as much as a restart changes the state.
         sides = jnp.where(gaps & w.fired, jnp.where(near | (values >= 0), 1.0, 0.0), sides)
-        rates = self._moving(system, begun, begun.carry)[1]
-        return begun._replace(watch=self._calm(p, sides, values, rates))
+        return begun._replace(watch=self._calm(p, sides, self._moving(system, begun, begun.carry)))
 
-    def _calm(
-        self, p: Progress, sides: Float[Array, " k"], values: Float[Array, " k"], rates: Float[Array, " k"] | None
-    ) -> Watch:
+    def _calm(self, p: Progress, sides: Float[Array, " k"], moving: Moving) -> Watch:
         """The memory where nothing is being looked for."""
         zero, one, no = jnp.zeros(()), jnp.ones(()), jnp.zeros((), bool)
         bracket = Bracket(zero, one, zero, zero, one, one)
         fired = jnp.zeros(len(self.watched.functions), bool)
-        return Watch(sides, values, rates, no, no, bracket, one, jnp.asarray(p.h, float), p.t + zero, zero, no, fired)
+        return Watch(sides, *moving, no, no, bracket, one, jnp.asarray(p.h, float), p.t + zero, zero, no, fired)
 
-    def _closing(
-        self, w: Watch, sides: Float[Array, " k"], values: Float[Array, " k"], rates: Float[Array, " k"] | None
-    ) -> Float[Array, " k"]:
+    def _closing(self, w: Watch, sides: Float[Array, " k"], moving: Moving) -> Float[Array, " k"]:
         """With gaps that close again before they were open: the next attempt finds their impact."""
+        values, rates, _ = moving
         closes = values < w.values if rates is None else rates < 0
         shallow = (values < 0) & (values > -_SHALLOW)
         return jnp.where(np.array(self.watched.gaps) & (sides == 0) & shallow & closes, 1.0, sides)
 
     def _seen(
-        self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, new: Progress, now: _Now
-    ) -> _Seen:
-        """The first part of a step at whose end an event has passed."""
-        w: Watch = p.watch
-        seen = _Seen(w.sides, jnp.zeros((), bool), jnp.zeros(()), jnp.ones(()), jnp.zeros(()), jnp.zeros(()))
-        seen = seen._replace(at_low=self.watched.merit(w.sides, w.values))
-        count, span = self.watched.inside + 1, now.t - p.t
-        for k in range(1, count):
-            s = k / count
-            if now.rates is None or w.rates is None:
-                state = integrator.interpolate(system, now.begin, now.length, p.carry, new.carry, jnp.asarray(s))
-                values = self.watched(p.t + s * span, state)
-            else:
-                values = _cubic(w.values, w.rates, now.values, now.rates, jnp.abs(span), s)
-            seen = seen.then(self.watched, jnp.asarray(s), values)
-        return seen.then(self.watched, jnp.ones(()), now.values)
+        self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, new: Progress, now: Now
+    ) -> Seen:
+        """The first part of a step at whose end an event has passed; none in a search, which knows of one."""
+        w, span = p.watch, now.t - p.t
+        states = self._states(system, integrator, p, new, now)
+
+        def at(s: Array) -> Look:
+            return Look(s, *jax.jvp(lambda s: self.watched(p.t + s * span, states(s)), (s,), (jnp.ones(()),)))
+
+        zero, one = jnp.zeros(()), jnp.ones(())
+        ends = [(zero, w.values, w.rates), (one, now.values, now.rates)]
+        first, last = (
+            Look(s, values, at(s).rates if rates is None else jnp.abs(span) * rates) for s, values, rates in ends
+        )
+        return search(self.watched, w.sides, at, first, last, rounding(new.carry.state), w.searching)
+
+    def _states(
+        self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, new: Progress, now: Now
+    ) -> Callable[[Array], State]:
+        """The states within a step: from those and velocities at its ends, or as the method interpolates them."""
+        w, begin, end = p.watch, p.carry, new.carry
+        before, after = w.velocity, now.velocity
+        if before is None or after is None:
+            return lambda s: integrator.interpolate(system, now.begin, now.length, begin, end, s)
+        return Curve.of(system.state_space, begin.state, end.state, now.length * before, now.length * after)
 
     def _resolution(self, t: Array) -> Array:
         """Width of brackets in time."""
         return jnp.maximum(self.watched.tolerance, 4 * jnp.finfo(float).eps * jnp.abs(t))
 
-    def _jumped(self, w: Watch, now: _Now, state: State) -> Bool[Array, " k"]:
+    def _together(self, w: Watch, now: Now) -> Bool[Array, " k"]:
+        """Which events come at this instant: those that have passed, and those that can't be told from them by time."""
+        passed = self.watched.passed(w.sides, now.values)
+        if now.rates is None:
+            return passed
+        left = w.sides * now.values
+        about = (w.sides * now.rates < 0) & (left <= self._resolution(now.t) * jnp.abs(now.rates))
+        return passed | (jnp.any(passed) & self.watched.counts(w.sides) & about)
+
+    def _jumped(self, w: Watch, now: Now, state: State) -> Bool[Array, " k"]:
         """Which functions have jumped across zero instead of passing it, as angles do half a turn away.
 
         Those that move in jumps only are taken to mean them.
@@ -202,42 +224,48 @@ class WatchingSteps(AbstractStepper):
             return jnp.zeros(now.values.shape, bool)
         reach = (_JUMP * jnp.abs(w.whole) + 1e4 * self._resolution(now.t)) * jnp.abs(now.rates)
         # At rest, or nearly so, functions of the state change by its rounding.
-        largest = jnp.max(jnp.stack([jnp.max(jnp.abs(leaf), initial=1.0) for leaf in jax.tree.leaves(state)]))
-        rounding = _ULPS * jnp.finfo(float).eps * largest
-        jumped = (now.rates != 0) & (w.bracket.at_low - w.sides * now.values > reach + rounding)
+        jumped = (now.rates != 0) & (w.bracket.at_low - w.sides * now.values > reach + rounding(state))
         return jumped & ~np.array(self.watched.forces)
 
-    def _sought(self, w: Watch, whole: Array, t: Array, values: Float[Array, " k"], found: _Seen) -> Watch:
+    def _first(self, w: Watch) -> Array:
+        """Whether an attempt is the first one at an event that was seen within a step."""
+        return ~w.final & (w.share >= w.bracket.high)
+
+    def _sought(self, w: Watch, whole: Array, t: Array, values: Float[Array, " k"], found: Seen) -> Watch:
         """The next attempt at an event, after one or at first."""
         merit = self.watched.merit(w.sides, values)
         first = Bracket.of(found.low, found.high, found.at_low, found.at_high)
-        bracket = _chosen(w.searching, w.bracket.narrowed(w.share, merit), first)
+        at_high = Bracket.of(w.bracket.low, w.bracket.high, w.bracket.at_low, merit)
+        bracket = chosen(self._first(w), at_high, w.bracket.narrowed(w.share, merit))
+        bracket = chosen(w.searching, bracket, first)
         whole = jnp.where(w.searching, w.whole, whole)
         near = self._resolution(t) / jnp.abs(whole)
         final = bracket.high - bracket.low <= near
         high = jnp.where(1 - bracket.high <= near, 1.0, bracket.high)
-        share = jnp.where(final, high, bracket.next())
+        # Within a step there are estimates, and where the bracket ends has to be tried.
+        tried = w.searching | (bracket.high >= 1)
+        share = jnp.where(final | ~tried, high, bracket.next())
         sides = jnp.where(w.searching, w.sides, found.sides)
         return w._replace(
             sides=sides, searching=jnp.ones((), bool), final=final, bracket=bracket, share=share, whole=whole
         )
 
-    def _moving(
-        self, system: AbstractSystem, p: Progress, carry: Carry
-    ) -> tuple[Float[Array, " k"], Float[Array, " k"] | None]:
-        """The functions and their rates along the run, which may be backward in time; None if a state can't tell."""
+    def _moving(self, system: AbstractSystem, p: Progress, carry: Carry) -> Moving:
+        """The functions, their rates along the run, which may be backward in time, and the velocity."""
         state, way = carry.state, jnp.sign(p.h)
         velocity = system.velocity(p.t, state)
         if velocity is None:
-            return self.watched(p.t, state), None
+            return Moving(self.watched(p.t, state), None, None)
         space, zero = system.state_space, jnp.zeros(())
-        return jax.jvp(lambda s: self.watched(p.t + s, space.move(state, s * velocity)), (zero,), (way,))
+        along = lambda s: self.watched(p.t + s, space.move(state, s * velocity))  # noqa: E731
+        values, rates = jax.jvp(along, (zero,), (way,))
+        return Moving(values, rates, velocity)
 
     def _rates(
         self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, carry: Carry
     ) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
-        """The same, rates from a small step where a state alone does not say how it moves."""
-        values, rates = self._moving(system, p, carry)
+        """The functions and their rates, from a small step where a state alone does not say how it moves."""
+        values, rates, _ = self._moving(system, p, carry)
         return (values, self._probed(system, integrator, p, carry, values)) if rates is None else (values, rates)
 
     def _probed(
@@ -251,54 +279,3 @@ class WatchingSteps(AbstractStepper):
         h = 1e-4 * p.h
         after = integrator.step(system, p.t, h, carry)[0]
         return (self.watched(p.t + h, after.state) - values) / jnp.abs(h)
-
-
-class _Now(NamedTuple):
-    """The end of an attempt: time, beginning and length as the method had them, the functions and their rates."""
-
-    t: Array
-    begin: Array
-    length: Array
-    values: Float[Array, " k"]
-    rates: Float[Array, " k"] | None
-
-
-def _cubic(
-    values: Float[Array, " k"],
-    rates: Float[Array, " k"],
-    after: Float[Array, " k"],
-    rates_after: Float[Array, " k"],
-    span: Array,
-    s: float,
-) -> Float[Array, " k"]:
-    """At part s of a step, Hermite's cubic through functions and rates at both ends."""
-    left, right = (1 - s) ** 2, s**2
-    ends = left * (1 + 2 * s) * values + right * (3 - 2 * s) * after
-    return ends + span * s * (1 - s) * ((1 - s) * rates - s * rates_after)
-
-
-class _Seen(NamedTuple):
-    """Findings in a step: whether an event has passed, between which parts of it, and the sides before."""
-
-    sides: Float[Array, " k"]
-    crossed: Array
-    low: Array
-    high: Array
-    at_low: Array
-    at_high: Array
-
-    def then(self, watched: Watched, s: Array, values: Float[Array, " k"]) -> _Seen:
-        """With what is seen at a later part s."""
-        hit = jnp.any(watched.passed(self.sides, values))
-        first = hit & ~self.crossed
-        sides = watched.moved_on(self.sides, values)
-        # Between the ends values are estimates: the bracket begins where sides have changed last, if they have.
-        passed = jnp.any(sides != self.sides)
-        low, at_low = jnp.where(passed, s, self.low), jnp.where(passed, watched.merit(sides, values), self.at_low)
-        after = _Seen(sides, self.crossed, low, self.high, at_low, self.at_high)
-        there = self._replace(crossed=hit, high=s, at_high=watched.merit(self.sides, values))
-        return _chosen(self.crossed, self, _chosen(first, there, after))
-
-
-def _chosen(condition: Array, a: Any, b: Any) -> Any:
-    return jax.tree.map(lambda x, y: x if x is y else jnp.where(condition, x, y), a, b)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from polhode import checks
@@ -36,8 +38,8 @@ class Event(eqx.Module):
     - `direction`: -1 if only passages from positive to negative count, 1 for the others, 0 for both.
     - `name`: in tables and messages.
     - `tolerance`: width of the bracket, in the unit of time; never less than the resolution of time.
-    - `inside`: instants within each step, evenly spaced, at which the function is looked at besides the ends, on the
-      cubic through its values and rates there: one that is beyond zero for less than that part of a step may be missed.
+    - `inside`: instants within each step at which the function is looked at besides the ends, in states on the cubic
+      through states and velocities there; more instants where it changes faster than they come.
 
     Raises ValueError for arguments that make no sense.
     """
@@ -80,7 +82,8 @@ class Event(eqx.Module):
 
     def told(self) -> dict[str, Any]:
         """Plain values that describe it."""
-        return {"name": self.name, "direction": self.direction, "terminal": self.terminal}
+        changes = {} if self.change is None else {"changes": True}
+        return {"name": self.name, "direction": self.direction, "terminal": self.terminal, **changes}
 
 
 class Function(eqx.Module):
@@ -102,15 +105,47 @@ class Function(eqx.Module):
 
 
 def listed(events: Any) -> tuple[Event, ...]:
-    """`events` as a tuple. Raises ValueError for anything that is no event."""
-    if isinstance(events, Event):
-        return (events,)
+    """`events` as a tuple, lists within lists included. One that is given again counts once.
+
+    Raises ValueError for anything that is no event.
+    """
     found: list[Event] = []
-    for event in events if isinstance(events, Sequence) and not isinstance(events, str) else [events]:
-        if not isinstance(event, Event):
-            raise ValueError(f"`events` must be a list of polhode.Event, got {shown(event)} in it.")
-        found.append(event)
+    for event in _each(events):
+        if not any(_same(event, known) for known in found):
+            found.append(event)
     return tuple(found)
+
+
+def _each(events: Any) -> Iterator[Event]:
+    if isinstance(events, Event):
+        yield events
+    elif isinstance(events, Sequence) and not isinstance(events, str):
+        for event in events:
+            yield from _each(event)
+    else:
+        raise ValueError(f"`events` must be a list of polhode.Event, got {shown(events)} in it.")
+
+
+def _same(a: Event, b: Event) -> bool:
+    """Whether two events are one: the same object; or made alike, and acting, so that both would act at once."""
+    if a is b:
+        return True
+    if a.action is None and a.change is None:
+        return False
+    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=False)
+    return jax.tree.structure(a) == jax.tree.structure(b) and all(_alike(x, y) for x, y in pairs)
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether two parts of events are one object, equal numbers, or the same code with the same values around it."""
+    if a is b:
+        return True
+    if isinstance(a, types.FunctionType) and isinstance(b, types.FunctionType):
+        around = [[*(f.__defaults__ or ()), *(cell.cell_contents for cell in f.__closure__ or ())] for f in (a, b)]
+        return a.__code__ is b.__code__ and len(around[0]) == len(around[1]) and all(map(_alike, *around))
+    if eqx.is_array_like(a) and eqx.is_array_like(b) and checks.is_concrete(a) and checks.is_concrete(b):
+        return np.array_equal(np.asarray(a), np.asarray(b))
+    return isinstance(a, str) and a == b
 
 
 def function_of(event: Event, outputs: Mapping[str, Callable], back: Any) -> Function:
@@ -132,11 +167,19 @@ def check_function(event: Event, function: Function, state: State, system: Abstr
         first = str(error).splitlines()[0] if str(error) else ""
         raise ValueError(
             f"The function of event `{event.name}` can't be traced by JAX: {type(error).__name__}: {first} Write it "
-            "with jax.numpy, as a function of t and state."
+            f"with jax.numpy, as a function of t and state; state is {_form(state)}."
         ) from error
     if getattr(shape, "shape", None) != () or not jnp.issubdtype(shape.dtype, jnp.floating):
         got = f"shape {shape.shape} of {shape.dtype}" if hasattr(shape, "shape") else type(shape).__name__
         raise ValueError(f"The function of event `{event.name}` must return one floating-point number, got {got}.")
+
+
+def _form(state: State) -> str:
+    """The form of a state in words."""
+    shapes = jax.tree.map(lambda x: tuple(x.shape), state)
+    if not isinstance(state, tuple):
+        return f"an array of shape {shapes}"
+    return f"{'(q, v)' if type(state) is tuple and len(state) == 2 else 'a tuple'} with arrays of shapes {shapes}"
 
 
 def _arguments(function: Callable[..., Any]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,9 @@ from polhode.checks import shown
 from polhode.contact import AbstractUnilateral
 from polhode.contact.response import impact as impact_of
 from polhode.events.event import Event, Function
-from polhode.systems.base import State
+from polhode.systems.base import AbstractSystem, State
+from polhode.systems.conversion import AbstractRewritten
+from polhode.systems.mechanical import AbstractMechanical
 
 if TYPE_CHECKING:
     from polhode.joints.measured import AbstractMeasured
@@ -45,6 +48,8 @@ class Impact(AbstractUnilateral):
     beside: tuple[Impact, ...] = ()
 
     def __call__(self, t: Array, state: State, system: Any) -> State:
+        if isinstance(system, AbstractRewritten):
+            return system.start(*_of_base(self, system)(t, system.left(state), system.base))
         q, v = state
         if self.beside:
             return q, impact_of((self, *self.beside), t, state, system)
@@ -62,9 +67,59 @@ class _Resting(eqx.Module):
     speed: Array
 
     def __call__(self, t: Array, state: State, system: Any) -> Array:
-        gap = self.impact.gap(t, state, system)
+        impact = self.impact
+        if isinstance(system, AbstractRewritten):
+            impact, state, system = _of_base(impact, system), system.left(state), system.base
         # In the unit of the gap, so that the larger of both is a gap, too.
-        return jnp.maximum(gap, -self.impact.rate(t, state, system) - self.speed)
+        return jnp.maximum(impact.gap(t, state, system), -impact.rate(t, state, system) - self.speed)
+
+
+class _OfBase(eqx.Module):
+    """A gap of states of a system that is written as another one, as a function of states of what it is made of."""
+
+    gap: Callable[[Array, State, Any], Array]
+    written: AbstractRewritten
+
+    def __call__(self, t: Array, state: State, system: Any) -> Array:
+        del system
+        return self.gap(t, self.written.start(*state), self.written)
+
+
+def _of_base(impact: Impact, written: AbstractRewritten) -> Impact:
+    """The same impact of states (q, v), in which it has its impulse."""
+    beside = tuple(_of_base(other, written) for other in impact.beside)
+    return dataclasses.replace(impact, gap=_OfBase(impact.gap, written), beside=beside)
+
+
+def check_impact(event: Event, state: State, system: AbstractSystem) -> None:
+    """Raises ValueError for a system that has no impacts, and for a gap that depends on velocities."""
+    if not isinstance(event.action, Impact):
+        return
+    if not isinstance(system.base if isinstance(system, AbstractRewritten) else system, AbstractMechanical):
+        raise ValueError(
+            f"Event `{event.name}` is an impact, which is for models and other systems with states (q, v) and a mass "
+            f"matrix, and this is a {system.called}. {_HINT}"
+        )
+    gap: Callable[..., Array] = event.action.gap
+    if isinstance(system, AbstractRewritten):
+        gap, state = _OfBase(gap, system), jax.eval_shape(system.left, state)
+    if _depends_on_velocities(gap, state, system):
+        raise ValueError(
+            f"The gap of event `{event.name}` depends on velocities. It is called with (t, state), where state is "
+            "(q, v), or with (t, state, system), and has to depend on t and q = state[0] only, so that its rate is "
+            "that with which velocities change it."
+        )
+
+
+def _depends_on_velocities(gap: Callable[..., Array], state: State, system: Any) -> bool:
+    """Whether the velocities of a state (q, v) take part in a gap."""
+    q, v = state
+    closed = jax.make_jaxpr(lambda v, t, q: gap(t, (q, v), system))(v, jnp.zeros(()), q)
+    needed = {id(x) for x in closed.jaxpr.outvars}
+    for equation in reversed(closed.jaxpr.eqns):
+        if any(id(x) in needed for x in equation.outvars):
+            needed |= {id(x) for x in equation.invars}
+    return any(id(x) in needed for x in closed.jaxpr.invars[: len(jax.tree.leaves(v))])
 
 
 class _Beyond(eqx.Module):
@@ -94,13 +149,15 @@ def impact(
 
     **Arguments:**
 
-    - `gap`: (t, state) or (t, state, system) → the distance, which depends on time and q and is positive while apart.
+    - `gap`: (t, state) or (t, state, system) → the distance, positive while apart. It may depend on time and on the
+      positions in `state`, which are q = state[0] of a state (q, v), and not on velocities.
     - `restitution`: e, from 0 (no rebound) to 1 (no loss).
     - `rests_below`: a speed of closing below which the run ends there, in an event called "… at rest": impacts with
       e < 1 otherwise follow each other ever faster, until the run gives up.
     - `name`, `tolerance`, `inside`: as for `polhode.Event`.
 
-    Raises ValueError for values that make no sense.
+    Raises ValueError for values that make no sense; `simulate` does for gaps that depend on velocities, and for systems
+    without a mass matrix.
     """
     e = checks.array("restitution", restitution, (), "of an impact")
     if checks.is_concrete(e) and not 0 <= float(e) <= 1:

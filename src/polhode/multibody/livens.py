@@ -27,7 +27,7 @@ from polhode.multibody.system import MultibodySystem
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
 from polhode.systems.base import Observable, State
-from polhode.systems.conversion import AbstractWritten
+from polhode.systems.conversion import AbstractRewritten
 from polhode.systems.lagrangian import COARSE_TOLERANCE, Gaps, LivensState, check_gaps, check_momenta
 from polhode.systems.quaternion_body import E, G, G_transposed
 
@@ -36,7 +36,7 @@ Joints = Literal["invariant", "vector"]
 JOINTS = get_args(Joints)
 
 
-class LivensMultibody(AbstractWritten):
+class LivensMultibody(AbstractRewritten):
     r"""Bodies, joints and forces on Livens' principle, for the energy–momentum method.
 
     States hold q = (x, quaternion) for every rigid body, v = q̇ and the momenta p; kinetic energy goes through Ω as in

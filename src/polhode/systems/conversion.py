@@ -44,6 +44,14 @@ class AbstractWritten(AbstractSystem):
         return {name: self.watched(f) for name, f in observables.items()}
 
 
+class AbstractRewritten(AbstractWritten):
+    """One that can be run by itself: states of `base` are written as its own."""
+
+    @abc.abstractmethod
+    def start(self, *state: Any) -> State:
+        """The state that belongs to a state of `base`, given by its parts."""
+
+
 class Conversion(AbstractConversion):
     """A system of another kind that is known already.
 
