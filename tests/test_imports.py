@@ -68,9 +68,9 @@ def test_a_circle_would_be_seen():
 
 
 ORDER = (
-    "captured", "execution", "spaces", "linalg", "systems", "events", "multibody", "integrators", "joints", "forces",
-    "rods", "particles", "flexible", "model", "problems", "named", "viewing", "runs", "driver", "audit", "statics",
-    "linear", "studies", "importers", "exporters", "reproduction", "cli",
+    "captured", "execution", "spaces", "linalg", "systems", "contact", "events", "multibody", "integrators", "joints",
+    "forces", "rods", "particles", "flexible", "model", "problems", "named", "viewing", "runs", "driver", "audit",
+    "statics", "linear", "studies", "importers", "exporters", "reproduction", "cli",
 )  # fmt: skip
 """Packages as `docs/theory/layout.md` has them: each may need those before it."""
 

@@ -16,6 +16,7 @@ from polhode._missing import missing
 from polhode.events.table import Events
 from polhode.frames import Frames
 from polhode.named.by_name import ByName
+from polhode.named.contacts import ContactResults, contacts
 from polhode.named.forces import ForceResults, forces
 from polhode.named.results import BodyResults, JointResults, Outputs, bodies, joints
 from polhode.printable import printable
@@ -69,7 +70,7 @@ class Solution(eqx.Module):
     - `meta`: problem, parameters, integrator, h or tolerances, version, and what the method promises to keep
       (plain values that survive a round trip through JSON).
     - `events`: the events that came, with the states before and after.
-    - `bodies`, `joints`, `forces`: results by the names of the model.
+    - `bodies`, `joints`, `forces`: results by the names of the model. - `contacts`: by the names of impacts and stops.
     - `saved`: the frames, or the store that has them. - `checkpoint`: what `simulate(…, initial=…)` goes on from.
     - `reader`: what computes that of bodies and joints which was not saved; None where the problem is not at hand.
     """
@@ -111,6 +112,11 @@ class Solution(eqx.Module):
     def forces(self) -> ByName[ForceResults]:
         """Forces that were given a name, with `force`, `moment`, `effort`, `power` and more; see `polhode.named`."""
         return forces(self)
+
+    @property
+    def contacts(self) -> ByName[ContactResults]:
+        """Contacts by name, with `gap`, `force`, `closed` and `impulses`; see `polhode.named`."""
+        return contacts(self)
 
     @property
     def invariants(self) -> Mapping[str, Array]:

@@ -133,6 +133,9 @@ class Memory:
             same = _without_events(signatures(kept.task)) == _without_events(signatures(task))
         elif kept is not None:
             facts = kept["facts"]
+            # What a method remembers of a closed contact belongs to that run; this one finds it closed by itself.
+            if "events-closed" in kept:
+                return None
             if _without_events(facts["signatures"]) != _without_events(signatures(task)):
                 return None
             leg = legs_from_array(kept["legs"], restored(facts["control"]))[int(kept["stand"][0])]
@@ -247,8 +250,12 @@ def progress_from_arrays(
 
     Raises ValueError where it does not fit the method as it is now.
     """
-    stepper = Happenings(task).stepper(leg.stepper) if watching else leg.stepper
-    start = eqx.filter_eval_shape(stepper.start, task.system, task.integrator, task.state0, at_times)
+    stepper, system = leg.stepper, task.system
+    if watching and task.events:
+        events = Happenings(task)
+        events.restore_contacts(found)
+        stepper, system = events.stepper(stepper), events.system
+    start = eqx.filter_eval_shape(stepper.start, system, task.integrator, task.state0, at_times)
     wanted, structure = jax.tree.flatten(start)
     leaves = [found[f"progress-{k}"] for k in range(len(wanted)) if f"progress-{k}" in found]
     # The memory of events comes last.

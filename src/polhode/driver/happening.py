@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from polhode.contact.system import UnilateralSystem
+from polhode.driver.contacts import Contacts
 from polhode.driver.observing import Observer, Watch
 from polhode.driver.preparation import Task
 from polhode.driver.stepping import AbstractStepper
@@ -41,12 +43,16 @@ _OBSERVED = 64
 
 
 class Row(NamedTuple):
-    """One event: its time, its number among those of the run, and the leaves of the states before and after."""
+    """One event: its time, its number among those of the run, and the leaves of the states before and after.
+
+    - `impulse`: of a contact, along its gap; NaN for events of other kinds.
+    """
 
     t: float
     number: int
     before: list[np.ndarray]
     after: list[np.ndarray]
+    impulse: float = float("nan")
 
 
 class Happenings:
@@ -60,6 +66,7 @@ class Happenings:
         self._task, self._events = task, task.events
         self.source, self.converted = task.source, task.converted
         self.changed = False
+        self.contacts = Contacts(task.events) if task.holds_contacts else None
         self.rows: list[Row] = []
         self._crowd, self._last = 0, float("nan")
         self._untraceable: list[Any] = []
@@ -74,17 +81,45 @@ class Happenings:
         """Steps that end at the events, if there are any."""
         if not self._events:
             return inner
-        return WatchingSteps(inner, Watched.of(self._events, self._functions(), self.source))
+        forces = None if self.contacts is None else self.contacts.are_forces
+        return WatchingSteps(inner, Watched.of(self._events, self._functions(), self.source, forces))
 
     @property
     def observer(self) -> Observer:
         """All that is reported about states of the system as it is now."""
         task = self._task
-        own = {} if task.problem else {"outputs": self.source.outputs(), "invariants": self.source.invariants()}
+        own: dict[str, Any] = {}
+        if not task.problem:
+            own = {"outputs": self.source.outputs(), "invariants": self.source.invariants()}
+        if self.contacts is not None:
+            own["outputs"] = self.contacts.observed(own.get("outputs", task.outputs), self.source)
         return dataclasses.replace(task, source=self.source, converted=self.converted, **own).observer
 
     def _functions(self) -> tuple[Function, ...]:
-        return tuple(function_of(event, self._task.outputs, self.converted.back) for event in self._events)
+        found = [] if self.contacts is None else [self.contacts.function(k) for k in range(len(self._events))]
+        given = (function_of(event, self._task.outputs, self.converted.back) for event in self._events)
+        return tuple(own or other for own, other in zip(found or (None,) * len(self._events), given, strict=True))
+
+    @property
+    def holding(self) -> bool:
+        """Whether a contact is closed, or has been."""
+        return self.contacts is not None and self.contacts.closed is not None
+
+    def of_joints(self, multipliers: Any) -> Any:
+        """Multipliers without those of contacts, which come last."""
+        system = self.system
+        if multipliers is None or not isinstance(system, UnilateralSystem):
+            return multipliers
+        return multipliers[..., : system.base.m] if system.base.m else None
+
+    @uncompiled()
+    def begin(self, t: float, state: State) -> State:
+        """The state in which the run begins, at rest on the contacts that are closed there."""
+        if self.contacts is None:
+            return state
+        state = self.contacts.begin(jnp.asarray(t), jax.tree.map(jnp.asarray, state), self.source)
+        self._write(t, state)
+        return state
 
     @uncompiled()
     def act(self, t: float, state: State, watch: EventWatch) -> tuple[State, bool]:
@@ -92,12 +127,35 @@ class Happenings:
         ends = False
         state = jax.tree.map(jnp.asarray, state)
         self._structure = jax.tree.structure(state)
-        for number in np.flatnonzero(watch.fired):
+        fired = [int(number) for number in np.flatnonzero(watch.fired)]
+        touched = [k for k in fired if self.contacts is not None and self.contacts.belongs(k)]
+        for number in fired:
             event = self._events[number]
+            if number in touched:
+                # Contacts of the same instant respond together, where the first of them stands.
+                state = self._responded(touched, t, state) if number == touched[0] else state
+                continue
             after = self._acted(event, jnp.asarray(t), state)
-            self.rows.append(Row(t, int(number), _leaves(state), _leaves(after)))
+            self.rows.append(Row(t, number, _leaves(state), _leaves(after)))
             state, ends = after, ends or event.terminal
+            if self.contacts is not None and self.contacts.closed is not None and event.action is not None:
+                state = self._responded((), t, state)
         return state, ends
+
+    def _responded(self, fired: Sequence[int], t: float, state: State) -> State:
+        """The state behind the response of contacts, with a row for each that has taken part."""
+        assert self.contacts is not None
+        after, passages = self.contacts.act(fired, jnp.asarray(t), state, self.source)
+        for number, impulse in passages:
+            self.rows.append(Row(t, number, _leaves(state), _leaves(after), impulse))
+            state = after
+        self._write(t, state)
+        return state
+
+    def _write(self, t: float, state: State) -> None:
+        """Writes the system for the method, with the contacts that are closed."""
+        if self.contacts is not None and self.contacts.closed is not None:
+            self.converted = self.contacts.written(self.source, self._task.integrator, t, state)
 
     def accumulate(self, t: float) -> bool:
         """Whether events come too fast, or there are too many; asked once for each instant at which there are any."""
@@ -139,6 +197,7 @@ class Happenings:
             )
         self.source, self.changed = source, True
         self.converted = written(source, self._task.integrator, float(t), after, checked=False).converted
+        self._write(float(t), after)
 
     def check_gaps(self, watch: EventWatch) -> None:
         """Raises ValueError for impacts that a run begins beyond, which would never come."""
@@ -188,13 +247,21 @@ class Happenings:
     def arrays(self) -> dict[str, np.ndarray]:
         """Arrays needed to go on: the record, and the numbers of the system if they have changed."""
         found = _stacked(self.rows, _leaves(self._task.state0))
-        named = {"events-t": found["t"], "events-number": found["number"]}
+        named = {"events-t": found["t"], "events-number": found["number"], "events-impulse": found["impulse"]}
         for part in ("before", "after"):
             named |= {f"events-{part}-{k}": leaf for k, leaf in enumerate(found[part])}
         if self.changed:
             leaves = jax.tree.leaves(eqx.filter(self.source, eqx.is_array))
             named |= {f"system-{k}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
-        return {**named, "events-crowd": np.array([self._crowd, self._last])}
+        held = {} if self.contacts is None else self.contacts.arrays()
+        return {**named, **held, "events-crowd": np.array([self._crowd, self._last])}
+
+    @uncompiled()
+    def restore_contacts(self, found: Mapping[str, np.ndarray]) -> None:
+        """The set of closed contacts as `arrays` has it; the state doesn't matter, which has one shape for all."""
+        if self.contacts is not None:
+            self.contacts.restore(found)
+            self._write(float(self._task.t0), self._task.state0)
 
     @uncompiled()
     def restore(self, found: Mapping[str, np.ndarray], t: float, state: State) -> None:
@@ -209,13 +276,15 @@ class Happenings:
             self.source, self.changed = eqx.combine(jax.tree.unflatten(structure, new), others), True
             given = self.converted.left(state)
             self.converted = written(self.source, self._task.integrator, t, given, checked=False).converted
+        self.restore_contacts(found)
 
     def _restore_rows(self, found: Mapping[str, np.ndarray], state: State) -> None:
         count = len(_leaves(state))
         parts = [[found[f"events-{part}-{k}"] for k in range(count)] for part in ("before", "after")]
-        for k, (at, number) in enumerate(zip(found["events-t"], found["events-number"], strict=True)):
+        rows = zip(found["events-t"], found["events-number"], found["events-impulse"], strict=True)
+        for k, (at, number, impulse) in enumerate(rows):
             before, after = ([leaf[k] for leaf in part] for part in parts)
-            self.rows.append(Row(float(at), int(number), before, after))
+            self.rows.append(Row(float(at), int(number), before, after, float(impulse)))
         crowd, self._last = (float(x) for x in found["events-crowd"])
         self._crowd = int(crowd)
 
@@ -238,6 +307,7 @@ def _stacked(rows: list[Row], example: list[np.ndarray]) -> dict[str, Any]:
     return {
         "t": np.array([row.t for row in rows], float),
         "number": np.array([row.number for row in rows], int),
+        "impulse": np.array([row.impulse for row in rows], float),
         "before": stack([row.before for row in rows]),
         "after": stack([row.after for row in rows]),
     }

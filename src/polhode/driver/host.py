@@ -66,6 +66,13 @@ def changed(
 
 
 @interpreted
+def anew(system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
+    """The progress with what the method remembers of a system with other constraints."""
+    carry = integrator.init(system, p.t, p.h, p.carry.state)._replace(state=p.carry.state)
+    return p._replace(carry=carry) if p.before is None else p._replace(carry=carry, t_before=p.t, before=carry)
+
+
+@interpreted
 def within(
     stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, target: Array
 ) -> State:
@@ -119,8 +126,11 @@ class _Run:
         self.native: Any = None
         self.made_anew = False
         self.legs, self.integrator, self.sink = legs, integrator, sink
+        if events is not None and start.checkpoint is None:
+            start = start._replace(state=events.begin(float(legs[0].stepper.t0), start.state))
         self.system = system if events is None else events.system
-        observer = observer if events is None or not events.changed else events.observer
+        own = events is not None and (events.changed or events.contacts is not None)
+        observer = events.observer if events is not None and own else observer
         self.every = jnp.asarray(saving.every or np.iinfo(np.int64).max)
         end = float(legs[-1].stepper.t1)
         self.targets = None if saving.at is None else jnp.asarray(np.append(saving.at, end))
@@ -158,7 +168,7 @@ class _Run:
             self.keep(*row(self.p))
         else:
             # So that the program that looks at states is compiled before time is taken.
-            self.watch.empty(self.p.carry.state, self.p.carry.multipliers)
+            self._nothing()
         compile_time, began = time.perf_counter() - began, time.perf_counter()
         error: BaseException | None = None
         try:
@@ -169,7 +179,7 @@ class _Run:
             # Whatever it was, hours of frames must not go with it.
             error, self.stop = unforeseen, Result.unexpected_error
         code = Result(int(self.p.result)) if int(self.p.result) else self.stop
-        none = self.watch.empty(self.p.carry.state, self.p.carry.multipliers)
+        none = self._nothing()
         frames = jax.tree.map(lambda *parts: np.concatenate(parts), *self.kept) if self.kept else none
         p = self.p._replace(result=np.int32(code))
         wall_time = time.perf_counter() - began
@@ -262,6 +272,7 @@ class _Run:
         # Frames show the state before, whether they lie in the step that ends here or at its end.
         at = self.p = self.p._replace(result=np.int32(0))
         frames = self.frames_until(at)
+        look = self.watch
         state, ends = self.events.act(float(at.t), at.carry.state, at.watch)
         if ends:
             self.stop = Result.event_reached
@@ -269,6 +280,8 @@ class _Run:
             self.stop = Result.events_accumulate
         if self.events.system is not system:
             self.system, self.native = self.events.system, None
+            if jax.tree.structure(self.system) != jax.tree.structure(system):
+                at = anew(self.system, self.integrator, at)
             self.watch = Watch(self.events.observer, min(self.capacity, _OBSERVED_ROWS))
         then = self.stepper
         assert isinstance(then, WatchingSteps)
@@ -278,7 +291,8 @@ class _Run:
             # A run with too many events has none here, where one that has room for them has none either.
             frames = [row(at)]
         for frame in frames:
-            self.keep(*frame)
+            # They show what was before, with the contacts that were closed then.
+            self.append(look.frames(*self._reported(*frame)))
 
     def frames_until(self, at: Progress) -> list[Any]:
         """Frames that are due in the last step, which an event has ended."""
@@ -316,7 +330,14 @@ class _Run:
 
     def keep(self, t: Any, state: Any, multipliers: Any, further: bool = True) -> None:
         """Hand frames on."""
-        frames = self.watch.frames(t, state, multipliers)
+        self.append(self.watch.frames(*self._reported(t, state, multipliers)), further)
+
+    def _reported(self, t: Any, state: Any, multipliers: Any) -> tuple[Any, Any, Any]:
+        """A frame without the multipliers of contacts, which are outputs of their own."""
+        return t, state, multipliers if self.events is None else self.events.of_joints(multipliers)
+
+    def append(self, frames: Frames, further: bool = True) -> None:
+        """Hand frames on that were looked at."""
         if self.sink is None:
             self.kept.append(frames)
             return
@@ -327,8 +348,13 @@ class _Run:
     def look(self) -> None:
         """Let the sink know where the run stands after a block without frames."""
         if self.sink is not None:
-            empty = self.watch.empty(self.p.carry.state, self.p.carry.multipliers)
-            self.stop = self.sink.append(empty, self.checkpoint, self.interrupted.is_set)
+            self.stop = self.sink.append(self._nothing(), self.checkpoint, self.interrupted.is_set)
+
+    def _nothing(self) -> Frames:
+        """No frames, of the shapes of others."""
+        p = self.p
+        multipliers = p.carry.multipliers if self.events is None else self.events.of_joints(p.carry.multipliers)
+        return self.watch.empty(p.carry.state, multipliers)
 
 
 def _with_previous(p: Progress, keep: bool) -> Progress:

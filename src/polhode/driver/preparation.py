@@ -16,11 +16,12 @@ from polhode import checks, integrators
 from polhode._ambient import inside_transformation
 from polhode.checks import shown
 from polhode.driver import counted
+from polhode.driver.contacts import holds, together, with_openings
 from polhode.driver.observing import Observer
 from polhode.driver.recorded import recorded
 from polhode.driver.saving import Saving
 from polhode.events.event import Event, check_function, function_of
-from polhode.events.impacts import check_impact
+from polhode.events.impacts import Impact, check_impact
 from polhode.execution.eager import uncompiled
 from polhode.execution.once import shapes
 from polhode.integrators.base import AbstractIntegrator
@@ -71,7 +72,7 @@ class Task(eqx.Module):
 
     - `source`: the system that was given. - `converted`: the same as the method takes it, of which `state0` is a state.
     - `outputs`, `invariants`: of states of `source`. - `note`: what is to be said of the conversion; may be empty.
-    - `events`, and how many may happen.
+    - `events`, and how many may happen. - `holds_contacts`: whether contacts among them may stay closed.
     """
 
     converted: Converted
@@ -87,6 +88,7 @@ class Task(eqx.Module):
     note: str
     events: tuple[Event, ...] = ()
     max_events: int = 10_000
+    holds_contacts: bool = False
 
     @property
     def system(self) -> AbstractSystem:
@@ -167,7 +169,11 @@ class Task(eqx.Module):
         for event in found:
             check_function(event, function_of(event, self.outputs, self.converted.back), state, self.source)
             check_impact(event, _shape_at_source(self.converted, state), self.source)
-        return dataclasses.replace(self, events=found, max_events=limit)
+        found = together(found)
+        # Inside of transformations the system, and with it the set of closed contacts, is a part of the program.
+        held = not inside_transformation() and holds(self.integrator, self.source, self.converted, found)
+        found = with_openings(found) if held else found
+        return dataclasses.replace(self, events=found, max_events=limit, holds_contacts=held)
 
     def describe(self, how: dict[str, Any], saving: Saving) -> dict[str, Any]:
         """Plain values that tell how the run was made."""
@@ -189,6 +195,7 @@ class Task(eqx.Module):
             **({} if saving.at is None else {"between_steps": True}),
             **({"promises_at_steps": True} if self.integrator.promises_at_steps else {}),
             **({"events": [event.told() for event in self.events]} if self.events else {}),
+            **({"contacts": self.contacts} if self.holds_contacts else {}),
             "promises": self.integrator.promised(self.system, self.state0),
             "method": recorded(self.integrator),
             "newton_tolerance": self.integrator.newton_tolerance(how.get("h")),
@@ -196,6 +203,11 @@ class Task(eqx.Module):
             **self.names(),
             **self._scene(),
         }
+
+    @property
+    def contacts(self) -> list[str]:
+        """Names of the contacts that may stay closed."""
+        return [event.name for event in self.events if isinstance(event.action, Impact) and event.action.rests]
 
     def known(self) -> dict[str, Any]:
         """Plain values from which the problem can be made anew, if it is a named one or that of a file."""

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode import checks, integrators
+from polhode.driver.contacts import EFFORTS
 from polhode.driver.observing import Watch
 from polhode.driver.recorded import restored
 from polhode.integrators.suited import written
@@ -18,6 +19,7 @@ from polhode.model.naming import Named
 from polhode.multibody.force_readings import ForceReadings, ForceValues
 from polhode.multibody.readings import JointValues, Readings
 from polhode.multibody.system import MultibodySystem
+from polhode.multibody.tree.coordinates import JointTree
 from polhode.problems.base import Problem
 from polhode.problems.origin import rebuilt, remade
 from polhode.systems.base import AbstractSystem, Converted, State
@@ -165,17 +167,29 @@ class Reader:
             self._frames, self._found = frames, {}
         group = group_of(name)
         if group not in self._found:
-            self._found[group] = self._read(group, frames.t, frames.state, frames.multipliers)
+            self._found[group] = self._read(group, frames)
         return self._found[group][name]
 
-    def _read(self, group: str, t: Any, state: State, multipliers: Any) -> dict[str, np.ndarray]:
+    def _read(self, group: str, frames: Any) -> dict[str, np.ndarray]:
         named, source, converted = self._find()
+        t, state, multipliers = frames.t, frames.state, frames.multipliers
         system: Any = source.base if isinstance(source, AbstractWritten) else source
         own = converted.back is None and multipliers is not None and np.shape(multipliers)[1:] == (system.m,)
         assert named is not None
         given = (multipliers,) if group == "loads" and own and system.m else ()
         observer = Left(observer_of(group, system, named), Chain(converted, source))
-        return Watch(observer, _ROWS, once=True).seen(t, state, *given)
+        found = Watch(observer, _ROWS, once=True).seen(t, state, *given)
+        in_tree = isinstance(system.coordinates, JointTree)
+        return found if group != "loads" or (given and not in_tree) else _while_open(found, frames.outputs)
+
+
+def _while_open(loads: dict[str, np.ndarray], outputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Loads of joints where no contact presses, NaN elsewhere: they follow from accelerations without its force."""
+    if "contacts" not in outputs:
+        return loads
+    pressed = np.any(np.asarray(outputs["contacts"]["closed"]) > 0, axis=-1)
+    rows = lambda x: pressed.reshape(-1, *(1,) * (np.ndim(x) - 1))  # noqa: E731
+    return {name: x if name == EFFORTS else np.where(rows(x), np.nan, x) for name, x in loads.items()}
 
 
 def reader_of(problem: Problem | None, source: AbstractSystem, converted: Converted) -> Reader | None:

@@ -113,7 +113,8 @@ def computed(run: Run, sink: StoreSink | None, interrupts: Interrupts) -> Soluti
     if sink is not None:
         stats["result"] = sink.close(stats)
         saved = sink.frames() or saved
-    kept = Kept(outcome.checkpoint, plan.legs, task)
+    # What a method remembers of a contact that is closed belongs to this run; another one finds it closed by itself.
+    kept = None if events is not None and events.holding else Kept(outcome.checkpoint, plan.legs, task)
     changed = events is not None and events.changed
     reader = None if changed else reader_of(task.problem, task.source, task.converted)
     solution = Solution(saved, stats, run.meta, kept, reader)

@@ -54,6 +54,7 @@ class Watched(eqx.Module):
 
     - `source`: the system as it was given, for functions that look at it.
     - `gaps`: which functions are gaps of impacts, which are positive and never pass, whatever rounding makes of them.
+    - `forces`: which are forces of contacts, which never jump, however much an implicit method's tolerance shakes them.
     """
 
     functions: tuple[Function, ...]
@@ -62,14 +63,22 @@ class Watched(eqx.Module):
     gaps: tuple[bool, ...] = eqx.field(static=True)
     tolerance: float = eqx.field(static=True)
     inside: int = eqx.field(static=True)
+    forces: tuple[bool, ...] = eqx.field(static=True)
 
     @classmethod
-    def of(cls, events: tuple[Event, ...], functions: tuple[Function, ...], source: AbstractSystem) -> Watched:
+    def of(
+        cls,
+        events: tuple[Event, ...],
+        functions: tuple[Function, ...],
+        source: AbstractSystem,
+        forces: tuple[bool, ...] | None = None,
+    ) -> Watched:
         """For some events."""
+        forces = (False,) * len(events) if forces is None else forces
         tolerance = min(event.tolerance for event in events)
         gaps = tuple(isinstance(event.action, Impact) for event in events)
         directions = tuple(event.direction for event in events)
-        return cls(functions, source, directions, gaps, tolerance, max(event.inside for event in events))
+        return cls(functions, source, directions, gaps, tolerance, max(event.inside for event in events), forces)
 
     def __call__(self, t: Array, state: State) -> Float[Array, " k"]:
         return jnp.stack([jnp.asarray(function(t, state, self.source), float) for function in self.functions])

@@ -226,7 +226,8 @@ class WatchingSteps(AbstractStepper):
             return jnp.zeros(now.values.shape, bool)
         reach = (_JUMP * jnp.abs(w.whole) + 1e4 * self._resolution(now.t)) * jnp.abs(now.rates)
         # At rest, or nearly so, functions of the state change by its rounding.
-        return (now.rates != 0) & (w.bracket.at_low - w.sides * now.values > reach + rounding(state))
+        jumped = (now.rates != 0) & (w.bracket.at_low - w.sides * now.values > reach + rounding(state))
+        return jumped & ~np.array(self.watched.forces)
 
     def _first(self, w: Watch) -> Array:
         """Whether an attempt is the first one at an event that was seen within a step."""

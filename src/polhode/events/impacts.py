@@ -14,6 +14,8 @@ from jaxtyping import Array
 
 from polhode import checks
 from polhode.checks import shown
+from polhode.contact import AbstractUnilateral
+from polhode.contact.response import impact as impact_of
 from polhode.events.event import Event, Function
 from polhode.systems.base import AbstractSystem, State
 from polhode.systems.conversion import AbstractRewritten
@@ -25,37 +27,37 @@ if TYPE_CHECKING:
 _HINT = "With another kind of system write the action yourself: polhode.Event(function, action)."
 
 
-class Impact(eqx.Module):
+class Impact(AbstractUnilateral):
     r"""The action of an impact: the impulse along the gradient of a gap that turns its rate around.
 
     $M(v^+ - v^-) = G^T\Lambda - B^T\mu$, $B(v^+ - v^-) = 0$ and $\dot g^+ = -e\,\dot g^-$ with the gap g and
     $\dot g = Gv + ∂g/∂t$: Newton's law of restitution for one contact without friction (Pfeiffer and Glocker, Multibody
     Dynamics with Unilateral Contacts, 1996, ch. 6). With e = 1 it keeps the energy, if nothing moves by prescription.
+    Gaps that are closed at the same instant are solved together (`polhode.contact.response`).
 
     **Arguments:**
 
     - `gap`: (t, state, system) → one number that depends on time and q, positive while apart.
     - `restitution`: e, from 0 to 1.
+    - `rests`: whether the contact may stay closed. - `beside`: the other contacts of the run.
     """
 
     gap: Callable[[Array, State, Any], Array]
     restitution: Array
+    rests: bool = eqx.field(static=True, default=False)
+    beside: tuple[Impact, ...] = ()
 
     def __call__(self, t: Array, state: State, system: Any) -> State:
         if isinstance(system, AbstractRewritten):
             return system.start(*_of_base(self, system)(t, system.left(state), system.base))
         q, v = state
+        if self.beside:
+            return q, impact_of((self, *self.beside), t, state, system)
         B, zero = system.jacobian(t, q), jnp.zeros(system.m)
         rate, along = jax.value_and_grad(lambda v: self.rate(t, (q, v), system))(v)
         x, _ = system.kkt.solution(system.mass(t, q), B, B, along, zero)
         # What opens already, by rounding where impacts accumulate, is not turned back.
         return q, v - (1 + self.restitution) * jnp.minimum(rate, 0.0) / (along @ x) * x
-
-    def rate(self, t: Array, state: State, system: Any) -> Array:
-        """ġ."""
-        q, v = state
-        zero, one = jnp.zeros(()), jnp.ones(())
-        return jax.jvp(lambda s: self.gap(t + s, (system.flow(q, v, s), v), system), (zero,), (one,))[1]
 
 
 class _Resting(eqx.Module):
@@ -85,7 +87,8 @@ class _OfBase(eqx.Module):
 
 def _of_base(impact: Impact, written: AbstractRewritten) -> Impact:
     """The same impact of states (q, v), in which it has its impulse."""
-    return dataclasses.replace(impact, gap=_OfBase(impact.gap, written))
+    beside = tuple(_of_base(other, written) for other in impact.beside)
+    return dataclasses.replace(impact, gap=_OfBase(impact.gap, written), beside=beside)
 
 
 def check_impact(event: Event, state: State, system: AbstractSystem) -> None:
@@ -159,7 +162,7 @@ def impact(
     e = checks.array("restitution", restitution, (), "of an impact")
     if checks.is_concrete(e) and not 0 <= float(e) <= 1:
         raise ValueError(f"`restitution` must be from 0 to 1, got {shown(restitution)}.")
-    watched = Impact(Function(gap), e)
+    watched = Impact(Function(gap), e, rests=rests_below is None)
     options: dict[str, Any] = {"direction": -1, "tolerance": tolerance, "inside": inside}
     found = [Event(watched.gap, watched, name=name, **options)]
     if rests_below is not None:

@@ -1,0 +1,139 @@
+"""Impacts of several contacts at once, and which of them stay closed behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from polhode.contact.complementarity import complement, held
+from polhode.contact.unilateral import TOUCHING, AbstractUnilateral, curvatures, gaps, rates, rows
+from polhode.linalg.blocks import apply
+from polhode.spaces.base import Vector
+from polhode.systems.base import State
+
+_ROUNDING = 1e-9
+"""Part of the largest speed, or acceleration, of the contacts that counts as zero."""
+
+_EXACT = 1e-13
+"""Part of the largest speed by which impulses may leave a contact closing."""
+
+_STILL = 1e-12
+"""The same of the speed of the whole system."""
+
+
+class Response(NamedTuple):
+    """The velocity behind an impact, its impulses, and the active set."""
+
+    velocity: Vector
+    impulses: Float[Array, " k"]
+    closed: Bool[Array, " k"]
+
+
+class _Contacts(NamedTuple):
+    """Contacts in a position, scaled so that each is a unit of its own effective mass.
+
+    - `scale`: 1/√(W A⁻¹Wᵀ), zero for a contact that no motion opens. - `moved`: rows A⁻¹Wᵀ, where A⁻¹ keeps the
+      constraints of the system. - `delassus`: W A⁻¹Wᵀ, ones on its diagonal.
+    """
+
+    contacts: Sequence[AbstractUnilateral]
+    scale: Float[Array, " k"]
+    rows: Float[Array, "k n"]
+    moved: Float[Array, "k n"]
+    delassus: Float[Array, "k k"]
+
+    @classmethod
+    def at(cls, contacts: Sequence[AbstractUnilateral], t: Array, state: State, system: Any) -> _Contacts:
+        q, _ = state
+        B, M, zero = system.jacobian(t, q), system.mass(t, q), jnp.zeros(system.m)
+        W = rows(contacts, t, state, system)
+        X = jnp.stack([system.kkt.solution(M, B, B, row, zero)[0] for row in W])
+        own = jnp.sum(W * X, axis=1)
+        scale = jnp.where(own > 0, 1 / jnp.sqrt(jnp.where(own > 0, own, 1.0)), 0.0)
+        W, X = scale[:, None] * W, scale[:, None] * X
+        return cls(contacts, scale, W, X, W @ X.T)
+
+    def rates(self, t: Array, state: State, system: Any) -> Float[Array, " k"]:
+        return self.scale * rates(self.contacts, t, state, system)
+
+    def accelerations(self, t: Array, state: State, system: Any) -> tuple[Float[Array, " k"], Array]:
+        """Second derivatives of the gaps while no contact presses, and what of them counts as zero."""
+        vdot, _ = system.accelerations(t, *state)
+        found = self.rows @ vdot + self.scale * curvatures(self.contacts, t, state, system)
+        return found, _ROUNDING * jnp.max(jnp.abs(found)) + _STILL * _norm(system, t, state[0], vdot)
+
+
+def impact(contacts: Sequence[AbstractUnilateral], t: Array, state: State, system: Any) -> Vector:
+    r"""The velocity behind an impact at all contacts that touch, none of which stays closed.
+
+    Newton's law for all of them at once: $0 \le \xi \perp P \ge 0$ with $\xi = \dot g^+ + e\min(\dot g^-, 0)$.
+    """
+    _, v = state
+    now = _Contacts.at(contacts, t, state, system)
+    touching = gaps(contacts, t, state, system) <= TOUCHING
+    impulses = _impulses(now, now.rates(t, state, system), _restitutions(contacts), touching)
+    return v + impulses @ now.moved
+
+
+def respond(
+    contacts: Sequence[AbstractUnilateral],
+    t: Array,
+    state: State,
+    system: Any,
+    closed: Bool[Array, " k"],
+    opening: Bool[Array, " k"],
+    shortest: Array,
+    *,
+    begins: bool = False,
+) -> Response:
+    r"""The same, and the active set behind it: $0 \le \ddot g \perp \lambda \ge 0$ for all that touch and rest.
+
+    - `closed`: the active set before. - `opening`: those of it that no longer press.
+    - `shortest`: a contact rests instead of bouncing where its flight would be shorter than this time.
+    - `begins`: whether a run begins here, so that contacts which approach are left alone.
+    """
+    q, v = state
+    now = _Contacts.at(contacts, t, state, system)
+    u, (a, _) = now.rates(t, state, system), now.accelerations(t, state, system)
+    apart = gaps(contacts, t, state, system)
+    touching = closed | (apart <= TOUCHING)
+    still = _STILL * _norm(system, t, q, v)
+    # Gaps that are closed have rates of rounding alone, which is no impact.
+    u = jnp.where(jnp.abs(u) <= still, 0.0, u)
+    slow = 0.5 * shortest * jnp.max(jnp.abs(a)) + _ROUNDING * jnp.max(jnp.abs(u)) + still
+    if begins:
+        touching = touching & (u >= -slow) & (apart >= -TOUCHING)
+        impulses = jnp.zeros_like(u)
+    else:
+        e = _restitutions(contacts)
+        pressed = a + now.delassus @ held(now.delassus, a, closed)
+        rests = 2 * e * jnp.abs(u) <= shortest * jnp.maximum(-pressed, 0.0)
+        impulses = _impulses(now, u, jnp.where(rests, 0.0, e), touching)
+    v = v + impulses @ now.moved
+    after, (a, rounding) = u + now.delassus @ impulses, now.accelerations(t, (q, v), system)
+    resting = touching & (after <= slow) & (now.scale > 0)
+    stay = closed & resting & ~opening
+    stay = stay & (held(now.delassus, a, stay) > rounding)
+    _, active = complement(now.delassus, a, resting, stay | (resting & (impulses > 0)), rounding)
+    rest = held(now.delassus, after, active)
+    return Response(v + rest @ now.moved, now.scale * (impulses + rest), active)
+
+
+def _restitutions(contacts: Sequence[AbstractUnilateral]) -> Float[Array, " k"]:
+    return jnp.stack([jnp.asarray(contact.restitution, float) for contact in contacts])
+
+
+def _impulses(
+    now: _Contacts, u: Float[Array, " k"], e: Float[Array, " k"], touching: Bool[Array, " k"]
+) -> Float[Array, " k"]:
+    b = u + e * jnp.minimum(u, 0.0)
+    rounding = _EXACT * jnp.max(jnp.abs(jnp.where(touching, u, 0.0)))
+    return complement(now.delassus, b, touching & (now.scale > 0), u < 0, rounding).z
+
+
+def _norm(system: Any, t: Array, q: Any, x: Vector) -> Float[Array, ""]:
+    """√(xᵀMx), in which scaled contacts are measured, too."""
+    return jnp.sqrt(jnp.abs(x @ apply(system.mass(t, q), x, system.n)))
