@@ -109,6 +109,13 @@ class UnilateralSystem(AbstractMechanical):
         """Multipliers of the contacts, positive where they press, zero where they are open."""
         return self.accelerations(t, *state)[1][self.base.m :]
 
+    @property
+    def counts(self) -> bool:
+        return self.base.counts
+
+    def counted(self, before: State, after: State, h: Any) -> State:
+        return self.base.counted(before, after, h)
+
     def failure(self, t: Array, state: State) -> Array | None:
         return self.base.failure(t, state)
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from polhode.driver import native
+from polhode.driver import counted, native
 from polhode.driver.blocks import Buffer, run_block
 from polhode.driver.happening import Happenings
 from polhode.driver.interruption import Interrupts
@@ -68,7 +68,7 @@ def changed(
 @interpreted
 def anew(system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
     """The progress with what the method remembers of a system with other constraints."""
-    carry = integrator.init(system, p.t, p.h, p.carry.state)._replace(state=p.carry.state)
+    carry = counted.init(integrator, system, p.t, p.h, p.carry.state)._replace(state=p.carry.state)
     return p._replace(carry=carry) if p.before is None else p._replace(carry=carry, t_before=p.t, before=carry)
 
 
