@@ -131,6 +131,12 @@ class _Beyond(eqx.Module):
     sign: int = eqx.field(static=True)
 
     def __call__(self, t: Array, state: State, system: Any) -> Array:
+        far = checks.is_concrete(self.limit) and abs(float(self.limit)) > np.pi
+        if far and not self.joint.turns_are_known(system, state, self.coordinate):
+            raise ValueError(
+                f"A stop at {float(self.limit):g} rad is beyond half a turn, and its joint is no part of the model, so that "
+                "nobody counts its turns. Add it to the model, or take the joint there that has this angle."
+            )
         return self.sign * (self.joint.value(system, t, state, self.coordinate) - self.limit)
 
 
@@ -190,7 +196,7 @@ def stop(
 
     - `joint`: a joint with a free coordinate, of a model or of its own.
     - `lower`, `upper`: limits of the coordinate, which is 0 at the start, or where the joint's file has its zero.
-      Angles are those within half a turn, but for joints of a file in joint coordinates, which count turns.
+      Angles count turns.
     - `coordinate`: which one, if the joint has several.
     - `restitution`, `rests_below`, `tolerance`: as for `impact`. - `name`: of the events, "… lower" and "… upper".
 

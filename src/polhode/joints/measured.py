@@ -82,6 +82,14 @@ class AbstractMeasured(abc.ABC):
 
         return _each(read, system, state)
 
+    def turns_are_known(self, system: Any, state: State, name: str | None = None) -> bool:
+        """Whether `value` has the turns of angles: of joints that are no part of the model nobody counts them."""
+        if not self.coordinate(name).angles():
+            return True
+        while isinstance(system, AbstractWritten):
+            system, state = system.base, system.left(state)
+        return self.counted(system, parts(state)[0], name) is not None
+
     def counted(self, system: Any, q: Any, name: str | None = None) -> Float[Array, ""] | None:
         """A coordinate as the positions of the system have it, turns included; None if they don't."""
         del system, q, name
