@@ -130,7 +130,8 @@ def _actuator(m: Any, i: int, driven: AbstractMeasured, control: Any, name: str)
     gear, most = float(m.actuator_gear[i, 0]), _effort_range(m, i)
     limits = _force_limits(m, i)
     if most is not None and gear:
-        within = np.sort(most / gear)
+        # Joints limit efforts behind the gear, tendons forces before it.
+        within = np.sort(most / gear) if int(m.actuator_trntype[i]) in _ON_JOINT else most
         limits = np.array([max(limits[0], within[0]), min(limits[1], within[1])])
     return Actuator(
         driven,
