@@ -37,6 +37,7 @@ def add_actuators(construction: Construction, joints: Sequence[FileJoint], wante
         if name not in names:
             known = f"Known: {', '.join(names)}." if names else "It has none."
             raise ValueError(f"There is no actuator `{name}`.{checks.nearest(name, names)} {known}")
+        _check_control(name, wanted.controls[name])
     if disabled(m, "actuation"):
         return []
     by_number = {joint.number: joint for joint in joints}
@@ -62,6 +63,15 @@ def add_actuators(construction: Construction, joints: Sequence[FileJoint], wante
         measured = [joint for joint in joints if joint.measured]
         construction.model.add(controller(measured, fed_back, construction.free_name("feedback", "control")))
     return [NotCarried("actuators", tuple(left), why) for why, left in lost.items()]
+
+
+def _check_control(name: str, control: Any) -> None:
+    """Raises ValueError for values at several times, which don't say at which."""
+    if not callable(control) and checks.shape(f"controls[{name!r}]", control, "control of an actuator"):
+        raise ValueError(
+            f"The control of actuator `{name}` must be a number or a function of time, got {checks.shown(control)}. For "
+            "values in time: ph.PiecewiseLinear(times, values)."
+        )
 
 
 def _is_off(m: Any, i: int) -> bool:

@@ -181,7 +181,7 @@ def lumped(start: Start, check_inertia: bool) -> Construction:
     """Bodies with the mass of all that is rigidly joined to them, in the frames of the MuJoCo bodies with joints."""
     compiled = start.compiled
     gravity = compiled.opt.gravity * (not disabled(compiled, "gravity"))
-    model = Model(gravity=gravity)
+    model = Model(gravity=gravity, units="SI")
     members: dict[int, list[int]] = {}
     for number in range(1, compiled.nbody):
         members.setdefault(start.carrier(number), []).append(number)
