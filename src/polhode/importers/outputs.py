@@ -20,7 +20,8 @@ from polhode.systems.base import Observable, State
 def of_model(system: MultibodySystem, joints: Sequence[FileJoint], rigid: Sequence[str]) -> dict[str, Observable]:
     """Coordinates and rates of joints, places and attitudes of the bodies that `rigid` names, energies of all."""
     measured = [joint for joint in joints if joint.measured]
-    rows = np.array([system.names.index(name) for name in rigid])
+    numbers = {name: number for number, name in enumerate(system.names)}
+    rows = np.array([numbers[name] for name in rigid])
 
     def each(read: Callable[[FileJoint, Any, NodesByName], Array]) -> Observable:
         def values(t: Array, state: State) -> Array:

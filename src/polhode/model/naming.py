@@ -14,7 +14,7 @@ from polhode.joints.measured import AbstractMeasuredPair
 from polhode.joints.relative import is_angle
 from polhode.model.naming_forces import forces_along, named_forces
 from polhode.multibody.force_readings import ForceReadings
-from polhode.multibody.parts import AbstractJoint
+from polhode.multibody.parts import AbstractJoint, AbstractPart
 from polhode.multibody.readings import ReadCoordinate, Readings, ReadJoint
 from polhode.multibody.system import MultibodySystem
 from polhode.rods.edge import EdgeConstraint
@@ -53,6 +53,14 @@ def named(
     `joints` are those of a model file, by the names that they have there. `bodies` are those of the rows of outputs.
     """
     names = {id(part): name for name, part in model.parts}
+    elements: dict[int, Any] = {}
+
+    def placed(part: AbstractPart) -> Any:
+        # Once: it takes long in models with thousands of parts.
+        if id(part) not in elements:
+            elements[id(part)] = part.placed()
+        return elements[id(part)]
+
     pairs: dict[str, Any] = {
         name: part
         for name, part in model.parts
@@ -87,8 +95,8 @@ def named(
             **_told_limit(pair),
         }
     shown = tuple(system.shown if bodies is None else bodies)
-    readings = Readings(tuple(coordinates), tuple(read.values()), forces_along(model, system, places), shown)
-    named_ones, told_forces = named_forces(model, system)
+    readings = Readings(tuple(coordinates), tuple(read.values()), forces_along(model, system, places, placed), shown)
+    named_ones, told_forces = named_forces(model, system, placed)
     whole = {"bodies": list(shown), "joints": told, "forces": told_forces}
     return Named(readings, named_ones, whole | ({"units": model.units} if model.units else {}))
 
