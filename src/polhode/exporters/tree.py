@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol, TYPE_CHECKING
 
 import numpy as np
 
@@ -29,6 +29,7 @@ class Joint:
     axis: Axis
     start: float = 0.0
     attributes: dict[str, Any] = dataclasses.field(default_factory=dict)
+    transmission: ClassVar[str] = "joint"
 
 
 @dataclasses.dataclass(eq=False)
@@ -69,10 +70,21 @@ class Node:
         return frame_of(self.body)
 
 
-class Along(NamedTuple):
-    """A coordinate of the model in terms of a joint's: s = sign · q + offset."""
+class Pulled(Protocol):
+    """A joint or a tendon of the file, which forces act along.
 
-    joint: Joint
+    - `attributes`: what acts along it. - `transmission`: what actuators call it.
+    """
+
+    name: str
+    attributes: dict[str, Any]
+    transmission: ClassVar[str]
+
+
+class Along(NamedTuple):
+    """A coordinate of the model in terms of a joint's or a tendon's: s = sign · q + offset."""
+
+    joint: Pulled
     sign: float
     offset: float
 
