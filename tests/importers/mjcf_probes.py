@@ -1,10 +1,11 @@
+# ruff: noqa: E501 - pieces of XML are read more easily in one line.
 """For every attribute of MJCF that could change a motion: the machine without it and with it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mjcf_schema import CAPSULE, Probe, machine
+from mjcf_schema import Probe, machine
 
 Values = dict[str, str | tuple[str, str]]
 """Of attributes: the value set; or what stands there without it and with it."""
@@ -133,10 +134,7 @@ def bodies() -> dict[str, dict[str, Probe]]:
     found: dict[str, dict[str, Probe]] = {}
     damped = CLASS.format('<joint damping="3"/><geom density="77"/>')
     users = '<size nuser_body="2" nuser_jnt="2" nuser_geom="2"/>'
-    found["body"] = dict(
-        pairs(f'<body ¤>{inside}</body>', body,
-               top=damped + users, B="", inB="%")
-    )
+    found["body"] = dict(pairs(f"<body ¤>{inside}</body>", body, top=damped + users, B="", inB="%"))
     found["body"]["sleep"] = Probe(machine(), machine(A=' sleep="never"'))
     found["body"]["mocap"] = Probe(
         machine(more='<body name="M" pos="1 1 1"/>'), machine(more='<body name="M" pos="1 1 1" mocap="true"/>')
@@ -144,8 +142,13 @@ def bodies() -> dict[str, dict[str, Probe]]:
     motor = '<actuator><motor name="m" joint="{}"/></actuator>'
     other = f'<body name="G" pos=".1 .2 .3" gravcomp=".4"><joint {{}} ¤/><geom name="gg" size=".1" pos=".2 .1 0" {OFF}/></body>'
     found["body/joint"] = dict(
-        pairs(other.format('name="g"'), {k: v for k, v in joint.items() if k not in ("name", "axis")},
-               top=damped + users, inB="%", end=motor.format("g"))
+        pairs(
+            other.format('name="g"'),
+            {k: v for k, v in joint.items() if k not in ("name", "axis")},
+            top=damped + users,
+            inB="%",
+            end=motor.format("g"),
+        )
     )
     found["body/joint"] |= dict(pairs(other.format(""), {"name": joint["name"]}, inB="%"))
     found["body/joint"] |= dict(pairs(other.format('name="g"'), {"axis": joint["axis"]}, inB="%"))
@@ -153,19 +156,41 @@ def bodies() -> dict[str, dict[str, Probe]]:
     found["body/freejoint"] = dict(
         pairs(free, {"align": ('align="false"', 'align="true"'), "group": "2", "name": "g"}, more="%")
     )
+
     def shaped(base: str) -> str:
         return f'<body name="G" pos=".1 .2 .3"><joint name="g" axis="1 0 .3"/><geom {base} ¤/></body>'
+
     plain = f'name="gg" type="box" size=".1 .05 .08" {OFF}'
     bare = {"conaffinity", "contype", "fitscale", "fromto", "mesh", "name", "shellinertia", "size", "type"}
     found["body/geom"] = dict(
-        pairs(shaped(plain), {k: v for k, v in geom.items() if k not in bare}, top=damped + users, inB="%",
-               )
+        pairs(
+            shaped(plain),
+            {k: v for k, v in geom.items() if k not in bare},
+            top=damped + users,
+            inB="%",
+        )
     )
     wet = '<option density="100" viscosity=".1" wind="1 2 3"/>'
     for name in ("fluidcoef", "fluidshape"):
         found["body/geom"] |= dict(pairs(shaped(plain), {name: geom[name]}, top=wet, inB="%"))
-    found["body/geom"] |= dict(pairs(shaped(f'size=".1 .05 .08" {OFF}'), {"name": geom["name"], "type": geom["type"], "shellinertia": geom["shellinertia"]}, inB="%"))
-    found["body/geom"] |= dict(pairs(shaped(OFF), {"size": geom["size"], "mesh": ('type="box" size=".1 .1 .1"', 'type="box" mesh="rod"'), "fitscale": geom["fitscale"]}, inB="%"))
+    found["body/geom"] |= dict(
+        pairs(
+            shaped(f'size=".1 .05 .08" {OFF}'),
+            {"name": geom["name"], "type": geom["type"], "shellinertia": geom["shellinertia"]},
+            inB="%",
+        )
+    )
+    found["body/geom"] |= dict(
+        pairs(
+            shaped(OFF),
+            {
+                "size": geom["size"],
+                "mesh": ('type="box" size=".1 .1 .1"', 'type="box" mesh="rod"'),
+                "fitscale": geom["fitscale"],
+            },
+            inB="%",
+        )
+    )
     found["body/geom"] |= dict(pairs(shaped(OFF + ' size=".05 .1"'), {"fromto": geom["fromto"]}, inB="%"))
     # Touching things.
     touch = '<geom name="floor" type="box" size="5 5 .5" pos="0 0 -.5" {}/>'
@@ -180,16 +205,23 @@ def bodies() -> dict[str, dict[str, Probe]]:
     for name in ("conaffinity", "contype"):
         found["body/geom"][name] = Probe(
             machine(more=touch.format('contype="2" conaffinity="2"') + ball.format('contype="1" conaffinity="1"')),
-            machine(more=touch.format('contype="2" conaffinity="2"')
-                    + ball.format('contype="1" conaffinity="1"').replace(f'{name}="1"', f'{name}="3"')),
+            machine(
+                more=touch.format('contype="2" conaffinity="2"')
+                + ball.format('contype="1" conaffinity="1"').replace(f'{name}="1"', f'{name}="3"')
+            ),
         )
-    found["body/geom"]["hfield"] = Probe(machine(), machine(more='<geom type="hfield" hfield="hills" pos="0 0 .2" name="hf"/>' + ball.format("")))
+    found["body/geom"]["hfield"] = Probe(
+        machine(), machine(more='<geom type="hfield" hfield="hills" pos="0 0 .2" name="hf"/>' + ball.format(""))
+    )
     mass = '<body name="G" pos=".1 .2 .3"><joint name="g" axis="1 0 .3"/><inertial {} ¤/></body>'
     full = 'pos=".1 0 0" mass="1" diaginertia=".3 .2 .4"'
     found["body/inertial"] = dict(pairs(mass.format(full), {k: v for k, v in TURNS.items()}, inB="%"))
     for name in ("diaginertia", "fullinertia", "mass", "pos"):
-        base = " ".join(word for word in ('pos=".1 0 0"', 'mass="1"', 'diaginertia=".3 .2 .4"')
-                        if not word.startswith(name[:4]) and not (name == "fullinertia" and word.startswith("diag")))
+        base = " ".join(
+            word
+            for word in ('pos=".1 0 0"', 'mass="1"', 'diaginertia=".3 .2 .4"')
+            if not word.startswith(name[:4]) and not (name == "fullinertia" and word.startswith("diag"))
+        )
         value = inertial[name] if name != "diaginertia" else ('diaginertia=".3 .2 .4"', 'diaginertia=".3 .3 .4"')
         found["body/inertial"] |= dict(pairs(mass.format(base), {name: value}, inB="%"))
     return found
@@ -198,16 +230,37 @@ def bodies() -> dict[str, dict[str, Probe]]:
 def settings() -> dict[str, dict[str, Probe]]:
     ranged = {"b": ' range="-.1 .1"'}
     compiler: Values = {
-        "alignfree": "true", "angle": "degree", "assetdir": "x", "autolimits": "false", "balanceinertia": "true",
-        "boundinertia": "0.5", "boundmass": "5", "conflict": "merge", "coordinate": "local", "discardvisual": "true",
-        "eulerseq": "zyx", "fitaabb": "true", "fusestatic": "true", "inertiafromgeom": "true",
-        "inertiagrouprange": "1 2", "meshdir": "x", "savecanonical": "true",
-        "savecompiled": "true", "saveinertial": "true", "settotalmass": "20", "strippath": "true", "texturedir": "x",
+        "alignfree": "true",
+        "angle": "degree",
+        "assetdir": "x",
+        "autolimits": "false",
+        "balanceinertia": "true",
+        "boundinertia": "0.5",
+        "boundmass": "5",
+        "conflict": "merge",
+        "coordinate": "local",
+        "discardvisual": "true",
+        "eulerseq": "zyx",
+        "fitaabb": "true",
+        "fusestatic": "true",
+        "inertiafromgeom": "true",
+        "inertiagrouprange": "1 2",
+        "meshdir": "x",
+        "savecanonical": "true",
+        "savecompiled": "true",
+        "saveinertial": "true",
+        "settotalmass": "20",
+        "strippath": "true",
+        "texturedir": "x",
         "usethread": "false",
     }
     found: dict[str, dict[str, Probe]] = {"compiler": {}}
     thing = f'<body name="G" pos=".1 .2 3"><freejoint name="g"/>{INERTIA}<geom type="box" size=".1 .2 .3" pos=".2 .1 0" euler=".1 .2 .3" {OFF}/></body>'
-    more = {"more": thing, "end": '<actuator><motor name="m" joint="b" ctrlrange="-.01 .01" ctrllimited="false"/></actuator>', "b": ' range="-.1 .1" limited="auto"'}
+    more = {
+        "more": thing,
+        "end": '<actuator><motor name="m" joint="b" ctrlrange="-.01 .01" ctrllimited="false"/></actuator>',
+        "b": ' range="-.1 .1" limited="auto"',
+    }
     for name, value in compiler.items():
         slots = dict(more)
         if name == "autolimits":
@@ -228,12 +281,32 @@ def settings() -> dict[str, dict[str, Probe]]:
             continue
         found["compiler"][name] = Probe(machine(**slots), machine(**slots, top=f'<compiler {name}="{value}"/>'))
     option: Values = {
-        "actuatorgroupdisable": "0", "ccd_iterations": "30", "ccd_tolerance": "1e-5", "cone": "elliptic",
-        "density": "100", "gravity": "0 0 -5", "impratio": "5", "integrator": "RK4", "iterations": "90",
-        "jacobian": "dense", "ls_iterations": "40", "ls_tolerance": ".02", "magnetic": "1 0 0",
-        "noslip_iterations": "3", "noslip_tolerance": "1e-5", "o_friction": "2 2 .1 .1 .1", "o_margin": ".2",
-        "o_solimp": ".5 .9 .1 .5 2", "o_solref": "-300 -20", "sdf_initpoints": "30", "sdf_iterations": "20",
-        "sleep_tolerance": ".1", "solver": "CG", "timestep": ".001", "tolerance": "1e-6", "viscosity": ".3",
+        "actuatorgroupdisable": "0",
+        "ccd_iterations": "30",
+        "ccd_tolerance": "1e-5",
+        "cone": "elliptic",
+        "density": "100",
+        "gravity": "0 0 -5",
+        "impratio": "5",
+        "integrator": "RK4",
+        "iterations": "90",
+        "jacobian": "dense",
+        "ls_iterations": "40",
+        "ls_tolerance": ".02",
+        "magnetic": "1 0 0",
+        "noslip_iterations": "3",
+        "noslip_tolerance": "1e-5",
+        "o_friction": "2 2 .1 .1 .1",
+        "o_margin": ".2",
+        "o_solimp": ".5 .9 .1 .5 2",
+        "o_solref": "-300 -20",
+        "sdf_initpoints": "30",
+        "sdf_iterations": "20",
+        "sleep_tolerance": ".1",
+        "solver": "CG",
+        "timestep": ".001",
+        "tolerance": "1e-6",
+        "viscosity": ".3",
         "wind": "1 2 3",
     }
     contact = {
@@ -252,13 +325,42 @@ def settings() -> dict[str, dict[str, Probe]]:
         )
     coupled = {"end": '<equality><joint joint1="b" joint2="a" polycoef="0 .5 0 0 0"/></equality>'}
     found["option"]["gravity"] = Probe(machine(**contact), machine(**contact).replace('"0.3 -0.2 -9.81"', '"0 0 -5"'))
-    flags = ("actuation", "autoreset", "clampctrl", "constraint", "contact", "damper", "equality", "eulerdamp",
-             "filterparent", "frictionloss", "gravity", "island", "limit", "midphase", "nativeccd", "refsafe", "sensor",
-             "spring", "warmstart", "multiccd", "sleep", "speculative", "invdiscrete", "fwdinv", "energy", "override",
-             "diagexact", "ipc")
+    flags = (
+        "actuation",
+        "autoreset",
+        "clampctrl",
+        "constraint",
+        "contact",
+        "damper",
+        "equality",
+        "eulerdamp",
+        "filterparent",
+        "frictionloss",
+        "gravity",
+        "island",
+        "limit",
+        "midphase",
+        "nativeccd",
+        "refsafe",
+        "sensor",
+        "spring",
+        "warmstart",
+        "multiccd",
+        "sleep",
+        "speculative",
+        "invdiscrete",
+        "fwdinv",
+        "energy",
+        "override",
+        "diagexact",
+        "ipc",
+    )
     found["option/flag"] = {
         name: Probe(
-            machine(**(coupled if name in ("equality", "diagexact") else contact), top=f"<option{_needs(name)}><flag/></option>"),
+            machine(
+                **(coupled if name in ("equality", "diagexact") else contact),
+                top=f"<option{_needs(name)}><flag/></option>",
+            ),
             machine(
                 **(coupled if name in ("equality", "diagexact") else contact),
                 top=f'<option{_needs(name)}><flag {name}="{"enable" if name in ENABLED else "disable"}"/></option>',
@@ -267,15 +369,37 @@ def settings() -> dict[str, dict[str, Probe]]:
         for name in flags
     }
     size: Values = {
-        "memory": "20M", "nconmax": "100", "njmax": "500", "nkey": "2", "nstack": "100000", "nuser_actuator": "2",
-        "nuser_body": "2", "nuser_cam": "2", "nuser_geom": "2", "nuser_jnt": "2", "nuser_sensor": "2",
-        "nuser_site": "2", "nuser_tendon": "2", "nuserdata": "3",
+        "memory": "20M",
+        "nconmax": "100",
+        "njmax": "500",
+        "nkey": "2",
+        "nstack": "100000",
+        "nuser_actuator": "2",
+        "nuser_body": "2",
+        "nuser_cam": "2",
+        "nuser_geom": "2",
+        "nuser_jnt": "2",
+        "nuser_sensor": "2",
+        "nuser_site": "2",
+        "nuser_tendon": "2",
+        "nuserdata": "3",
     }
     found["size"] = {name: Probe(machine(), machine(top=f'<size {name}="{value}"/>')) for name, value in size.items()}
     return found
 
 
-ENABLED = {"multiccd", "sleep", "invdiscrete", "fwdinv", "energy", "override", "diagexact", "ipc", "speculative", "island"}
+ENABLED = {
+    "multiccd",
+    "sleep",
+    "invdiscrete",
+    "fwdinv",
+    "energy",
+    "override",
+    "diagexact",
+    "ipc",
+    "speculative",
+    "island",
+}
 
 
 def _needs(flag: str) -> str:

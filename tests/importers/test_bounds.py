@@ -1,4 +1,4 @@
-"""Files that ask for more than there is, or that are none: refused with the size and the bound, before memory is taken."""
+"""Files that ask for too much, or that are none: refused with the size and the bound, before memory is taken."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 import polhode as ph
 
 WORLD = '<worldbody><body name="b"><joint name="j"/><geom size="0.1" pos="0 0 1"/>{}</body></worldbody>'
+
 
 @pytest.fixture
 def _unread(monkeypatch):

@@ -85,7 +85,8 @@ def test_half_explicit_methods_keep_their_order_on_a_loop_and_close_it_by_projec
 
 
 WELD = """<mujoco><compiler angle="radian"/><option gravity="0.3 -0.2 -9.81"/><worldbody>
-<body name="A" pos="0 0 1"><joint name="a" axis="0 1 0"/><inertial pos=".2 0 0" mass="1" diaginertia=".01 .03 .04"/></body>
+<body name="A" pos="0 0 1"><joint name="a" axis="0 1 0"/>
+<inertial pos=".2 0 0" mass="1" diaginertia=".01 .03 .04"/></body>
 <body name="B" pos=".6 0 1.1" euler="0 .3 0"><freejoint name="f"/>
 <inertial pos=".1 0 0" mass="2" diaginertia=".02 .05 .06"/></body></worldbody>
 <equality><weld body1="A" body2="B" {}/></equality></mujoco>"""

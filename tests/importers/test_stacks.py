@@ -13,7 +13,8 @@ import polhode as ph
 
 HEAD = (
     '<mujoco><compiler angle="radian"/><option gravity="0.3 -0.2 -9.81"><flag contact="disable"/></option><worldbody>'
-    '<body name="A" pos="0 0 1" euler=".3 .2 .1">{}<geom type="box" size=".1 .2 .05" pos=".1 .05 -.1" euler=".1 .2 .3"/>'
+    '<body name="A" pos="0 0 1" euler=".3 .2 .1">{}'
+    '<geom type="box" size=".1 .2 .05" pos=".1 .05 -.1" euler=".1 .2 .3"/>'
     "</body></worldbody><actuator>{}</actuator></mujoco>"
 )
 KINDS = {"S": "slide", "H": "hinge", "B": "ball"}
@@ -52,7 +53,7 @@ def test_stacks_of_joints_move_and_are_read_as_in_mujoco(order, aligned):
         model = mujoco.MjModel.from_xml_string(text)
     except ValueError:
         # Turns after a ball, and more than six degrees of freedom.
-        with pytest.raises(ValueError, match="ball followed by rotation|more than 6 dofs"):
+        with pytest.raises(ValueError, match=r"ball followed by rotation|more than 6 dofs"):
             ph.load_model(text)
         return
     data = at_random(model, 1)
@@ -63,8 +64,13 @@ def test_stacks_of_joints_move_and_are_read_as_in_mujoco(order, aligned):
     assert not machine.not_carried
     problem = machine.problem("minimal")
     assert largest_difference(problem, model, data) < 1e-10
-    scalar = [j for j in range(model.njnt) if model.jnt_type[j] in (mujoco.mjtJoint.mjJNT_SLIDE, mujoco.mjtJoint.mjJNT_HINGE)]
+    scalar = [
+        j for j in range(model.njnt) if model.jnt_type[j] in (mujoco.mjtJoint.mjJNT_SLIDE, mujoco.mjtJoint.mjJNT_HINGE)
+    ]
     if scalar:
-        for name, values in (("positions", data.qpos[model.jnt_qposadr[scalar]]), ("velocities", data.qvel[model.jnt_dofadr[scalar]])):
+        for name, values in (
+            ("positions", data.qpos[model.jnt_qposadr[scalar]]),
+            ("velocities", data.qvel[model.jnt_dofadr[scalar]]),
+        ):
             found = problem.outputs[f"joint_{name}"](0.0, problem.state0)
             np.testing.assert_allclose(found, values, atol=1e-12)

@@ -405,8 +405,12 @@ def test_limits_of_a_controlled_joint_come_from_the_file_and_go_back_there():
 def test_forces_along_combinations_are_fixed_tendons():
     """Springs that pull and push, actuators and servos along a sum of an angle and a displacement."""
     model = ph.Model(gravity=GRAVITY)
-    arm = model.add_body(mass=1.0, inertia=INERTIA, position=(0.3, 0, 0), angular_velocity=(0, 0.5, 0), velocity=(0, 0, -0.15))
-    hand = model.add_body(mass=0.7, inertia=INERTIA, position=(0.9, 0, 0), angular_velocity=(0, 0.5, 0), velocity=(0, 0, -0.45))
+    arm, hand = (
+        model.add_body(
+            mass=mass, inertia=INERTIA, position=(x, 0, 0), angular_velocity=(0, 0.5, 0), velocity=(0, 0, -0.5 * x)
+        )
+        for mass, x in ((1.0, 0.3), (0.7, 0.9))
+    )
     turn = model.add(ph.joints.Revolute(model.ground, arm, point=(0, 0, 0), axis=(0, 1, 0), name="turn"))
     reach = model.add(ph.joints.Prismatic(arm, hand, axis=(1, 0, 0.2), name="reach"))
     tendon = ph.joints.Combination([turn, reach], [0.7, -0.4])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -155,6 +155,7 @@ class Tree:
             if found is None or id(found.joint) in by_joint:
                 continue
             by_joint[id(found.joint)] = name
+            assert isinstance(found.joint, Joint)
             kind, direction, anchor = found.joint.axis
             found.joint.axis = Axis(kind, found.sign * direction, anchor)
         for number, joint in enumerate(node.joints, 1):

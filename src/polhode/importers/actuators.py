@@ -92,8 +92,9 @@ def _add_at_site(construction: Construction, i: int, control: Any, name: str) ->
 
 
 def _control_limits(m: Any, i: int) -> np.ndarray:
-    clamped = m.actuator_ctrllimited[i] and not disabled(m, "clampctrl")
-    return m.actuator_ctrlrange[i] if clamped else _UNBOUNDED
+    # Actuators may have several controls and outputs, and these have numbers of their own.
+    clamped = m.actuator_ctrllimited[m.actuator_ctrladr[i]] and not disabled(m, "clampctrl")
+    return m.actuator_ctrlrange[m.actuator_ctrladr[i]] if clamped else _UNBOUNDED
 
 
 def _force_limits(m: Any, i: int) -> np.ndarray:
@@ -113,6 +114,8 @@ def _against(start: Start, i: int, control: Any) -> str:
         return "those with a state are carried where it and their control are zero"
     if _is_shared(m, i):
         return "several share a limit of the sum of their forces"
+    if any(m.jnt_actfrclimited[joint] for joint in _pulled_from_afar(m, i)):
+        return "they pull at joints with a limit of effort, which is carried for actuators of these joints alone"
     return ""
 
 
@@ -137,7 +140,7 @@ def _effort_range(m: Any, i: int) -> np.ndarray | None:
 
 
 def _actuator(m: Any, i: int, driven: AbstractMeasured, control: Any, name: str) -> Actuator:
-    gear, most = float(m.actuator_gear[i, 0]), _effort_range(m, i)
+    gear, most = float(m.actuator_gear[m.actuator_outadr[i], 0]), _effort_range(m, i)
     limits = _force_limits(m, i)
     if most is not None and gear:
         # Joints limit efforts behind the gear, tendons forces before it.
@@ -163,6 +166,20 @@ def is_affine(m: Any, i: int) -> bool:
     bias = int(m.actuator_biastype[i]) in _AFFINE
     extra = m.actuator_damping[i] or m.actuator_armature[i] or np.any(m.actuator_dampingpoly[i])
     return bool(still and gain and bias and not extra)
+
+
+def _pulled_from_afar(m: Any, i: int) -> list[int]:
+    """Joints along which an actuator on a tendon or at a site has a force."""
+    kind, number = int(m.actuator_trntype[i]), int(m.actuator_trnid[i, 0])
+    if kind == int(mujoco.mjtTrn.mjTRN_TENDON) and is_fixed(m, number):
+        first = int(m.tendon_adr[number])
+        return [int(joint) for joint in m.wrap_objid[first : first + int(m.tendon_num[number])]]
+    found: list[int] = []
+    body = int(m.site_bodyid[number]) if thrusts.is_at_site(m, i) else 0
+    while body:
+        found += range(int(m.body_jntadr[body]), int(m.body_jntadr[body] + m.body_jntnum[body]))
+        body = int(m.body_parentid[body])
+    return found
 
 
 def _is_shared(m: Any, i: int) -> bool:

@@ -125,7 +125,14 @@ class ImportedModel:
         )
         shapes.warn_of_missing(unread, self.source)
         # A run in a store is of this problem again if the file is all that it needs.
-        usual = (outputs, repair, redundant, t0, joints, tuple(hold)) == (None, True, "minimum-norm", 0, "invariant", ())
+        usual = (outputs, repair, redundant, t0, joints, tuple(hold)) == (
+            None,
+            True,
+            "minimum-norm",
+            0,
+            "invariant",
+            (),
+        )
         return dataclasses.replace(
             found,
             parameters={**self.parameters, "formulation": found.parameters["formulation"]},
