@@ -211,7 +211,6 @@ def actuators() -> dict[str, dict[str, Probe]]:
     }
     found: dict[str, dict[str, Probe]] = {}
     top = CLASSES + '<size nuser_actuator="2"/>'
-    ranged = {"b": ' range="-1 1"', "sb": ""}
     for kind, more in own.items():
         values = {**usual, **more}
         text = f'{tendon}<actuator><{kind} joint="b" ¤/></actuator>'

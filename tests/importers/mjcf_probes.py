@@ -228,7 +228,6 @@ def bodies() -> dict[str, dict[str, Probe]]:
 
 
 def settings() -> dict[str, dict[str, Probe]]:
-    ranged = {"b": ' range="-.1 .1"'}
     compiler: Values = {
         "alignfree": "true",
         "angle": "degree",

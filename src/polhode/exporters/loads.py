@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode.exporters.document import Document
-from polhode.exporters.tree import Along, Joint, Pulled
+from polhode.exporters.tree import Along
 from polhode.forces.controllers import Tracking
 from polhode.forces.efforts import AbstractEffort, Actuation, Friction, Spring, SpringDamper, Stops
 from polhode.forces.joint_forces import JointStops
@@ -65,7 +65,6 @@ def _stops(document: Document, name: str, along: Along, element: Stops) -> str:
         return ""
     if "range" in joint.attributes:
         return "its joint has stops already, and MJCF takes one range"
-    assert isinstance(joint, Joint)
     node = document.tree.carried_by(joint)
     inertia = document.inertia_along(node, node.joints.index(joint))
     if not inertia > 0:
@@ -110,7 +109,7 @@ def _tracking(document: Document, name: str, along: Along, element: Tracking) ->
     return "" if steady else _CHANGES
 
 
-def _on(joint: Pulled, name: str) -> dict[str, Any]:
+def _on(joint: Any, name: str) -> dict[str, Any]:
     return {"name": name, joint.transmission: joint.name, "gaintype": "fixed"}
 
 

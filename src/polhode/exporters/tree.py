@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -70,21 +70,10 @@ class Node:
         return frame_of(self.body)
 
 
-class Pulled(Protocol):
-    """A joint or a tendon of the file, which forces act along.
-
-    - `attributes`: what acts along it. - `transmission`: what actuators call it.
-    """
-
-    name: str
-    attributes: dict[str, Any]
-    transmission: ClassVar[str]
-
-
 class Along(NamedTuple):
-    """A coordinate of the model in terms of a joint's or a tendon's: s = sign · q + offset."""
+    """A coordinate of the model in terms of that of a `Joint` or of a tendon: s = sign · q + offset."""
 
-    joint: Pulled
+    joint: Any
     sign: float
     offset: float
 
@@ -155,7 +144,6 @@ class Tree:
             if found is None or id(found.joint) in by_joint:
                 continue
             by_joint[id(found.joint)] = name
-            assert isinstance(found.joint, Joint)
             kind, direction, anchor = found.joint.axis
             found.joint.axis = Axis(kind, found.sign * direction, anchor)
         for number, joint in enumerate(node.joints, 1):

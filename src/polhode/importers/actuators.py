@@ -69,8 +69,8 @@ def _check_control(name: str, control: Any) -> None:
     """Raises ValueError for values at several times, which don't say at which."""
     if not callable(control) and checks.shape(f"controls[{name!r}]", control, "control of an actuator"):
         raise ValueError(
-            f"The control of actuator `{name}` must be a number or a function of time, got {checks.shown(control)}. For "
-            "values in time: ph.PiecewiseLinear(times, values)."
+            f"The control of actuator `{name}` must be a number or a function of time, got {checks.shown(control)}. "
+            "For values in time: ph.PiecewiseLinear(times, values)."
         )
 
 

@@ -136,7 +136,7 @@ def _check_sizes(element: Element) -> None:
 def _singles(element: Element) -> Iterator[tuple[str, float]]:
     """Attributes that are sizes by themselves, and the most that they may be."""
     if element.tag == "size":
-        for name in element.keys():
+        for name in element.attrib:
             if name.startswith("nuser_"):
                 yield name, MOST_VALUES
             elif name in _SINGLE:
