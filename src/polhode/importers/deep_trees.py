@@ -22,6 +22,8 @@ def nest(model: Any, parents: Mapping[str, str]) -> None:
 
     Kinematics are those of the tree then. MuJoCo's mass matrix is not: nothing here asks for it.
     """
+    if not parents:
+        return
     for name, parent in parents.items():
         body, carrier = model.body(name).id, model.body(parent).id
         model.body_parentid[body] = carrier
