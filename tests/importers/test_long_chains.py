@@ -11,7 +11,8 @@ from polhode.importers import deep_trees
 
 LINK = (
     '<link name="l{0}"><inertial><origin xyz="0 .01 -.05"/><mass value=".1"/>'
-    '<inertia ixx="1e-4" iyy="1.1e-4" izz="2e-5" ixy="0" ixz="0" iyz="0"/></inertial></link><joint name="j{0}" type="{2}"><parent link="l{1}"/><child link="l{0}"/>'
+    '<inertia ixx="1e-4" iyy="1.1e-4" izz="2e-5" ixy="0" ixz="0" iyz="0"/>'
+    '</inertial></link><joint name="j{0}" type="{2}"><parent link="l{1}"/><child link="l{0}"/>'
     '<origin xyz="0 0 -.1" rpy=".1 0 .2"/><axis xyz="1 {3} 0"/>'
     '<limit effort="1" velocity="1" lower="-1" upper="1"/></joint>'
 )
