@@ -78,7 +78,8 @@ def largest_difference(problem: Any, model: Any, data: Any) -> float:
         number = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, system.names[i])
         mujoco.mj_objectAcceleration(model, data, mujoco.mjtObj.mjOBJ_BODY, number, wanted[i], 0)
         # MuJoCo's are those of an accelerometer.
-        wanted[i, 3:] += model.opt.gravity
+        if not model.opt.disableflags & int(mujoco.mjtDisableBit.mjDSBL_GRAVITY):
+            wanted[i, 3:] += model.opt.gravity
         centre = system.pose(q, system.names[i]).x
         wanted[i, 3:] += _to_centre(model, data, number, np.asarray(centre), wanted[i, :3])
     return float(np.max(np.abs(found[rows] - wanted[rows])) / np.max(np.abs(wanted)))

@@ -119,3 +119,19 @@ def test_starts_outside_of_ranges_are_told_unless_there_are_no_stops():
     # What follows another joint starts where this one puts it.
     tied = '<equality><joint joint1="i" joint2="j" polycoef="0.7 1 0 0 0"/></equality>'
     ph.load_model(written(joint='range="0.5 1"', more=tied))
+
+
+def test_actuators_behind_those_with_several_controls_have_their_own_gear_and_limits():
+    text = (
+        '<mujoco><option gravity="0 0 0"/><worldbody><body><joint name="ball" type="ball"/>'
+        '<geom size="0.1" pos=".2 0 0"/></body><body><joint name="j" axis="0 0 1"/>'
+        '<inertial pos="0 0 0" mass="1" diaginertia="0.2 0.2 0.2"/></body></worldbody>'
+        '<actuator><pid name="p" joint="j" kp="2" kv="1" ctrlrange="-9 9"/>'
+        '<orientation name="o" joint="ball" kp="2"/>'
+        '<motor name="m" joint="j" ctrlrange="-.1 .2" gear="3"/></actuator></mujoco>'
+    )
+    machine = ph.load_model(text, controls={"m": 5.0})
+    (motor,) = (part for name, part in machine.model.parts if name == "m actuator")
+    assert float(motor.gear) == 3.0
+    np.testing.assert_array_equal(motor.control_limits, (-0.1, 0.2))
+    assert sorted(name for item in machine.not_carried if item.what == "actuators" for name in item.names) == ["o", "p"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
-from against_mujoco import EXAMPLES
+from against_mujoco import EXAMPLES, bodies_accelerations
 
 import polhode as ph
 
@@ -82,3 +82,39 @@ def test_half_explicit_methods_keep_their_order_on_a_loop_and_close_it_by_projec
     solution = ph.simulate(problem, projected, h=STEP)
     assert np.max(solution.residuals["position"]) < 1e-10
     assert np.max(np.abs(end(solution) - reference)) < 2 * errors[1]
+
+
+WELD = """<mujoco><compiler angle="radian"/><option gravity="0.3 -0.2 -9.81"/><worldbody>
+<body name="A" pos="0 0 1"><joint name="a" axis="0 1 0"/>
+<inertial pos=".2 0 0" mass="1" diaginertia=".01 .03 .04"/></body>
+<body name="B" pos=".6 0 1.1" euler="0 .3 0"><freejoint name="f"/>
+<inertial pos=".1 0 0" mass="2" diaginertia=".02 .05 .06"/></body></worldbody>
+<equality><weld body1="A" body2="B" {}/></equality></mujoco>"""
+
+
+def exact_accelerations(model, data):
+    """Of MuJoCo's joints with its constraints exact: M a + Jᵀ λ = f, J a = -J̇ v, here at rest, with v = 0."""
+    mujoco.mj_forward(model, data)
+    M, J = np.zeros((model.nv, model.nv)), data.efc_J.reshape(-1, model.nv)
+    mujoco.mj_fullM(model, data, M)
+    if not len(J):
+        return np.linalg.solve(M, data.qfrc_smooth)
+    inverse = np.linalg.inv(M)
+    multipliers = np.linalg.lstsq(J @ inverse @ J.T, J @ inverse @ data.qfrc_smooth, rcond=None)[0]
+    return inverse @ (data.qfrc_smooth - J.T @ multipliers)
+
+
+@pytest.mark.parametrize("given", ['anchor=".1 .05 .2"', 'torquescale="0"', 'torquescale="0" anchor="-.3 .1 .2"', ""])
+def test_welds_hold_at_their_anchor_and_turn_without_torques(given):
+    text = WELD.format(given)
+    model = mujoco.MjModel.from_xml_string(text)
+    data = mujoco.MjData(model)
+    data.qacc[:] = exact_accelerations(model, data)
+    mujoco.mj_rnePostConstraint(model, data)
+    problem = ph.load_model(text).problem("SO3xR3")
+    found = bodies_accelerations(problem.system, *problem.state0)
+    wanted = np.zeros(6)
+    mujoco.mj_objectAcceleration(model, data, mujoco.mjtObj.mjOBJ_BODY, 2, wanted, 0)
+    # MuJoCo's are those of an accelerometer, of points at rest.
+    linear = wanted[3:] + model.opt.gravity
+    np.testing.assert_allclose(found[1], np.concatenate((wanted[:3], linear)), atol=1e-9)

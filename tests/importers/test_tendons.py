@@ -103,3 +103,33 @@ def test_what_a_combination_is_made_of_is_checked():
     ):
         with pytest.raises(ValueError, match=message):
             ph.joints.Combination(joints, ratios)
+
+
+@pytest.mark.parametrize(("coef", "gear", "limit"), [(0.5, 2.0, 0.1), (1.0, -3.0, 0.25)])
+def test_limits_of_tendons_hold_before_the_gear(coef, gear, limit):
+    text = (
+        '<mujoco><option gravity="0 0 0"/><worldbody><body name="b"><joint name="j" axis="0 0 1"/>'
+        '<inertial pos="0 0 0" mass="1" diaginertia="0.2 0.2 0.2"/></body></worldbody><tendon><fixed name="t" '
+        f'actuatorfrcrange="-{limit} {limit}"><joint joint="j" coef="{coef}"/></fixed></tendon>'
+        f'<actuator><motor name="u" tendon="t" gear="{gear}"/></actuator></mujoco>'
+    )
+    model = mujoco.MjModel.from_xml_string(text)
+    data = mujoco.MjData(model)
+    data.ctrl[0] = 0.8
+    mujoco.mj_forward(model, data)
+    problem = ph.load_model(text, controls={"u": 0.8}).problem("minimal")
+    found = problem.system.accelerations(0.0, *problem.state0)[0]
+    np.testing.assert_allclose(found, data.qacc, rtol=1e-12)
+    np.testing.assert_allclose(found, coef * gear * limit / 0.2, rtol=1e-12)
+
+
+@pytest.mark.parametrize("drive", ['tendon="t"', 'site="s"'])
+def test_limits_of_joints_that_tendons_and_sites_pull_at_are_named(drive):
+    text = (
+        '<mujoco><worldbody><body name="b"><joint name="j" axis="0 0 1" actuatorfrcrange="-.1 .1"/><site name="s"/>'
+        '<geom size="0.1"/></body></worldbody><tendon><fixed name="t"><joint joint="j" coef="1"/></fixed></tendon>'
+        f'<actuator><motor name="u" {drive}/></actuator></mujoco>'
+    )
+    (item,) = ph.load_model(text, controls={"u": 1.0}).not_carried
+    assert item.names == ("u",)
+    assert "limit of effort" in item.reason

@@ -400,3 +400,33 @@ def test_limits_of_a_controlled_joint_come_from_the_file_and_go_back_there():
     free = ph.load_model(text.replace('actuatorfrcrange="-3 2"', "")).joints["j"]
     with pytest.raises(ValueError, match=r"Joint 'j' has no limits of its effort.*Leave `force_limits` out, or give"):
         ph.forces.PID(free, 10.0, 1.0, 0.0, force_limits="joint")
+
+
+def test_forces_along_combinations_are_fixed_tendons():
+    """Springs that pull and push, actuators and servos along a sum of an angle and a displacement."""
+    model = ph.Model(gravity=GRAVITY)
+    arm, hand = (
+        model.add_body(
+            mass=mass, inertia=INERTIA, position=(x, 0, 0), angular_velocity=(0, 0.5, 0), velocity=(0, 0, -0.5 * x)
+        )
+        for mass, x in ((1.0, 0.3), (0.7, 0.9))
+    )
+    turn = model.add(ph.joints.Revolute(model.ground, arm, point=(0, 0, 0), axis=(0, 1, 0), name="turn"))
+    reach = model.add(ph.joints.Prismatic(arm, hand, axis=(1, 0, 0.2), name="reach"))
+    tendon = ph.joints.Combination([turn, reach], [0.7, -0.4])
+    model.add(ph.forces.JointSpring(tendon, 30.0, 0.5, rest=-0.3, name="pull"))
+    model.add(ph.forces.JointSpring(tendon, -2.0, rest=0.2, name="push"))
+    model.add(ph.forces.Actuator(tendon, control=1.5, gain=2.0, bias=(0.1, -3.0, -0.2), gear=1.4, name="drive"))
+    model.add(ph.forces.PD(tendon, proportional=4.0, derivative=0.3, target=0.6, name="servo"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        text = model.to_mjcf()
+    written = mujoco.MjModel.from_xml_string(text)
+    data = mujoco.MjData(written)
+    mujoco.mj_resetDataKeyframe(written, data, 0)
+    mujoco.mj_forward(written, data)
+    for problem in (model.problem("minimal", t1=1.0), ph.load_model(text, keyframe="start").problem("minimal")):
+        np.testing.assert_allclose(problem.system.accelerations(0.0, *problem.state0)[0], data.qacc, rtol=1e-11)
+    model.add(ph.forces.JointStops(tendon, (-1.0, 1.0), 100.0, name="end"))
+    with pytest.warns(ph.importers.ModelFileWarning, match="JointStops `end`: how stiff stops of tendons are"):
+        model.to_mjcf()

@@ -134,8 +134,8 @@ class _Beyond(eqx.Module):
         far = checks.is_concrete(self.limit) and abs(float(self.limit)) > np.pi
         if far and not self.joint.turns_are_known(system, state, self.coordinate):
             raise ValueError(
-                f"A stop at {float(self.limit):g} rad is beyond half a turn, and its joint is no part of the model, so that "
-                "nobody counts its turns. Add it to the model, or take the joint there that has this angle."
+                f"A stop at {float(self.limit):g} rad is beyond half a turn, and its joint is no part of the model, so "
+                "that nobody counts its turns. Add it to the model, or take the joint there that has this angle."
             )
         return self.sign * (self.joint.value(system, t, state, self.coordinate) - self.limit)
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode.exporters.document import Document
-from polhode.exporters.tree import Along, Joint
+from polhode.exporters.tree import Along
 from polhode.forces.controllers import Tracking
 from polhode.forces.efforts import AbstractEffort, Actuation, Friction, Spring, SpringDamper, Stops
 from polhode.forces.joint_forces import JointStops
@@ -31,7 +31,7 @@ def effort(document: Document, name: str, part: Any, element: AbstractEffort) ->
     joint: AbstractMeasuredPair | None = getattr(part, "joint", None)
     initial = None if joint is None else joint.initial(part.along)
     along = document.tree.along(element.coordinate, part.bodies, initial)
-    write = _EFFORTS.get(type(element))
+    write = EFFORTS.get(type(element))
     if along is None or write is None:
         return NO_JOINT if along is None else f"a {type(element).__name__} has no counterpart in MJCF"
     return write(document, name, along, element)
@@ -109,8 +109,8 @@ def _tracking(document: Document, name: str, along: Along, element: Tracking) ->
     return "" if steady else _CHANGES
 
 
-def _on(joint: Joint, name: str) -> dict[str, Any]:
-    return {"name": name, "joint": joint.name, "gaintype": "fixed"}
+def _on(joint: Any, name: str) -> dict[str, Any]:
+    return {"name": name, joint.transmission: joint.name, "gaintype": "fixed"}
 
 
 def _limits(name: str, limits: Any) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _limits(name: str, limits: Any) -> dict[str, Any]:
     return {name: found} if np.any(np.isfinite(found)) else {}
 
 
-_EFFORTS: dict[type, Callable[[Document, str, Along, Any], str]] = {
+EFFORTS: dict[type, Callable[[Document, str, Along, Any], str]] = {
     Spring: _spring,
     SpringDamper: _spring,
     Friction: _friction,

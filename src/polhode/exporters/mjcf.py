@@ -9,7 +9,7 @@ import numpy as np
 
 from polhode import checks
 from polhode._ambient import warn
-from polhode.exporters import loads, ties, xml
+from polhode.exporters import loads, tendons, ties, xml
 from polhode.exporters.axes import left_free
 from polhode.exporters.document import Document, Unsaid
 from polhode.exporters.tree import Joint, Link, Tree
@@ -19,6 +19,7 @@ from polhode.forces.spring_damper import LineSpring, LineSpringDamper
 from polhode.importers import ModelFileWarning
 from polhode.importers.elements import BallDamper, FreeDamper, ImportedJoint
 from polhode.joints._elements import FrameConstraint
+from polhode.joints.combination import Combination
 from polhode.joints.coupling import Coupling
 from polhode.joints.distance import ConstantDistance
 from polhode.joints.rotor import AttachedRotor, FollowingCoordinate
@@ -104,7 +105,9 @@ def _join(document: Document, link: Link, element: Any) -> str:
 def _write(document: Document, name: str, part: AbstractPart, element: Any) -> str:
     """Any other part; returns what the file doesn't say of it, or nothing."""
     bodies = part.bodies[:2] if isinstance(part, AttachedRotor) else part.bodies
-    write = loads.effort if isinstance(element, AbstractEffort) else _WRITERS.get(type(element))
+    write = _WRITERS.get(type(element))
+    if isinstance(element, AbstractEffort):
+        write = tendons.effort if isinstance(getattr(part, "joint", None), Combination) else loads.effort
     if write is None:
         return "nothing in MJCF does the same"
     if not document.has(*bodies):

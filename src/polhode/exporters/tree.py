@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,7 @@ class Joint:
     axis: Axis
     start: float = 0.0
     attributes: dict[str, Any] = dataclasses.field(default_factory=dict)
+    transmission: ClassVar[str] = "joint"
 
 
 @dataclasses.dataclass(eq=False)
@@ -70,9 +71,9 @@ class Node:
 
 
 class Along(NamedTuple):
-    """A coordinate of the model in terms of a joint's: s = sign · q + offset."""
+    """A coordinate of the model in terms of that of a `Joint` or of a tendon: s = sign · q + offset."""
 
-    joint: Joint
+    joint: Any
     sign: float
     offset: float
 

@@ -37,6 +37,7 @@ def add_actuators(construction: Construction, joints: Sequence[FileJoint], wante
         if name not in names:
             known = f"Known: {', '.join(names)}." if names else "It has none."
             raise ValueError(f"There is no actuator `{name}`.{checks.nearest(name, names)} {known}")
+        _check_control(name, wanted.controls[name])
     if disabled(m, "actuation"):
         return []
     by_number = {joint.number: joint for joint in joints}
@@ -64,6 +65,15 @@ def add_actuators(construction: Construction, joints: Sequence[FileJoint], wante
     return [NotCarried("actuators", tuple(left), why) for why, left in lost.items()]
 
 
+def _check_control(name: str, control: Any) -> None:
+    """Raises ValueError for values at several times, which don't say at which."""
+    if not callable(control) and checks.shape(f"controls[{name!r}]", control, "control of an actuator"):
+        raise ValueError(
+            f"The control of actuator `{name}` must be a number or a function of time, got {checks.shown(control)}. "
+            "For values in time: ph.PiecewiseLinear(times, values)."
+        )
+
+
 def _is_off(m: Any, i: int) -> bool:
     """Whether the file switches off the group of an actuator."""
     group = int(m.actuator_group[i])
@@ -82,8 +92,9 @@ def _add_at_site(construction: Construction, i: int, control: Any, name: str) ->
 
 
 def _control_limits(m: Any, i: int) -> np.ndarray:
-    clamped = m.actuator_ctrllimited[i] and not disabled(m, "clampctrl")
-    return m.actuator_ctrlrange[i] if clamped else _UNBOUNDED
+    # Actuators may have several controls and outputs, and these have numbers of their own.
+    clamped = m.actuator_ctrllimited[m.actuator_ctrladr[i]] and not disabled(m, "clampctrl")
+    return m.actuator_ctrlrange[m.actuator_ctrladr[i]] if clamped else _UNBOUNDED
 
 
 def _force_limits(m: Any, i: int) -> np.ndarray:
@@ -103,6 +114,8 @@ def _against(start: Start, i: int, control: Any) -> str:
         return "those with a state are carried where it and their control are zero"
     if _is_shared(m, i):
         return "several share a limit of the sum of their forces"
+    if any(m.jnt_actfrclimited[joint] for joint in _pulled_from_afar(m, i)):
+        return "they pull at joints with a limit of effort, which is carried for actuators of these joints alone"
     return ""
 
 
@@ -127,10 +140,11 @@ def _effort_range(m: Any, i: int) -> np.ndarray | None:
 
 
 def _actuator(m: Any, i: int, driven: AbstractMeasured, control: Any, name: str) -> Actuator:
-    gear, most = float(m.actuator_gear[i, 0]), _effort_range(m, i)
+    gear, most = float(m.actuator_gear[m.actuator_outadr[i], 0]), _effort_range(m, i)
     limits = _force_limits(m, i)
     if most is not None and gear:
-        within = np.sort(most / gear)
+        # Joints limit efforts behind the gear, tendons forces before it.
+        within = np.sort(most / gear) if int(m.actuator_trntype[i]) in _ON_JOINT else most
         limits = np.array([max(limits[0], within[0]), min(limits[1], within[1])])
     return Actuator(
         driven,
@@ -152,6 +166,20 @@ def is_affine(m: Any, i: int) -> bool:
     bias = int(m.actuator_biastype[i]) in _AFFINE
     extra = m.actuator_damping[i] or m.actuator_armature[i] or np.any(m.actuator_dampingpoly[i])
     return bool(still and gain and bias and not extra)
+
+
+def _pulled_from_afar(m: Any, i: int) -> list[int]:
+    """Joints along which an actuator on a tendon or at a site has a force."""
+    kind, number = int(m.actuator_trntype[i]), int(m.actuator_trnid[i, 0])
+    if kind == int(mujoco.mjtTrn.mjTRN_TENDON) and is_fixed(m, number):
+        first = int(m.tendon_adr[number])
+        return [int(joint) for joint in m.wrap_objid[first : first + int(m.tendon_num[number])]]
+    found: list[int] = []
+    body = int(m.site_bodyid[number]) if thrusts.is_at_site(m, i) else 0
+    while body:
+        found += range(int(m.body_jntadr[body]), int(m.body_jntadr[body] + m.body_jntnum[body]))
+        body = int(m.body_parentid[body])
+    return found
 
 
 def _is_shared(m: Any, i: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -98,13 +99,12 @@ class Construction:
         parent = int(m.body_parentid[number])
         mujoco.mj_objectVelocity(m, data, mujoco.mjtObj.mjOBJ_XBODY, parent, twist, 0)
         omega, velocity = twist[:3], twist[3:] + np.cross(twist[:3], anchor - data.xpos[parent])
+        # MuJoCo's screws are those of points at the centre of mass of the tree.
+        arm = anchor - data.subtree_com[m.body_rootid[number]]
         for joint in joints:
-            rate = data.qvel[m.jnt_dofadr[joint]] * data.xaxis[joint]
-            if m.jnt_type[joint] == mujoco.mjtJoint.mjJNT_HINGE:
-                omega = omega + rate
-                velocity = velocity + np.cross(rate, anchor - data.xanchor[joint])
-            else:
-                velocity = velocity + rate
+            dofs = slice(m.jnt_dofadr[joint], m.jnt_dofadr[joint] + (6, 3, 1, 1)[m.jnt_type[joint]])
+            turning, moving = np.split(data.qvel[dofs] @ data.cdof[dofs], 2)
+            omega, velocity = omega + turning, velocity + moving + np.cross(turning, arm)
         name = self.start.name(mujoco.mjtObj.mjOBJ_JOINT, joints[-1])
         return self.model.add_body(
             name=self.free_name(f"behind {name}", "body"),
@@ -118,34 +118,42 @@ class Construction:
 
     def free_name(self, name: str, kind: str) -> str:
         """A name for a part of the model: files may give one name to objects of different kinds."""
-        used = {body.name for body in self.model.bodies} | {taken for taken, _ in self.model.parts} | {"ground"}
-        return f"{name} ({kind})" if name in used else name
+        return f"{name} ({kind})" if self.model.register.takes(name) else name
 
     def inertia_along(self, joint: int) -> float:
         """Of all that a hinge or slide carries, along it at the start."""
         m, data = self.start.compiled, self.start.data
-        axis, anchor = data.xaxis[joint], data.xanchor[joint]
-        found = float(m.dof_armature[m.jnt_dofadr[joint]])
-        for number, body in self.carriers.items():
-            if not self._is_behind(number, int(m.jnt_bodyid[joint])):
+        mass, moment, inertia = self._carried[int(m.jnt_bodyid[joint])]
+        armature = float(m.dof_armature[m.jnt_dofadr[joint]])
+        if m.jnt_type[joint] != mujoco.mjtJoint.mjJNT_HINGE:
+            return armature + mass
+        axis, anchor = data.xaxis[joint], data.xanchor[joint] - self._middle
+        centre = moment / mass if mass else np.zeros(3)
+        # About the axis through the centre of mass, then about that through the anchor.
+        own = axis @ inertia @ axis - mass * _squared_distance(axis, centre)
+        return armature + float(own + mass * _squared_distance(axis, centre - anchor))
+
+    @property
+    def _middle(self) -> np.ndarray:
+        """A point near the bodies, which keeps round-off small."""
+        return self.start.data.subtree_com[0]
+
+    @functools.cached_property
+    def _carried(self) -> dict[int, tuple[float, np.ndarray, np.ndarray]]:
+        """Mass, first moment and inertia about `_middle` of each body together with all that it carries."""
+        found: dict[int, tuple[float, np.ndarray, np.ndarray]] = {}
+        # Bodies follow those that carry them.
+        for number in sorted(self.carriers, reverse=True):
+            if number == 0:
                 continue
-            found += float(body.mass) * self._lever(joint, axis, np.asarray(body.x) - anchor)
-            if m.jnt_type[joint] == mujoco.mjtJoint.mjJNT_HINGE:
-                turned = axis @ np.asarray(body.R)
-                found += float(turned @ np.asarray(body.inertia) @ turned)
+            body, behind = self.carriers[number], found.get(number)
+            mass, arm, R = float(body.mass), np.asarray(body.x) - self._middle, np.asarray(body.R)
+            inertia = R @ np.asarray(body.inertia) @ R.T + mass * (arm @ arm * np.eye(3) - np.outer(arm, arm))
+            own = (mass, mass * arm, inertia)
+            found[number] = own if behind is None else _sum(own, behind)
+            carrier = self.start.carrier(int(self.start.compiled.body_parentid[number]))
+            found[carrier] = _sum(found[carrier], found[number]) if carrier in found else found[number]
         return found
-
-    def _lever(self, joint: int, axis: np.ndarray, arm: np.ndarray) -> float:
-        """Square of how far a point moves with a joint."""
-        if self.start.compiled.jnt_type[joint] != mujoco.mjtJoint.mjJNT_HINGE:
-            return 1.0
-        across = np.cross(axis, arm)
-        return float(across @ across)
-
-    def _is_behind(self, number: int, body: int) -> bool:
-        while number and number != body:
-            number = int(self.start.compiled.body_parentid[number])
-        return bool(number)
 
     def local(self, number: int, point: np.ndarray) -> np.ndarray:
         """A point of the inertial frame at the start in the frame of the body that moves with a MuJoCo body."""
@@ -157,11 +165,23 @@ class Construction:
         return np.asarray(self.body(number).R).T @ vector
 
 
+def _sum(
+    first: tuple[float, np.ndarray, np.ndarray], second: tuple[float, np.ndarray, np.ndarray]
+) -> tuple[float, np.ndarray, np.ndarray]:
+    return first[0] + second[0], first[1] + second[1], first[2] + second[2]
+
+
+def _squared_distance(axis: np.ndarray, point: np.ndarray) -> float:
+    """Of a point from an axis through the origin."""
+    across = np.cross(axis, point)
+    return float(across @ across)
+
+
 def lumped(start: Start, check_inertia: bool) -> Construction:
     """Bodies with the mass of all that is rigidly joined to them, in the frames of the MuJoCo bodies with joints."""
     compiled = start.compiled
     gravity = compiled.opt.gravity * (not disabled(compiled, "gravity"))
-    model = Model(gravity=gravity)
+    model = Model(gravity=gravity, units="SI")
     members: dict[int, list[int]] = {}
     for number in range(1, compiled.nbody):
         members.setdefault(start.carrier(number), []).append(number)
@@ -196,11 +216,11 @@ def _add_body(model: Model, start: Start, carrier: int, parts: Sequence[int], ch
 def _check_moved(start: Start, members: Mapping[int, Sequence[int]]) -> None:
     """Raises ValueError for a body with joints that move nothing at all."""
     heavy: set[int] = set()
-    for carrier, parts in members.items():
-        if any(start.inertial(part).mass > 0 or np.any(start.inertial(part).inertia) for part in parts):
-            while carrier:
-                heavy.add(carrier)
-                carrier = start.carrier(int(start.compiled.body_parentid[carrier]))
+    # Bodies follow those that carry them.
+    for carrier in sorted(members, reverse=True):
+        parts = [start.inertial(part) for part in members[carrier]]
+        if carrier in heavy or any(part.mass > 0 or np.any(part.inertia) for part in parts):
+            heavy |= {carrier, start.carrier(int(start.compiled.body_parentid[carrier]))}
     for carrier in members:
         if carrier not in heavy:
             raise ValueError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from polhode import checks
@@ -11,18 +11,20 @@ from polhode.execution.eager import uncompiled
 from polhode.exporters import mjcf
 from polhode.exporters.axes import Axis, Kind
 from polhode.exporters.tree import Joint, Link
-from polhode.importers import outputs, shapes
+from polhode.importers import shapes
 from polhode.importers.construction import Start
 from polhode.importers.inventory import NotCarried
 from polhode.importers.joints import FileJoint
-from polhode.model import naming
+from polhode.importers.outputs import of_model
+from polhode.model import as_problem
+from polhode.model.assembly import Redundant
 from polhode.model.holding import Held
 from polhode.model.model import Model
 from polhode.multibody.bodies import Body
 from polhode.multibody.system import MultibodySystem
 from polhode.printable import printable
 from polhode.problems.base import Problem
-from polhode.viewing import model_scene
+from polhode.systems.base import Observable
 from polhode.viewing.machine import Machine
 
 
@@ -64,7 +66,22 @@ class ImportedModel:
         return f"ImportedModel({self.name!r}, {len(self.model.bodies)} bodies, joints: {joints}{left})"
 
     @uncompiled()
-    def problem(self, formulation: str | None = None, t1: float = 2.0) -> Problem:
+    def problem(
+        self,
+        formulation: str | None = None,
+        t1: float = 2.0,
+        *,
+        h: float | None = None,
+        name: str | None = None,
+        integrator: str | None = None,
+        outputs: Callable[[MultibodySystem], Mapping[str, Observable]] | None = None,
+        repair: bool = True,
+        redundant: Redundant = "minimum-norm",
+        t0: float = 0.0,
+        joints: str = "invariant",
+        hold: Sequence[str | Held] = (),
+        save_loads: bool = False,
+    ) -> Problem:
         """A complete problem: consistent initial state, outputs, recommended integrator and step.
 
         Loops that the initial joint positions leave open are closed by moving the bodies to the nearest positions
@@ -72,39 +89,57 @@ class ImportedModel:
         otherwise a `StartWarning` names them. Constraints that follow from others are left out, with the least
         multipliers.
 
-        `formulation`: by default what suits, as for `Model.problem`: joint coordinates unless the model is large, with
-        bodies behind joints that can't carry a tree constrained.
+        **Arguments:** those of `Model.problem`, with other defaults for some:
+
+        - `formulation`: by default what suits, as for `Model.problem`: joint coordinates unless the model is large,
+          with bodies behind joints that can't carry a tree constrained.
+        - `h`: the step of the file by default, and no longer than the run.
+        - `name`: that of the model in the file by default.
+        - `hold`: besides the joints with positions or velocities that were given to `load_model`.
+
         Outputs: `joint_positions` and `joint_velocities` of all joints with a scalar coordinate, in the order of the
         file, turns included; `positions` (n, 3) of the centres of mass and `quaternions` (n, 4) of the bodies in the
         order of `model.bodies`; `kinetic_energy`, armature included, and `potential_energy` of weight and springs.
         """
-        end = checks.number("t1", t1, "end of the run")
-        problem = self.model.problem(
-            formulation,
-            t1=t1,
-            h=min(self.timestep, abs(end)) or self.timestep,
-            name=self.name,
-            repair=True,
-            redundant="minimum-norm",
-            hold=self.held,
-        )
+        span = abs(checks.number("t1", t1, "end of the run") - checks.number("t0", t0, "start of the run"))
         rigid = [body.name for body in self.model.bodies if body.kind == "rigid"]
-        system: Any = problem.system
-        # What a conversion has made of the model is seen through it.
-        whole = isinstance(system, MultibodySystem)
-        seen = system if whole else system.base
-        found = outputs.of_model(seen, list(self.joints.values()), rigid)
         looks, unread = self.looks.read()
+        found = as_problem.problem(
+            self.model,
+            as_problem.Asked(
+                formulation=formulation,
+                t1=t1,
+                h=(min(self.timestep, span) or self.timestep) if h is None else h,
+                name=self.name if name is None else name,
+                integrator=integrator,
+                outputs=outputs,
+                repair=checks.flag("repair", repair),
+                redundant=redundant,
+                t0=t0,
+                joints=joints,
+                hold=(*self.held, *hold),
+                save_loads=save_loads,
+            ),
+            as_problem.Labels(
+                self.joints, rigid, looks, lambda system: of_model(system, list(self.joints.values()), rigid)
+            ),
+        )
         shapes.warn_of_missing(unread, self.source)
+        # A run in a store is of this problem again if the file is all that it needs.
+        usual = (outputs, repair, redundant, t0, joints, tuple(hold)) == (
+            None,
+            True,
+            "minimum-norm",
+            0,
+            "invariant",
+            (),
+        )
         return dataclasses.replace(
-            problem,
-            parameters={**self.parameters, "formulation": problem.parameters["formulation"]},
-            origin=None if self.parameters["path"] is None else "file",
+            found,
+            parameters={**self.parameters, "formulation": found.parameters["formulation"]},
+            origin="file" if usual and self.parameters["path"] is not None else None,
             doc=f"Read from {self.source}.",
-            outputs=found if whole else system.observed(found),
-            scene=model_scene.drawn(model_scene.described(self.model, rigid, looks)),
-            build_time=problem.build_time + self.load_time,
-            named=dataclasses.replace(naming.named(self.model, seen, self.joints, rigid), outputs=True),
+            build_time=found.build_time + self.load_time,
         )
 
     @uncompiled()

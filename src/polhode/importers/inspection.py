@@ -114,16 +114,17 @@ def _joint(start: Start, joint: FileJoint) -> dict[str, Any]:
 
 def _actuator(start: Start, i: int) -> dict[str, Any]:
     m = start.compiled
+    control, gear = int(m.actuator_ctrladr[i]), m.actuator_gear[m.actuator_outadr[i]]
     return {
         "name": start.name(_OBJ.mjOBJ_ACTUATOR, i),
         "kind": _law(m, i),
         "on": _target(start, i),
-        "gear": m.actuator_gear[i][: int(np.max(np.flatnonzero(m.actuator_gear[i]), initial=0)) + 1].tolist(),
+        "gear": gear[: int(np.max(np.flatnonzero(gear), initial=0)) + 1].tolist(),
         "gain": float(m.actuator_gainprm[i, 0]),
         "bias": m.actuator_biasprm[i, :3].tolist(),
-        "control_limits": m.actuator_ctrlrange[i].tolist() if m.actuator_ctrllimited[i] else None,
+        "control_limits": m.actuator_ctrlrange[control].tolist() if m.actuator_ctrllimited[control] else None,
         "force_limits": m.actuator_forcerange[i].tolist() if m.actuator_forcelimited[i] else None,
-        "control": float(start.data.ctrl[m.actuator_ctrladr[i]]),
+        "control": float(start.data.ctrl[control]),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import jax.numpy as jnp
@@ -72,6 +73,11 @@ class FileJoint(AbstractMeasuredPair):
 
     def name_in_carrier(self, name: str | None) -> str:
         return self.place or super().name_in_carrier(name)
+
+    def among(self, known: Mapping[tuple[str, str], Array]) -> Float[Array, ""] | None:
+        """The coordinate among those that a system knows, turns included; None if it is none of them."""
+        found = None if self.part is None else known.get((str(self.part.name), self.name_in_carrier(None)))
+        return known.get((self.name, next(iter(self.coordinates())))) if found is None else found + self.start
 
     def zero_in_carrier(self, name: str | None) -> float:
         del name

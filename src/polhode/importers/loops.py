@@ -20,6 +20,8 @@ from polhode.joints.measured import AbstractMeasured
 from polhode.spaces import quaternions
 
 _EQ = mujoco.mjtEq
+_TORQUE_SCALE = 10
+"""Place of `torquescale` among the numbers of a weld."""
 
 
 def add_equalities(construction: Construction, records: list[FileJoint]) -> list[NotCarried]:
@@ -34,7 +36,7 @@ def add_equalities(construction: Construction, records: list[FileJoint]) -> list
         if not start.data.eq_active[i]:
             continue
         if kind in (_EQ.mjEQ_CONNECT, _EQ.mjEQ_WELD):
-            _add_loop(construction, i, name, rigid=kind == _EQ.mjEQ_WELD)
+            _add_loop(construction, i, name, weld=kind == _EQ.mjEQ_WELD)
         elif kind == _EQ.mjEQ_JOINT:
             why = _add_coupling(construction, records, i, name)
             lost += [NotCarried("joint equality", (name,), why)] if why else []
@@ -48,16 +50,17 @@ def add_equalities(construction: Construction, records: list[FileJoint]) -> list
     return lost
 
 
-def _add_loop(construction: Construction, i: int, name: str, rigid: bool) -> None:
-    """Two frames, one a body, that share their origin and, if rigid, their directions."""
-    numbers, frames = _ends(construction, i, rigid)
+def _add_loop(construction: Construction, i: int, name: str, weld: bool) -> None:
+    """Two frames, one a body, that share their origin, and by welds their directions too."""
+    numbers, frames = _ends(construction, i, weld)
     first, second = (construction.body(number) for number in numbers)
     if first is second:
         return
     (p0, R0), (p1, R1) = frames
     s0, s1 = construction.local(numbers[0], p0), construction.local(numbers[1], p1)
     a, b = np.zeros((0, 3)), np.zeros((0, 3))
-    if rigid:
+    # A weld without torques is a ball joint.
+    if weld and construction.start.compiled.eq_data[i, _TORQUE_SCALE]:
         a = -np.stack([construction.direction(numbers[0], R0[:, k]) for k in (1, 2, 0)])
         b = np.stack([construction.direction(numbers[1], R1[:, k]) for k in (2, 0, 1)])
     arrays = (s0, s1, np.zeros((0, 3)), a, b)
@@ -70,7 +73,7 @@ def _add_loop(construction: Construction, i: int, name: str, rigid: bool) -> Non
     )
 
 
-def _ends(construction: Construction, i: int, rigid: bool) -> tuple[list[int], list[Frame]]:
+def _ends(construction: Construction, i: int, weld: bool) -> tuple[list[int], list[Frame]]:
     """Numbers of the two MuJoCo bodies, and the frames on them that are to coincide, in the inertial frame."""
     start = construction.start
     m, data = start.compiled, start.data
@@ -80,13 +83,18 @@ def _ends(construction: Construction, i: int, rigid: bool) -> tuple[list[int], l
         return [int(m.site_bodyid[s]) for s in objects], frames
     first, second = (start.pose(body) for body in objects)
     numbers = m.eq_data[i]
-    if not rigid:
-        return objects, [
-            Frame(p.x + p.R @ s, p.R) for p, s in zip((first, second), (numbers[:3], numbers[3:6]), strict=True)
-        ]
-    # The pose of the second body relative to the first.
-    turned = np.asarray(quaternions.to_matrix(jnp.asarray(numbers[6:10] / np.linalg.norm(numbers[6:10]))))
-    return objects, [Frame(first.x + first.R @ numbers[3:6], first.R @ turned), second]
+    # The anchor in the frames of the two bodies: welds have that of the second body first.
+    anchors = (numbers[3:6], numbers[:3]) if weld else (numbers[:3], numbers[3:6])
+    turn = _relative_rotation(numbers) if weld else np.eye(3)
+    return objects, [
+        Frame(first.x + first.R @ anchors[0], first.R @ turn),
+        Frame(second.x + second.R @ anchors[1], second.R),
+    ]
+
+
+def _relative_rotation(numbers: np.ndarray) -> np.ndarray:
+    """Of the second body of a weld relative to the first."""
+    return np.asarray(quaternions.to_matrix(jnp.asarray(numbers[6:10] / np.linalg.norm(numbers[6:10]))))
 
 
 def _add_coupling(construction: Construction, records: list[FileJoint], i: int, name: str) -> str:

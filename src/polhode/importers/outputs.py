@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -20,31 +19,30 @@ from polhode.systems.base import Observable, State
 def of_model(system: MultibodySystem, joints: Sequence[FileJoint], rigid: Sequence[str]) -> dict[str, Observable]:
     """Coordinates and rates of joints, places and attitudes of the bodies that `rigid` names, energies of all."""
     measured = [joint for joint in joints if joint.measured]
-    rows = np.array([system.names.index(name) for name in rigid])
+    numbers = {name: number for number, name in enumerate(system.names)}
+    rows = np.array([numbers[name] for name in rigid])
 
-    def each(read: Callable[[FileJoint, Any, NodesByName], Array]) -> Observable:
-        def values(t: Array, state: State) -> Array:
-            q, v = state
-            where = NodesByName(system, system.motion(q, v))
-            return jnp.stack([read(joint, q, where) for joint in measured])
-
-        return values
+    def where(state: State) -> NodesByName:
+        q, v = state
+        return NodesByName(system, system.motion(q, v))
 
     def ends(joint: FileJoint) -> tuple[str, ...]:
         return tuple(body.name for body in joint.bodies)
 
-    def position(joint: FileJoint, q: Any, where: NodesByName) -> Array:
-        counted = joint.counted(system, q)
-        return joint.coordinate().value(where.poses(ends(joint))) if counted is None else counted
+    def positions(t: Array, state: State) -> Array:
+        known, at = system.joint_coordinates(state[0]), where(state)
+        counted = [joint.among(known) for joint in measured]
+        pairs = zip(measured, counted, strict=True)
+        return jnp.stack([j.coordinate().value(at.poses(ends(j))) if value is None else value for j, value in pairs])
 
-    def velocity(joint: FileJoint, q: Any, where: NodesByName) -> Array:
-        del q
-        return joint.coordinate().rate(where.poses(ends(joint)), where.twists(ends(joint)))
+    def velocities(t: Array, state: State) -> Array:
+        at = where(state)
+        return jnp.stack([j.coordinate().rate(at.poses(ends(j)), at.twists(ends(j))) for j in measured])
 
     found: dict[str, Observable] = {}
     if measured:
-        found["joint_positions"] = each(position)
-        found["joint_velocities"] = each(velocity)
+        found["joint_positions"] = positions
+        found["joint_velocities"] = velocities
     found["positions"] = lambda t, state: system.poses_in(state).x[rows]
     found["quaternions"] = lambda t, state: jax.vmap(quaternions.from_matrix)(system.poses_in(state).R[rows])
     own = system.outputs()

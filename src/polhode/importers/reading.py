@@ -75,9 +75,10 @@ def _check_finite(model: Any, called: str) -> None:
 
 def _robot(source: Source, floating: bool) -> Compiled:
     assert source.root is not None
-    spec, inertials = urdf.specified(source.root, floating)
-    model = spec.compile()
-    return Compiled(model, {body.id: inertials.get(body.name, NOTHING) for body in spec.bodies if body.id})
+    robot = urdf.specified(source.root, floating)
+    model = robot.compiled()
+    names = {number: mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_BODY, number) for number in range(1, model.nbody)}
+    return Compiled(model, {number: robot.inertials.get(name, NOTHING) for number, name in names.items()})
 
 
 def _mjcf(source: Source, floating: bool, check_inertia: bool, finder: Finder) -> Compiled:

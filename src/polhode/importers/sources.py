@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from polhode.checks import shown
-from polhode.importers import macros
+from polhode.importers import bounds, macros
 from polhode.importers._mujoco import mujoco
 
 SUFFIXES = (".urdf", ".xml", ".mjcf")
@@ -77,24 +78,39 @@ def _of_text(text: str) -> Source:
     if macros.is_macro(root):
         text = macros.expanded_text(text)
         root = ElementTree.fromstring(text)
-    return Source(called, "model", given, _known(root, called), text=text)
+    return Source(called, "model", given, _bounded(_known(root, called), called, None), text=text)
 
 
 def _of_file(path: Path) -> Source:
     called = f"`{path}`"
     if path.suffix.lower() not in (*SUFFIXES, ".xacro"):
         raise ValueError(f"{called} is no model file that can be read; known endings: {', '.join(SUFFIXES)}, .xacro.")
-    if not path.is_file():
-        raise ValueError(f"There is no file {called}.")
+    bounds.regular(path, called)
     if path.suffix.lower() == ".xacro":
+        with contextlib.suppress(ElementTree.ParseError, UnicodeDecodeError):
+            # Otherwise xacro says what is wrong.
+            _bounded(ElementTree.parse(path).getroot(), called, path.parent)
         text = macros.expanded(path)
         root = _known(ElementTree.fromstring(text), f"{called}, expanded,")
         return Source(called, path.stem.removesuffix(".urdf"), str(path), root, path, text)
+    root = _bounded(_known(_parsed(path, called), called), called, path.parent)
+    return Source(called, path.stem, str(path), root, path)
+
+
+def _parsed(path: Path, called: str) -> ElementTree.Element:
     try:
-        root = ElementTree.fromstring(path.read_bytes().lstrip())
+        return ElementTree.fromstring(path.read_bytes().lstrip())
     except (ElementTree.ParseError, UnicodeDecodeError) as error:
         raise ValueError(f"{called} is not well-formed XML: {error}.") from error
-    return Source(called, path.stem, str(path), _known(root, called), path)
+
+
+def _bounded(root: ElementTree.Element, called: str, folder: Path | None) -> ElementTree.Element:
+    """The same. Raises ValueError for sizes that are too large, before anything has them."""
+    try:
+        bounds.check(root, folder)
+    except ValueError as error:
+        raise ValueError(f"{called} can't be read: {error}") from error
+    return root
 
 
 def _known(root: ElementTree.Element, called: str) -> ElementTree.Element:

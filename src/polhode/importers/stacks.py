@@ -139,6 +139,8 @@ def joined(stack: Stack, name: str) -> Joined:
     in_child = _slides_with_child(stack, hinges or balls, slides)
     centre = _centre(stack, hinges or balls)
     coordinates = _slide_coordinates(stack, slides, centre, in_child) | _hinge_coordinates(stack, hinges)
+    if len(coordinates) < len(hinges) + len(slides):
+        raise _unlike(stack, "the angles of its three hinges are none of two rotations")
     # Angles have inertia everywhere then, also where the first and the third axis fall together.
     if len(hinges) == len(coordinates) == 3 and stack.armatures[0] + stack.armatures[2] > 0:
         return Joined(HingedBall(stack.parent, stack.child, centre, stack.axes, name), coordinates)
@@ -207,8 +209,7 @@ def _slides_with_child(stack: Stack, turning: Sequence[int], slides: Sequence[in
     for s in slides:
         if len(turning) == 1 and stack.kinds[turning[0]] == HINGE:
             axis = stack.axes[turning[0]]
-            normal = all(abs(stack.axes[k] @ axis) < _PARALLEL for k in slides) and len(slides) == 2
-            if _sine(stack.axes[s], axis) < _PARALLEL or normal:
+            if _sine(stack.axes[s], axis) < _PARALLEL:
                 continue
         if turning[0] < s < turning[-1]:
             raise _unlike(stack, "a slide stands between two hinges")

@@ -63,7 +63,7 @@ def add(construction: Construction, i: int, control: Any, limits: tuple[Any, Any
     if body is construction.model.ground:
         return
     turn = data.site_xmat[axes if inertial else site].reshape(3, 3)
-    force, torque = (turn @ part for part in np.split(m.actuator_gear[i], 2))
+    force, torque = (turn @ part for part in np.split(m.actuator_gear[m.actuator_outadr[i]], 2))
     if not inertial:
         force, torque = (construction.direction(number, vector) for vector in (force, torque))
     bias = m.actuator_biasprm[i, 0] * (m.actuator_biastype[i] != mujoco.mjtBias.mjBIAS_NONE)

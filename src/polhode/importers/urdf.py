@@ -10,7 +10,7 @@ import numpy as np
 
 from polhode._ambient import warn
 from polhode.checks import shown
-from polhode.importers import ModelFileWarning
+from polhode.importers import ModelFileWarning, deep_trees
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Frame, Inertial
 
@@ -27,10 +27,21 @@ WORLD = "world"
 
 
 class Specified(NamedTuple):
-    """A robot for MuJoCo to compile, and the masses of its links by name; links without mass are missing."""
+    """A robot for MuJoCo to compile.
+
+    - `inertials`: the masses of its links by name; links without mass are missing.
+    - `parents`: by the names of links that the specification has side by side, and that are behind these.
+    """
 
     spec: Any
     inertials: Mapping[str, Inertial]
+    parents: Mapping[str, str]
+
+    def compiled(self) -> Any:
+        """As a `mujoco.MjModel`."""
+        model = self.spec.compile()
+        deep_trees.nest(model, self.parents)
+        return model
 
 
 class _Joint(NamedTuple):
@@ -59,7 +70,10 @@ def specified(root: ElementTree.Element, floating: bool) -> Specified:
         if floating:
             bodies[base].add_freejoint(name="floating base")
             still = {}
-    for joint in _from_the_root(base, joints):
+    ordered = list(_from_the_root(base, joints))
+    deep = deep_trees.is_deep({joint.child: joint.parent for joint in ordered})
+    parents: dict[str, str] = {}
+    for joint in ordered:
         kind = "floating" if floating and joint.kind == "fixed" and joint.parent == WORLD == base else joint.kind
         where = still.get(joint.parent)
         if kind == "fixed" and where is not None:
@@ -68,11 +82,15 @@ def specified(root: ElementTree.Element, floating: bool) -> Specified:
             bodies[joint.child] = _add_link(spec.worldbody, joint.child, _behind(where, joint.frame))
             bodies[joint.child].add_freejoint(name=joint.name)
         else:
-            bodies[joint.child] = _add_link(bodies[joint.parent], joint.child, joint.frame)
+            carrier = spec.worldbody if deep else bodies[joint.parent]
+            if deep:
+                parents[joint.child] = joint.parent
+            bodies[joint.child] = _add_link(carrier, joint.child, joint.frame)
             _add_joints(bodies[joint.child], joint, kind)
     _add_mimics(spec, joints)
     found = {name: _inertial(link) for name, link in links.items()}
-    return Specified(spec, {name: inertial for name, inertial in found.items() if inertial is not None})
+    inertials = {name: inertial for name, inertial in found.items() if inertial is not None}
+    return Specified(spec, inertials, parents)
 
 
 def _named(root: ElementTree.Element, tag: str) -> dict[str, ElementTree.Element]:

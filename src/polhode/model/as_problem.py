@@ -12,6 +12,7 @@ import jax
 from polhode import checks, integrators
 from polhode.checks import shown
 from polhode.execution.eager import uncompiled
+from polhode.joints.measured import AbstractMeasuredPair
 from polhode.model import choosing, naming
 from polhode.model.assembly import Assembled, Redundant
 from polhode.model.holding import Held
@@ -20,6 +21,7 @@ from polhode.problems.base import Problem
 from polhode.problems.choice import Choice
 from polhode.systems.base import Observable, State
 from polhode.viewing import model_scene
+from polhode.viewing.machine import Machine
 from polhode.viewing.scene import Scene
 
 if TYPE_CHECKING:
@@ -67,8 +69,26 @@ class Asked(NamedTuple):
         )
 
 
+@dataclasses.dataclass(frozen=True)
+class Labels:
+    """Names and looks that results have from elsewhere than the model, such as a file.
+
+    - `joints`: by name; None for those of the model. - `bodies`: in the order of rows of outputs, likewise.
+    - `looks`: of the bodies.
+    - `outputs`: function of the system that returns the outputs in place of its own.
+    """
+
+    joints: Mapping[str, AbstractMeasuredPair] | None = None
+    bodies: Sequence[str] | None = None
+    looks: Machine | None = None
+    outputs: Callable[[MultibodySystem], Mapping[str, Observable]] | None = None
+
+
+_OF_THE_MODEL = Labels()
+
+
 @uncompiled()
-def problem(model: Model, asked: Asked) -> Problem:
+def problem(model: Model, asked: Asked, labels: Labels = _OF_THE_MODEL) -> Problem:
     """The problem of a model. Raises ValueError as `Model.problem` does."""
     started = time.perf_counter()
     begin, end, step = asked.span()
@@ -84,7 +104,8 @@ def problem(model: Model, asked: Asked) -> Problem:
     if own.keys() & {"formulation", "joints"}:
         raise ValueError("Parameters of a model can't be called 'formulation' or 'joints'; choose other names.")
     seen = _in_coordinates(system)
-    called = naming.named(model, seen)
+    called = naming.named(model, seen, labels.joints, labels.bodies)
+    shown_bodies = seen.shown if labels.bodies is None else labels.bodies
     known = checks.is_concrete(model.gravity, [(b.mass, b.inertia, b.x, b.R) for b in model.bodies], state0)
     saves_loads = checks.flag("save_loads", asked.save_loads)
     given = {"formulation": formulation, **({"joints": asked.joints} if formulation == "livens" else {})}
@@ -95,12 +116,12 @@ def problem(model: Model, asked: Asked) -> Problem:
         t_span=(begin, end),
         parameters={**given, **own},
         doc=f"A model of {len(model.bodies)} bodies.",
-        outputs=_outputs(system, asked.outputs, called, saves_loads),
+        outputs=_outputs(system, asked.outputs, called, saves_loads, labels),
         invariants=system.invariants(),
         reference={},
         integrator=method,
         h=step,
-        scene=_scene(model, seen.shown) if known else None,
+        scene=_scene(model, shown_bodies, labels.looks) if known else None,
         choice=Choice(because, why and f"`{method}`: {why}"),
         build_time=time.perf_counter() - started,
         named=dataclasses.replace(called, outputs=True),
@@ -108,10 +129,10 @@ def problem(model: Model, asked: Asked) -> Problem:
     )
 
 
-def _scene(model: Model, shown: Sequence[str]) -> Scene | None:
+def _scene(model: Model, shown: Sequence[str], looks: Machine | None) -> Scene | None:
     """How the model is drawn; None where JAX traces numbers that drawing needs."""
     try:
-        return model_scene.drawn(model_scene.described(model, shown))
+        return model_scene.drawn(model_scene.described(model, shown, looks))
     except jax.errors.JAXTypeError:
         return None
 
@@ -141,13 +162,17 @@ def _outputs(
     more: Callable[[MultibodySystem], Mapping[str, Observable]] | None,
     called: naming.Named,
     loads: bool,
+    labels: Labels,
 ) -> dict[str, Observable]:
-    """Outputs of the system, its joint coordinates, and those that a user adds."""
+    """Outputs of the system or in place of them, its joint coordinates, and those that a user adds."""
     seen = _in_coordinates(system)
     own = called.readings.observables(seen, loads=loads)
     if loads:
         own |= called.force_readings.observables(seen)
-    known = {**system.outputs(), **(own if isinstance(system, MultibodySystem) else system.observed(own))}
+    if labels.outputs is not None:
+        own |= labels.outputs(seen)
+    usual = system.outputs() if labels.outputs is None else {}
+    known = {**usual, **(own if isinstance(system, MultibodySystem) else system.observed(own))}
     if more is None:
         return known
     useful = callable(more) and not isinstance(more, type)

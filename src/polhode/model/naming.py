@@ -14,7 +14,7 @@ from polhode.joints.measured import AbstractMeasuredPair
 from polhode.joints.relative import is_angle
 from polhode.model.naming_forces import forces_along, named_forces
 from polhode.multibody.force_readings import ForceReadings
-from polhode.multibody.parts import AbstractJoint
+from polhode.multibody.parts import AbstractJoint, AbstractPart
 from polhode.multibody.readings import ReadCoordinate, Readings, ReadJoint
 from polhode.multibody.system import MultibodySystem
 from polhode.rods.edge import EdgeConstraint
@@ -53,6 +53,14 @@ def named(
     `joints` are those of a model file, by the names that they have there. `bodies` are those of the rows of outputs.
     """
     names = {id(part): name for name, part in model.parts}
+    elements: dict[int, Any] = {}
+
+    def placed(part: AbstractPart) -> Any:
+        # Once: it takes long in models with thousands of parts.
+        if id(part) not in elements:
+            elements[id(part)] = part.placed()
+        return elements[id(part)]
+
     pairs: dict[str, Any] = {
         name: part
         for name, part in model.parts
@@ -87,8 +95,8 @@ def named(
             **_told_limit(pair),
         }
     shown = tuple(system.shown if bodies is None else bodies)
-    readings = Readings(tuple(coordinates), tuple(read.values()), forces_along(model, system, places), shown)
-    named_ones, told_forces = named_forces(model, system)
+    readings = Readings(tuple(coordinates), tuple(read.values()), forces_along(model, system, places, placed), shown)
+    named_ones, told_forces = named_forces(model, system, placed)
     whole = {"bodies": list(shown), "joints": told, "forces": told_forces}
     return Named(readings, named_ones, whole | ({"units": model.units} if model.units else {}))
 
@@ -117,15 +125,15 @@ def _coordinates(pair: Any, called: str, number: int) -> dict[str, ReadCoordinat
         return {}
     ends = tuple(body.name for body in pair.bodies)
     assert len(ends) == 2
-    free = {
-        name: ReadCoordinate(c, _start(pair, name), ends, called, pair.name_in_carrier(name), number, False)
-        for name, c in pair.coordinates().items()
-    }
-    zero: Any = np.zeros(())
-    return {
-        **free,
-        **{name: ReadCoordinate(c, zero, ends, called, name, number, True) for name, c in pair.driven().items()},
-    }
+    itself = str(getattr(pair, "name", None) or called)
+
+    def read(name: str, coordinate: Any, driven: bool) -> ReadCoordinate:
+        zero: Any = np.zeros(()) if driven else _start(pair, name)
+        within = name if driven else pair.name_in_carrier(name)
+        return ReadCoordinate(coordinate, zero, ends, called, within, number, driven, (itself, name))
+
+    free = {name: read(name, c, False) for name, c in pair.coordinates().items()}
+    return {**free, **{name: read(name, c, True) for name, c in pair.driven().items()}}
 
 
 def _start(pair: AbstractMeasuredPair, name: str) -> Any:

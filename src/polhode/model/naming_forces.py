@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from polhode.forces.efforts import AbstractEffort
@@ -11,9 +11,9 @@ from polhode.forces.joint_forces import AbstractJointForce
 from polhode.joints.measured import Term
 from polhode.joints.relative import Reversed, is_angle
 from polhode.multibody.angle_references import AngleReference
-from polhode.multibody.elements import AbstractForceElement
+from polhode.multibody.elements import AbstractConstraintElement, AbstractForceElement
 from polhode.multibody.force_readings import ForceAlong, ForceReadings, NamedForce
-from polhode.multibody.parts import AbstractForce
+from polhode.multibody.parts import AbstractForce, AbstractPart
 from polhode.multibody.readings import ReadForce
 from polhode.multibody.system import MultibodySystem
 from polhode.multibody.tree.coordinates import JointTree
@@ -21,9 +21,11 @@ from polhode.multibody.tree.coordinates import JointTree
 if TYPE_CHECKING:
     from polhode.model.model import Model
 
+Placing = Callable[[AbstractPart], AbstractConstraintElement | AbstractForceElement]
 
-def named_forces(model: Model, system: MultibodySystem) -> tuple[ForceReadings, dict[str, Any]]:
-    """The forces that a user has named, and plain values about them.
+
+def named_forces(model: Model, system: MultibodySystem, placed: Placing) -> tuple[ForceReadings, dict[str, Any]]:
+    """The forces that a user has named, and plain values about them. `placed` returns the element of a part.
 
     Those on nodes of flexible bodies are left out, since results have no rows for these.
     """
@@ -36,7 +38,7 @@ def named_forces(model: Model, system: MultibodySystem) -> tuple[ForceReadings, 
         terms = _terms(part)
         if not isinstance(part, AbstractForce) or (part.name is None and not terms):
             continue
-        element, place = part.placed(), -1
+        element, place = placed(part), -1
         assert isinstance(element, AbstractForceElement)
         if terms and _takes(part, element) and _counts(had, names, terms):
             place, inside = inside, inside + 1
@@ -98,7 +100,9 @@ def _takes(part: Any, element: Any) -> bool:
     return along_one or isinstance(part, JointControl)
 
 
-def forces_along(model: Model, system: MultibodySystem, places: Mapping[tuple[int, str], int]) -> tuple[ReadForce, ...]:
+def forces_along(
+    model: Model, system: MultibodySystem, places: Mapping[tuple[int, str], int], placed: Placing
+) -> tuple[ReadForce, ...]:
     """Forces along coordinates that act on bodies; those along coordinates of a tree it knows by itself."""
     found = []
     names = {id(part): name for name, part in model.parts}
@@ -107,7 +111,7 @@ def forces_along(model: Model, system: MultibodySystem, places: Mapping[tuple[in
         terms = _terms(part)
         if not terms:
             continue
-        element = part.placed()
+        element = placed(part)
         keys = [(id(term.pair.carrier), term.pair.name_in_carrier(term.name)) for term in terms]
         known = all(key in places for key in keys)
         if (
@@ -125,7 +129,7 @@ def _references(
     name: str, part: Any, element: AbstractForceElement, names: Mapping[int, str], system: MultibodySystem
 ) -> tuple[AngleReference, ...]:
     """Where the turns of the angles of an element are known from: they are counted, or coordinates of a tree."""
-    counted = dict(() if system.counter is None else system.counter.owners).get(name)
+    counted = None if system.counter is None else system.counter.owned(name)
     if counted is not None:
         return tuple(AngleReference(0.0, 1.0, number, None, "", ()) for number in counted)
     terms = [term for term in _terms(part) if term.pair.coordinate(term.name).angles()]

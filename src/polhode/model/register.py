@@ -46,6 +46,10 @@ class Register:
         self._names[given] = None
         return given
 
+    def takes(self, name: str) -> bool:
+        """Whether a name is taken."""
+        return name in self._names
+
     def has(self, body: Body) -> bool:
         """Whether this very body, or the flexible body that it is a node of, is here."""
         if body.carrier is not None:

@@ -87,6 +87,11 @@ class AbstractCoordinates(eqx.Module):
         del q, joint, name, bodies
         return None
 
+    def all_counted(self, q: Point) -> dict[tuple[str, str], Float[Array, ""]]:
+        """All relative coordinates that are coordinates of q, by joint and name."""
+        del q
+        return {}
+
     def force_along(self, t: Array, q: Point, v: Vector, joint: str, name: str) -> Float[Array, ""] | None:
         """Sum of the forces along a coordinate of a joint that q counts; None if it doesn't."""
         del t, q, v, joint, name

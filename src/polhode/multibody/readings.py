@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
@@ -35,6 +35,7 @@ class ReadCoordinate(eqx.Module):
 
     - `measured`: the coordinate, of the bodies `ends`. - `offset`: its value where the tree counts zero.
     - `joint`: name of the joint of the model that has it, and `name`: how that joint calls it.
+    - `own`: names of the joint itself and its coordinate, where that is one of several that the joint of the model has.
     - `reading`: number of the `ReadJoint` that it belongs to; -1 for none.
     - `driven`: whether a constraint of that joint moves it as a function of time.
     """
@@ -46,11 +47,12 @@ class ReadCoordinate(eqx.Module):
     name: str = eqx.field(static=True)
     reading: int = eqx.field(static=True)
     driven: bool = eqx.field(static=True)
+    own: tuple[str, str] = eqx.field(static=True)
 
-    def counted(self, system: MultibodySystem, q: Point) -> Float[Array, ""] | None:
-        """The coordinate as the system has it, turns included; None if it doesn't."""
-        found = system.joint_coordinate(q, self.joint, self.name, self.ends)
-        return None if found is None else found + self.offset
+    def among(self, known: Mapping[tuple[str, str], Array]) -> Float[Array, ""] | None:
+        """The coordinate among those that a system knows, turns included; None if it is none of them."""
+        found = known.get((self.joint, self.name))
+        return known.get(self.own) if found is None else found + self.offset
 
 
 class ReadJoint(eqx.Module):
@@ -113,8 +115,9 @@ class Readings(eqx.Module):
     def positions(self, system: MultibodySystem, q: Point) -> Float[Array, " k"]:
         """All coordinates, turns included."""
         values = self._each(NodesByName(system, system.motion(q)), lambda c, poses: c.value(poses))
-        known = [(k, c.counted(system, q)) for k, c in enumerate(self.coordinates)]
-        found = [(k, value) for k, value in known if value is not None]
+        known = system.joint_coordinates(q)
+        read = [(k, c.among(known)) for k, c in enumerate(self.coordinates)]
+        found = [(k, value) for k, value in read if value is not None]
         if not found:
             return values
         return values.at[np.array([k for k, _ in found])].set(jnp.stack([value for _, value in found]))

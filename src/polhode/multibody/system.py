@@ -228,6 +228,16 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
             return found
         return self.counter.sign(number) * self.counter.values(self.motion(q), self.turns(q))[number]
 
+    def joint_coordinates(self, q: Point) -> dict[tuple[str, str], Float[Array, ""]]:
+        """All of these that are known, by the names of joint and coordinate."""
+        known = dict(self.coordinates.all_counted(q))
+        if self.counter is not None:
+            values = self.counter.values(self.motion(q), self.turns(q))
+            for number, name in enumerate(self.counter.names):
+                if name is not None and name.joint is not None:
+                    known.setdefault((name.joint, name.coordinate), name.sign * values[number])
+        return known
+
     def _mechanism(self, q: Point) -> Mechanism:
         """The mechanism with its angles read in the turns in which q has them."""
         return self.mechanism.near(self.turns(q)) if self.mechanism.reads_turns else self.mechanism

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import NamedTuple
 
 import equinox as eqx
@@ -84,6 +85,10 @@ class TurnCounter(eqx.Module):
             own = [k for k, _ in alike]
         return own[0] if len(own) == 1 else None
 
+    def owned(self, part: str) -> tuple[int, ...] | None:
+        """The numbers of the angles that a part of the model reads on its bodies; None if it reads none there."""
+        return _by_name(self.owners).get(part)
+
     def sign(self, number: int) -> float:
         """-1 where the coordinate of that name is the negative of the angle, otherwise 1."""
         name = self.names[number]
@@ -102,3 +107,8 @@ class TurnCounter(eqx.Module):
     def _rows(self, of_nodes: object) -> tuple:
         ends = (self.first, self.second)
         return tuple(jax.tree.map(lambda a, end=end: take(a, end.numbers), of_nodes) for end in ends)
+
+
+@functools.lru_cache(maxsize=64)
+def _by_name(owners: tuple[tuple[str, tuple[int, ...]], ...]) -> dict[str, tuple[int, ...]]:
+    return dict(owners)

@@ -161,6 +161,9 @@ class TiedTree(AbstractCoordinates):
     def counted(self, q: Point, joint: str | None, name: str, bodies: tuple[str, ...]) -> Float[Array, ""] | None:
         return self.tree.counted(self.whole(q), joint, name, bodies)
 
+    def all_counted(self, q: Point) -> dict[tuple[str, str], Float[Array, ""]]:
+        return self.tree.all_counted(self.whole(q))
+
     def force_along(self, t: Array, q: Point, v: Vector, joint: str, name: str) -> Float[Array, ""] | None:
         return self.tree.force_along(t, self.whole(q), self.rates(v), joint, name)
 

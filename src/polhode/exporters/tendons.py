@@ -1,0 +1,56 @@
+"""Forces along sums of joint coordinates, as fixed tendons."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+import numpy as np
+
+from polhode.exporters import loads
+from polhode.exporters.document import Document
+from polhode.exporters.tree import Along
+from polhode.forces.efforts import AbstractEffort, Stops
+from polhode.joints.combination import Combination
+
+
+@dataclasses.dataclass
+class FixedTendon:
+    """A tendon over joints under construction, which forces take as they take a joint."""
+
+    name: str
+    attributes: dict[str, Any] = dataclasses.field(default_factory=dict)
+    transmission: ClassVar[str] = "tendon"
+
+
+def effort(document: Document, name: str, part: Any, element: AbstractEffort) -> str:
+    """A force along a `Combination`; returns what the file doesn't say of it, or nothing."""
+    if isinstance(element, Stops):
+        return "how stiff stops of tendons are follows from all that they move, which is known to MuJoCo only"
+    write = loads.EFFORTS.get(type(element))
+    if write is None:
+        return f"a {type(element).__name__} has no counterpart in MJCF"
+    combination: Combination = part.joint
+    found = []
+    for term in combination.terms(part.along):
+        initial = term.pair.initial(term.name)
+        along = document.tree.along(term.pair.coordinate(term.name), term.pair.bodies, initial)
+        if along is None:
+            return loads.NO_JOINT
+        found.append((float(term.ratio), along))
+    tendon = FixedTendon(name)
+    # ℓ = Σ rᵢ (±qᵢ + offsetᵢ)
+    offset = sum(ratio * along.offset for ratio, along in found)
+    reason = write(document, name, Along(tendon, 1.0, offset), element)
+    row = document.add(document.tendon, "fixed", {"name": name, **_lengths(tendon.attributes)})
+    for ratio, along in found:
+        document.add(row, "joint", {"joint": along.joint.name, "coef": ratio * along.sign})
+    return reason
+
+
+def _lengths(attributes: dict[str, Any]) -> dict[str, Any]:
+    """With the rest of a spring as tendons have it: a range of lengths, here of one."""
+    found = dict(attributes)
+    if "springref" in found:
+        found["springlength"] = np.full(2, found.pop("springref"))
+    return found

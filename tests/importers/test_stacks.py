@@ -1,0 +1,76 @@
+"""Joints of one body, in any order: each axis lies in the frame that the joints before it leave."""
+
+from __future__ import annotations
+
+import itertools
+
+import mujoco
+import numpy as np
+import pytest
+from against_mujoco import at_random, largest_difference, loaded
+
+import polhode as ph
+
+HEAD = (
+    '<mujoco><compiler angle="radian"/><option gravity="0.3 -0.2 -9.81"><flag contact="disable"/></option><worldbody>'
+    '<body name="A" pos="0 0 1" euler=".3 .2 .1">{}'
+    '<geom type="box" size=".1 .2 .05" pos=".1 .05 -.1" euler=".1 .2 .3"/>'
+    "</body></worldbody><actuator>{}</actuator></mujoco>"
+)
+KINDS = {"S": "slide", "H": "hinge", "B": "ball"}
+ORDERS = ["".join(order) for n in (2, 3, 4) for order in itertools.product("SHB", repeat=n)]
+SAMPLE = {("SHS", True), ("HSS", True), ("BSS", False), ("HHH", True)}
+
+
+def stack(order, aligned):
+    """A body with these joints, springs, dampers, rotors and motors, along coordinate axes or any."""
+    random = np.random.default_rng(int.from_bytes(order.encode(), "big") + aligned)
+    joints, motors = [], []
+    for k, letter in enumerate(order):
+        axis = np.eye(3)[random.integers(3)] * random.choice([-1, 1]) if aligned else random.normal(size=3)
+        place = 0.1 * random.normal(size=3) * (letter != "S" and (not aligned or k % 2))
+        ref, stiffness, rest, damping, gear = random.uniform((-0.5, 1, -1, 0.1, 1), (0.5, 5, 1, 1, 3))
+        along = f'armature=".05" ref="{ref}" stiffness="{stiffness}" springref="{rest}"' if letter != "B" else ""
+        words = [" ".join(map(repr, map(float, vector))) for vector in (axis, place)]
+        joints.append(
+            f'<joint name="{letter}{k}" type="{KINDS[letter]}" axis="{words[0]}" pos="{words[1]}" damping="{damping}" '
+            f"{along}/>"
+        )
+        motors += [f'<motor name="m{k}" joint="{letter}{k}" gear="{gear}"/>'] if letter != "B" else []
+    return HEAD.format("".join(joints), "".join(motors))
+
+
+@pytest.mark.parametrize(
+    ("order", "aligned"),
+    [
+        pytest.param(*one, marks=() if one in SAMPLE else pytest.mark.exhaustive)
+        for one in itertools.product(ORDERS, (True, False))
+    ],
+)
+def test_stacks_of_joints_move_and_are_read_as_in_mujoco(order, aligned):
+    text = stack(order, aligned)
+    try:
+        model = mujoco.MjModel.from_xml_string(text)
+    except ValueError:
+        # Turns after a ball, and more than six degrees of freedom.
+        with pytest.raises(ValueError, match=r"ball followed by rotation|more than 6 dofs"):
+            ph.load_model(text)
+        return
+    data = at_random(model, 1)
+    data.ctrl[:] = np.random.default_rng(1).normal(size=model.nu)
+    mujoco.mj_forward(model, data)
+    controls = {f"m{k}": u for k, u in zip((k for k, x in enumerate(order) if x != "B"), data.ctrl, strict=True)}
+    machine = loaded(text, model, data, controls=controls)
+    assert not machine.not_carried
+    problem = machine.problem("minimal")
+    assert largest_difference(problem, model, data) < 1e-10
+    scalar = [
+        j for j in range(model.njnt) if model.jnt_type[j] in (mujoco.mjtJoint.mjJNT_SLIDE, mujoco.mjtJoint.mjJNT_HINGE)
+    ]
+    if scalar:
+        for name, values in (
+            ("positions", data.qpos[model.jnt_qposadr[scalar]]),
+            ("velocities", data.qvel[model.jnt_dofadr[scalar]]),
+        ):
+            found = problem.outputs[f"joint_{name}"](0.0, problem.state0)
+            np.testing.assert_allclose(found, values, atol=1e-12)
