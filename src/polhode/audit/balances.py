@@ -149,7 +149,7 @@ class _Run:
         events = self._solution.events
         before, after = (np.asarray(watch.seen(events.t, states)[name]) for states in (events.before, events.after))
         jumps = (after - before).reshape(len(events), *column.shape[1:])
-        return WithoutJumps(column, self._t, events.t, jumps)[0 : len(column)]
+        return WithoutJumps(column, self._t, np.asarray(events.t), jumps)[0 : len(column)]
 
 
 def _less(column: np.ndarray, added: Any, size: float, scale: float) -> Unbalanced:
