@@ -52,11 +52,11 @@ def test_check_point_lets_traced_values_through_but_checks_their_shape():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: sp.Rn(-1), "must not be negative, got -1"),
+        (lambda: sp.Rn(-1), "0 or more, got -1"),
         (lambda: sp.Rn(5, blocks=(3, 3)), "add up to n = 5"),
         (lambda: sp.product(), "at least one space"),
         (lambda: sp.ProductGroup(sp.S2()), "groups only, got S2"),
-        (lambda: sp.power(sp.S3(), 0), "at least 1, got 0"),
+        (lambda: sp.power(sp.S3(), 0), "at least 1 \\(copies of a space\\), got 0"),
         (lambda: sp.CoadjointOrbit(sp.Rn(3)), "so\\(3\\) or se\\(3\\)"),
         (lambda: sp.Cayley(sp.Rn(3)), "use `with_coordinates`"),
         (lambda: sp.with_coordinates(sp.S2(), "cayley"), "not on `S2`; use coordinates='exp'"),
