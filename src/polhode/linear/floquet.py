@@ -21,6 +21,7 @@ from polhode.linear.multipliers import FloquetModel
 from polhode.linear.returning import Return, is_of_bodies
 from polhode.problems.base import Problem
 from polhode.statics._deviations import STEADY, Instant
+from polhode.statics._light_bodies import is_disturbed
 from polhode.statics._steady_bodies import Place, transported
 from polhode.systems.base import AbstractSystem, State
 from polhode.systems.mechanical import AbstractMechanical
@@ -50,12 +51,12 @@ def floquet(
 ) -> FloquetModel:
     r"""How small deviations from a periodic motion grow in a period: its monodromy matrix and Floquet multipliers.
 
-    The matrix is the derivative of a run over the period with respect to its start, along the deviations that constraints
-    on positions and velocities leave, as of `linearise`. Loads and constraints may depend on time with the period.
-    A state at rest is periodic with any period that they have.
+    The matrix is the derivative of a run over the period with respect to its start, along the deviations that
+    constraints on positions and velocities leave, as of `linearise`. Loads and constraints may depend on time with the
+    period. A state at rest is periodic with any period that they have.
 
-    Motions of bodies may come back turned or displaced if that is a symmetry of the system: a satellite that spins as it
-    goes around, wheels that roll, rotors that are round. Deviations are then carried back by the turn of the space
+    Motions of bodies may come back turned or displaced if that is a symmetry of the system: a satellite that spins as
+    it goes around, wheels that roll, rotors that are round. Deviations are then carried back by the turn of the space
     and of each body in itself, the ones that turn the space least. It is checked that accelerations and their
     derivatives a period later are the same, at three instants. For a steady motion and any period multipliers are
     exp(s T) with the eigenvalues s of `linearise`, which measures in the same frame if the period is no full turn.
@@ -85,6 +86,11 @@ def floquet(
         raise ValueError(f"`period` must be positive, got {period:.9g}.")
     if not tolerance > 0:
         raise ValueError(f"`tolerance` must be positive, got {tolerance:.9g}.")
+    if is_disturbed(asked.system, asked.t, asked.state):
+        raise ValueError(
+            "Bodies are nearly massless beside others: the inertias that one joint carries differ by more than runs of "
+            "these coordinates resolve. Give the light ones more mass and inertia, or take 'minimal' coordinates."
+        )
     run = _Period.of(asked, period, {"integrator": integrator, "h": h, "rtol": rtol, "atol": atol})
     states = run.states()
     closed = _of_bodies if is_of_bodies(asked.system) else _of_states

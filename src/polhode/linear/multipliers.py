@@ -58,7 +58,8 @@ class FloquetModel:
         k = len(self.monodromy)
         listed = ", ".join(f"{x:.6g}" for x in self.multipliers[:6])
         more = ", …" if k > 6 else ""
-        return f"FloquetModel({k} states, period {self.period:.6g}; multipliers {listed}{more}; closure {self.closure:.2g})"
+        said = f"multipliers {listed}{more}; closure {self.closure:.2g}"
+        return f"FloquetModel({k} states, period {self.period:.6g}; {said})"
 
     def _repr_html_(self) -> str:
         rows = [
