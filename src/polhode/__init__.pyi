@@ -43,6 +43,7 @@ from .driver.simulate import simulate as simulate
 from .events.event import Event as Event
 from .functions import PiecewiseLinear as PiecewiseLinear
 from .importers import load_model as load_model
+from .linear.floquet import floquet as floquet
 from .linear.linearise import linearise as linearise
 from .model import Model as Model
 from .model import Parameter as Parameter

@@ -31,7 +31,9 @@ class Asked(NamedTuple):
         if state is None and known is None:
             raise ValueError("A bare system needs `state`; a Problem brings its own.")
         if inside_transformation():
-            raise ValueError("Linear models are made on the host; call `linearise` outside jit, grad and vmap.")
+            raise ValueError(
+                "Linear models are made on the host; call `linearise` and `floquet` outside jit, grad and vmap."
+            )
         time = float(known.t_span[0] if t is None and known else 0.0 if t is None else checks.number("t", t, "time"))
         state = system.given(known.state0 if known and state is None else state, "state")
         system.check(time, state)

@@ -113,9 +113,9 @@ def directions(system: AbstractSystem, t: float, state: State) -> Float[np.ndarr
 def _no_steady_motion(reason: str) -> str:
     return (
         f"The state moves and is no steady motion: {reason}. Eigenvalues of one instant say nothing about the "
-        "stability of such a motion. Give the state of a steady motion; or, where it is periodic, take the derivative "
-        "of a run over one period with respect to its start (`jax.jacfwd` of `polhode.simulate`), whose eigenvalues "
-        "are Floquet multipliers. `anyway=True` gives the coefficients at this instant."
+        "stability of such a motion. Give the state of a steady motion; or, where it is periodic, take its "
+        "Floquet multipliers by `polhode.floquet(problem, period)`. `anyway=True` gives the coefficients at this "
+        "instant."
     )
 
 

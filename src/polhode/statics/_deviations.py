@@ -139,8 +139,12 @@ class Instant(NamedTuple):
     def at_rest(self) -> bool:
         """Whether positions don't move."""
         speed = np.max(np.abs(self.slopes.ambient @ self.moving), initial=0.0)
-        rate = np.max(np.abs(np.linalg.eigvals(self.reduced(self.slopes.F))), initial=0.0)
-        return bool(speed <= AT_REST * (rate or 1.0) * max(1.0, float(largest(self.state))))
+        return bool(speed <= AT_REST * self.rate * max(1.0, float(largest(self.state))))
+
+    @property
+    def rate(self) -> float:
+        """The fastest rate of deviations in the frame of the coordinates; 1 where nothing changes."""
+        return float(np.max(np.abs(np.linalg.eigvals(self.reduced(self.slopes.F))), initial=0.0)) or 1.0
 
     @property
     def moving(self) -> np.ndarray:

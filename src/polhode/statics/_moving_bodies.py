@@ -75,22 +75,31 @@ def inner_gaps(system: MultibodySystem, q: Point) -> Vector:
     return jnp.concatenate((jnp.zeros(0), *(x.reshape(-1) for _, x in system.coordinates.internal_residuals(q))))
 
 
+def faster_of(system: MultibodySystem, t: Array, q: Point, v: Vector) -> Array:
+    """Time derivatives of `u` and `omega` of all bodies, (2, N, 3)."""
+    a = system.accelerations(t, q, v)[0]
+
+    def later(r: Array) -> Array:
+        bodies = bodies_at(system, system.flow(q, v, r), v + r * a)
+        return jnp.stack((bodies.u, bodies.omega))
+
+    return jax.jvp(later, (jnp.zeros(()),), (jnp.ones(()),))[1]
+
+
+@interpreted
+def slopes_of_faster(system: MultibodySystem, t: Array, q: Point, v: Vector) -> Array:
+    """Derivatives of `faster_of` along deviations of the state, (6 N, dim)."""
+    space = system.state_space
+    return jax.jacfwd(lambda y: faster_of(system, t, *space.move((q, v), y)).reshape(-1))(jnp.zeros(space.dim))
+
+
 @interpreted
 def _view(system: MultibodySystem, t: Array, q: Point, v: Vector) -> Any:
-    space, zero, one = system.state_space, jnp.zeros(()), jnp.ones(())
-
-    def accelerations(s: Array) -> Array:
-        """Of the bodies a time s later, to first order."""
-        p, w = space.move((q, v), s * system.velocity(t, (q, v)))
-        faster = system.accelerations(t + s, p, w)[0]
-
-        def later(r: Array) -> Array:
-            bodies = bodies_at(system, system.flow(p, w, r), w + r * faster)
-            return jnp.stack((bodies.u, bodies.omega))
-
-        return jax.jvp(later, (zero,), (one,))[1]
-
-    faster, jerk = jax.jvp(accelerations, (zero,), (one,))
+    space = system.state_space
+    start = system.velocity(t, (q, v))
+    # Of the bodies a time s later, to first order.
+    accelerations = lambda s: faster_of(system, t + s, *space.move((q, v), s * start))  # noqa: E731
+    faster, jerk = jax.jvp(accelerations, (jnp.zeros(()),), (jnp.ones(()),))
     flat = lambda y: ravel_pytree(bodies_at(system, *space.move((q, v), y)))[0]  # noqa: E731
     along = jax.jacfwd(flat)(jnp.zeros(space.dim))
     return bodies_at(system, q, v), faster, jerk, along, jax.jacfwd(lambda w: speeds(system, q, w))(v)

@@ -10,6 +10,7 @@ from polhode.execution.once import interpreted
 from polhode.multibody.system import MultibodySystem
 from polhode.spaces.base import Vector
 from polhode.statics._deviations import STEADY, Deviations, Instant, Slopes, velocity_of
+from polhode.statics._light_bodies import precise
 from polhode.statics._moving_bodies import rows_of
 from polhode.statics._steady_bodies import LOOKS, about_bodies
 from polhode.systems.base import AbstractSystem, State
@@ -17,7 +18,8 @@ from polhode.systems.base import AbstractSystem, State
 
 def deviations(system: AbstractSystem, t: float, state: State) -> Deviations:
     """About a state: at rest, in steady motion, or, if it is `unsteady`, in the frame that its coordinates have."""
-    here = Instant.at(system, t, state)
+    here = Instant.at(precise(system, t, state), t, state)
+    system = here.system
     if here.at_rest:
         A = here.reduced(here.slopes.F + here.slopes.turning)
         fixed = _same_at_all_times(here) or all(here.same(A, _later(here, s)) for s in _times_at_rest(A))

@@ -28,7 +28,7 @@ LOOKS = (0.83, 2.17)
 _ROUNDS = 20
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """A state on the motion, seen as bodies; `solve` gives velocities from those of bodies."""
 
     here: Instant
@@ -36,7 +36,7 @@ class _Place(NamedTuple):
     solve: np.ndarray
 
     @classmethod
-    def of(cls, system: Any, t: float, state: State) -> _Place:
+    def of(cls, system: Any, t: float, state: State) -> Place:
         here = Instant.at(system, t, state)
         view = View.of(system, t, state)
         return cls(here, view, np.linalg.pinv(view.by_velocity, rcond=1e-10))
@@ -53,12 +53,12 @@ class _Place(NamedTuple):
 
 def about_bodies(here: Instant) -> Deviations:
     system: Any = here.system
-    first = _Place.of(system, here.t, here.state)
+    first = Place.of(system, here.t, here.state)
     instant = here.reduced(here.slopes.F + here.slopes.turning)
     hidden = first.unseen[:, here.n :] @ here.slopes.start[here.n :]
     kept = np.linalg.norm(hidden) <= STEADY * np.linalg.norm(here.slopes.start)
     said = ""
-    for drift in (np.zeros(3), _drift(first)) if kept else ():
+    for drift in (np.zeros(3), drift_of(first)) if kept else ():
         family = Family.of(first.view, drift)
         if family.misfit > STEADY:
             continue
@@ -70,7 +70,7 @@ def about_bodies(here: Instant) -> Deviations:
     return here.result(instant, None, said or f"no turn of space and bodies goes on with its accelerations: {moving}")
 
 
-def _in_family(first: _Place, family: Family) -> tuple[np.ndarray, np.ndarray] | None:
+def _in_family(first: Place, family: Family) -> tuple[np.ndarray, np.ndarray] | None:
     """A and the angular velocity of the frame of the first group in which coefficients are constant; None if none."""
     here, motion = first.here, _Motion(first, [])
     for group in family.members():
@@ -85,7 +85,7 @@ def _in_family(first: _Place, family: Family) -> tuple[np.ndarray, np.ndarray] |
     return None
 
 
-def _drift(first: _Place) -> np.ndarray:
+def drift_of(first: Place) -> np.ndarray:
     """The velocity of the centre of mass, from the momentum along translations of all bodies."""
     system: Any = first.here.system
     q, v = first.here.state
@@ -104,25 +104,26 @@ def _momenta(system: AbstractMechanical, t: Array, q: Point, v: Float[Array, "n 
 class _Motion(NamedTuple):
     """States to which groups carry the first one: most of them carry it to the same, where slopes are known then."""
 
-    first: _Place
-    known: list[tuple[float, _Place]]
+    first: Place
+    known: list[tuple[float, Place]]
 
-    def place(self, group: Symmetry, s: float) -> _Place:
+    def place(self, group: Symmetry, s: float) -> Place:
         target = group.bodies(self.first.view.bodies, s)
         for time, place in self.known:
             pairs = zip(target, place.view.bodies, strict=True)
             if time == s and all(np.allclose(a, b, rtol=NOISE, atol=NOISE * np.max(np.abs(b))) for a, b in pairs):
                 return place
-        place = _carried(self.first, target, s)
+        q, v = self.first.here.state
+        near = moved(self.first.here.system, q, jnp.asarray(s * np.asarray(v)))  # type: ignore[arg-type]
+        place = carried(self.first, target, self.first.here.t + s, near)
         self.known.append((s, place))
         return place
 
 
-def _carried(first: _Place, target: Bodies, s: float) -> _Place:
-    """The state a time s later in which bodies are where and as fast as told; Newton's method from where v leads."""
+def carried(first: Place, target: Bodies, t: float, near: Point) -> Place:
+    """The state at time t in which bodies are where and as fast as in `target`; Newton's method from `near`."""
     system: Any = first.here.system
-    q, v = first.here.state
-    q, size, rounds = moved(system, q, jnp.asarray(s * np.asarray(v))), np.inf, 0
+    q, v, size, rounds = near, first.here.state[1], np.inf, 0
     while True:
         bodies, gaps, by_velocity = jax.tree.map(np.asarray, placement(system, q, v))
         solve = np.linalg.pinv(by_velocity, rcond=1e-10)
@@ -133,14 +134,14 @@ def _carried(first: _Place, target: Bodies, s: float) -> _Place:
         q, size, rounds = moved(system, q, jnp.asarray(step)), float(np.max(np.abs(step), initial=0.0)), rounds + 1
     goal = np.concatenate((target.u.ravel(), target.omega.ravel(), np.zeros(len(gaps))))
     v = np.asarray(v) + solve @ (goal - by_velocity @ np.asarray(v))
-    return _Place.of(system, first.here.t + s, (q, jnp.asarray(v)))
+    return Place.of(system, t, (q, jnp.asarray(v)))
 
 
-def _coefficients(group: Symmetry, s: float, first: _Place, place: _Place, T: np.ndarray | None) -> np.ndarray | None:
+def _coefficients(group: Symmetry, s: float, first: Place, place: Place, T: np.ndarray | None) -> np.ndarray | None:
     """A at a later state, in the deviations of the first one carried there; None where the group does not fit."""
     here = place.here
     system: Any = here.system
-    T = _transported(group, s, first, place) if T is None else T
+    T = transported(group, s, first, place) if T is None else T
     acceleration = jnp.asarray(here.slopes.start[here.n :])
     numbers = tuple(map(jnp.asarray, (*group, s)))
     slopes, velocity = map(np.asarray, _field(system, numbers, jnp.asarray(place.solve), here.state, acceleration))
@@ -151,11 +152,12 @@ def _coefficients(group: Symmetry, s: float, first: _Place, place: _Place, T: np
     return np.linalg.lstsq(T, (here.slopes.F - slopes) @ T, rcond=1e-12)[0]
 
 
-def _transported(group: Symmetry, s: float, first: _Place, place: _Place) -> np.ndarray:
+def transported(group: Symmetry, s: float, first: Place, place: Place) -> np.ndarray:
+    """The deviations of the first state carried to a later one."""
     N, T = place.here.T, first.here.T
-    carried = group.deviations(first.view.bodies, first.view.along @ T, s)
+    goal = group.deviations(first.view.bodies, first.view.along @ T, s)
     rows = np.vstack((place.view.along, place.unseen)) @ N
-    return N @ np.linalg.lstsq(rows, np.vstack((carried, first.unseen @ T)), rcond=1e-12)[0]
+    return N @ np.linalg.lstsq(rows, np.vstack((goal, first.unseen @ T)), rcond=1e-12)[0]
 
 
 @interpreted

@@ -1,0 +1,62 @@
+"""Accelerations of mechanisms with bodies that are nearly massless beside others."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from polhode.execution.once import interpreted
+from polhode.linalg.blocks import Matrix
+from polhode.linalg.choose import library_solver
+from polhode.linalg.compliant import COMPLIANCE, REFINEMENTS, CompliantKKT
+from polhode.linalg.host import to_sparse
+from polhode.multibody.system import MultibodySystem
+from polhode.spaces.base import Point
+from polhode.systems.base import AbstractSystem, State
+
+_ALLOWED = 1e-8
+"""Relative error of accelerations that is left by the compliance of constraints."""
+
+_SINGULAR = 1e-14
+"""Eigenvalues below which constraints depend on each other; the compliance is for those positions."""
+
+_DENSE = 600
+
+
+def is_disturbed(system: AbstractSystem, t: float, state: State) -> bool:
+    """Whether the compliance of constraints disturbs accelerations at a state, where constraints are independent.
+
+    So it is where one joint carries inertias that differ by a factor of about 1e9.
+    """
+    if not (isinstance(system, MultibodySystem) and isinstance(system.kkt, CompliantKKT)):
+        return False
+    n, m = system.n, system.m
+    if n + m > _DENSE:
+        return False
+    M, B = _matrices(system, jnp.asarray(t), state[0])
+    mass, P = to_sparse(M, (n, n)).toarray(), to_sparse(B, (m, n)).toarray()
+    sizes = np.abs(np.diag(mass))
+    if not sizes.all():
+        return False
+    units = np.sqrt((P**2) @ (1 / sizes))
+    # In units in which inertias are one: condition numbers of masses don't enter.
+    factor = np.linalg.cholesky(mass / np.sqrt(np.outer(sizes, sizes)))
+    rows = np.linalg.solve(factor, (P / np.sqrt(sizes)).T).T / np.where(units > 0, units, 1.0)[:, None]
+    least = float(np.min(np.linalg.svd(rows, compute_uv=False), initial=1.0)) ** 2
+    return least > _SINGULAR and (COMPLIANCE / least) ** (REFINEMENTS + 1) > _ALLOWED
+
+
+@interpreted
+def _matrices(system: MultibodySystem, t: Array, q: Point) -> tuple[Matrix, Matrix]:
+    return system.mass(t, q), system.jacobian(t, q)
+
+
+def precise(system: AbstractSystem, t: float, state: State) -> AbstractSystem:
+    """The system with a solver that pivots in place of one that gives constraints a compliance, where that disturbs."""
+    if not is_disturbed(system, t, state):
+        return system
+    assert isinstance(system, MultibodySystem)
+    return dataclasses.replace(system, solver=library_solver(system.n, system.m))
