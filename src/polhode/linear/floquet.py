@@ -19,9 +19,9 @@ from polhode.integrators.base import AbstractIntegrator
 from polhode.linear.asked import Asked
 from polhode.linear.multipliers import FloquetModel
 from polhode.linear.returning import Return, is_of_bodies
+from polhode.multibody.light_bodies import is_disturbed
 from polhode.problems.base import Problem
 from polhode.statics._deviations import STEADY, Instant
-from polhode.statics._light_bodies import is_disturbed
 from polhode.statics._steady_bodies import Place, transported
 from polhode.systems.base import AbstractSystem, State
 from polhode.systems.mechanical import AbstractMechanical

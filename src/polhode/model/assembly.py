@@ -30,6 +30,7 @@ from polhode.multibody.absolute import AbsoluteCoordinates
 from polhode.multibody.bodies import Body
 from polhode.multibody.elements import AbstractConstraintElement, AbstractForceElement
 from polhode.multibody.groups import ForceGroup, JointGroup, stack
+from polhode.multibody.light_bodies import precise
 from polhode.multibody.livens import JOINTS
 from polhode.multibody.livens_joints import in_first_frame
 from polhode.multibody.mechanism import Mechanism
@@ -143,15 +144,15 @@ def _in_coordinates(
     consistency.check_start(system, system.labels, t0, state)
     dropped = redundant if isinstance(redundant, Mapping) else _dependent(system, t0, state, redundant == "error")
     if not dropped and not isinstance(redundant, Mapping):
-        return system.solvable(), state
+        return precise(system.solvable(), t0, state), state
     reduced = build(dropped)
     if isinstance(redundant, Mapping):
         _check_independent(system, reduced, t0, state)
     if not dropped:
-        return system.solvable(), state
+        return precise(system.solvable(), t0, state), state
     # What is left out follows from the rest to round-off only where the start keeps all of it to round-off.
     state = consistency.sharpened(system, system.labels, t0, state)
-    return dataclasses.replace(reduced, complete=system).solvable(), state
+    return precise(dataclasses.replace(reduced, complete=system).solvable(), t0, state), state
 
 
 def _check_all_joints(model: Model, placed: Sequence[Placed], t0: float, more: str) -> None:

@@ -7,10 +7,10 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode.execution.once import interpreted
+from polhode.multibody.light_bodies import precise
 from polhode.multibody.system import MultibodySystem
 from polhode.spaces.base import Vector
 from polhode.statics._deviations import STEADY, Deviations, Instant, Slopes, velocity_of
-from polhode.statics._light_bodies import precise
 from polhode.statics._moving_bodies import rows_of
 from polhode.statics._steady_bodies import LOOKS, about_bodies
 from polhode.systems.base import AbstractSystem, State

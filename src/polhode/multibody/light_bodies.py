@@ -25,6 +25,9 @@ _SINGULAR = 1e-14
 
 _DENSE = 600
 
+_ALIKE = 1e8
+"""Ratio of masses and moments of inertia up to which no error can be that large."""
+
 
 def is_disturbed(system: AbstractSystem, t: float, state: State) -> bool:
     """Whether the compliance of constraints disturbs accelerations at a state, where constraints are independent.
@@ -34,7 +37,7 @@ def is_disturbed(system: AbstractSystem, t: float, state: State) -> bool:
     if not (isinstance(system, MultibodySystem) and isinstance(system.kkt, CompliantKKT)):
         return False
     n, m = system.n, system.m
-    if n + m > _DENSE:
+    if n + m > _DENSE or not _differ(system):
         return False
     M, B = _matrices(system, jnp.asarray(t), state[0])
     mass, P = to_sparse(M, (n, n)).toarray(), to_sparse(B, (m, n)).toarray()
@@ -47,6 +50,14 @@ def is_disturbed(system: AbstractSystem, t: float, state: State) -> bool:
     rows = np.linalg.solve(factor, (P / np.sqrt(sizes)).T).T / np.where(units > 0, units, 1.0)[:, None]
     least = float(np.min(np.linalg.svd(rows, compute_uv=False), initial=1.0)) ** 2
     return least > _SINGULAR and (COMPLIANCE / least) ** (REFINEMENTS + 1) > _ALLOWED
+
+
+def _differ(system: MultibodySystem) -> bool:
+    """Whether inertias differ by so much that a closer look is worth it."""
+    masses, moments = np.asarray(system.coordinates.masses), np.asarray(system.coordinates.inertias)
+    sizes = np.concatenate((masses, np.abs(np.diagonal(moments, axis1=1, axis2=2)).reshape(-1)))
+    sizes = sizes[sizes > 0]
+    return len(sizes) > 0 and bool(np.max(sizes) > _ALIKE * np.min(sizes))
 
 
 @interpreted
