@@ -164,6 +164,34 @@ def test_events_at_one_instant_have_derivatives_of_their_own(mode):
     np.testing.assert_allclose(mode(seen)(x), mode(truth)(x), atol=1e-9)
 
 
+def test_balls_that_land_together_by_chance_have_derivatives_of_their_own():
+    heights, weights = (1.2, 2.0), (1.0, 2.0)
+    fall = (2 * heights[0] / G) ** 0.5
+    start = jnp.array([*heights, 0.0, 0.5 * G * fall - heights[1] / fall])
+    model = ph.Model(gravity=(0, 0, -G))
+    guides = []
+    for height, mass in zip(heights, weights, strict=True):
+        ball = model.add_body(mass=mass, inertia=(0.1, 0.1, 0.1), position=(3 * mass, 0, height))
+        guides.append(model.add(ph.joints.Prismatic(model.ground, ball, axis=(0, 0, 1))))
+    floors = [
+        ph.events.stop(guide, lower=-height, restitution=e)
+        for guide, height, e in zip(guides, heights, (0.7, 0.4), strict=True)
+    ]
+    problem = model.problem("minimal", t1=0.8, h=0.05)
+
+    def ends(x):
+        state0 = (tuple(x[k : k + 1] - heights[k] for k in range(2)), x[2:])
+        (one, two), _ = ph.simulate(problem, "rkmk4", state0=state0, events=floors, save_every=None).state
+        return jnp.stack((one[-1, 0], two[-1, 0])) + jnp.array(heights)
+
+    def exact(x):
+        rate, landing = jnp.sqrt(x[2:] ** 2 + 2 * G * x[:2]), (x[2:] + jnp.sqrt(x[2:] ** 2 + 2 * G * x[:2])) / G
+        return jnp.array([0.7, 0.4]) * rate * (0.8 - landing) - 0.5 * G * (0.8 - landing) ** 2
+
+    np.testing.assert_allclose(ends(start), exact(start), atol=1e-12)
+    np.testing.assert_allclose(jax.jacfwd(ends)(start), jax.jacfwd(exact)(start), atol=1e-11)
+
+
 @pytest.mark.exhaustive
 def test_a_stop_has_derivatives_with_respect_to_where_it_is():
     """A free wheel: its angle is u (1 + e) - e ω t behind a stop at u."""

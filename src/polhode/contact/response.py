@@ -20,6 +20,9 @@ _ROUNDING = 1e-9
 _EXACT = 1e-13
 """Part of the largest speed by which impulses may leave a contact closing."""
 
+_APART = 1e-12
+"""Part of its own effect up to which an impulse has none on another contact."""
+
 _STILL = 1e-12
 """The same of the speed of the whole system."""
 
@@ -67,13 +70,15 @@ class _Contacts(NamedTuple):
 
 
 def impact(contacts: Sequence[AbstractUnilateral], t: Array, state: State, system: Any) -> Vector:
-    r"""The velocity behind an impact at all contacts that touch, none of which stays closed.
+    r"""The velocity behind an impact at the first contact and all that touch and depend on it; none stays closed.
 
     Newton's law for all of them at once: $0 \le \xi \perp P \ge 0$ with $\xi = \dot g^+ + e\min(\dot g^-, 0)$.
+    Contacts that touch at the same instant by chance have events of their own, with derivatives of their own.
     """
     _, v = state
     now = _Contacts.at(contacts, t, state, system)
     touching = gaps(contacts, t, state, system) <= TOUCHING
+    touching = _linked(now.delassus, touching)
     impulses = _impulses(now, now.rates(t, state, system), _restitutions(contacts), touching)
     return v + impulses @ now.moved
 
@@ -120,6 +125,14 @@ def respond(
     _, active = complement(now.delassus, a, resting, stay | (resting & (impulses > 0)), rounding)
     rest = held(now.delassus, after, active)
     return Response(v + rest @ now.moved, now.scale * (impulses + rest), active)
+
+
+def _linked(delassus: Float[Array, "k k"], touching: Bool[Array, " k"]) -> Bool[Array, " k"]:
+    """The first contact, and those of `touching` that its impulse reaches, also by way of others."""
+    near = (jnp.abs(delassus) > _APART) & touching & touching[:, None] | jnp.eye(len(touching), dtype=bool)
+    for _ in range((len(touching) - 1).bit_length()):
+        near = jnp.any(near[:, :, None] & near[None], axis=1)
+    return near[0]
 
 
 def _restitutions(contacts: Sequence[AbstractUnilateral]) -> Float[Array, " k"]:
