@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 _MOST = 1_000_000
-_LONGEST = 256 << 20
+_LONGEST = 64 << 20
 """Characters of a table."""
 _DRAWS = ("normal", "uniform")
 
@@ -77,11 +77,11 @@ def table(path: Path) -> dict[str, list[float]]:
         # Some programs put a mark of the encoding before a table.
         with path.open(newline="", encoding="utf-8-sig") as file:
             text = file.read(_LONGEST + 1)
+        if len(text) > _LONGEST:
+            raise ValueError(f"it has more than {_LONGEST} characters")
         rows = [[word.strip() for word in row] for row in csv.reader(io.StringIO(text, newline="")) if row]
     except (OSError, ValueError, csv.Error) as error:
         raise ValueError(f"`--samples {path}` can't be read as a table: {error}.") from None
-    if len(text) > _LONGEST:
-        raise ValueError(f"`--samples {path}` has more than {_LONGEST} characters, more than a table of members has.")
     if not rows:
         raise ValueError(f"`--samples {path}` is empty; its first row must have the names of parameters.")
     names, *rows = rows

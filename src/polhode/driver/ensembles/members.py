@@ -51,7 +51,9 @@ class Members(NamedTuple):
                 raise ValueError(f"`states` must be starts stacked along a first axis of members, got {shown(states)}.")
             sizes |= {f"states[{k}]": len(x) for k, x in enumerate(leaves)}
         if not sizes:
-            raise ValueError("An ensemble needs at least one name in `parameters` or `samples`, or an array in `states`.")
+            raise ValueError(
+                "An ensemble needs at least one name in `parameters` or `samples`, or an array of `states`."
+            )
         if len(set(sizes.values())) != 1:
             raise ValueError(f"Members differ in number: {', '.join(f'{n} of {k}' for k, n in sizes.items())}.")
         (count,) = set(sizes.values())
