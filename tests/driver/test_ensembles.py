@@ -175,7 +175,7 @@ def test_members_whose_outputs_are_functions_begin_by_machine_code():
         ({"parameters": {"mass": [1.0]}, "keep": False}, "nothing would be left"),
         ({"parameters": {"mass": [1.0]}, "resume": True}, "`out`"),
         ({"parameters": {"inertia": [1.0, 2.0]}}, "shape"),
-        ({"parameters": {}}, "needs a name"),
+        ({"parameters": {}}, "at least one name"),
         ({"states": 1.0}, "stacked along a first axis"),
         ({"samples": lambda random: None, "seeds": 2}, "must return names of parameters with their values"),
         ({"samples": lambda random: {"mass": [1.0] * random.integers(9)}, "seeds": 9}, "same names and shapes"),
