@@ -38,6 +38,15 @@ def test_failed_members_are_listed_with_their_parameters(tmp_path):
     assert "gravity=1e+300" in done.stderr
 
 
+def test_tables_of_spreadsheets_are_read_and_long_words_are_refused(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_bytes("\ufeffmass, gravity\r\n1,2\r\n3,4\r\n".encode())
+    assert sampling.table(path) == {"mass": [1.0, 3.0], "gravity": [2.0, 4.0]}
+    path.write_text("mass\n" + "9" * 200_000)
+    with pytest.raises(ValueError, match="can't be read as a table"):
+        sampling.table(path)
+
+
 def test_values_of_parameters():
     assert sampling.values("k", "1,2.5") == [1.0, 2.5]
     assert sampling.values("k", "0:1:3") == [0.0, 0.5, 1.0]
@@ -55,6 +64,10 @@ def test_values_of_parameters():
         (["--param", "mass=1", "--param", "mass=2"], "twice"),
         (["--param", "mass=1", "--samples", "a.csv"], "not both"),
         (["--samples", "there-is-none.csv"], "can't be read"),
+        (["--samples", "/dev/null"], "is empty"),
+        (["--samples", "/dev/zero"], "can't be read"),
+        (["--param", "mass=uniform:-1e308:1e308", "--seeds", "2"], "normal:MEAN:DEVIATION"),
+        (["--param", "mass=normal:inf:1", "--seeds", "2"], "normal:MEAN:DEVIATION"),
         (["--param", "mass=1,2"], "--out"),
     ],
 )

@@ -120,6 +120,15 @@ def test_commands_end_well(page: Path, workplace: Path) -> None:
         assert result.exit_code == 0, (arguments, result.output, result.stderr, result.exception)
 
 
+def test_the_tests_behind_promises_exist() -> None:
+    lines = (ROOT / "docs" / "promised.md").read_text(encoding="utf-8").splitlines()
+    rows = [line for line in lines if line.startswith("| ") and not line.startswith("| promise |")]
+    for row in rows:
+        named = re.findall(r"`([\w/]+(?:\.py)?)`", row.rstrip(" |").rpartition("|")[2])
+        assert named, row
+        assert all((ROOT / path).exists() for path in named), row
+
+
 def test_the_pages_have_examples() -> None:
     assert {place(page) for page in PAGES} >= LONG
     assert not any(each.startswith("tutorials/") for each in LONG)

@@ -194,6 +194,27 @@ def test_a_script_that_handles_signals_gets_them_when_everything_is_stored(top, 
     assert [p.name for p in tmp_path.iterdir()] == ["run.zarr"]
 
 
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, None])
+def test_signals_that_are_ignored_or_not_handled_by_python_end_no_run(top, tmp_path, monkeypatch, handler):
+    append, sent_ = RunStore.append, []
+
+    def signalling(self, *rest):
+        append(self, *rest)
+        signal.raise_signal(signal.SIGTERM)
+        sent_.append(1)
+
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    monkeypatch.setattr(RunStore, "append", signalling)
+    # None: a program that Python runs in handles it.
+    monkeypatch.setattr(signal, "getsignal", lambda number: handler)
+    try:
+        run = ph.simulate(top, "rkmk4", h=1e-3, t1=0.01, store=tmp_path / "run.zarr")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert sent_
+    assert run.stats["result"] is ph.Result.successful
+
+
 @pytest.mark.parametrize("throw", [True, False])
 def test_ctrl_c_reaches_the_script_with_the_run_as_far_as_it_came(top, tmp_path, throw, recwarn):
     path, after = tmp_path / "run.zarr", []

@@ -1,5 +1,6 @@
 """Ensembles: every member is the run that it would be alone, whatever becomes of the others."""
 
+import concurrent.futures
 from typing import Any
 
 import jax
@@ -106,6 +107,24 @@ def test_what_lanes_cannot_take_is_run_alone(top):
     np.testing.assert_array_equal(alone.steps, lanes.steps)
 
 
+def test_single_runs_stop_where_they_are_when_all_are_to_stop(top):
+    members = Members.of(top, {"mass": MASSES[:3]}, None, None, None)
+    ways = OneByOne(Wanted(top, "rkmk4", None, 100.0, Steps(h=1e-3), Saving(100, None)), members, "a test", 1001)
+    asked = []
+
+    def interrupted():
+        asked.append(1)
+        return len(asked) > 3
+
+    # In another thread, as in an ensemble, where no signal is heard.
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        found = pool.submit(ways.batch, slice(0, 3), interrupted).result(60)
+    assert (found.result == int(ph.Result.interrupted)).all()
+    assert 0 < found.steps[0] < 100_000
+    assert found.steps[1:].tolist() == [0, 0]
+    assert ways.like(lambda: True).frames.keys() == found.frames.keys()
+
+
 @pytest.mark.parametrize("options", [{"h": 1e-3, "save_every": 5}, {"rtol": 1e-6, "save_at": [0.01, 0.02]}])
 def test_on_devices_members_are_single_runs_up_to_rounding(top, options, tmp_path):
     method = "rkmk4" if "h" in options else "rkmk54"
@@ -156,6 +175,13 @@ def test_members_whose_outputs_are_functions_begin_by_machine_code():
         ({"parameters": {"mass": [1.0]}, "keep": False}, "nothing would be left"),
         ({"parameters": {"mass": [1.0]}, "resume": True}, "`out`"),
         ({"parameters": {"inertia": [1.0, 2.0]}}, "shape"),
+        ({"parameters": {}}, "at least one name"),
+        ({"states": 1.0}, "stacked along a first axis"),
+        ({"samples": lambda random: None, "seeds": 2}, "must return names of parameters with their values"),
+        ({"samples": lambda random: {"mass": [1.0] * random.integers(9)}, "seeds": 9}, "same names and shapes"),
+        ({"parameters": {"mass": [1.0]}, "workers": 0}, "`workers` must be an integer of at least 1"),
+        ({"parameters": {"mass": [1.0]}, "workers": False}, "`workers` must be an integer of at least 1"),
+        ({"parameters": {"mass": [1.0]}, "progress": 3}, "`progress` must be a function"),
     ],
 )
 def test_bad_input_is_refused(top, options, message):

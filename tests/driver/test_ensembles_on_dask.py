@@ -103,3 +103,5 @@ def test_nobody_without_its_certificates_reaches_a_local_cluster():
                     continue
         assert pages == 0
         assert pool._client.submit(os.getpid).result() != os.getpid()
+        # A terminal sends Ctrl-C to workers too.
+        assert pool._client.submit(signal.getsignal, signal.SIGINT).result() == signal.SIG_IGN

@@ -239,6 +239,10 @@ def test_what_can_not_go_on_says_why(tmp_path):
             ph.simulate(*arguments, h=1e-3, t1=0.1, store=path, resume=True)
     with pytest.raises(ValueError, match=r"lies behind t = 0\.1"):
         ph.resume(path, t1=0.05)
+    with pytest.raises(ValueError, match="needs inf steps for the span"):
+        ph.resume(path, t1=1e308)
+    with pytest.raises(ValueError, match="must be a name or an integrator, got 3"):
+        ph.resume(path, integrator=3)
     with pytest.raises(ValueError, match="saves other frames"):
         ph.simulate(top, "rkmk4", h=1e-3, t1=0.1, save_every=2, store=path, resume=True)
     saved = ph.simulate(top, "rkmk4", h=1e-3, t1=0.1)

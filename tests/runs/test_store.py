@@ -326,6 +326,37 @@ def test_existing_things_are_not_overwritten(tmp_path, spin_solution):
     assert len(ph.load(tmp_path / "run.zarr").t) == 5
 
 
+@pytest.mark.parametrize("name", ["notes.txt", "outputs.tip/notes.txt", "link"])
+def test_what_others_have_put_into_a_store_is_not_lost(tmp_path, spin_solution, name):
+    path = tmp_path / "run.zarr"
+    spin_solution.save(path)
+    for left in (".DS_Store", ".zarr.json.0123456789ab"):
+        (path / left).touch()
+    spin_solution.save(path, overwrite=True)
+    (path / name).symlink_to(tmp_path) if name == "link" else (path / name).write_text("years of work")
+    with pytest.raises(ph.StoreError, match=f"`{name}` in it is none of its files"):
+        spin_solution.save(path, overwrite=True)
+    assert (path / name).exists()
+    assert len(ph.load(path).t) == len(spin_solution.t)
+
+
+def test_the_folder_in_which_a_process_works_is_not_taken_from_it(tmp_path, monkeypatch, spin_solution):
+    (tmp_path / "empty").mkdir()
+    spin_solution.save(tmp_path / "run.zarr")
+    for folder, place in (("empty", "."), ("run.zarr", "."), ("run.zarr/outputs.tip", tmp_path / "run.zarr")):
+        monkeypatch.chdir(tmp_path / folder)
+        with pytest.raises(ph.StoreError, match="is where this process works"):
+            spin_solution.save(place, overwrite=True)
+    assert os.path.samefile(tmp_path / "empty", tmp_path.joinpath("empty"))
+    with pytest.raises(ValueError, match="must have a name"):
+        spin_solution.save("/")
+    monkeypatch.chdir(tmp_path / "empty")
+    (tmp_path / "empty").rmdir()
+    with pytest.raises(ph.StoreError, match="the folder that this process works in is gone"):
+        spin_solution.save("run.zarr")
+    spin_solution.save(tmp_path / "other.zarr")
+
+
 def test_a_failing_disk_is_explained_and_nothing_is_lost(tmp_path, spin_frames):
     store = RunStore.create(tmp_path / "run.zarr", META)
     store.append(spin_frames(100, 0, 1))

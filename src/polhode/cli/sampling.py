@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import io
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 _MOST = 1_000_000
+_LONGEST = 64 << 20
+"""Characters of a table."""
 _DRAWS = ("normal", "uniform")
 
 
@@ -59,7 +63,8 @@ def draw(name: str, text: str) -> Callable[[np.random.Generator], float]:
         first, second = map(float, numbers)
     except ValueError:
         kind, first, second = "", 0.0, 0.0
-    if kind not in _DRAWS or second < (0 if kind == "normal" else first):
+    spread = second if kind == "normal" else second - first
+    if kind not in _DRAWS or not (math.isfinite(first) and math.isfinite(spread)) or spread < 0:
         raise ValueError(
             f"`--param {name}=…` with `--seeds` takes normal:MEAN:DEVIATION or uniform:LOW:HIGH, got {shown(text)}."
         )
@@ -69,10 +74,17 @@ def draw(name: str, text: str) -> Callable[[np.random.Generator], float]:
 def table(path: Path) -> dict[str, list[float]]:
     """Columns of a CSV file, whose first row has their names. Raises ValueError for anything else."""
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            names, *rows = [[word.strip() for word in row] for row in csv.reader(file) if row]
-    except (OSError, ValueError) as error:
+        # Some programs put a mark of the encoding before a table.
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            text = file.read(_LONGEST + 1)
+        if len(text) > _LONGEST:
+            raise ValueError(f"it has more than {_LONGEST} characters")
+        rows = [[word.strip() for word in row] for row in csv.reader(io.StringIO(text, newline="")) if row]
+    except (OSError, ValueError, csv.Error) as error:
         raise ValueError(f"`--samples {path}` can't be read as a table: {error}.") from None
+    if not rows:
+        raise ValueError(f"`--samples {path}` is empty; its first row must have the names of parameters.")
+    names, *rows = rows
     if len(set(names)) != len(names):
         raise ValueError(f"`--samples {path}` has two columns of one name.")
     found: dict[str, list[float]] = {name: [] for name in names}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -41,16 +41,22 @@ def interruption(
 
 
 class Interrupts:
-    """Signals that have come since a run began."""
+    """Signals that have come since a run began.
 
-    def __init__(self) -> None:
+    **Arguments:**
+
+    - `stop`: says whether the run is to end for another reason, as one of many does when all are to.
+    """
+
+    def __init__(self, stop: Callable[[], bool] = bool) -> None:
+        self._stop = stop
         self._numbers: list[int] = []
         self._former: dict[int, Any] = {}
         self._partial: KeyboardInterrupt | None = None
 
     def is_set(self) -> bool:
-        """Whether one has come."""
-        return bool(self._numbers)
+        """Whether one has come, or the run is to end for another reason."""
+        return bool(self._numbers) or self._stop()
 
     def keep(self, partial: KeyboardInterrupt) -> None:
         """What is raised at Ctrl-C, with what was computed."""
@@ -64,8 +70,14 @@ class Interrupts:
         """Catch signals from now on."""
         for name in _NAMES:
             number = getattr(signal, name, None)
-            if number is not None and not (name == "SIGHUP" and signal.getsignal(number) is signal.SIG_IGN):
+            if number is not None and self._is_to_be_heard(number):
                 self._former[number] = signal.signal(number, self._handler)
+
+    def _is_to_be_heard(self, number: int) -> bool:
+        """Whether a signal ends runs: not if it is ignored, or handled by another program that Python runs in."""
+        handler = signal.getsignal(number)
+        # Shells have programs in the background ignore Ctrl-C; somebody has sent it nevertheless.
+        return handler is not None and (handler != signal.SIG_IGN or number == signal.SIGINT)
 
     def restore(self) -> None:
         """Leave signals to whoever handled them before."""
@@ -96,21 +108,21 @@ class Interrupts:
             signal.raise_signal(number)
 
     def _handler(self, number: int, frame: Any) -> None:
-        again = number == signal.SIGINT and self.is_set()
+        again = number == signal.SIGINT and bool(self._numbers)
         self._numbers.append(number)
         if again:
             self._deliver(number)
 
 
 @contextlib.contextmanager
-def interrupts() -> Iterator[Interrupts]:
+def interrupts(stop: Callable[[], bool] = bool) -> Iterator[Interrupts]:
     """Ctrl-C, SIGTERM and SIGHUP are noted and, at the end, handed on to whoever handled them before.
 
     A second Ctrl-C raises KeyboardInterrupt at once. Outside the main thread, where signals can't be caught, none is
-    noted. A hang-up that is ignored, as in programs started by `nohup`, stays ignored; SIGINT is heard even where a
-    shell has started a program in the background.
+    noted. Signals that are ignored, as a hang-up is in programs started by `nohup`, stay ignored; only SIGINT is heard
+    even where a shell has started a program in the background. `stop` is as for `Interrupts`.
     """
-    signals = Interrupts()
+    signals = Interrupts(stop)
     if threading.current_thread() is not threading.main_thread():
         yield signals
         return

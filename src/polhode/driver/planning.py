@@ -94,9 +94,7 @@ def plan(task: Task, wanted: Steps, memory: Remembering | None = None) -> Plan:
         h = _positive("h", h, "Set the direction of time by t1.")
         if h > span * (1 + 1e-12):
             raise ValueError(f"`h` = {h:g} is larger than the span {span:g} from t0 to t1; take a smaller step.")
-        if span / h > 2**53:
-            raise ValueError(f"`h` = {h:g} needs {span / h:.3g} steps for the span {span:g}; take a larger step.")
-        _check_resolved(t0, t1, h, _STEPS_RESOLVED, f"steps of {h:g}")
+        check_span(t0, t1, h)
         # A short span doesn't make the steps of later ones shorter.
         asked["h"] = abs(memory.steps.h) if wanted.h is None and memory is not None and memory.steps.h else h
         found = None if memory is None or breaks != Breaks() else memory.further(task, t1, h, wanted.h is not None)
@@ -113,7 +111,7 @@ def plan(task: Task, wanted: Steps, memory: Remembering | None = None) -> Plan:
     atol = rtol / 100 if atol is None else plain_number("atol", atol)
     if rtol < 0 or atol < 0 or rtol + atol == 0:
         raise ValueError(f"`rtol` and `atol` must not be negative and not both zero, got {rtol:g} and {atol:g}.")
-    _check_resolved(t0, t1, span, _SPAN_RESOLVED, f"a span of {span:g}")
+    check_span(t0, t1, None)
     parts = controlled(t0, t1, (rtol, atol), wanted.control, wanted.max_steps, breaks)
     return _planned(
         parts, {"rtol": rtol, "atol": atol, **told, "asked": {**asked, "rtol": rtol, "atol": atol}}, task, memory
@@ -137,6 +135,22 @@ _STEPS_RESOLVED = 1000
 
 _SPAN_RESOLVED = 10**6
 """The same for the span of a run with tolerances."""
+
+
+def check_span(t0: float, t1: float, h: float | None) -> None:
+    """Raises ValueError for a span with too many constant steps h, or in which times can't be told apart.
+
+    `h` is None for steps that tolerances give.
+    """
+    span = abs(t1 - t0)
+    if not math.isfinite(span):
+        raise ValueError(f"The span from t0 = {t0:g} to t1 = {t1:g} has no finite length; take a nearer end.")
+    if h is None:
+        _check_resolved(t0, t1, span, _SPAN_RESOLVED, f"a span of {span:g}")
+        return
+    if span / h > 2**53:
+        raise ValueError(f"`h` = {h:g} needs {span / h:.3g} steps for the span {span:g}; take a larger step.")
+    _check_resolved(t0, t1, h, _STEPS_RESOLVED, f"steps of {h:g}")
 
 
 def _check_resolved(t0: float, t1: float, size: float, units: int, what: str) -> None:

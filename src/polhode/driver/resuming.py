@@ -92,6 +92,8 @@ def resume(
     check_environment()
     place = _place(path)
     check_when_full(when_full)
+    if not isinstance(integrator, AbstractIntegrator | str | None):
+        raise ValueError(f"`integrator` must be a name or an integrator, got {shown(integrator)}.")
     wanted = Wanted(Steps(breakpoints=planning.times_of(breakpoints)), t1, max_steps)
     throw, progress = checks.flag("throw", throw), checks.flag("progress", progress)
     with explaining(place):
@@ -173,6 +175,7 @@ def _resumed(
             raise ValueError("A run with `save_at` is extended by simulate(…, save_at=…, store=…, resume=True).")
         asked = dict(found.meta.get("asked", {}))
         if wanted != end:
+            planning.check_span(end, wanted, asked.get("h") if control is None else None)
             times = [*asked.get("breakpoints", ()), *given.steps.breakpoints]
             breaks = planning.breakpoints(task.system, times, end, wanted)
             legs = continuing.extended(legs, leg, int(p.n), wanted, breaks, asked.get("h"))

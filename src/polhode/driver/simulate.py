@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -170,6 +170,15 @@ def simulate(
         if estimate_error and solution.stats["result"] == Result.successful:
             solution.stats["error_estimate"] = estimated(solution, run, store, signals)
     return solution
+
+
+def stoppable(task: Task, steps: planning.Steps, saving: Saving, stop: Callable[[], bool]) -> Solution:
+    """A run in memory that ends after the block of steps in which `stop` becomes true, also outside the main thread."""
+    plan = planning.plan(task, steps, None)
+    run = Run(task, plan, saving, task.observer, task.describe(plan.how, saving), False, False, 0.0)
+    _warn_of_waves(run)
+    with interrupts(stop) as signals:
+        return carry_out(run, None, signals)
 
 
 def _check_together(initial: Any, store: Any, overwrite: bool, resume: bool, estimate_error: bool) -> None:

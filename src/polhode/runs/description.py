@@ -103,6 +103,8 @@ def check_description(meta: Any, stats: Any, states: Sequence[tuple[int, ...]]) 
     """
     check(meta, META, "meta")
     check(stats, STATS, "stats")
+    if missing := [name for name, kind in STATS.items() if kind == WHOLE and stats.get(name, 0) is None]:
+        raise ValueError(f"`stats.{missing[0]}` is empty")
     integrator = meta.get("integrator")
     if not isinstance(integrator, str | None):
         check(integrator, {"name": WORD, "class": WORD, "options": _ANY}, "meta.integrator")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from polhode.checks import shown
-from polhode.runs.documents import HIDDEN, Kind, is_store
+from polhode.runs.documents import FILE, HIDDEN, Kind, is_store
 from polhode.runs.errors import OccupiedError, StoreError, explaining
 from polhode.runs.locking import Lock, LockedError
 
@@ -24,9 +24,17 @@ def resolved(path: str | Path) -> Path:
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
         raise ValueError(f"The path of a run store must be a path, got {shown(path)}.")
     try:
-        return Path(os.path.realpath(path))
+        place = Path(os.path.realpath(path))
     except (ValueError, TypeError) as error:
         raise ValueError(f"The path of a run store must be a path, got {shown(path)}: {error}.") from error
+    except OSError as error:
+        raise StoreError(
+            f"The store {shown(path)} has no place: the folder that this process works in is gone ({error.strerror}). "
+            "Give a whole path, or change to another folder."
+        ) from error
+    if not place.name:
+        raise ValueError(f"The path of a run store must have a name, got {shown(path)}.")
+    return place
 
 
 def locked(path: Path, run: str) -> Lock:
@@ -47,7 +55,14 @@ def is_free(path: Path) -> bool:
 
 
 def check_room(path: Path, kind: Kind, overwrite: bool, remedy: str = "pass `overwrite=True`") -> None:
-    """Raises OccupiedError unless a place is empty, or holds a store of that kind, which may be replaced."""
+    """Raises OccupiedError unless a place is empty, or holds a store of that kind and nothing else, which may be
+    replaced.
+    """
+    if _holds_process(path):
+        raise OccupiedError(
+            f"`{path}` is where this process works, or around it, and a new store takes the place of the whole folder. "
+            "Give the name of one within it."
+        )
     if is_free(path):
         return
     if not is_store(path, kind):
@@ -58,6 +73,42 @@ def check_room(path: Path, kind: Kind, overwrite: bool, remedy: str = "pass `ove
     if not overwrite:
         there = f"There is already {kind.article} {kind.noun} at `{path}`"
         raise OccupiedError(f"{there}. Choose another place, or {remedy}.")
+    if (other := _foreign(path)) is not None:
+        raise OccupiedError(
+            f"`{path}` is {kind.article} {kind.noun} of polhode, but `{other.relative_to(path)}` in it is none of its "
+            "files, and would be lost. Move it away, or choose another place."
+        )
+
+
+def _holds_process(path: Path) -> bool:
+    """Whether a folder is the one in which this process works, or around it."""
+    try:
+        here = Path(os.path.realpath(os.curdir))
+    except OSError:
+        return False
+    return path.is_dir() and here.is_relative_to(path)
+
+
+def _foreign(path: Path) -> Path | None:
+    """A file in a store that no store has: somebody has put it there."""
+    for entry in path.iterdir():
+        if entry.name == HIDDEN or _is_own(entry):
+            continue
+        if entry.is_symlink() or not entry.is_dir():
+            return entry
+        for part in entry.iterdir():
+            if part.name != "c" and not _is_own(part):
+                return part
+    return None
+
+
+def _is_own(file: Path) -> bool:
+    """Whether a file has a name of those in every array of a store, or one that systems leave anywhere."""
+    return file.name == FILE or _LEFT.fullmatch(file.name) is not None
+
+
+_LEFT = re.compile(rf"\.{re.escape(FILE)}\.[0-9a-f]{{{TOKEN}}}|\.DS_Store|\.nfs.*|\._.*|Thumbs\.db|desktop\.ini")
+"""Names of files of writers that were killed, and of file managers and network disks."""
 
 
 def check_there(path: Path) -> None:

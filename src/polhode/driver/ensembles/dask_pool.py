@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import copy
+import logging
 import re
 import tempfile
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import distributed
 
 _LOOK_SECONDS = 0.2
+_PRELOADED = "polhode.driver.ensembles.dask_worker"
 _AHEAD = 4
 """Batches on their way for each worker: what has come back waits in this process for its turn."""
 
@@ -152,6 +154,9 @@ def _local(count: int, security: distributed.Security) -> Iterator[str]:
                 dashboard_address="127.0.0.1:0",
                 scheduler_kwargs={"dashboard": False},
                 local_directory=folder,
+                preload=[_PRELOADED],
+                # Workers in the middle of a batch are killed at the end, which is no news.
+                silence_logs=logging.ERROR,
                 config=copy.deepcopy(settings.config),
             )
         yield stack.enter_context(made).scheduler_address

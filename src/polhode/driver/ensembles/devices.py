@@ -53,7 +53,8 @@ class OnDevices(AbstractWay):
         memory = self._device.memory_stats()
         return None if memory is None else (memory["bytes_limit"] // _SHARE, _LARGEST_BATCH)
 
-    def like(self) -> Batch:
+    def like(self, interrupted: Callable[[], bool]) -> Batch:
+        del interrupted
         # Traced, not compiled.
         shapes = self._asked(_shapes, np.arange(1))
         return _batch(*jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes))

@@ -169,6 +169,8 @@ def ensemble(
     check_environment()
     _check(problem, keep, statistics or bool(quantiles), out, resume, overwrite)
     checks.choice("by", by, ("lanes", "devices"))
+    if progress is not None and not callable(progress):
+        raise ValueError(f"`progress` must be a function of two numbers, got {checks.shown(progress)}.")
     # Signals are handed on when the store is closed.
     with (
         interrupts() as interrupted,
@@ -181,7 +183,7 @@ def ensemble(
         at = times(planning.plan(first, wanted.steps).legs, wanted.saving, first.t0, first.t1)
         job = Job(wanted, members, len(at), by)
         with _pool(workers, scheduler) as pool:
-            like = job.way.like()
+            like = job.way.like(interrupted.is_set)
             labels = Labels.of(first, members, like.frames, at)
             size = _batch_size(like, members.count, job.way.room())
             batches = [slice(k, min(k + size, members.count)) for k in range(0, members.count, size)]
@@ -220,7 +222,7 @@ def _counts(members: Members, memory: InMemory) -> dict[str, int]:
 @contextlib.contextmanager
 def _pool(workers: int | None, scheduler: Any) -> Iterator[AbstractPool]:
     if scheduler is None:
-        yield Threads(checks.count("workers", workers or multiprocessing.cpu_count(), "threads"))
+        yield Threads(checks.count("workers", multiprocessing.cpu_count() if workers is None else workers, "threads"))
         return
     if workers is not None:
         raise ValueError("`workers` are threads of this process; with a `scheduler`, its workers run the members.")

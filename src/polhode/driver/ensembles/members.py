@@ -46,7 +46,14 @@ class Members(NamedTuple):
         sizes = {name: len(values) for name, values in found.items()}
         if states is not None:
             states = jax.tree.map(np.asarray, states)
-            sizes |= {f"states[{k}]": len(x) for k, x in enumerate(jax.tree.leaves(states))}
+            leaves = jax.tree.leaves(states)
+            if not all(x.ndim for x in leaves):
+                raise ValueError(f"`states` must be starts stacked along a first axis of members, got {shown(states)}.")
+            sizes |= {f"states[{k}]": len(x) for k, x in enumerate(leaves)}
+        if not sizes:
+            raise ValueError(
+                "An ensemble needs at least one name in `parameters` or `samples`, or an array of `states`."
+            )
         if len(set(sizes.values())) != 1:
             raise ValueError(f"Members differ in number: {', '.join(f'{n} of {k}' for k, n in sizes.items())}.")
         (count,) = set(sizes.values())
@@ -104,7 +111,19 @@ def _seeds(seeds: Any) -> np.ndarray:
 
 def _drawn(draw: Callable[..., Any], seeds: np.ndarray) -> dict[str, np.ndarray]:
     drawn = [draw(np.random.default_rng(int(seed))) for seed in seeds]
-    return {name: np.stack([np.asarray(d[name]) for d in drawn]) for name in (drawn[0] if drawn else {})}
+    for seed, each in zip(seeds, drawn, strict=True):
+        if not isinstance(each, Mapping):
+            raise ValueError(f"`samples` must return names of parameters with their values, got {shown(each)}.")
+        if _shapes(each) != _shapes(drawn[0]):
+            raise ValueError(
+                f"`samples` must return the same names and shapes for every member; got {_shapes(each)} for the seed "
+                f"{seed}, and {_shapes(drawn[0])} for the first one."
+            )
+    return {name: np.stack([np.asarray(each[name]) for each in drawn]) for name in (drawn[0] if drawn else {})}
+
+
+def _shapes(drawn: Mapping[Any, Any]) -> dict[Any, tuple[int, ...]]:
+    return {name: np.shape(value) for name, value in drawn.items()}
 
 
 def _check(problem: Problem, name: str, values: np.ndarray) -> None:

@@ -25,7 +25,7 @@ def claimed(out: str | Path | None, resume: bool, overwrite: bool) -> Iterator[P
     path = resolved(out)
     lock = locked(path, "")
     try:
-        if not resume:
+        if not resume or is_free(path):
             with explaining(path):
                 check_room(path, ENSEMBLE, overwrite, "go on with it by `resume=True`, or pass `overwrite=True`")
         yield path

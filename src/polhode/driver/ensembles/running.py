@@ -13,10 +13,10 @@ import numpy as np
 from polhode.driver.ensembles.batch import Batch
 from polhode.driver.ensembles.members import Members
 from polhode.driver.ensembles.program import Made, Program, Wanted
-from polhode.driver.running import SimulationError
-from polhode.driver.simulate import simulate
+from polhode.driver.simulate import simulate, stoppable
 from polhode.driver.stepping import Progress
 from polhode.execution.lanes import Room
+from polhode.execution.placement import by_default
 from polhode.frames import Frames
 from polhode.results import Result
 from polhode.runs import layout
@@ -32,9 +32,9 @@ class AbstractWay(abc.ABC):
     def batch(self, which: slice, interrupted: Callable[[], bool]) -> Batch:
         """Some members from start to end."""
 
-    def like(self) -> Batch:
+    @abc.abstractmethod
+    def like(self, interrupted: Callable[[], bool]) -> Batch:
         """A batch of one member, for shapes and types."""
-        return self.batch(slice(0, 1), bool)
 
     @abc.abstractmethod
     def told(self) -> dict[str, Any]:
@@ -62,6 +62,9 @@ class InLanes(AbstractWay):
         lanes = self._program.lanes
         starts = "machine code" if self._program.together else "one after the other"
         return {"by": "lanes", "lanes": lanes.width, "operations": lanes.code.form.operations, "starts": starts}
+
+    def like(self, interrupted: Callable[[], bool]) -> Batch:
+        return self.batch(slice(0, 1), interrupted)
 
     def batch(self, which: slice, interrupted: Callable[[], bool]) -> Batch:
         made, lanes = self._program.starts(which), self._program.lanes
@@ -138,8 +141,14 @@ class OneByOne(AbstractWay):
     def told(self) -> dict[str, Any]:
         return {"by": "single runs", "because": self._reason}
 
+    def like(self, interrupted: Callable[[], bool]) -> Batch:
+        return self._stacked([self._run(0, interrupted)])
+
     def batch(self, which: slice, interrupted: Callable[[], bool]) -> Batch:
-        runs = [self._run(k, interrupted) for k in range(*which.indices(self._members.count))]
+        numbers = range(*which.indices(self._members.count))
+        return self._stacked([_NOT_BEGUN if interrupted() else self._run(k, interrupted) for k in numbers])
+
+    def _stacked(self, runs: list[_Ended]) -> Batch:
         like = next((frames for frames, *_ in runs if frames is not None), {})
         stacked = {
             name: np.stack([_filled(None if f is None else f[name], self._frames, x) for f, *_ in runs])
@@ -148,18 +157,24 @@ class OneByOne(AbstractWay):
         _, result, steps, reached = zip(*runs, strict=True)
         return Batch(stacked, np.array(result, np.int32), np.array(steps), np.array(reached))
 
-    def _run(self, k: int, interrupted: Callable[[], bool]) -> tuple[dict[str, np.ndarray] | None, int, int, float]:
-        if interrupted():
-            return None, int(Result.interrupted), 0, np.nan
-        wanted, (parameters, state) = self._wanted, self._members.of_members(k)
-        try:
-            run = alone(wanted, parameters, state)
-        except SimulationError as error:
-            run = error.solution
+    def _run(self, k: int, interrupted: Callable[[], bool]) -> _Ended:
+        run = _single(self._wanted, *self._members.of_members(k), interrupted)
         _, leaves = layout.flatten(run.frames)
         stats = run.stats
         found = {name: np.asarray(x) for name, x in leaves.items()}
         return found, int(stats["result"]), int(stats["steps"]), float(stats["t_reached"])
+
+
+_Ended = tuple[dict[str, np.ndarray] | None, int, int, float]
+"""Of a member: frames by name, result, steps, the time reached."""
+
+_NOT_BEGUN: _Ended = (None, int(Result.interrupted), 0, np.nan)
+
+
+@by_default
+def _single(wanted: Wanted, parameters: dict[str, Any], state: Any, stop: Callable[[], bool]) -> Solution:
+    """The run of one member in any thread, ended where `stop` says so."""
+    return stoppable(wanted.prepared(parameters, state), wanted.steps, wanted.saving, stop)
 
 
 def alone(wanted: Wanted, parameters: dict[str, Any], state: Any) -> Solution:
