@@ -106,3 +106,13 @@ def test_a_bounce_shorter_than_can_be_told_is_rest():
         found = respond(floor, jnp.zeros(()), (jnp.zeros(1), jnp.array([v])), mass, no, no, jnp.asarray(shortest))
         assert found.closed.tolist() == [rests]
         np.testing.assert_allclose(found.velocity, [0.0 if rests else -0.5 * v], atol=1e-20)
+
+
+def test_rounding_keeps_no_contact_closed_whose_force_vanishes():
+    pressed = Mechanical(ph.spaces.Rn(2), jnp.eye(2), lambda t, q, v: jnp.array([0.0, -1.0]))
+    stops = [contact(lambda t, s: s[0][0], 0.0), contact(lambda t, s: s[0][1], 0.0)]
+    both, first = jnp.array([True, True]), jnp.array([True, False])
+    for speed in (-1e-17, 0.0, 1e-17):
+        state = (jnp.zeros(2), jnp.array([speed, 0.0]))
+        found = respond(stops, jnp.zeros(()), state, pressed, both, first, jnp.asarray(1e-7))
+        assert found.closed.tolist() == [False, True]

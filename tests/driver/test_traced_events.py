@@ -174,8 +174,9 @@ def test_balls_that_land_together_by_chance_have_derivatives_of_their_own():
         ball = model.add_body(mass=mass, inertia=(0.1, 0.1, 0.1), position=(3 * mass, 0, height))
         guides.append(model.add(ph.joints.Prismatic(model.ground, ball, axis=(0, 0, 1))))
     floors = [
-        ph.events.stop(guide, lower=-height, restitution=e)
+        event
         for guide, height, e in zip(guides, heights, (0.7, 0.4), strict=True)
+        for event in ph.events.stop(guide, lower=-height, restitution=e)
     ]
     problem = model.problem("minimal", t1=0.8, h=0.05)
 

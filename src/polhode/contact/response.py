@@ -122,7 +122,9 @@ def respond(
     resting = touching & (after <= slow) & (now.scale > 0)
     stay = closed & resting & ~opening
     stay = stay & (held(now.delassus, a, stay) > rounding)
-    _, active = complement(now.delassus, a, resting, stay | (resting & (impulses > 0)), rounding)
+    # Closed contacts have impulses by rounding, which are to keep none closed whose force vanishes.
+    hit = resting & (impulses > 0) & ~closed
+    _, active = complement(now.delassus, a, resting, stay | hit, rounding)
     rest = held(now.delassus, after, active)
     return Response(v + rest @ now.moved, now.scale * (impulses + rest), active)
 
