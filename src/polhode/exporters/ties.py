@@ -85,10 +85,6 @@ def coupling(document: Document, name: str, part: Any, element: Coupling) -> str
     found: Any = y.sign * (shifted + zeros[0] - y_start)
     coefficients = np.zeros(5)
     coefficients[: len(found.coef)] = found.coef
-    if element.factor is not None:
-        # The constraint takes angles that are as many turns apart for equal.
-        period = 2 * np.pi / element.factor
-        coefficients[0] -= period * np.round(coefficients[0] / period)
     alone = x.joint is y.joint
     if alone and np.any(coefficients[1:]):
         return "a joint can't follow itself"
