@@ -430,3 +430,16 @@ def test_forces_along_combinations_are_fixed_tendons():
     model.add(ph.forces.JointStops(tendon, (-1.0, 1.0), 100.0, name="end"))
     with pytest.warns(ph.importers.ModelFileWarning, match="JointStops `end`: how stiff stops of tendons are"):
         model.to_mjcf()
+
+
+def test_equalities_of_joints_are_written_turns_away():
+    """The start is counted: a follower 12 rad on is no fold of it."""
+    link = '<body name="{0}" pos="0 0 {1}"><joint name="{0}" axis="0 1 0"/><geom size=".1"/></body>'
+    text = (
+        f'<mujoco><worldbody>{link.format("a", 0)}{link.format("b", 1)}</worldbody>'
+        '<equality><joint joint1="a" joint2="b" polycoef=".5 2 .1 0 0"/></equality></mujoco>'
+    )
+    x = 3.0
+    machine = ph.load_model(text, positions={"a": 0.5 + 2 * x + 0.1 * x * x, "b": x})
+    written = mujoco.MjModel.from_xml_string(machine.to_mjcf())
+    np.testing.assert_allclose(written.eq_data[0, :3], (0.0, 2 + 0.2 * x, 0.1), atol=1e-9)

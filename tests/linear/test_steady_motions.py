@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 import polhode as ph
 
@@ -197,6 +199,48 @@ def test_a_satellite_spins_steadily_about_its_largest_and_smallest_axes_alone(ax
     contains(linear.eigenvalues, np.array([1, -1]) * np.sqrt(complex(square)), 1e-9)
     assert linear.stable is (axis != 0)
     np.testing.assert_allclose(linear.turn, rate * np.eye(3)[axis], atol=1e-12)
+
+
+def gyrostat(rate: float, wheel: float, backwards: bool, place: Any, speed: Any) -> tuple[ph.Model, complex]:
+    """A satellite that spins about an axis with a wheel on it, askew in space, and the eigenvalue of its nutation."""
+    body, disc = np.array([9.0, 6.0, 7.5]), np.array([0.05, 0.03, 0.03])
+    R = Rotation.from_rotvec((0.3, -0.5, 0.9)).as_matrix()
+    parts = {"bus": (10.0, body, rate), "wheel": (1.0, disc, rate + wheel)}
+    model, bodies = ph.Model(), {}
+    for name in list(parts)[::-1] if backwards else parts:
+        mass, inertia, turn = parts[name]
+        bodies[name] = model.add_body(
+            mass=mass, inertia=inertia, position=place, rotation=R, velocity=speed,
+            angular_velocity=(turn, 0, 0), name=name,
+        )  # fmt: skip
+    model.add(ph.joints.Revolute(bodies["bus"], bodies["wheel"], point=place, axis=R[:, 0]))
+    A, B, C = body + disc
+    return model, np.sqrt(complex(((C - A) * rate - 0.05 * wheel) * ((A - B) * rate + 0.05 * wheel) / (B * C)))
+
+
+@pytest.mark.parametrize(
+    ("rate", "wheel", "place", "speed", "formulation", "backwards"),
+    [
+        (0.4, 200.0, (0, 0, 0), (1, 0.2, 0.1), "minimal", False),
+        (0.02, -310.0, (4e3, -7e3, 33.0), (-3e3, 7e3, 2e3), "minimal", True),
+        *(
+            pytest.param(*one, marks=pytest.mark.exhaustive)
+            for one in itertools.product(
+                (0.02,), (-310.0,), ((4e3, -7e3, 33.0),), ((-3e3, 7e3, 2e3),), ("SE3",), (True, False)
+            )
+        ),
+        pytest.param(-0.2, 8.0, (4e3, -7e3, 33.0), (-3e3, 7e3, 2e3), "SE3", False, marks=pytest.mark.exhaustive),
+        pytest.param(2.0, -31.0, (4e2, -7e2, 33.0), (-3, 7, 2), "SE3", False, marks=pytest.mark.exhaustive),
+    ],
+)
+def test_a_satellite_with_a_wheel_nutates_wherever_and_however_fast_it_flies(
+    rate: float, wheel: float, place: Any, speed: Any, formulation: str, backwards: bool
+) -> None:
+    model, s = gyrostat(rate, wheel, backwards, place, speed)
+    linear = ph.linearise(model.problem(formulation, t1=1.0, repair=True))
+    contains(linear.eigenvalues, (s, -s), 1e-7)
+    assert linear.stable is bool(s.real == 0)
+    np.testing.assert_allclose(np.linalg.norm(linear.turn), abs(rate), rtol=1e-6)
 
 
 def test_a_body_that_wobbles_is_refused() -> None:

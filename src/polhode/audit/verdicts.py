@@ -173,6 +173,14 @@ class _Auditor:
         firsts = [np.abs(np.asarray(column[0:1], dtype=float)) for column in self.states]
         return max((float(np.max(first)) for first in firsts if first.size), default=1.0)
 
+    @functools.cached_property
+    def fastest(self) -> float:
+        """The largest magnitude of a velocity in any frame, of states (q, v)."""
+        found = (
+            np.max(np.abs(span(c)), initial=0.0) for n, c in self.columns.items() if f"{n}.".startswith("state.1.")
+        )
+        return float(max(found, default=0.0))
+
     def _scale(self, section: str, quantity: str, m: Measured) -> float:
         declared = self.meta.get("scales", {})
         if quantity in declared:
@@ -205,8 +213,10 @@ class _Auditor:
 
     def _measure(self, section: str, quantity: str, m: Measured, scale: float) -> float:
         """The scale of a drift by which the accuracy of a run is judged."""
-        if section == "residuals" or quantity in self.meta.get("scales", {}):
+        if quantity in self.meta.get("scales", {}):
             return scale
+        if section == "residuals":
+            return max(scale, self.fastest) if quantity == "velocity" else scale
         kinetic = self.parts.get("kinetic_energy", (0.0, 0.0))[1]
         if quantity == "energy" and self._moving:
             # Where a potential has its zero makes no difference to any of these.

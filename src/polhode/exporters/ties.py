@@ -75,7 +75,8 @@ def coupling(document: Document, name: str, part: Any, element: Coupling) -> str
     """A joint coordinate as a polynomial of another."""
     tree, bodies = document.tree, part.bodies
     n = element.split
-    y, x = tree.along(element.follower, bodies[:n]), tree.along(element.leader, bodies[n:])
+    y = tree.along(element.follower, bodies[:n], part.follower.initial())
+    x = tree.along(element.leader, bodies[n:], part.leader.initial())
     if y is None or x is None:
         return NO_JOINT
     zeros = np.asarray(element.zeros)

@@ -7,8 +7,15 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from scipy import linalg
 
 from polhode import summary
+
+# What SciPy returns depends on options that type checkers don't follow.
+_eig: Any = linalg.eig
+
+_LAST_PLACES = 16
+"""Error of the entries of A, in units of the last place of the largest."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -50,14 +57,18 @@ class LinearModel:
 
     @property
     def stable(self) -> bool | None:
-        """Whether no eigenvalue has a positive real part beyond 1e-7 of the largest |s|; None if it isn't `steady`.
+        """Whether no eigenvalue has a positive real part beyond round-off; None if it isn't `steady`.
 
-        That is the root of round-off, by which pairs of equal ones come apart.
+        That is 1e-7 of the largest |s|, the root by which pairs of equal ones come apart, or what an error of A in its
+        last places makes of the eigenvalue: more for bodies that are fast or far away.
         """
         if not self.steady:
             return None
-        values = self.eigenvalues
-        return bool(np.all(np.real(values) <= 1e-7 * np.max(np.abs(values), initial=0.0)))
+        values, left, right = _eig(self.A, left=True, right=True)
+        overlap = np.abs(np.sum(np.conj(left) * right, axis=0))
+        error = _LAST_PLACES * np.finfo(float).eps * np.linalg.norm(self.A, 2) if len(values) else 0.0
+        allowed = 1e-7 * np.max(np.abs(values), initial=0.0) * overlap
+        return bool(np.all(np.real(values) * overlap <= np.maximum(allowed, error)))
 
     @property
     def controllable(self) -> int:

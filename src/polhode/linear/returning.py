@@ -182,6 +182,8 @@ def _change(path: Sequence[Place], group: Symmetry, period: float, tolerance: fl
         goal = group.bodies(place.view.bodies, 1.0)
         near = here.state[0] if last_q is None else _moved_along(first, last_q, place)
         later = carried(place, goal, here.t + period, near)
+        if later is None:
+            return "constraints that depend on time are elsewhere"
         last_q = later.here.state[0] if last_q is None else last_q
         gap = np.asarray(system.constraint(jnp.asarray(here.t + period), later.here.state[0])) if system.m else 0.0
         off = max(_largest(a - b) for a, b in zip(goal[:2], later.view.bodies[:2], strict=True))

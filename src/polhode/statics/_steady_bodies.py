@@ -27,6 +27,12 @@ LOOKS = (0.83, 2.17)
 
 _ROUNDS = 20
 
+_REACHED = 1e-11
+"""Correction of a state, relative to its largest coordinate, that counts as none."""
+
+_FOLLOWED = 12.0
+"""Angle, in rad, up to which exponentials lead along the motion."""
+
 
 class Place(NamedTuple):
     """A state on the motion, seen as bodies; `solve` gives velocities from those of bodies."""
@@ -77,12 +83,23 @@ def _in_family(first: Place, family: Family) -> tuple[np.ndarray, np.ndarray] | 
         A = _coefficients(group, 0.0, first, first, here.T)
         if A is None:
             continue
-        rate = family.rate if family.bodies.omega.any() else np.max(np.abs(np.linalg.eigvals(A))) or 1.0
-        times = [angle / rate for angle in LOOKS]
-        later = (_coefficients(group, s, first, motion.place(group, s), None) for s in times)
+        places = (motion.first_place(group, times) for times in _looks(group, family, A))
+        later = (None if place is None else _coefficients(group, s, first, place, None) for s, place in places)
         if all(other is not None and here.same(A, other) for other in later):
             return A, group.turn
     return None
+
+
+def _looks(group: Symmetry, family: Family, A: np.ndarray) -> tuple[tuple[float, ...], ...]:
+    """Times of two looks at coefficients, each with shorter ones for where the motion can't be followed so far.
+
+    By the first what turns fastest has turned, by the second what turns slowest, which hardly moves before.
+    """
+    one, two = LOOKS
+    rate = family.rate if family.bodies.omega.any() else float(np.max(np.abs(np.linalg.eigvals(A)))) or 1.0
+    turning = group.rates[group.rates > STEADY * np.max(group.rates)]
+    slowest = float(np.min(turning, initial=rate))
+    return (one / rate,), (two / slowest, two / max(slowest, two * rate / _FOLLOWED), two / rate)
 
 
 def drift_of(first: Place) -> np.ndarray:
@@ -107,31 +124,52 @@ class _Motion(NamedTuple):
     first: Place
     known: list[tuple[float, Place]]
 
-    def place(self, group: Symmetry, s: float) -> Place:
+    def first_place(self, group: Symmetry, times: tuple[float, ...]) -> tuple[float, Place | None]:
+        """The first of some times at which the state is known, and the state."""
+        for s in times:
+            place = self._place(group, s)
+            if place is not None:
+                break
+        return s, place
+
+    def _place(self, group: Symmetry, s: float) -> Place | None:
         target = group.bodies(self.first.view.bodies, s)
         for time, place in self.known:
             pairs = zip(target, place.view.bodies, strict=True)
             if time == s and all(np.allclose(a, b, rtol=NOISE, atol=NOISE * np.max(np.abs(b))) for a, b in pairs):
                 return place
-        q, v = self.first.here.state
-        near = moved(self.first.here.system, q, jnp.asarray(s * np.asarray(v)))  # type: ignore[arg-type]
-        place = carried(self.first, target, self.first.here.t + s, near)
-        self.known.append((s, place))
+        place = carried(self.first, target, self.first.here.t + s, self._near(s))
+        if place is not None:
+            self.known.append((s, place))
         return place
 
+    def _near(self, s: float) -> Point:
+        """Where v leads; beyond some turns from the first state, since they make no difference to bodies."""
+        q, v = self.first.here.state
+        if s * float(np.max(np.abs(self.first.view.bodies.omega), initial=0.0)) > _FOLLOWED:
+            return q
+        return moved(self.first.here.system, q, jnp.asarray(s * np.asarray(v)))  # type: ignore[arg-type]
 
-def carried(first: Place, target: Bodies, t: float, near: Point) -> Place:
-    """The state at time t in which bodies are where and as fast as in `target`; Newton's method from `near`."""
+
+def carried(first: Place, target: Bodies, t: float, near: Point) -> Place | None:
+    """The state at time t in which bodies are where and as fast as in `target`, by Newton's method from `near`.
+
+    None if it fails.
+    """
     system: Any = first.here.system
-    q, v, size, rounds = near, first.here.state[1], np.inf, 0
-    while True:
+    q, v = near, first.here.state[1]
+    for _ in range(_ROUNDS):
         bodies, gaps, by_velocity = jax.tree.map(np.asarray, placement(system, q, v))
+        if not np.isfinite(by_velocity).all():
+            return None
         solve = np.linalg.pinv(by_velocity, rcond=1e-10)
-        if size < 1e-11 * max(1.0, float(largest(q))) or rounds == _ROUNDS:
-            break
         turned = Rotation.from_matrix(np.swapaxes(bodies.R, 1, 2) @ target.R).as_rotvec()
         step = solve @ np.concatenate(((target.x - bodies.x).ravel(), turned.ravel(), -gaps))
-        q, size, rounds = moved(system, q, jnp.asarray(step)), float(np.max(np.abs(step), initial=0.0)), rounds + 1
+        if float(np.max(np.abs(step), initial=0.0)) < _REACHED * max(1.0, float(largest(q))):
+            break
+        q = moved(system, q, jnp.asarray(step))
+    else:
+        return None
     goal = np.concatenate((target.u.ravel(), target.omega.ravel(), np.zeros(len(gaps))))
     v = np.asarray(v) + solve @ (goal - by_velocity @ np.asarray(v))
     return Place.of(system, t, (q, jnp.asarray(v)))

@@ -24,6 +24,9 @@ _OPEN = 1e-7
 _SAME = 1e-6
 """Difference of frames' rates, relative to the fastest, up to which they count as one."""
 
+_NEAR = 1e-6
+"""Extent of bodies, relative to how far away and how fast they are, that is lost in the round-off of accelerations."""
+
 
 class Symmetry(NamedTuple):
     """A group that carries a motion.
@@ -104,7 +107,7 @@ class Family(NamedTuple):
         """
         bodies = view.bodies._replace(u=view.bodies.u - drift)
         centre, rate = np.mean(bodies.x, axis=0), _rate(bodies, view.faster[0])
-        length = max(np.max(np.abs(bodies.x - centre)), np.max(np.abs(bodies.u)) / rate) or 1.0
+        length = _length(bodies, view.bodies, centre, rate)
         K, b = _conditions(_scaled(bodies, centre, length, rate), view, length, rate)
         inverse, free = _split(K)
         one = inverse @ b
@@ -141,6 +144,13 @@ class Family(NamedTuple):
         turn = p[3:] * self.rate
         shift = p[:3] * self.rate * self.length - np.cross(turn, self.centre)
         return Symmetry.carrying(self.bodies, shift, turn, self.drift)
+
+
+def _length(bodies: Bodies, seen: Bodies, centre: np.ndarray, rate: float) -> float:
+    """How far bodies are apart, or go while they turn; no less than what round-off of where they are seen leaves."""
+    apart = max(np.max(np.abs(bodies.x - centre)), np.max(np.abs(bodies.u)) / rate)
+    far = max(np.max(np.abs(seen.x)), np.max(np.abs(seen.u)) / rate)
+    return float(max(apart, _NEAR * far)) or 1.0
 
 
 def _scaled(bodies: Bodies, centre: np.ndarray, length: float, rate: float) -> Bodies:
