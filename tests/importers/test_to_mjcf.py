@@ -436,7 +436,7 @@ def test_equalities_of_joints_are_written_turns_away():
     """The start is counted: a follower 12 rad on is no fold of it."""
     link = '<body name="{0}" pos="0 0 {1}"><joint name="{0}" axis="0 1 0"/><geom size=".1"/></body>'
     text = (
-        f'<mujoco><worldbody>{link.format("a", 0)}{link.format("b", 1)}</worldbody>'
+        f"<mujoco><worldbody>{link.format('a', 0)}{link.format('b', 1)}</worldbody>"
         '<equality><joint joint1="a" joint2="b" polycoef=".5 2 .1 0 0"/></equality></mujoco>'
     )
     x = 3.0

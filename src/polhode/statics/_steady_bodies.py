@@ -126,11 +126,12 @@ class _Motion(NamedTuple):
 
     def first_place(self, group: Symmetry, times: tuple[float, ...]) -> tuple[float, Place | None]:
         """The first of some times at which the state is known, and the state."""
-        for s in times:
+        *earlier, last = times
+        for s in earlier:
             place = self._place(group, s)
             if place is not None:
-                break
-        return s, place
+                return s, place
+        return last, self._place(group, last)
 
     def _place(self, group: Symmetry, s: float) -> Place | None:
         target = group.bodies(self.first.view.bodies, s)
