@@ -261,3 +261,13 @@ def test_refusals():
     other.add_body(mass=1.0, inertia=(1, 2, 3), formulation="euler-angles")
     with pytest.raises(ValueError, match="coordinates of its own"):
         other.assemble("livens")
+
+
+def test_integrals_of_controllers_are_refused_in_words():
+    """They have no kinetic energy, on which the balance of a step would be singular."""
+    model = ph.Model()
+    body = model.add_body(mass=1.0, inertia=(1.0, 1.0, 1.0), name="arm")
+    hinge = model.add(ph.joints.Revolute(model.ground, body, point=(0, 0, 0), axis=(0, 0, 1), name="hinge"))
+    model.add(ph.forces.PID(hinge, 50.0, 60.0, 15.0, target=2.0))
+    with pytest.raises(ValueError, match="integral of a controller"):
+        ph.simulate(model.problem("livens", t1=1.0, h=0.01), "eml")

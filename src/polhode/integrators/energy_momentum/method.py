@@ -58,8 +58,13 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
         return Newton("full", _FLOOR, _FLOOR, self.max_iterations)
 
     def check(self, system: AbstractLagrangian | LivensMultibody, t: Any, state: LivensState) -> None:
-        """Refuses the null-space form for systems that don't know increments along their constraints."""
+        """Refuses coordinates without kinetic energy, and the null-space form for systems without increments."""
         del t, state
+        if isinstance(system, LivensMultibody) and not system.base.inert:
+            raise ValueError(
+                "Energy–momentum methods take coordinates with kinetic energy, and the integral of a controller, of a PID, "
+                "has none. Take `generalized-alpha` or `bdf` with formulation='SO3xR3'."
+            )
         able = AbstractParametrisedLagrangian, LivensMultibody
         if self.unknowns == "null-space" and not isinstance(system, able):
             raise ValueError(

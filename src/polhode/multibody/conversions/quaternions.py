@@ -61,6 +61,8 @@ class ToLivens(AbstractConversion):
 
     @property
     def obstacle(self) -> str:
+        if not self.source.inert:
+            return "some of its coordinates have no kinetic energy"
         if self.source.complete is not None:
             return "redundant constraints were left out, and in quaternions its joints consist of other components"
         return _obstacle(self.source)
