@@ -62,8 +62,8 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
         del t, state
         if isinstance(system, LivensMultibody) and not system.base.inert:
             raise ValueError(
-                "Energy–momentum methods take coordinates with kinetic energy, and the integral of a controller, of a PID, "
-                "has none. Take `generalized-alpha` or `bdf` with formulation='SO3xR3'."
+                "Energy–momentum methods take coordinates with kinetic energy, and the integral of a controller has none. "
+                "Take `generalized-alpha` or `bdf` with formulation='SO3xR3'."
             )
         able = AbstractParametrisedLagrangian, LivensMultibody
         if self.unknowns == "null-space" and not isinstance(system, able):
