@@ -62,7 +62,7 @@ class AbstractLivensMethod(AbstractSymmetricSecondOrder):
         del t, state
         if isinstance(system, LivensMultibody) and not system.base.inert:
             raise ValueError(
-                "Energy–momentum methods take coordinates with kinetic energy, and the integral of a controller has none. "
+                "Energy–momentum methods take coordinates with kinetic energy; the integral of a controller has none. "
                 "Take `generalized-alpha` or `bdf` with formulation='SO3xR3'."
             )
         able = AbstractParametrisedLagrangian, LivensMultibody
