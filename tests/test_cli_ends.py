@@ -146,7 +146,7 @@ def test_the_first_module_hears_signals_before_all_others():
 
 
 def test_scripts_keep_their_handlers_and_streams():
-    code = "import signal, sys; before = sys.stdout; import polhode, polhode.cli; assert sys.stdout is before; "
-    code += "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler; "
-    code += "assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL"
+    """Whatever they were: a process in the background of a shell ignores SIGINT."""
+    code = "import signal, sys; read = lambda: [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)]; "
+    code += "before = sys.stdout, *read(); import polhode, polhode.cli; assert (sys.stdout, *read()) == before"
     subprocess.run([sys.executable, "-c", code], check=True)
