@@ -124,7 +124,7 @@ def crossing():
     "how",
     [
         {"save_every": 1},
-        {"watched": True},
+        pytest.param({"watched": True}, marks=pytest.mark.exhaustive),
         pytest.param({"save_every": 3}, marks=pytest.mark.exhaustive),
         pytest.param({"save_at": np.linspace(0, 0.1, 21)}, marks=pytest.mark.exhaustive),
         pytest.param({"breakpoints": [0.03, 0.06]}, marks=pytest.mark.exhaustive),
@@ -156,7 +156,7 @@ def test_a_run_that_has_reached_its_limit_of_steps_goes_on_to_the_same_bytes(how
             assert_same_bytes(on.events.t, whole.events.t)
 
 
-@pytest.mark.parametrize("save_every", [1, 4])
+@pytest.mark.parametrize("save_every", [pytest.param(1, marks=pytest.mark.exhaustive), 4])
 def test_a_run_that_has_reached_its_limit_of_events_goes_on_to_the_same_bytes(save_every, tmp_path):
     top, how = ph.problems.get("heavy-top"), {"h": 1e-3, "t1": 0.1, "save_every": save_every}
     whole = ph.simulate(top, "rkmk4", events=crossing(), **how)
