@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TypeVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +17,8 @@ from polhode.linalg.host import to_sparse
 from polhode.multibody.system import MultibodySystem
 from polhode.spaces.base import Point
 from polhode.systems.base import AbstractSystem, State
+
+System = TypeVar("System", bound=AbstractSystem)
 
 _ALLOWED = 1e-8
 """Relative error of accelerations that is left by the compliance of constraints."""
@@ -65,9 +68,9 @@ def _matrices(system: MultibodySystem, t: Array, q: Point) -> tuple[Matrix, Matr
     return system.mass(t, q), system.jacobian(t, q)
 
 
-def precise(system: AbstractSystem, t: float, state: State) -> AbstractSystem:
+def precise(system: System, t: float, state: State) -> System:
     """The system with a solver that pivots in place of one that gives constraints a compliance, where that disturbs."""
     if not is_disturbed(system, t, state):
         return system
     assert isinstance(system, MultibodySystem)
-    return dataclasses.replace(system, solver=library_solver(system.n, system.m))
+    return dataclasses.replace(system, solver=library_solver(system.n, system.m))  # pyright: ignore[reportReturnType]
