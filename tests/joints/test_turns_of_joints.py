@@ -216,3 +216,23 @@ def test_free_bodies_with_a_torsional_spring_on_their_cotangent_bundle() -> None
     run = ph.simulate(problem, "symplectic", h=0.01, save_every=20)
     deflection = run.forces["spring"].deflection
     np.testing.assert_allclose(deflection, -5 * np.cos(2 * run.t), atol=2e-2)
+
+
+class Lever(eqx.Module):
+    """A torque towards 5 rad that grows with the angle from there."""
+
+    stiffness: Any
+
+    def __call__(self, t: Any, s: Any, rates: Any) -> Any:
+        del t, rates
+        return -self.stiffness * (s - 5.0)
+
+
+def test_members_of_ensembles_count_their_turns() -> None:
+    """5(1 - cos ωt) at half a period of the first member, which is a whole one of the second."""
+    model, axle = wheel(0.0)
+    model.add(F.JointControl([axle], Lever(ph.Parameter("stiffness", SPRING))))
+    problem = model.problem("SO3xR3", t1=np.pi / 2, h=0.02)
+    members = ph.ensemble(problem, "rkmk4", parameters={"stiffness": np.array([SPRING, 4 * SPRING])}, h=0.02)
+    ends = np.asarray(members.dataset["outputs.joint_positions"])[:, -1].ravel()
+    np.testing.assert_allclose(ends, (10.0, 0.0), atol=2e-6)

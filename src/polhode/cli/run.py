@@ -143,7 +143,7 @@ class Outcome(NamedTuple):
 
 
 def carry_out(out: Path | None, act: Callable[[], Solution]) -> Outcome:
-    """What comes of a run; ends with status 1 where nothing does, and at once if Ctrl-C is pressed twice."""
+    """The outcome of a run; ends with status 1 where nothing does, and at once if Ctrl-C is pressed twice."""
     import polhode as ph
 
     try:

@@ -1,4 +1,4 @@
-"""What the events of a run leave to another one that goes on from its end."""
+"""Memory of the events of a run, for another one that goes on from its end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from polhode.systems.base import AbstractSystem, State
 
 
 class Aftermath(NamedTuple):
-    """What events leave besides a state.
+    """Memory of events besides a state.
 
     - `names`: signatures of the events; `source`: that of the system which they may have changed.
     - `sides`: sign that the function of each has, or is leaving. - `way`: 1 or -1, the direction of time.

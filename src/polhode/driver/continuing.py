@@ -105,13 +105,13 @@ class Memory:
         return found[0]._replace(n=zero, rejected=zero, newton=zero, result=jnp.zeros((), jnp.int32), watch=watch)
 
     def aftermath(self, task: Task) -> Aftermath | None:
-        """What the events of the earlier run leave to this one, if it begins in its end."""
+        """Memory of the events of the earlier run, if this one begins in its end."""
         left = self._left
         return None if left is None else left.seen(task.events, task.source, task.t1 - task.t0)
 
     @functools.cached_property
     def _left(self) -> Aftermath | None:
-        """What the events of the earlier run have left, if it has had any and stands at its last frame."""
+        """Memory of the events of the earlier run, if it has had any and stands at its last frame."""
         kept = self.kept
         if isinstance(kept, Kept):
             p, task = kept.checkpoint.progress, kept.task

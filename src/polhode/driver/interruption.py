@@ -28,7 +28,7 @@ _RAISING = (signal.default_int_handler, signal.SIG_IGN, signal.SIG_DFL)
 def interruption(
     reason: str, solution: Solution | None = None, ensemble: Ensemble | None = None, *, repeated: bool = False
 ) -> KeyboardInterrupt:
-    """What Ctrl-C raises: with the run, or the ensemble, as far as it came, in an attribute of that name.
+    """The exception of Ctrl-C: with the run, or the ensemble, as far as it came, in an attribute of that name.
 
     `repeated` says whether Ctrl-C was pressed again before the block of steps had ended. It is a KeyboardInterrupt
     itself, because Python ends with the status of SIGINT for no class derived from it.
@@ -59,7 +59,7 @@ class Interrupts:
         return bool(self._numbers) or self._stop()
 
     def keep(self, partial: KeyboardInterrupt) -> None:
-        """What is raised at Ctrl-C, with what was computed."""
+        """The exception of Ctrl-C, with what was computed."""
         self._partial = partial
 
     def raises(self) -> bool:

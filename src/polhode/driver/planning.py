@@ -60,7 +60,7 @@ class Remembering(Protocol):
         ...
 
     def aftermath(self, task: Task) -> Aftermath | None:
-        """What the events of the earlier run leave to this one."""
+        """Memory of the events of the earlier run."""
         ...
 
     def further(self, task: Task, t1: float, h: float, given: bool) -> list[Leg] | None:

@@ -21,7 +21,7 @@ _ROUNDING = 2.0**20 * float(jnp.finfo(float).eps)
 
 
 class Happened(NamedTuple):
-    """What each event watched has done at an instant, in order; those that have not fired have changed nothing.
+    """Effects of each event watched at an instant, in order; those that have not fired have changed nothing.
 
     `t`, `before`, `after`: times and states, with leading axis k, the number of events.
     """

@@ -141,7 +141,7 @@ class AbstractMeasuredPair(AbstractMeasured):
         return system.joint_coordinate(q, getattr(self, "name", None), called, ends)
 
     def zero_in_carrier(self, name: str | None) -> Any:
-        """What a coordinate is where that of the carrier is zero."""
+        """Value of a coordinate where that of the carrier is zero."""
         del name
         return 0.0
 

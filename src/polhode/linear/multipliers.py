@@ -1,4 +1,4 @@
-"""What Floquet's theory says of a periodic motion."""
+"""Multipliers and exponents of a periodic motion, by Floquet's theory."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class TurnRegister:
         return found
 
     def counter(self) -> TurnCounter | None:
-        """What counts them; None if there are none."""
+        """The counter of all angles; None if there are none."""
         if not self._angles:
             return None
         angles, first, second = zip(*self._angles, strict=True)

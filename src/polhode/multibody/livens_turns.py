@@ -51,8 +51,10 @@ class AbstractLivensModel(AbstractWritten):
         return q if base.counter is None else base.with_turns(q, self._turns(state))
 
     def counting(self, state: State) -> Self:
+        if not self.counts:
+            return self
         q, _ = self.left(state)
-        return dataclasses.replace(self, base=self.base.near(q)) if self.base.counts else self
+        return dataclasses.replace(self, base=self.base.near(q))
 
     def uncounted(self, state: State) -> State:
         return plain(state)

@@ -22,7 +22,7 @@ _LOOPED = 8
 
 
 class AngleName(NamedTuple):
-    """What a counted angle is called.
+    """Names of a counted angle.
 
     - `joint`, `coordinate`: the joint, and what that calls the angle. - `bodies`: names of its two bodies.
     - `sign`: 1, or -1 where the coordinate is the negative of the angle.

@@ -219,7 +219,7 @@ _NO_FILE = (errno.ELOOP, errno.EISDIR, errno.ENXIO)
 
 
 def _content(handle: int) -> bytes | None:
-    """What a file has; None for what is no file, or is longer than any lock."""
+    """Content of a file; None for what is no file, or is longer than any lock."""
     about = os.fstat(handle)
     if not stat.S_ISREG(about.st_mode) or about.st_size > _LONGEST:
         return None

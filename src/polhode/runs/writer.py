@@ -30,7 +30,7 @@ class Job(Generic[T]):
         self._over.wait()
 
     def result(self) -> T:
-        """What it has returned, or raises what it has failed with."""
+        """The result of the call; raises what it has failed with."""
         self.wait()
         if self._error is not None:
             raise self._error

@@ -1,4 +1,4 @@
-"""What the bodies of a system do, as numbers that don't depend on its coordinates."""
+"""Motion of the bodies of a system, as numbers that don't depend on its coordinates."""
 
 from __future__ import annotations
 

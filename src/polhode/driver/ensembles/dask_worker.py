@@ -1,4 +1,4 @@
-"""What every worker of a local cluster begins with; Dask calls it by its name."""
+"""Beginning of every worker of a local cluster; Dask calls it by its name."""
 
 from __future__ import annotations
 
