@@ -13,9 +13,25 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import jax
-from jax._src.core import Trace, Tracer, eval_trace, set_current_trace, trace_ctx, trace_state_clean
+from jax.core import Tracer
+from jax.extend import core
 
 from polhode.printable import printable
+
+NEWEST = 0, 12
+"""The newest series of JAX that this library has been tried with."""
+
+try:
+    from jax._src.core import Trace, eval_trace, set_current_trace, trace_ctx, trace_state_clean
+
+    IS_KNOWN = jax.__version_info__[:2] <= NEWEST
+except ImportError:
+    Trace, IS_KNOWN = object, False
+    eval_trace = set_current_trace = trace_ctx = trace_state_clean = None
+"""Whether the insides of this JAX are those that machine code and evaluation with NumPy are built on.
+
+With another one XLA runs everything, and what is public in JAX has to do.
+"""
 
 try:
     from jax._src.interpreters.ad import JVPTrace, JVPTracer, LinearizeTrace, LinearizeTracer
@@ -26,6 +42,11 @@ try:
     from jax._src.interpreters.batching import BatchTrace, BatchTracer
 except ImportError:
     BatchTrace = BatchTracer = None
+
+try:
+    from jax._src.interpreters.pxla import batched_device_put
+except ImportError:
+    batched_device_put = None
 
 _FORKED = False
 
@@ -41,7 +62,17 @@ def inside_transformation() -> bool:
 
     Values closed over by a user's function can be traced there although none of the arguments is.
     """
+    if not IS_KNOWN:
+        return core.get_opaque_trace_state(convention="nnx") != _OUTSIDE
     return not (trace_state_clean() or isinstance(trace_ctx.trace, EvaluatingTrace))
+
+
+_OUTSIDE = None if IS_KNOWN else core.get_opaque_trace_state(convention="nnx")
+
+
+def evaluates_by(trace: EvaluatingTrace) -> bool:
+    """Whether that trace evaluates operations here."""
+    return IS_KNOWN and trace_ctx.trace is trace
 
 
 def in_reverse_mode() -> bool:
@@ -49,7 +80,7 @@ def in_reverse_mode() -> bool:
 
     So it is in functions under `jax.grad`, `jax.vjp` and `jax.jacrev`, as long as nothing else transforms them.
     """
-    trace: Any = trace_ctx.trace
+    trace: Any = trace_ctx.trace if IS_KNOWN else None
     if LinearizeTrace is None or not isinstance(trace, LinearizeTrace) or not getattr(trace, "is_vjp", False):
         return False
     return _evaluates(trace.parent_trace)
@@ -57,7 +88,7 @@ def in_reverse_mode() -> bool:
 
 def in_forward_mode() -> bool:
     """The same in forward mode, along one direction or several at once: under `jax.jvp` and `jax.jacfwd`."""
-    trace: Any = trace_ctx.trace
+    trace: Any = trace_ctx.trace if IS_KNOWN else None
     if JVPTrace is None or BatchTrace is None or not isinstance(trace, JVPTrace):
         return False
     parent: Any = trace.parent_trace
@@ -65,7 +96,8 @@ def in_forward_mode() -> bool:
 
 
 def _evaluates(trace: Any) -> bool:
-    return trace is eval_trace or isinstance(trace, EvaluatingTrace)
+    # While an operation is bound there is no trace: what is underneath evaluates it.
+    return trace is None or trace is eval_trace or isinstance(trace, EvaluatingTrace)
 
 
 @contextlib.contextmanager
@@ -82,7 +114,7 @@ def known_values_by(trace: EvaluatingTrace) -> Iterator[None]:
 
 def outside() -> AbstractContextManager[Any]:
     """While this is open, operations are evaluated: a way out of transformations, for values that are known."""
-    return set_current_trace(eval_trace)
+    return set_current_trace(eval_trace) if IS_KNOWN else jax.ensure_compile_time_eval()
 
 
 def are_known(values: Iterable[Any]) -> bool:
