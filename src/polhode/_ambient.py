@@ -8,7 +8,7 @@ import os
 import sys
 import types
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -47,6 +47,11 @@ try:
     from jax._src.interpreters.pxla import batched_device_put
 except ImportError:
     batched_device_put = None
+
+try:
+    from jax._src.core import pytype_aval_mappings
+except ImportError:
+    pytype_aval_mappings = {}
 
 _FORKED = False
 
@@ -127,6 +132,14 @@ def without_derivative(value: Any) -> Any:
     """The primal value where a derivative is asked for as well."""
     kinds = tuple(kind for kind in (LinearizeTracer, JVPTracer) if kind is not None)
     return value.primal if isinstance(value, kinds) else value
+
+
+def refuse_as_array(kind: type, refuse: Callable[[Any], Any]) -> None:
+    """Has JAX call `refuse`, which raises, where something of that class is given for an array.
+
+    Functions of JAX ask for the type of an argument; without an answer they speak of `jit` and static arguments.
+    """
+    pytype_aval_mappings[kind] = refuse
 
 
 @contextlib.contextmanager

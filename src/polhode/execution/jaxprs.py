@@ -98,8 +98,13 @@ def _scan(consts: int, carry: int, rows: int, outs: int) -> dict[str, Any]:
     return next(eqn for eqn in jax.make_jaxpr(run)(*numbers).eqns if eqn.primitive is core.primitives.scan_p).params
 
 
-def solved(params: Any, inputs: Sequence[Any]) -> tuple[core.ClosedJaxpr, list[Any]]:
+def solved(params: Any, inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
     """The program by which a linear system is solved, and its arguments."""
     lengths = params["const_lengths"]
     before = lengths.matvec + lengths.vecmat
     return params["jaxprs"].solve, [*inputs[before : before + lengths.solve], *inputs[sum(lengths) :]]
+
+
+def linear_map(params: Any, inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """The program of the linear map of such a system, and what it takes besides a vector."""
+    return params["jaxprs"].matvec, list(inputs[: params["const_lengths"].matvec])

@@ -161,8 +161,8 @@ def missing() -> bool:
     if not IS_KNOWN:
         warn(
             f"JAX {jax.__version__} is not known to this polhode, which works with 0.10 to "
-            f"{'.'.join(map(str, NEWEST))}, so runs are compiled by XLA: slower to begin and, for small systems, slower "
-            "to run, with the same results up to rounding. `pip install --upgrade polhode`, or an older JAX.",
+            f"{'.'.join(map(str, NEWEST))}, so runs are compiled by XLA: slower to begin and, for small systems, "
+            "slower to run, with the same results up to rounding. `pip install --upgrade polhode`, or an older JAX.",
             RuntimeWarning,
         )
         return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
@@ -13,7 +13,7 @@ from jax.extend import core
 
 from polhode.execution import indexing
 from polhode.execution.derivatives.solutions import SOLUTION, taken_apart
-from polhode.execution.jaxprs import LINEAR_SOLVE, callee, parameters, solved
+from polhode.execution.jaxprs import LINEAR_SOLVE, Callee, callee, parameters, solved
 from polhode.execution.scalars.choices import by_choice
 from polhode.execution.scalars.emission import AbstractEmission, Kind, NeedsArrays
 from polhode.execution.scalars.factorisations import factorised
@@ -299,7 +299,7 @@ class Replay:
 
     def _ruled(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
         """An operation with a derivative of its own, which is that of JAX's `custom_jvp`."""
-        inner, consts = callee(eqn)
+        inner, consts = cast(Callee, callee(eqn))
         outs = self.evaluate(inner, [self.unpack(c) for c in consts], inputs)
         avals = [v.aval for v in eqn.invars]
         moving, floats = ([k for k, v in enumerate(of) if v.aval.dtype == float] for of in (eqn.invars, eqn.outvars))
@@ -351,7 +351,7 @@ _RULED_BACK = ("custom_vjp_call", "custom_vjp_call_jaxpr")
 def _rule(eqn: Any, avals: Sequence[Any], moving: Sequence[int], floats: Sequence[int]) -> core.ClosedJaxpr:
     """From all operands and the tangents of those that move to the tangents of those results that are floats."""
     names = [core.Var(aval) for aval in avals]
-    inner, _ = callee(eqn)
+    inner, _ = cast(Callee, callee(eqn))
     equation = eqn.replace(invars=names)
     alone = core.ClosedJaxpr(core.Jaxpr([], names, eqn.outvars, [equation], debug_info=inner.debug_info), [])
 
