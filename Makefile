@@ -10,7 +10,7 @@ export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.5
 # Images of containers often set this; then each of the many processes would compile the sources of this library anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test checks lint types fast lowest browser verify docs clean
+.PHONY: demo test checks lint types fast one format lowest browser verify docs clean
 
 demo: $(VENV)/.installed
 	@mkdir -p demo
@@ -37,6 +37,10 @@ lint: $(VENV)/.installed-tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
+format: $(VENV)/.installed-tests
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
 types: $(VENV)/.installed-tests
 	$(BIN)/pyright
 
@@ -46,6 +50,11 @@ QUICK := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=
 
 fast: $(VENV)/.installed-tests
 	XLA_FLAGS="$(QUICK)" $(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile --ignore tests/test_versions.py --ignore tests/browser
+
+# Some of them, by path, and by ARGS for pytest: make one T=tests/joints   make one T=tests/forces ARGS="-k spring -x"
+one: $(VENV)/.installed-tests
+	@test -n "$(T)" || { echo 'Name tests: make one T=tests/joints, or T=tests/joints/test_screw.py::NAME, and ARGS="-k WORD -x"' >&2; exit 1; }
+	XLA_FLAGS="$(QUICK)" $(BIN)/pytest $(T) $(ARGS)
 
 # An installation takes the newest versions that pyproject.toml allows; these are the oldest, beside it.
 LOWEST := jax==0.10.0 jaxlib==0.10.0 llvmlite==0.45.0
