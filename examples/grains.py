@@ -1,6 +1,6 @@
 """Grains that are poured into a box and come to rest: how high they lie, and what they press on the floor with.
 
-    python examples/grains.py [FOLDER]        # writes grains.html into FOLDER
+python examples/grains.py [FOLDER]        # writes grains.html into FOLDER
 """
 
 import sys
@@ -23,8 +23,9 @@ grains = pt.Particles(
     inertias=0.1 * mass * diameter**2,
     diameters=diameter,
     positions=positions,
-    contact=0.05,  # J: an energy, by Hertz's law
+    contact=0.05,  # J, an energy: Hertz's law
     contact_damping=0.2,  # N s/m
+    capacity=30,  # neighbours for which there is room: a dense pile has more than the lattice
     walls=(pt.Box(lower=(0, 0, 0), upper=(0.06, 0.06, np.inf)),),
     gravity=(0, 0, -g),
 )
@@ -32,9 +33,11 @@ run = ph.simulate(grains, "rodrigues", state0=grains.start(positions), t1=0.6, h
 
 places = run.outputs["positions"]
 height = places[:, :, 2].max(axis=1) + diameter / 2
-fall = np.diff(run.outputs["linear_momentum"][:, 2]) / np.diff(run.t)
+weight = len(positions) * mass * g
+gained = np.diff(run.outputs["linear_momentum"][:, 2]) / np.diff(run.t)
 print(f"{len(positions)} grains, {height[0] * 100:.1f} cm high before they fall and {height[-1] * 100:.1f} cm after")
-print(f"force on the floor {fall[-10:].mean() + len(positions) * mass * g:.3f} N, weight {len(positions) * mass * g:.3f} N")
-print(f"left of the energy of motion: {run.outputs['kinetic_energy'][-1]:.0e} J")
+print(f"force on the floor {gained[-10:].mean() + weight:.3f} N, weight {weight:.3f} N")
+speed = np.linalg.norm(places[-1] - places[-2], axis=1).max() / (run.t[-1] - run.t[-2])
+print(f"fastest at the end {speed * 1e3:.3f} mm/s")
 
 ph.runs.export(run, folder / "grains.html")

@@ -1,6 +1,6 @@
 """A crank–rocker with a motor: the torque that it needs, and the forces in its bearings.
 
-    python examples/mechanism.py [FOLDER]        # writes mechanism.html into FOLDER
+python examples/mechanism.py [FOLDER]        # writes mechanism.html into FOLDER
 """
 
 import sys
@@ -35,9 +35,7 @@ model.add(Revolute(model.ground, bars["crank"], point=(0, 0, 0), axis=y, name="m
 model.add(Revolute(bars["crank"], bars["coupler"], point=(0, 0, 0.3), axis=y, name="elbow"))
 model.add(ph.joints.PointOnLine(bars["coupler"], bars["rocker"], point=(0.8, 0, 0.5), axis=y, name="wrist"))
 model.add(Revolute(model.ground, bars["rocker"], point=(0.8, 0, 0), axis=y, name="pivot"))
-model.add(
-    ph.joints.PrescribedRotation(model.ground, bars["crank"], axis=y, angle=lambda t: 2 * t**2, name="motor")
-)
+model.add(ph.joints.PrescribedRotation(model.ground, bars["crank"], axis=y, angle=lambda t: 2 * t**2, name="motor"))
 
 run = ph.simulate(model.problem(t1=2.0))
 motor = run.joints["motor"]

@@ -1,13 +1,12 @@
 """Four methods on the heavy top: the error of each against the number of steps, the order it shows, and what it costs.
 
-    python examples/study.py [FOLDER]        # writes study.png into FOLDER
+python examples/study.py [FOLDER]        # writes study.png into FOLDER
 """
 
 import sys
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-import numpy as np
 
 import polhode as ph
 
@@ -30,4 +29,6 @@ spread = ph.ensemble(
     top, "rkmk4", samples=lambda random: {"mass": 15.0 * random.normal(1.0, 0.01)}, seeds=64, t1=0.2, save_every=None
 )
 height = spread.dataset["outputs.centre_of_mass"].values[:, -1, 2]
-print(f"{spread.stats['members']} tops with masses of 1 % deviation: heights {height.mean():.4f} ± {height.std():.4f} m")
+print(
+    f"{spread.stats['members']} tops with masses of 1 % deviation: heights {height.mean():.4f} ± {height.std():.4f} m"
+)

@@ -31,10 +31,11 @@ class Tree:
         }
         self.texts = {name: path.read_text(encoding="utf-8") for name, path in self.paths.items()}
         self.trees = {name: ast.parse(text) for name, text in self.texts.items()}
+        self.nodes = {name: [*ast.walk(tree)] for name, tree in self.trees.items()}
         self.classes = {
             f"{module}.{node.name}": node
-            for module, tree in self.trees.items()
-            for node in ast.walk(tree)
+            for module, nodes in self.nodes.items()
+            for node in nodes
             if isinstance(node, ast.ClassDef)
         }
 
@@ -43,7 +44,7 @@ class Tree:
     @functools.cached_property
     def imported(self) -> dict[str, dict[str, str]]:
         """For each module, what its names stand for."""
-        return {module: dict(_names(tree, module, self.is_package(module))) for module, tree in self.trees.items()}
+        return {module: dict(_names(nodes, module, self.is_package(module))) for module, nodes in self.nodes.items()}
 
     def is_package(self, module: str) -> bool:
         return self.paths[module].name == "__init__.py"
@@ -69,17 +70,18 @@ class Tree:
     def lines(self) -> dict[str, int]:
         return {name: len(text.splitlines()) for name, text in self.texts.items()}
 
+    @functools.cache  # noqa: B019
     def code_lines(self) -> dict[str, int]:
         """Lines without docstrings, comments and empty ones."""
-        return {name: _code_lines(self.texts[name], tree) for name, tree in self.trees.items()}
+        return {name: _code_lines(self.texts[name], nodes) for name, nodes in self.nodes.items()}
 
     def long_files(self) -> list[str]:
         found = sorted(((count, name) for name, count in self.lines().items() if count > LONG_FILE), reverse=True)
         return [f"{name} {count}" for count, name in found]
 
     def functions(self) -> Iterator[tuple[str, Function]]:
-        for module, tree in self.trees.items():
-            yield from ((module, node) for node in ast.walk(tree) if isinstance(node, Function))
+        for module, nodes in self.nodes.items():
+            yield from ((module, node) for node in nodes if isinstance(node, Function))
 
     def long_functions(self) -> list[str]:
         """Longer than sixty lines, their docstrings included."""
@@ -97,6 +99,8 @@ class Tree:
     def _needs(self, module: str, node: ast.AST, annotations: bool) -> set[str]:
         found = set()
         for child in ast.iter_child_nodes(node):
+            if not isinstance(child, (ast.stmt, ast.excepthandler, ast.match_case)):
+                continue
             if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test) and not annotations:
                 continue
             found |= {self._module_of(name) for _, name in _imports(child, module, self.is_package(module))}
@@ -171,8 +175,8 @@ class Tree:
     def isinstances(self) -> list[str]:
         """Questions for classes of this package."""
         found = []
-        for module, tree in self.trees.items():
-            for node in ast.walk(tree):
+        for module, nodes in self.nodes.items():
+            for node in nodes:
                 if not isinstance(node, ast.Call) or _called(node) not in ("isinstance", "issubclass"):
                     continue
                 if any(self.meaning(module, kind) for kind in _alternatives(node.args[1])):
@@ -186,16 +190,16 @@ class Tree:
         kinds = (ast.Module, ast.ClassDef, Function)
         return [
             f"{module}:{getattr(node, 'lineno', 1)} {text.splitlines()[0]}"
-            for module, tree in self.trees.items()
-            for node in ast.walk(tree)
+            for module, nodes in self.nodes.items()
+            for node in nodes
             if isinstance(node, kinds) and (text := ast.get_docstring(node) or "").startswith("What")
         ]
 
     def class_names(self) -> list[str]:
         """Reads of a class's name outside of messages: `type(x).__name__` that is compared or looked up."""
         found = []
-        for module, tree in self.trees.items():
-            for node in ast.walk(tree):
+        for module, nodes in self.nodes.items():
+            for node in nodes:
                 parts: Iterable[ast.AST] = ()
                 if isinstance(node, ast.Compare):
                     parts = (node.left, *node.comparators)
@@ -210,14 +214,14 @@ class Tree:
     def context_variables(self) -> list[str]:
         return [
             f"{module}:{node.lineno} {ast.unparse(node)[:100]}"
-            for module, tree in self.trees.items()
-            for node in ast.walk(tree)
+            for module, nodes in self.nodes.items()
+            for node in nodes
             if isinstance(node, ast.Call) and _called(node).startswith("ContextVar")
         ]
 
 
-def _names(tree: ast.AST, module: str, is_package: bool) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(tree):
+def _names(nodes: Iterable[ast.AST], module: str, is_package: bool) -> Iterator[tuple[str, str]]:
+    for node in nodes:
         yield from _imports(node, module, is_package)
 
 
@@ -252,9 +256,9 @@ def _is_abstract(method: Function) -> bool:
     return any("abstractmethod" in ast.unparse(mark) for mark in method.decorator_list)
 
 
-def _code_lines(text: str, tree: ast.AST) -> int:
+def _code_lines(text: str, nodes: Iterable[ast.AST]) -> int:
     lines = {k for k, line in enumerate(text.splitlines(), 1) if line.strip() and not line.lstrip().startswith("#")}
-    for node in ast.walk(tree):
+    for node in nodes:
         # Docstrings, also those below constants.
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             lines -= {*range(node.lineno, (node.end_lineno or node.lineno) + 1)}
@@ -312,7 +316,8 @@ def sizes(tree: Tree) -> dict[str, str]:
 
 def table(trees: Sequence[Tree], headings: Sequence[str] = ("",)) -> list[str]:
     """Everything that is counted, as lines of a table with a column for each tree."""
-    rows = [[name, *(sizes(tree)[name] for tree in trees)] for name in sizes(trees[0])]
+    of_each = [sizes(tree) for tree in trees]
+    rows = [[name, *(each[name] for each in of_each)] for name in of_each[0]]
     rows += [[name, *(str(len(found(tree))) for tree in trees)] for name, found in LISTS.items()]
     return [f"| {' | '.join(row)} |" for row in (["", *headings], ["---"] * (len(trees) + 1), *rows)]
 

@@ -120,14 +120,20 @@ def test_commands_are_targets(page):
 @pytest.mark.skipif(shutil.which("make") is None, reason="There is no make.")
 def test_one_test_runs_with_the_quick_flags():
     call = ["make", "--dry-run", "one"]
-    shown = subprocess.run([*call, "T=tests/joints", "ARGS=-k screw"], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert re.search(r"XLA_FLAGS=\"--xla_backend_optimization_level=0 .*pytest tests/joints -k screw$", shown.stdout, re.MULTILINE)
+    shown = subprocess.run(
+        [*call, "T=tests/joints", "ARGS=-k screw"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert re.search(
+        r"XLA_FLAGS=\"--xla_backend_optimization_level=0 .*pytest tests/joints -k screw$", shown.stdout, re.MULTILINE
+    )
 
 
 def test_the_architecture_has_every_package():
     table = text("ARCHITECTURE.md").partition("\n## ")[0]
     packages = {path.parent.name for path in (ROOT / "src" / "polhode").glob("*/__init__.py")}
-    assert {*re.findall(r"`(\w+)`", "\n".join(row.split("|")[1] for row in table.splitlines() if row[:1] == "|"))} == packages
+    assert {
+        *re.findall(r"`(\w+)`", "\n".join(row.split("|")[1] for row in table.splitlines() if row[:1] == "|"))
+    } == packages
 
 
 def test_figures_of_the_readme_were_recorded():
