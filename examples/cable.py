@@ -1,6 +1,6 @@
 """A cable between two masts: its sag against that of a catenary, and how it vibrates.
 
-python examples/cable.py [FOLDER]        # writes cable.png into FOLDER
+`python examples/cable.py FOLDER` writes cable.png into FOLDER.
 """
 
 import sys

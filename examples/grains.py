@@ -1,6 +1,6 @@
 """Grains that are poured into a box and come to rest: how high they lie, and what they press on the floor with.
 
-python examples/grains.py [FOLDER]        # writes grains.html into FOLDER
+`python examples/grains.py FOLDER` writes grains.html into FOLDER.
 """
 
 import sys
@@ -29,7 +29,7 @@ grains = pt.Particles(
     walls=(pt.Box(lower=(0, 0, 0), upper=(0.06, 0.06, np.inf)),),
     gravity=(0, 0, -g),
 )
-run = ph.simulate(grains, "rodrigues", state0=grains.start(positions), t1=0.6, h=1e-4, save_every=100)
+run = ph.simulate(grains, "rodrigues", state0=grains.start(positions), t1=1.0, h=1e-4, save_every=100)
 
 places = run.outputs["positions"]
 height = places[:, :, 2].max(axis=1) + diameter / 2

@@ -1,6 +1,6 @@
 """A crank–rocker with a motor: the torque that it needs, and the forces in its bearings.
 
-python examples/mechanism.py [FOLDER]        # writes mechanism.html into FOLDER
+`python examples/mechanism.py FOLDER` writes mechanism.html into FOLDER.
 """
 
 import sys

@@ -1,6 +1,6 @@
 """An arm from a URDF file, brought to a pose by a controller on each joint.
 
-python examples/robot.py [FOLDER]        # writes robot.html into FOLDER; needs the extra `import`
+`python examples/robot.py FOLDER` writes robot.html into FOLDER; needs the extra `import`.
 """
 
 import sys

@@ -1,6 +1,6 @@
 """A satellite that a reaction wheel turns, and what is conserved: the angular momentum of both.
 
-python examples/spacecraft.py [FOLDER]        # writes spacecraft.png into FOLDER
+`python examples/spacecraft.py FOLDER` writes spacecraft.png into FOLDER.
 """
 
 import sys

@@ -1,6 +1,6 @@
-"""Four methods on the heavy top: the error of each against the number of steps, the order it shows, and what it costs.
+"""Four methods on the heavy top: the error of each step size and the order they show; then a spread of masses.
 
-python examples/study.py [FOLDER]        # writes study.png into FOLDER
+`python examples/study.py FOLDER` writes study.png into FOLDER.
 """
 
 import sys
@@ -24,7 +24,7 @@ axes.set(xlabel="step, s", ylabel="error of the centre of mass, m", title="Heavy
 axes.legend()
 figure.savefig(folder / "study.png")
 
-# The same in every lane of the processor's vectors: how far uncertain data scatter the motion.
+# Many at once, in the lanes of the processor's vectors: how far uncertain data scatter the motion.
 spread = ph.ensemble(
     top, "rkmk4", samples=lambda random: {"mass": 15.0 * random.normal(1.0, 0.01)}, seeds=64, t1=0.2, save_every=None
 )
