@@ -2,7 +2,9 @@
 
 PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
+# Windows (in a shell of Git, with GNU make) puts programs elsewhere.
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
+EXE := $(if $(filter Windows_NT,$(OS)),.exe)
 
 # Tests compile the same small programs again and again; what takes longer than half a second is kept.
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
@@ -78,12 +80,12 @@ clean:
 	rm -rf $(VENV) demo site .cache .pytest_cache .ruff_cache .hypothesis
 
 # The stamps are as old as the last installation and are renewed when pyproject.toml changes.
-$(VENV)/.installed: pyproject.toml | $(BIN)/python
+$(VENV)/.installed: pyproject.toml | $(BIN)/python$(EXE)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
 	@touch $@
 
 # Modules are compiled when they are first imported: of all that is installed, that is less than a third.
-$(VENV)/.installed-tests: pyproject.toml | $(BIN)/python
+$(VENV)/.installed-tests: pyproject.toml | $(BIN)/python$(EXE)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e ".[tests]"
 	@touch $@ $(VENV)/.installed
 
@@ -92,7 +94,7 @@ $(VENV)/lowest: pyproject.toml | $(VENV)/.installed-tests
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --target $@ $(LOWEST)
 	@touch $@
 
-$(BIN)/python:
+$(BIN)/python$(EXE):
 	@command -v $(PYTHON) >/dev/null || { \
 	  echo "There is no \`$(PYTHON)\`. Install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3.12 demo" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
