@@ -22,8 +22,8 @@ PAGES = {
 }
 """Files of the root, and the pages that they are in the site."""
 
-WRITTEN = ("ARCHITECTURE.md", "CONTRIBUTING.md")
-"""Those of them that are made here; the others include their file."""
+SOURCES = ("ARCHITECTURE.md", "CONTRIBUTING.md")
+"""Those of them that become pages here; `docs/changes.md` includes its file."""
 
 LINK = re.compile(r"(?<!!)\[([^]]*)\]\(([^)\s]+)\)")
 NUMBERS = "<!-- numbers -->"
@@ -65,7 +65,7 @@ def _link(words: str, target: str) -> str:
 
 def on_files(files: Files, *, config: Any, **_: Any) -> Files:
     """Adds the pages to what MkDocs writes."""
-    for name in WRITTEN:
+    for name in SOURCES:
         files.append(File.generated(config, PAGES[name], content=as_page(name)))
     return files
 
@@ -74,11 +74,11 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Leads links from pages to files of the root to the pages that these are in the site."""
     here = posixpath.dirname(page.file.src_uri)
 
-    def led(link: re.Match[str]) -> str:
+    def in_site(link: re.Match[str]) -> str:
         path, mark, anchor = link[2].partition("#")
         file = posixpath.normpath(posixpath.join("docs", here, path))
         if file not in PAGES:
             return link[0]
         return f"[{link[1]}]({posixpath.relpath(PAGES[file], here or '.')}{mark}{anchor})"
 
-    return LINK.sub(led, markdown)
+    return LINK.sub(in_site, markdown)

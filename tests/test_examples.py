@@ -86,9 +86,9 @@ def test_study(run):
 
 
 def test_every_program_is_listed_and_short():
-    listed = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    overview = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     for path in EXAMPLES.glob("*.py"):
-        assert f"[{path.name}]({path.name})" in listed
+        assert f"[{path.name}]({path.name})" in overview
         assert f"test_{path.stem}" in globals()
         assert len(path.read_text(encoding="utf-8").splitlines()) <= 60
 
