@@ -19,7 +19,9 @@ def absolute(text: str, address: str | None) -> str:
         picture, words, path = found.groups()
         if address is None:
             return "" if picture else words
-        return f"{picture}[{words}]({address.rstrip('/')}/{'raw' if picture else 'blob'}/HEAD/{path.removeprefix('./')})"
+        return (
+            f"{picture}[{words}]({address.rstrip('/')}/{'raw' if picture else 'blob'}/HEAD/{path.removeprefix('./')})"
+        )
 
     # Code stands between fences, and may look like a link.
     parts = text.split("\n```")

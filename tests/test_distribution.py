@@ -67,7 +67,13 @@ def test_what_is_in_them(built):
         names = file.namelist()
         (metadata,) = [name for name in names if name.endswith(".dist-info/METADATA")]
         text = file.read(metadata).decode()
-    for name in ("py.typed", "references.bib", "_benchmarks/measure.py", "viewing/web/page.html", "reproduction/report.html"):
+    for name in (
+        "py.typed",
+        "references.bib",
+        "_benchmarks/measure.py",
+        "viewing/web/page.html",
+        "reproduction/report.html",
+    ):
         assert f"polhode/{name}" in names
     assert not [name for name in names if name.startswith(("tests", "docs")) or "__pycache__" in name]
     assert "](docs/" not in text

@@ -1,4 +1,4 @@
-"""Where JAX and polhode lie doesn't matter: in a user's folder, on `PYTHONPATH`, in an archive, beside one's own files."""
+"""Where JAX and polhode lie doesn't matter: in a user's folder, on `PYTHONPATH`, in an archive, among own files."""
 
 from __future__ import annotations
 

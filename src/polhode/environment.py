@@ -101,7 +101,8 @@ def _extras() -> dict[str, str | None]:
     names = {
         one.name: None
         for one in asked
-        if one.marker is not None and any(one.marker.evaluate({"extra": extra}) for extra in _EXTRAS)
+        if one.marker is not None
+        and any(one.marker.evaluate({"extra": extra}) for extra in _EXTRAS)
         and not one.marker.evaluate({"extra": ""})
     }
     found = {name: _version(name) for name in sorted(names)}

@@ -505,7 +505,7 @@ def test_labels_that_are_not_as_many_as_the_numbers_are_refused(hinges, tmp_path
         joint["coordinates"] = {}
     attributes["meta"] = json.dumps(meta)
     (path / "zarr.json").write_bytes(documents.document(attributes, content["consolidated_metadata"]["metadata"]))
-    with pytest.raises(ph.StoreError, match="0 labels for the 3 of `joint_coordinate` in `outputs.efforts`"):
+    with pytest.raises(ph.StoreError, match=r"0 labels for the 3 of `joint_coordinate` in `outputs\.efforts`"):
         ph.load(path)
 
 

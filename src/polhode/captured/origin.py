@@ -4,13 +4,13 @@ What users wrote may be different the next time, so keys have all of its content
 name, since going through JAX would never end. A file is installed
 
 - in a folder that Python keeps for packages, whoever made it: of this environment, of one below it, of the user;
-- or by a distribution that says so, in any other folder of the search path (`pip install --target`, modules of clusters,
-  archives): what lies beside it there, and isn't in its list, is the user's own.
+- or by a distribution that says so, in any other folder of the search path (`pip install --target`, modules of
+  clusters, archives): what lies beside it there, and isn't in its list, is the user's own.
 
 A project that is installed so that it can be edited lies in a folder of its own, and no list names its files: it is the
-user's own, like a script. Those that polhode builds on (`kept.LIBRARIES`) are too large for that, so they are never gone
-through, wherever they are; but nothing made with one that can be edited is kept for other processes, which would know it
-by its version alone.
+user's own, like a script. Those that polhode builds on (`kept.LIBRARIES`) are too large for that, so they are never
+gone through, wherever they are; but nothing made with one that can be edited is kept for other processes, which would
+know it by its version alone.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def of_library(filename: str) -> bool:
 @functools.cache
 def is_installed(filename: str) -> bool:
     """Whether a file is part of Python, of an installed package or of polhode, and so stays what it is."""
-    if any(f"{os.sep}{name}{os.sep}" in filename for name in _FOLDERS) or any(_below(filename, x) for x in _of_python()):
+    if any(f"{os.sep}{name}{os.sep}" in filename for name in _FOLDERS) or any(
+        _below(filename, x) for x in _of_python()
+    ):
         return True
     above = (os.path.abspath(entry) for entry in sys.path)
     return any(_top(filename, folder) in _put_there(folder) for folder in above if _below(filename, folder))
@@ -52,7 +54,7 @@ def is_installed(filename: str) -> bool:
 
 @functools.cache
 def _of_python() -> tuple[str, ...]:
-    """Folders of Python's own modules and of packages, and that of polhode, whose sources are part of all that is kept."""
+    """Folders of Python's modules and of packages, and that of polhode, whose sources are part of all that is kept."""
     named = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     return (*named, *site.getsitepackages(), site.getusersitepackages(), str(Path(__file__).parents[1]))
 

@@ -155,7 +155,9 @@ def _check_labels(names: dict[str, Any], axes: dict[str, tuple[str, ...]], shape
     for name, each in axes.items():
         for axis, length in zip(each, shapes[name], strict=True):
             if axis in labels and len(labels[axis][1]) != length:
-                raise ValueError(f"`meta.names` has {len(labels[axis][1])} labels for the {length} of `{axis}` in `{name}`")
+                raise ValueError(
+                    f"`meta.names` has {len(labels[axis][1])} labels for the {length} of `{axis}` in `{name}`"
+                )
 
 
 def _read(path: Path, attributes: dict[str, Any], arrays: dict[str, Any]) -> Root:
