@@ -27,7 +27,7 @@ def described() -> dict[str, Any]:
         "system": platform.platform(),
         "processor": _processor(),
         "packages": {name: _version(name) for name in _NUMBERS},
-        "extras": _extras(),
+        "extras": _extras(requirements),
         "back end": _back_end(),
         "cache": _cache(),
         "untested": _untested(requirements, pythons),
@@ -95,18 +95,16 @@ def _asked() -> tuple[list[Any], list[str]]:
     return asked, [text.rpartition(" ")[2] for text in kinds if text.startswith(known)]
 
 
-def _extras() -> dict[str, str | None]:
+def _extras(requirements: list[Any]) -> dict[str, str]:
     """Versions of the packages of the extras, as far as they are installed."""
-    asked, _ = _asked()
-    names = {
-        one.name: None
-        for one in asked
-        if one.marker is not None
-        and any(one.marker.evaluate({"extra": extra}) for extra in _EXTRAS)
-        and not one.marker.evaluate({"extra": ""})
-    }
+    names = {one.name for one in requirements if not _applies(one, "") and any(_applies(one, x) for x in _EXTRAS)}
     found = {name: _version(name) for name in sorted(names)}
     return {name: version for name, version in found.items() if version is not None}
+
+
+def _applies(requirement: Any, extra: str) -> bool:
+    """Whether something is needed here, with an extra or, if that is empty, without any."""
+    return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
 
 
 def _untested(requirements: list[Any], pythons: list[str]) -> list[str]:
@@ -118,10 +116,9 @@ def _untested(requirements: list[Any], pythons: list[str]) -> list[str]:
     if pythons and here not in pythons:
         found.append(f"Python {here} is none of {', '.join(pythons)}")
     for one in requirements:
-        if one.marker is None or one.marker.evaluate({"extra": ""}):
-            version = _version(one.name)
-            if version is not None and not one.specifier.contains(version, prereleases=True):
-                found.append(f"{one.name} {version} is not {one.specifier}")
+        version = _version(one.name) if _applies(one, "") else None
+        if version is not None and not one.specifier.contains(version, prereleases=True):
+            found.append(f"{one.name} {version} is not {one.specifier}")
     return found
 
 
