@@ -2,7 +2,9 @@
 
 PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
+# Windows (in a shell of Git, with GNU make) puts programs elsewhere.
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
+EXE := $(if $(filter Windows_NT,$(OS)),.exe)
 
 # Tests compile the same small programs again and again; what takes longer than half a second is kept.
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
@@ -10,7 +12,7 @@ export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.5
 # Images of containers often set this; then each of the many processes would compile the sources of this library anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test checks lint types fast lowest browser verify docs clean
+.PHONY: demo test checks lint types fast one format lowest browser verify docs clean
 
 demo: $(VENV)/.installed
 	@mkdir -p demo
@@ -37,6 +39,10 @@ lint: $(VENV)/.installed-tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
+format: $(VENV)/.installed-tests
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
 types: $(VENV)/.installed-tests
 	$(BIN)/pyright
 
@@ -46,6 +52,11 @@ QUICK := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=
 
 fast: $(VENV)/.installed-tests
 	XLA_FLAGS="$(QUICK)" $(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile --ignore tests/test_versions.py --ignore tests/browser
+
+# Some of them, by path, and by ARGS for pytest: make one T=tests/joints   make one T=tests/forces ARGS="-k spring -x"
+one: $(VENV)/.installed-tests
+	@test -n "$(T)" || { echo 'Name tests: make one T=tests/joints, or T=tests/joints/test_screw.py::NAME, and ARGS="-k WORD -x"' >&2; exit 1; }
+	XLA_FLAGS="$(QUICK)" $(BIN)/pytest $(T) $(ARGS)
 
 # An installation takes the newest versions that pyproject.toml allows; these are the oldest, beside it.
 LOWEST := jax==0.10.0 jaxlib==0.10.0 llvmlite==0.45.0
@@ -69,12 +80,12 @@ clean:
 	rm -rf $(VENV) demo site .cache .pytest_cache .ruff_cache .hypothesis
 
 # The stamps are as old as the last installation and are renewed when pyproject.toml changes.
-$(VENV)/.installed: pyproject.toml | $(BIN)/python
+$(VENV)/.installed: pyproject.toml | $(BIN)/python$(EXE)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
 	@touch $@
 
 # Modules are compiled when they are first imported: of all that is installed, that is less than a third.
-$(VENV)/.installed-tests: pyproject.toml | $(BIN)/python
+$(VENV)/.installed-tests: pyproject.toml | $(BIN)/python$(EXE)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e ".[tests]"
 	@touch $@ $(VENV)/.installed
 
@@ -83,7 +94,7 @@ $(VENV)/lowest: pyproject.toml | $(VENV)/.installed-tests
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --target $@ $(LOWEST)
 	@touch $@
 
-$(BIN)/python:
+$(BIN)/python$(EXE):
 	@command -v $(PYTHON) >/dev/null || { \
 	  echo "There is no \`$(PYTHON)\`. Install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3.12 demo" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

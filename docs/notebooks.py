@@ -1,5 +1,7 @@
 """Tutorials as notebooks: `python THIS [FOLDER]` writes them, and every build of the site has them beside their pages.
 
+`python THIS --quickstart` writes `quickstart.ipynb` at the top of the repository anew, without results.
+
 The page is the source. Blocks of Python become cells of code, a block of text behind one becomes its output, as does
 the picture that it saves; `write_tutorials.py` writes both. All else becomes cells of text. Links to other pages become
 plain words: a downloaded notebook has no pages beside it.
@@ -18,6 +20,9 @@ import nbformat
 from mkdocs.structure.files import File, Files
 
 FOLDER = Path(__file__).resolve().parent / "tutorials"
+QUICKSTART = FOLDER.parent / "quickstart.md", FOLDER.parents[1] / "quickstart.ipynb"
+"""The page, and its notebook at the top."""
+
 BLOCK = re.compile(r"^```python\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE)
 """A block of Python, and what it prints."""
 
@@ -31,7 +36,7 @@ def pages() -> list[Path]:
     return sorted(page for page in FOLDER.glob("*.md") if page.stem != "index")
 
 
-def notebook(text: str) -> nbformat.NotebookNode:
+def notebook(text: str, results: bool = True) -> nbformat.NotebookNode:
     """The notebook of a page. Cells are numbered, so that the same page makes the same file."""
     # A pattern with two groups splits into text, code, what it prints, text, …
     words, code, printed = (BLOCK.split(text)[k::3] for k in range(3))
@@ -41,7 +46,7 @@ def notebook(text: str) -> nbformat.NotebookNode:
         if source:
             cells.append(nbformat.v4.new_markdown_cell(source))
         if block:
-            cells.append(nbformat.v4.new_code_cell(block.strip("\n"), outputs=outputs(block, told)))
+            cells.append(nbformat.v4.new_code_cell(block.strip("\n"), outputs=outputs(block, told) if results else []))
     for count, cell in enumerate(cells):
         cell.id = f"cell-{count}"
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
@@ -58,9 +63,9 @@ def outputs(block: str, printed: str | None) -> list[nbformat.NotebookNode]:
     return found
 
 
-def written(page: Path) -> str:
+def written(page: Path, results: bool = True) -> str:
     """The file of a page's notebook."""
-    return nbformat.writes(notebook(page.read_text(encoding="utf-8"))) + "\n"
+    return nbformat.writes(notebook(page.read_text(encoding="utf-8"), results)) + "\n"
 
 
 def on_files(files: Files, *, config: Any, **_: Any) -> Files:
@@ -80,6 +85,9 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["--quickstart"]:
+        QUICKSTART[1].write_text(written(QUICKSTART[0], results=False), encoding="utf-8")
+        sys.exit()
     target = Path(sys.argv[1] if sys.argv[1:] else ".")
     target.mkdir(parents=True, exist_ok=True)
     for page in pages():

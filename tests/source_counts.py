@@ -1,7 +1,8 @@
 """Counts what a reader of the source meets: `python tests/source_counts.py [TREE …] [--list WHAT]`.
 
-Each TREE is a folder with a package in `src/polhode`, this one by default; several stand side by side in a table, as in
-`docs/theory/layout.md`. The source is read, not run, so old trees can be counted. `--list` prints what was counted.
+Each TREE is a folder with a package in `src/polhode`, this one by default; several stand side by side in a table. The
+source is read, not run, so old trees can be counted. `--list` prints what was counted. The site of the documentation
+has the table in its page on the architecture (`docs/root_pages.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import collections
 import functools
 import itertools
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 LONG_FILE, LONG_FUNCTION = 300, 60
@@ -30,10 +31,11 @@ class Tree:
         }
         self.texts = {name: path.read_text(encoding="utf-8") for name, path in self.paths.items()}
         self.trees = {name: ast.parse(text) for name, text in self.texts.items()}
+        self.nodes = {name: [*ast.walk(tree)] for name, tree in self.trees.items()}
         self.classes = {
             f"{module}.{node.name}": node
-            for module, tree in self.trees.items()
-            for node in ast.walk(tree)
+            for module, nodes in self.nodes.items()
+            for node in nodes
             if isinstance(node, ast.ClassDef)
         }
 
@@ -42,7 +44,7 @@ class Tree:
     @functools.cached_property
     def imported(self) -> dict[str, dict[str, str]]:
         """For each module, what its names stand for."""
-        return {module: dict(_names(tree, module, self.is_package(module))) for module, tree in self.trees.items()}
+        return {module: dict(_names(nodes, module, self.is_package(module))) for module, nodes in self.nodes.items()}
 
     def is_package(self, module: str) -> bool:
         return self.paths[module].name == "__init__.py"
@@ -68,13 +70,18 @@ class Tree:
     def lines(self) -> dict[str, int]:
         return {name: len(text.splitlines()) for name, text in self.texts.items()}
 
+    @functools.cache  # noqa: B019
+    def code_lines(self) -> dict[str, int]:
+        """Lines without docstrings, comments and empty ones."""
+        return {name: _code_lines(self.texts[name], nodes) for name, nodes in self.nodes.items()}
+
     def long_files(self) -> list[str]:
         found = sorted(((count, name) for name, count in self.lines().items() if count > LONG_FILE), reverse=True)
         return [f"{name} {count}" for count, name in found]
 
     def functions(self) -> Iterator[tuple[str, Function]]:
-        for module, tree in self.trees.items():
-            yield from ((module, node) for node in ast.walk(tree) if isinstance(node, Function))
+        for module, nodes in self.nodes.items():
+            yield from ((module, node) for node in nodes if isinstance(node, Function))
 
     def long_functions(self) -> list[str]:
         """Longer than sixty lines, their docstrings included."""
@@ -84,6 +91,7 @@ class Tree:
 
     # --- imports ------------------------------------------------------------------------------------------------------
 
+    @functools.cache  # noqa: B019
     def needs(self, annotations: bool) -> dict[str, set[str]]:
         """Modules by those that they import, at the top or in functions; also for annotations alone, if asked for."""
         return {module: self._needs(module, tree, annotations) - {module} for module, tree in self.trees.items()}
@@ -91,6 +99,8 @@ class Tree:
     def _needs(self, module: str, node: ast.AST, annotations: bool) -> set[str]:
         found = set()
         for child in ast.iter_child_nodes(node):
+            if not isinstance(child, (ast.stmt, ast.excepthandler, ast.match_case)):
+                continue
             if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test) and not annotations:
                 continue
             found |= {self._module_of(name) for _, name in _imports(child, module, self.is_package(module))}
@@ -165,9 +175,9 @@ class Tree:
     def isinstances(self) -> list[str]:
         """Questions for classes of this package."""
         found = []
-        for module, tree in self.trees.items():
-            for node in ast.walk(tree):
-                if not isinstance(node, ast.Call) or ast.unparse(node.func) not in ("isinstance", "issubclass"):
+        for module, nodes in self.nodes.items():
+            for node in nodes:
+                if not isinstance(node, ast.Call) or _called(node) not in ("isinstance", "issubclass"):
                     continue
                 if any(self.meaning(module, kind) for kind in _alternatives(node.args[1])):
                     found.append(f"{module}:{node.lineno} {ast.unparse(node)}")
@@ -180,16 +190,16 @@ class Tree:
         kinds = (ast.Module, ast.ClassDef, Function)
         return [
             f"{module}:{getattr(node, 'lineno', 1)} {text.splitlines()[0]}"
-            for module, tree in self.trees.items()
-            for node in ast.walk(tree)
+            for module, nodes in self.nodes.items()
+            for node in nodes
             if isinstance(node, kinds) and (text := ast.get_docstring(node) or "").startswith("What")
         ]
 
     def class_names(self) -> list[str]:
         """Reads of a class's name outside of messages: `type(x).__name__` that is compared or looked up."""
         found = []
-        for module, tree in self.trees.items():
-            for node in ast.walk(tree):
+        for module, nodes in self.nodes.items():
+            for node in nodes:
                 parts: Iterable[ast.AST] = ()
                 if isinstance(node, ast.Compare):
                     parts = (node.left, *node.comparators)
@@ -204,14 +214,14 @@ class Tree:
     def context_variables(self) -> list[str]:
         return [
             f"{module}:{node.lineno} {ast.unparse(node)[:100]}"
-            for module, tree in self.trees.items()
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2].startswith("ContextVar")
+            for module, nodes in self.nodes.items()
+            for node in nodes
+            if isinstance(node, ast.Call) and _called(node).startswith("ContextVar")
         ]
 
 
-def _names(tree: ast.AST, module: str, is_package: bool) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(tree):
+def _names(nodes: Iterable[ast.AST], module: str, is_package: bool) -> Iterator[tuple[str, str]]:
+    for node in nodes:
         yield from _imports(node, module, is_package)
 
 
@@ -233,12 +243,26 @@ def _alternatives(node: ast.AST) -> Iterator[ast.AST]:
     yield from itertools.chain.from_iterable(map(_alternatives, parts)) if parts else (node,)
 
 
+def _called(node: ast.Call) -> str:
+    """The last name of what is called."""
+    return getattr(node.func, "id", getattr(node.func, "attr", ""))
+
+
 def _methods(node: ast.ClassDef) -> list[Function]:
     return [part for part in node.body if isinstance(part, Function)]
 
 
 def _is_abstract(method: Function) -> bool:
     return any("abstractmethod" in ast.unparse(mark) for mark in method.decorator_list)
+
+
+def _code_lines(text: str, nodes: Iterable[ast.AST]) -> int:
+    lines = {k for k, line in enumerate(text.splitlines(), 1) if line.strip() and not line.lstrip().startswith("#")}
+    for node in nodes:
+        # Docstrings, also those below constants.
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            lines -= {*range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+    return len(lines)
 
 
 def _circles(graph: dict[str, set[str]]) -> list[set[str]]:
@@ -285,8 +309,38 @@ def sizes(tree: Tree) -> dict[str, str]:
     return {
         "files": str(len(lines)),
         "lines": str(sum(lines.values())),
+        "of them code, without docstrings, comments and empty lines": str(sum(tree.code_lines().values())),
         "lines of the median file": f"{statistics.median(lines.values()):.0f}",
     }
+
+
+def table(trees: Sequence[Tree], headings: Sequence[str] = ("",)) -> list[str]:
+    """Everything that is counted, as lines of a table with a column for each tree."""
+    of_each = [sizes(tree) for tree in trees]
+    rows = [[name, *(each[name] for each in of_each)] for name in of_each[0]]
+    rows += [[name, *(str(len(found(tree))) for tree in trees)] for name, found in LISTS.items()]
+    return [f"| {' | '.join(row)} |" for row in (["", *headings], ["---"] * (len(trees) + 1), *rows)]
+
+
+def packages(tree: Tree) -> list[str]:
+    """Size of each package and what it imports, as lines of a table, the largest first."""
+    lines, code = tree.lines(), tree.code_lines()
+    own = lambda name: name.split(".")[1] if name.count(".") > 1 or tree.is_package(name) else ""  # noqa: E731
+    modules = collections.defaultdict(list)
+    for name in lines:
+        if name != "polhode":
+            modules[own(name)].append(name)
+    needs = collections.defaultdict(set)
+    for name, others in tree.needs(False).items():
+        if name != "polhode":
+            needs[own(name)] |= {own(other) for other in others if other != "polhode"} - {own(name), ""}
+    rows = [
+        (package, len(names), sum(lines[n] for n in names), sum(code[n] for n in names), len(needs[package]))
+        for package, names in modules.items()
+    ]
+    found = [f"| {f'`{row[0]}`' if row[0] else 'modules of its own'} | {' | '.join(map(str, row[1:]))} |"
+             for row in sorted(rows, key=lambda row: -row[2])]  # fmt: skip
+    return ["| package | files | lines | of them code | packages that it imports |", "|---|---|---|---|---|", *found]
 
 
 def main() -> None:
@@ -297,10 +351,7 @@ def main() -> None:
     )
     given = parser.parse_args()
     trees = [Tree(path) for path in given.trees]
-    rows = [[name, *(sizes(tree)[name] for tree in trees)] for name in sizes(trees[0])]
-    rows += [[name, *(str(len(found(tree))) for tree in trees)] for name, found in LISTS.items()]
-    for row in (["", *map(str, given.trees)], ["---"] * (len(trees) + 1), *rows):
-        print(f"| {' | '.join(row)} |")
+    print(*table(trees, [*map(str, given.trees)]), sep="\n")
     for name, found in LISTS.items():
         if given.list and given.list in name:
             print(f"\n{name}", *(line for tree in trees for line in found(tree)), sep="\n  ")

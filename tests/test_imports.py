@@ -72,7 +72,7 @@ ORDER = (
     "forces", "rods", "particles", "flexible", "model", "problems", "named", "viewing", "runs", "driver", "audit",
     "statics", "linear", "studies", "importers", "exporters", "reproduction", "cli",
 )  # fmt: skip
-"""Packages as `docs/theory/layout.md` has them: each may need those before it."""
+"""Packages as `ARCHITECTURE.md` has them: each may need those before it."""
 
 BACK = {
     ("captured", "execution"), ("integrators", "driver"), ("flexible", "model"), ("model", "problems"),

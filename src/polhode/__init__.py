@@ -16,7 +16,7 @@ jax.config.update("jax_enable_x64", True)
 # What there is stands in `__init__.pyi`, and is loaded when it is asked for.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _INSTEAD = {
     **dict.fromkeys(("Motor", "Spring", "Damper", "Force", "Contact"), "Forces are in `polhode.forces`."),

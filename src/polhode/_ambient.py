@@ -8,14 +8,30 @@ import os
 import sys
 import types
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
 import jax
-from jax._src.core import Trace, Tracer, eval_trace, set_current_trace, trace_ctx, trace_state_clean
+from jax.core import Tracer
+from jax.extend import core
 
 from polhode.printable import printable
+
+NEWEST = 0, 12
+"""The newest series of JAX that this library has been tried with."""
+
+try:
+    from jax._src.core import Trace, eval_trace, set_current_trace, trace_ctx, trace_state_clean
+
+    IS_KNOWN = jax.__version_info__[:2] <= NEWEST
+except ImportError:
+    Trace, IS_KNOWN = object, False
+    eval_trace = set_current_trace = trace_ctx = trace_state_clean = None
+"""Whether the insides of this JAX are those that machine code and evaluation with NumPy are built on.
+
+With another one XLA runs everything, and what is public in JAX has to do.
+"""
 
 try:
     from jax._src.interpreters.ad import JVPTrace, JVPTracer, LinearizeTrace, LinearizeTracer
@@ -26,6 +42,16 @@ try:
     from jax._src.interpreters.batching import BatchTrace, BatchTracer
 except ImportError:
     BatchTrace = BatchTracer = None
+
+try:
+    from jax._src.interpreters.pxla import batched_device_put
+except ImportError:
+    batched_device_put = None
+
+try:
+    from jax._src.core import pytype_aval_mappings
+except ImportError:
+    pytype_aval_mappings = {}
 
 _FORKED = False
 
@@ -41,7 +67,17 @@ def inside_transformation() -> bool:
 
     Values closed over by a user's function can be traced there although none of the arguments is.
     """
+    if not IS_KNOWN:
+        return core.get_opaque_trace_state(convention="nnx") != _OUTSIDE
     return not (trace_state_clean() or isinstance(trace_ctx.trace, EvaluatingTrace))
+
+
+_OUTSIDE = None if IS_KNOWN else core.get_opaque_trace_state(convention="nnx")
+
+
+def evaluates_by(trace: EvaluatingTrace) -> bool:
+    """Whether that trace evaluates operations here."""
+    return IS_KNOWN and trace_ctx.trace is trace
 
 
 def in_reverse_mode() -> bool:
@@ -49,7 +85,7 @@ def in_reverse_mode() -> bool:
 
     So it is in functions under `jax.grad`, `jax.vjp` and `jax.jacrev`, as long as nothing else transforms them.
     """
-    trace: Any = trace_ctx.trace
+    trace: Any = trace_ctx.trace if IS_KNOWN else None
     if LinearizeTrace is None or not isinstance(trace, LinearizeTrace) or not getattr(trace, "is_vjp", False):
         return False
     return _evaluates(trace.parent_trace)
@@ -57,7 +93,7 @@ def in_reverse_mode() -> bool:
 
 def in_forward_mode() -> bool:
     """The same in forward mode, along one direction or several at once: under `jax.jvp` and `jax.jacfwd`."""
-    trace: Any = trace_ctx.trace
+    trace: Any = trace_ctx.trace if IS_KNOWN else None
     if JVPTrace is None or BatchTrace is None or not isinstance(trace, JVPTrace):
         return False
     parent: Any = trace.parent_trace
@@ -65,7 +101,8 @@ def in_forward_mode() -> bool:
 
 
 def _evaluates(trace: Any) -> bool:
-    return trace is eval_trace or isinstance(trace, EvaluatingTrace)
+    # While an operation is bound there is no trace: what is underneath evaluates it.
+    return trace is None or trace is eval_trace or isinstance(trace, EvaluatingTrace)
 
 
 @contextlib.contextmanager
@@ -82,7 +119,7 @@ def known_values_by(trace: EvaluatingTrace) -> Iterator[None]:
 
 def outside() -> AbstractContextManager[Any]:
     """While this is open, operations are evaluated: a way out of transformations, for values that are known."""
-    return set_current_trace(eval_trace)
+    return set_current_trace(eval_trace) if IS_KNOWN else jax.ensure_compile_time_eval()
 
 
 def are_known(values: Iterable[Any]) -> bool:
@@ -95,6 +132,14 @@ def without_derivative(value: Any) -> Any:
     """The primal value where a derivative is asked for as well."""
     kinds = tuple(kind for kind in (LinearizeTracer, JVPTracer) if kind is not None)
     return value.primal if isinstance(value, kinds) else value
+
+
+def refuse_as_array(kind: type, refuse: Callable[[Any], Any]) -> None:
+    """Has JAX call `refuse`, which raises, where something of that class is given for an array.
+
+    Functions of JAX ask for the type of an argument; without an answer they speak of `jit` and static arguments.
+    """
+    pytype_aval_mappings[kind] = refuse
 
 
 @contextlib.contextmanager

@@ -17,7 +17,15 @@ import numpy as np
 from jax.core import Tracer
 from jax.extend import core
 
-from polhode._ambient import EvaluatingTrace, in_reverse_mode, inside_transformation, known_values_by, trace_ctx
+from polhode._ambient import (
+    IS_KNOWN,
+    EvaluatingTrace,
+    evaluates_by,
+    in_reverse_mode,
+    inside_transformation,
+    known_values_by,
+    outside,
+)
 from polhode.execution.listing import Listing, NeedsJax, listed
 from polhode.execution.placement import computing, on_processor, place
 from polhode.execution.rows import ROWS, on_arrays
@@ -37,9 +45,11 @@ class _ByNumpy(EvaluatingTrace):
         if primitive is ROWS:
             with core.set_current_trace(self):
                 return on_arrays(params)(*args)
-        found = _evaluated(primitive, args, params)
-        if found is None:
-            return primitive.impl(*args, **params)
+        # While an operation is bound JAX has no trace, or that for evaluating, as the version has it.
+        with outside():
+            found = _evaluated(primitive, args, params)
+            if found is None:
+                return primitive.impl(*args, **params)
         return found if primitive.multiple_results else found[0]
 
     def process_call(self, primitive: Any, f: Any, args: Any, params: Any, /) -> Any:
@@ -73,7 +83,7 @@ def _evaluated(primitive: Any, args: Any, params: Any) -> list[jax.Array] | None
 
 def array_of(x: np.ndarray) -> jax.Array:
     """`jnp.asarray(x)` of values that won't change, without asking JAX where `uncompiled` is open."""
-    return place(x) if trace_ctx.trace is _TRACE else jnp.asarray(x)
+    return place(x) if evaluates_by(_TRACE) else jnp.asarray(x)
 
 
 def _is_here(x: Any) -> bool:
@@ -110,7 +120,7 @@ def uncompiled() -> Iterator[None]:
     `jax.grad`, where JAX takes care of the derivatives.
     """
     with computing():
-        if not on_processor() or (inside_transformation() and not in_reverse_mode()):
+        if not IS_KNOWN or not on_processor() or (inside_transformation() and not in_reverse_mode()):
             yield
             return
         way = known_values_by(_TRACE) if in_reverse_mode() else core.set_current_trace(_TRACE)

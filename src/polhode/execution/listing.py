@@ -9,9 +9,10 @@ import jax
 import numpy as np
 from jax.extend import core
 
+from polhode._ambient import IS_KNOWN
+from polhode.execution.jaxprs import opened, parameters
 from polhode.execution.numpy_rules.elementwise import NUMPY
 from polhode.execution.numpy_rules.rules import RULES, left_to_jax
-from polhode.execution.scalars.primitives import SUBCALLS, opened
 from polhode.execution.settling import ARRAYS, settled
 from polhode.execution.simplifying import Simplification, Value
 
@@ -39,8 +40,8 @@ class Equation:
 
     def __init__(self, origin: Any, inputs: list[Value], outputs: list[int]) -> None:
         self.name = origin.primitive.name
-        self.params = {key: _listed(value) for key, value in origin.params.items()}
-        if self.name not in RULES and self.name not in SUBCALLS and any(map(_programs, self.params.values())):
+        self.params = {key: _listed(value) for key, value in parameters(origin).items()}
+        if self.name not in RULES and any(map(_programs, self.params.values())):
             raise NeedsJax(self.name)
         self.inputs, self.outputs, self.origin = inputs, outputs, origin
         self.outs = [Shaped(v.aval.shape, v.aval.dtype) for v in origin.outvars]
@@ -136,6 +137,8 @@ class Listing:
 
 def listed(closed: core.ClosedJaxpr) -> Listing:
     """The program of a trace."""
+    if not IS_KNOWN:
+        raise NeedsJax("a version of JAX that is not known")
     closed = settled(closed, ARRAYS)
     return Listing(closed.jaxpr, closed.consts)
 

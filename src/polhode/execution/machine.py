@@ -10,9 +10,10 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
-from polhode._ambient import warn
+from polhode._ambient import IS_KNOWN, NEWEST, warn
 from polhode.execution.reports import Compiled
 from polhode.execution.writer import Writer
 
@@ -156,7 +157,15 @@ def _nothing() -> None:
 
 @functools.cache
 def missing() -> bool:
-    """Whether there is no compiler here, which is said once."""
+    """Whether there is no compiler here, or none for programs of this JAX, which is said once."""
+    if not IS_KNOWN:
+        warn(
+            f"JAX {jax.__version__} is not known to this polhode, which works with 0.10 to "
+            f"{'.'.join(map(str, NEWEST))}, so runs are compiled by XLA: slower to begin and, for small systems, "
+            "slower to run, with the same results up to rounding. `pip install --upgrade polhode`, or an older JAX.",
+            RuntimeWarning,
+        )
+        return True
     if llvm is None:
         warn(
             "llvmlite can't be imported, so runs are compiled by XLA: slower to begin and, for small systems, slower "

@@ -12,12 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 import jax
 import numpy as np
 
-from polhode._ambient import inside_transformation
-
-try:
-    from jax._src.interpreters.pxla import batched_device_put as _put
-except ImportError:
-    _put = None
+from polhode._ambient import batched_device_put, inside_transformation
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -75,14 +70,14 @@ def place(x: np.ndarray, weak: bool = False) -> jax.Array:
 
     `weak`: whether its type gives way to others, as that of Python's numbers.
     """
-    if _put is None:
+    if batched_device_put is None:
         return jax.device_put(x)
     # What `jax.device_put` comes to after 25 µs of asking what is to be done.
     device = _chosen()
     if not isinstance(device, jax.Device):
         device = jax.devices(device)[0]
     # Not bound to the device: computing with arrays of other devices moves it there, as what JAX makes by itself.
-    return _put(_like(x.shape, x.dtype, weak), _on(device), [x], [device], committed=False)
+    return batched_device_put(_like(x.shape, x.dtype, weak), _on(device), [x], [device], committed=False)
 
 
 def _chosen() -> Any:

@@ -14,6 +14,7 @@ from jax.extend import core
 from polhode._ambient import inside_transformation
 from polhode.captured.programs import compiled, found
 from polhode.execution import limits
+from polhode.execution.jaxprs import parameters
 from polhode.execution.kept import Keeping
 from polhode.execution.listing import Equation, Listing, NeedsJax, listed
 from polhode.execution.literals import NotNative
@@ -112,7 +113,7 @@ def _compile_rows(program: Listing) -> None:
 def _rows_of(scan: Equation) -> RowMap:
     """The body of a scan, with what is known of its inputs as constants: places to read from can't be unknown."""
     origin: Any = scan.origin
-    params = origin.params
+    params = parameters(origin)
     body, count = core.jaxpr_as_fun(params["jaxpr"]), params["num_consts"]
     examples = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in params["jaxpr"].in_avals]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ import numpy as np
 from jax.extend import core
 
 from polhode.execution.derivatives.solutions import SOLUTION, taken_apart
+from polhode.execution.jaxprs import is_to_lower, lowered, scan
 from polhode.execution.questions import DERIVED, WAYS, WITHOUT_LIBRARIES
 from polhode.execution.rows import ROWS, made_again, on_arrays
 
@@ -91,6 +91,8 @@ class _Settling:
 
     def _equation(self, eqn: Any) -> Any:
         name, params = eqn.primitive.name, eqn.params
+        if is_to_lower(eqn):
+            return self._call(eqn, lowered(eqn), eqn.invars)
         if eqn.primitive is ROWS:
             return self._rows(eqn)
         if eqn.primitive is WAYS:
@@ -105,8 +107,7 @@ class _Settling:
 
     def _rows(self, eqn: Any) -> Any:
         if self.target.rows is None:
-            body = {"jaxpr": self.closed(eqn.params["jaxpr"])}
-            return eqn.replace(primitive=core.primitives.scan_p, params={**_scan(), **eqn.params, **body})
+            return scan(eqn.replace(params={**eqn.params, "jaxpr": self.closed(eqn.params["jaxpr"])}))
         return self._traced(eqn, self.target.rows(eqn.params))
 
     def _traced(self, eqn: Any, function: Callable[..., list[Any]]) -> Any:
@@ -140,10 +141,3 @@ def _speaks_for_itself(jaxpr: core.Jaxpr) -> bool:
     """Whether a program with a rule for derivatives has what back ends derive by rules of their own."""
     own = (ROWS, WAYS, WITHOUT_LIBRARIES, DERIVED)
     return any(eqn.primitive in own or eqn.primitive.name == SOLUTION for eqn in jaxpr.eqns)
-
-
-@functools.cache
-def _scan() -> dict[str, Any]:
-    """The parameters of a scan that say nothing about the program."""
-    (eqn,) = jax.make_jaxpr(lambda x: jax.lax.scan(lambda _, row: (None, row), None, x))(np.zeros(1)).eqns
-    return eqn.params

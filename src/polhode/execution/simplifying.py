@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from jax.extend import core
 
-from polhode.execution.scalars.primitives import SUBCALLS, opened
+from polhode.execution.jaxprs import callee, parameters
 
 Value = int | np.ndarray
 """The place of a value, or the value itself where it is known."""
@@ -87,9 +87,9 @@ class Simplification(Generic[E]):
         return found[::-1]
 
     def _carried_out(self, eqn: Any, inputs: list[Value]) -> list[Value]:
-        name = eqn.primitive.name
-        if name in SUBCALLS:
-            inner, consts = opened(eqn.params[SUBCALLS[name]])
+        called = callee(eqn)
+        if called is not None:
+            inner, consts = called
             return self.results(inner, [self.known(np.asarray(c)) for c in consts], inputs)
         if _is_unchanged(eqn):
             return inputs
@@ -132,7 +132,7 @@ def _key(eqn: Any, inputs: Sequence[Value]) -> Hashable:
         return None
     operands = tuple((True, x) if isinstance(x, int) else (False, id(x)) for x in inputs)
     # 1 is not True, and 0.0 not -0.0.
-    params = tuple((k, type(x), repr(x) if isinstance(x, float) else x) for k, x in eqn.params.items())
+    params = tuple((k, type(x), repr(x) if isinstance(x, float) else x) for k, x in parameters(eqn).items())
     try:
         hash(params)
     except TypeError:

@@ -11,6 +11,7 @@ from jax.extend import core
 
 from polhode.execution import limits
 from polhode.execution.arrays.programs import looks_up
+from polhode.execution.jaxprs import parameters
 from polhode.execution.listing import Equation, Listing
 from polhode.execution.literals import NotNative, type_of
 from polhode.execution.machine import Code
@@ -43,7 +44,7 @@ class Sweep:
         What is known of its inputs becomes constants: places to read from can't be unknown.
         """
         origin: Any = scan.origin
-        params = origin.params
+        params = parameters(origin)
         body, n, m = params["jaxpr"], params["num_consts"], params["num_carry"]
         examples = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in body.in_avals]
         known = [not isinstance(x, int) for x in scan.inputs[:n]]

@@ -12,10 +12,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax._src.core import pytype_aval_mappings
 from jax.core import Tracer
 
 from polhode import checks
+from polhode._ambient import refuse_as_array
 from polhode.checks import shown
 
 
@@ -179,8 +179,7 @@ def _refused(given: AbstractExpression) -> Any:
     raise _constant(given)
 
 
-pytype_aval_mappings[AbstractExpression] = _refused
-"""Functions of JAX ask here for the type of an argument; without an answer they speak of `jit` and static arguments."""
+refuse_as_array(AbstractExpression, _refused)
 
 _BETWEEN = ("jax", "jaxlib", "equinox", "numpy")
 """Packages through which a conversion passes."""

@@ -13,8 +13,8 @@ from jax.extend import core
 from polhode.execution.arrays.folding import folded
 from polhode.execution.arrays.naming import VIEWS
 from polhode.execution.arrays.simplifying import in_simpler_ones
+from polhode.execution.jaxprs import LINEAR_SOLVE, callee, parameters, solved
 from polhode.execution.literals import NotNative
-from polhode.execution.scalars.primitives import LINEAR_SOLVE, SUBCALLS, opened, solved
 
 
 class Value:
@@ -93,8 +93,8 @@ class _Flattening:
 
         for eqn in jaxpr.eqns:
             inputs, name = [read(v) for v in eqn.invars], eqn.primitive.name
-            if name in SUBCALLS:
-                inner, consts_inside = opened(eqn.params[SUBCALLS[name]])
+            if (called := callee(eqn)) is not None:
+                inner, consts_inside = called
                 found: Sequence[Atom] = self.evaluate(inner, [_known(c) for c in consts_inside], inputs)
             elif name == LINEAR_SOLVE:
                 closed, given = solved(eqn.params, inputs)
@@ -109,7 +109,7 @@ class _Flattening:
         return [read(v) for v in jaxpr.outvars]
 
     def _added(self, eqn: Any, inputs: list[Atom]) -> list[Value]:
-        name = eqn.primitive.name
+        name, params = eqn.primitive.name, parameters(eqn)
         if eqn.effects and not eqn.outvars:
             # It is called for what it does, such as printing.
             raise NotNative(name)
@@ -118,10 +118,10 @@ class _Flattening:
         types = [(v.aval.shape, _held(v.aval.dtype)) for v in eqn.outvars]
         key = None
         if name not in _ONCE:
-            key = (name, str(eqn.params), str(types), *map(_identity, inputs))
+            key = (name, str(params), str(types), *map(_identity, inputs))
             if key in self._same:
                 return self._same[key]
-        made = Equation(name, eqn.params, inputs, [Value(*kind) for kind in types])
+        made = Equation(name, params, inputs, [Value(*kind) for kind in types])
         self.equations.append(made)
         self._makers.update((id(v), made) for v in made.outputs)
         if any(v.aval.dtype == _UNSIGNED for v in eqn.outvars) and name not in _WITHIN:

@@ -11,10 +11,11 @@ from jax.extend import core
 
 from polhode.execution import limits
 from polhode.execution.arrays.places import Buffer, given
+from polhode.execution.jaxprs import callee, parameters
 from polhode.execution.literals import NotNative
 from polhode.execution.machine import Code
 from polhode.execution.scalars.cost import operations
-from polhode.execution.scalars.primitives import SCATTERS, SUBCALLS, opened
+from polhode.execution.scalars.primitives import SCATTERS
 from polhode.execution.slots import Layout
 from polhode.execution.writer import Writer
 
@@ -30,12 +31,12 @@ def looks_up(jaxpr: core.Jaxpr, known: Sequence[bool] = ()) -> bool:
     constants = set(jaxpr.constvars)
     constants.update(v for v, k in zip(jaxpr.invars, known, strict=False) if k)
     for eqn in jaxpr.eqns:
-        name, params = eqn.primitive.name, eqn.params
+        name = eqn.primitive.name
         fixed = [isinstance(v, core.Literal) or v in constants for v in eqn.invars]
         where = _WRITING if name == "scatter" or name in SCATTERS else _READING.get(name, slice(0, 0))
         if not all(fixed[where]) or (name == "sort" and not all(fixed)):
             return True
-        if any(looks_up(inner, given) for inner, given in _inside(name, params, fixed)):
+        if any(looks_up(inner, given) for inner, given in _inside(eqn, fixed)):
             return True
         if all(fixed):
             constants.update(eqn.outvars)
@@ -71,10 +72,12 @@ def _suits_arrays(jaxpr: core.Jaxpr, cost: float) -> bool:
     return numbers > limits.LOOKED_UP and looks_up(jaxpr)
 
 
-def _inside(name: str, p: Any, fixed: list[bool]) -> list[tuple[core.Jaxpr, list[bool]]]:
+def _inside(eqn: Any, fixed: list[bool]) -> list[tuple[core.Jaxpr, list[bool]]]:
     """Programs inside an operation, and which of their arguments are known."""
-    if name in SUBCALLS:
-        return [(opened(p[SUBCALLS[name]])[0], fixed)]
+    called = callee(eqn)
+    if called is not None:
+        return [(called[0], fixed)]
+    name, p = eqn.primitive.name, parameters(eqn)
     if name == "while":
         nc, nb = p["cond_nconsts"], p["body_nconsts"]
         return [(p["cond_jaxpr"].jaxpr, fixed[:nc]), (p["body_jaxpr"].jaxpr, fixed[nc : nc + nb])]

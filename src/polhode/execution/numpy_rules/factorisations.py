@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from polhode.execution.jaxprs import solved
 from polhode.execution.numpy_rules.equation import Equation, Rule
 
 _FEW = 200
@@ -20,9 +21,8 @@ def _linalg() -> Any:
 
 
 def _linear_solve(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
-    lengths, programs = eqn.params["const_lengths"], eqn.params["jaxprs"]
-    before = lengths.matvec + lengths.vecmat
-    return programs.solve([*x[before : before + lengths.solve], *x[sum(lengths) :]])
+    program, given = solved(eqn.params, x)
+    return program(given)
 
 
 def _triangular(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 from jax.extend import core
 
+from polhode._ambient import IS_KNOWN
 from polhode.execution import limits
 from polhode.execution.scalars.cost import ONE_FUNCTION, PLAIN, calls_out, iterates, operations
 from polhode.execution.scalars.looping import looped
@@ -28,6 +29,9 @@ def scalarise(fun: Callable, limit: float | None = None, one_kernel: bool = Fals
     whether it is worth trying. `one_kernel` is for functions that consist of a loop: see `in_one_function`.
     Only for what the library compiles itself and gives everything as arguments, see `looping`.
     """
+
+    if not IS_KNOWN:
+        return fun
 
     def scalarised(*args: Any) -> Any:
         program = Program(fun, *args, target=_ON_HOST)
@@ -55,6 +59,8 @@ def carried_on_scalars(step: Callable, p: Any, x: Any) -> tuple[Callable, Callab
 
     From `step(p, x)` to a function of what is carried and x; before it ways to what is carried and back.
     """
+    if not IS_KNOWN:
+        return (lambda p: p), (lambda p: p), step
     program = Program(step, p, x)
     # Solutions of equations have rules for derivatives, which a replay would lose.
     if program.cost > limits.XLA_DIFFERENTIATED or iterates(program.closed.jaxpr):

@@ -10,16 +10,13 @@ import numpy as np
 from jax.extend import core
 
 from polhode.execution.derivatives.solutions import SOLUTION
+from polhode.execution.jaxprs import LINEAR_SOLVE, callee, opened, solved
 from polhode.execution.rows import ROWS
 from polhode.execution.scalars.moves import MOVES
 from polhode.execution.scalars.primitives import (
     ELEMENTWISE,
-    LINEAR_SOLVE,
     REDUCTIONS,
     SCATTERS,
-    SUBCALLS,
-    opened,
-    solved,
 )
 from polhode.execution.scalars.rewriting import REWRITTEN, rewritten
 
@@ -45,8 +42,8 @@ def cost(jaxpr: Any, known: Sequence[bool] = (), scans: bool = False) -> float:
         fixed = [isinstance(v, core.Literal) or v in constants for v in eqn.invars]
         if all(fixed) and name in PLAIN:
             constants.update(eqn.outvars)
-        elif name in SUBCALLS:
-            total += cost(opened(eqn.params[SUBCALLS[name]])[0], fixed, scans)
+        elif (called := callee(eqn)) is not None:
+            total += cost(called[0], fixed, scans)
         elif name == SOLUTION:
             total += sum(cost(eqn.params[part], scans=scans) for part in ("equation", "precondition"))
         elif name == LINEAR_SOLVE and scans:
@@ -92,7 +89,8 @@ def calls_out(jaxpr: core.Jaxpr, plain: frozenset[str]) -> bool:
     """Whether `jaxpr` holds anything but `plain` primitives: which one machine function may not."""
     for eqn in jaxpr.eqns:
         name = eqn.primitive.name
-        inner = [opened(eqn.params[SUBCALLS[name]])[0]] if name in SUBCALLS else []
+        called = callee(eqn)
+        inner = [] if called is None else [called[0]]
         if name == "while":
             inner = [eqn.params["body_jaxpr"].jaxpr, eqn.params["cond_jaxpr"].jaxpr]
         elif name == "cond":
@@ -107,6 +105,7 @@ def iterates(jaxpr: core.Jaxpr) -> bool:
     for eqn in jaxpr.eqns:
         if eqn.primitive.name == "while":
             return True
-        if eqn.primitive.name in SUBCALLS and iterates(opened(eqn.params[SUBCALLS[eqn.primitive.name]])[0]):
+        called = callee(eqn)
+        if called is not None and iterates(called[0]):
             return True
     return False

@@ -1,26 +1,8 @@
-"""Which primitives are arithmetic, element by element, and which hold a program of their own."""
+"""Which primitives are arithmetic, element by element."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
-
-from jax.extend import core
-
-SUBCALLS = {
-    "jit": "jaxpr",
-    "pjit": "jaxpr",
-    "closed_call": "call_jaxpr",
-    # As JAX 0.11 calls it.
-    "eval_jaxpr": "call_jaxpr",
-    "core_call": "call_jaxpr",
-    "remat2": "jaxpr",
-    "checkpoint": "jaxpr",
-    "custom_jvp_call": "call_jaxpr",
-    "custom_vjp_call": "call_jaxpr",
-    "custom_vjp_call_jaxpr": "fun_jaxpr",
-}
 
 ELEMENTWISE = frozenset(
     [
@@ -118,19 +100,3 @@ SCATTERS = {
     "scatter-min": "min",
     "scatter-max": "max",
 }
-
-
-def opened(jaxpr: Any) -> tuple[core.Jaxpr, Sequence[Any]]:
-    """A program and its constants, closed or not."""
-    return (jaxpr.jaxpr, jaxpr.consts) if isinstance(jaxpr, core.ClosedJaxpr) else (jaxpr, ())
-
-
-LINEAR_SOLVE = "custom_linear_solve"
-"""The name of what holds a linear map and programs that solve with it."""
-
-
-def solved(params: Any, inputs: Sequence[Any]) -> tuple[core.ClosedJaxpr, list[Any]]:
-    """The program by which such an equation is solved, and its arguments."""
-    lengths = params["const_lengths"]
-    before = lengths.matvec + lengths.vecmat
-    return params["jaxprs"].solve, [*inputs[before : before + lengths.solve], *inputs[sum(lengths) :]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
@@ -13,6 +13,7 @@ from jax.extend import core
 
 from polhode.execution import indexing
 from polhode.execution.derivatives.solutions import SOLUTION, taken_apart
+from polhode.execution.jaxprs import LINEAR_SOLVE, Callee, callee, parameters, solved
 from polhode.execution.scalars.choices import by_choice
 from polhode.execution.scalars.emission import AbstractEmission, Kind, NeedsArrays
 from polhode.execution.scalars.factorisations import factorised
@@ -20,13 +21,9 @@ from polhode.execution.scalars.graph import Elements, Graph, is_known
 from polhode.execution.scalars.moves import MOVES, targets
 from polhode.execution.scalars.primitives import (
     ELEMENTWISE,
-    LINEAR_SOLVE,
     OF_NOTHING,
     REDUCTIONS,
     SCATTERS,
-    SUBCALLS,
-    opened,
-    solved,
 )
 from polhode.execution.scalars.rewriting import REWRITTEN, as_one_loop, is_batch_of_loops, rewritten, solved_to_derive
 from polhode.execution.settling import MACHINE_CODE, settled
@@ -92,8 +89,8 @@ class Replay:
             return self._ruled(eqn, inputs)
         if self._emission.keeps_rules and name in _RULED_BACK:
             raise NeedsArrays(name)
-        if name in SUBCALLS:
-            inner, consts = opened(params[SUBCALLS[name]])
+        if (called := callee(eqn)) is not None:
+            inner, consts = called
             return self.evaluate(inner, [self.unpack(c) for c in consts], inputs)
         if name == LINEAR_SOLVE and self._emission.has_rows:
             if self._emission.keeps_rules:
@@ -242,7 +239,8 @@ class Replay:
 
     def _scan(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
         """A loop over rows. What is known and equal in all of them is part of the program, or no part of it at all."""
-        p, closed = eqn.params, eqn.params["jaxpr"]
+        p = parameters(eqn)
+        closed = p["jaxpr"]
         n_consts, n_carry, length = p["num_consts"], p["num_carry"], p["length"]
         consts, carry = inputs[:n_consts], inputs[n_consts : n_consts + n_carry]
         tables = [x.reshape(length, -1) for x in inputs[n_consts + n_carry :]]
@@ -301,7 +299,7 @@ class Replay:
 
     def _ruled(self, eqn: Any, inputs: list[Elements]) -> list[Elements]:
         """An operation with a derivative of its own, which is that of JAX's `custom_jvp`."""
-        inner, consts = opened(eqn.params[SUBCALLS[eqn.primitive.name]])
+        inner, consts = cast(Callee, callee(eqn))
         outs = self.evaluate(inner, [self.unpack(c) for c in consts], inputs)
         avals = [v.aval for v in eqn.invars]
         moving, floats = ([k for k, v in enumerate(of) if v.aval.dtype == float] for of in (eqn.invars, eqn.outvars))
@@ -353,7 +351,7 @@ _RULED_BACK = ("custom_vjp_call", "custom_vjp_call_jaxpr")
 def _rule(eqn: Any, avals: Sequence[Any], moving: Sequence[int], floats: Sequence[int]) -> core.ClosedJaxpr:
     """From all operands and the tangents of those that move to the tangents of those results that are floats."""
     names = [core.Var(aval) for aval in avals]
-    inner, _ = opened(eqn.params[SUBCALLS[eqn.primitive.name]])
+    inner, _ = cast(Callee, callee(eqn))
     equation = eqn.replace(invars=names)
     alone = core.ClosedJaxpr(core.Jaxpr([], names, eqn.outvars, [equation], debug_info=inner.debug_info), [])
 

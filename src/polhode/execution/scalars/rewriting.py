@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 from jax.extend import core
 
+from polhode.execution.jaxprs import linear_map, solved
+
 
 def rewritten(eqn: Any) -> core.ClosedJaxpr:
     """The equation in terms of primitives that have rules."""
@@ -24,16 +26,14 @@ def solved_to_derive(eqn: Any) -> core.ClosedJaxpr:
     The programs that solve may hide their matrix from derivatives, as JAX's do. So the solution x is held fixed and
     corrected by the solution for b - A x, which is round-off, but whose derivative is A⁻¹ (db - dA x).
     """
-    lengths, programs = eqn.params["const_lengths"], eqn.params["jaxprs"]
-    n = len(programs.matvec.out_avals)
 
     def run(*given: jax.Array) -> Any:
-        before = lengths.matvec + lengths.vecmat
-        of_map, of_solve = given[: lengths.matvec], given[before : before + lengths.solve]
-        b = given[sum(lengths) :]
-        solve = core.jaxpr_as_fun(programs.solve)
+        matrix, of_matrix = linear_map(eqn.params, given)
+        solver, arguments = solved(eqn.params, given)
+        n, solve = len(matrix.out_avals), core.jaxpr_as_fun(solver)
+        of_solve, b = arguments[:-n], arguments[-n:]
         found = [jax.lax.stop_gradient(x) for x in solve(*of_solve, *b)]
-        reached = core.jaxpr_as_fun(programs.matvec)(*of_map, *found[:n])
+        reached = core.jaxpr_as_fun(matrix)(*of_matrix, *found[:n])
         left = solve(*of_solve, *map(jax.lax.sub, b, reached))
         return [*map(jax.lax.add, found[:n], left[:n]), *found[n:]]
 
