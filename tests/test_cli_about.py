@@ -41,6 +41,11 @@ def test_without_llvmlite(monkeypatch):
     assert "llvm" not in found["processor"]
 
 
+def test_with_a_jax_that_is_not_known(monkeypatch):
+    monkeypatch.setattr(machine, "IS_KNOWN", False)
+    assert told()["back end"].startswith("XLA, since this JAX is not known to polhode")
+
+
 def test_on_another_device(monkeypatch):
     monkeypatch.setattr("polhode.execution.placement.on_processor", lambda: False)
     assert told()["back end"].startswith("XLA, since JAX computes on another device")

@@ -63,6 +63,8 @@ def _back_end() -> str:
     devices = f"JAX on {jax.default_backend()}, {jax.device_count()} device{'s' if jax.device_count() > 1 else ''}"
     if not on_processor():
         return f"XLA, since JAX computes on another device than the processor; {devices}"
+    if not machine.IS_KNOWN:
+        return f"XLA, since this JAX is not known to polhode; {devices}"
     if machine.llvm is None:
         return f"XLA, since llvmlite can't be imported; {devices}"
     return f"machine code by LLVM {'.'.join(map(str, machine.llvm.llvm_version_info))}; {devices}"
