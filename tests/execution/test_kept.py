@@ -22,7 +22,6 @@ from typer.testing import CliRunner
 
 import polhode as ph
 from polhode import _sources, captured
-from polhode.captured import origin
 from polhode.cli import app
 from polhode.execution import kept
 
@@ -195,15 +194,14 @@ class Field(eqx.Module):
 
 
 def test_modules_of_other_packages_are_the_users_own(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(origin.site, "getsitepackages", lambda: [str(tmp_path)])
-    origin.of_library.cache_clear()
-    (tmp_path / "a_package_of_others.py").write_text(OTHERS.format(factor=1))
+    place = tmp_path / "site-packages"
+    place.mkdir()
+    monkeypatch.syspath_prepend(place)
+    (place / "a_package_of_others.py").write_text(OTHERS.format(factor=1))
     import a_package_of_others
 
     assert captured.lasting(a_package_of_others.Field(1.0)) is None
     assert captured.lasting(a_package_of_others.Field) is None
-    origin.of_library.cache_clear()
 
 
 class Either(eqx.Module):

@@ -494,6 +494,21 @@ def test_damage_is_named_and_what_is_whole_is_salvaged(tmp_path, spin_frames):
     assert len(ph.load(path, salvage=True).t) == 10000
 
 
+def test_labels_that_are_not_as_many_as_the_numbers_are_refused(hinges, tmp_path):
+    path = tmp_path / "run.zarr"
+    hinges.save(path)
+    content = json.loads((path / "zarr.json").read_text())
+    attributes = content["attributes"]
+    attributes.pop("digest")
+    meta = json.loads(attributes["meta"])
+    for joint in meta["names"]["joints"].values():
+        joint["coordinates"] = {}
+    attributes["meta"] = json.dumps(meta)
+    (path / "zarr.json").write_bytes(documents.document(attributes, content["consolidated_metadata"]["metadata"]))
+    with pytest.raises(ph.StoreError, match=r"0 labels for the 3 of `joint_coordinate` in `outputs\.efforts`"):
+        ph.load(path)
+
+
 def test_other_formats_and_hostile_metadata_are_refused(tmp_path, spin_solution):
     path = tmp_path / "run.zarr"
     spin_solution.save(path)

@@ -12,8 +12,10 @@ import typer
 from typer.core import TyperGroup
 
 from polhode import _signals, _streams
+from polhode.cli.about import about
 from polhode.cli.benchmark import benchmark
 from polhode.cli.cache import cache
+from polhode.cli.cite import cite
 from polhode.cli.convergence import convergence
 from polhode.cli.export import export
 from polhode.cli.inspect import inspect
@@ -61,6 +63,8 @@ app.command("view")(view)
 app.command("export", cls=Grouped)(export)
 app.command("cache")(cache)
 app.command("benchmark")(benchmark)
+app.command("about")(about)
+app.command("cite")(cite)
 
 
 _OBJECTS = 1_000_000

@@ -17,9 +17,11 @@ SECTION = "benchmark"
 
 
 def benchmark(
-    models: Annotated[list[str] | None, typer.Argument(metavar="[MODEL]…", help="Which [default: all].")] = None,
+    models: Annotated[
+        list[str] | None, typer.Argument(metavar="[MODEL]…", help="Which models; all by default.")
+    ] = None,
     peers: Annotated[
-        str, typer.Option(metavar="PYTHON", help="The Python that has the other codes [default: this one].")
+        str, typer.Option(metavar="PYTHON", help="The Python that has the other codes; this one by default.")
     ] = sys.executable,
     update: Annotated[
         Path | None,

@@ -35,7 +35,7 @@ def convergence(
     ],
     integrator: Annotated[str, typer.Option(metavar="NAME[,NAME…]", help="Names of integrators.")],
     steps: Annotated[str, typer.Option(metavar="H0:H1:N", help="N step sizes from H0 to H1 in equal ratios.")],
-    t1: Annotated[float | None, typer.Option(help="Where errors are measured [default: the problem's end].")] = None,
+    t1: Annotated[float | None, typer.Option(help="Where errors are measured; the problem's end by default.")] = None,
     settings: Settings = None,
     option: Options = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Figure (png, svg, pdf).")] = None,

@@ -11,6 +11,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from polhode.environment import processor_name
+
 REPEATS = 3
 """Processes that find what the first one left; the least counts."""
 
@@ -146,7 +148,7 @@ def machine(versions: dict[str, str], missing: list[str]) -> str:
     """The machine that all this ran on, versions, and what was not there."""
     told = ", ".join(f"{TITLES.get(code, code)} {version}" for code, version in versions.items())
     absent = f" Not installed: {titles(missing)}." if missing else ""
-    return f"{_processor()}, {os.cpu_count()} cores, Python {platform.python_version()}; {told}.{absent}"
+    return f"{processor_name()}, {os.cpu_count()} cores, Python {platform.python_version()}; {told}.{absent}"
 
 
 def _line(row: Measured) -> str:
@@ -186,10 +188,3 @@ def _process(command: list[str], caches: Path) -> tuple[float, dict[str, Any]]:
         said = errors.read_text(encoding="utf-8").strip()[-500:]
         raise FailedError(f"{' '.join(Path(x).name for x in command[2:4])} ended with {process.returncode}: {said}")
     return used.ru_utime + used.ru_stime, json.loads(lines[-1])
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()

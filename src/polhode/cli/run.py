@@ -47,11 +47,11 @@ Problem = Annotated[
         help="Name of a problem, as `polhode list problems` shows them, or a .urdf or MJCF .xml file.",
     ),
 ]
-Method = Annotated[str | None, typer.Option(help="Name of an integrator [default: the problem's own].")]
-Step = Annotated[float | None, typer.Option(help="Constant step size [default: the problem's own].")]
+Method = Annotated[str | None, typer.Option(help="Name of an integrator; the problem's own by default.")]
+Step = Annotated[float | None, typer.Option(help="Constant step size; the problem's own by default.")]
 Relative = Annotated[float | None, typer.Option(help="Relative tolerance: control the error.")]
-Absolute = Annotated[float | None, typer.Option(help="Absolute tolerance [default: rtol / 100].")]
-End = Annotated[float | None, typer.Option(help="End of the run [default: the problem's own].")]
+Absolute = Annotated[float | None, typer.Option(help="Absolute tolerance; rtol / 100 by default.")]
+End = Annotated[float | None, typer.Option(help="End of the run; the problem's own by default.")]
 Positions = Annotated[
     list[str] | None,
     typer.Option(metavar="JOINT=VALUE …", help="Joints of a model file at the start, in m and rad; several at once."),

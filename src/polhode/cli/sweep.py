@@ -67,9 +67,9 @@ def sweep(
     settings: Settings = None,
     option: Options = None,
     save_every: Annotated[
-        int | None, typer.Option(min=1, help="Save every that many steps [default: the ends only].")
+        int | None, typer.Option(min=1, help="Save every that many steps; only the ends by default.")
     ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Threads [default: one for each core].")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads; one for each core by default.")] = None,
     scheduler: Annotated[
         str | None, typer.Option(metavar="ADDRESS|local:N", help="Run on the workers of Dask instead.")
     ] = None,

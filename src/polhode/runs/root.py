@@ -13,6 +13,7 @@ import numpy as np
 from polhode.results import Result
 from polhode.runs import constants, layout
 from polhode.runs.arrays import CHECKSUM_BYTES, ArrayFiles, folder_name
+from polhode.runs.dataset import coordinates
 from polhode.runs.description import check_description
 from polhode.runs.documents import FILE, RUN, Kept, contents, is_store, store_at
 from polhode.runs.errors import DamageError, StoreError
@@ -148,6 +149,17 @@ def read(path: Path, file: str = FILE) -> Root:
     return _read(path, *contents(path, RUN, file))
 
 
+def _check_labels(names: dict[str, Any], axes: dict[str, tuple[str, ...]], shapes: dict[str, Any]) -> None:
+    """Raises ValueError unless a model's parts have as many labels as its arrays have rows for them."""
+    labels = coordinates(names, {axis for each in axes.values() for axis in each})
+    for name, each in axes.items():
+        for axis, length in zip(each, shapes[name], strict=True):
+            if axis in labels and len(labels[axis][1]) != length:
+                raise ValueError(
+                    f"`meta.names` has {len(labels[axis][1])} labels for the {length} of `{axis}` in `{name}`"
+                )
+
+
 def _read(path: Path, attributes: dict[str, Any], arrays: dict[str, Any]) -> Root:
     try:
         meta, stats = (from_plain(json.loads(attributes[name])) for name in ("meta", "stats"))
@@ -155,10 +167,13 @@ def _read(path: Path, attributes: dict[str, Any], arrays: dict[str, Any]) -> Roo
         shapes = {
             name: arrays[folder]["shape"] for name in layout.names(structure) if (folder := folder_name(name)) in arrays
         }
-        for name, shape in shapes.items():
-            layout.dimensions(name, len(shape), shape[-1], meta.get("dimensions") or {})
+        axes = {
+            name: layout.dimensions(name, len(shape), shape[-1], meta.get("dimensions") or {})
+            for name, shape in shapes.items()
+        }
         states = layout.names(layout.part(structure, "state"))
         check_description(meta, stats, [tuple(shapes[name][1:]) for name in states if name in shapes])
+        _check_labels(meta.get("names") or {}, axes, shapes)
         result = stats.get("result")
         return Root(
             path=path,

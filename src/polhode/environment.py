@@ -1,0 +1,130 @@
+"""What this library runs on here: versions, processor, back end, cache."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+_EXTRAS = ("import", "video", "netcdf", "parquet", "dask")
+"""Extras that users install; the others are for work on the library."""
+
+_NUMBERS = ("jax", "jaxlib", "numpy", "scipy", "equinox", "llvmlite", "klujax")
+"""Packages that results and speed depend on most."""
+
+
+def described() -> dict[str, Any]:
+    """Versions, processor, back end and cache: plain values by name."""
+    import polhode
+
+    requirements, pythons = _asked()
+    return {
+        "polhode": polhode.__version__,
+        "python": f"{platform.python_version()} ({platform.python_implementation()})",
+        "system": platform.platform(),
+        "processor": _processor(),
+        "packages": {name: _version(name) for name in _NUMBERS},
+        "extras": _extras(requirements),
+        "back end": _back_end(),
+        "cache": _cache(),
+        "untested": _untested(requirements, pythons),
+    }
+
+
+def processor_name() -> str:
+    """The name of the processor."""
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        for line in lines:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _processor() -> dict[str, Any]:
+    from polhode.execution import machine
+
+    told: dict[str, Any] = {"name": processor_name(), "machine": platform.machine(), "cores": os.cpu_count()}
+    if machine.llvm is not None:
+        told |= {"llvm": machine.llvm.get_host_cpu_name(), "doubles in a vector": machine.vector_width()}
+    return told
+
+
+def _back_end() -> str:
+    """What compiles runs here, and why, if it isn't LLVM."""
+    import jax
+
+    from polhode.execution import machine
+    from polhode.execution.placement import on_processor
+
+    devices = f"JAX on {jax.default_backend()}, {jax.device_count()} device{'s' if jax.device_count() > 1 else ''}"
+    if not on_processor():
+        return f"XLA, since JAX computes on another device than the processor; {devices}"
+    if not machine.IS_KNOWN:
+        return f"XLA, since this JAX is not known to polhode; {devices}"
+    if machine.llvm is None:
+        return f"XLA, since llvmlite can't be imported; {devices}"
+    return f"machine code by LLVM {'.'.join(map(str, machine.llvm.llvm_version_info))}; {devices}"
+
+
+def _cache() -> dict[str, Any]:
+    from polhode.execution import kept
+
+    sizes = kept.sizes()
+    folder = str(kept.folder())
+    with contextlib.suppress(RuntimeError, ValueError):
+        # What goes into an issue needn't say who somebody is.
+        folder = str(Path("~") / kept.folder().relative_to(Path.home()))
+    told: dict[str, Any] = {"folder": folder, "programs": len(sizes), "bytes": sum(sizes)}
+    return told | {"in use": kept.is_on()} | ({"because": kept.objection()} if kept.objection() else {})
+
+
+def _asked() -> tuple[list[Any], list[str]]:
+    """Requirements of this library, and the Pythons that it is tested with; none where it runs from its sources."""
+    # Part of what xarray needs.
+    from packaging.requirements import Requirement
+
+    try:
+        metadata = importlib.metadata.metadata("polhode")
+    except importlib.metadata.PackageNotFoundError:
+        return [], []
+    asked = [Requirement(text) for text in metadata.get_all("Requires-Dist") or ()]
+    kinds = metadata.get_all("Classifier") or ()
+    known = "Programming Language :: Python :: 3."
+    return asked, [text.rpartition(" ")[2] for text in kinds if text.startswith(known)]
+
+
+def _extras(requirements: list[Any]) -> dict[str, str]:
+    """Versions of the packages of the extras, as far as they are installed."""
+    names = {one.name for one in requirements if not _applies(one, "") and any(_applies(one, x) for x in _EXTRAS)}
+    found = {name: _version(name) for name in sorted(names)}
+    return {name: version for name, version in found.items() if version is not None}
+
+
+def _applies(requirement: Any, extra: str) -> bool:
+    """Whether something is needed here, with an extra or, if that is empty, without any."""
+    return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
+
+
+def _untested(requirements: list[Any], pythons: list[str]) -> list[str]:
+    """What is here in other versions than this library is tested with."""
+    if not requirements:
+        return ["polhode runs from its sources, so bounds of versions are not known"]
+    found = []
+    here = ".".join(platform.python_version_tuple()[:2])
+    if pythons and here not in pythons:
+        found.append(f"Python {here} is none of {', '.join(pythons)}")
+    for one in requirements:
+        version = _version(one.name) if _applies(one, "") else None
+        if version is not None and not one.specifier.contains(version, prereleases=True):
+            found.append(f"{one.name} {version} is not {one.specifier}")
+    return found
+
+
+def _version(name: str) -> str | None:
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version(name)
+    return None

@@ -1,0 +1,78 @@
+"""`polhode about` says what runs here."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import subprocess
+import sys
+
+import jax
+import pytest
+from typer.testing import CliRunner
+
+import polhode as ph
+from polhode import environment
+from polhode.cli import app
+from polhode.execution import machine
+
+
+def told() -> dict:
+    return json.loads(CliRunner().invoke(app, ["about", "--json"], catch_exceptions=False).stdout)
+
+
+def test_what_is_said():
+    found = told()
+    assert found["polhode"] == ph.__version__
+    assert found["packages"]["jax"] == jax.__version__
+    assert found["processor"]["name"]
+    assert found["processor"]["doubles in a vector"] in (4, 8)
+    assert found["back end"].startswith("machine code by LLVM")
+    assert found["cache"]["programs"] >= 0
+    assert found["untested"] == []
+    text = CliRunner().invoke(app, ["about"]).stdout
+    assert all(line.strip().startswith(key) for line, key in zip(text.splitlines(), found, strict=True))
+
+
+def test_without_llvmlite(monkeypatch):
+    monkeypatch.setattr(machine, "llvm", None)
+    found = told()
+    assert found["back end"].startswith("XLA, since llvmlite can't be imported")
+    assert "llvm" not in found["processor"]
+
+
+def test_with_a_jax_that_is_not_known(monkeypatch):
+    monkeypatch.setattr(machine, "IS_KNOWN", False)
+    assert told()["back end"].startswith("XLA, since this JAX is not known to polhode")
+
+
+def test_on_another_device(monkeypatch):
+    monkeypatch.setattr("polhode.execution.placement.on_processor", lambda: False)
+    assert told()["back end"].startswith("XLA, since JAX computes on another device")
+
+
+def test_versions_that_are_not_tested_are_named(monkeypatch):
+    known = importlib.metadata.version
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "99.0" if name == "jax" else known(name))
+    monkeypatch.setattr("platform.python_version_tuple", lambda: ("3", "99", "0"))
+    python, package = told()["untested"]
+    assert python.startswith("Python 3.99 is none of 3.11,")
+    assert package.startswith("jax 99.0 is not <")
+
+
+def test_from_sources(monkeypatch):
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "metadata", missing)
+    assert environment.described()["extras"] == {}
+    assert told()["untested"] == ["polhode runs from its sources, so bounds of versions are not known"]
+
+
+@pytest.mark.exhaustive
+def test_a_process_without_llvmlite():
+    lines = "import sys; sys.modules['llvmlite'] = None; from polhode import cli; cli.main()"
+    command = [sys.executable, "-c", lines, "about", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["back end"].startswith("XLA, since llvmlite can't be imported")
