@@ -85,9 +85,9 @@ _MESSAGES = {
         "what rests. If there are so many events, raise `max_events`."
     ),
     Result.half_turn_passed: (
-        "An angle that forces or couplings read changes by more than half a turn in a step, in which they read it within "
-        "half a turn of where the step starts. Take a smaller step, or joint coordinates, `formulation=\"minimal\"`, where "
-        "the joints that carry bodies have angles without such a limit."
+        "An angle that forces or couplings read changes by more than half a turn in a step, in which they read it "
+        "within half a turn of where the step starts. Take a smaller step, or joint coordinates, "
+        '`formulation="minimal"`, where the joints that carry bodies have angles without such a limit.'
     ),
     Result.unexpected_error: "An unforeseen error ended the run; everything computed so far is kept.",
 }

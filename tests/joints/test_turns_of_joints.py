@@ -154,7 +154,9 @@ def test_a_step_of_more_than_half_a_turn_is_no_success_where_a_force_reads_the_a
     assert run.t[-1] == 0.0
 
 
-@pytest.mark.parametrize("force", [pytest.param(f, marks=() if f == "motor" else pytest.mark.exhaustive) for f in MOTORS])
+@pytest.mark.parametrize(
+    "force", [pytest.param(f, marks=() if f == "motor" else pytest.mark.exhaustive) for f in MOTORS]
+)
 def test_forces_that_read_rates_alone_take_steps_of_several_turns(force: str) -> None:
     run = _spinning(force, "SO3xR3", integrator="rkmk4")
     expected = 200 - 0.1 / INERTIA * run.t if force != "damper" else 200 * np.exp(-0.0005 / INERTIA * run.t)
