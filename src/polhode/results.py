@@ -23,6 +23,7 @@ class Result(enum.IntEnum):
     joints_open = 12
     event_reached = 13
     events_accumulate = 14
+    half_turn_passed = 15
 
     @property
     def message(self) -> str:
@@ -82,6 +83,11 @@ _MESSAGES = {
         "Events follow each other faster than time can tell apart, or there are `max_events` of them. Usual cause: "
         "impacts that come to rest. Make an impact below some speed terminal, or let its `change` of the system hold "
         "what rests. If there are so many events, raise `max_events`."
+    ),
+    Result.half_turn_passed: (
+        "An angle that forces or couplings read changes by more than half a turn in a step, in which they read it "
+        "within half a turn of where the step starts. Take a smaller step, or joint coordinates, "
+        '`formulation="minimal"`, where the joints that carry bodies have angles without such a limit.'
     ),
     Result.unexpected_error: "An unforeseen error ended the run; everything computed so far is kept.",
 }

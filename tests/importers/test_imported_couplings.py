@@ -190,7 +190,7 @@ def test_velocities_given_to_followers_drive_what_they_follow():
 
 def test_starts_that_do_not_follow_are_refused_by_name():
     with pytest.raises(ValueError, match=r"follow others start elsewhere: the coordinate of `b` is off.*repair=True"):
-        ph.load_model(FINGERS.format("")).model.assemble("minimal")
+        ph.load_model(FINGERS.format(""), positions={"a": 0.0, "b": 0.0}).model.assemble("minimal")
 
 
 @pytest.mark.exhaustive
@@ -227,3 +227,26 @@ def test_curved_couplings_and_any_ratio_are_carried(tmp_path, curve):
     np.testing.assert_allclose(at[y] - m.qpos0[y], p(s), atol=1e-9)
     np.testing.assert_allclose(rate[y], p.deriv()(s) * rate[x], atol=1e-9)
     np.testing.assert_allclose(change[y], p.deriv()(s) * change[x] + p.deriv(2)(s) * rate[x] ** 2, atol=1e-8)
+
+
+FAR = MIMIC.replace('offset="0.3"', 'offset="9"')
+
+
+@pytest.mark.parametrize("formulation", ["SO3xR3", "minimal"])
+@pytest.mark.parametrize(
+    ("positions", "velocities", "expected"),
+    [
+        ({"first": 0.4}, {"first": 3.0}, (0.4, 8.2, 3.0, -6.0)),
+        ({"second": 20.0}, {"second": 5.0}, (-5.5, 20.0, -2.5, 5.0)),
+        ({}, {}, (0.0, 9.0, 0.0, 0.0)),
+    ],
+)
+def test_what_follows_starts_turns_away(
+    formulation: str, positions: dict[str, float], velocities: dict[str, float], expected: tuple[float, ...]
+) -> None:
+    """Nobody but the equation says in which turn a follower starts, or what moves by itself a given one leaves."""
+    robot = ph.load_model(FAR, positions=positions, velocities=velocities)
+    problem = robot.problem(formulation)
+    outputs = {name: f(0.0, problem.state0) for name, f in problem.outputs.items() if name.startswith("joint_")}
+    found = (*outputs["joint_positions"], *outputs["joint_velocities"])
+    np.testing.assert_allclose(found, expected, atol=1e-9)

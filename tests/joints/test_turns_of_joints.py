@@ -130,6 +130,49 @@ def test_forces_beyond_half_a_turn(force: str, formulation: str) -> None:
     np.testing.assert_allclose(run.joints["axle"].angle, 5 * (1 - np.cos(2 * run.t)), atol=2e-6)
 
 
+def _spinning(force: str, formulation: str, **options: Any) -> Any:
+    """A wheel that makes 200 rad in the second in which a weak spring hardly slows it down."""
+    model, axle = wheel(0.0, spin=200.0)
+    model.add({**FORCES, **MOTORS}[force](axle))
+    return ph.simulate(model.problem(formulation, t1=1.0, h=0.02), throw=False, **options)
+
+
+MOTORS: dict[str, Callable[[Any], Any]] = {
+    "friction": lambda joint: F.JointFriction(joint, 0.1, 0.1),
+    "motor": lambda joint: F.Actuator(joint, control=-0.1),
+    "damper": lambda joint: F.JointSpring(joint, 0.0, damping=0.0005),
+}
+
+
+@pytest.mark.parametrize(
+    "force", [pytest.param(f, marks=() if f in ("spring", "servo") else pytest.mark.exhaustive) for f in FORCES]
+)
+def test_a_step_of_more_than_half_a_turn_is_no_success_where_a_force_reads_the_angle(force: str) -> None:
+    run = _spinning(force, "SO3xR3", integrator="rkmk4")
+    assert run.stats["result"] is ph.Result.half_turn_passed
+    assert "`axle`" in run.stats["diagnosis"]
+    assert run.t[-1] == 0.0
+
+
+@pytest.mark.parametrize(
+    "force", [pytest.param(f, marks=() if f == "motor" else pytest.mark.exhaustive) for f in MOTORS]
+)
+def test_forces_that_read_rates_alone_take_steps_of_several_turns(force: str) -> None:
+    run = _spinning(force, "SO3xR3", integrator="rkmk4")
+    expected = 200 - 0.1 / INERTIA * run.t if force != "damper" else 200 * np.exp(-0.0005 / INERTIA * run.t)
+    np.testing.assert_allclose(run.joints["axle"].rate, expected, rtol=1e-6)
+    total = 200 * run.t - 0.5 * 0.1 / INERTIA * run.t**2 if force != "damper" else (200 - expected) * INERTIA / 0.0005
+    np.testing.assert_allclose(run.joints["axle"].angle, total, rtol=1e-6, atol=1e-9)
+
+
+def test_controlled_steps_stay_below_half_a_turn_where_a_force_reads_the_angle() -> None:
+    run = _spinning("spring", "SO3xR3", integrator="herk54", rtol=1e-3, atol=1e-3)
+    assert run.stats["result"] is ph.Result.successful
+    assert run.stats["steps"] > 200 / np.pi
+    swing = 5 - 5 * np.cos(2 * run.t) + 100 * np.sin(2 * run.t)
+    np.testing.assert_allclose(run.joints["axle"].angle, swing, atol=0.1)
+
+
 def test_stops_and_limits_beyond_half_a_turn() -> None:
     """Thrown at 5 rad/s against an elastic stop at 4 rad, which gives way by ω sqrt(J/k)."""
     for formulation in ("SO3xR3", "minimal"):

@@ -116,6 +116,9 @@ class UnilateralSystem(AbstractMechanical):
     def counted(self, before: State, after: State, h: Any) -> State:
         return self.base.counted(before, after, h)
 
+    def miscounted(self, before: State, after: State) -> Array | None:
+        return self.base.miscounted(before, after)
+
     def failure(self, t: Array, state: State) -> Array | None:
         return self.base.failure(t, state)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax.numpy as jnp
 from jaxtyping import Array
 
 from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
@@ -30,7 +31,8 @@ def step(
 ) -> tuple[Carry, StepInfo]:
     """One step from t to t + h."""
     after, info = integrator.step(system.counting(carry.state), t, h, _bare(system, carry))
-    return _with_counts(system, carry.state, after, h), info
+    after = _with_counts(system, carry.state, after, h)
+    return after, _judged(system.miscounted(carry.state, after.state) if system.counts else None, info)
 
 
 def interpolate(
@@ -46,6 +48,12 @@ def interpolate(
     ends = _bare(system, carry0), _bare(system, carry1)
     state = integrator.interpolate(system.counting(carry0.state), t, h, *ends, s)
     return system.counted(carry0.state, state, s * h) if system.counts else state
+
+
+def _judged(code: Array | None, info: StepInfo) -> StepInfo:
+    if code is None or info.result is None:
+        return info if code is None else info._replace(result=code)
+    return info._replace(result=jnp.where(info.result != 0, info.result, code))
 
 
 def _bare(system: AbstractSystem, carry: Carry) -> Carry:

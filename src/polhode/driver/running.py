@@ -186,6 +186,7 @@ _EXPLAINED = (
     Result.singular_constraints,
     Result.step_too_small,
     Result.joints_open,
+    Result.half_turn_passed,
 )
 
 

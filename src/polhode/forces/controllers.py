@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from polhode import checks
 from polhode.checks import shown
@@ -40,6 +40,10 @@ class Tracking(AbstractEffort):
     proportional: Float[Array, ""]
     derivative: Float[Array, ""]
     force_limits: Float[Array, "2"] | None = None
+
+    @property
+    def reads_angles(self) -> Bool[Array, "..."]:
+        return self.proportional != 0
 
     def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
         return self.limited(self.response(s - self.target(t), rate - self.target_rate(t)))

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.multibody.angles import PlacedAngle
@@ -70,6 +70,10 @@ class Spring(AbstractEffort):
     stiffness: Float[Array, ""]
     rest: Float[Array, ""]
 
+    @property
+    def reads_angles(self) -> Bool[Array, "..."]:
+        return self.stiffness != 0
+
     def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
         del t, rate
         return -self.stiffness * (s - self.rest)
@@ -90,6 +94,10 @@ class SpringDamper(AbstractEffort):
     stiffness: Float[Array, ""]
     rest: Float[Array, ""]
     damping: Float[Array, ""]
+
+    @property
+    def reads_angles(self) -> Bool[Array, "..."]:
+        return self.stiffness != 0
 
     def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
         del t
@@ -137,6 +145,10 @@ class Friction(AbstractEffort):
     friction: Float[Array, ""]
     stick_velocity: Float[Array, ""]
 
+    @property
+    def reads_angles(self) -> bool:
+        return False
+
     def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
         del t, s
         return -self.friction * jnp.tanh(rate / self.stick_velocity)
@@ -152,6 +164,10 @@ class Actuation(AbstractEffort):
     gear: Float[Array, ""]
     control_limits: Float[Array, "2"]
     force_limits: Float[Array, "2"]
+
+    @property
+    def reads_angles(self) -> Bool[Array, "..."]:
+        return self.bias[..., 1] != 0
 
     def effort(self, t: Array, s: Array, rate: Array) -> Float[Array, ""]:
         return self.driven(self.control(t), s, rate)

@@ -10,7 +10,7 @@ import numpy as np
 
 from polhode import checks
 from polhode.checks import shown
-from polhode.importers import assets, urdf
+from polhode.importers import assets, followers, urdf
 from polhode.importers._mujoco import mujoco
 from polhode.importers.assets import Withdrawn
 from polhode.importers.construction import NOTHING, Inertial, Start, oriented
@@ -154,6 +154,7 @@ def initial(
     for name, value in velocities.items():
         joint = _joint(model, name)
         _assign(data.qvel, model.jnt_dofadr[joint], (6, 3, 1, 1)[model.jnt_type[joint]], name, "velocity", value)
+    followers.place(model, data, positions, velocities)
     mujoco.mj_normalizeQuat(model, data.qpos)
     mujoco.mj_kinematics(model, data)
     mujoco.mj_comPos(model, data)

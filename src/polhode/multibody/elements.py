@@ -8,7 +8,7 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from polhode.multibody.angles import PlacedAngle
 from polhode.multibody.poses import Pose, Poses, Twist, Twists, Wrench, axial, rates, seen_from_first
@@ -202,6 +202,11 @@ class AbstractForceElement(eqx.Module):
     def angles(self) -> tuple[PlacedAngle, ...]:
         """The angles that it reads as real numbers, whose turns are counted; none unless overridden."""
         return ()
+
+    @property
+    def reads_angles(self) -> Bool[Array, "..."] | bool:
+        """Whether its loads depend on the values of `angles`; of stacked elements, which of them do."""
+        return True
 
     def points(self) -> tuple[Array, ...]:
         """Where it takes hold of its nodes, in their frames, for pictures; nothing where no points are told."""

@@ -66,6 +66,11 @@ class AbstractLivensModel(AbstractWritten):
         q, _ = self.base.counted(self.left(before), self.left(after), h)
         return self.with_turns(after, self.base.turns(q))
 
+    def miscounted(self, before: State, after: State) -> Array | None:
+        if self.base.counter is None:
+            return None
+        return self.base.mechanism.misread(self._turns(after) - self._turns(before))
+
     def _turns(self, state: State) -> Float[Array, " k"]:
         if isinstance(state, CountedLivensState):
             return state.turns

@@ -12,8 +12,10 @@ from jaxtyping import Array, Float
 
 from polhode.checks import is_concrete
 from polhode.linalg.blocks import Indices
+from polhode.linalg.gathering import take
 from polhode.multibody.groups import ForceGroup, JointGroup, Motion
 from polhode.multibody.poses import Wrench
+from polhode.results import Result
 
 
 class Mechanism(eqx.Module):
@@ -71,6 +73,20 @@ class Mechanism(eqx.Module):
     def reads_turns(self) -> bool:
         """Whether elements read angles that are counted."""
         return any(group.turns for group in (*self.joints, *self.forces))
+
+    def misread(self, turned: Float[Array, " k"]) -> Array | None:
+        """`half_turn_passed`, int32, if an angle that elements read has turned by more than half a turn, otherwise 0.
+
+        `turned` is the change of all counted angles in a step. None where no element reads any.
+        """
+        far = jnp.abs(turned) > jnp.pi
+        found = [take(far, of.numbers) for group in self.joints for of in group.turns]
+        for group in self.forces:
+            reads = group.elements.reads_angles if group.turns else False
+            found += [take(far, of.numbers) & reads for of in group.turns]
+        if not found:
+            return None
+        return jnp.where(jnp.any(jnp.concatenate(found)), int(Result.half_turn_passed), 0).astype(jnp.int32)
 
     # --- what the elements do ---------------------------------------------------------------------------------------
 

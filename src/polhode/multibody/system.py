@@ -215,6 +215,11 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         (q0, v0), (q1, v1) = before, after
         return (*q1[:-1], self.counter.later(self.motion(q0, v0), q0[-1], self.motion(q1, v1), h)), v1
 
+    def miscounted(self, before: State, after: State) -> Array | None:
+        if self.counter is None:
+            return None
+        return self.mechanism.misread(self.turns(after[0]) - self.turns(before[0]))
+
     def joint_coordinate(
         self, q: Point, joint: str | None, name: str, bodies: tuple[str, ...]
     ) -> Float[Array, ""] | None:
@@ -441,7 +446,18 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
             said.append(f"`{most}` carries most (|multipliers| = {sizes[most]:.3g})")
         speeds = np.linalg.norm(np.concatenate(self._twists(state), axis=1)[:-1], axis=1)
         said.append(f"the fastest body is `{self.names[int(np.argmax(speeds))]}` (|twist| = {np.max(speeds):.3g})")
+        said += self._fastest_angle(state)
         return f"At t = {t:.6g} {'; '.join(said)}."
+
+    def _fastest_angle(self, state: State) -> list[str]:
+        """What is said of the joint with the counted angle that changes fastest."""
+        if self.counter is None:
+            return []
+        rates = np.abs(np.asarray(self.counter.rates(self.motion(*state))))
+        number = int(np.argmax(rates))
+        name = self.counter.names[number]
+        between = "" if name is None else f" of `{name.joint or ' and '.join(name.bodies)}`"
+        return [f"the fastest angle{between} turns at {rates[number]:.3g} rad per time"]
 
     # --- observation ------------------------------------------------------------------------------------------------
 

@@ -113,6 +113,14 @@ class AbstractSystem(eqx.Module):
         del before, h
         return after
 
+    def miscounted(self, before: State, after: State) -> Array | None:
+        """A `Result` code, int32, for a step in which what is counted moved too far to be read; 0 for others.
+
+        None where there is no such thing.
+        """
+        del before, after
+        return None
+
     def breakpoints(self) -> tuple[float, ...]:
         """Instants at which loads or drives jump or have kinks, as far as they say so; steps end there."""
         return ()

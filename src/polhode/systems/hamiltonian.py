@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 import equinox as eqx
 import jax
@@ -22,6 +22,18 @@ from polhode.systems.vector_field import ToVectorField
 Momentum = Float[Array, " dim"]
 
 
+class Counter(Protocol):
+    """What is counted along the motion, as `AbstractSystem` has it."""
+
+    def counted(self, before: CotangentPoint, after: CotangentPoint, h: Any) -> CotangentPoint:
+        """The later state with what is counted, from one that was h earlier."""
+        ...
+
+    def miscounted(self, before: CotangentPoint, after: CotangentPoint) -> Array | None:
+        """A `Result` code for a step in which what is counted moved too far to be read."""
+        ...
+
+
 class Hamiltonian(AbstractSystem):
     r"""A Hamiltonian system on T*G, right-trivialised: $\dot g = f_1 g,\ \dot\mu = f_2 - \mathrm{ad}^*_{f_1}\mu$ with
     $f_1 = \partial H/\partial\mu,\ f_2 = -R_g^*\,\partial H/\partial g$.
@@ -36,8 +48,7 @@ class Hamiltonian(AbstractSystem):
     - `energy`: callable (g, μ) → H, a number; μ of shape (d,). Make it an `equinox.Module` to give it parameters.
     - `kept_momenta`: names of invariants of the problem that are momenta of symmetries of H under G from the left:
       symplectic methods promise them to round-off, and audits hold them to it.
-    - `counter`: callable (before, after, h) → the later state with what is counted along the motion, as
-      `AbstractSystem.counted` has it; None if nothing is.
+    - `counter`: counts what is counted along the motion; None if nothing is.
 
     ??? cite "Reference"
         E. Celledoni, E. Çokaj, A. Leone, D. Murari, B. Owren, Lie group integrators for mechanical systems (2021),
@@ -49,14 +60,17 @@ class Hamiltonian(AbstractSystem):
     group: AbstractGroup
     energy: Callable[[Point, Momentum], Float[Array, ""]]
     kept_momenta: tuple[str, ...] = eqx.field(static=True, default=())
-    counter: Callable[[CotangentPoint, CotangentPoint, Any], CotangentPoint] | None = None
+    counter: Counter | None = None
 
     @property
     def counts(self) -> bool:
         return self.counter is not None
 
     def counted(self, before: CotangentPoint, after: CotangentPoint, h: Any) -> CotangentPoint:
-        return after if self.counter is None else self.counter(before, after, h)
+        return after if self.counter is None else self.counter.counted(before, after, h)
+
+    def miscounted(self, before: CotangentPoint, after: CotangentPoint) -> Array | None:
+        return None if self.counter is None else self.counter.miscounted(before, after)
 
     @property
     def state_space(self) -> Cotangent:

@@ -61,6 +61,12 @@ class VectorField(AbstractSystem):
     def counted(self, before: State, after: State, h: Any) -> State:
         return after if self.counter is None else self.counter.counted(before, after, h)
 
+    def miscounted(self, before: State, after: State) -> Array | None:
+        return None if self.counter is None else self.counter.miscounted(before, after)
+
+    def diagnose(self, t: float, state: State) -> str:
+        return "" if self.counter is None else self.counter.diagnose(t, state)
+
     def residuals(self, t: Array, state: State) -> dict[str, Array]:
         del t
         return {"manifold": self.space.residual(state)}
