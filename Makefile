@@ -12,7 +12,7 @@ export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.5
 # Images of containers often set this; then each of the many processes would compile the sources of this library anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test checks lint types fast one format lowest browser verify docs clean
+.PHONY: demo test checks lint types fast one format lowest newest browser verify docs clean
 
 demo: $(VENV)/.installed
 	@mkdir -p demo
@@ -34,6 +34,7 @@ checks: $(VENV)/.installed-tests
 	@$(MAKE) --no-print-directory lowest
 	@$(MAKE) --no-print-directory docs
 	@$(MAKE) --no-print-directory browser
+	@$(if $(CI),$(MAKE) --no-print-directory newest)
 
 lint: $(VENV)/.installed-tests
 	$(BIN)/ruff check .
@@ -48,21 +49,29 @@ types: $(VENV)/.installed-tests
 
 # Compiled by XLA with little effort, which most of the time of these goes into; `verify` compiles as users' runs do.
 # One process runs all tests of a file, which share fixtures and programs.
-QUICK := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false
+QUICK := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true
+# XLA since JAX 0.11 ends processes that name this.
+OLD := $(if $(shell $(BIN)/python -c 'import jaxlib; print("yes" if jaxlib.__version__ < "0.11" else "")' 2>/dev/null),--xla_cpu_use_fusion_emitters=false)
+
+ELSEWHERE := --ignore tests/test_versions.py --ignore tests/test_stack.py --ignore tests/browser
 
 fast: $(VENV)/.installed-tests
-	XLA_FLAGS="$(QUICK)" $(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile --ignore tests/test_versions.py --ignore tests/browser
+	XLA_FLAGS="$(QUICK) $(OLD)" $(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile $(ELSEWHERE)
 
 # Some of them, by path, and by ARGS for pytest: make one T=tests/joints   make one T=tests/forces ARGS="-k spring -x"
 one: $(VENV)/.installed-tests
 	@test -n "$(T)" || { echo 'Name tests: make one T=tests/joints, or T=tests/joints/test_screw.py::NAME, and ARGS="-k WORD -x"' >&2; exit 1; }
-	XLA_FLAGS="$(QUICK)" $(BIN)/pytest $(T) $(ARGS)
+	XLA_FLAGS="$(QUICK) $(OLD)" $(BIN)/pytest $(T) $(ARGS)
 
 # An installation takes the newest versions that pyproject.toml allows; these are the oldest, beside it.
 LOWEST := jax==0.10.0 jaxlib==0.10.0 llvmlite==0.45.0
 
 lowest: $(VENV)/lowest
 	PYTHONPATH=$(VENV)/lowest $(BIN)/pytest tests/test_versions.py
+
+# The newest Python with the newest versions of all, beside it; in CI that is fetched meanwhile.
+newest:
+	.ci/newest env XLA_FLAGS="$(QUICK)" python -m pytest tests/test_versions.py tests/test_stack.py tests/execution/test_jaxprs.py
 
 # Pages in a headless Chromium, last of all: in CI it is installed meanwhile.
 browser: $(VENV)/.installed-tests

@@ -25,7 +25,7 @@ def pendulum():
     model = ph.Model(gravity=(0, 0, -9.81))
     bob = model.add_body(mass=1.0, inertia=(0.1, 0.2, 0.3), position=(0.5, 0, 0), name="bob")
     model.add(ph.joints.Revolute(model.ground, bob, point=(0, 0, 0), axis=(0, 1, 0)))
-    return model.problem("minimal")
+    return model.problem("minimal", t1=T1)
 
 
 @functools.cache
@@ -68,11 +68,12 @@ def test_files_are_imported_run_and_written(file, tmp_path):
     assert len(page.page(again)) > 10_000
 
 
-def swing(mass, t1=0.05):
+def swing(mass, t1=0.02):
     model = ph.Model(gravity=(0, 0, -9.81))
     arm = model.add_body(mass=ph.Parameter("mass", 2.0), inertia=(0.01, 0.2, 0.2), position=(0.5, 0, 0), name="arm")
     hinge = ph.joints.Revolute(model.ground, arm, point=(0, 0, 0), axis=(0, 1, 0), name="hinge")
     model.add(hinge)
+    model.add(ph.forces.JointSpring(hinge, stiffness=30.0, damping=0.1))
     table = ph.PiecewiseLinear(np.linspace(0, 1, 11), np.linspace(0, 3, 11))
     model.add(ph.forces.JointControl([hinge], lambda t, s, v: table(t) + jnp.interp(t, *_TABLE) - 0.1 * v))
     return model.problem("SE3", t1=t1).replace(mass=mass)
@@ -86,19 +87,20 @@ def test_derivatives_by_every_transformation_agree():
 
     def reached(mass):
         run = ph.simulate(problem.replace(mass=mass), "generalized-alpha", h=1e-3, save_every=None)
-        return jnp.sum(jax.tree.leaves(run.state)[0] ** 2 * jnp.arange(3.0))
+        return run.bodies["arm"].position[-1, 2]
 
     back, along = jax.grad(reached)(2.0), jax.jvp(reached, (2.0,), (1.0,))[1]
-    differences = (reached(2.0 + 1e-4) - reached(2.0 - 1e-4)) / 2e-4
-    np.testing.assert_allclose([back, along, jax.jit(jax.grad(reached))(2.0)], differences, rtol=1e-6)
-    many = jax.vmap(reached)(jnp.asarray([1.0, 2.0]))
-    np.testing.assert_allclose(many[1], reached(2.0), rtol=1e-12)
+    differences = (reached(2.0 + 1e-3) - reached(2.0 - 1e-3)) / 2e-3
+    np.testing.assert_allclose([back, along], differences, rtol=1e-6)
 
 
 def test_ensembles_are_their_members():
-    many = ph.ensemble(swing(2.0), {"mass": [1.0, 2.0, 3.0]}, h=1e-3)
+    many = ph.ensemble(swing(2.0), parameters={"mass": [1.0, 2.0, 3.0]}, h=1e-3)
     one = ph.simulate(swing(3.0), h=1e-3)
-    np.testing.assert_allclose(many.bodies["arm"].position[2, -1], one.bodies["arm"].position[-1], rtol=1e-12)
+    assert one.outputs
+    for name, values in one.outputs.items():
+        there = many.dataset[f"outputs.{name}"].values[2, -1]
+        np.testing.assert_allclose(there, values[-1], rtol=1e-12, atol=1e-12)
 
 
 def test_linear_models_modes_and_equilibria_are_there():

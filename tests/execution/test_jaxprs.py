@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -192,12 +193,12 @@ builtins.__import__ = without
     ],
     ids=["newer", "other names"],
 )
-def test_a_jax_that_is_not_known_runs_all_by_xla_and_says_so_once(change):
+def test_a_jax_that_is_not_known_runs_all_by_xla_and_says_so_once(change, tmp_path):
     import polhode as ph
 
-    done = subprocess.run(
-        [sys.executable, "-c", UNKNOWN.format(change=change)], capture_output=True, text=True, check=False
-    )
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    command = [sys.executable, "-c", UNKNOWN.format(change=change)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     said, end = done.stdout.splitlines()
     assert len(re.findall("is not known to this polhode", said)) == 1, said
