@@ -123,12 +123,20 @@ def test_a_signal_at_any_moment_of_the_start_ends_the_command(number):
     """From when its first module is loaded; before, it is Python that starts."""
     random = np.random.default_rng(int(number))
     for _ in range(20):
+        # A shell that has started the tests in the background has what they start ignore Ctrl-C.
         with subprocess.Popen(
-            [*COMMAND, *ENDLESS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [*COMMAND, *ENDLESS],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         ) as process:
             time.sleep(0.15 + random.uniform(0, 3))
             process.send_signal(number)
-            out, err = process.communicate(timeout=60)
+            try:
+                out, err = process.communicate(timeout=60)
+            finally:
+                process.kill()
         assert "Traceback" not in err, err
         if out:
             assert json.loads(out)["result"] == "interrupted"

@@ -202,12 +202,12 @@ def test_methods_of_all_kinds_end_steps_at_events(formulation, method, error):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("formulation", "method"), [("minimal", "rkmk54"), ("SE3", "herk5")])
-def test_an_angle_that_starts_again_after_half_a_turn_is_no_event(formulation, method):
+def test_an_angle_beyond_half_a_turn_has_one_event_a_passage(formulation, method):
     problem, joint, omega = pendulum(formulation)
     bottom = ph.Event(lambda t, s, system: joint.value(system, t, s) + 2.0, name="bottom")
     run = ph.simulate(problem, method, h=0.005, t1=2.5, events=bottom)
     angle = joint.value(problem.system, run.t, run.state)
-    assert np.ptp(angle) > 6
+    np.testing.assert_allclose([np.max(angle), np.min(angle)], [0, -4], atol=1e-5)
     quarter = ellipk(np.sin(1.0) ** 2) / omega
     np.testing.assert_allclose(run.events.t, [quarter, 3 * quarter], atol=1e-8)
 
@@ -237,7 +237,7 @@ def test_an_impulse_on_livens_principle_keeps_the_joint_and_turns_its_rate():
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("method", ["eml", "mpl"])
+@pytest.mark.parametrize("method", ["eml", "null-eml"])
 def test_a_hinge_on_livens_principle_bounces_when_it_must(method):
     problem, joint, omega = pendulum("livens", 1.4)
     stop = events.stop(joint, lower=-1.4, restitution=0.6, rests_below=1e-3)

@@ -47,13 +47,13 @@ def turned(angle: Any, formulation: str = "SO3xR3", every: int | None = None) ->
     [
         ("SO3xR3", "rkmk4", 1e-6),
         ("minimal", "rkmk4", 1e-6),
-        ("livens", "eml", 1.5),
+        ("livens", "eml", 0.5),
         pytest.param("SE3", "herk4", 1e-6, marks=pytest.mark.exhaustive),
         pytest.param("S3xR3", "generalized-alpha", 0.1, marks=pytest.mark.exhaustive),
         pytest.param("S3|xR3", "generalized-alpha", 0.1, marks=pytest.mark.exhaustive),
         pytest.param("rotation-vector", "generalized-alpha", 0.1, marks=pytest.mark.exhaustive),
-        pytest.param("euler-parameters", "generalized-alpha", 1.5, marks=pytest.mark.exhaustive),
-        pytest.param("SO3xR3", "rattle", 2.5, marks=pytest.mark.exhaustive),
+        pytest.param("euler-parameters", "generalized-alpha", 0.5, marks=pytest.mark.exhaustive),
+        pytest.param("SO3xR3", "rattle", 1.0, marks=pytest.mark.exhaustive),
     ],
 )
 @pytest.mark.parametrize("every", [7, None])
@@ -62,8 +62,8 @@ def test_turns_are_those_of_the_motion_however_few_frames_are_saved(
 ) -> None:
     """Between two instants of rest the rates of the frames say nothing of the turns."""
     model, axle = wheel()
-    problem = model.problem(formulation, t1=END, h=0.02)
-    run = ph.simulate(problem, method, h=0.02, save_every=every)
+    problem = model.problem(formulation, t1=END, h=0.01)
+    run = ph.simulate(problem, method, h=0.01, save_every=every)
     assert run.joints["axle"].angle[-1] == pytest.approx(TURNED, abs=error)
     assert run.joints["axle"].angle[-1] == axle.angle(problem.system, 0.0, run.state)[-1]
 
@@ -243,7 +243,9 @@ def test_states_hold_the_turns_and_methods_leave_them_alone() -> None:
 @pytest.mark.exhaustive
 def test_energy_with_a_spring_of_several_turns_is_kept() -> None:
     """Control: a spring whose angle were folded would lose its energy at half a turn."""
-    model, axle = wheel(0.0)
+    model = ph.Model()
+    body = model.add_body(mass=1.0, inertia=(INERTIA,) * 3, name="wheel")
+    axle = model.add(J.Revolute(model.ground, body, point=(0, 0, 0), axis=AXIS, name="axle"))
     model.add(F.JointSpring(axle, SPRING, rest=9.0))
     run = ph.simulate(model.problem("livens", t1=6.0, h=0.02), "eml")
     assert np.ptp(run.invariants["energy"]) < 1e-10 * run.invariants["energy"][0]

@@ -184,6 +184,17 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
 
     # --- turns --------------------------------------------------------------------------------------------------------
 
+    def given(self, state: Any, name: str) -> State:
+        """See `AbstractSystem.given`.
+
+        A state of the same bodies with joints whose angles are counted is taken where none are, as after a release.
+        """
+        bare = self.configuration.origin() if self.counter is None else None
+        if isinstance(bare, tuple) and isinstance(state, tuple) and len(state) == 2 and isinstance(state[0], tuple):
+            q, v = state
+            state = (q[:-1] if len(q) == len(bare) + 1 else q), v
+        return super().given(state, name)
+
     @property
     def counts(self) -> bool:
         return self.counter is not None
