@@ -147,6 +147,7 @@ def test_integrals_are_as_uncertain_as_they_say(count, uneven):
     assert np.isinf(integral(t[:3], t[:3, None]).doubt).all()
 
 
+@pytest.mark.exhaustive
 def test_joints_that_follow_others_keep_the_momenta_of_the_whole():
     text = """<mujoco><option gravity="0 0 0"/><worldbody><body name="hub"><freejoint/>
       <inertial pos="0 0 0" mass="10" diaginertia="1 1.2 1.3"/>

@@ -106,6 +106,7 @@ def test_second_derivatives_pass_through_events(steps, mode):
     assert np.abs(truth).max() > 1
 
 
+@pytest.mark.exhaustive
 def test_the_table_of_events_can_be_used_inside():
     def run(height):
         return ph.simulate(FALLING, "rkmk4", state0=jnp.stack((height, 0.0 * height)), h=0.1, **ball(t1=1.0))
@@ -164,6 +165,7 @@ def test_events_at_one_instant_have_derivatives_of_their_own(mode):
     np.testing.assert_allclose(mode(seen)(x), mode(truth)(x), atol=1e-9)
 
 
+@pytest.mark.exhaustive
 def test_balls_that_land_together_by_chance_have_derivatives_of_their_own():
     heights, weights = (1.2, 2.0), (1.0, 2.0)
     fall = (2 * heights[0] / G) ** 0.5

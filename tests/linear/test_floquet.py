@@ -152,6 +152,7 @@ def satellite(axis: int, formulation: str) -> ph.Problem:
     return model.problem(formulation, t1=1.0)
 
 
+@pytest.mark.exhaustive
 def test_a_rotor_that_spins_about_its_middle_axis_falls() -> None:
     found = ph.floquet(satellite(0, "SE3"), 0.7)
     np.testing.assert_allclose(found.exponents[0], 3.0 * np.sqrt(2 * 3 / (8 * 3)), atol=1e-7)
