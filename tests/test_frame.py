@@ -120,7 +120,7 @@ def test_commands_are_targets(page):
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="There is no make.")
 def test_one_test_runs_with_the_quick_flags():
-    call = ["make", "--dry-run", "one", "T=tests/joints", "ARGS=-k screw"]
+    call = ["make", "--no-print-directory", "--dry-run", "one", "T=tests/joints", "ARGS=-k screw"]
     lines = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     assert lines[-1].startswith('XLA_FLAGS="--xla_backend_optimization_level=0 ')
     assert lines[-1].endswith("pytest tests/joints -k screw")
