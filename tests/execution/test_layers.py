@@ -17,9 +17,10 @@ FOR_DRIVERS = {"following", "lanes", "limits", "literals", "mapping", "marching"
 EXCEPTIONS = {
     "integrators/half_explicit.py": {"scalars"},
     "captured/stacked.py": {"limits", "mapping"},
+    "environment.py": {"machine"},
 }
-"""The one asks how many operations a stage has, since a loop over stages is part of the method's text; the other finds
-programs for functions of rows, for the driver and for pages."""
+"""The first asks how many operations a stage has, since a loop over stages is part of the method's text; the second
+finds programs for functions of rows, for the driver and for pages; the third says which compiler there is."""
 
 
 def imported(path):

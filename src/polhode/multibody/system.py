@@ -190,7 +190,8 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         A state of the same bodies with joints whose angles are counted is taken where none are, as after a release.
         """
         bare = self.configuration.origin() if self.counter is None else None
-        if isinstance(bare, tuple) and isinstance(state, tuple) and len(state) == 2 and isinstance(state[0], tuple):
+        plain = type(state) is tuple and len(state) == 2 and isinstance(state[0], tuple)
+        if plain and isinstance(bare, tuple):
             q, v = state
             state = (q[:-1] if len(q) == len(bare) + 1 else q), v
         return super().given(state, name)
