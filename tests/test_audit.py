@@ -220,6 +220,7 @@ def test_momenta_that_cancel_are_measured_by_those_of_single_bodies():
         assert Solution(frames, solution.stats, solution.meta).audit()["linear_momentum"].accuracy == said
 
 
+@pytest.mark.exhaustive
 def test_joints_between_bodies_keep_momenta_and_those_on_the_ground_do_not():
     between = left_alone(lambda model, one, two: ph.joints.Spherical(one, two, point=(0.5, 0, 0)))
     system, start = between.assemble("SO3xR3", repair=True)

@@ -31,6 +31,7 @@ def stopped(upper=1.0):
         ("SO3xR3", "bdf", {"rtol": 1e-8}),
     ],
 )
+@pytest.mark.exhaustive
 def test_what_comes_to_rest_on_a_stop_stays_there_and_does_not_fall_through(formulation, method, steps):
     arm, events = stopped()
     run = ph.simulate(arm.problem(formulation, t1=0.6), method, events=events, **steps)

@@ -126,6 +126,7 @@ def test_single_runs_stop_where_they_are_when_all_are_to_stop(top):
 
 
 @pytest.mark.parametrize("options", [{"h": 1e-3, "save_every": 5}, {"rtol": 1e-6, "save_at": [0.01, 0.02]}])
+@pytest.mark.exhaustive
 def test_on_devices_members_are_single_runs_up_to_rounding(top, options, tmp_path):
     method = "rkmk4" if "h" in options else "rkmk54"
     speeds = np.array([[0.0, 150.0, -4.6], [0.0, 1e200, 1e200], [0.0, 20.0, -1.0]])

@@ -158,6 +158,7 @@ ALPHA = ph.integrators.get("generalized-alpha", constraint="stabilized-index-2")
         ("SO3xR3", "rattle", 1 / 128),
     ],
 )
+@pytest.mark.exhaustive
 def test_parts_equal_the_whole_in_all_coordinates(formulation, method, h, tmp_path):
     problem, events = arm(formulation)
     whole = ph.simulate(problem, method, h=h, events=events)

@@ -94,6 +94,7 @@ def exact_everywhere(x, times):
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("mode", [jax.jacrev, jax.jacfwd])
 @pytest.mark.parametrize("steps", ["some", "constant", "at times", "controlled"])
+@pytest.mark.exhaustive
 def test_second_derivatives_pass_through_events(steps, mode):
     def seen(x):
         run = ph.simulate(FALLING, "rkmk54", state0=jnp.array([x[0], 0.0]), **ball(x[1]), **STEPS[steps])

@@ -188,6 +188,7 @@ def test_fixed_joints_are_lumped_and_losses_are_named():
     assert arm.not_carried == []
 
 
+@pytest.mark.exhaustive
 def test_systems_of_livens_have_the_outputs_of_others():
     text = """<mujoco><compiler angle="radian"/><worldbody><body name="a"><joint name="i" axis="0 1 0" stiffness="3"/>
     <geom type="capsule" fromto="0 0 0 0.3 0 0.1" size="0.03"/></body></worldbody></mujoco>"""
@@ -208,6 +209,7 @@ def test_spans_may_go_back_in_time_and_not_be_empty():
         pendulum.problem(t1=0.0)
 
 
+@pytest.mark.exhaustive
 def test_trees_with_armature_are_eliminated_body_by_body_in_absolute_coordinates():
     inside = ""
     for k in range(9):

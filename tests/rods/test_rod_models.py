@@ -143,6 +143,7 @@ def test_loads_rates_and_rows_belong_to_the_same_increment(name):
 
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.exhaustive
 def test_loads_derive_from_the_potential(name):
     first = pose(5)
     poses = first, near(first, (0.4, 0.3, -0.2, 0.1, 0.0, 0.9))

@@ -778,6 +778,7 @@ while True:
 
 
 @pytest.mark.parametrize("blocks", [100, pytest.param(400, marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
 def test_readers_never_take_a_run_that_goes_on_for_damaged(blocks, tmp_path, spin_frames):
     """Checksums are replaced between the reading of the root and theirs."""
     path = tmp_path / "run.zarr"

@@ -225,6 +225,7 @@ def test_a_body_that_may_spin_is_named() -> None:
         equilibrium(*model.assemble())
 
 
+@pytest.mark.exhaustive
 def test_a_taut_cable_that_can_not_stretch_says_so() -> None:
     model, points = ph.Model(gravity=(0, 0, -9.81)), np.linspace(0, 1, 5)[:, None] * (10.0, 0, 0)
     section = ph.rods.Section((10, 10, 1e2, 1e6, 1e6, 1e6), mass=0.5, inertia=(1e-3, 1e-3, 1e-3))
