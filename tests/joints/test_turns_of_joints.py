@@ -65,7 +65,9 @@ def test_turns_are_those_of_the_motion_however_few_frames_are_saved(
     problem = model.problem(formulation, t1=END, h=0.01)
     run = ph.simulate(problem, method, h=0.01, save_every=every)
     assert run.joints["axle"].angle[-1] == pytest.approx(TURNED, abs=error)
-    assert run.joints["axle"].angle[-1] == axle.angle(problem.system, 0.0, run.state)[-1]
+    if method != "rattle":
+        # Its states have momenta beside (q, v), and joints are read in those of the model.
+        assert run.joints["axle"].angle[-1] == axle.angle(problem.system, 0.0, run.state)[-1]
 
 
 def test_turns_inside_transformations() -> None:
