@@ -26,8 +26,10 @@ try:
 
     IS_KNOWN = jax.__version_info__[:2] <= NEWEST
 except ImportError:
-    Trace, IS_KNOWN = object, False
-    eval_trace = set_current_trace = trace_ctx = trace_state_clean = None
+    IS_KNOWN = False
+    base: Any = object
+    lacking: Any = None
+    Trace, eval_trace, set_current_trace, trace_ctx, trace_state_clean = base, lacking, lacking, lacking, lacking
 """Whether the insides of this JAX are those that machine code and evaluation with NumPy are built on.
 
 With another one XLA runs everything, and what is public in JAX has to do.
@@ -56,7 +58,7 @@ except ImportError:
 _FORKED = False
 
 
-class EvaluatingTrace(Trace):
+class EvaluatingTrace(Trace):  # pyright: ignore[reportGeneralTypeIssues]
     """A trace that evaluates operations at once, as JAX does outside its transformations."""
 
     __slots__ = ()
