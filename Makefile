@@ -50,8 +50,8 @@ types: $(VENV)/.installed-tests
 # Compiled by XLA with little effort, which most of the time of these goes into; `verify` compiles as users' runs do.
 # One process runs all tests of a file, which share fixtures and programs.
 QUICK := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true
-# XLA since JAX 0.11 ends processes that name this.
-OLD := $(if $(shell $(BIN)/python -c 'import jaxlib; print("yes" if jaxlib.__version__ < "0.11" else "")' 2>/dev/null),--xla_cpu_use_fusion_emitters=false)
+# XLA since JAX 0.11 ends processes that name this. Asked for where it is used, when there is an environment.
+OLD = $(if $(shell $(BIN)/python -c 'import jaxlib; print("yes" if jaxlib.__version__ < "0.11" else "")' 2>/dev/null),--xla_cpu_use_fusion_emitters=false)
 
 ELSEWHERE := --ignore tests/test_versions.py --ignore tests/test_stack.py --ignore tests/browser
 

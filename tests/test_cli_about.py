@@ -65,7 +65,7 @@ def test_from_sources(monkeypatch):
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(importlib.metadata, "metadata", missing)
-    assert environment.described()["extras"] == {}
+    assert environment.report()["extras"] == {}
     assert told()["untested"] == ["polhode runs from its sources, so bounds of versions are not known"]
 
 

@@ -1,4 +1,4 @@
-"""What this library runs on here: versions, processor, back end, cache."""
+"""The environment of this library: versions, processor, back end, cache."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _NUMBERS = ("jax", "jaxlib", "numpy", "scipy", "equinox", "llvmlite", "klujax")
 """Packages that results and speed depend on most."""
 
 
-def described() -> dict[str, Any]:
+def report() -> dict[str, Any]:
     """Versions, processor, back end and cache: plain values by name."""
     import polhode
 
-    requirements, pythons = _asked()
+    requirements, pythons = _support()
     return {
         "polhode": polhode.__version__,
         "python": f"{platform.python_version()} ({platform.python_implementation()})",
@@ -47,14 +47,14 @@ def processor_name() -> str:
 def _processor() -> dict[str, Any]:
     from polhode.execution import machine
 
-    told: dict[str, Any] = {"name": processor_name(), "machine": platform.machine(), "cores": os.cpu_count()}
+    facts: dict[str, Any] = {"name": processor_name(), "machine": platform.machine(), "cores": os.cpu_count()}
     if machine.llvm is not None:
-        told |= {"llvm": machine.llvm.get_host_cpu_name(), "doubles in a vector": machine.vector_width()}
-    return told
+        facts |= {"llvm": machine.llvm.get_host_cpu_name(), "doubles in a vector": machine.vector_width()}
+    return facts
 
 
 def _back_end() -> str:
-    """What compiles runs here, and why, if it isn't LLVM."""
+    """The compiler of runs here, with the reason if it isn't LLVM."""
     import jax
 
     from polhode.execution import machine
@@ -78,11 +78,11 @@ def _cache() -> dict[str, Any]:
     with contextlib.suppress(RuntimeError, ValueError):
         # What goes into an issue needn't say who somebody is.
         folder = str(Path("~") / kept.folder().relative_to(Path.home()))
-    told: dict[str, Any] = {"folder": folder, "programs": len(sizes), "bytes": sum(sizes)}
-    return told | {"in use": kept.is_on()} | ({"because": kept.objection()} if kept.objection() else {})
+    facts: dict[str, Any] = {"folder": folder, "programs": len(sizes), "bytes": sum(sizes)}
+    return facts | {"in use": kept.is_on()} | ({"because": kept.objection()} if kept.objection() else {})
 
 
-def _asked() -> tuple[list[Any], list[str]]:
+def _support() -> tuple[list[Any], list[str]]:
     """Requirements of this library, and the Pythons that it is tested with; none where it runs from its sources."""
     # Part of what xarray needs.
     from packaging.requirements import Requirement
@@ -91,10 +91,10 @@ def _asked() -> tuple[list[Any], list[str]]:
         metadata = importlib.metadata.metadata("polhode")
     except importlib.metadata.PackageNotFoundError:
         return [], []
-    asked = [Requirement(text) for text in metadata.get_all("Requires-Dist") or ()]
+    requirements = [Requirement(text) for text in metadata.get_all("Requires-Dist") or ()]
     kinds = metadata.get_all("Classifier") or ()
     known = "Programming Language :: Python :: 3."
-    return asked, [text.rpartition(" ")[2] for text in kinds if text.startswith(known)]
+    return requirements, [text.rpartition(" ")[2] for text in kinds if text.startswith(known)]
 
 
 def _extras(requirements: list[Any]) -> dict[str, str]:
@@ -110,7 +110,7 @@ def _applies(requirement: Any, extra: str) -> bool:
 
 
 def _untested(requirements: list[Any], pythons: list[str]) -> list[str]:
-    """What is here in other versions than this library is tested with."""
+    """Packages, and the Python, in other versions than this library is tested with."""
     if not requirements:
         return ["polhode runs from its sources, so bounds of versions are not known"]
     found = []

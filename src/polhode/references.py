@@ -1,4 +1,4 @@
-"""What methods, problems and experiments come from, as entries of BibTeX; `references.bib` has their data."""
+"""Sources of methods, problems and experiments, as entries of BibTeX; `references.bib` has their data."""
 
 from __future__ import annotations
 

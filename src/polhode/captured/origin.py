@@ -67,7 +67,7 @@ def _built_on() -> Iterator[str]:
 
 @functools.cache
 def _put_there(folder: str) -> frozenset[str]:
-    """What distributions say they have put into a folder, or archive, of the search path: names directly in it."""
+    """Names directly in a folder, or archive, of the search path that distributions say they have put there."""
     names: set[str] = set()
     for distribution in importlib.metadata.distributions(path=[folder]):
         # Sources that can be edited may have metadata beside them, but no list of what was installed.

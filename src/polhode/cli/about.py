@@ -1,4 +1,4 @@
-"""`polhode about`: what runs here, to paste into an issue."""
+"""`polhode about`: versions, processor, back end and cache, to paste into an issue."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ def about(as_json: Json = False) -> None:
     """Show versions, processor, back end and cache, to paste into an issue."""
     from polhode import environment
 
-    told = environment.described()
+    facts = environment.report()
     if as_json:
-        emit(told)
+        emit(facts)
         return
-    width = max(map(len, told))
-    for key, value in told.items():
+    width = max(map(len, facts))
+    for key, value in facts.items():
         show(f"{key:<{width}}  {_in_words(value)}")
 
 

@@ -11,7 +11,8 @@ from jaxtyping import Array, Bool, Float
 from polhode.linalg.dense import lu_factor, lu_solve
 
 _COMPLIANCE = 1e-12
-"""Added to the diagonal, which is 1: of redundant contacts those forces come out that have the least norm."""
+"""Added to the diagonal, which is 1, of what is factored: of redundant contacts those forces come out that have the
+least norm."""
 
 _CHANCES = 3
 """Exchanges of whole blocks that may fail to improve, before single members are exchanged."""

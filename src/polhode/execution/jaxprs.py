@@ -30,7 +30,7 @@ _CALLS = {
 """Operations that call a program, and the parameter that holds it."""
 
 _TO_LOWER = "call_hi_primitive"
-"""What holds an operation that is written in terms of others when it is compiled; since JAX 0.11."""
+"""The name of an operation that JAX writes in terms of others when it compiles; since 0.11."""
 
 LINEAR_SOLVE = "custom_linear_solve"
 """The name of what holds a linear map and programs that solve with it."""

@@ -18,11 +18,11 @@ from polhode.execution.placement import by_default
 from polhode.integrators.base import AbstractIntegrator
 from polhode.linear.asked import Asked
 from polhode.linear.multipliers import FloquetModel
-from polhode.linear.returning import Return, is_of_bodies
+from polhode.linear.return_map import Return, is_of_bodies
 from polhode.multibody.light_bodies import is_disturbed
 from polhode.problems.base import Problem
 from polhode.statics._deviations import STEADY, Instant
-from polhode.statics._steady_bodies import Place, transported
+from polhode.statics._steady_bodies import Place, transport
 from polhode.systems.base import AbstractSystem, State
 from polhode.systems.mechanical import AbstractMechanical
 
@@ -204,7 +204,7 @@ class _End(NamedTuple):
 def _of_bodies(system: Any, times: list[float], states: list[State], tolerance: float) -> _End:
     *path, last = (Place.of(system, t, state) for t, state in zip(times, states, strict=True))
     found = Return.of(path, last, times[-1] - times[0], tolerance)
-    T = transported(found.group, 1.0, path[0], last)
+    T = transport(found.group, 1.0, path[0], last)
     fastest = max(place.here.rate for place in path)
     ambient, group = last.here.slopes.ambient, found.group
     return _End(path[0].here.T, np.linalg.pinv(T), ambient, group.turn, found.gap.size, fastest)

@@ -189,11 +189,13 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
 
         A state of the same bodies with joints whose angles are counted is taken where none are, as after a release.
         """
-        bare = self.configuration.origin() if self.counter is None else None
+        bare = self.configuration.origin()
+        # States with names for their parts are those of other systems.
         plain = type(state) is tuple and len(state) == 2 and isinstance(state[0], tuple)
-        if plain and isinstance(bare, tuple):
-            q, v = state
-            state = (q[:-1] if len(q) == len(bare) + 1 else q), v
+        if plain and self.counter is None and isinstance(bare, tuple) and len(state[0]) == len(bare) + 1:
+            *q, angles = state[0]
+            # Counted angles come last, in one row; arrays of bodies have an axis for these besides.
+            state = (tuple(q) if np.ndim(angles) == 1 else state[0]), state[1]
         return super().given(state, name)
 
     @property
@@ -462,7 +464,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         return f"At t = {t:.6g} {'; '.join(said)}."
 
     def _fastest_angle(self, state: State) -> list[str]:
-        """What is said of the joint with the counted angle that changes fastest."""
+        """A phrase on the joint whose counted angle changes fastest; none where nothing is counted."""
         if self.counter is None:
             return []
         rates = np.abs(np.asarray(self.counter.rates(self.motion(*state))))

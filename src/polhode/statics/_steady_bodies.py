@@ -139,7 +139,7 @@ class _Motion(NamedTuple):
             pairs = zip(target, place.view.bodies, strict=True)
             if time == s and all(np.allclose(a, b, rtol=NOISE, atol=NOISE * np.max(np.abs(b))) for a, b in pairs):
                 return place
-        place = carried(self.first, target, self.first.here.t + s, self._near(s))
+        place = carry(self.first, target, self.first.here.t + s, self._near(s))
         if place is not None:
             self.known.append((s, place))
         return place
@@ -152,7 +152,7 @@ class _Motion(NamedTuple):
         return moved(self.first.here.system, q, jnp.asarray(s * np.asarray(v)))  # type: ignore[arg-type]
 
 
-def carried(first: Place, target: Bodies, t: float, near: Point) -> Place | None:
+def carry(first: Place, target: Bodies, t: float, near: Point) -> Place | None:
     """The state at time t in which bodies are where and as fast as in `target`, by Newton's method from `near`.
 
     None if it fails.
@@ -180,7 +180,7 @@ def _coefficients(group: Symmetry, s: float, first: Place, place: Place, T: np.n
     """A at a later state, in the deviations of the first one carried there; None where the group does not fit."""
     here = place.here
     system: Any = here.system
-    T = transported(group, s, first, place) if T is None else T
+    T = transport(group, s, first, place) if T is None else T
     acceleration = jnp.asarray(here.slopes.start[here.n :])
     numbers = tuple(map(jnp.asarray, (*group, s)))
     slopes, velocity = map(np.asarray, _field(system, numbers, jnp.asarray(place.solve), here.state, acceleration))
@@ -191,7 +191,7 @@ def _coefficients(group: Symmetry, s: float, first: Place, place: Place, T: np.n
     return np.linalg.lstsq(T, (here.slopes.F - slopes) @ T, rcond=1e-12)[0]
 
 
-def transported(group: Symmetry, s: float, first: Place, place: Place) -> np.ndarray:
+def transport(group: Symmetry, s: float, first: Place, place: Place) -> np.ndarray:
     """The deviations of the first state carried to a later one."""
     N, T = place.here.T, first.here.T
     goal = group.deviations(first.view.bodies, first.view.along @ T, s)

@@ -23,7 +23,7 @@ Momentum = Float[Array, " dim"]
 
 
 class Counter(Protocol):
-    """What is counted along the motion, as `AbstractSystem` has it."""
+    """A counter of angles along the motion, as `AbstractSystem` has it."""
 
     def counted(self, before: CotangentPoint, after: CotangentPoint, h: Any) -> CotangentPoint:
         """The later state with what is counted, from one that was h earlier."""

@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 from polhode.multibody.system import MultibodySystem
 from polhode.statics._deviations import NOISE, STEADY
 from polhode.statics._moving_bodies import Bodies, slopes_of_faster
-from polhode.statics._steady_bodies import Place, carried, drift_of, transported
+from polhode.statics._steady_bodies import Place, carry, drift_of, transport
 from polhode.statics._symmetry import Symmetry
 
 _FLAT = 1e-9
@@ -181,7 +181,7 @@ def _change(path: Sequence[Place], group: Symmetry, period: float, tolerance: fl
         system: Any = here.system
         goal = group.bodies(place.view.bodies, 1.0)
         near = here.state[0] if last_q is None else _moved_along(first, last_q, place)
-        later = carried(place, goal, here.t + period, near)
+        later = carry(place, goal, here.t + period, near)
         if later is None:
             return "constraints that depend on time are elsewhere"
         last_q = later.here.state[0] if last_q is None else last_q
@@ -205,7 +205,7 @@ def _moved_along(first: Place, last_q: Any, place: Place) -> Any:
 
 def _same_equations(group: Symmetry, place: Place, later: Place, tolerance: float) -> bool:
     """Whether accelerations, and their derivatives along deviations, are those of the earlier state, carried along."""
-    T, end = place.here.T, transported(group, 1.0, place, later)
+    T, end = place.here.T, transport(group, 1.0, place, later)
     kept = group.deviations(place.view.bodies, place.view.along @ T, 1.0)
     if _largest(later.view.along @ end - kept) > 1e3 * tolerance * max(1.0, _largest(kept)):
         return False
