@@ -71,7 +71,7 @@ lowest: $(VENV)/lowest
 
 # The newest Python with the newest versions of all, beside it; in CI that is fetched meanwhile.
 newest:
-	.ci/newest env XLA_FLAGS="$(QUICK)" python -m pytest tests/test_versions.py tests/test_stack.py tests/execution/test_jaxprs.py
+	.ci/newest env XLA_FLAGS="$(QUICK)" python -m pytest tests/test_versions.py tests/test_stack.py tests/compiler/test_jaxprs.py
 
 # Pages in a headless Chromium, last of all: in CI it is installed meanwhile.
 browser: $(VENV)/.installed-tests

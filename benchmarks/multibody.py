@@ -29,7 +29,7 @@ import numpy as np
 from waiting import with_most_effort
 
 import polhode as ph
-from polhode.problems._loops import about
+from polhode.problems._closed_loops import about
 from polhode.problems.named.puma import link_frames
 
 REPEATS = 3

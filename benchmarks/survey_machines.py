@@ -54,7 +54,7 @@ from rich.console import Console
 from rich.table import Table
 
 import polhode as ph
-from polhode.execution.listing import listed
+from polhode.compiler.numpy.interpreter import listed
 
 FORMULATIONS = ("minimal", "S3xR3")
 STATES = 3

@@ -6,7 +6,7 @@ import gc
 import threading
 from collections.abc import Callable
 
-from polhode.execution.machine import Code
+from polhode.compiler.llvm.jit import Code
 
 
 def until_compiled() -> None:

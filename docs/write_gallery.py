@@ -14,8 +14,8 @@ from PIL import Image
 
 import polhode as ph
 from polhode.problems.registry import builder_of
-from polhode.viewing.motion import sample
-from polhode.viewing.picture import Pictures
+from polhode.viewing.film.frame_renderer import Pictures
+from polhode.viewing.scene.sampled_motion import sample
 
 FOLDER = Path(__file__).parent / "gallery"
 SIZE = (480, 320)

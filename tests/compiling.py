@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from polhode.execution.listing import listed
+from polhode.compiler.numpy.interpreter import listed
 
 EFFORT: Any = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 import polhode as ph
-from polhode import captured
-from polhode.frames import Frames
-from polhode.solution import Solution
+from polhode.compiler import fingerprint
+from polhode.results.frames import Frames
+from polhode.results.solution import Solution
 
 if "PYTEST_XDIST_WORKER" not in os.environ:
     # What is kept between processes is this session's own, and empty at first; workers share it.
@@ -147,7 +147,7 @@ def _bounded_memory() -> Iterator[None]:
     yield
     if _resident() > max(_MEMORY, _LEFT[0] + _MORE):
         jax.clear_caches()
-        captured.forget()
+        fingerprint.forget()
         gc.collect()
         if sys.platform == "linux":
             # The C library keeps freed memory otherwise.

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from polhode.driver.ensembles.batch import Batch
-from polhode.driver.ensembles.labelling import Labels
-from polhode.driver.ensembles.placing import claimed, placed
-from polhode.driver.ensembles.store import EnsembleStore
+from polhode.simulation.ensembles.batch import Batch
+from polhode.simulation.ensembles.labels import Labels
+from polhode.simulation.ensembles.store import EnsembleStore
+from polhode.simulation.ensembles.store_claim import claimed, placed
 
 COUNT, SIZE = 20, 8
 """Members, and those of a batch."""

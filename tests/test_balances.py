@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import polhode as ph
-from polhode.audit.quadrature import integral
-from polhode.multibody.balances import balance
+from polhode.multibody.measurements.balances import balance
+from polhode.results.audit.quadrature import integral
 
 
 def gyrostat(gravity=(0, 0, 0)):

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 import polhode as ph
-from polhode import captured
-from polhode.captured import programs
-from polhode.multibody.functions import Function
+from polhode.compiler import fingerprint
+from polhode.compiler.cache import program_cache
+from polhode.multibody.mechanism.user_functions import Function
 from polhode.spaces import Rn
 
 STIFFNESS = 1.0
@@ -506,21 +506,21 @@ def test_forces_of_models_see_what_has_changed_also_in_new_models():
 
 
 def test_equal_functions_share_a_program(monkeypatch):
-    monkeypatch.setattr(programs, "_PROGRAMS", programs._Programs(100))
+    monkeypatch.setattr(program_cache, "_PROGRAMS", program_cache._Programs(100))
 
     def made(k):
         return lambda t, y: -k * y
 
     end(made(3.0))
-    count = len(programs._PROGRAMS._found)
+    count = len(program_cache._PROGRAMS._found)
     end(made(3.0))
-    assert len(programs._PROGRAMS._found) == count
+    assert len(program_cache._PROGRAMS._found) == count
     end(made(4.0))
-    assert len(programs._PROGRAMS._found) > count
+    assert len(program_cache._PROGRAMS._found) > count
 
 
 def test_programs_are_dropped_beyond_a_number():
-    found = programs._Programs(3)
+    found = program_cache._Programs(3)
     made = []
 
     def make(k):
@@ -599,29 +599,29 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_lasting_signature_sees_changes_of_the_text(change):
     text, before, after = CHANGES[change]
-    one, other = (captured.signature(made(text.replace("K", k))) for k in (before, after))
+    one, other = (fingerprint.signature(made(text.replace("K", k))) for k in (before, after))
     assert one != other
-    assert one == captured.signature(made("\n\n" + textwrap.dedent(text.replace("K", before)), "/elsewhere.py"))
+    assert one == fingerprint.signature(made("\n\n" + textwrap.dedent(text.replace("K", before)), "/elsewhere.py"))
 
 
 @pytest.mark.exhaustive
 def test_a_lasting_signature_is_the_same_in_other_processes():
     texts = [textwrap.dedent(text.replace("K", k)) for text, k, _ in CHANGES.values()]
     code = f"""
-from polhode.captured import signature
+from polhode.compiler.fingerprint import signature
 for text in {texts!r}:
     scope = {{"__name__": "made"}}
     exec(compile(text, "/another/file.py", "exec"), scope)
     print(signature(scope["make"]()))
 """
-    here = [captured.signature(made(text)) for text in texts]
+    here = [fingerprint.signature(made(text)) for text in texts]
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed, "JAX_PLATFORMS": "cpu"}
         run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
         assert run.stdout.split() == here
 
 
-@pytest.mark.parametrize("name", [captured.signature, captured.lasting])
+@pytest.mark.parametrize("name", [fingerprint.signature, fingerprint.lasting])
 def test_what_lasts_does_not_tell_one_object_from_two_equal_ones(name):
     def pair(other):
         body = (np.arange(3.0), ph.spaces.Rn(3))
@@ -632,7 +632,7 @@ def test_what_lasts_does_not_tell_one_object_from_two_equal_ones(name):
 
 
 def test_keys_for_random_numbers_can_be_captured():
-    first, second = (captured.signature([jax.random.key(n)]) for n in (0, 1))
+    first, second = (fingerprint.signature([jax.random.key(n)]) for n in (0, 1))
     assert first != second
 
 
@@ -654,7 +654,7 @@ class Holding(eqx.Module):
     ],
 )
 def test_what_stays_as_it_is(tree, stays):
-    assert captured.lasts(tree) is stays
+    assert fingerprint.lasts(tree) is stays
 
 
 def test_arguments_have_the_arrays_of_their_trees_in_order():
@@ -664,7 +664,7 @@ def test_arguments_have_the_arrays_of_their_trees_in_order():
         {"b": jnp.ones(1), "a": (None, np.zeros(1))},
     )
     for _ in range(2):
-        found = captured.Arguments(*args).arrays
+        found = fingerprint.Arguments(*args).arrays
         wanted = [x for x in jax.tree.leaves(args) if eqx.is_array(x)]
         assert len(found) == len(wanted)
         assert all(a is b for a, b in zip(found, wanted, strict=True))
@@ -675,7 +675,7 @@ def test_arguments_have_the_arrays_of_their_trees_in_order():
 )
 def test_arguments_that_differ_in_more_than_numbers_have_programs_of_their_own(other):
     def key(args):
-        return captured.Arguments(args)._key
+        return fingerprint.Arguments(args)._key
 
     assert key((None, 1.0)) == key((None, 1.0))
     assert key((None, 1.0)) != key(other)

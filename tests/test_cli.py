@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 import polhode as ph
 from polhode.cli import app
 from polhode.cli.run import _time_of_a_step
+from polhode.experiments import Check, Outcome, registry
 from polhode.problems import registry as problem_registry
-from polhode.reproduction import Check, Outcome, registry
 
 FAST = ["run", "heavy-top", "--step", "1e-3", "--t1", "0.05"]
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import polhode as ph
 from polhode import environment
 from polhode.cli import app
-from polhode.execution import machine
+from polhode.compiler.llvm import jit
 
 
 def told() -> dict:
@@ -35,19 +35,19 @@ def test_what_is_said():
 
 
 def test_without_llvmlite(monkeypatch):
-    monkeypatch.setattr(machine, "llvm", None)
+    monkeypatch.setattr(jit, "llvm", None)
     found = told()
     assert found["back end"].startswith("XLA, since llvmlite can't be imported")
     assert "llvm" not in found["processor"]
 
 
 def test_with_a_jax_that_is_not_known(monkeypatch):
-    monkeypatch.setattr(machine, "IS_KNOWN", False)
+    monkeypatch.setattr(jit, "IS_KNOWN", False)
     assert told()["back end"].startswith("XLA, since this JAX is not known to polhode")
 
 
 def test_on_another_device(monkeypatch):
-    monkeypatch.setattr("polhode.execution.placement.on_processor", lambda: False)
+    monkeypatch.setattr("polhode.compiler.placement.on_processor", lambda: False)
     assert told()["back end"].startswith("XLA, since JAX computes on another device")
 
 

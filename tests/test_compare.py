@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 import polhode as ph
-from polhode.cli import peers, section
+from polhode.cli import markdown_section, peers
 from polhode.cli.benchmark import SECTION
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "benchmarks" / "compare"
 PAGE = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
 TOLD = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
-START, END = section.marks(SECTION)
+START, END = markdown_section.marks(SECTION)
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
     for line in TOLD[TOLD.index(START) : TOLD.index(END)].splitlines()[3:]

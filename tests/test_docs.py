@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from polhode.cli import app
 from polhode.multibody.formulations import FORMULATIONS
 from polhode.problems import registry
-from polhode.viewing.server import Server
+from polhode.viewing.page.server import Server
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import polhode
-from polhode.captured.origin import is_installed, of_library
+from polhode.compiler.fingerprint.provenance import is_installed, of_library
 
 FIRST_MODEL = """
 import json, time
@@ -37,8 +37,8 @@ problem = model.problem("SE3", t1=1.0)
 took = time.process_time() - began
 
 import jax
-from polhode.captured import lasting
-from polhode.captured.origin import of_library
+from polhode.compiler.fingerprint import lasting
+from polhode.compiler.fingerprint.provenance import of_library
 
 print(json.dumps(dict(
     took=took, jax=jax.__file__, library=of_library(jax.__file__), keyed=lasting(jax.lax.add) is not None,
@@ -165,7 +165,8 @@ def test_a_project_that_is_edited_beside_packages_anywhere(tmp_path):
     (project / "__init__.py").write_text(PROJECT)
     told = first_model(
         sys.executable, "-S",
-        before="import of_my_own; from polhode.captured.origin import is_own_module; assert is_own_module(of_my_own)",
+        before="import of_my_own; from polhode.compiler.fingerprint import provenance; "
+        "assert provenance.is_own_module(of_my_own)",
         force="model.add(ph.forces.Load(arm, of_my_own.load))",
         PYTHONPATH=path(links(tmp_path / "modules"), project.parent),
     )  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import polhode as ph
-from polhode import references, reproduction
+from polhode import experiments, references
 from polhode.cli import app
 
 NEEDED = {
@@ -57,8 +57,8 @@ def test_every_method_problem_and_experiment_has_an_entry():
     assert set(references.METHODS) == set(ph.integrators.names())
     assert all(references.METHODS.values())
     assert {each.replace("_", "-") for each in references.PROBLEMS} == set(ph.problems.registry._modules())
-    for name in reproduction.names():
-        assert references.keys(name) == (references.PAPERS[reproduction.get(name).paper],)
+    for name in experiments.names():
+        assert references.keys(name) == (references.PAPERS[experiments.get(name).paper],)
 
 
 def test_the_papers_are_those_of_the_documentation():

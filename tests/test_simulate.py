@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 import polhode as ph
-from polhode.driver import host, saving
-from polhode.driver.observing import Watch
-from polhode.execution import machine
-from polhode.runs.store import RunStore
+from polhode.compiler.llvm import jit
+from polhode.simulation import save_schedule
+from polhode.simulation.loops import host
+from polhode.simulation.observer import Watch
+from polhode.storage.store import RunStore
 
 
 class Power(eqx.Module):
@@ -96,8 +97,8 @@ def test_backward_in_time_returns_to_the_start(top):
 
 
 def test_second_run_compiles_nothing(top, monkeypatch):
-    compiled, build = [], machine.Code.__init__
-    monkeypatch.setattr(machine.Code, "__init__", lambda *a: (compiled.append("machine code"), build(*a))[1])
+    compiled, build = [], jit.Code.__init__
+    monkeypatch.setattr(jit.Code, "__init__", lambda *a: (compiled.append("machine code"), build(*a))[1])
     jax.monitoring.register_event_duration_secs_listener(
         lambda event, seconds, **_: compiled.append(event) if "backend_compile" in event else None
     )
@@ -277,7 +278,7 @@ def test_a_store_that_fails_at_the_end_keeps_the_run(top, tmp_path, monkeypatch)
 
 def test_full_buffers_do_not_inflate_the_blocks(monkeypatch):
     """Blocks end early where every step is saved; their length once grew tenfold with each, beyond all integers."""
-    monkeypatch.setattr(saving, "_BUFFER_SIZES", (1, 4))
+    monkeypatch.setattr(save_schedule, "_BUFFER_SIZES", (1, 4))
     run = ph.simulate(line(), "rkmk3", state0=jnp.ones(2), t1=1.0, h=0.01)
     assert len(run.t) == 101
     np.testing.assert_allclose(run.state[:, 0], np.exp(-run.t), rtol=1e-7)
@@ -298,7 +299,7 @@ def test_an_unforeseen_error_loses_no_frames(monkeypatch, tmp_path, store):
             raise ZeroDivisionError("a bar of length zero")
         return frames(self, t, *others)
 
-    monkeypatch.setattr(saving, "_BUFFER_SIZES", (1, 4))
+    monkeypatch.setattr(save_schedule, "_BUFFER_SIZES", (1, 4))
     monkeypatch.setattr(Watch, "frames", broken)
     path = tmp_path / "run.zarr" if store else None
     arguments = {"state0": jnp.ones(2), "t1": 1.0, "h": 0.01, "store": path, "overwrite": True}

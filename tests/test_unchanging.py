@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import polhode as ph
-from polhode.captured import Identity
-from polhode.captured.walk import _CONTENTS
+from polhode.compiler.fingerprint import Identity
+from polhode.compiler.fingerprint.object_walk import _CONTENTS
 from polhode.joints._elements import FrameConstraint
 from polhode.multibody.bodies import Body, ground
 

@@ -3,13 +3,13 @@
 Importing polhode switches JAX to 64-bit floating point.
 """
 
-from polhode import _sources as _sources  # isort: skip (before all others)
+from polhode.compiler.cache import source_version as source_version  # isort: skip (before all others)
 from polhode import _start as _start  # isort: skip (before JAX, which takes long to load)
 
 import jax
 import lazy_loader
 
-from polhode._missing import answering
+from polhode._unknown_names import answering
 
 jax.config.update("jax_enable_x64", True)
 

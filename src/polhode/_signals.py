@@ -2,7 +2,7 @@
 
 Until there is something to lose they end it at once. Exceptions would not do: those that are raised while modules are
 loaded are lost in callbacks, or come out as errors of whatever was being loaded. A run that a signal ends hands it on
-when its store is safe, see `polhode.driver.interruption`, and while files are being written it is raised.
+when its store is safe, see `polhode.simulation.loops.signals`, and while files are being written it is raised.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array
 
-from polhode.execution.eager import array_of
+from polhode.compiler.numpy.eager import array_of
 
 _LONGEST = 120
 """Characters of a value in a message."""

@@ -45,11 +45,11 @@ def processor_name() -> str:
 
 
 def _processor() -> dict[str, Any]:
-    from polhode.execution import machine
+    from polhode.compiler.llvm import jit
 
     facts: dict[str, Any] = {"name": processor_name(), "machine": platform.machine(), "cores": os.cpu_count()}
-    if machine.llvm is not None:
-        facts |= {"llvm": machine.llvm.get_host_cpu_name(), "doubles in a vector": machine.vector_width()}
+    if jit.llvm is not None:
+        facts |= {"llvm": jit.llvm.get_host_cpu_name(), "doubles in a vector": jit.vector_width()}
     return facts
 
 
@@ -57,29 +57,31 @@ def _back_end() -> str:
     """The compiler of runs here, with the reason if it isn't LLVM."""
     import jax
 
-    from polhode.execution import machine
-    from polhode.execution.placement import on_processor
+    from polhode.compiler.llvm import jit
+    from polhode.compiler.placement import on_processor
 
     devices = f"JAX on {jax.default_backend()}, {jax.device_count()} device{'s' if jax.device_count() > 1 else ''}"
     if not on_processor():
         return f"XLA, since JAX computes on another device than the processor; {devices}"
-    if not machine.IS_KNOWN:
+    if not jit.IS_KNOWN:
         return f"XLA, since this JAX is not known to polhode; {devices}"
-    if machine.llvm is None:
+    if jit.llvm is None:
         return f"XLA, since llvmlite can't be imported; {devices}"
-    return f"machine code by LLVM {'.'.join(map(str, machine.llvm.llvm_version_info))}; {devices}"
+    return f"machine code by LLVM {'.'.join(map(str, jit.llvm.llvm_version_info))}; {devices}"
 
 
 def _cache() -> dict[str, Any]:
-    from polhode.execution import kept
+    from polhode.compiler.cache import disk_cache
 
-    sizes = kept.sizes()
-    folder = str(kept.folder())
+    sizes = disk_cache.sizes()
+    folder = str(disk_cache.folder())
     with contextlib.suppress(RuntimeError, ValueError):
         # What goes into an issue needn't say who somebody is.
-        folder = str(Path("~") / kept.folder().relative_to(Path.home()))
+        folder = str(Path("~") / disk_cache.folder().relative_to(Path.home()))
     facts: dict[str, Any] = {"folder": folder, "programs": len(sizes), "bytes": sum(sizes)}
-    return facts | {"in use": kept.is_on()} | ({"because": kept.objection()} if kept.objection() else {})
+    return (
+        facts | {"in use": disk_cache.is_on()} | ({"because": disk_cache.objection()} if disk_cache.objection() else {})
+    )
 
 
 def _support() -> tuple[list[Any], list[str]]:

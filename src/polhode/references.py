@@ -101,9 +101,9 @@ def keys(name: str | None = None) -> tuple[str, ...]:
     known = METHODS | PROBLEMS
     paper = name.partition("-")[0]
     if paper in PAPERS:
-        from polhode import reproduction
+        from polhode import experiments
 
-        known |= {each: (PAPERS[paper],) for each in (paper, *reproduction.names(paper))}
+        known |= {each: (PAPERS[paper],) for each in (paper, *experiments.names(paper))}
     if name not in known:
         near = checks.nearest(name, known)
         raise ValueError(f"There is no integrator, problem or experiment `{name}`.{near} `polhode list` names them.")

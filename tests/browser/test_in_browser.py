@@ -11,12 +11,13 @@ import pytest
 from PIL import Image
 
 import polhode as ph
-from polhode.frames import Frames
-from polhode.problems.origin import rebuilt
-from polhode.solution import Solution
-from polhode.viewing import page, showing
-from polhode.viewing.scene import Cloud, Scene
-from polhode.viewing.stored import Stored
+from polhode.problems.rebuild import rebuilt
+from polhode.results.frames import Frames
+from polhode.results.solution import Solution
+from polhode.viewing import show
+from polhode.viewing.page import page
+from polhode.viewing.page.live_run import Stored
+from polhode.viewing.scene.scene import Cloud, Scene
 
 ASSETS = Path(os.environ.get("POLHODE_SCREENSHOTS", "/nonexistent"))
 POSITIONS = (0.0, 0.21, 0.5, 0.77, 1.0)
@@ -39,7 +40,7 @@ def swing() -> Solution:
 
 
 def written(path: Path, *runs: Solution, labels: tuple[str, ...] = ()) -> str:
-    path.write_text(page.document([(run, showing.scene_of(run)) for run in runs], labels), encoding="utf-8")
+    path.write_text(page.document([(run, show.scene_of(run)) for run in runs], labels), encoding="utf-8")
     return path.as_uri()
 
 
@@ -204,13 +205,13 @@ def test_a_live_run_is_followed(browser, tmp_path):
             return super().look()[0], now
 
     going = [True]
-    server = showing.serve([Going(source.path)], ["top"])
+    server = show.serve([Going(source.path)], ["top"])
     try:
         browser.open(f"{server.url}#theme=light")
         assert browser.run("document.getElementById('badge').textContent") == "running"
         assert browser.run("polhode.time") == pytest.approx(0.3)
         ph.resume(path, t1=0.6)
-        browser.until("polhode.runs[0].moments.at(-1) > 0.59")
+        browser.until("polhode.storage[0].moments.at(-1) > 0.59")
         assert browser.run("polhode.time") == pytest.approx(0.6)
         ph.resume(path, t1=0.7)
         # Not before: a page that hears that nothing goes on any more doesn't ask again.

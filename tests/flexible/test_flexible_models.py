@@ -16,7 +16,7 @@ from slider_crank_reference import motion
 import polhode as ph
 from polhode.linalg.blocks import to_dense
 from polhode.multibody.formulations.floating_frame import FloatingFrame
-from polhode.multibody.waves import stiffest
+from polhode.multibody.stability_limits import stiffest
 
 N = 8
 ENDS = {"root": 0, "tip": N}

@@ -14,7 +14,7 @@ from compiling import evaluated
 import polhode as ph
 from polhode.multibody import formulations
 from polhode.multibody.formulations.floating_frame import FloatingFrame
-from polhode.multibody.poses import Wrench
+from polhode.multibody.mechanism.poses import Wrench
 from polhode.spaces.base import hat
 
 NODES = {"root": 0, "middle": 2, "tip": 4}

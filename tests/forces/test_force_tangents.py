@@ -13,7 +13,7 @@ from compiling import evaluated
 from test_forces import PAIRS, F, T, bodies
 
 from polhode.linalg.blocks import to_dense
-from polhode.multibody.poses import Twist
+from polhode.multibody.mechanism.poses import Twist
 from polhode.systems.mechanical import AbstractMechanical
 
 # Programs of all forces take long to compile.

@@ -15,7 +15,7 @@ from compiling import evaluated
 from jaxtyping import Array
 
 import polhode as ph
-from polhode.multibody.poses import Pose, Poses, Twist, Twists, rates
+from polhode.multibody.mechanism.poses import Pose, Poses, Twist, Twists, rates
 
 F, J = ph.forces, ph.joints
 T = jnp.asarray(0.7)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import polhode as ph
-from polhode.multibody.poses import Pose, Twist
+from polhode.multibody.mechanism.poses import Pose, Twist
 
 T = jnp.zeros(())
 NORMAL = np.array([0.0, 0.6, 0.8])

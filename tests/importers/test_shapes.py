@@ -13,8 +13,8 @@ import pytest
 
 import polhode as ph
 from polhode.importers import ModelFileWarning
-from polhode.runs.export import export
-from polhode.viewing import machine as machines
+from polhode.storage.export import export
+from polhode.viewing.scene import robot_appearance as machines
 
 TETRA = np.array([[0.0, 0, 0], [3, 0, 0], [0, 2, 0], [0, 0, 1]])
 FACES = [(0, 2, 1), (0, 1, 3), (0, 3, 2), (1, 2, 3)]

@@ -11,10 +11,10 @@ import pytest
 from compiling import compiled, evaluated
 
 import polhode as ph
-from polhode.driver.control import StepControl
 from polhode.integrators.base import Carry
-from polhode.integrators.generalized_alpha import GeneralizedAlpha, Memory
-from polhode.results import Result
+from polhode.integrators.implicit.generalized_alpha import GeneralizedAlpha, Memory
+from polhode.result_codes import Result
+from polhode.simulation.stepping.step_control import StepControl
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
 from polhode.spaces.rigid import S3R3, SE3, AbstractRigidGroup

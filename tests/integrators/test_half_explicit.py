@@ -12,8 +12,8 @@ from scipy.integrate import solve_ivp
 
 import polhode as ph
 from polhode.integrators import RKMK, Carry
-from polhode.integrators.half_explicit import _stages
-from polhode.integrators.tableaus import HEUN
+from polhode.integrators.explicit.half_explicit import _stages
+from polhode.integrators.tableaus.runge_kutta import HEUN
 from polhode.linalg.blocks import apply
 from polhode.spaces import S3, Rn
 from polhode.systems.mechanical import Mechanical

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from polhode import integrators
-from polhode.integrators import half_explicit_conditions as conditions
-from polhode.integrators import half_explicit_tableaus as he
-from polhode.integrators.half_explicit_conditions import Surd
-from polhode.integrators.tableaus import DORMAND_PRINCE
+from polhode.integrators.tableaus import half_explicit as he
+from polhode.integrators.tableaus import half_explicit_conditions as conditions
+from polhode.integrators.tableaus.half_explicit_conditions import Surd
+from polhode.integrators.tableaus.runge_kutta import DORMAND_PRINCE
 
 AUTHORS = [he.EULER, he.HEUN, he.MIDPOINT, he.THIRD, he.FOURTH, he.FIFTH]
 EXTENDED = [he.HEUN_EXTENDED, he.THIRD_EXTENDED, he.FOURTH_EXTENDED, he.FIFTH_EXTENDED]

@@ -12,8 +12,8 @@ import pytest
 from jaxtyping import Array
 
 import polhode as ph
-from polhode.integrators._equations import AbstractEquations, Residual
-from polhode.integrators._newton import Newton, Solved, solve
+from polhode.integrators.implicit._equations import AbstractEquations, Residual
+from polhode.integrators.implicit._newton import Newton, Solved, solve
 
 EPS = 2.0**-52
 STIFF = 1e6

@@ -3,14 +3,14 @@
 import pytest
 
 from polhode import integrators
-from polhode.integrators.generalized_alpha import GeneralizedAlpha
-from polhode.integrators.half_explicit import HalfExplicit
-from polhode.integrators.half_explicit_tableaus import THIRD
-from polhode.integrators.rkmk import RKMK
-from polhode.integrators.rodrigues import Rodrigues
-from polhode.integrators.symmetric_composition import SymmetricComposition
-from polhode.integrators.symplectic import SymplecticLieGroup
-from polhode.integrators.tableaus import RK4
+from polhode.integrators.explicit.half_explicit import HalfExplicit
+from polhode.integrators.explicit.rkmk import RKMK
+from polhode.integrators.implicit.generalized_alpha import GeneralizedAlpha
+from polhode.integrators.tableaus.half_explicit import THIRD
+from polhode.integrators.tableaus.runge_kutta import RK4
+from polhode.integrators.variational.rodrigues import Rodrigues
+from polhode.integrators.variational.symmetric_composition import SymmetricComposition
+from polhode.integrators.variational.symplectic import SymplecticLieGroup
 
 
 @pytest.mark.parametrize("name", integrators.names())

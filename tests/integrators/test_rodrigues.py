@@ -8,7 +8,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import polhode as ph
-from polhode.spaces import components, quaternions
+from polhode.spaces import component_arrays, quaternions
 from polhode.systems import BodyStates, Separable
 
 _MAPS = ("21", "23", "25", "exponential")
@@ -79,7 +79,7 @@ _IDS = [*(f"rodrigues-{m}" for m in (*_MAPS, "26", "27")), "splitting", "moser-v
 
 
 def _errors(end, exact):
-    apart = jnp.stack(components.relative_rotation(tuple(end.q.T), tuple(jnp.asarray(exact.q).T)))
+    apart = jnp.stack(component_arrays.relative_rotation(tuple(end.q.T), tuple(jnp.asarray(exact.q).T)))
     pairs = (end.x, exact.x), (end.v, exact.v), (end.omega, exact.omega)
     return np.array([np.max(np.abs(apart)), *(np.max(np.abs(a - b)) for a, b in pairs)])
 

@@ -5,10 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from polhode.integrators import commutator_free, tableaus
-from polhode.integrators.tableaus import Tableau
+from polhode.integrators.explicit import commutator_free
+from polhode.integrators.tableaus import runge_kutta
+from polhode.integrators.tableaus.runge_kutta import Tableau
 
-ALL = [t for t in vars(tableaus).values() if isinstance(t, Tableau)]
+ALL = [t for t in vars(runge_kutta).values() if isinstance(t, Tableau)]
 
 
 @pytest.mark.parametrize("tableau", ALL, ids=lambda t: t.name)
@@ -18,7 +19,7 @@ def test_declared_order_is_the_exact_order(tableau):
 
 
 def test_number_of_trees():
-    assert [len(tableaus._trees(p)) for p in range(1, 7)] == [1, 1, 2, 4, 9, 20]
+    assert [len(runge_kutta._trees(p)) for p in range(1, 7)] == [1, 1, 2, 4, 9, 20]
 
 
 def test_wrong_weight_is_refused():
@@ -32,13 +33,13 @@ def test_implicit_tableau_is_refused():
 
 
 def test_dense_output_of_dormand_prince_has_order_four_everywhere():
-    t = tableaus.DORMAND_PRINCE
+    t = runge_kutta.DORMAND_PRINCE
     for sigma in (0.2, 0.5, 0.9):
         weights = t.dense @ sigma ** np.arange(1, 5)
         for order in range(1, 5):
-            for tree in tableaus._trees(order):
-                exact = sigma ** tableaus._size(tree) / tableaus._density(tree)
-                assert weights @ tableaus._elementary_weight(tree, t.A) == pytest.approx(exact, abs=1e-14)
+            for tree in runge_kutta._trees(order):
+                exact = sigma ** runge_kutta._size(tree) / runge_kutta._density(tree)
+                assert weights @ runge_kutta._elementary_weight(tree, t.A) == pytest.approx(exact, abs=1e-14)
 
 
 def test_scheme_with_wrong_nodes_is_refused():

@@ -14,7 +14,7 @@ import polhode as ph
 from polhode.joints import AbstractPairJoint
 from polhode.joints._frames import frame
 from polhode.multibody.bodies import Body
-from polhode.multibody.poses import Pose
+from polhode.multibody.mechanism.poses import Pose
 
 J = ph.joints
 POINT = np.array([0.4, -0.3, 0.9])

@@ -13,8 +13,8 @@ from compiling import evaluated
 
 import polhode as ph
 from polhode.joints import AbstractPairJoint, Spherical
-from polhode.multibody.poses import Pose
-from polhode.multibody.tree.motions import AxisMotion, BallMotion
+from polhode.multibody.coordinates.tree.motions import AxisMotion, BallMotion
+from polhode.multibody.mechanism.poses import Pose
 
 POINT, AXIS = (0.0, 0.0, 0.0), (0.0, 1.0, 0.0)
 

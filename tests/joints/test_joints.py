@@ -18,7 +18,7 @@ from polhode.joints._frames import axis
 from polhode.joints.distance import ConstantDistance
 from polhode.joints.screw import ThreadConstraint
 from polhode.multibody import formulations
-from polhode.multibody.poses import Pose, Twist
+from polhode.multibody.mechanism.poses import Pose, Twist
 
 T = jnp.zeros(())
 

@@ -9,7 +9,7 @@ from compiling import evaluated
 from joint_table import AXIS, CASES, FRAME, POINT, START, Case, moved, turn, two_bodies
 
 import polhode as ph
-from polhode.multibody.poses import Pose
+from polhode.multibody.mechanism.poses import Pose
 
 J = ph.joints
 

@@ -11,7 +11,7 @@ from compiling import evaluated
 from jaxtyping import Array
 
 import polhode as ph
-from polhode.multibody.poses import Pose
+from polhode.multibody.mechanism.poses import Pose
 
 MASS, INERTIA, GRAVITY, LEAD = 2.0, 0.3, 9.81, -0.5
 ADVANCE = LEAD / (2 * np.pi)

@@ -7,7 +7,7 @@ import pytest
 from compiling import evaluated
 from structures import connected
 
-from polhode.execution.mapping import RowMap
+from polhode.compiler.loops.row_map import RowMap
 from polhode.linalg import kkt_solver
 from polhode.linalg.blocks import pattern
 from polhode.linalg.bordered import BorderedKKT, border

@@ -12,8 +12,9 @@ from structures import STRUCTURES, chain, connected
 
 import polhode as ph
 from polhode import linalg
-from polhode.execution.mapping import RowMap
-from polhode.execution.scalars import cost, scalarise
+from polhode.compiler.loops.row_map import RowMap
+from polhode.compiler.scalars.cost import cost
+from polhode.compiler.xla.entry_points import scalarise
 from polhode.linalg import AbstractKKT, Blocks, Indices, kkt_solver
 from polhode.linalg.blocks import dense_block, pattern
 from polhode.linalg.bordered import Border, BorderedKKT
@@ -21,8 +22,8 @@ from polhode.linalg.compliant import CompliantKKT
 from polhode.linalg.dense import DefiniteKKT, DenseKKT, LapackKKT, PivotingKKT
 from polhode.linalg.elimination import EliminationKKT
 from polhode.linalg.host import HostKKT
-from polhode.linalg.plan import Plan
 from polhode.linalg.sparse import Analysis, SparseKKT
+from polhode.linalg.symbolic import Plan
 from polhode.linalg.tree import Layout, TreeKKT, links
 from polhode.spaces import Rn
 from polhode.systems.mechanical import Mechanical

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import polhode as ph
-from polhode.integrators.suited import suits
+from polhode.integrators.compatibility import suits
 
 H = 0.01
 

@@ -9,7 +9,7 @@ import pytest
 
 import polhode as ph
 from polhode import particles as pt
-from polhode.model import choosing
+from polhode.model import default_choice
 
 SECTION = ph.rods.Section(stiffness=(1.0, 1.0, 1.0, 1e3, 1e3, 1e3), mass=1.0, inertia=(0.1, 0.1, 0.2))
 
@@ -88,7 +88,7 @@ def test_free_bodies_rods_and_particles_get_absolute_coordinates():
 
 
 def test_large_trees_get_absolute_coordinates(monkeypatch):
-    monkeypatch.setattr(choosing, "LARGEST_TREE", 2)
+    monkeypatch.setattr(default_choice, "LARGEST_TREE", 2)
     assert chain(2).problem(t1=1.0).parameters["formulation"] == "minimal"
     large = chain(3).problem(t1=1.0)
     assert large.parameters["formulation"] == "SO3xR3"
@@ -142,7 +142,7 @@ def test_the_fastest_motion_decides_on_explicit_steps():
     slow, fast = 2.0 * 400.0**2, 2.0 * 4000.0**2
     system, state = sprung(slow).assemble("minimal")
     # A mass on a spring: ω² = k/m.
-    assert choosing.fastest(system, 0.0, state) == pytest.approx(400.0, rel=1e-6)
+    assert default_choice.fastest(system, 0.0, state) == pytest.approx(400.0, rel=1e-6)
     assert sprung(slow).problem(t1=1.0).integrator == "rkmk4"
     stiff = sprung(fast).problem(t1=0.5)
     assert stiff.integrator == "generalized-alpha"
@@ -157,5 +157,5 @@ def test_the_method_of_the_literature_is_recommended_in_coordinates_that_take_it
     problem = ph.problems.rotor(formulation=formulation)
     assert problem.integrator == method
     # Of a model of a user's own nothing is published.
-    own = choosing.method_for(problem.system, problem.state0, 0.0, problem.h)[0]
+    own = default_choice.method_for(problem.system, problem.state0, 0.0, problem.h)[0]
     assert own == ("eml" if formulation == "livens" else "rkmk4")

@@ -19,8 +19,8 @@ from compiling import evaluated
 
 import polhode as ph
 from polhode import particles as pt
+from polhode.multibody.mechanism.poses import Pose, Twist
 from polhode.multibody.parts import AbstractForce, AbstractJoint
-from polhode.multibody.poses import Pose, Twist
 from polhode.particles.contact_elements import SphereContact, WallContact
 
 J, F = ph.joints, ph.forces

@@ -17,9 +17,9 @@ import polhode as ph
 from polhode.linalg.blocks import to_dense
 from polhode.multibody import formulations
 from polhode.multibody.bodies import Body
-from polhode.multibody.elements import AbstractForceElement
+from polhode.multibody.mechanism.elements import AbstractForceElement
+from polhode.multibody.mechanism.poses import Pose, Poses, Twist, Twists, Wrench
 from polhode.multibody.parts import AbstractForce
-from polhode.multibody.poses import Pose, Poses, Twist, Twists, Wrench
 from polhode.spaces.base import hat
 from polhode.systems.mechanical import AbstractMechanical
 

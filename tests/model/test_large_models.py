@@ -9,12 +9,12 @@ import pytest
 import scipy
 
 import polhode as ph
-from polhode.driver.observing import Observer, Watch
 from polhode.joints._frames import axis, frame
-from polhode.multibody import consistency, redundancy
-from polhode.multibody.poses import Pose
-from polhode.multibody.redundancy import _solved
-from polhode.multibody.waves import _Columns, _largest
+from polhode.multibody import consistent_start, redundant_constraints
+from polhode.multibody.mechanism.poses import Pose
+from polhode.multibody.redundant_constraints import _solved
+from polhode.multibody.stability_limits import _Columns, _largest
+from polhode.simulation.observer import Observer, Watch
 
 
 @pytest.mark.parametrize("sizes", [(6,) * 40, (1, 6, 3, 6, 2), (40, 6)])
@@ -130,8 +130,8 @@ def test_what_has_no_constraints_is_not_asked_for_any(formulation, monkeypatch):
     def asked(*_):
         raise AssertionError("matrices of all bodies were made")
 
-    monkeypatch.setattr(redundancy, "metric", asked)
-    monkeypatch.setattr(consistency, "_measured", asked)
+    monkeypatch.setattr(redundant_constraints, "metric", asked)
+    monkeypatch.setattr(consistent_start, "_measured", asked)
     model, _ = pair_of_bodies()
     system, (_, v) = model.assemble(formulation=formulation)
     assert (system.m, system.n) == (0, len(v)) == (0, 12)

@@ -13,7 +13,7 @@ from jaxtyping import Array
 
 import polhode as ph
 from polhode.linalg.blocks import to_dense
-from polhode.multibody.tree.coordinates import JointTree
+from polhode.multibody.coordinates.tree.coordinates import JointTree
 from polhode.systems.mechanical import AbstractMechanical
 
 INERTIA = np.array([[0.3, 0.02, -0.03], [0.02, 0.5, 0.04], [-0.03, 0.04, 0.6]])

@@ -9,7 +9,7 @@ from compiling import evaluated
 
 import polhode as ph
 from polhode.linalg.blocks import to_dense
-from polhode.multibody.poses import Pose
+from polhode.multibody.mechanism.poses import Pose
 from polhode.systems.mechanical import AbstractMechanical
 
 LIE_GROUPS = ("SO3xR3", "SE3", "S3xR3", "S3|xR3", "rotation-vector")

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 import polhode as ph
-from polhode.execution.eager import uncompiled
+from polhode.compiler.numpy.eager import uncompiled
 from polhode.linalg.blocks import pattern
 
 

@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 
 import polhode as ph
 from polhode.model import Model
-from polhode.multibody import formulations, redundancy
+from polhode.multibody import formulations, redundant_constraints
 
 CLOSED = 1e-9
 """Largest distance of points that a joint holds together, m."""
@@ -186,7 +186,7 @@ def number(dropped):
 def start_alone_decides():
     """Inside of it, what depends on other constraints at the start is left out for good, as it was once."""
     with pytest.MonkeyPatch.context() as old:
-        old.setattr(redundancy, "lasting_dependence", redundancy.dependence)
+        old.setattr(redundant_constraints, "lasting_dependence", redundant_constraints.dependence)
         yield
 
 

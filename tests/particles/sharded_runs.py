@@ -13,11 +13,11 @@ import numpy as np
 
 import polhode as ph
 from polhode import particles as pt
-from polhode.driver import host, native
-from polhode.particles import interacting
+from polhode.particles import interactions
+from polhode.simulation.loops import host, native
 
 # Compiles in half the time; the sums are the same.
-interacting._UNROLLED = 1
+interactions._UNROLLED = 1
 
 ENDS = []
 """What the driver had at the end of each run, on its devices."""

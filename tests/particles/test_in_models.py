@@ -9,7 +9,7 @@ import pytest
 
 import polhode as ph
 from polhode import particles as pt
-from polhode.spaces import components, quaternions
+from polhode.spaces import component_arrays, quaternions
 from polhode.systems.separable import PoseComponents
 
 _N = 8
@@ -49,14 +49,14 @@ def test_loads_are_those_of_particles_by_themselves(damping, bonded):
     q = ((state.q, state.x),)
     found = system.accelerations(jnp.zeros(()), q, jnp.concatenate((body(state.q, state.omega), state.v), 1).ravel())
 
-    places = PoseComponents(components.columns(state.x), components.columns(state.q))
+    places = PoseComponents(component_arrays.columns(state.x), component_arrays.columns(state.q))
     around = alone.surroundings(places)
     loads = alone.loads(places, (), around)
     if damping:
-        drag = alone.drag(places, components.columns(state.v), components.columns(state.omega), (), around)
+        drag = alone.drag(places, component_arrays.columns(state.v), component_arrays.columns(state.omega), (), around)
         loads = jax.tree.map(jnp.add, loads, drag)
-    a = components.rows(loads.force) / alone.masses[:, None]
-    alpha = body(state.q, components.rows(loads.moment) / alone.inertias[:, None])
+    a = component_arrays.rows(loads.force) / alone.masses[:, None]
+    alpha = body(state.q, component_arrays.rows(loads.moment) / alone.inertias[:, None])
     np.testing.assert_allclose(found[0].reshape(_N, 6), jnp.concatenate((alpha, a), 1), rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(system.potential_energy(jnp.zeros(()), q), alone.potential_energy(state), rtol=1e-12)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from polhode import particles as pt
-from polhode.spaces import components, quaternions
+from polhode.spaces import component_arrays, quaternions
 from polhode.systems.separable import PoseComponents
 
 _MATERIAL = pt.BondMaterial(bending=0.7, axial=3.0, shear=2.0)
@@ -51,9 +51,9 @@ def _cloud(seed=0, shear="objective", walls=(), breakable=False, **options):
 
 
 def _loads(system, state):
-    places = PoseComponents(components.columns(state[0]), components.columns(state[1]))
+    places = PoseComponents(component_arrays.columns(state[0]), component_arrays.columns(state[1]))
     found = system.loads(places, tuple(state[4:]), system.surroundings(places))
-    return components.rows(found.force), components.rows(found.moment)
+    return component_arrays.rows(found.force), component_arrays.rows(found.moment)
 
 
 @pytest.mark.sampled(8)
@@ -129,7 +129,7 @@ def test_relative_rotations_at_all_angles(angle):
     q = quaternions.from_vector(jnp.asarray(rng.standard_normal(3)))
     p = quaternions.multiply(quaternions.from_vector(theta), q)
     for sign in (1.0, -1.0):
-        found = jnp.stack(components.relative_rotation(tuple(sign * p), tuple(q)))
+        found = jnp.stack(component_arrays.relative_rotation(tuple(sign * p), tuple(q)))
         # Near half a turn the angle is known to the square root of round-off no better than its cosine.
         np.testing.assert_allclose(found, theta, rtol=0, atol=4e-16 + 8e-16 * angle)
 

@@ -7,10 +7,10 @@ import pytest
 
 import polhode as ph
 from polhode import particles as pt
-from polhode.captured import programs
-from polhode.driver import native
-from polhode.execution import machine
-from polhode.execution.listing import listed
+from polhode.compiler.cache import program_cache
+from polhode.compiler.llvm import jit
+from polhode.compiler.numpy.interpreter import listed
+from polhode.simulation.loops import native
 
 H, STEPS = 1e-2, 40
 AT = jnp.zeros(()), jnp.full((), H)
@@ -63,7 +63,7 @@ def parts(state):
 @pytest.fixture(autouse=True)
 def made_anew(monkeypatch):
     """Every test begins with nothing compiled."""
-    monkeypatch.setattr(programs, "_PROGRAMS", programs._Programs(programs.KEPT))
+    monkeypatch.setattr(program_cache, "_PROGRAMS", program_cache._Programs(program_cache.KEPT))
 
 
 def differences(found, states):
@@ -120,8 +120,8 @@ def test_the_frames_and_outputs_are_those_of_xla(monkeypatch):
 def test_the_same_bytes_whatever_the_effort_and_wherever_they_go(monkeypatch, tmp_path):
     made = pile()
     once = [a.tobytes() for a in parts(run(made).state)]
-    monkeypatch.setattr(programs, "_PROGRAMS", programs._Programs(programs.KEPT))
-    monkeypatch.setattr(machine, "_SECONDS_EACH", dict.fromkeys(range(3), 0.0))
+    monkeypatch.setattr(program_cache, "_PROGRAMS", program_cache._Programs(program_cache.KEPT))
+    monkeypatch.setattr(jit, "_SECONDS_EACH", dict.fromkeys(range(3), 0.0))
     again = run(made)
     assert [a.tobytes() for a in parts(again.state)] == once
     first = run(made, t1=STEPS * H / 2, store=tmp_path / "run")

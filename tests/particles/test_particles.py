@@ -10,7 +10,7 @@ import pytest
 import polhode as ph
 from polhode import particles as pt
 from polhode.particles.neighbours import search
-from polhode.spaces import components
+from polhode.spaces import component_arrays
 from polhode.systems import BodyStates
 
 _MATERIAL = pt.BondMaterial(bending=10.0, axial=200.0, shear=200.0)
@@ -26,7 +26,7 @@ def test_neighbours_are_those_of_all_pairs(n):
     rng = np.random.default_rng(n)
     x = rng.uniform(-3, 4, (n, 3)) * np.array([1.0, 0.3, 2.0])
     reach = rng.uniform(0.1, 0.5, n)
-    found, code = search(components.columns(jnp.asarray(x)), jnp.asarray(reach), 2 * reach.max(), None, max(n, 1))
+    found, code = search(component_arrays.columns(jnp.asarray(x)), jnp.asarray(reach), 2 * reach.max(), None, max(n, 1))
     members = np.asarray(found.members)
     for i in range(n):
         listed = [int(j) for j in members[:, i] if j != i]

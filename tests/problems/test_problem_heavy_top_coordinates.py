@@ -12,7 +12,7 @@ from motion_checks import ODD, hat, rotation
 import polhode as ph
 from polhode import problems
 from polhode.multibody import formulations
-from polhode.multibody.poses import Pose, Twist
+from polhode.multibody.mechanism.poses import Pose, Twist
 from polhode.problems.heavy_top_coordinates import TopInCoordinates
 from polhode.spaces import SO3
 

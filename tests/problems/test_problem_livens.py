@@ -10,7 +10,7 @@ from scipy.integrate import solve_ivp
 import polhode as ph
 from polhode import problems
 from polhode.problems import steady_precession_solution
-from polhode.viewing.scene import Body, Line, Trail
+from polhode.viewing.scene.scene import Body, Line, Trail
 
 EVERY = [
     ("mass-spring", {}),

@@ -9,16 +9,16 @@ from mechanism_references import accelerate, motion
 
 import polhode as ph
 from polhode import problems
-from polhode.execution.eager import uncompiled
+from polhode.compiler.numpy.eager import uncompiled
 from polhode.multibody.formulations import FORMULATIONS
-from polhode.problems._assembled import rod_inertia
-from polhode.problems._loops import about
+from polhode.problems._closed_loops import about
+from polhode.problems._model_problem import rod_inertia
 from polhode.problems.named.bennett import other_length
 from polhode.problems.named.bennett import positions as bennett_positions
 from polhode.problems.named.planar_four_bar import positions as four_bar_positions
 from polhode.problems.named.puma import Swing, link_frames
 from polhode.problems.named.slider_crank import positions as slider_crank_positions
-from polhode.viewing.scene import Body, Line, Trail
+from polhode.viewing.scene.scene import Body, Line, Trail
 
 EVERY = {
     "heavy-top-constrained": {"centre_of_mass": (3,), "angular_velocity": (3,), "rotation": (3, 3), "reaction": (3,)},

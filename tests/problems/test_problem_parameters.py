@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from polhode import problems
-from polhode.viewing.scene import Body, Line, Trail
+from polhode.viewing.scene.scene import Body, Line, Trail
 
 EVERY = [
     *(("free-rigid-body", {"formulation": f}) for f in ("SO3", "S3", "coadjoint")),

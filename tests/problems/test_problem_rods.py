@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 import polhode as ph
 from polhode import problems
 from polhode.problems.named.cantilever import _reference as cantilever_reference
-from polhode.viewing.scene import Body, Line, Trail
+from polhode.viewing.scene.scene import Body, Line, Trail
 
 ROD = {"tip": (3,), "head": (3,), "kinetic_energy": (), "potential_energy": ()}
 SMALL: dict[str, dict[str, Any]] = {

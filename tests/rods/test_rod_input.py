@@ -7,7 +7,7 @@ import pytest
 from compiling import evaluated, quick
 
 import polhode as ph
-from polhode.execution.scalars import scalarise
+from polhode.compiler.xla.entry_points import scalarise
 
 SECTION = ph.rods.Section(stiffness=(3.0, 3.0, 2.0, 1e3, 1e3, 1e3), mass=1.0, inertia=(0.1, 0.1, 0.2))
 RING = np.array([(0.0, 0, 0), (1, 0, 0), (1, 1, 0), (0, 1, 0)])

@@ -12,7 +12,7 @@ import pytest
 from jaxtyping import Array
 
 import polhode as ph
-from polhode.multibody.poses import Pose
+from polhode.multibody.mechanism.poses import Pose
 
 SECTION = ph.rods.Section(
     stiffness=(2.0, 2.0, 2.0, 50.0, 50.0, 60.0), mass=0.7, inertia=(0.01, 0.01, 0.02), radius=0.05

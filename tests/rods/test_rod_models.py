@@ -8,13 +8,13 @@ from compiling import evaluated
 
 import polhode as ph
 from polhode.linalg.blocks import to_dense
-from polhode.multibody.poses import Pose, Twist
-from polhode.multibody.waves import stiffest
+from polhode.multibody.mechanism.poses import Pose, Twist
+from polhode.multibody.stability_limits import stiffest
 from polhode.rods.edge import EdgeShape, ElasticEdge
 from polhode.rods.strain import MEASURES
 from polhode.spaces import S3R3, quaternions
 from polhode.systems.mechanical import AbstractMechanical
-from polhode.viewing.model_scene import described
+from polhode.viewing.scene.model_scene import described
 
 SECTION = ph.rods.Section(stiffness=(500, 400, 300, 1e3, 2e3, 1.5e3), mass=1.0, inertia=(10, 11, 12))
 

@@ -17,12 +17,13 @@ from compiling import quick
 from tumbling import VALUES, Form, form_of
 
 import polhode as ph
-from polhode.captured import programs, stacked
-from polhode.driver import native, traced
-from polhode.execution import limits, machine
-from polhode.execution.eager import uncompiled
-from polhode.execution.listing import listed
+from polhode.compiler import batched_function, size_limits
+from polhode.compiler.cache import program_cache
+from polhode.compiler.llvm import jit
+from polhode.compiler.numpy.eager import uncompiled
+from polhode.compiler.numpy.interpreter import listed
 from polhode.integrators import AbstractIntegrator, Carry, StepInfo
+from polhode.simulation.loops import native, traced
 
 COUNTS = {1: 1600, 2: 800, 3: 200, 4: 100, 5: 80, 6: 40}
 """Order → steps a second at which methods are in their asymptotic range, and their errors above round-off."""
@@ -206,13 +207,16 @@ def _end(run: ph.Solution) -> Carry:
 
 def is_machine_code() -> bool:
     """Whether all steps that this process knows of are machine code, and there are some."""
-    steps = [found for key, found in programs._PROGRAMS._found.items() if key[0] is native._native]
+    steps = [found for key, found in program_cache._PROGRAMS._found.items() if key[0] is native._native]
     return bool(steps) and all(marching is not None for (marching,) in steps)
 
 
 def by_xla(row: Row) -> Carry:
     """The same as where there is no compiler of machine code."""
-    with mock.patch.object(native, "_native", _nothing), mock.patch.object(stacked, "_native", return_value=None):
+    with (
+        mock.patch.object(native, "_native", _nothing),
+        mock.patch.object(batched_function, "_native", return_value=None),
+    ):
         return on_host(row)
 
 
@@ -287,7 +291,7 @@ DIRECTION = np.array([0.3, -0.5, 0.8])
 
 def on_arrays() -> Any:
     """XLA compiles in a fraction of the time what stays on arrays, as steps of many operations do for users."""
-    return mock.patch.multiple(limits, XLA=0, XLA_DIFFERENTIATED=0)
+    return mock.patch.multiple(size_limits, XLA=0, XLA_DIFFERENTIATED=0)
 
 
 def batched(row: Row) -> Carry:
@@ -313,7 +317,7 @@ class Derivatives(NamedTuple):
 def derivatives(row: Row) -> Derivatives:
     """By mass, length and speed, as users take them: in machine code."""
     values = jnp.asarray(VALUES)
-    with mock.patch.object(traced, "_expression", _refused if machine.llvm else traced._expression):
+    with mock.patch.object(traced, "_expression", _refused if jit.llvm else traced._expression):
         reverse = jax.grad(lambda values: _number(row, values))(values)
         _, forward = jax.jvp(lambda values: _number(row, values), (values,), (jnp.asarray(DIRECTION),))
     return Derivatives(np.asarray(reverse), float(forward))
@@ -369,6 +373,6 @@ def is_exact(row: Row, errors: dict[str, float]) -> bool:
 def forget() -> None:
     """Drops compiled programs: those of one method are of no use to another."""
     _audited.cache_clear()
-    programs._PROGRAMS._found.clear()
+    program_cache._PROGRAMS._found.clear()
     jax.clear_caches()
     gc.collect()

@@ -65,7 +65,7 @@ def test_pi_control_and_limits_are_obeyed():
 
 def test_euclidean_norm_is_that_of_the_whole_increment():
     space = ph.spaces.product(ph.spaces.S3(), ph.spaces.Rn(3))
-    from polhode.driver.control import Tolerances
+    from polhode.simulation.stepping.step_control import Tolerances
 
     error = np.arange(1.0, 7.0)
     q = space.origin()

@@ -19,7 +19,7 @@ from cells import Perturbed, Row
 from tumbling import MOVING
 
 from polhode import integrators
-from polhode.execution import machine
+from polhode.compiler.llvm import jit
 from polhode.systems.base import AbstractSystem
 
 PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
@@ -36,7 +36,7 @@ def row(request):
 def test_order(row):
     found = cells.orders(row)
     assert cells.keeps_order(row, found), found
-    assert cells.is_machine_code() or machine.llvm is None
+    assert cells.is_machine_code() or jit.llvm is None
 
 
 @pytest.mark.sampled(2)

@@ -7,10 +7,12 @@ import pytest
 from PIL import Image
 
 import polhode as ph
-from polhode.runs import export
-from polhode.viewing import film, showing, vectors
-from polhode.viewing.motion import sample
-from polhode.viewing.picture import Pictures, scaled_colours
+from polhode.storage import export
+from polhode.viewing import show
+from polhode.viewing.film import film
+from polhode.viewing.film.frame_renderer import Pictures, scaled_colours
+from polhode.viewing.scene import arrow_fields
+from polhode.viewing.scene.sampled_motion import sample
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +33,7 @@ def small(monkeypatch):
 
 
 def scene_of(run):
-    found = showing.scene_of(run)
+    found = show.scene_of(run)
     assert found is not None
     return found
 
@@ -40,8 +42,8 @@ def test_arrows_are_as_long_as_the_vectors(run):
     scene = scene_of(run)
     motion = sample(scene, run)
     radius = motion.bounds(scene)[1]
-    found = list(vectors.of_run(scene, motion, run))
-    weight, force = vectors.scaled(found, ["joint force", "weight"], radius)
+    found = list(arrow_fields.of_run(scene, motion, run))
+    weight, force = arrow_fields.scaled(found, ["joint force", "weight"], radius)
     # Both are forces, so one scale serves them; the longest of the run has a length of 0.45 radii.
     largest = np.linalg.norm(run.joints["pin"].force, axis=1).max()
     np.testing.assert_allclose(weight.vectors[:, 0], [[0, 0, -2 * 9.81 * 0.45 * radius / largest]] * len(run.t))
@@ -114,7 +116,7 @@ def test_arrows_of_named_forces_lie_on_their_lines_of_action():
     run = ph.simulate(model.problem("S3xR3", t1=0.5, h=5e-3), "rkmk4", save_every=10)
     scene = scene_of(run)
     motion = sample(scene, run)
-    feet, forces = next(v[3:] for v in vectors.of_run(scene, motion, run) if v.name == "applied force")
+    feet, forces = next(v[3:] for v in arrow_fields.of_run(scene, motion, run) if v.name == "applied force")
     corners = run.bodies["bob"].position + run.bodies["bob"].rotation @ (corner - (1, 0, -1))
     # One arrow for each body: the rope's, both of the spring between them, and none that is seen of the couple.
     assert feet.shape == (len(run.t), 5, 3)

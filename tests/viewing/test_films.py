@@ -14,15 +14,17 @@ import pytest
 import trimesh
 from PIL import Image
 
-from polhode.frames import Frames
-from polhode.results import Result
-from polhode.runs.export import export
-from polhode.solution import Solution
-from polhode.viewing import film, geometry, gltf, spans, vtk
-from polhode.viewing.motion import sample
-from polhode.viewing.picture import Pictures, rgb, rotation
-from polhode.viewing.raster import Camera, Canvas
-from polhode.viewing.scene import Arrows, Body, Cloud, Line, Scene, Tints, Trail
+from polhode.result_codes import Result
+from polhode.results.frames import Frames
+from polhode.results.solution import Solution
+from polhode.storage.export import export
+from polhode.viewing.files import gltf, vtk
+from polhode.viewing.film import film, scanline
+from polhode.viewing.film.frame_renderer import Pictures, rgb, rotation
+from polhode.viewing.film.rasteriser import Camera, Canvas
+from polhode.viewing.scene import geometry
+from polhode.viewing.scene.sampled_motion import sample
+from polhode.viewing.scene.scene import Arrows, Body, Cloud, Line, Scene, Tints, Trail
 
 
 def turning(n: int = 7, end: float = 1.5) -> Solution:
@@ -104,14 +106,14 @@ def test_pixels_of_triangles_are_on_the_same_side_of_all_three_lines():
     sides = np.stack([doubled_areas(corners[:, i], corners[:, (i + 1) % 3]) for i in range(3)])
     left, right = sides > 1e-9, sides < -1e-9
     inside = left.all(axis=0) | right.all(axis=0)
-    check_pixels(spans.of_triangles(corners, SIZE), inside, left.any(axis=0) & right.any(axis=0))
+    check_pixels(scanline.of_triangles(corners, SIZE), inside, left.any(axis=0) & right.any(axis=0))
 
 
 def test_pixels_of_discs_are_within_their_radii():
     random = np.random.default_rng(5)
     centres, radii = random.uniform(-5, 40, (50, 2)), random.uniform(0.1, 12, 50)
     beyond = np.hypot(ACROSS - centres[:, :1], DOWN - centres[:, 1:]) - radii[:, None]
-    check_pixels(spans.of_discs(centres, radii, SIZE), beyond < -1e-9, beyond > 1e-9)
+    check_pixels(scanline.of_discs(centres, radii, SIZE), beyond < -1e-9, beyond > 1e-9)
 
 
 def doubled_areas(a, b):

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 import polhode as ph
-from polhode.runs.export import export
-from polhode.viewing import geometry, model_scene
-from polhode.viewing.motion import sample
-from polhode.viewing.scene import Body, Line, Trail
+from polhode.storage.export import export
+from polhode.viewing.scene import geometry, model_scene
+from polhode.viewing.scene.sampled_motion import sample
+from polhode.viewing.scene.scene import Body, Line, Trail
 
 EDGES = np.array([0.2, 0.5, 0.9])
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import polhode as ph
-from polhode.solution import Solution
-from polhode.viewing.motion import sample
-from polhode.viewing.page import page
-from polhode.viewing.scene import Body, Line, Scene, Trail
+from polhode.results.solution import Solution
+from polhode.viewing.page.page import page
+from polhode.viewing.scene.sampled_motion import sample
+from polhode.viewing.scene.scene import Body, Line, Scene, Trail
 
 
 def pose(t, state):

@@ -9,10 +9,10 @@ import pytest
 from matplotlib.text import Text
 
 import polhode as ph
-from polhode.frames import Frames
-from polhode.solution import Solution
+from polhode.results.frames import Frames
+from polhode.results.solution import Solution
 from polhode.viewing import plots
-from polhode.viewing.series import catalogue, charts
+from polhode.viewing.charts.chart_series import catalogue, charts
 
 
 def test_a_run_shows_outputs_drifts_residuals(spin_solution):

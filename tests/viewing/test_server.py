@@ -15,11 +15,12 @@ from urllib.parse import urlsplit
 import pytest
 
 import polhode as ph
-from polhode.runs import locking, root
-from polhode.runs.locking import Lock
-from polhode.viewing import showing
-from polhode.viewing.server import Server
-from polhode.viewing.stored import Stored
+from polhode.storage import lock as locking
+from polhode.storage import metadata
+from polhode.storage.lock import Lock
+from polhode.viewing import show
+from polhode.viewing.page.live_run import Stored
+from polhode.viewing.page.server import Server
 
 
 @pytest.fixture
@@ -139,7 +140,7 @@ def test_a_run_that_ends_while_one_asks_is_seen_whole(tmp_path, monkeypatch):
     """A page that hears that nothing goes on doesn't ask again, so the same answer must have the result."""
     path = tmp_path / "run.zarr"
     ph.simulate(ph.problems.get("spring-pendulum"), t1=0.1, store=path)
-    before = root.read(path)
+    before = metadata.read(path)
     running = before._replace(stats={**before.stats, "result": None})
     ended = []
 
@@ -153,7 +154,7 @@ def test_a_run_that_ends_while_one_asks_is_seen_whole(tmp_path, monkeypatch):
         return found
 
     monkeypatch.setattr(locking, "held", held)
-    monkeypatch.setattr(root, "read", read)
+    monkeypatch.setattr(metadata, "read", read)
     source = Stored(path)
     first, live = source.look()
     assert live
@@ -196,7 +197,7 @@ def test_show_serves_compares_and_embeds(spin_solution, monkeypatch):
         spin_solution.show(spin_solution, spin_solution, block=False)
     with pytest.raises(ValueError, match="a name for each of the 1 runs"):
         spin_solution.show(labels=["a", "b"], block=False)
-    monkeypatch.setattr(showing, "_in_notebook", lambda: True)
+    monkeypatch.setattr(show, "_in_notebook", lambda: True)
     text = spin_solution.show()._repr_html_()
     assert text.startswith('<iframe sandbox="allow-scripts"')
     assert "&lt;!doctype html&gt;" in text

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import polhode as ph
-from polhode.runs.export import export
-from polhode.viewing import showing
-from polhode.viewing.motion import rotated, sample
-from polhode.viewing.picture import Pictures, rotation
-from polhode.viewing.scene import Body
+from polhode.storage.export import export
+from polhode.viewing import show
+from polhode.viewing.film.frame_renderer import Pictures, rotation
+from polhode.viewing.scene.sampled_motion import rotated, sample
+from polhode.viewing.scene.scene import Body
 
 
 def linkage():
@@ -32,7 +32,7 @@ def run():
 
 
 def scene_of(problem_or_run):
-    found = showing.scene_of(problem_or_run) if isinstance(problem_or_run, ph.Solution) else problem_or_run.scene
+    found = show.scene_of(problem_or_run) if isinstance(problem_or_run, ph.Solution) else problem_or_run.scene
     assert found is not None
     return found
 

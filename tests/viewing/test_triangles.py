@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import trimesh
 
-from polhode.viewing.triangles import Triangles, decimated
+from polhode.viewing.scene.mesh import Triangles, decimated
 
 
 def volume(mesh):

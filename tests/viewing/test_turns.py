@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from polhode.viewing.turns import between
+from polhode.viewing.scene.rotation_keys import between
 
 
 def about(axis, angles):

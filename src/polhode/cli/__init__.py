@@ -19,7 +19,7 @@ from polhode.cli.cite import cite
 from polhode.cli.convergence import convergence
 from polhode.cli.export import export
 from polhode.cli.inspect import inspect
-from polhode.cli.listing import list_names
+from polhode.cli.list import list_names
 from polhode.cli.models import Grouped
 from polhode.cli.output import FAILED, say, warning
 from polhode.cli.reproduce import reproduce

@@ -34,15 +34,15 @@ def benchmark(
 
     Each code takes its own largest step that is accurate enough. One process runs at a time.
     """
+    from polhode.cli import markdown_section
     from polhode.cli import peers as codes
-    from polhode.cli import section
 
     with usage_errors():
         chosen = _chosen(models or [])
         if update is not None:
             if models:
                 raise ValueError("`--update` writes the table of all models: name none, or leave it out.")
-            section.parts(update, SECTION)
+            markdown_section.parts(update, SECTION)
         if not codes.folder().is_dir():
             raise ValueError(f"The scripts are not in {codes.folder()}: install polhode from a wheel or a checkout.")
     versions = {"polhode": codes.installed(sys.executable, "polhode"), "JAX": codes.installed(sys.executable, "jax")}
@@ -75,7 +75,7 @@ def benchmark(
         fail("Some didn't run, so that no table was written." if update is not None else "Some didn't run.", FAILED)
     if update is not None:
         try:
-            section.write(update, SECTION, lines)
+            markdown_section.write(update, SECTION, lines)
         except OSError as error:
             fail(f"`{update}` can't be written: {error}.", FAILED)
         say(f"table written to {update}")

@@ -17,29 +17,29 @@ def cache(
     as_json: Json = False,
 ) -> None:
     """Show what is kept of compiled programs, so that the next process begins sooner, or clear it."""
-    from polhode.execution import kept
+    from polhode.compiler.cache import disk_cache
 
-    before = kept.sizes() if clear else []
+    before = disk_cache.sizes() if clear else []
     try:
         if keep is not None:
-            kept.switch(keep)
+            disk_cache.switch(keep)
         if clear:
-            kept.clear()
+            disk_cache.clear()
     except OSError as error:
-        fail(f"The folder `{kept.folder().parent}` can't be changed: {error}.", FAILED)
-    sizes = kept.sizes()
+        fail(f"The folder `{disk_cache.folder().parent}` can't be changed: {error}.", FAILED)
+    sizes = disk_cache.sizes()
     size, count = sum(sizes), len(sizes)
     gone = len(before) - count
     if as_json:
         deleted = {"deleted": gone} if clear else {}
-        because = {"because": kept.objection()} if kept.objection() else {}
-        told = {"folder": str(kept.folder()), "on": kept.is_on(), "programs": count, "bytes": size}
+        because = {"because": disk_cache.objection()} if disk_cache.objection() else {}
+        told = {"folder": str(disk_cache.folder()), "on": disk_cache.is_on(), "programs": count, "bytes": size}
         emit({**told, **deleted, **because})
         return
-    off = "" if kept.is_on() else f" {_because(kept.objection())}: none is used, none is added."
+    off = "" if disk_cache.is_on() else f" {_because(disk_cache.objection())}: none is used, none is added."
     if clear:
         show(f"Deleted {_programs(gone)}, {_amount(sum(before) - size)}.")
-    show(f"{kept.folder()}: {_programs(count)}, {_amount(size)} of at most {_amount(kept.LARGEST)}.{off}")
+    show(f"{disk_cache.folder()}: {_programs(count)}, {_amount(size)} of at most {_amount(disk_cache.LARGEST)}.{off}")
 
 
 def _because(objection: str) -> str:

@@ -26,7 +26,7 @@ from polhode.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from polhode.studies.convergence import Convergence
+    from polhode.analysis.studies.convergence import Convergence
 
 
 def convergence(

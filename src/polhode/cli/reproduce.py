@@ -12,7 +12,7 @@ from polhode._signals import raise_signals
 from polhode.cli.output import FAILED, Json, Quiet, console, emit, fail, say, usage_errors
 
 if TYPE_CHECKING:
-    from polhode.reproduction import Report
+    from polhode.experiments import Report
 
 
 def reproduce(
@@ -67,7 +67,7 @@ def reproduce(
 def _show(report: Report) -> None:
     from rich.table import Table
 
-    from polhode.reproduction.writing import in_words
+    from polhode.experiments.report import in_words
 
     table = Table(title="Checks", title_justify="left", title_style="bold")
     for heading in ("experiment", "check", "claimed", "measured", ""):

@@ -34,7 +34,7 @@ from polhode.cli.output import (
 from polhode.printable import printable
 
 if TYPE_CHECKING:
-    from polhode.solution import Solution
+    from polhode.results.solution import Solution
 
 _LONG_ENOUGH_S = 0.05
 """Every run costs a few milliseconds besides its steps."""
@@ -100,7 +100,7 @@ def run(
 ) -> None:
     """Run a problem; print final outputs, drifts, residuals and the audit."""
     import polhode as ph
-    from polhode.runs.root import is_run
+    from polhode.storage.metadata import is_run
 
     if step is not None and (rtol is not None or atol is not None):
         fail("give either a constant `--step`, or `--rtol` and `--atol`, not both.", 2)
@@ -215,7 +215,7 @@ def _summary(solution: Solution) -> dict[str, Any]:
     import jax
     import numpy as np
 
-    from polhode.results import TIMES
+    from polhode.result_codes import TIMES
 
     meta, stats, audit = solution.meta, solution.stats, solution.audit()
     largest = {row.quantity: row.max_drift for row in audit.rows}
@@ -256,9 +256,9 @@ def _show(solution: Solution, summary: dict[str, Any], out: Path | None) -> None
     from rich.markup import escape
     from rich.table import Table
 
-    from polhode.driver.showing import preparation
-    from polhode.results import Result
-    from polhode.runs.plain import to_plain
+    from polhode.result_codes import Result
+    from polhode.simulation.progress_display import preparation
+    from polhode.storage.json_values import to_plain
 
     screen, stats = console(), solution.stats
     table = Table(title=f"At t = {stats['t_reached']:.6g}", title_justify="left", title_style="bold", show_header=False)

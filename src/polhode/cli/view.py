@@ -20,9 +20,9 @@ def view(
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
 ) -> None:
     """Look at runs in the browser: motion, charts, audit. Runs that still go on are followed. Ctrl-C ends it."""
-    from polhode.runs.root import is_run
-    from polhode.viewing import showing
-    from polhode.viewing.stored import Stored
+    from polhode.storage.metadata import is_run
+    from polhode.viewing import show
+    from polhode.viewing.page.live_run import Stored
 
     for run in runs:
         if not is_run(run):
@@ -31,7 +31,7 @@ def view(
         sources = [Stored(run) for run in runs]
         for source in sources:
             source.look()
-        server = showing.serve(sources, _labels(runs), port, host)
+        server = show.serve(sources, _labels(runs), port, host)
     say(f"{server.url}\nOpen it in a browser on this machine. Ctrl-C ends it.")
     if browser:
         webbrowser.open(server.url)

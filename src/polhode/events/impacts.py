@@ -22,7 +22,7 @@ from polhode.systems.conversion import AbstractRewritten
 from polhode.systems.mechanical import AbstractMechanical
 
 if TYPE_CHECKING:
-    from polhode.joints.measured import AbstractMeasured
+    from polhode.joints.named_coordinates import AbstractMeasured
 
 _HINT = "With another kind of system write the action yourself: polhode.Event(function, action)."
 

@@ -12,7 +12,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
-from polhode._ambient import without_derivative
+from polhode.jax_context import without_derivative
 from polhode.systems.base import State
 
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polhode import checks
-from polhode._ambient import warn
-from polhode.exporters import loads, tendons, ties, xml
-from polhode.exporters.axes import left_free
-from polhode.exporters.document import Document, Unsaid
-from polhode.exporters.tree import Joint, Link, Tree
-from polhode.forces.efforts import AbstractEffort
+from polhode.exporters import equality_constraints, forces, mjcf_writer, tendons
+from polhode.exporters.body_tree import Joint, Link, Tree
+from polhode.exporters.joint_axes import left_free
+from polhode.exporters.mjcf_document import Document, Unsaid
+from polhode.forces.coordinate_forces import AbstractEffort
 from polhode.forces.loads import AppliedForce, BodyTorque, DeadForce, InertialTorque
 from polhode.forces.spring_damper import LineSpring, LineSpringDamper
 from polhode.importers import ModelFileWarning
 from polhode.importers.elements import BallDamper, FreeDamper, ImportedJoint
+from polhode.jax_context import warn
 from polhode.joints._elements import FrameConstraint
 from polhode.joints.combination import Combination
 from polhode.joints.coupling import Coupling
@@ -33,19 +33,19 @@ _LISTED = 6
 """Number of names of one kind in a message."""
 
 _WRITERS: dict[type, Callable[[Document, str, Any, Any], str]] = {
-    FollowingCoordinate: loads.rotor,
-    BallDamper: loads.ball_damper,
-    FreeDamper: loads.free_damper,
-    LineSpring: loads.line,
-    LineSpringDamper: loads.line,
-    DeadForce: loads.dead_force,
-    AppliedForce: loads.applied_force,
-    BodyTorque: loads.torque,
-    InertialTorque: loads.torque,
-    FrameConstraint: ties.frames,
-    ConstantDistance: ties.distance,
-    Coupling: ties.coupling,
-    ThreadConstraint: ties.thread,
+    FollowingCoordinate: forces.rotor,
+    BallDamper: forces.ball_damper,
+    FreeDamper: forces.free_damper,
+    LineSpring: forces.line,
+    LineSpringDamper: forces.line,
+    DeadForce: forces.dead_force,
+    AppliedForce: forces.applied_force,
+    BodyTorque: forces.torque,
+    InertialTorque: forces.torque,
+    FrameConstraint: equality_constraints.frames,
+    ConstantDistance: equality_constraints.distance,
+    Coupling: equality_constraints.coupling,
+    ThreadConstraint: equality_constraints.thread,
 }
 """How elements are written that are no efforts along coordinates."""
 
@@ -59,7 +59,7 @@ def written(model: Model, name: str, given: Sequence[Link] = (), *, strict: bool
     if not checks.is_concrete(model.gravity, known, placed):
         raise ValueError("A file takes numbers, and JAX is tracing some of this model. Write it outside.")
     document = _document(model, placed, given)
-    text = xml.written(document, name)
+    text = mjcf_writer.written(document, name)
     _say(document.unsaid, strict)
     return text
 
@@ -96,9 +96,13 @@ def _join(document: Document, link: Link, element: Any) -> str:
     reason = ""
     if any(link is left for left in document.tree.left):
         whole = frame.pinned and len(frame.a) in (0, 3)
-        reason = ties.frames(document, link.name, link.part, frame) if whole else ties.cut(document, link)
+        reason = (
+            equality_constraints.frames(document, link.name, link.part, frame)
+            if whole
+            else equality_constraints.cut(document, link)
+        )
     if not reason and isinstance(element, ThreadConstraint):
-        reason = ties.thread(document, link.name, link.part, element)
+        reason = equality_constraints.thread(document, link.name, link.part, element)
     return reason
 
 
@@ -107,7 +111,7 @@ def _write(document: Document, name: str, part: AbstractPart, element: Any) -> s
     bodies = part.bodies[:2] if isinstance(part, AttachedRotor) else part.bodies
     write = _WRITERS.get(type(element))
     if isinstance(element, AbstractEffort):
-        write = tendons.effort if isinstance(getattr(part, "joint", None), Combination) else loads.effort
+        write = tendons.effort if isinstance(getattr(part, "joint", None), Combination) else forces.effort
     if write is None:
         return "nothing in MJCF does the same"
     if not document.has(*bodies):

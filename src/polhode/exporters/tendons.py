@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from polhode.exporters import loads
-from polhode.exporters.document import Document
-from polhode.exporters.tree import Along
-from polhode.forces.efforts import AbstractEffort, Stops
+from polhode.exporters import forces
+from polhode.exporters.body_tree import Along
+from polhode.exporters.mjcf_document import Document
+from polhode.forces.coordinate_forces import AbstractEffort, Stops
 from polhode.joints.combination import Combination
 
 
@@ -27,7 +27,7 @@ def effort(document: Document, name: str, part: Any, element: AbstractEffort) ->
     """A force along a `Combination`; returns what the file doesn't say of it, or nothing."""
     if isinstance(element, Stops):
         return "how stiff stops of tendons are follows from all that they move, which is known to MuJoCo only"
-    write = loads.EFFORTS.get(type(element))
+    write = forces.EFFORTS.get(type(element))
     if write is None:
         return f"a {type(element).__name__} has no counterpart in MJCF"
     combination: Combination = part.joint
@@ -36,7 +36,7 @@ def effort(document: Document, name: str, part: Any, element: AbstractEffort) ->
         initial = term.pair.initial(term.name)
         along = document.tree.along(term.pair.coordinate(term.name), term.pair.bodies, initial)
         if along is None:
-            return loads.NO_JOINT
+            return forces.NO_JOINT
         found.append((float(term.ratio), along))
     tendon = FixedTendon(name)
     # ℓ = Σ rᵢ (±qᵢ + offsetᵢ)

@@ -3,7 +3,7 @@
 from .bushing import Bushing as Bushing
 from .controllers import PD as PD
 from .controllers import PID as PID
-from .efforts import AbstractEffort as AbstractEffort
+from .coordinate_forces import AbstractEffort as AbstractEffort
 from .joint_control import JointControl as JointControl
 from .joint_forces import AbstractJointForce as AbstractJointForce
 from .joint_forces import Actuator as Actuator

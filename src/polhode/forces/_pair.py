@@ -10,12 +10,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.execution.eager import uncompiled
+from polhode.compiler.numpy.eager import uncompiled
 from polhode.joints._frames import distinct, start
 from polhode.multibody.bodies import Body
-from polhode.multibody.elements import AbstractForceElement
+from polhode.multibody.mechanism.elements import AbstractForceElement
+from polhode.multibody.mechanism.poses import Pose, Poses, Wrench
 from polhode.multibody.parts import AbstractForce
-from polhode.multibody.poses import Pose, Poses, Wrench
 from polhode.spaces.base import cross
 
 

@@ -15,8 +15,8 @@ from polhode.forces._pair import AbstractPairForce, push, vanishes
 from polhode.joints import _frames
 from polhode.joints._frames import at, has_rotation, point_on
 from polhode.joints.generic import IDENTITY
-from polhode.multibody.elements import AbstractForceElement
-from polhode.multibody.poses import Poses, Twists, Wrench
+from polhode.multibody.mechanism.elements import AbstractForceElement
+from polhode.multibody.mechanism.poses import Poses, Twists, Wrench
 from polhode.spaces.base import cross
 from polhode.spaces.quaternions import vector_from_matrix
 from polhode.spaces.rotations import SO3

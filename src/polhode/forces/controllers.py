@@ -13,15 +13,15 @@ from jaxtyping import Array, Bool, Float
 
 from polhode import checks
 from polhode.checks import shown
-from polhode.forces.efforts import AbstractEffort
+from polhode.forces.coordinate_forces import AbstractEffort
 from polhode.forces.joint_forces import AbstractJointForce, ordered
 from polhode.joints.relative import AbstractRelativeCoordinate
-from polhode.multibody.angles import PlacedAngle
 from polhode.multibody.bodies import Body
-from polhode.multibody.elements import AbstractForceElement
-from polhode.multibody.functions import Constant, Function, of_time
+from polhode.multibody.mechanism.angles import PlacedAngle
+from polhode.multibody.mechanism.elements import AbstractForceElement
+from polhode.multibody.mechanism.poses import Poses, Twists, Wrench
+from polhode.multibody.mechanism.user_functions import Constant, Function, of_time
 from polhode.multibody.parts import AbstractForce, AddsCoordinates
-from polhode.multibody.poses import Poses, Twists, Wrench
 
 
 class Tracking(AbstractEffort):

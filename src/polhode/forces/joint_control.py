@@ -13,16 +13,16 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import shown
-from polhode.execution.eager import uncompiled
+from polhode.compiler.numpy.eager import uncompiled
 from polhode.joints._frames import start
-from polhode.joints.measured import AbstractMeasured, Term
+from polhode.joints.named_coordinates import AbstractMeasured, Term
 from polhode.joints.relative import AbstractRelativeCoordinate
-from polhode.multibody.angles import PlacedAngle
 from polhode.multibody.bodies import Body
-from polhode.multibody.elements import AbstractForceElement
-from polhode.multibody.functions import Function, check_shape, returned
+from polhode.multibody.mechanism.angles import PlacedAngle
+from polhode.multibody.mechanism.elements import AbstractForceElement
+from polhode.multibody.mechanism.poses import Poses, Twists, Wrench
+from polhode.multibody.mechanism.user_functions import Function, check_shape, returned
 from polhode.multibody.parts import AbstractForce
-from polhode.multibody.poses import Poses, Twists, Wrench
 
 
 class Feedback(AbstractForceElement):

@@ -13,17 +13,17 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import shown
-from polhode.execution.eager import uncompiled
+from polhode.compiler.numpy.eager import uncompiled
 from polhode.forces._pair import constant, vanishes
-from polhode.forces.efforts import Actuation, Friction, Spring, SpringDamper, Stops
+from polhode.forces.coordinate_forces import Actuation, Friction, Spring, SpringDamper, Stops
 from polhode.joints._frames import start
-from polhode.joints.measured import AbstractMeasured
+from polhode.joints.named_coordinates import AbstractMeasured
 from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.multibody.bodies import Body
-from polhode.multibody.elements import AbstractForceElement
-from polhode.multibody.functions import Constant, of_time
+from polhode.multibody.mechanism.elements import AbstractForceElement
+from polhode.multibody.mechanism.poses import Poses
+from polhode.multibody.mechanism.user_functions import Constant, of_time
 from polhode.multibody.parts import AbstractForce
-from polhode.multibody.poses import Poses
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

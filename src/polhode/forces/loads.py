@@ -11,14 +11,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.execution.eager import uncompiled
+from polhode.compiler.numpy.eager import uncompiled
 from polhode.forces._pair import push
 from polhode.joints._frames import at, has_rotation, is_body, point_on, start
 from polhode.multibody.bodies import SINGLE, Body
-from polhode.multibody.elements import AbstractForceElement
-from polhode.multibody.functions import Constant, Function, of_time
+from polhode.multibody.mechanism.elements import AbstractForceElement
+from polhode.multibody.mechanism.poses import Poses, Twists, Wrench
+from polhode.multibody.mechanism.user_functions import Constant, Function, of_time
 from polhode.multibody.parts import AbstractForce
-from polhode.multibody.poses import Poses, Twists, Wrench
 
 Frame = Literal["inertial", "body"]
 FRAMES = ("inertial", "body")

@@ -11,13 +11,13 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import shown
-from polhode.execution.eager import uncompiled
+from polhode.compiler.numpy.eager import uncompiled
 from polhode.forces._pair import vanishes
 from polhode.joints._frames import axis, is_body, start
 from polhode.multibody.bodies import SINGLE, Body
-from polhode.multibody.elements import AbstractForceElement
+from polhode.multibody.mechanism.elements import AbstractForceElement
+from polhode.multibody.mechanism.poses import Poses, Twists, Wrench
 from polhode.multibody.parts import AbstractForce
-from polhode.multibody.poses import Poses, Twists, Wrench
 
 
 class SphereOnPlane(AbstractForceElement):

@@ -11,8 +11,8 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.forces._pair import AbstractPairForce, constant, push, vanishes
 from polhode.joints._frames import at, gap, point_on
-from polhode.multibody.elements import AbstractForceElement
-from polhode.multibody.poses import Poses, Twists, Wrench
+from polhode.multibody.mechanism.elements import AbstractForceElement
+from polhode.multibody.mechanism.poses import Poses, Twists, Wrench
 from polhode.spaces.base import cross, norm
 
 _MEETING = 1e-200

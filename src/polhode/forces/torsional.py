@@ -7,10 +7,10 @@ from typing import Any
 
 from polhode import checks
 from polhode.forces._pair import AbstractPairForce, vanishes
-from polhode.forces.efforts import Spring, SpringDamper
+from polhode.forces.coordinate_forces import Spring, SpringDamper
 from polhode.joints._frames import axis, has_rotation
 from polhode.joints._pair import angle_about
-from polhode.multibody.poses import Poses
+from polhode.multibody.mechanism.poses import Poses
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -15,10 +15,10 @@ from polhode import checks
 from polhode.checks import shown
 from polhode.joints._frames import start
 from polhode.multibody.bodies import Body, rotation_vector
-from polhode.multibody.elements import AbstractForceElement, AbstractPotentialElement
-from polhode.multibody.functions import Function, check_shape, returned, shapes
+from polhode.multibody.mechanism.elements import AbstractForceElement, AbstractPotentialElement
+from polhode.multibody.mechanism.poses import Pose, Poses, Twist, Twists, Wrench
+from polhode.multibody.mechanism.user_functions import Function, check_shape, returned, shapes
 from polhode.multibody.parts import AbstractForce
-from polhode.multibody.poses import Pose, Poses, Twist, Twists, Wrench
 
 
 class StoredEnergy(AbstractPotentialElement):

@@ -66,7 +66,7 @@ def load_model(
     ImportError, with the command that helps, if MuJoCo is not installed.
     """
     try:
-        from polhode.importers.loading import Asked, load, mapping
+        from polhode.importers.load import Asked, load, mapping
         from polhode.importers.loads import Wanted
         from polhode.importers.mesh_files import folders
     except ModuleNotFoundError as error:

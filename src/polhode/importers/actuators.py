@@ -9,15 +9,15 @@ import numpy as np
 
 from polhode import checks
 from polhode.forces.joint_forces import Actuator
-from polhode.importers import thrusts
+from polhode.importers import site_actuators
 from polhode.importers._mujoco import disabled, mujoco
 from polhode.importers.construction import Construction, Start
 from polhode.importers.feedback import Driven, controller, is_feedback
-from polhode.importers.inventory import NotCarried
+from polhode.importers.fixed_tendons import combination, is_fixed
 from polhode.importers.joints import FileJoint
 from polhode.importers.loads import Wanted
-from polhode.importers.tendons import combination, is_fixed
-from polhode.joints.measured import AbstractMeasured
+from polhode.importers.unsupported import NotCarried
+from polhode.joints.named_coordinates import AbstractMeasured
 
 # As integers: MuJoCo's enumerations equal NumPy's integers in one order of the operands only.
 _ON_JOINT = {int(k) for k in (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_JOINTINPARENT)}
@@ -83,11 +83,11 @@ def _is_off(m: Any, i: int) -> bool:
 def _add_at_site(construction: Construction, i: int, control: Any, name: str) -> str:
     """An actuator that acts along no coordinate; returns why it is not carried, or nothing."""
     m = construction.start.compiled
-    if not thrusts.is_at_site(m, i):
+    if not site_actuators.is_at_site(m, i):
         return "only those on hinges, slides, fixed tendons and at sites are carried"
-    why = thrusts.against(construction, i, control)
+    why = site_actuators.against(construction, i, control)
     if not why:
-        thrusts.add(construction, i, control, (_control_limits(m, i), _force_limits(m, i)), f"{name} actuator")
+        site_actuators.add(construction, i, control, (_control_limits(m, i), _force_limits(m, i)), f"{name} actuator")
     return why
 
 
@@ -175,7 +175,7 @@ def _pulled_from_afar(m: Any, i: int) -> list[int]:
         first = int(m.tendon_adr[number])
         return [int(joint) for joint in m.wrap_objid[first : first + int(m.tendon_num[number])]]
     found: list[int] = []
-    body = int(m.site_bodyid[number]) if thrusts.is_at_site(m, i) else 0
+    body = int(m.site_bodyid[number]) if site_actuators.is_at_site(m, i) else 0
     while body:
         found += range(int(m.body_jntadr[body]), int(m.body_jntadr[body] + m.body_jntnum[body]))
         body = int(m.body_parentid[body])

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from polhode._ambient import warn
 from polhode.importers import ModelFileWarning
 from polhode.importers._mujoco import disabled, mujoco
+from polhode.jax_context import warn
 from polhode.model.model import Model
 from polhode.multibody.bodies import ROUNDED, Body
 

@@ -11,10 +11,10 @@ from jaxtyping import Array, Float
 from polhode.joints._elements import FrameConstraint
 from polhode.joints._pair import AbstractPairJoint, join
 from polhode.multibody.bodies import Body
-from polhode.multibody.elements import AbstractForceElement
+from polhode.multibody.coordinates.tree.motions import BallMotion, HingesMotion
+from polhode.multibody.mechanism.elements import AbstractForceElement
+from polhode.multibody.mechanism.poses import Pose, Poses, Twists, Wrench
 from polhode.multibody.parts import AbstractForce, AbstractJoint
-from polhode.multibody.poses import Pose, Poses, Twists, Wrench
-from polhode.multibody.tree.motions import BallMotion, HingesMotion
 from polhode.spaces.base import cross
 
 

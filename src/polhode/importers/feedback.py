@@ -10,7 +10,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.forces.efforts import Actuation
+from polhode.forces.coordinate_forces import Actuation
 from polhode.forces.joint_control import JointControl
 from polhode.forces.joint_forces import Actuator
 from polhode.importers.joints import FileJoint

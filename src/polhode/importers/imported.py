@@ -7,25 +7,25 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from polhode import checks
-from polhode.execution.eager import uncompiled
+from polhode.compiler.numpy.eager import uncompiled
 from polhode.exporters import mjcf
-from polhode.exporters.axes import Axis, Kind
-from polhode.exporters.tree import Joint, Link
-from polhode.importers import shapes
+from polhode.exporters.body_tree import Joint, Link
+from polhode.exporters.joint_axes import Axis, Kind
+from polhode.importers import appearance
 from polhode.importers.construction import Start
-from polhode.importers.inventory import NotCarried
 from polhode.importers.joints import FileJoint
 from polhode.importers.outputs import of_model
+from polhode.importers.unsupported import NotCarried
 from polhode.model import as_problem
 from polhode.model.assembly import Redundant
-from polhode.model.holding import Held
+from polhode.model.held_coordinates import Held
 from polhode.model.model import Model
 from polhode.multibody.bodies import Body
 from polhode.multibody.system import MultibodySystem
 from polhode.printable import printable
 from polhode.problems.base import Problem
 from polhode.systems.base import Observable
-from polhode.viewing.machine import Machine
+from polhode.viewing.scene.robot_appearance import Machine
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -124,7 +124,7 @@ class ImportedModel:
                 self.joints, rigid, looks, lambda system: of_model(system, list(self.joints.values()), rigid)
             ),
         )
-        shapes.warn_of_missing(unread, self.source)
+        appearance.warn_of_missing(unread, self.source)
         # A run in a store is of this problem again if the file is all that it needs.
         usual = (outputs, repair, redundant, t0, joints, tuple(hold)) == (
             None,

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.joints.measured import AbstractMeasuredPair
+from polhode.joints.named_coordinates import AbstractMeasuredPair
 from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.multibody.bodies import Body
 from polhode.multibody.parts import AbstractJoint

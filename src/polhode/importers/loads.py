@@ -11,9 +11,9 @@ from polhode.forces.joint_forces import JointFriction, JointSpring, JointStops
 from polhode.importers._mujoco import disabled
 from polhode.importers.construction import Construction
 from polhode.importers.elements import BallDamper, FreeDamper, ImportedForce
-from polhode.importers.inventory import NotCarried
 from polhode.importers.joints import FileJoint
-from polhode.importers.stops import Limit, warn_of_starts
+from polhode.importers.limit_stops import Limit, warn_of_starts
+from polhode.importers.unsupported import NotCarried
 from polhode.joints.coupling import CoupledJoints
 from polhode.joints.rotor import RotorInertia
 

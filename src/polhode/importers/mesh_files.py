@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from polhode.checks import shown
-from polhode.importers.mesh_content import pieces
-from polhode.viewing.triangles import MOST_FACES, AbstractMesh, Coloured, Triangles, decimated
+from polhode.importers.mesh_readers import pieces
+from polhode.viewing.scene.mesh import MOST_FACES, AbstractMesh, Coloured, Triangles, decimated
 
 LARGEST = 256 * 2**20
 """Bytes of a file at most."""

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode.importers.joints import FileJoint
-from polhode.multibody.nodes_by_name import NodesByName
+from polhode.multibody.measurements.body_kinematics import NodesByName
 from polhode.multibody.system import MultibodySystem
 from polhode.spaces import quaternions
 from polhode.systems.base import Observable, State

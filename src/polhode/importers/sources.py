@@ -10,7 +10,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from polhode.checks import shown
-from polhode.importers import bounds, macros
+from polhode.importers import bounds, xacro
 from polhode.importers._mujoco import mujoco
 
 SUFFIXES = (".urdf", ".xml", ".mjcf")
@@ -75,8 +75,8 @@ def _of_text(text: str) -> Source:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
         raise ValueError(f"{called} is not well-formed: {error}.") from error
-    if macros.is_macro(root):
-        text = macros.expanded_text(text)
+    if xacro.is_macro(root):
+        text = xacro.expanded_text(text)
         root = ElementTree.fromstring(text)
     return Source(called, "model", given, _bounded(_known(root, called), called, None), text=text)
 
@@ -90,7 +90,7 @@ def _of_file(path: Path) -> Source:
         with contextlib.suppress(ElementTree.ParseError, UnicodeDecodeError):
             # Otherwise xacro says what is wrong.
             _bounded(ElementTree.parse(path).getroot(), called, path.parent)
-        text = macros.expanded(path)
+        text = xacro.expanded(path)
         root = _known(ElementTree.fromstring(text), f"{called}, expanded,")
         return Source(called, path.stem.removesuffix(".urdf"), str(path), root, path, text)
     root = _bounded(_known(_parsed(path, called), called), called, path.parent)

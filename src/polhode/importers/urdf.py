@@ -8,11 +8,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from polhode._ambient import warn
 from polhode.checks import shown
 from polhode.importers import ModelFileWarning, deep_trees
 from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Frame, Inertial
+from polhode.jax_context import warn
 
 _JOINT = mujoco.mjtJoint
 _MOVING = {

@@ -11,7 +11,7 @@ from polhode.importers._mujoco import mujoco
 from polhode.importers.construction import Construction
 from polhode.importers.mesh_files import Finder, MeshFile, Withheld
 from polhode.importers.urdf import numbers, origin
-from polhode.viewing.machine import Shape
+from polhode.viewing.scene.robot_appearance import Shape
 
 
 def of_robot(

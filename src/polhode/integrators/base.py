@@ -161,7 +161,7 @@ class AbstractIntegrator(eqx.Module):
         return carry
 
     def newton_tolerance(self, h: float | None) -> float:
-        """The tolerance of "newton" promises with steps h, relative to the size of the state; see `polhode.audit`."""
+        """Tolerance of "newton" promises with steps h, relative to the state; see `polhode.results.audit`."""
         del h
         return float(np.finfo(float).eps)
 

@@ -13,25 +13,25 @@ import numpy as np
 
 from polhode import checks
 from polhode.checks import shown
-from polhode.integrators import commutator_free as cf
-from polhode.integrators import tableaus as rk
 from polhode.integrators.base import AbstractIntegrator
-from polhode.integrators.bdf import BDF
-from polhode.integrators.classical import ClassicalRungeKutta
-from polhode.integrators.commutator_free import CommutatorFree
 from polhode.integrators.energy_momentum import EnergyMomentum, LivensMidpoint
-from polhode.integrators.generalized_alpha import GeneralizedAlpha
-from polhode.integrators.half_explicit import HalfExplicit
-from polhode.integrators.half_explicit_tableaus import named as half_explicit_tableau
-from polhode.integrators.hamiltonian_quaternions import HamiltonianQuaternions
-from polhode.integrators.implicit_midpoint import ImplicitMidpoint
-from polhode.integrators.rattle import Rattle, StormerVerlet
-from polhode.integrators.rigid_verlet import RigidVerlet
-from polhode.integrators.rkmk import RKMK
-from polhode.integrators.rkmk4_two_commutators import RKMK4TwoCommutators
-from polhode.integrators.rodrigues import Rodrigues
-from polhode.integrators.symmetric_composition import SymmetricComposition
-from polhode.integrators.symplectic import SymplecticLieGroup
+from polhode.integrators.energy_momentum.hamiltonian_quaternions import HamiltonianQuaternions
+from polhode.integrators.explicit import commutator_free as cf
+from polhode.integrators.explicit.classical import ClassicalRungeKutta
+from polhode.integrators.explicit.commutator_free import CommutatorFree
+from polhode.integrators.explicit.half_explicit import HalfExplicit
+from polhode.integrators.explicit.rkmk import RKMK
+from polhode.integrators.explicit.rkmk4_two_commutators import RKMK4TwoCommutators
+from polhode.integrators.implicit.bdf import BDF
+from polhode.integrators.implicit.generalized_alpha import GeneralizedAlpha
+from polhode.integrators.implicit.implicit_midpoint import ImplicitMidpoint
+from polhode.integrators.tableaus import runge_kutta as rk
+from polhode.integrators.tableaus.half_explicit import named as half_explicit_tableau
+from polhode.integrators.variational.rattle import Rattle, StormerVerlet
+from polhode.integrators.variational.rigid_verlet import RigidVerlet
+from polhode.integrators.variational.rodrigues import Rodrigues
+from polhode.integrators.variational.symmetric_composition import SymmetricComposition
+from polhode.integrators.variational.symplectic import SymplecticLieGroup
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,7 +166,7 @@ def get(name: str, **options: Any) -> AbstractIntegrator:
 
 def name_of(method: AbstractIntegrator) -> str | None:
     """The name under which `get` returns this method without options; None if there is none."""
-    from polhode.driver.recorded import recorded
+    from polhode.simulation.checkpoint.serialisation import recorded
 
     record = recorded(method)
     if record is None:

@@ -13,8 +13,8 @@ from .lower_pairs import Fixed as Fixed
 from .lower_pairs import Planar as Planar
 from .lower_pairs import Prismatic as Prismatic
 from .lower_pairs import Revolute as Revolute
-from .measured import AbstractMeasured as AbstractMeasured
-from .measured import AbstractMeasuredPair as AbstractMeasuredPair
+from .named_coordinates import AbstractMeasured as AbstractMeasured
+from .named_coordinates import AbstractMeasuredPair as AbstractMeasuredPair
 from .point_on_line import PointOnLine as PointOnLine
 from .prescribed import PrescribedMotion as PrescribedMotion
 from .prescribed import PrescribedPose as PrescribedPose

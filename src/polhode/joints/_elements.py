@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.joints._frames import at
-from polhode.multibody.elements import AbstractConstraintElement
-from polhode.multibody.poses import Poses
+from polhode.multibody.mechanism.elements import AbstractConstraintElement
+from polhode.multibody.mechanism.poses import Poses
 from polhode.spaces.base import cross
 from polhode.spaces.quaternions import vector_from_matrix
 

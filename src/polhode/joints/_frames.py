@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.checks import shown
 from polhode.multibody.bodies import ROUNDED, SINGLE, Body, orthogonalised, orthogonality_defect
-from polhode.multibody.poses import Pose
+from polhode.multibody.mechanism.poses import Pose
 from polhode.spaces.base import cross, norm
 
 

@@ -13,16 +13,16 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.captured.functions import lasts
-from polhode.execution.eager import array_of, uncompiled
+from polhode.compiler.fingerprint.closures import lasts
+from polhode.compiler.numpy.eager import array_of, uncompiled
 from polhode.joints._elements import FrameConstraint
 from polhode.joints._frames import distinct, frame, has_rotation, local, point_on, start
-from polhode.joints.measured import AbstractMeasuredPair
+from polhode.joints.named_coordinates import AbstractMeasuredPair
 from polhode.joints.relative import Angle, Displacement
 from polhode.multibody.bodies import Body
-from polhode.multibody.elements import AbstractConstraintElement, AbstractForceElement
+from polhode.multibody.mechanism.elements import AbstractConstraintElement, AbstractForceElement
+from polhode.multibody.mechanism.poses import Pose, Poses
 from polhode.multibody.parts import AbstractJoint
-from polhode.multibody.poses import Pose, Poses
 from polhode.systems.base import State
 
 Axes = Sequence[Array] | Array

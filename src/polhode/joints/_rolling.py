@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.joints._frames import at
-from polhode.multibody.elements import AbstractRollingElement
-from polhode.multibody.poses import Pose, Poses, Twist, Twists
+from polhode.multibody.mechanism.elements import AbstractRollingElement
+from polhode.multibody.mechanism.poses import Pose, Poses, Twist, Twists
 from polhode.spaces.base import cross
 
 Vector3 = Float[Array, "3"]

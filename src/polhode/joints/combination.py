@@ -11,11 +11,11 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import shown
-from polhode.joints.measured import AbstractMeasured, AbstractMeasuredPair, Term
+from polhode.joints.named_coordinates import AbstractMeasured, AbstractMeasuredPair, Term
 from polhode.joints.relative import AbstractRelativeCoordinate, Scalar
-from polhode.multibody.angles import PlacedAngle
 from polhode.multibody.bodies import Body
-from polhode.multibody.poses import Poses, Twists, Wrench
+from polhode.multibody.mechanism.angles import PlacedAngle
+from polhode.multibody.mechanism.poses import Poses, Twists, Wrench
 
 
 class CombinedCoordinate(AbstractRelativeCoordinate):

@@ -9,13 +9,13 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.joints.measured import AbstractMeasured, Term
+from polhode.joints.named_coordinates import AbstractMeasured, Term
 from polhode.joints.relative import AbstractRelativeCoordinate
-from polhode.multibody.angles import PlacedAngle
 from polhode.multibody.bodies import Body
-from polhode.multibody.elements import AbstractConstraintElement
+from polhode.multibody.mechanism.angles import PlacedAngle
+from polhode.multibody.mechanism.elements import AbstractConstraintElement
+from polhode.multibody.mechanism.poses import Poses
 from polhode.multibody.parts import AbstractJoint
-from polhode.multibody.poses import Poses
 
 
 class Coupling(AbstractConstraintElement):

@@ -10,8 +10,8 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.joints._frames import at, gap, point_on
 from polhode.joints._pair import AbstractPairJoint
-from polhode.multibody.elements import AbstractConstraintElement
-from polhode.multibody.poses import Poses
+from polhode.multibody.mechanism.elements import AbstractConstraintElement
+from polhode.multibody.mechanism.poses import Poses
 
 
 class ConstantDistance(AbstractConstraintElement):

@@ -21,7 +21,7 @@ from polhode.joints._pair import (
     turning_about,
 )
 from polhode.joints.relative import AbstractRelativeCoordinate
-from polhode.multibody.poses import Poses
+from polhode.multibody.mechanism.poses import Poses
 from polhode.spaces.base import cross
 
 TRANSLATIONS = ("x", "y", "z")

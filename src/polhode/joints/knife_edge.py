@@ -8,7 +8,7 @@ from typing import Any
 from polhode.joints._frames import axis, has_rotation, point_on
 from polhode.joints._pair import AbstractPairJoint
 from polhode.joints._rolling import EdgeConstraint
-from polhode.multibody.poses import Poses
+from polhode.multibody.mechanism.poses import Poses
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -23,8 +23,8 @@ from polhode.joints._pair import (
 )
 from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.multibody.bodies import Body
-from polhode.multibody.poses import Pose, Poses
-from polhode.multibody.tree.motions import AxisMotion
+from polhode.multibody.coordinates.tree.motions import AxisMotion
+from polhode.multibody.mechanism.poses import Pose, Poses
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from polhode.joints._elements import FrameConstraint
 from polhode.joints._frames import axis, frame
 from polhode.joints._pair import SlidingJoint, displacement_along, join
 from polhode.joints.relative import AbstractRelativeCoordinate
-from polhode.multibody.poses import Poses
+from polhode.multibody.mechanism.poses import Poses
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

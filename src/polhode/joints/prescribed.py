@@ -25,9 +25,9 @@ from polhode.joints._pair import (
 )
 from polhode.joints.generic import IDENTITY, ROTATIONS, TRANSLATIONS, Generic, directions
 from polhode.joints.relative import AbstractRelativeCoordinate
-from polhode.multibody.elements import AbstractConstraintElement
-from polhode.multibody.functions import Function, of_time
-from polhode.multibody.poses import Pose, Poses
+from polhode.multibody.mechanism.elements import AbstractConstraintElement
+from polhode.multibody.mechanism.poses import Pose, Poses
+from polhode.multibody.mechanism.user_functions import Function, of_time
 
 FunctionOfTime = Callable[[Array], Any]
 

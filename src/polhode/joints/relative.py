@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.joints._frames import at
-from polhode.multibody.angles import PlacedAngle
-from polhode.multibody.poses import Poses, Twists, Wrench
+from polhode.multibody.mechanism.angles import PlacedAngle
+from polhode.multibody.mechanism.poses import Poses, Twists, Wrench
 from polhode.spaces.base import cross
 
 Scalar = Float[Array, ""]

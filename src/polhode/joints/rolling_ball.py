@@ -9,7 +9,7 @@ from polhode import checks
 from polhode.joints._frames import axis, frame, has_rotation, point_on
 from polhode.joints._pair import AbstractPairJoint
 from polhode.joints._rolling import BallContact
-from polhode.multibody.poses import Poses
+from polhode.multibody.mechanism.poses import Poses
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

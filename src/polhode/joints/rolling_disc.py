@@ -12,7 +12,7 @@ from polhode.joints._frames import axis as direction
 from polhode.joints._frames import has_rotation, point_on
 from polhode.joints._pair import AbstractPairJoint
 from polhode.joints._rolling import DiscContact
-from polhode.multibody.poses import Poses
+from polhode.multibody.mechanism.poses import Poses
 
 _FLAT = 1e-6
 """Sine of the angle between a disc and its plane below which the disc lies flat, on no point in particular."""

@@ -10,12 +10,12 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.checks import shown
 from polhode.joints._frames import start
-from polhode.joints.measured import AbstractMeasuredPair
+from polhode.joints.named_coordinates import AbstractMeasuredPair
 from polhode.joints.relative import AbstractRelativeCoordinate
 from polhode.multibody.bodies import Body
-from polhode.multibody.elements import AbstractConstraintElement
+from polhode.multibody.mechanism.elements import AbstractConstraintElement
+from polhode.multibody.mechanism.poses import Poses, Twist
 from polhode.multibody.parts import AbstractJoint, AddsCoordinates
-from polhode.multibody.poses import Poses, Twist
 
 
 class FollowingCoordinate(AbstractConstraintElement):

@@ -23,9 +23,9 @@ from polhode.joints._pair import (
 )
 from polhode.joints.relative import AbstractRelativeCoordinate, Angle, Displacement
 from polhode.multibody.bodies import Body
-from polhode.multibody.elements import AbstractConstraintElement
-from polhode.multibody.poses import Poses
-from polhode.multibody.tree.motions import ScrewMotion
+from polhode.multibody.coordinates.tree.motions import ScrewMotion
+from polhode.multibody.mechanism.elements import AbstractConstraintElement
+from polhode.multibody.mechanism.poses import Poses
 
 
 class ThreadConstraint(AbstractConstraintElement):

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from polhode.joints._elements import FrameConstraint
 from polhode.joints._pair import AbstractPairJoint, join
 from polhode.multibody.bodies import Body
-from polhode.multibody.poses import Pose, Poses
-from polhode.multibody.tree.motions import BallMotion
+from polhode.multibody.coordinates.tree.motions import BallMotion
+from polhode.multibody.mechanism.poses import Pose, Poses
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

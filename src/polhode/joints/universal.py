@@ -15,8 +15,8 @@ from polhode.joints._frames import axis
 from polhode.joints._pair import AbstractPairJoint, join
 from polhode.joints.relative import AbstractRelativeCoordinate, Angle, Reversed
 from polhode.multibody.bodies import ROUNDED, Body
-from polhode.multibody.poses import Pose, Poses
-from polhode.multibody.tree.motions import CrossMotion
+from polhode.multibody.coordinates.tree.motions import CrossMotion
+from polhode.multibody.mechanism.poses import Pose, Poses
 from polhode.spaces.base import cross
 
 

@@ -5,7 +5,6 @@ from polhode.linalg.blocks import Indices as Indices
 from polhode.linalg.blocks import Matrix as Matrix
 from polhode.linalg.blocks import to_dense as to_dense
 from polhode.linalg.bordered import BorderedKKT as BorderedKKT
-from polhode.linalg.choose import kkt_solver as kkt_solver
 from polhode.linalg.compliant import CompliantKKT as CompliantKKT
 from polhode.linalg.dense import DefiniteKKT as DefiniteKKT
 from polhode.linalg.dense import DenseKKT as DenseKKT
@@ -14,5 +13,6 @@ from polhode.linalg.dense import PivotingKKT as PivotingKKT
 from polhode.linalg.elimination import EliminationKKT as EliminationKKT
 from polhode.linalg.kkt import AbstractKKT as AbstractKKT
 from polhode.linalg.rank import redundancy as redundancy
+from polhode.linalg.solver_choice import kkt_solver as kkt_solver
 from polhode.linalg.sparse import SparseKKT as SparseKKT
 from polhode.linalg.tree import TreeKKT as TreeKKT

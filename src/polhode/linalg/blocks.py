@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.linalg.gathering import take
+from polhode.linalg.segment_sum import take
 
 
 class Indices:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from polhode.execution.questions import by_libraries
+from polhode.compiler.primitives.backend_query import by_libraries
 from polhode.linalg.blocks import Matrix, to_dense
 from polhode.linalg.kkt import AbstractKKT
 

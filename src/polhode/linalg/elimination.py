@@ -12,9 +12,9 @@ from jaxtyping import Array, Float
 
 from polhode.linalg import small
 from polhode.linalg.blocks import Matrix
-from polhode.linalg.gathering import take
 from polhode.linalg.kkt import AbstractKKT
-from polhode.linalg.plan import Plan
+from polhode.linalg.segment_sum import take
+from polhode.linalg.symbolic import Plan
 
 
 class BatchFactors(NamedTuple):

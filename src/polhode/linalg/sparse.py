@@ -13,9 +13,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from polhode.linalg.blocks import Matrix
-from polhode.linalg.gathering import Gathering
 from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.ordering import Pattern
+from polhode.linalg.segment_sum import Gathering
 
 
 class Analysis:

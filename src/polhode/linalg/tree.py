@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.execution.rows import sweep
+from polhode.compiler.primitives.row_loop import sweep
 from polhode.linalg import small
 from polhode.linalg.blocks import Matrix
-from polhode.linalg.gathering import Gathering, take
 from polhode.linalg.kkt import AbstractKKT
 from polhode.linalg.ordering import Pattern
+from polhode.linalg.segment_sum import Gathering, take
 
 
 class Links(NamedTuple):

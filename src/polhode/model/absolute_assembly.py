@@ -11,22 +11,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode import checks
-from polhode.execution.once import interpreted
+from polhode.compiler.interpreted import interpreted
 from polhode.linalg.blocks import Indices
+from polhode.model.coordinate_layout import AbstractLayout
 from polhode.model.flexible_body import FlexibleBody
-from polhode.model.layout import AbstractLayout
 from polhode.multibody import formulations
-from polhode.multibody.absolute import AbsoluteCoordinates
 from polhode.multibody.bodies import SINGLE, Body
 from polhode.multibody.conversions.cotangent import ToHamiltonian
 from polhode.multibody.conversions.directors import ToDirectors
+from polhode.multibody.conversions.fixed_point_body import ToTurningBody
 from polhode.multibody.conversions.quaternions import ToLivens, ToSeparable
-from polhode.multibody.conversions.turning_body import ToTurningBody
+from polhode.multibody.coordinates.absolute import AbsoluteCoordinates
 from polhode.multibody.formulations import AbstractFormulation, MassPoint
 from polhode.multibody.formulations.floating_frame import FloatingFrame
-from polhode.multibody.groups import BodyGroup, ForceGroup, JointGroup, Slot, stack
-from polhode.multibody.mechanism import Mechanism
-from polhode.multibody.poses import Pose, Twist
+from polhode.multibody.mechanism.groups import BodyGroup, ForceGroup, JointGroup, Slot, stack
+from polhode.multibody.mechanism.mechanism import Mechanism
+from polhode.multibody.mechanism.poses import Pose, Twist
 from polhode.systems.base import State
 
 Group = TypeVar("Group", BodyGroup, JointGroup, ForceGroup)

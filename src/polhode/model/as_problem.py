@@ -11,18 +11,18 @@ import jax
 
 from polhode import checks, integrators
 from polhode.checks import shown
-from polhode.execution.eager import uncompiled
-from polhode.joints.measured import AbstractMeasuredPair
-from polhode.model import choosing, naming
+from polhode.compiler.numpy.eager import uncompiled
+from polhode.joints.named_coordinates import AbstractMeasuredPair
+from polhode.model import default_choice, name_table
 from polhode.model.assembly import Assembled, Redundant
-from polhode.model.holding import Held
+from polhode.model.held_coordinates import Held
 from polhode.multibody.system import MultibodySystem
 from polhode.problems.base import Problem
-from polhode.problems.choice import Choice
+from polhode.problems.default_choice import Choice
 from polhode.systems.base import Observable, State
-from polhode.viewing import model_scene
-from polhode.viewing.machine import Machine
-from polhode.viewing.scene import Scene
+from polhode.viewing.scene import model_scene
+from polhode.viewing.scene.robot_appearance import Machine
+from polhode.viewing.scene.scene import Scene
 
 if TYPE_CHECKING:
     from polhode.model.model import Model
@@ -94,17 +94,17 @@ def problem(model: Model, asked: Asked, labels: Labels = _OF_THE_MODEL) -> Probl
     begin, end, step = asked.span()
     own = model.parameters
     if asked.formulation is None:
-        system, state0, formulation, because = choosing.assembled(
+        system, state0, formulation, because = default_choice.assembled(
             model, lambda form: asked.assembled(model, form), asked.integrator, begin
         )
     else:
         formulation, because = asked.formulation, ""
         system, state0 = asked.assembled(model, formulation)
-    method, why = (asked.integrator, "") if asked.integrator else choosing.method_for(system, state0, begin, step)
+    method, why = (asked.integrator, "") if asked.integrator else default_choice.method_for(system, state0, begin, step)
     if own.keys() & {"formulation", "joints"}:
         raise ValueError("Parameters of a model can't be called 'formulation' or 'joints'; choose other names.")
     seen = _in_coordinates(system)
-    called = naming.named(model, seen, labels.joints, labels.bodies)
+    called = name_table.named(model, seen, labels.joints, labels.bodies)
     shown_bodies = seen.shown if labels.bodies is None else labels.bodies
     known = checks.is_concrete(model.gravity, [(b.mass, b.inertia, b.x, b.R) for b in model.bodies], state0)
     saves_loads = checks.flag("save_loads", asked.save_loads)
@@ -160,7 +160,7 @@ def _in_coordinates(system: Assembled) -> MultibodySystem:
 def _outputs(
     system: Assembled,
     more: Callable[[MultibodySystem], Mapping[str, Observable]] | None,
-    called: naming.Named,
+    called: name_table.Named,
     loads: bool,
     labels: Labels,
 ) -> dict[str, Observable]:

@@ -14,30 +14,31 @@ import jax.numpy as jnp
 import numpy as np
 
 from polhode import checks
-from polhode._ambient import check_environment
 from polhode.checks import shown
-from polhode.execution.placement import by_default
+from polhode.compiler.placement import by_default
+from polhode.jax_context import check_environment
 from polhode.linalg.blocks import Indices
 from polhode.model.absolute_assembly import AbsoluteLayout
+from polhode.model.coordinate_layout import AbstractLayout, Placed
+from polhode.model.counted_angles import TurnRegister
 from polhode.model.flexible_body import TAKEN, FlexibleBody
-from polhode.model.holding import Held, held, repaired_holding
-from polhode.model.layout import AbstractLayout, Placed
-from polhode.model.spanning import has_loops
+from polhode.model.held_coordinates import Held, held, repaired_holding
+from polhode.model.spanning_tree import has_loops
 from polhode.model.tree_assembly import MINIMAL, TreeLayout
-from polhode.model.turn_counting import TurnRegister
-from polhode.multibody import consistency, formulations, livens, redundancy, separable
-from polhode.multibody.absolute import AbsoluteCoordinates
+from polhode.multibody import consistent_start, formulations, redundant_constraints
 from polhode.multibody.bodies import Body
-from polhode.multibody.elements import AbstractConstraintElement, AbstractForceElement
-from polhode.multibody.groups import ForceGroup, JointGroup, stack
+from polhode.multibody.conversions import livens, separable
+from polhode.multibody.conversions.livens import JOINTS
+from polhode.multibody.conversions.livens_joints import in_first_frame
+from polhode.multibody.conversions.separable import SEPARABLE, SeparableMultibody
+from polhode.multibody.coordinates.absolute import AbsoluteCoordinates
+from polhode.multibody.coordinates.tree.dependent_coordinates import TiedTree
 from polhode.multibody.light_bodies import precise
-from polhode.multibody.livens import JOINTS
-from polhode.multibody.livens_joints import in_first_frame
-from polhode.multibody.mechanism import Mechanism
+from polhode.multibody.mechanism.elements import AbstractConstraintElement, AbstractForceElement
+from polhode.multibody.mechanism.groups import ForceGroup, JointGroup, stack
+from polhode.multibody.mechanism.mechanism import Mechanism
 from polhode.multibody.parts import AbstractJoint
-from polhode.multibody.separable import SEPARABLE, SeparableMultibody
 from polhode.multibody.system import MultibodySystem
-from polhode.multibody.tree.tied import TiedTree
 from polhode.systems.base import State
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def _in_coordinates(
     elements = layout.remaining(placed)
     try:
         state = layout.start()
-    except consistency.UnfitStart as found:
+    except consistent_start.UnfitStart as found:
         _check_all_joints(model, placed, t0, found.own)
         raise
 
@@ -141,7 +142,7 @@ def _in_coordinates(
     if repair:
         state = _repaired(system, layout, given, state)
         state = system.counted(state, state, 0.0)
-    consistency.check_start(system, system.labels, t0, state)
+    consistent_start.check_start(system, system.labels, t0, state)
     dropped = redundant if isinstance(redundant, Mapping) else _dependent(system, t0, state, redundant == "error")
     if not dropped and not isinstance(redundant, Mapping):
         return precise(system.solvable(), t0, state), state
@@ -151,7 +152,7 @@ def _in_coordinates(
     if not dropped:
         return precise(system.solvable(), t0, state), state
     # What is left out follows from the rest to round-off only where the start keeps all of it to round-off.
-    state = consistency.sharpened(system, system.labels, t0, state)
+    state = consistent_start.sharpened(system, system.labels, t0, state)
     return precise(dataclasses.replace(reduced, complete=system).solvable(), t0, state), state
 
 
@@ -160,9 +161,9 @@ def _check_all_joints(model: Model, placed: Sequence[Placed], t0: float, more: s
     layout = AbsoluteLayout(model.bodies, "SO3xR3")
     system = _build(model, layout, placed, {}, t0)
     state = system.with_initial_turns(layout.start())
-    said = consistency.faults(system, system.labels, t0, state) if checks.is_concrete(system, state) else ""
+    said = consistent_start.faults(system, system.labels, t0, state) if checks.is_concrete(system, state) else ""
     if said:
-        raise consistency.UnfitStart(f"{more} {said}".strip())
+        raise consistent_start.UnfitStart(f"{more} {said}".strip())
 
 
 def _repaired(system: MultibodySystem, layout: AbstractLayout, given: Start, state: State) -> State:
@@ -220,13 +221,13 @@ def _check_dropped(system: MultibodySystem, dropped: Mapping[str, tuple[int, ...
 
 def _check_independent(system: MultibodySystem, reduced: MultibodySystem, t: float, state: State) -> None:
     """Raises ValueError unless what was dropped is redundant, and nothing else is."""
-    rows, explanation = redundancy.lasting_dependence(reduced, reduced.labels, t, state)
+    rows, explanation = redundant_constraints.lasting_dependence(reduced, reduced.labels, t, state)
     if len(rows):
         raise ValueError(
             f"Without the components that `redundant` names, {len(rows)} of {reduced.m} constraints still depend on "
             f"others: {explanation}. Assemble with redundant='minimum-norm' and pass the `dropped` of that system."
         )
-    count = len(redundancy.lasting_dependence(system, system.labels, t, state).rows)
+    count = len(redundant_constraints.lasting_dependence(system, system.labels, t, state).rows)
     if system.m - reduced.m > count:
         raise ValueError(
             f"`redundant` drops {system.m - reduced.m} components, but {count} follow from others: the motion would "
@@ -236,7 +237,7 @@ def _check_independent(system: MultibodySystem, reduced: MultibodySystem, t: flo
 
 def _dependent(system: MultibodySystem, t: float, state: State, refuse: bool) -> dict[str, tuple[int, ...]]:
     """Components of joints that follow from others, by the name of the joint."""
-    rows, explanation = redundancy.lasting_dependence(system, system.labels, t, state)
+    rows, explanation = redundant_constraints.lasting_dependence(system, system.labels, t, state)
     edges = {label for label in system.labels if label.endswith("-constraint") and "-edge-" in label}
     if edges and not len(rows) and system.m == system.n:
         raise ValueError(

@@ -14,7 +14,7 @@ from polhode.multibody.formulations.base import AbstractFormulation
 from polhode.multibody.formulations.floating_frame import FloatingFrame
 from polhode.multibody.formulations.lie_groups import DirectProduct, SemidirectProduct
 from polhode.multibody.formulations.modal_body import ModalBody
-from polhode.multibody.poses import Pose, Twist
+from polhode.multibody.mechanism.poses import Pose, Twist
 from polhode.systems.base import State
 
 _GROUPS = [name for name, form in FORMULATIONS.items() if isinstance(form, DirectProduct | SemidirectProduct)]

@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from polhode import checks, summary
-from polhode._missing import missing
+from polhode._unknown_names import missing
 from polhode.checks import shown
-from polhode.execution.eager import uncompiled
-from polhode.joints.measured import AbstractMeasured
+from polhode.compiler.numpy.eager import uncompiled
+from polhode.joints.named_coordinates import AbstractMeasured
 from polhode.model.assembly import Assembled, Redundant, assemble
-from polhode.model.describing import told
+from polhode.model.describe import told
 from polhode.model.flexible_body import FlexibleBody
-from polhode.model.holding import Held
+from polhode.model.held_coordinates import Held
+from polhode.model.history import History, recorded
+from polhode.model.name_registry import Register
 from polhode.model.parameters import replaced
-from polhode.model.recording import History, recorded
-from polhode.model.register import Register
-from polhode.model.replaying import Replay, declared
+from polhode.model.rebuild import Replay, declared
 from polhode.multibody import bodies
 from polhode.multibody.bodies import Body
 from polhode.multibody.formulations import FORMULATIONS
@@ -28,11 +28,11 @@ from polhode.systems.base import AbstractSystem, Observable, State
 from polhode.units import checked as checked_units
 
 if TYPE_CHECKING:
-    from polhode.flexible.part import FlexiblePart
-    from polhode.joints.measured import AbstractMeasuredPair
+    from polhode.flexible.flexible_part import FlexiblePart
+    from polhode.joints.named_coordinates import AbstractMeasuredPair
     from polhode.particles import AbstractWall, BondMaterial, ParticleGroup
     from polhode.problems.base import Problem
-    from polhode.rods.placing import Constrained
+    from polhode.rods.add_to_model import Constrained
     from polhode.rods.rod import Rod
     from polhode.rods.section import Section
 
@@ -185,9 +185,9 @@ class Model:
         **Raises** ValueError for values that make no sense, with the remedy.
         """
         # Loads on rods are made of forces, which take their bodies from this package.
-        from polhode.rods import placing
+        from polhode.rods import add_to_model
 
-        return placing.build(
+        return add_to_model.build(
             self,
             name=self.register.name(name, "rod"),
             points=points,
@@ -236,9 +236,9 @@ class Model:
 
         **Raises** ValueError for values that make no sense, with the remedy.
         """
-        from polhode.flexible import placing
+        from polhode.flexible import add_to_model
 
-        body = placing.build(
+        body = add_to_model.build(
             part,
             name=self.register.name(name, "flexible"),
             position=position,
@@ -289,9 +289,9 @@ class Model:
 
         **Raises** ValueError for values that make no sense, with the remedy.
         """
-        from polhode.particles import in_models
+        from polhode.particles import model_particles
 
-        return in_models.build(
+        return model_particles.build(
             self,
             self.register.name(name, "particles"),
             positions,
@@ -360,7 +360,7 @@ class Model:
           (`system.joint_multipliers`). The `dropped` of such a system repeats that choice inside JAX transformations.
         - `t0`: initial time, for joints that depend on it.
         - `joints`: for "livens": "invariant", which keeps angular momentum as well as energy, or "vector", as published
-          (P. L. Kinon, P. Betsch); see `polhode.multibody.livens`.
+          (P. L. Kinon, P. Betsch); see `polhode.multibody.conversions.livens`.
 
         **Returns** the system and its state, (q, v), or (q, v, p) for "livens" and `BodyStates` for "separable".
 

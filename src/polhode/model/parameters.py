@@ -15,8 +15,8 @@ import numpy as np
 from jax.core import Tracer
 
 from polhode import checks
-from polhode._ambient import refuse_as_array
 from polhode.checks import shown
+from polhode.jax_context import refuse_as_array
 
 
 class AbstractExpression(abc.ABC):

@@ -12,38 +12,44 @@ import numpy as np
 from jaxtyping import Array
 
 from polhode import checks
-from polhode.execution.once import interpreted
+from polhode.compiler.interpreted import interpreted
 from polhode.linalg.blocks import Indices
 from polhode.model import tree_start as starting
-from polhode.model.carried_rotors import carried_rotors, component_of
-from polhode.model.layout import AbstractLayout, Placed
-from polhode.model.spanning import spanning
-from polhode.model.ties import Ties
+from polhode.model.coordinate_layout import AbstractLayout, Placed
+from polhode.model.dependent_coordinates import Ties
+from polhode.model.joint_rotors import carried_rotors, component_of
+from polhode.model.spanning_tree import spanning
 from polhode.model.tree_start import PlacedLink
-from polhode.multibody import consistency
+from polhode.multibody import consistent_start
 from polhode.multibody.bodies import SINGLE, Body
 from polhode.multibody.conversions.cotangent import ToHamiltonian
+from polhode.multibody.conversions.fixed_point_body import ToTurningBody
 from polhode.multibody.conversions.joint_lagrangian import ToJointLagrangian
-from polhode.multibody.conversions.turning_body import ToTurningBody
-from polhode.multibody.groups import Slot
-from polhode.multibody.mechanism import Mechanism
-from polhode.multibody.poses import Pose
-from polhode.multibody.tree.along import AbstractAlong, CoordinateIndex, JointEffort, JointFeedback, JointRotor
-from polhode.multibody.tree.coordinates import JointTree
-from polhode.multibody.tree.links import Inertia, Link
-from polhode.multibody.tree.motions import (
+from polhode.multibody.coordinates.tree.coordinates import JointTree
+from polhode.multibody.coordinates.tree.dependent_coordinates import TiedTree, tied
+from polhode.multibody.coordinates.tree.joint_forces import (
+    AbstractAlong,
+    CoordinateIndex,
+    JointEffort,
+    JointFeedback,
+    JointRotor,
+)
+from polhode.multibody.coordinates.tree.links import Inertia, Link
+from polhode.multibody.coordinates.tree.motions import (
     AbstractJointMotion,
     AbstractRelativeMotion,
     FreeMotion,
     PointMotion,
 )
-from polhode.multibody.tree.tied import TiedTree, tied
+from polhode.multibody.mechanism.groups import Slot
+from polhode.multibody.mechanism.mechanism import Mechanism
+from polhode.multibody.mechanism.poses import Pose
 from polhode.systems.base import State
 
 if TYPE_CHECKING:
     from polhode.forces.joint_control import JointControl
     from polhode.forces.joint_forces import AbstractJointForce
-    from polhode.joints.measured import Term
+    from polhode.joints.named_coordinates import Term
     from polhode.model.model import Model
 
 MINIMAL = "minimal"
@@ -131,7 +137,7 @@ class TreeLayout(AbstractLayout):
         return self._along(part, element) if isinstance(part, AbstractJointForce) else None
 
     def _along(self, part: AbstractJointForce, element: Any) -> JointEffort | None:
-        from polhode.forces.efforts import AbstractEffort
+        from polhode.forces.coordinate_forces import AbstractEffort
 
         terms = part.joint.terms(part.along)
         places = self._places_of(terms)
@@ -248,11 +254,11 @@ class TreeLayout(AbstractLayout):
             f"the coordinate of `{self.placed[place.link].link.joint}` is off by {gap:.3g}, its velocity by "
             f"{slips[place]:.3g}"
             for place, gap in apart.items()
-            if max(abs(gap), abs(slips[place])) > consistency.POSITION_TOLERANCE
+            if max(abs(gap), abs(slips[place])) > consistent_start.POSITION_TOLERANCE
         ]
         if off:
             said = f"Joints that follow others start elsewhere: {'; '.join(off)}."
-            raise consistency.UnfitStart(
+            raise consistent_start.UnfitStart(
                 f"{said} Correct them, or let `assemble(repair=True)` take those that fit.", own=said
             )
 

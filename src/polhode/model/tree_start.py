@@ -10,15 +10,15 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.execution.once import interpreted
+from polhode.compiler.interpreted import interpreted
 from polhode.linalg.blocks import to_dense
-from polhode.multibody import consistency
+from polhode.multibody import consistent_start
 from polhode.multibody.bodies import Body
-from polhode.multibody.poses import Pose, Twist
-from polhode.multibody.tree.coordinates import JointTree
-from polhode.multibody.tree.links import Link
-from polhode.multibody.tree.motions import AbstractRelativeMotion
-from polhode.multibody.tree.tied import TiedTree
+from polhode.multibody.coordinates.tree.coordinates import JointTree
+from polhode.multibody.coordinates.tree.dependent_coordinates import TiedTree
+from polhode.multibody.coordinates.tree.links import Link
+from polhode.multibody.coordinates.tree.motions import AbstractRelativeMotion
+from polhode.multibody.mechanism.poses import Pose, Twist
 from polhode.spaces.base import Point, cross
 
 _SINGULAR = 1e-12
@@ -64,9 +64,9 @@ def velocity(placed: PlacedLink, parent: PlacedLink | None, point: Any, repair: 
     v, gap, wanted = _nearest(link.motion, point, (omega, u), (omega0, u0), F)
     if not repair and checks.is_concrete(gap):
         speed = max(1.0, float(jnp.max(jnp.abs(wanted))))
-        if not float(jnp.max(jnp.abs(gap))) <= consistency.POSITION_TOLERANCE * speed:
+        if not float(jnp.max(jnp.abs(gap))) <= consistent_start.POSITION_TOLERANCE * speed:
             turn, slip = float(jnp.linalg.norm(gap[:3])), float(jnp.linalg.norm(gap[3:]))
-            raise consistency.UnfitStart(
+            raise consistent_start.UnfitStart(
                 f"The initial velocities do not fit the joint `{link.joint}` that carries `{body.name}`: the "
                 f"relative angular velocity is off by {turn:.3g}, the relative velocity by {slip:.3g}. Correct "
                 "them, or let `assemble(repair=True)` take the nearest that fit."

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import shown
-from polhode.execution.eager import array_of
+from polhode.compiler.numpy.eager import array_of
 from polhode.spaces import quaternions
 
 Kind = Literal["ground", "rigid", "point", "coordinate", "integral", "flexible"]

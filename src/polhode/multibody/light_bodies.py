@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from polhode.execution.once import interpreted
+from polhode.compiler.interpreted import interpreted
 from polhode.linalg.blocks import Matrix
-from polhode.linalg.choose import library_solver
 from polhode.linalg.compliant import COMPLIANCE, REFINEMENTS, CompliantKKT
 from polhode.linalg.host import to_sparse
+from polhode.linalg.solver_choice import library_solver
 from polhode.multibody.system import MultibodySystem
 from polhode.spaces.base import Point
 from polhode.systems.base import AbstractSystem, State

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from polhode.multibody.bodies import Body
-from polhode.multibody.elements import AbstractConstraintElement, AbstractForceElement
-from polhode.multibody.poses import Pose, Poses
-from polhode.multibody.tree.motions import AbstractJointMotion
+from polhode.multibody.coordinates.tree.motions import AbstractJointMotion
+from polhode.multibody.mechanism.elements import AbstractConstraintElement, AbstractForceElement
+from polhode.multibody.mechanism.poses import Pose, Poses
 
 
 class AddsCoordinates(Protocol):
@@ -61,8 +61,8 @@ class AbstractJoint(AbstractPart):
         """The relative motion that the joint allows one of its two bodies, with `initial` in the inertial frame.
 
         Joint coordinates are made of it. None where the joint stays a constraint among them: it allows no motion that
-        `polhode.multibody.tree.motions` knows, or one that depends on time. A class that overrides `place` has to
-        override this too, otherwise it counts as None.
+        `polhode.multibody.coordinates.tree.motions` knows, or one that depends on time. A class that overrides `place`
+        has to override this too, otherwise it counts as None.
         """
         del carried
         return None

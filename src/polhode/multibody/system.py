@@ -14,16 +14,16 @@ from jaxtyping import Array, Float
 
 from polhode.linalg.blocks import Matrix, accumulate, to_dense
 from polhode.linalg.kkt import AbstractKKT
-from polhode.multibody import consistency, redundancy
+from polhode.multibody import consistent_start, redundant_constraints
 from polhode.multibody.bodies import Body
-from polhode.multibody.coordinates import AbstractCoordinates
-from polhode.multibody.functions import Function
-from polhode.multibody.groups import JointGroup, Motion
-from polhode.multibody.mechanism import Mechanism
-from polhode.multibody.poses import Pose, Twist
-from polhode.multibody.turns import TurnCounter
-from polhode.multibody.waves import stiffest
-from polhode.results import Result
+from polhode.multibody.coordinates.base import AbstractCoordinates
+from polhode.multibody.counted_angles import TurnCounter
+from polhode.multibody.mechanism.groups import JointGroup, Motion
+from polhode.multibody.mechanism.mechanism import Mechanism
+from polhode.multibody.mechanism.poses import Pose, Twist
+from polhode.multibody.mechanism.user_functions import Function
+from polhode.multibody.stability_limits import stiffest
+from polhode.result_codes import Result
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.systems.base import AbstractConversion, Observable, State
 from polhode.systems.mechanical import AbstractMechanical, Multipliers
@@ -416,11 +416,11 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         """Φ and dΦ/dt of all constraints, redundant ones included."""
         # The system as it was when its start was checked at assembly, for which this is compiled already.
         whole = self._whole
-        gaps, rates, *_ = consistency.violations(whole, jnp.asarray(t), *state)
+        gaps, rates, *_ = consistent_start.violations(whole, jnp.asarray(t), *state)
         return np.asarray(gaps), np.asarray(rates)
 
     def name_violations(self, values: np.ndarray) -> str:
-        return consistency.worst(self._whole.labels, values)
+        return consistent_start.worst(self._whole.labels, values)
 
     @property
     def start_remedy(self) -> str:
@@ -434,7 +434,7 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
 
         Raises ValueError, naming the joints and the gaps that remain, if they can't be closed from there.
         """
-        return consistency.repaired(self._whole, self._whole.labels, t, state)
+        return consistent_start.repaired(self._whole, self._whole.labels, t, state)
 
     @property
     def _whole(self) -> MultibodySystem:
@@ -447,10 +447,10 @@ class MultibodySystem(AbstractMechanical, Generic[Coordinates]):
         gaps = self.violations(t, state)[0]
         if np.max(np.abs(gaps), initial=0.0) > _OPEN:
             said.append(f"the joints are open: {self.name_violations(gaps)}")
-        said += consistency.bent(self, state)
+        said += consistent_start.bent(self, state)
         if self.m and np.isfinite(gaps).all():
-            rows, explanation = redundancy.dependence(self, self.labels, t, state)
-            nearly = "" if len(rows) else consistency.weakest(self, self.labels, t, state)
+            rows, explanation = redundant_constraints.dependence(self, self.labels, t, state)
+            nearly = "" if len(rows) else consistent_start.weakest(self, self.labels, t, state)
             said += [f"the position is singular: {explanation}"] if len(rows) else [nearly] if nearly else []
             q, v = state
             _, multipliers = self.accelerations(jnp.asarray(t), q, v)

@@ -9,8 +9,8 @@ from polhode.particles.builders import block as block
 from polhode.particles.builders import chain as chain
 from polhode.particles.builders import packing as packing
 from polhode.particles.builders import torus as torus
-from polhode.particles.in_models import ParticleGroup as ParticleGroup
-from polhode.particles.interacting import ParticleStates as ParticleStates
+from polhode.particles.interactions import ParticleStates as ParticleStates
+from polhode.particles.model_particles import ParticleGroup as ParticleGroup
 from polhode.particles.sharding import ShardedParticles as ShardedParticles
 from polhode.particles.sharding import sharded as sharded
 from polhode.particles.system import Particles as Particles

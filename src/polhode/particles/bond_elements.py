@@ -14,8 +14,8 @@ from polhode.checks import shown
 from polhode.forces._pair import AbstractPairForce, vanishes
 from polhode.joints._frames import at, has_rotation, point_on
 from polhode.multibody.bodies import Body
-from polhode.multibody.elements import AbstractForceElement
-from polhode.multibody.poses import Pose, Poses, Twist, Twists, Wrench
+from polhode.multibody.mechanism.elements import AbstractForceElement
+from polhode.multibody.mechanism.poses import Pose, Poses, Twist, Twists, Wrench
 from polhode.particles.bonds import BondMaterial
 from polhode.spaces.base import cross, norm
 from polhode.spaces.quaternions import vector_from_matrix

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from polhode import checks
 from polhode.checks import shown
-from polhode.spaces.components import (
+from polhode.spaces.component_arrays import (
     Quaternions,
     Vectors,
     added,

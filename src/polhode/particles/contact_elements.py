@@ -10,15 +10,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.execution.eager import uncompiled
+from polhode.compiler.numpy.eager import uncompiled
 from polhode.forces._pair import AbstractPairForce, vanishes
 from polhode.joints._frames import is_body, start
 from polhode.multibody.bodies import Body
-from polhode.multibody.elements import AbstractForceElement
+from polhode.multibody.mechanism.elements import AbstractForceElement
+from polhode.multibody.mechanism.poses import Poses, Twists, Wrench
 from polhode.multibody.parts import AbstractForce
-from polhode.multibody.poses import Poses, Twists, Wrench
 from polhode.particles import contacts
-from polhode.particles.input import not_negative, walls_of
+from polhode.particles.checks import not_negative, walls_of
 from polhode.particles.walls import AbstractWall
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from polhode.spaces.components import Vectors, dot, scaled
+from polhode.spaces.component_arrays import Vectors, dot, scaled
 
 _TOGETHER = 1e-200
 """|d|² below which two centres are one: powers of 1/|d| in derivatives still have finite numbers above."""

@@ -11,7 +11,7 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Int
 
-from polhode.spaces.components import picked
+from polhode.spaces.component_arrays import picked
 
 AXIS = "particles"
 """Name of the axis of the mesh."""

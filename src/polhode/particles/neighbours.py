@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from polhode.results import Result
-from polhode.spaces.components import Vectors, dot, less
+from polhode.result_codes import Result
+from polhode.spaces.component_arrays import Vectors, dot, less
 
 _FARTHEST = 2**20
 """Cells in one direction: three such numbers fit into 63 bits."""

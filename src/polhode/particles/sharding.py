@@ -16,12 +16,12 @@ from jaxtyping import Array, Int
 from polhode import checks
 from polhode.checks import shown
 from polhode.particles.bonds import Constants, Slots
+from polhode.particles.diagnostics import AbstractParticles
 from polhode.particles.halo import AXIS, Halo, along_last, halo
 from polhode.particles.neighbours import Neighbours, search
-from polhode.particles.observed import AbstractParticles
 from polhode.particles.system import Particles
 from polhode.spaces.checks import check_point
-from polhode.spaces.components import Vectors, picked
+from polhode.spaces.component_arrays import Vectors, picked
 from polhode.systems.base import State
 from polhode.systems.separable import Rest
 

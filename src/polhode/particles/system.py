@@ -13,11 +13,11 @@ from jaxtyping import Array
 from polhode import checks
 from polhode.particles import bonds
 from polhode.particles.bonds import BondMaterial, Constants, Shear
-from polhode.particles.input import bond_kinds, bond_pairs, materials, not_negative, per_particle, walls_of
+from polhode.particles.checks import bond_kinds, bond_pairs, materials, not_negative, per_particle, walls_of
+from polhode.particles.diagnostics import AbstractParticles
 from polhode.particles.neighbours import Neighbours, search
-from polhode.particles.observed import AbstractParticles
 from polhode.particles.walls import AbstractWall
-from polhode.spaces.components import Vectors, columns, picked
+from polhode.spaces.component_arrays import Vectors, columns, picked
 from polhode.systems.separable import Rest
 
 _ROOM = 12

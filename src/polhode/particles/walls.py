@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import shown
-from polhode.spaces.components import Vectors, dot, less, moved, scaled
+from polhode.spaces.component_arrays import Vectors, dot, less, moved, scaled
 
 
 class AbstractWall(eqx.Module):

@@ -11,7 +11,7 @@ from polhode import checks
 from polhode.particles import Particles
 from polhode.problems.base import Problem
 from polhode.spaces import quaternions
-from polhode.viewing.scene import Body, Cloud, Scene
+from polhode.viewing.scene.scene import Body, Cloud, Scene
 
 _TURNING = 200
 """Spheres that a scene shows at most with how they turn."""

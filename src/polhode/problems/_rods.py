@@ -11,11 +11,11 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.multibody.bodies import Body
-from polhode.problems._assembled import Assembled
+from polhode.problems._model_problem import Assembled
 from polhode.problems.base import Observable
 from polhode.rods.rod import Rod
 from polhode.systems.base import State
-from polhode.viewing import scene
+from polhode.viewing.scene import scene
 
 
 class Tent(eqx.Module):

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from jax.core import Tracer
 
 from polhode import checks, summary
-from polhode._missing import missing
-from polhode.problems.choice import ASKED, Choice
+from polhode._unknown_names import missing
+from polhode.problems.default_choice import ASKED, Choice
 from polhode.systems.base import AbstractSystem, Observable, State
 
 if TYPE_CHECKING:
-    from polhode.model.naming import Named
+    from polhode.model.name_table import Named
 
 
 class Reference(TypedDict):

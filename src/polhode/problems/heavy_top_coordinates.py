@@ -8,11 +8,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.linalg.blocks import Matrix, dense_block
-from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT
+from polhode.linalg.solver_choice import kkt_solver
 from polhode.multibody import formulations
 from polhode.multibody.formulations import AbstractFormulation
-from polhode.multibody.poses import Pose, Twist, Wrench
+from polhode.multibody.mechanism.poses import Pose, Twist, Wrench
 from polhode.problems.heavy_top_forms import Formulation, TopParameters
 from polhode.spaces.base import AbstractSpace, Point, Vector, cross
 from polhode.spaces.products import AbstractProduct

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from polhode import checks
-from polhode._ambient import check_environment
-from polhode.execution.eager import uncompiled
-from polhode.execution.placement import by_default
+from polhode.compiler.numpy.eager import uncompiled
+from polhode.compiler.placement import by_default
+from polhode.jax_context import check_environment
 from polhode.problems import named
 from polhode.problems.base import Problem, timed
 

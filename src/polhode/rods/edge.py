@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.multibody.bodies import Body
-from polhode.multibody.elements import AbstractConstraintElement, AbstractStressedElement
+from polhode.multibody.mechanism.elements import AbstractConstraintElement, AbstractStressedElement
+from polhode.multibody.mechanism.poses import Pose, Poses, Twists, Wrench
 from polhode.multibody.parts import AbstractForce, AbstractJoint
-from polhode.multibody.poses import Pose, Poses, Twists, Wrench
 from polhode.rods.strain import AbstractStrain, HelicalStrain, Increment, Vector6, offset
 from polhode.rods.tangent import helical_tangent
 from polhode.spaces.base import cross

@@ -12,11 +12,11 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.checks import shown
-from polhode.execution.eager import uncompiled
+from polhode.compiler.numpy.eager import uncompiled
 from polhode.forces.loads import FRAMES, Frame, PointForce, Torque
 from polhode.forces.plane_contact import PlaneContact
 from polhode.multibody.bodies import Body
-from polhode.multibody.functions import Function, check_shape, returned
+from polhode.multibody.mechanism.user_functions import Function, check_shape, returned
 from polhode.multibody.parts import AbstractComposite, AbstractPart
 from polhode.rods.rod import Rod
 

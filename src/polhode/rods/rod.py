@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.checks import shown
 from polhode.multibody.bodies import Body
-from polhode.multibody.poses import Pose, Poses, Twist, Twists
+from polhode.multibody.mechanism.poses import Pose, Poses, Twist, Twists
 from polhode.rods.edge import Edge
 from polhode.rods.section import Section
 from polhode.rods.shape import Points

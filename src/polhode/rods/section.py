@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.execution.eager import uncompiled
+from polhode.compiler.numpy.eager import uncompiled
 
 STRAINS = ("K1", "K2", "K3", "G1", "G2", "G3")
 """Bending about the first and second axis of the section, torsion; shear along both, extension."""

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.execution.once import interpreted
+from polhode.compiler.interpreted import interpreted
 from polhode.spaces import quaternions
 
 Points = Float[Array, "nodes 3"]

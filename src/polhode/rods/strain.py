@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.multibody.poses import Pose, Poses, Twists, Wrench, axial, rates
+from polhode.multibody.mechanism.poses import Pose, Poses, Twists, Wrench, axial, rates
 from polhode.spaces import small_angle
 from polhode.spaces.base import cross
 from polhode.spaces.quaternions import vector_from_matrix

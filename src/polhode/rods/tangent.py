@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.multibody.poses import Poses, Twists
+from polhode.multibody.mechanism.poses import Poses, Twists
 from polhode.rods.strain import HelicalStrain, Increment, Vector6
 from polhode.spaces import small_angle
 from polhode.spaces.base import cross, hat

@@ -10,9 +10,9 @@ from jax.core import Tracer
 from jaxtyping import Array
 
 from polhode import checks
-from polhode._ambient import outside
-from polhode.execution.once import interpreted
-from polhode.execution.placement import place
+from polhode.compiler.interpreted import interpreted
+from polhode.compiler.placement import place
+from polhode.jax_context import outside
 from polhode.spaces.base import AbstractSpace, Point
 
 TOLERANCE = 1e-6

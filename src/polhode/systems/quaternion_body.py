@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode._ambient import inside_transformation
+from polhode.jax_context import inside_transformation
 from polhode.spaces import quaternions
 from polhode.spaces.base import cross
 from polhode.systems.base import Observable, State, shape_of

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.spaces import components, quaternions
-from polhode.spaces.components import Quaternions, Vectors
+from polhode.spaces import component_arrays, quaternions
+from polhode.spaces.component_arrays import Quaternions, Vectors
 from polhode.spaces.linear import Rn
 from polhode.spaces.powers import power
 from polhode.spaces.products import product
@@ -197,13 +197,13 @@ class Separable(AbstractSeparable):
 
     def loads(self, places: PoseComponents, rest: Rest, around: Surroundings) -> Loads:
         del rest, around
-        x, q = components.rows(places.x), components.rows(places.q)
+        x, q = component_arrays.rows(places.x), component_arrays.rows(places.q)
         R = jax.vmap(quaternions.to_matrix)(q)
         of_x, of_R = jax.grad(self.potential, (0, 1))(x, R)
         # -dU = τ·η for R → exp(η)R.
         P = jnp.einsum("nij,nkj->nik", of_R, R)
         moment = tuple(P[:, i, j] - P[:, j, i] for i, j in ((1, 2), (2, 0), (0, 1)))
-        return Loads(components.columns(-of_x), moment)
+        return Loads(component_arrays.columns(-of_x), moment)
 
     def potential_energy(self, state: State) -> Float[Array, ""]:
         return self.potential(state[0], jax.vmap(quaternions.to_matrix)(state[1]))

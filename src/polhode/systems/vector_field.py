@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from polhode.functions import breakpoints_of
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.systems.base import AbstractConversion, AbstractSystem, Converted, State, shape_of
+from polhode.time_functions import breakpoints_of
 
 
 class VectorField(AbstractSystem):

@@ -9,11 +9,11 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from polhode.solution import Solution
-from polhode.viewing import words
-from polhode.viewing.series import Chart, charts
+from polhode.results.solution import Solution
+from polhode.viewing import text_summary
+from polhode.viewing.charts.chart_series import Chart, charts
+from polhode.viewing.charts.downsampling import shortened, thinned
 from polhode.viewing.style import COLOURS, DASHES, STYLE
-from polhode.viewing.thinning import shortened, thinned
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -141,7 +141,7 @@ def _capital(title: str) -> str:
 
 
 def _headline(meta: Mapping[str, Any]) -> str:
-    return "  ·  ".join(part for part in (str(meta.get("problem") or ""), *words.headline(meta)) if part)
+    return "  ·  ".join(part for part in (str(meta.get("problem") or ""), *text_summary.headline(meta)) if part)
 
 
 def _order(h: np.ndarray, errors: np.ndarray) -> int | None:

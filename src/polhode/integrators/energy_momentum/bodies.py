@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.integrators._equations import AbstractEquations, Residual
 from polhode.integrators.energy_momentum.step import BodiesStep, Increments, Multipliers
+from polhode.integrators.implicit._equations import AbstractEquations, Residual
 from polhode.linalg.blocks import apply
 from polhode.systems.lagrangian import LivensState
 

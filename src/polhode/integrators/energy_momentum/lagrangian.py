@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.integrators._equations import AbstractEquations, Residual
+from polhode.integrators.implicit._equations import AbstractEquations, Residual
 from polhode.linalg.blocks import dense_block
-from polhode.linalg.choose import fused_solver, kkt_solver, pivoting_solver
 from polhode.linalg.kkt import AbstractKKT
+from polhode.linalg.solver_choice import fused_solver, kkt_solver, pivoting_solver
 from polhode.systems.lagrangian import (
     AbstractLagrangian,
     AbstractParametrisedLagrangian,

@@ -12,14 +12,14 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.execution.questions import derived
-from polhode.integrators._equations import AbstractEquations
-from polhode.integrators._newton import Newton, Solved, solve
+from polhode.compiler.primitives.backend_query import derived
 from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry, StepInfo
 from polhode.integrators.energy_momentum.bodies import BodiesEquations, BodiesUnknowns, RatesEquations
 from polhode.integrators.energy_momentum.lagrangian import AbstractLivensEquations, AllUnknowns, NullSpace, Reduced
 from polhode.integrators.energy_momentum.step import BodiesStep
-from polhode.multibody.livens import LivensMultibody
+from polhode.integrators.implicit._equations import AbstractEquations
+from polhode.integrators.implicit._newton import Newton, Solved, solve
+from polhode.multibody.conversions.livens import LivensMultibody
 from polhode.systems.lagrangian import AbstractLagrangian, AbstractParametrisedLagrangian, LivensState
 
 _FLOOR = 1e-15

@@ -9,19 +9,19 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.integrators.energy_momentum.gradients import (
+from polhode.integrators.energy_momentum.discrete_gradients import (
     acting,
     mean_gradient,
     middle_gradient,
     rolling_gradient,
     slipped,
 )
-from polhode.integrators.energy_momentum.levers import LEVERS, AbstractLevers, Stretch, turned
+from polhode.integrators.energy_momentum.rotation_update import LEVERS, AbstractLevers, Stretch, turned
 from polhode.linalg.blocks import Blocks, Matrix, accumulate
-from polhode.multibody.elements import AbstractForceElement, InFirstFrame
-from polhode.multibody.groups import BodyGroup, ForceGroup, JointGroup, Slot
-from polhode.multibody.livens import LivensMultibody, is_rigid
-from polhode.multibody.poses import Pose, Twist, Wrench, axial
+from polhode.multibody.conversions.livens import LivensMultibody, is_rigid
+from polhode.multibody.mechanism.elements import AbstractForceElement, InFirstFrame
+from polhode.multibody.mechanism.groups import BodyGroup, ForceGroup, JointGroup, Slot
+from polhode.multibody.mechanism.poses import Pose, Twist, Wrench, axial
 from polhode.spaces.base import cross
 from polhode.systems.lagrangian import LivensState
 from polhode.systems.quaternion_body import E, G_transposed

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode.multibody.absolute import AbsoluteCoordinates
-from polhode.multibody.groups import BodyGroup, Motion
-from polhode.multibody.livens_turns import AbstractLivensModel
-from polhode.multibody.poses import Pose, Twist, axial
+from polhode.multibody.conversions.livens_angles import AbstractLivensModel
+from polhode.multibody.coordinates.absolute import AbsoluteCoordinates
+from polhode.multibody.mechanism.groups import BodyGroup, Motion
+from polhode.multibody.mechanism.poses import Pose, Twist, axial
 from polhode.multibody.system import MultibodySystem
 from polhode.spaces.base import hat
 from polhode.systems.base import AbstractConversion, Converted, Observable, State

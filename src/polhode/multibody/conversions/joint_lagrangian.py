@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode.linalg.blocks import apply
-from polhode.multibody.livens_turns import AbstractLivensModel
+from polhode.multibody.conversions.livens_angles import AbstractLivensModel
 from polhode.multibody.system import MultibodySystem
 from polhode.spaces.base import AbstractSpace, Point
 from polhode.spaces.constants import Constants

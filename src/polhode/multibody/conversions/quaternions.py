@@ -8,10 +8,11 @@ from typing import Any
 
 import equinox as eqx
 
-from polhode.multibody import formulations, livens, separable
-from polhode.multibody.absolute import AbsoluteCoordinates
-from polhode.multibody.livens import LivensMultibody
-from polhode.multibody.livens_joints import in_first_frame
+from polhode.multibody import formulations
+from polhode.multibody.conversions import livens, separable
+from polhode.multibody.conversions.livens import LivensMultibody
+from polhode.multibody.conversions.livens_joints import in_first_frame
+from polhode.multibody.coordinates.absolute import AbsoluteCoordinates
 from polhode.multibody.system import MultibodySystem
 from polhode.systems.base import AbstractConversion, Converted, State
 from polhode.systems.separable import AbstractSeparable

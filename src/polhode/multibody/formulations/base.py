@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from polhode.multibody.poses import Pose, Twist, Wrench
+from polhode.multibody.mechanism.poses import Pose, Twist, Wrench
 from polhode.spaces.base import AbstractSpace, Point, Vector, cross
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.multibody.formulations.base import AbstractFormulation
-from polhode.multibody.poses import Pose, Twist
+from polhode.multibody.mechanism.poses import Pose, Twist
 from polhode.spaces.base import AbstractGroup, Vector
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.multibody.formulations.base import AbstractFormulation
-from polhode.multibody.poses import Pose, Twist, Wrench
+from polhode.multibody.mechanism.poses import Pose, Twist, Wrench
 from polhode.spaces.base import AbstractGroup, Vector, cross, hat
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product

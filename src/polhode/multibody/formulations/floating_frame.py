@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from polhode.multibody.formulations.base import AbstractFormulation
 from polhode.multibody.formulations.floating_node import FloatingNode, Frame, frame_and_modes
 from polhode.multibody.formulations.modal_body import ModalBody
-from polhode.multibody.poses import Pose, Twist, Wrench
+from polhode.multibody.mechanism.poses import Pose, Twist, Wrench
 from polhode.spaces.base import AbstractGroup, Point, Vector, cross, hat
 
 

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from polhode.multibody.formulations.base import AbstractFrame
 from polhode.multibody.formulations.lie_groups import DirectProduct, SemidirectProduct
-from polhode.multibody.poses import Pose, Twist
+from polhode.multibody.mechanism.poses import Pose, Twist
 from polhode.spaces.base import AbstractGroup, Point, Vector, cross, hat
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode.multibody.formulations.base import AbstractFormulation
-from polhode.multibody.poses import Pose, Twist, Wrench
+from polhode.multibody.mechanism.poses import Pose, Twist, Wrench
 from polhode.spaces.base import Point, Vector
 from polhode.spaces.linear import Rn
 

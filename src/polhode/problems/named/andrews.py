@@ -13,14 +13,14 @@ from polhode.forces import SpringDamper, Torque
 from polhode.joints import Revolute
 from polhode.model.model import Model
 from polhode.multibody.bodies import Body
-from polhode.multibody.poses import Pose
-from polhode.problems._assembled import Assembled, assembled, drawn, polyline, same_numbers
-from polhode.problems._loops import Poses, bar, meet, placed
-from polhode.problems._turns import SHARE, CountTurns
+from polhode.multibody.mechanism.poses import Pose
+from polhode.problems._closed_loops import Poses, bar, meet, placed
+from polhode.problems._model_problem import Assembled, assembled, drawn, polyline, same_numbers
+from polhode.problems._unwrapped_angles import SHARE, CountTurns
 from polhode.problems.base import Observable, Problem, Reference
 from polhode.problems.registry import register
 from polhode.systems.base import State
-from polhode.viewing import scene
+from polhode.viewing.scene import scene
 
 _DOC = """Seven bodies K1 … K7 in the plane, hinged at O, F, E, B, G, H and A, driven by a torque on K1 against a
 spring.

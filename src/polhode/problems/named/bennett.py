@@ -11,13 +11,13 @@ from jaxtyping import Array
 from polhode import checks
 from polhode.joints import Revolute
 from polhode.model.model import Model
-from polhode.multibody.poses import Pose
-from polhode.problems._assembled import Assembled, assembled, drawn, point_of, polyline, rod_inertia
-from polhode.problems._loops import Poses, about, placed
-from polhode.problems._turns import SHARE, CountTurns
+from polhode.multibody.mechanism.poses import Pose
+from polhode.problems._closed_loops import Poses, about, placed
+from polhode.problems._model_problem import Assembled, assembled, drawn, point_of, polyline, rod_inertia
+from polhode.problems._unwrapped_angles import SHARE, CountTurns
 from polhode.problems.base import Observable, Problem
 from polhode.problems.registry import register
-from polhode.viewing import scene
+from polhode.viewing.scene import scene
 
 _DOC = """Four rods, one of them the ground, in a loop of four hinges with axes that neither are parallel nor meet.
 

@@ -10,16 +10,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.execution.once import interpreted
+from polhode.compiler.interpreted import interpreted
 from polhode.joints import Revolute
 from polhode.model.model import Model
-from polhode.multibody.poses import Pose
-from polhode.problems._assembled import Assembled, assembled, rod_inertia
-from polhode.problems._loops import about
+from polhode.multibody.mechanism.poses import Pose
+from polhode.problems._closed_loops import about
+from polhode.problems._model_problem import Assembled, assembled, rod_inertia
 from polhode.problems.base import Observable, Problem
 from polhode.problems.registry import register
 from polhode.systems.base import State
-from polhode.viewing import scene
+from polhode.viewing.scene import scene
 
 _DOC = """n equal rods, the first hinged to the origin, each of the others to the end of the one before.
 

@@ -10,14 +10,14 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode.flexible.part import FlexiblePart, from_modes
+from polhode.flexible.flexible_part import FlexiblePart, from_modes
 from polhode.joints import PrescribedRotation, Prismatic, Revolute, Spherical, Universal
 from polhode.model.model import Model
-from polhode.problems._assembled import Assembled, assembled, drawn, point_of, polyline
+from polhode.problems._model_problem import Assembled, assembled, drawn, point_of, polyline
 from polhode.problems.base import Observable, Problem
 from polhode.problems.registry import register
 from polhode.systems.base import State
-from polhode.viewing import scene
+from polhode.viewing.scene import scene
 
 _DOC = """A crank that turns at constant speed drives a slider by a rod that bends and stretches.
 

@@ -14,13 +14,13 @@ from polhode import checks
 from polhode.forces import PointForce, Torque
 from polhode.joints import Spherical
 from polhode.model.model import Model
-from polhode.multibody.livens import JOINTS
-from polhode.problems._assembled import Assembled, assembled, drawn
+from polhode.multibody.conversions.livens import JOINTS
+from polhode.problems._model_problem import Assembled, assembled, drawn
 from polhode.problems.base import Observable, Problem
 from polhode.problems.registry import register
 from polhode.spaces.quaternions import from_matrix
 from polhode.systems.base import State
-from polhode.viewing import scene
+from polhode.viewing.scene import scene
 
 _DOC = """Four equal bars form a square with spherical joints at its corners; force and torque act on one bar for 1 s.
 

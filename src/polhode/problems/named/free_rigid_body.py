@@ -19,7 +19,7 @@ from polhode.spaces.base import cross
 from polhode.systems.base import AbstractSystem, Observable, State
 from polhode.systems.quaternion_body import QuaternionBody
 from polhode.systems.vector_field import VectorField
-from polhode.viewing.scene import Body, Line, Scene
+from polhode.viewing.scene.scene import Body, Line, Scene
 
 Vector3 = Float[Array, "3"]
 

@@ -14,13 +14,13 @@ from polhode import checks
 from polhode.checks import shown
 from polhode.joints import Universal
 from polhode.model.model import Model
-from polhode.problems._assembled import Assembled, assembled
+from polhode.problems._model_problem import Assembled, assembled
 from polhode.problems._rods import rod_outputs, rod_scene
 from polhode.problems.base import Observable, Problem, Reference
 from polhode.problems.named.roll_up import material
 from polhode.problems.registry import register
 from polhode.systems.base import State
-from polhode.viewing import scene
+from polhode.viewing.scene import scene
 
 _DOC = """A thin inextensible cable hangs between two points at equal height, with gravity towards -e₃.
 

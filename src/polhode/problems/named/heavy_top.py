@@ -17,7 +17,7 @@ from polhode.problems.heavy_top_forms import FORMULATIONS as FIRST_ORDER
 from polhode.problems.heavy_top_forms import Formulation, TopParameters
 from polhode.problems.registry import register
 from polhode.systems.base import State
-from polhode.viewing.scene import Body, Line, Scene, Trail
+from polhode.viewing.scene.scene import Body, Line, Scene, Trail
 
 _DOC = """A rigid body that turns about a fixed point under gravity: Q̇ = Q Ω^, I Ω̇ = I Ω × Ω + M g l Γ × χ, Γ = Qᵀe₃.
 

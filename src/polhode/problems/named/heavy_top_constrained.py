@@ -16,14 +16,14 @@ from polhode.joints._elements import FrameConstraint
 from polhode.joints._pair import AbstractPairJoint, join
 from polhode.joints.spherical import Spherical
 from polhode.model.model import Model
-from polhode.multibody.elements import AbstractConstraintElement
-from polhode.multibody.poses import Poses, axial
-from polhode.problems._assembled import Assembled, assembled, drawn, point_of, polyline, same_numbers
+from polhode.multibody.mechanism.elements import AbstractConstraintElement
+from polhode.multibody.mechanism.poses import Poses, axial
+from polhode.problems._model_problem import Assembled, assembled, drawn, point_of, polyline, same_numbers
 from polhode.problems.base import Observable, Problem, Reference
 from polhode.problems.registry import register
 from polhode.spaces.base import cross
 from polhode.systems.base import State
-from polhode.viewing import scene
+from polhode.viewing.scene import scene
 
 _DOC = """A rigid body under gravity whose tip is held at the origin by three constraints.
 

@@ -15,7 +15,7 @@ from polhode.problems.registry import register
 from polhode.systems.base import State
 from polhode.systems.discrete_gradients import Through
 from polhode.systems.lagrangian import Lagrangian
-from polhode.viewing.scene import Body, Line, Scene
+from polhode.viewing.scene.scene import Body, Line, Scene
 
 _DOC = """Two masses on a line, each on a nonlinear spring that begins where the one before ends.
 

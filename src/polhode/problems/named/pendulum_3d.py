@@ -15,7 +15,7 @@ from polhode.problems.registry import register
 from polhode.spaces import quaternions
 from polhode.systems.base import State
 from polhode.systems.separable import BodyStates, Separable
-from polhode.viewing.scene import Body, Line, Scene, Trail
+from polhode.viewing.scene.scene import Body, Line, Scene, Trail
 
 _DOC = """A body with one moment of inertia J about its pivot, turning under gravity: U = -m g e₃·Rρ₀ with ρ₀ = e₃.
 

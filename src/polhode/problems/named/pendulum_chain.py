@@ -18,7 +18,7 @@ from polhode.spaces import TS2, Power
 from polhode.spaces.base import cross
 from polhode.systems.base import State
 from polhode.systems.vector_field import VectorField
-from polhode.viewing.scene import Body, Line, Scene, Trail
+from polhode.viewing.scene.scene import Body, Line, Scene, Trail
 
 _DOC = """N point masses on massless rods, hanging from a fixed point as a chain, e₃ upwards.
 

@@ -12,13 +12,13 @@ from polhode import checks
 from polhode.joints import Revolute
 from polhode.model.model import Model
 from polhode.multibody.bodies import Body
-from polhode.multibody.poses import Pose
-from polhode.problems._assembled import Assembled, assembled, drawn, point_of, polyline, rod_inertia
-from polhode.problems._loops import Poses, bar, meet, placed
-from polhode.problems._turns import SHARE, CountTurns
+from polhode.multibody.mechanism.poses import Pose
+from polhode.problems._closed_loops import Poses, bar, meet, placed
+from polhode.problems._model_problem import Assembled, assembled, drawn, point_of, polyline, rod_inertia
+from polhode.problems._unwrapped_angles import SHARE, CountTurns
 from polhode.problems.base import Observable, Problem
 from polhode.problems.registry import register
-from polhode.viewing import scene
+from polhode.viewing.scene import scene
 
 _DOC = """Crank, coupler and rocker in the vertical x-y plane, joined to each other and to the ground by four hinges.
 

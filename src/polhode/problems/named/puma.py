@@ -15,13 +15,13 @@ from polhode import checks
 from polhode.forces import PD
 from polhode.joints import Revolute
 from polhode.model.model import Model
-from polhode.multibody.poses import Pose
-from polhode.problems._assembled import Assembled, assembled, polyline, same_numbers
-from polhode.problems._loops import about
+from polhode.multibody.mechanism.poses import Pose
+from polhode.problems._closed_loops import about
+from polhode.problems._model_problem import Assembled, assembled, polyline, same_numbers
 from polhode.problems.base import Observable, Problem, Reference
 from polhode.problems.registry import register
 from polhode.systems.base import State
-from polhode.viewing import scene
+from polhode.viewing.scene import scene
 
 _DOC = """Six links with revolute joints; each joint follows its trajectory by proportional-derivative control.
 

@@ -26,7 +26,7 @@ from polhode.problems.quadrotor_model import (
 from polhode.problems.registry import register
 from polhode.systems.base import State
 from polhode.systems.vector_field import VectorField
-from polhode.viewing.scene import Body, Line, Scene, Trail
+from polhode.viewing.scene.scene import Body, Line, Scene, Trail
 
 _DOC = """Two quadrotors carry a point load on massless rods along a given path; e₃ points downwards, along gravity.
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from polhode import checks
 from polhode.forces import Torque
 from polhode.model.model import Model
-from polhode.problems._assembled import assembled, same_numbers
+from polhode.problems._model_problem import assembled, same_numbers
 from polhode.problems._rods import observed
 from polhode.problems.base import Problem, Reference
 from polhode.problems.registry import register

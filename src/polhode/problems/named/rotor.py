@@ -11,10 +11,10 @@ from jaxtyping import Array
 from polhode import checks
 from polhode.forces import Bushing, Torque
 from polhode.model.model import Model
-from polhode.problems._assembled import Assembled, assembled, drawn, point_of, polyline, same_numbers
+from polhode.problems._model_problem import Assembled, assembled, drawn, point_of, polyline, same_numbers
 from polhode.problems.base import Observable, Problem, Reference
 from polhode.problems.registry import register
-from polhode.viewing import scene
+from polhode.viewing.scene import scene
 
 _DOC = """A rigid disc that spins about the x axis at 640 rad/s in two elastic supports and precesses under a torque.
 

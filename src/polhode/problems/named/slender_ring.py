@@ -11,13 +11,13 @@ from jaxtyping import Array, Float
 
 from polhode import checks
 from polhode.model.model import Model
-from polhode.problems._assembled import Assembled, assembled
+from polhode.problems._model_problem import Assembled, assembled
 from polhode.problems._rods import rod_outputs, rod_scene
 from polhode.problems.base import Observable, Problem, Reference
 from polhode.problems.named.roll_up import material
 from polhode.problems.registry import register
 from polhode.systems.base import State
-from polhode.viewing import scene
+from polhode.viewing.scene import scene
 
 _DOC = """A closed rod, a free circle without stress in the plane of e₁ and e₂, vibrates in a flexural mode.
 

@@ -11,14 +11,14 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.joints import Prismatic, Revolute, Spherical, Universal
 from polhode.model.model import Model
-from polhode.multibody.poses import Pose
-from polhode.problems._assembled import Assembled, assembled, drawn, point_of, polyline, same_numbers
-from polhode.problems._loops import Poses, about, placed
-from polhode.problems._turns import SHARE, CountTurns
+from polhode.multibody.mechanism.poses import Pose
+from polhode.problems._closed_loops import Poses, about, placed
+from polhode.problems._model_problem import Assembled, assembled, drawn, point_of, polyline, same_numbers
+from polhode.problems._unwrapped_angles import SHARE, CountTurns
 from polhode.problems.base import Observable, Problem, Reference
 from polhode.problems.registry import register
 from polhode.spaces.base import cross
-from polhode.viewing import scene
+from polhode.viewing.scene import scene
 
 _DOC = """Crank, rod and slider in space, moved by their inertia and by gravity alone.
 

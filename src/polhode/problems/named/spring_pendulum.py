@@ -15,7 +15,7 @@ from polhode.problems.registry import register
 from polhode.systems.base import State
 from polhode.systems.discrete_gradients import Through
 from polhode.systems.lagrangian import Lagrangian
-from polhode.viewing.scene import Body, Line, Scene, Trail
+from polhode.viewing.scene.scene import Body, Line, Scene, Trail
 
 Vector3 = Float[Array, "3"]
 

@@ -18,7 +18,7 @@ from polhode.problems.registry import register
 from polhode.spaces import S3
 from polhode.systems.base import State
 from polhode.systems.quaternion_body import QuaternionBody
-from polhode.viewing.scene import Body, Line, Scene, Trail
+from polhode.viewing.scene.scene import Body, Line, Scene, Trail
 
 Vector3 = Float[Array, "3"]
 Quaternion = Float[Array, "4"]

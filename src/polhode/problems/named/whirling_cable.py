@@ -11,13 +11,13 @@ from jaxtyping import Array, Float
 from polhode import checks
 from polhode.joints import Spherical
 from polhode.model.model import Model
-from polhode.problems._assembled import Assembled, assembled, drawn, point_of
+from polhode.problems._model_problem import Assembled, assembled, drawn, point_of
 from polhode.problems._rods import rod_outputs, rod_scene
 from polhode.problems.base import Observable, Problem
 from polhode.problems.named.roll_up import material
 from polhode.problems.registry import register
 from polhode.systems.base import State
-from polhode.viewing import scene
+from polhode.viewing.scene import scene
 
 _DOC = """A box hangs on a cable that is held at the origin, and both turn around the vertical through it.
 

@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode._ambient import inside_transformation
-from polhode.execution.once import interpreted
+from polhode.compiler.interpreted import interpreted
+from polhode.jax_context import inside_transformation
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product
 from polhode.systems.base import AbstractSystem, Observable, State, shape_of

@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from polhode import checks
-from polhode._ambient import inside_transformation
 from polhode.checks import shown
+from polhode.jax_context import inside_transformation
 from polhode.systems.base import State, shape_of
 from polhode.systems.discrete_gradients import AbstractDiscreteGradient, Gonzalez, Through
 from polhode.systems.lagrangian.abstract import AbstractLagrangian, Coordinates, Derivatives, Multipliers

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from polhode._ambient import warn
+from polhode.jax_context import warn
 
 START_TOLERANCE = 1e-6
 """Largest |g| of a given start, relative to the larger of 1 and the largest coordinate."""

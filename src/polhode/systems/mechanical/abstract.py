@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from polhode._ambient import inside_transformation
-from polhode.execution.eager import uncompiled
-from polhode.execution.once import interpreted
-from polhode.execution.questions import by_libraries
+from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy.eager import uncompiled
+from polhode.compiler.primitives.backend_query import by_libraries
+from polhode.jax_context import inside_transformation
 from polhode.linalg.blocks import Matrix, apply, apply_transposed, dense_block
-from polhode.linalg.choose import library_solver
 from polhode.linalg.kkt import AbstractKKT
+from polhode.linalg.solver_choice import library_solver
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.spaces.linear import Rn
 from polhode.spaces.products import product

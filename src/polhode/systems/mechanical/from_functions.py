@@ -8,13 +8,13 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from polhode.functions import breakpoints_of
 from polhode.linalg.blocks import Matrix, dense_block
-from polhode.linalg.choose import kkt_solver
 from polhode.linalg.kkt import AbstractKKT
+from polhode.linalg.solver_choice import kkt_solver
 from polhode.spaces.base import AbstractSpace, Point, Vector
 from polhode.systems.base import State, shape_of
 from polhode.systems.mechanical.abstract import AbstractMechanical, Multipliers
+from polhode.time_functions import breakpoints_of
 
 
 class Mechanical(AbstractMechanical):

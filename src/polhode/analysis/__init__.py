@@ -1,0 +1,6 @@
+"""What is computed from a system besides its motion: equilibria, modes, linear models, and studies over many runs."""
+
+import lazy_loader
+
+# The names are in `__init__.pyi`, and are loaded when they are used.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

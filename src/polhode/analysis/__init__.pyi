@@ -1,0 +1,5 @@
+"""What is computed from a system besides its motion: equilibria, modes, linear models, and studies over many runs."""
+
+from . import linear as linear
+from . import statics as statics
+from . import studies as studies

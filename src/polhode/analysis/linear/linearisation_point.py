@@ -1,0 +1,68 @@
+"""The system that is to be linearised, and where."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from polhode import checks
+from polhode.jax_context import inside_transformation
+from polhode.problems.base import Problem
+from polhode.systems.base import AbstractSystem, State
+from polhode.systems.mechanical import AbstractMechanical
+
+
+class Asked(NamedTuple):
+    """The system that is linearised; `problem` is None for a bare system."""
+
+    problem: Problem | None
+    system: AbstractSystem
+    t: float
+    state: State
+
+    @classmethod
+    def of(cls, problem: Any, t: Any, state: Any) -> Asked:
+        known = problem if isinstance(problem, Problem) else None
+        system = problem.system if known else problem
+        if not isinstance(system, AbstractSystem):
+            raise checks.not_a_problem(problem)
+        if state is None and known is None:
+            raise ValueError("A bare system needs `state`; a Problem brings its own.")
+        if inside_transformation():
+            raise ValueError(
+                "Linear models are made on the host; call `linearise` and `floquet` outside jit, grad and vmap."
+            )
+        time = float(known.t_span[0] if t is None and known else 0.0 if t is None else checks.number("t", t, "time"))
+        state = system.given(known.state0 if known and state is None else state, "state")
+        system.check(time, state)
+        if system.velocity(jnp.asarray(time), state) is None:
+            raise ValueError(
+                f"The velocity of a {system.called} is no function of its state. Take the problem in other "
+                "coordinates, such as `model.problem('minimal')` or 'SE3'."
+            )
+        return cls(known, system, time, state)
+
+
+def coordinates(asked: Asked) -> dict[str, int]:
+    """Coordinates of joints, "pin.angle", and their numbers among the readings."""
+    named = asked.problem.named if asked.problem else None
+    if named is None or not isinstance(asked.system, AbstractMechanical):
+        return {}
+    joints = named.told["joints"]
+    return {f"{joint}.{label}": k for joint, told in joints.items() for label, k in told["coordinates"].items()}
+
+
+def numbered(name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
+    """Names of the numbers in an array."""
+    return (name,) if not shape else tuple(f"{name}[{', '.join(map(str, k))}]" for k in np.ndindex(shape))
+
+
+def rates_of(positions: dict[str, int]) -> dict[str, int]:
+    """Rates of coordinates, "pin.rate", or "ball.x_rate" where a joint has several."""
+    joints = [each.rsplit(".", 1)[0] for each in positions]
+    return {
+        (f"{joint}.rate" if joints.count(joint) == 1 else f"{each}_rate"): positions[each]
+        for joint, each in zip(joints, positions, strict=True)
+    }

@@ -1,0 +1,104 @@
+"""Outputs of a linear model: outputs of the problem, coordinates and rates of joints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from polhode.analysis.linear.inputs import Input
+from polhode.analysis.linear.linearisation_point import Asked, coordinates, numbered, rates_of
+from polhode.problems.base import Problem
+from polhode.results.name_errors import unknown
+from polhode.systems.base import State
+
+Read = Callable[[Problem, Array, State], Array]
+"""(problem, t, state) → numbers, flat."""
+
+
+class Output(NamedTuple):
+    """Numbers that are told of a state, and what they are called."""
+
+    read: Read
+    labels: tuple[str, ...]
+
+
+class Told(NamedTuple):
+    """Of all outputs: derivatives with respect to the state and the inputs, values, and names."""
+
+    C: np.ndarray
+    D: np.ndarray
+    y0: np.ndarray
+    names: tuple[str, ...]
+
+
+def output_named(asked: Asked, name: Any) -> Output:
+    """An output of the problem, or what a joint does. Raises `UnknownName`."""
+    problem, positions = asked.problem, coordinates(asked)
+    if problem is not None and name in problem.outputs:
+        shape = np.shape(problem.outputs[name](jnp.asarray(asked.t), asked.state))
+        labels = numbered(name, shape)
+        return Output(lambda problem, t, state: jnp.ravel(problem.outputs[name](t, state)), labels)
+    rates = rates_of(positions)
+    both = (*positions, *rates)
+    labels = tuple(each for each in both if each == name or each.startswith(f"{name}."))
+    if not labels:
+        known = problem.outputs if problem else ()
+        raise unknown("output", name, [*known, *dict.fromkeys(each.split(".")[0] for each in positions), *both])
+    return Output(lambda problem, t, state: _of_joints(problem, state, labels, positions, rates), labels)
+
+
+def _of_joints(
+    problem: Problem, state: State, labels: Sequence[str], positions: Mapping[str, int], rates: Mapping[str, int]
+) -> Array:
+    system: Any = problem.system
+    assert problem.named is not None
+    readings = problem.named.readings
+    values, speeds = readings.positions_in(system, state), readings.velocities(system, *state)
+    return jnp.stack([values[positions[x]] if x in positions else speeds[rates[x]] for x in labels])
+
+
+def all_told(asked: Asked, outputs: Sequence[Output], T: np.ndarray, inputs: Sequence[Input]) -> Told:
+    """Derivatives of all outputs along the columns of T, and with respect to the inputs where they have some."""
+    count = sum(len(each.names) for each in inputs)
+    C, D, y0 = [np.zeros((0, T.shape[1]))], [np.zeros((0, count))], [np.zeros(0)]
+    for output in outputs:
+        C.append(_along(asked, output, T))
+        y0.append(np.asarray(output.read(_problem(asked), jnp.asarray(asked.t), asked.state)))
+        D.append(np.hstack([np.zeros((len(y0[-1]), 0)), *(_through(asked, output, each) for each in inputs)]))
+    return Told(np.vstack(C), np.vstack(D), np.concatenate(y0), tuple(x for each in outputs for x in each.labels))
+
+
+def _along(asked: Asked, output: Output, T: np.ndarray) -> np.ndarray:
+    problem, space, t = _problem(asked), asked.system.state_space, jnp.asarray(asked.t)
+    moved = lambda x: output.read(problem, t, space.move(asked.state, jnp.asarray(T) @ x))  # noqa: E731
+    return np.asarray(jax.jacfwd(moved)(jnp.zeros(T.shape[1])))
+
+
+def _through(asked: Asked, output: Output, given: Input) -> np.ndarray:
+    """The direct effect of an input on an output."""
+    replaced, t = given.replaced, jnp.asarray(asked.t)
+    if replaced is None:
+        return np.zeros((len(output.labels), len(given.names)))
+    return np.asarray(jax.jacfwd(lambda u: output.read(replaced(u), t, asked.state))(jnp.asarray(given.values)))
+
+
+def _problem(asked: Asked) -> Problem:
+    assert asked.problem is not None
+    return asked.problem
+
+
+def state_names(asked: Asked, T: np.ndarray) -> tuple[str, ...]:
+    """Of states that are coordinates of joints, or their rates, those of these; others are numbered."""
+    found = [f"x{k + 1}" for k in range(T.shape[1])]
+    for joint in dict.fromkeys(each.split(".")[0] for each in coordinates(asked)):
+        output = output_named(asked, joint)
+        for label, row in zip(output.labels, _along(asked, output, T), strict=True):
+            places = np.flatnonzero(np.abs(row) > 1e-9)
+            if len(places) == 1 and abs(row[places[0]] - 1) < 1e-9:
+                found[places[0]] = label
+    return tuple(found)

@@ -1,0 +1,300 @@
+"""Newton's method on the configuration space, along a path of loads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from polhode.analysis.statics._branches import (
+    End,
+    compare,
+    continuous,
+    floor_of,
+    middle,
+    right_way_round,
+    sensitivity,
+    slope,
+)
+from polhode.analysis.statics._equations import Balance, Load, Tangent, largest
+from polhode.compiler.interpreted import shapes
+from polhode.compiler.native_function import repeated
+from polhode.jax_context import inside_transformation
+from polhode.linalg.blocks import Matrix
+from polhode.linalg.kkt import AbstractKKT
+from polhode.spaces.base import Point, Vector
+from polhode.systems.mechanical import AbstractMechanical, Multipliers
+
+Tree = TypeVar("Tree")
+
+_SHORTEST = 2.0**-10
+"""Fraction of a load step below which it is not halved again."""
+
+
+class Limits(eqx.Module):
+    """When Newton's method has converged, and when it gives up.
+
+    - `rtol`, `atol`: a correction of at most rtol times the largest coordinate plus atol is the last.
+    - `max_iterations`: in one attempt.
+    """
+
+    rtol: float = eqx.field(static=True)
+    atol: float = eqx.field(static=True)
+    max_iterations: int = eqx.field(static=True)
+
+
+class Attempt(NamedTuple):
+    """Where Newton's method got at one load.
+
+    - `excess`: the stresses that the last correction promised, less those that it made.
+    - `corrections`: |θ|∞ of each iteration, NaN after the last; `before` is the last of them.
+    """
+
+    q: Point
+    multipliers: Multipliers
+    excess: Any
+    iterations: Int[Array, ""]
+    corrections: Float[Array, " max_iterations"]
+    before: Float[Array, ""]
+    converged: Array
+    failed: Array
+
+
+class Reached(NamedTuple):
+    """How far along one load step equilibria were found.
+
+    - `q`, `multipliers`: the last of them; `done`: the fraction of the step, 1 at its end.
+    - `iterations`: of all attempts; `corrections`: of the last one.
+    - `elsewhere`: whether the last attempt found an equilibrium on another branch.
+    """
+
+    q: Point
+    multipliers: Multipliers
+    done: Float[Array, ""]
+    iterations: Int[Array, ""]
+    corrections: Float[Array, " max_iterations"]
+    elsewhere: Bool[Array, ""]
+
+
+class _Way(NamedTuple):
+    """`slope`: how fast the equilibrium moves over the whole step; zero where branches are not compared."""
+
+    reached: Reached
+    length: Float[Array, ""]
+    slope: Vector
+
+
+class Programs:
+    """The programs that Newton's method evaluates again and again.
+
+    - `equations`, `moved`: as below, for these equations and limits.
+    """
+
+    def __init__(self, balance: Balance, limits: Limits) -> None:
+        self.balance = balance
+        self.equations = repeated(equations, balance)
+        self.moved = repeated(_moved, balance, limits)
+        self.sensitivity = repeated(sensitivity, balance)
+        self.residual = repeated(_residual, balance)
+        self.middle = repeated(middle, balance)
+        self.compared = repeated(compare, balance.system.configuration)
+        self.right_way_round = repeated(right_way_round, balance.system)
+        self.counted = repeated(_counted, balance.system)
+
+
+def advance(
+    programs: Programs,
+    solver: AbstractKKT,
+    limits: Limits,
+    q: Point,
+    multipliers: Multipliers,
+    legs: tuple[Load, Load],
+    follow: bool,
+    loop: Callable[..., Any] = jax.lax.while_loop,
+) -> Reached:
+    """Equilibria from one load to the next; a step is halved where Newton's method fails, and then grows again.
+
+    `follow`: whether a step must stay on its branch, and is halved otherwise too; without that any equilibrium will do
+    in which no joint is half a turn off. `loop` is `jax.lax.while_loop`, or `on_host` for solvers that need numbers.
+    """
+    whole: Load = jax.tree.map(lambda a, b: b - a, *legs)
+
+    def more(way: _Way) -> Array:
+        return (way.reached.done < 1) & (way.length >= _SHORTEST)
+
+    def body(way: _Way) -> _Way:
+        done, load = _next(way, legs)
+        tried = _newton(programs, solver, limits, way.reached, load, loop)
+        same, slope_there = programs.right_way_round(load.t, tried.q), way.slope
+        if follow:
+            start = End(_between(legs, way.reached.done), way.reached.q, way.reached.multipliers, way.slope)
+            smooth, slope_there = _follows(programs, solver, limits, start, tried, load, done - way.reached.done, whole)
+            same = same & smooth
+        if programs.balance.system.counts:
+            tried = tried._replace(q=programs.counted(way.reached.q, tried.q))
+        return _after(way, tried, done, same, slope_there)
+
+    unknown = jnp.full(limits.max_iterations, jnp.nan, float)
+    first = Reached(q, multipliers, jnp.zeros(()), jnp.zeros((), jnp.int32), unknown, jnp.zeros((), bool))
+    slope_here = jnp.zeros(programs.balance.system.configuration.dim)
+    if follow:
+        slope_here = slope(solver, programs.sensitivity(legs[0], whole, q, multipliers))[1]
+    return loop(more, body, _Way(first, jnp.ones(()), slope_here)).reached
+
+
+def _counted(system: AbstractMechanical, before: Point, after: Point) -> Point:
+    """A position with the turns of its joints counted from another one."""
+    still = jnp.zeros(system.n)
+    return system.counted((before, still), (after, still), 0.0)[0]
+
+
+def _follows(
+    programs: Programs,
+    solver: AbstractKKT,
+    limits: Limits,
+    start: End,
+    tried: Attempt,
+    load: Load,
+    length: Array,
+    whole: Load,
+) -> tuple[Array, Vector]:
+    """Whether an attempt stayed on the branch, and the slope where it ended."""
+    there = slope(solver, programs.sensitivity(load, whole, tried.q, tried.multipliers))[1]
+    first = start._replace(slope=length * start.slope)
+    last = End(load, tried.q, tried.multipliers, length * there)
+    found = programs.middle(first, last)
+    K, B, along = found.tangent
+    off = solver.solve(solver.factor((*K, *found.excess), B, along), -found.r, -found.gap)[0]
+    here = programs.sensitivity(start.load, whole, start.q, start.multipliers).tangent
+    r, gap = programs.residual(load, start.q, start.multipliers)
+    jump = solver.solve(solver.factor(*here), -r, -gap)[0]
+    found = programs.compared(first, last, jnp.asarray(jump), jnp.asarray(off))
+    return continuous(found, length, floor_of(limits.rtol, limits.atol, start.q)), there
+
+
+def _between(legs: tuple[Load, Load], done: Array) -> Load:
+    """The load at a fraction of a step; at the end itself not to round-off."""
+    return Load(*(jnp.where(done < 1, a + done * (b - a), b) for a, b in zip(*legs, strict=True)))
+
+
+def _next(way: _Way, legs: tuple[Load, Load]) -> tuple[Array, Load]:
+    done = jnp.minimum(way.reached.done + way.length, 1.0)
+    return done, _between(legs, done)
+
+
+def _after(way: _Way, tried: Attempt, done: Array, same: Array, slope_there: Vector) -> _Way:
+    reached, good = way.reached, tried.converged & same
+    iterations, elsewhere = reached.iterations + tried.iterations, tried.converged & ~same
+    new = Reached(tried.q, tried.multipliers, done, iterations, tried.corrections, elsewhere)
+    old = new._replace(q=reached.q, multipliers=reached.multipliers, done=reached.done)
+    length = jnp.where(good, 2 * way.length, way.length / 2)
+    ahead, behind = (new, slope_there), (old, way.slope)
+    chosen, slope_here = jax.tree.map(lambda a, b: jnp.where(good, a, b), ahead, behind)
+    return _Way(chosen, length, slope_here)
+
+
+def corrected(
+    balance: Balance, solver: AbstractKKT, load: Load, q: Point, multipliers: Multipliers
+) -> tuple[Point, Multipliers]:
+    """A solution with one more correction, whose derivative is that of the solution.
+
+    By the implicit function theorem: the tangent and the solution are held fixed, the residual is not.
+    """
+    q, multipliers = jax.lax.stop_gradient((q, multipliers))
+    still = stopped(balance)
+    tangent = still.tangent(stopped(load), q, multipliers)
+    r, gap = balance.residual(load, q, multipliers)
+    theta, change = solver.solve(solver.factor(*tangent), -r, -gap)
+    return balance.system.configuration.move(q, theta), multipliers + change
+
+
+def stopped(tree: Tree) -> Tree:
+    """A tree whose arrays are held fixed in differentiation."""
+    arrays, rest = eqx.partition(tree, eqx.is_array)
+    return eqx.combine(jax.lax.stop_gradient(arrays), rest)
+
+
+def on_host(more: Callable[[Any], Array], body: Callable[[Any], Any], start: Any) -> Any:
+    """A loop like `jax.lax.while_loop` that is not compiled."""
+    while more(start):
+        start = body(start)
+    return start
+
+
+def _newton(
+    programs: Programs, solver: AbstractKKT, limits: Limits, reached: Reached, load: Load, loop: Callable[..., Any]
+) -> Attempt:
+    def more(a: Attempt) -> Array:
+        return ~a.converged & ~a.failed
+
+    def body(a: Attempt) -> Attempt:
+        found = programs.equations(load, a.q, a.multipliers, a.excess)
+        K, B, along = found.tangent
+        factors = solver.factor((*K, *found.excess), B, along)
+        low = found.r, found.gap, found.noise
+        return programs.moved(load, a, low, *solver.solve(factors, -found.r, -found.gap))
+
+    false = jnp.zeros((), bool)
+    nothing = jnp.full(limits.max_iterations, jnp.nan, float)
+    zero, far = jnp.zeros((), jnp.int32), jnp.full((), jnp.inf, float)
+    excess = no_excess(programs.balance, load, reached.q)
+    start = Attempt(reached.q, reached.multipliers, excess, zero, nothing, far, false, false)
+    return loop(more, body, start)
+
+
+def no_excess(balance: Balance, load: Load, q: Point) -> Any:
+    """Stresses as promised: zeros."""
+    if inside_transformation():
+        return jax.tree.map(jnp.zeros_like, balance.system.stresses(load.t, q))
+    return jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes(_stresses, balance.system, load.t, q))
+
+
+def _residual(balance: Balance, load: Load, q: Point, multipliers: Multipliers) -> tuple[Vector, Multipliers]:
+    return balance.residual(load, q, multipliers)
+
+
+def _stresses(system: AbstractMechanical, t: Array, q: Point) -> Any:
+    return system.stresses(t, q)
+
+
+class Equations(NamedTuple):
+    """The residuals with what round-off leaves of them, the tangent, and what excess stresses add to K."""
+
+    r: Vector
+    gap: Multipliers
+    noise: tuple[Vector, Multipliers]
+    tangent: Tangent
+    excess: Matrix
+
+
+def equations(balance: Balance, load: Load, q: Point, multipliers: Multipliers, excess: Any) -> Equations:
+    """The linearised equations at one place."""
+    r, gap = balance.residual(load, q, multipliers)
+    tangent = balance.tangent(load, q, multipliers)
+    noise = balance.roundoff(load, q, multipliers, tangent)
+    return Equations(r, gap, noise, tangent, balance.system.stress_stiffness(load.t, q, excess))
+
+
+def _moved(
+    balance: Balance, limits: Limits, load: Load, a: Attempt, left: Any, theta: Vector, change: Multipliers
+) -> Attempt:
+    """Where a correction leads; `left`: residuals and what round-off leaves of them."""
+    system, step = balance.system, jnp.max(jnp.abs(theta), initial=0.0)
+    low = [jnp.all(jnp.abs(x) <= y) for x, y in zip(left[:2], left[2], strict=True)]
+    # Corrections that no longer shrink come from round-off if the residual they answer to does.
+    stagnant = low[0] & low[1] & (step > 0.25 * a.before)
+    curve = lambda s: system.stresses(load.t, system.configuration.move(a.q, s * theta))  # noqa: E731
+    stress, rate = jax.jvp(curve, (jnp.zeros(()),), (jnp.ones(()),))
+    q = system.configuration.move(a.q, theta)
+    excess = jax.tree.map(lambda x, dx, y: x + dx - y, stress, rate, system.stresses(load.t, q))
+    iterations = a.iterations + 1
+    converged = (step <= limits.rtol * largest(a.q) + limits.atol) | stagnant
+    failed = ~jnp.isfinite(step + jnp.sum(change)) | (iterations >= limits.max_iterations)
+    corrections = jnp.where(jnp.arange(limits.max_iterations) == a.iterations, step, a.corrections)
+    multipliers = a.multipliers + change
+    return Attempt(q, multipliers, excess, iterations, corrections, step, converged, failed)

@@ -1,0 +1,232 @@
+"""Deviations from steady motions of bodies, carried along by the group that carries the motion."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy.linalg import block_diag
+from scipy.spatial.transform import Rotation
+
+from polhode.analysis.statics import _diagnosis
+from polhode.analysis.statics._body_motions import Bodies, View, bodies_at, moved, placement, speeds
+from polhode.analysis.statics._deviations import NOISE, STEADY, Deviations, Instant
+from polhode.analysis.statics._equations import largest
+from polhode.analysis.statics._symmetry import Family, Symmetry
+from polhode.compiler.interpreted import interpreted
+from polhode.multibody.system import MultibodySystem
+from polhode.spaces.base import Point, Vector
+from polhode.systems.base import State
+from polhode.systems.mechanical import AbstractMechanical
+
+LOOKS = (0.83, 2.17)
+"""Angles, in rad, by which the motion has turned where coefficients are compared: no simple parts of a turn."""
+
+_ROUNDS = 20
+
+_REACHED = 1e-11
+"""Correction of a state, relative to its largest coordinate, that counts as none."""
+
+_FOLLOWED = 12.0
+"""Angle, in rad, up to which exponentials lead along the motion."""
+
+
+class Place(NamedTuple):
+    """A state on the motion, seen as bodies; `solve` gives velocities from those of bodies."""
+
+    here: Instant
+    view: View
+    solve: np.ndarray
+
+    @classmethod
+    def of(cls, system: Any, t: float, state: State) -> Place:
+        here = Instant.at(system, t, state)
+        view = View.of(system, t, state)
+        return cls(here, view, np.linalg.pinv(view.by_velocity, rcond=1e-10))
+
+    @property
+    def unseen(self) -> np.ndarray:
+        """Deviations that move no body, as rows: those of bare coordinates and their velocities."""
+        n, q_dim = self.here.system.n, self.here.n  # type: ignore[attr-defined]
+        hidden = np.eye(n) - self.solve @ self.view.by_velocity
+        hidden = hidden[np.max(np.abs(hidden), axis=1) > 1e-8]
+        both = block_diag(hidden, hidden) if q_dim == n else np.hstack((np.zeros((len(hidden), q_dim)), hidden))
+        return np.asarray(both)
+
+
+def about_bodies(here: Instant) -> Deviations:
+    system: Any = here.system
+    first = Place.of(system, here.t, here.state)
+    instant = here.reduced(here.slopes.F + here.slopes.turning)
+    hidden = first.unseen[:, here.n :] @ here.slopes.start[here.n :]
+    kept = np.linalg.norm(hidden) <= STEADY * np.linalg.norm(here.slopes.start)
+    said = ""
+    for drift in (np.zeros(3), drift_of(first)) if kept else ():
+        family = Family.of(first.view, drift)
+        if family.misfit > STEADY:
+            continue
+        said = "coefficients change along the motion in every frame that moves with it"
+        found = _in_family(first, family)
+        if found is not None:
+            return here.result(*found, "")
+    moving = _diagnosis.moving(system, here.state[0], here.slopes.start[here.n :])
+    return here.result(instant, None, said or f"no turn of space and bodies goes on with its accelerations: {moving}")
+
+
+def _in_family(first: Place, family: Family) -> tuple[np.ndarray, np.ndarray] | None:
+    """A and the angular velocity of the frame of the first group in which coefficients are constant; None if none."""
+    here, motion = first.here, _Motion(first, [])
+    for group in family.members():
+        A = _coefficients(group, 0.0, first, first, here.T)
+        if A is None:
+            continue
+        places = (motion.first_place(group, times) for times in _looks(group, family, A))
+        later = (None if place is None else _coefficients(group, s, first, place, None) for s, place in places)
+        if all(other is not None and here.same(A, other) for other in later):
+            return A, group.turn
+    return None
+
+
+def _looks(group: Symmetry, family: Family, A: np.ndarray) -> tuple[tuple[float, ...], ...]:
+    """Times of two looks at coefficients, each with shorter ones for where the motion can't be followed so far.
+
+    By the first what turns fastest has turned, by the second what turns slowest, which hardly moves before.
+    """
+    one, two = LOOKS
+    rate = family.rate if family.bodies.omega.any() else float(np.max(np.abs(np.linalg.eigvals(A)))) or 1.0
+    turning = group.rates[group.rates > STEADY * np.max(group.rates)]
+    slowest = float(np.min(turning, initial=rate))
+    return (one / rate,), (two / slowest, two / max(slowest, two * rate / _FOLLOWED), two / rate)
+
+
+def drift_of(first: Place) -> np.ndarray:
+    """The velocity of the centre of mass, from the momentum along translations of all bodies."""
+    system: Any = first.here.system
+    q, v = first.here.state
+    count = len(first.view.bodies.x)
+    inner = first.view.by_velocity.shape[0] - 6 * count
+    shifts = first.solve @ np.vstack((np.tile(np.eye(3), (count, 1)), np.zeros((3 * count + inner, 3))))
+    momenta = np.asarray(_momenta(system, jnp.asarray(first.here.t), q, jnp.asarray(np.column_stack((shifts, v)))))
+    return np.linalg.pinv(shifts.T @ momenta[:, :3]) @ (shifts.T @ momenta[:, 3])
+
+
+@interpreted
+def _momenta(system: AbstractMechanical, t: Array, q: Point, v: Float[Array, "n k"]) -> Float[Array, "n k"]:
+    return jax.vmap(lambda w: system.momentum(t, q, w), in_axes=1, out_axes=1)(v)
+
+
+class _Motion(NamedTuple):
+    """States to which groups carry the first one: most of them carry it to the same, where slopes are known then."""
+
+    first: Place
+    known: list[tuple[float, Place]]
+
+    def first_place(self, group: Symmetry, times: tuple[float, ...]) -> tuple[float, Place | None]:
+        """The first of some times at which the state is known, and the state."""
+        *earlier, last = times
+        for s in earlier:
+            place = self._place(group, s)
+            if place is not None:
+                return s, place
+        return last, self._place(group, last)
+
+    def _place(self, group: Symmetry, s: float) -> Place | None:
+        target = group.bodies(self.first.view.bodies, s)
+        for time, place in self.known:
+            pairs = zip(target, place.view.bodies, strict=True)
+            if time == s and all(np.allclose(a, b, rtol=NOISE, atol=NOISE * np.max(np.abs(b))) for a, b in pairs):
+                return place
+        place = carry(self.first, target, self.first.here.t + s, self._near(s))
+        if place is not None:
+            self.known.append((s, place))
+        return place
+
+    def _near(self, s: float) -> Point:
+        """Where v leads; beyond some turns from the first state, since they make no difference to bodies."""
+        q, v = self.first.here.state
+        if s * float(np.max(np.abs(self.first.view.bodies.omega), initial=0.0)) > _FOLLOWED:
+            return q
+        return moved(self.first.here.system, q, jnp.asarray(s * np.asarray(v)))  # type: ignore[arg-type]
+
+
+def carry(first: Place, target: Bodies, t: float, near: Point) -> Place | None:
+    """The state at time t in which bodies are where and as fast as in `target`, by Newton's method from `near`.
+
+    None if it fails.
+    """
+    system: Any = first.here.system
+    q, v = near, first.here.state[1]
+    for _ in range(_ROUNDS):
+        bodies, gaps, by_velocity = jax.tree.map(np.asarray, placement(system, q, v))
+        if not np.isfinite(by_velocity).all():
+            return None
+        solve = np.linalg.pinv(by_velocity, rcond=1e-10)
+        turned = Rotation.from_matrix(np.swapaxes(bodies.R, 1, 2) @ target.R).as_rotvec()
+        step = solve @ np.concatenate(((target.x - bodies.x).ravel(), turned.ravel(), -gaps))
+        if float(np.max(np.abs(step), initial=0.0)) < _REACHED * max(1.0, float(largest(q))):
+            break
+        q = moved(system, q, jnp.asarray(step))
+    else:
+        return None
+    goal = np.concatenate((target.u.ravel(), target.omega.ravel(), np.zeros(len(gaps))))
+    v = np.asarray(v) + solve @ (goal - by_velocity @ np.asarray(v))
+    return Place.of(system, t, (q, jnp.asarray(v)))
+
+
+def _coefficients(group: Symmetry, s: float, first: Place, place: Place, T: np.ndarray | None) -> np.ndarray | None:
+    """A at a later state, in the deviations of the first one carried there; None where the group does not fit."""
+    here = place.here
+    system: Any = here.system
+    T = transport(group, s, first, place) if T is None else T
+    acceleration = jnp.asarray(here.slopes.start[here.n :])
+    numbers = tuple(map(jnp.asarray, (*group, s)))
+    slopes, velocity = map(np.asarray, _field(system, numbers, jnp.asarray(place.solve), here.state, acceleration))
+    rate = float(np.max(group.rates)) or 1.0
+    off = place.view.by_velocity @ (velocity - here.slopes.start)[here.n :]
+    if np.linalg.norm(off) > 10 * STEADY * rate * np.linalg.norm(place.view.by_velocity @ np.asarray(here.state[1])):
+        return None
+    return np.linalg.lstsq(T, (here.slopes.F - slopes) @ T, rcond=1e-12)[0]
+
+
+def transport(group: Symmetry, s: float, first: Place, place: Place) -> np.ndarray:
+    """The deviations of the first state carried to a later one."""
+    N, T = place.here.T, first.here.T
+    goal = group.deviations(first.view.bodies, first.view.along @ T, s)
+    rows = np.vstack((place.view.along, place.unseen)) @ N
+    return N @ np.linalg.lstsq(rows, np.vstack((goal, first.unseen @ T)), rcond=1e-12)[0]
+
+
+@interpreted
+def _field(
+    system: MultibodySystem, group: tuple[Array, ...], solve: Array, state: State, acceleration: Vector
+) -> tuple[Array, Array]:
+    """Of the velocity with which a group moves states: its derivative along deviations, and itself.
+
+    Velocities of bodies are linear in v, so to first order v follows from what they lack at the velocity of the state.
+    """
+    shift, turn, slide, spin, drift, s = group
+    space, v0 = system.state_space, state[1]
+    none = jnp.zeros(solve.shape[1] - 6 * slide.shape[0])
+
+    def velocity(y: Vector) -> Vector:
+        q, v = space.move(state, y)
+        x, R, u, omega = bodies_at(system, q, v)
+        goes = drift + shift + jnp.cross(turn, x - s * drift) + jnp.einsum("nij,nj->ni", R, slide)
+        aim = goes, jnp.einsum("nji,j->ni", R, turn) + spin
+        w = v0 + solve @ (jnp.concatenate((aim[0].reshape(-1), aim[1].reshape(-1), none)) - speeds(system, q, v0))
+        nu = system.kinematics(q, w)
+        faster = (
+            jnp.cross(turn, u - drift) + jnp.einsum("nij,nj->ni", R, jnp.cross(omega, slide)),
+            jnp.cross(omega, spin),
+        )
+        shown = lambda r: speeds(system, system.configuration.move(q, r * nu), v)  # noqa: E731
+        moving = jax.jvp(shown, (jnp.zeros(()),), (jnp.ones(()),))[1]
+        a0 = solve @ speeds(system, state[0], acceleration)
+        rest = jnp.concatenate((faster[0].reshape(-1), faster[1].reshape(-1), none)) - moving - speeds(system, q, a0)
+        return jnp.concatenate((nu, a0 + solve @ rest))
+
+    zero = jnp.zeros(space.dim)
+    return jax.jacfwd(velocity)(zero), velocity(zero)

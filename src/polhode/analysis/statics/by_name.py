@@ -1,0 +1,108 @@
+"""An equilibrium by the names of bodies, joints and forces."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Array
+
+from polhode.compiler.batched_function import Stacked
+from polhode.model.name_table import Named
+from polhode.multibody.system import MultibodySystem
+from polhode.results.bodies_and_joints import BodyResults, JointResults, bodies, joints
+from polhode.results.by_name import ByName
+from polhode.results.forces import ForceResults, forces
+from polhode.results.frames import Frames
+from polhode.results.name_errors import UnknownName
+from polhode.simulation.derived_quantities import group_of, observer_of
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Resting:
+    """An equilibrium on the way by name, as runs have bodies, joints and forces; arrays have no axis of frames.
+
+    - `saved`: its time, state, outputs, residuals and multipliers. - `meta`: with the names.
+    - `reader`: what computes that which the outputs don't have, if it can be.
+    """
+
+    saved: Frames
+    meta: Mapping[str, Any]
+    reader: AtStep | None
+
+    @property
+    def t(self) -> Array:
+        """The time that loads were taken at."""
+        return self.saved.t
+
+    @property
+    def outputs(self) -> Mapping[str, Any]:
+        """Those of the problem."""
+        return self.saved.outputs
+
+    @property
+    def bodies(self) -> ByName[BodyResults]:
+        """Bodies by name, with `position`, `rotation` and more."""
+        return bodies(self)
+
+    @property
+    def joints(self) -> ByName[JointResults]:
+        """Joints by name, with `angle`, `force`, `moment`, `torque` and more."""
+        return joints(self)
+
+    @property
+    def forces(self) -> ByName[ForceResults]:
+        """Forces that were given a name, with `force`, `moment`, `effort`, `elongation` and more."""
+        return forces(self)
+
+
+class RestReader:
+    """Quantities of equilibria that their outputs don't have.
+
+    **Arguments:**
+
+    - `named`, `system`: the names, and the system at rest.
+    """
+
+    def __init__(self, named: Named, system: MultibodySystem) -> None:
+        self._named, self._system = named, system
+        self._found: dict[tuple[int, str], dict[str, Any]] = {}
+
+    def at(self, step: int, share: float) -> AtStep:
+        """The reader of one equilibrium on the way, with a share of the loads in place."""
+        return AtStep(self, step, share)
+
+    def values(self, step: int, group: str, frames: Frames) -> dict[str, Any]:
+        """All quantities of a group at one equilibrium, which are computed once."""
+        if (step, group) not in self._found:
+            given = (frames.multipliers,) if group == "loads" and self._system.m else ()
+            instant = jax.tree.map(lambda a: np.asarray(a)[None], (frames.t, *frames.state, *given))
+            seen = Stacked(observer_of(group, self._system, self._named), 1, once=True)(*instant)
+            self._found[step, group] = {key: values[0] for key, values in seen.items()}
+        return self._found[step, group]
+
+
+class AtStep(NamedTuple):
+    """Reads quantities of one equilibrium. - `share`: of the loads that are in place there."""
+
+    of: RestReader
+    step: int
+    share: float
+
+    @property
+    def missing(self) -> None:
+        """Nothing stands in the way."""
+        return None
+
+    def values(self, frames: Frames, name: str) -> Any:
+        """A quantity of all bodies, joints or forces. Raises UnknownName for joints while loads are held."""
+        group = group_of(name)
+        if group == "loads" and self.share < 1:
+            raise UnknownName(
+                f"Forces of joints are those where all loads are in place; here {100 * self.share:.4g} % of them are, "
+                "and the rest is held by forces of no joint."
+            )
+        return self.of.values(self.step, group, frames)[name]

@@ -1,0 +1,263 @@
+"""Static equilibria, and their path as loads grow."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode import checks
+from polhode.analysis.statics import _diagnosis
+from polhode.analysis.statics._equations import Balance, Load, at_start, solver_of
+from polhode.analysis.statics._load_step_errors import Failure, equations_at, explained
+from polhode.analysis.statics._newton import Equations, Limits, Programs, Reached, advance, corrected, on_host, stopped
+from polhode.analysis.statics._stability import unstable
+from polhode.analysis.statics.by_name import RestReader
+from polhode.analysis.statics.result import Equilibrium, EquilibriumError
+from polhode.checks import shown
+from polhode.compiler.numpy.eager import uncompiled
+from polhode.compiler.placement import by_default
+from polhode.jax_context import check_environment, inside_transformation
+from polhode.linalg.kkt import AbstractKKT
+from polhode.multibody.system import MultibodySystem
+from polhode.problems.base import Observable, Problem
+from polhode.results.frames import Frames
+from polhode.simulation.observer import Observer, Watch
+from polhode.spaces.base import Point
+from polhode.systems.base import State
+from polhode.systems.mechanical import AbstractMechanical, Multipliers
+
+
+class _Task(NamedTuple):
+    """A checked task: `legs` holds the loads of all steps, the start's first; the first `free` of them may jump."""
+
+    system: AbstractMechanical
+    observer: Observer
+    q: Point
+    legs: Load
+    limits: Limits
+    free: int
+
+
+@by_default
+@uncompiled()
+def equilibrium(
+    problem: Problem | AbstractMechanical,
+    state0: State = None,
+    *,
+    t: float | None = None,
+    steps: int = 1,
+    times: Any = None,
+    rtol: float = 1e-10,
+    atol: float = 1e-12,
+    max_iterations: int = 25,
+) -> Equilibrium:
+    r"""A configuration in which $f(t, q, 0) = B^T\lambda$ and $\Phi(t, q) = 0$, by Newton's method from `state0`.
+
+    Full Newton on the configuration space: convergence is quadratic, in all coordinates. The tangent uses stresses that
+    are predicted linearly from the last correction (MIP Newton: D. Magisano, L. Leonetti, G. Garcea, 2017, mixed
+    integration points), so that stiff directions don't shorten the steps; at the solution it is exact.
+    Where a load step fails to converge it is halved, up to ten times. Stable and unstable equilibria are found alike;
+    `unstable` of the result tells them apart, and `polhode.modes` in full. Works inside `jax.jit`, `jax.grad`,
+    `jax.jacfwd` and `jax.vmap`; first derivatives are those of the solution, by the implicit function theorem.
+
+    **Arguments:**
+
+    - `problem`: a `Problem`, or a bare mechanical system with `state0`.
+    - `state0`: (q, v) to start from; v is not used.
+    - `t`: the time that loads and constraints are taken at, by default the problem's first or 0.
+    - `steps`: number of equal load steps. What is unbalanced at the start is held by fixed generalised forces, and
+      these are taken away in `steps` parts; they are fixed in the coordinates' own frame, which for body-fixed
+      velocities turns with the bodies.
+    - `times`: find the equilibria at these times one after the other instead, for loads and constraints that are
+      functions of time. At the first of them the imbalance of the start is taken away in one step.
+    - `rtol`, `atol`: Newton's method ends with a correction of at most rtol times the largest coordinate plus atol, or
+      when only round-off is left.
+    - `max_iterations`: in one attempt at a step.
+
+    **Raises** ValueError for bad input; `EquilibriumError`, with all equilibria found, where Newton's method doesn't
+    converge or where the equilibrium leaves a motion without resistance. Warns with `UnstableEquilibriumWarning`,
+    naming the bodies that move, where the equilibrium is unstable.
+    """
+    check_environment()
+    task = _prepare(problem, state0, t, steps, times, Limits(rtol, atol, max_iterations))
+    solver = solver_of(task.system, task.legs.t[0], task.q)
+    balance, multipliers = at_start(task.system, solver, task.legs.t[0], task.q)
+    if inside_transformation():
+        return dataclasses.replace(_traced(task, solver, balance, multipliers), meta=_told(problem))
+    programs = Programs(balance, task.limits)
+    found: list[Reached] = []
+    q, reason = task.q, ""
+    for k in range(len(task.legs.t) - 1):
+        follow = k >= task.free
+        reached = advance(programs, solver, task.limits, q, multipliers, _leg(task.legs, k), follow, on_host)
+        began, (q, multipliers) = (q, multipliers), (reached.q, reached.multipliers)
+        if not reached.done >= 1:
+            place = f"{k + 1} of {len(task.legs.t) - 1}"
+            reason = explained(Failure(programs, began, reached, _leg(task.legs, k), place, follow))
+            found += [reached] if not found or reached.done > 0 else []
+            break
+        found.append(reached)
+    result, last = _collected(task, programs, found, not reason)
+    result = dataclasses.replace(result, meta=_told(problem), reader=_reader(problem))
+    if not reason:
+        loose = _diagnosis.loose(task.system, last.tangent, q)
+        reason = f"The equilibrium is not isolated: {loose}" if loose else ""
+        reason = reason or _diagnosis.opened(task.system, float(result.t), result.state)
+    if reason:
+        raise EquilibriumError(reason, result)
+    return dataclasses.replace(result, unstable=unstable(task.system, q, last.tangent))
+
+
+def _told(problem: Any) -> dict[str, Any]:
+    """The names of a model's problem."""
+    named = problem.named if isinstance(problem, Problem) else None
+    return {} if named is None else {"names": named.told}
+
+
+def _reader(problem: Any) -> RestReader | None:
+    """The reader of loads of equilibria of a model's problem."""
+    if not isinstance(problem, Problem) or problem.named is None or not isinstance(problem.system, MultibodySystem):
+        return None
+    return RestReader(problem.named, problem.system)
+
+
+def _prepare(problem: Any, state0: State, t: Any, steps: Any, times: Any, limits: Limits) -> _Task:
+    known = problem if isinstance(problem, Problem) else None
+    system, outputs = mechanical(problem)
+    if state0 is None and known is None:
+        raise ValueError("A bare system needs `state0`, the pair (q, v) to start from; a Problem brings its own.")
+    state = known.state0 if state0 is None and known is not None else state0
+    q, _ = system.given(state, "state0")
+    if times is not None and (t is not None or steps != 1):
+        raise ValueError("`times` takes the place of `t` and `steps`; give either.")
+    if not isinstance(limits.max_iterations, int) or limits.max_iterations < 1:
+        raise ValueError(f"`max_iterations` must be an integer of at least 1, got {shown(limits.max_iterations)}.")
+    if not (limits.rtol >= 0 and limits.atol >= 0 and limits.rtol + limits.atol > 0):
+        raise ValueError(
+            f"`rtol` and `atol` must not be negative nor both zero, got {shown(limits.rtol)} and {shown(limits.atol)}."
+        )
+    if system.configuration.dim != system.n:
+        raise ValueError(
+            f"The configuration has {system.configuration.dim} directions and {system.n} velocities; equilibria are "
+            "sought where there is one velocity for each direction. Use a group as configuration space."
+        )
+    if times is None:
+        steps = checks.count("steps", steps, "load steps")
+        begin = known.t_span[0] if known is not None else 0.0
+        first = checks.array("t", begin if t is None else t, (), "time of the loads")
+        legs = Load(jnp.full(steps + 1, first), jnp.arange(steps, -1, -1) / steps)
+    else:
+        wanted = checks.array("times", times, np.shape(times), "times of the loads")
+        if wanted.ndim != 1 or wanted.shape[0] == 0:
+            raise ValueError(f"`times` must be a list of at least one time, got shape {wanted.shape}.")
+        legs = Load(jnp.concatenate((wanted[:1], wanted)), jnp.zeros(wanted.shape[0] + 1).at[0].set(1.0))
+    free = 1 if times is not None or steps == 1 else 0
+    return _Task(system, Observer(system, outputs, {}), q, legs, limits, free)
+
+
+def mechanical(problem: Any) -> tuple[AbstractMechanical, dict[str, Observable]]:
+    """The mechanical system behind what a user hands in, and its outputs. Raises ValueError."""
+    system = problem.system if isinstance(problem, Problem) else problem
+    if isinstance(problem, str) or (not isinstance(problem, Problem) and callable(getattr(problem, "problem", None))):
+        raise checks.not_a_problem(problem)
+    if not isinstance(system, AbstractMechanical):
+        raise ValueError(
+            f"Equilibria and modes need a mechanical system, got {type(system).__name__}. `Model.assemble` makes one, "
+            "and so does polhode.systems.mechanical.Mechanical."
+        )
+    if len(system.nonholonomic):
+        raise ValueError(
+            f"{type(system).__name__} has constraints that hold velocities only, such as those of rolling: it may rest "
+            "wherever it has come to, so equilibria aren't isolated and modes have no meaning. Put a `Fixed` or "
+            "`Revolute` joint in their place."
+        )
+    return system, dict(problem.outputs) if isinstance(problem, Problem) else system.outputs()
+
+
+def _load(legs: Load, k: int) -> Load:
+    return Load(legs.t[k], legs.held[k])
+
+
+def _leg(legs: Load, k: int) -> tuple[Load, Load]:
+    return _load(legs, k), _load(legs, k + 1)
+
+
+def _traced(task: _Task, solver: AbstractKKT, balance: Balance, multipliers: Multipliers) -> Equilibrium:
+    """All steps as one traced expression; where a step fails, it and all that follow are NaN."""
+    limits, legs = task.limits, stopped(task.legs)
+    programs = Programs(stopped(balance), limits)
+    pairs = tuple(jax.tree.map(lambda a: a[:-1], legs)), tuple(jax.tree.map(lambda a: a[1:], legs))
+
+    def step(carry: Any, leg: Any, follow: bool) -> tuple[Any, Reached]:
+        q, k = carry
+        reached = advance(programs, solver, limits, q, k, (Load(*leg[0]), Load(*leg[1])), follow)
+        hold = jnp.where(reached.done >= 1, 0.0, jnp.nan)
+        reached = reached._replace(
+            q=jax.tree.map(lambda a: a + hold, reached.q), multipliers=reached.multipliers + hold
+        )
+        return (reached.q, reached.multipliers), reached
+
+    start = jax.lax.stop_gradient((task.q, multipliers))
+    parts = []
+    for follow, some in ((False, slice(task.free)), (True, slice(task.free, None))):
+        legs_of_kind = jax.tree.map(lambda a, some=some: a[some], pairs)
+        start, part = jax.lax.scan(functools.partial(step, follow=follow), start, legs_of_kind)
+        parts.append(part)
+    found = jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
+    ends = Load(task.legs.t[1:], task.legs.held[1:])
+    # One after the other: sparse solvers don't take batches.
+    q, multipliers = jax.lax.map(lambda x: corrected(balance, solver, *x), (ends, found.q, found.multipliers))
+    found = found._replace(q=q, multipliers=multipliers)
+    states = (q, jnp.zeros((len(task.legs.t) - 1, task.system.n)))
+    outputs = jax.vmap(task.observer)(ends.t, states).outputs
+    r, gap = jax.lax.map(lambda x: balance.residual(*x), (ends, q, multipliers))
+    return _result(task, found, ends, outputs, (r, gap), jnp.all(found.done >= 1))
+
+
+def _collected(
+    task: _Task, programs: Programs, found: Sequence[Reached], converged: bool
+) -> tuple[Equilibrium, Equations]:
+    """All solutions, stacked, and the equations at the last place."""
+    stacked = jax.tree.map(lambda *x: jnp.stack(x), *found)
+    ends, starts = (jax.tree.map(lambda a, s=s: a[s][: len(found)], task.legs) for s in (slice(1, None), slice(-1)))
+    ends = jax.tree.map(lambda a, b: jnp.where(stacked.done < 1, a + stacked.done * (b - a), b), starts, ends)
+    states = (stacked.q, jnp.zeros((len(found), task.system.n)))
+    frames = Watch(task.observer, 1).frames(np.asarray(ends.t), jax.tree.map(np.asarray, states), None)
+    rest = [equations_at(programs, *_row((ends, stacked.q, stacked.multipliers), k)) for k in range(len(found))]
+    r, gap = jnp.stack([x.r for x in rest]), jnp.stack([x.gap for x in rest])
+    return _result(task, stacked, ends, frames.outputs, (r, gap), jnp.asarray(converged)), rest[-1]
+
+
+def _result(
+    task: _Task, found: Reached, ends: Load, outputs: dict[str, Array], rest: tuple[Array, Array], converged: Array
+) -> Equilibrium:
+    residuals = {"balance": _rows(rest[0]), "position": _rows(rest[1])}
+    states = (found.q, jnp.zeros_like(rest[0]))
+    q, multipliers = jax.tree.map(lambda a: a[-1], (found.q, found.multipliers))
+    return Equilibrium(
+        t=ends.t[-1],
+        state=(q, jnp.zeros(task.system.n)),
+        multipliers=multipliers,
+        residual=residuals["balance"][-1],
+        gap=residuals["position"][-1],
+        path=Frames(ends.t, states, outputs, {}, residuals, found.multipliers),
+        loads=1 - ends.held,
+        iterations=found.iterations,
+        corrections=found.corrections,
+        converged=converged,
+    )
+
+
+def _row(tree: Any, k: int) -> Any:
+    return jax.tree.map(lambda a: a[k], tree)
+
+
+def _rows(values: Float[Array, "steps k"]) -> Float[Array, " steps"]:
+    return jnp.max(jnp.abs(values), axis=1, initial=0.0)

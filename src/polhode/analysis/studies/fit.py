@@ -1,0 +1,261 @@
+"""Parameters of a problem from measured motion, by nonlinear least squares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+from scipy import optimize, stats
+
+from polhode import checks
+from polhode.analysis.studies.fit_result import Fit
+from polhode.analysis.studies.measured_data import Series, series_of
+from polhode.compiler.placement import by_default
+from polhode.integrators.base import AbstractIntegrator
+from polhode.jax_context import check_environment, inside_transformation
+from polhode.problems.base import Problem
+from polhode.simulation.run import SimulationError
+from polhode.simulation.simulate import simulate
+
+_UNSEEN = 1e-10
+"""A combination of parameters whose singular value is below this fraction of the largest isn't told by the data."""
+
+
+@by_default
+def fit(
+    problem: Problem | Sequence[Problem],
+    data: Any,
+    parameters: str | Sequence[str] | Mapping[str, Any],
+    *,
+    sigma: float | Mapping[str, Any] | None = None,
+    integrator: AbstractIntegrator | str | None = None,
+    h: float | None = None,
+    confidence: float = 0.95,
+    missing: bool = False,
+    max_runs: int = 100,
+) -> Fit:
+    r"""Fit parameters of a problem to measured motion.
+
+    Least squares of $(y_\text{measured} - y(p)) / \sigma$ by a trust-region method (`scipy.optimize.least_squares`),
+    with the exact derivatives of the discrete runs with respect to the parameters.
+
+    **Arguments:**
+
+    - `problem`: with the first guess as its parameters; or several problems, one for each data set, such as runs of one
+      model from different starts.
+    - `data`: name → values, `"time"` (n,) among them, as `to_pandas` and `to_xarray` name things: "pin.angle",
+      "pin.rate", "arm.x", or an output of the problem with shape (n, …). A mapping or a `pandas.DataFrame`; a sequence
+      of such for several problems. Times are any in the span of the run; between steps the method interpolates.
+    - `parameters`: names of numeric parameters of the problem (`polhode.Parameter` for models), or
+      name → (lower, upper).
+    - `sigma`: standard deviation of the noise, one for all data or by name. Without, the noise is taken as equal in all
+      data and estimated from the residuals.
+    - `integrator`, `h`: as for `polhode.simulate`, by default the problem's.
+    - `confidence`: of the intervals, in (0, 1). They are Student's with estimated noise, and normal with `sigma`; exact
+      in the limit of small noise, where the model is linear over the interval.
+    - `missing`: leave out values that are NaN; otherwise they are refused.
+    - `max_runs`: of the model, derivatives not counted.
+
+    **Returns** a `Fit`; look at `converged`. Parameters with which a run fails are stepped back from.
+
+    **Raises** ValueError for bad input, before any run, and for parameters that the data don't depend on at the start,
+    by name; `SimulationError` if the first run fails.
+
+    ??? cite "Reference"
+        G. A. F. Seber, C. J. Wild, Nonlinear Regression, Wiley (1989), §5.1: intervals from the linearisation.
+    """
+    check_environment()
+    if inside_transformation():
+        raise ValueError("`fit` runs on the host; call it outside jit, grad and vmap.")
+    several = isinstance(problem, (list, tuple))
+    problems: list[Any] = list(problem) if several else [problem]
+    for each in problems:
+        if not isinstance(each, Problem):
+            raise checks.not_a_problem(each, "a Problem or a list of them")
+    sets = checks.listed("data", data, "of data sets, one for each problem") if several else [data]
+    if len(sets) != len(problems) or not problems:
+        raise ValueError(f"There are {len(problems)} problems and {len(sets)} data sets; give one for each.")
+    if not 0 < checks.number("confidence", confidence, "of the intervals") < 1:
+        raise ValueError(f"`confidence` must lie between 0 and 1, got {confidence}.")
+    checks.count("max_runs", max_runs, "runs of the model")
+    wanted = _Wanted.of(problems, parameters)
+    series = [series_of(p, d, sigma, missing=missing) for p, d in zip(problems, sets, strict=True)]
+    count, size = sum(s.count for s in series), len(wanted.names)
+    if count <= size:
+        raise ValueError(
+            f"{count} measured values can't tell {size} parameters and their deviations; there must be more."
+        )
+    model = _Model(problems, series, wanted, integrator, h)
+    start = np.clip(wanted.start, *_inside(wanted))
+    _seen(wanted, model.derivative(start))
+    slope: Any = model.derivative
+    found = optimize.least_squares(
+        model.residual, start, jac=slope, bounds=(wanted.lower, wanted.upper), x_scale="jac",
+        xtol=1e-12, ftol=1e-12, gtol=1e-12, max_nfev=max_runs,
+    )  # fmt: skip
+    return _told(model, found, confidence, estimated=sigma is None)
+
+
+class _Wanted(NamedTuple):
+    """Parameters one after the other, flat: their names, shapes, first guesses and bounds."""
+
+    shapes: dict[str, tuple[int, ...]]
+    names: tuple[str, ...]
+    start: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+
+    @classmethod
+    def of(cls, problems: Sequence[Problem], parameters: Any) -> _Wanted:
+        bounds = dict(parameters) if isinstance(parameters, Mapping) else {}
+        given = (
+            [parameters]
+            if isinstance(parameters, str)
+            else list(bounds) or checks.listed("parameters", parameters, "names")
+        )
+        if not given:
+            raise ValueError("Name at least one parameter to fit.")
+        shapes, names, start, lower, upper = {}, [], [], [], []
+        for name in given:
+            value = _number_of(problems, name)
+            low, high = _bounds(name, bounds.get(name), value)
+            shapes[name] = value.shape
+            names += (
+                [name] if not value.shape else [f"{name}[{', '.join(map(str, k))}]" for k in np.ndindex(value.shape)]
+            )
+            start.append(value.ravel())
+            lower.append(low.ravel())
+            upper.append(high.ravel())
+        return cls(shapes, tuple(names), *(np.concatenate(x) for x in (start, lower, upper)))
+
+    def values(self, flat: Any) -> dict[str, Any]:
+        """Name → number or array."""
+        found, first = {}, 0
+        for name, shape in self.shapes.items():
+            size = int(np.prod(shape))
+            found[name] = flat[first : first + size].reshape(shape)
+            first += size
+        return found
+
+
+def _number_of(problems: Sequence[Problem], name: Any) -> np.ndarray:
+    for problem in problems:
+        if name not in problem.parameters:
+            known = ", ".join(sorted(problem.parameters)) or "none"
+            raise ValueError(
+                f"Problem `{problem.name}` has no parameter {checks.shown(name)}; it has {known}."
+                f"{checks.nearest(name, problem.parameters) if isinstance(name, str) else ''} Numbers of models become "
+                "parameters by `polhode.Parameter(name, value)`."
+            )
+    return checks.numbers(name, problems[0].parameters[name], "a parameter to fit")
+
+
+def _bounds(name: str, given: Any, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    if given is None:
+        return np.full(value.shape, -np.inf), np.full(value.shape, np.inf)
+    pair = checks.listed(name, given, "lower and upper bound")
+    if len(pair) != 2:
+        raise ValueError(f"Bounds of `{name}` must be two numbers, lower and upper, got {checks.shown(given)}.")
+    low, high = (np.broadcast_to(checks.numbers(name, x, "a bound"), value.shape) for x in pair)
+    if not (np.all(low < high) and np.all((low <= value) & (value <= high))):
+        raise ValueError(
+            f"Bounds of `{name}`, {checks.shown(given)}, must enclose its first guess, {checks.shown(value)}."
+        )
+    return low, high
+
+
+def _inside(wanted: _Wanted) -> tuple[np.ndarray, np.ndarray]:
+    """A little inside of the bounds, where the optimiser begins."""
+    room = np.where(np.isfinite(wanted.upper - wanted.lower), 1e-8 * (wanted.upper - wanted.lower), 0.0)
+    return wanted.lower + room, wanted.upper - room
+
+
+class _Model:
+    """Residuals in units of σ as a function of the parameters, and their derivatives."""
+
+    def __init__(
+        self, problems: Sequence[Problem], series: Sequence[Series], wanted: _Wanted, integrator: Any, h: float | None
+    ) -> None:
+        self.problems, self.series, self.wanted = problems, series, wanted
+        self._how = {"integrator": integrator, "h": h}
+        self.runs = self.gradients = 0
+
+    def replaced(self, flat: Any) -> list[Problem]:
+        """The problems with other parameters."""
+        return [p.replace(**self.wanted.values(flat)) for p in self.problems]
+
+    def _residual(self, flat: Array) -> Array:
+        parts = []
+        for problem, series in zip(self.replaced(flat), self.series, strict=True):
+            run = simulate(problem, **self._how, t1=series.end, save_at=series.t)
+            parts.append(series.residual(run))
+        return jnp.concatenate(parts)
+
+    def residual(self, flat: np.ndarray) -> np.ndarray:
+        """Residuals; infinite where a run fails, so that the optimiser takes a smaller step."""
+        self.runs += 1
+        try:
+            return np.asarray(self._residual(jnp.asarray(flat)))
+        except SimulationError:
+            if self.runs == 1:
+                raise
+            return np.full(sum(s.count for s in self.series), np.inf)
+
+    def derivative(self, flat: np.ndarray) -> np.ndarray:
+        """Of the residuals, (values, parameters)."""
+        self.gradients += 1
+        return np.asarray(jax.jacfwd(self._residual)(jnp.asarray(flat)))
+
+
+def _seen(wanted: _Wanted, J: np.ndarray) -> None:
+    sizes = np.linalg.norm(J, axis=0)
+    if not np.all(np.isfinite(sizes)):
+        raise ValueError("The derivatives of the first run are not finite; begin with other values or a smaller step.")
+    unseen = [name for name, size in zip(wanted.names, sizes, strict=True) if size == 0.0]
+    if unseen:
+        raise ValueError(
+            f"The data don't depend on {', '.join(unseen)} at the first guess; leave it out, or measure more."
+        )
+
+
+def _told(model: _Model, found: Any, confidence: float, *, estimated: bool) -> Fit:
+    wanted, k = model.wanted, len(found.x)
+    spare = len(found.fun) - k
+    noise = float(np.sqrt(2 * found.cost / spare))
+    scale = np.linalg.norm(found.jac, axis=0)
+    scale = np.where(scale > 0, scale, 1.0)
+    _, sizes, right = np.linalg.svd(found.jac / scale, full_matrices=False)
+    told = sizes > _UNSEEN * sizes[0]
+    inverse = (right[told].T / sizes[told] ** 2) @ right[told] / np.outer(scale, scale)
+    covariance = inverse * (noise**2 if estimated else 1.0)
+    lost = np.any(np.abs(right[~told]) > 1e-6, axis=0)
+    deviations = np.where(lost, np.inf, np.sqrt(np.diag(covariance)))
+    quantile = float(stats.t.ppf(0.5 + confidence / 2, spare) if estimated else stats.norm.ppf(0.5 + confidence / 2))
+    reach = quantile * deviations
+    values = {n: (float(v) if np.ndim(v) == 0 else np.asarray(v)) for n, v in wanted.values(found.x).items()}
+    problems = model.replaced(found.x)
+    left, rest = [], found.fun
+    for series in model.series:
+        left.append(series.unpacked(rest[: series.count]))
+        rest = rest[series.count :]
+    return Fit(
+        values=values,
+        problem=problems[0] if len(problems) == 1 else problems,
+        names=wanted.names,
+        deviations=deviations,
+        covariance=covariance,
+        intervals=np.stack((found.x - reach, found.x + reach), axis=1),
+        confidence=confidence,
+        at_bound=found.active_mask != 0,
+        residuals=tuple(left),
+        noise=noise,
+        cost=float(found.cost),
+        runs=model.runs,
+        gradients=model.gradients,
+        converged=bool(found.success),
+        message=str(found.message),
+    )

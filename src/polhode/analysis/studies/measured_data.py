@@ -1,0 +1,160 @@
+"""Measured motion: columns of numbers at instants, and what a run has in their place."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode import checks
+from polhode.problems.base import Problem
+from polhode.results.name_errors import unknown
+from polhode.results.solution import Solution
+
+TIMES = ("time", "t")
+
+Read = Callable[[Solution], Array]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Series:
+    """A data set: instants `t` (n,), values, noise and masks by name, and how a run is read."""
+
+    t: Float[np.ndarray, " n"]
+    values: dict[str, np.ndarray]
+    sigma: dict[str, np.ndarray]
+    known: dict[str, np.ndarray]
+    reads: dict[str, Read]
+
+    @property
+    def end(self) -> float:
+        """The last instant, until which a run has to go."""
+        return float(self.t[-1])
+
+    @property
+    def count(self) -> int:
+        """Measured values."""
+        return sum(int(mask.sum()) for mask in self.known.values())
+
+    def residual(self, run: Solution) -> Array:
+        """(measured - computed) / σ, flat."""
+        parts = []
+        for name, values in self.values.items():
+            computed = jnp.asarray(self.reads[name](run))
+            at = np.flatnonzero(self.known[name])
+            parts.append(((values - computed) / self.sigma[name]).ravel()[at])
+        return jnp.concatenate(parts)
+
+    def unpacked(self, flat: np.ndarray) -> dict[str, np.ndarray]:
+        """Flat residuals by name, in the units of the data."""
+        found, first = {}, 0
+        for name, values in self.values.items():
+            out, mask = np.full(values.shape, np.nan), self.known[name]
+            number = int(mask.sum())
+            out[mask] = flat[first : first + number]
+            found[name] = out * self.sigma[name]
+            first += number
+        return found
+
+
+def series_of(problem: Problem, data: Any, sigma: Any, *, missing: bool) -> Series:
+    """Checks a data set against a problem. Raises ValueError."""
+    columns = _columns(data)
+    t, order = _times(problem, columns)
+    values, sizes, known, reads = {}, {}, {}, {}
+    for name, given in columns.items():
+        if name in TIMES:
+            continue
+        reads[name], shape = _reader(problem, name)
+        each = checks.numbers(name, given, "measured")
+        if each.shape != (len(t), *shape):
+            raise ValueError(f"Data `{name}` must have shape {(len(t), *shape)}, one for each time, got {each.shape}.")
+        each, mask = each[order], np.isfinite(each[order])
+        if not missing and not mask.all():
+            raise ValueError(
+                f"Data `{name}` have {int((~mask).sum())} values that are not finite, the first at t = "
+                f"{t[np.argwhere(~mask)[0][0]]:g}. Pass `missing=True` to leave NaN out."
+            )
+        if np.isinf(each).any():
+            raise ValueError(f"Data `{name}` have infinite values; missing ones are NaN.")
+        values[name], known[name] = np.where(mask, each, 0.0), mask
+        sizes[name] = _sigma(sigma, name)
+    if not values:
+        raise ValueError('`data` must have something measured beside "time".')
+    return Series(t, values, sizes, known, reads)
+
+
+def _columns(data: Any) -> dict[str, Any]:
+    if isinstance(data, Mapping):
+        return dict(data)
+    if hasattr(data, "columns") and hasattr(data, "index"):
+        return {str(name): np.asarray(data[name]) for name in data.columns}
+    raise ValueError(f'`data` must map names to values, "time" among them, got {type(data).__name__}.')
+
+
+def _times(problem: Problem, columns: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    names = [name for name in TIMES if name in columns]
+    if not names:
+        raise ValueError(
+            f'`data` must have the instants of its values as "time"; it has {", ".join(columns) or "nothing"}.'
+        )
+    t = checks.numbers("time", columns[names[0]], "instants of the data")
+    if t.ndim != 1 or not len(t) or not np.isfinite(t).all():
+        raise ValueError(f'"time" of the data must be a list of finite numbers, got shape {t.shape}.')
+    order = np.argsort(t, kind="stable")
+    t = t[order]
+    if np.any(np.diff(t) <= 0):
+        raise ValueError(
+            f'"time" of the data has {t[np.flatnonzero(np.diff(t) <= 0)[0]]:g} twice; take means, or two data sets.'
+        )
+    start = problem.t_span[0]
+    if t[0] < start or t[-1] <= start:
+        raise ValueError(f"Data lie between t = {t[0]:g} and {t[-1]:g}, and the problem starts at {start:g}.")
+    return t, order
+
+
+def _sigma(sigma: Any, name: str) -> np.ndarray:
+    if isinstance(sigma, Mapping) and name not in sigma:
+        raise unknown("`sigma`", name, list(sigma))
+    given = 1.0 if sigma is None else sigma[name] if isinstance(sigma, Mapping) else sigma
+    found = checks.numbers("sigma", given, "standard deviation of the noise")
+    if not (np.all(np.isfinite(found)) and np.all(found > 0)):
+        raise ValueError(f"`sigma` must be positive and finite, got {checks.shown(given)}.")
+    return found
+
+
+def _reader(problem: Problem, name: str) -> tuple[Read, tuple[int, ...]]:
+    """How a run is read, and the shape of one value."""
+    if name in problem.outputs:
+        shape = np.shape(problem.outputs[name](jnp.asarray(problem.t_span[0]), problem.state0))
+        return (lambda run: run.outputs[name]), shape
+    named = problem.named
+    known: dict[str, Read] = {}
+    if named is not None:
+        for joint, told in named.told["joints"].items():
+            several = len(told["coordinates"]) > 1
+            for label in told["coordinates"]:
+                known[f"{joint}.{label}"] = _joint(joint, label, rate=False)
+                known[f"{joint}.{f'{label}_rate' if several else 'rate'}"] = _joint(joint, label, rate=True)
+        for body in named.told["bodies"]:
+            for k, axis in enumerate("xyz"):
+                known[f"{body}.{axis}"] = _body(body, "position", k)
+                known[f"{body}.v{axis}"] = _body(body, "velocity", k)
+                known[f"{body}.omega_{axis}"] = _body(body, "angular_velocity", k)
+    if name not in known:
+        raise unknown("output, joint or body to measure", name, [*problem.outputs, *known])
+    return known[name], ()
+
+
+def _joint(joint: str, label: str, *, rate: bool) -> Read:
+    if rate:
+        return lambda run: run.joints[joint].rates[label]
+    return lambda run: run.joints[joint].coordinate(label)
+
+
+def _body(body: str, quantity: str, k: int) -> Read:
+    return lambda run: getattr(run.bodies[body], quantity)[..., k]

@@ -1,0 +1,97 @@
+"""Whether end states can be compared: how much round-off in the start becomes until then."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+import jax.numpy as jnp
+import numpy as np
+
+from polhode.analysis.studies import references
+from polhode.analysis.studies.lyapunov import EXPONENTIAL, Lyapunov, aside, lyapunov
+from polhode.jax_context import warn
+from polhode.problems.base import Problem
+from polhode.results.solution import Solution
+from polhode.simulation.run import SimulationError
+from polhode.systems.base import State
+
+_BEYOND, _LOST = 1e-2, 0.3
+"""The most that round-off of the start may become, by the least error, and errors, by the values."""
+_DEVIATION, _DOUBT, _LARGEST = 1e-8, 0.1, 1000
+"""Of the run beside the others; what it shows may be so many times too little; larger systems are not looked at."""
+
+Errors = Sequence[tuple[float, float]]
+"""Errors, and the sizes of what they are errors of."""
+
+
+class ChaosWarning(UserWarning):
+    """End states are compared beyond the time over which they can be computed."""
+
+
+def look(
+    problem: Problem,
+    t1: float,
+    errors: Errors,
+    outputs: Iterable[str],
+    run: Solution,
+    again: Callable[[State], Solution],
+) -> None:
+    """Warn where `errors` at `t1` say little, as runs beside each other part exponentially.
+
+    Costs one more run, and the run with derivatives of `lyapunov` only where that one has gone far enough from the
+    others to matter. `run` is one of the runs, and `again` makes it with another start.
+    """
+    if not t1 > problem.t_span[0] or problem.system.state_space.dim > _LARGEST:
+        return
+    if _suspected(problem, errors, outputs, run, again):
+        warn_of(growth(problem, t1), t1, errors)
+
+
+def growth(problem: Problem, t1: float) -> Lyapunov | None:
+    """Of small deviations by the problem's own method; None where that can't be followed."""
+    if not t1 > problem.t_span[0]:
+        return None
+    try:
+        return lyapunov(problem, h=problem.h, t1=t1)
+    except SimulationError:
+        return None
+
+
+def warn_of(grown: Lyapunov | None, t1: float, errors: Errors) -> None:
+    """Warn where growth is exponential, and `errors` are below what round-off becomes or as large as the values."""
+    if grown is None or not grown.chaotic:
+        return
+    noise = np.finfo(float).eps * float(np.exp(min(700.0, grown.growth[-1])))
+    least, lost = _least(errors), _lost(errors)
+    if noise > _BEYOND * least or lost:
+        warn(
+            f"t1 = {t1:g} is {t1 / grown.time:.0f} times the Lyapunov time, {grown.time:.3g}. Until then "
+            f"round-off in the start grows to {noise:.1g}, the least error is {least:.1g}, and {lost} of {len(errors)} "
+            "errors are as large as what they are errors of. Compare end states of a shorter span, or statistics and "
+            "invariants instead of states.",
+            ChaosWarning,
+        )
+
+
+def _suspected(
+    problem: Problem, errors: Errors, outputs: Iterable[str], run: Solution, again: Callable[[State], Solution]
+) -> bool:
+    """Whether a run from a start a little aside ends so far from `run` that it is worth a closer look."""
+    start = problem.system.state_space.move(problem.state0, jnp.asarray(_DEVIATION * aside(problem)))
+    try:
+        other = again(start)
+    except SimulationError:
+        return True
+    ends = (tuple(references.value_at_end(each, o) for each in (run, other)) for o in outputs)
+    grown = max((references.distance(*each) for each in ends), default=0.0) / _DEVIATION
+    noise = float(np.finfo(float).eps) * grown
+    return grown > math.exp(EXPONENTIAL) and (noise > _DOUBT * _BEYOND * _least(errors) or _lost(errors) > 0)
+
+
+def _least(errors: Errors) -> float:
+    return min((e for e, _ in errors if e > 0), default=np.inf)
+
+
+def _lost(errors: Errors) -> int:
+    return sum(e > _LOST * size for e, size in errors)

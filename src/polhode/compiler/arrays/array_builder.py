@@ -1,0 +1,67 @@
+"""Numbers and arrays of a text under construction: read, copied, put into memory."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from polhode.compiler.arrays.fusion import UNROLLED, axes
+from polhode.compiler.arrays.loop_nest import Loops
+from polhode.compiler.arrays.operands import AbstractArray, Buffer, Place, new
+from polhode.compiler.llvm.ir_builder import Writer
+
+
+class Builder:
+    """A text to which programs on arrays are appended.
+
+    **Arguments:**
+
+    - `writer`: to which they are appended.
+    """
+
+    def __init__(self, writer: Writer) -> None:
+        self.w, self.k = writer, Loops(writer)
+        # Elements are told apart by the arrays that they are of, as long as these live.
+        self._alive: list[Any] = []
+
+    def kept(self, thing: Any) -> Any:
+        self._alive.append(thing)
+        return thing
+
+    def number(self, x: AbstractArray) -> str:
+        """The value of a number."""
+        with self.k.apart():
+            return x.at(self.k, ())
+
+    def copy(self, x: AbstractArray, to: Buffer) -> None:
+        """Put all elements of `x` into `to`."""
+        if isinstance(x, Buffer) and (x.pointer, x.strides) == (to.pointer, to.strides):
+            return
+        with self.elements(x.shape) as places:
+            values = [x.at(self.k, place) for place in places]
+            for place, value in zip(places, values, strict=True):
+                to.put(self.k, place, value)
+
+    @contextlib.contextmanager
+    def elements(self, shape: tuple[int, ...], independent: bool = True) -> Iterator[list[Place]]:
+        """A loop over an array; inside, the places of the elements of one pass."""
+        with self.k.apart(), self.k.nest(axes(shape), independent) as around:
+            yield places(shape, around)
+
+    def placed(self, x: AbstractArray) -> Buffer:
+        """The array in memory."""
+        return x if isinstance(x, Buffer) else self.copied(x)
+
+    def copied(self, x: AbstractArray) -> Buffer:
+        """The array in memory of its own, with short axes first."""
+        to = new(self.k, x.shape, x.dtype)
+        self.copy(x, to)
+        return to
+
+
+def places(shape: tuple[int, ...], around: Sequence[Any]) -> list[Place]:
+    """The places of all elements of an array that one pass of the loops around it is for."""
+    left = iter(around)
+    return list(itertools.product(*([next(left)] if n > UNROLLED else range(n) for n in shape)))

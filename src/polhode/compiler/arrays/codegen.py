@@ -1,0 +1,304 @@
+"""Programs on arrays as text: operations in their order, loops that repeat them, and branches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from polhode.compiler.arrays.array_builder import Builder, places
+from polhode.compiler.arrays.elementwise import computed
+from polhode.compiler.arrays.flat_program import Equation, Flat, Value, flattened
+from polhode.compiler.arrays.fusion import Kernel, Schedule, axes, is_long
+from polhode.compiler.arrays.loop_carry import Carried
+from polhode.compiler.arrays.merge_sort import sorted_together
+from polhode.compiler.arrays.op_kinds import VIEWS
+from polhode.compiler.arrays.operands import (
+    AbstractArray,
+    Buffer,
+    Known,
+    Place,
+    Register,
+    View,
+    given,
+    in_rows,
+    new,
+    strides_of,
+)
+from polhode.compiler.arrays.row_loops import Partly, on_scalars, scanned
+from polhode.compiler.arrays.scatter import scattered
+from polhode.compiler.arrays.views import viewed
+from polhode.compiler.llvm.types import NotNative, type_of
+
+Arrays = list[AbstractArray]
+
+
+def run(
+    b: Builder, flat: Flat, inputs: Sequence[AbstractArray], targets: dict[int, Buffer] | None = None
+) -> list[AbstractArray]:
+    """The results of a program: numbers, or arrays in memory.
+
+    `targets`: where results are put, by their numbers, if they are computed here.
+    """
+    return _Run(b, Schedule(flat), inputs, targets or {}).results()
+
+
+class _Run:
+    """One program on its way."""
+
+    def __init__(
+        self, builder: Builder, schedule: Schedule, inputs: Sequence[AbstractArray], targets: dict[int, Buffer]
+    ) -> None:
+        self.b, self.k, self.schedule = builder, builder.k, schedule
+        flat = schedule.flat
+        self._found: dict[int, AbstractArray] = dict(zip(map(id, flat.inputs), inputs, strict=True))
+        self._views = {id(v): e for e in flat.equations if e.name in VIEWS for v in e.outputs}
+        self._targets = {id(flat.outputs[n]): to for n, to in targets.items()}
+        # Memory that is taken here, by the numbers of what is there.
+        self._own: dict[int, str] = {}
+        builder.kept((schedule, list(inputs)))
+
+    def results(self) -> Arrays:
+        for stage in self.schedule.stages:
+            if isinstance(stage, Kernel):
+                self._kernel(stage)
+            else:
+                self._whole(stage)
+            for v in self.schedule.last_used(stage):
+                if id(v) in self._own:
+                    self.k.release(self._own.pop(id(v)))
+        return [self._read(x) for x in self.schedule.flat.outputs]
+
+    def _read(self, x: Any) -> AbstractArray:
+        if not isinstance(x, Value):
+            return self.b.kept(Known(x))
+        if id(x) not in self._found:
+            e = self._views[id(x)]
+            self._know(e, viewed(e, list(map(self._read, e.inputs))))
+        return self._found[id(x)]
+
+    def _know(self, e: Equation, arrays: Sequence[AbstractArray]) -> None:
+        self.b.kept(arrays)
+        self._found.update(zip(map(id, e.outputs), arrays, strict=True))
+
+    # --- loops over elements ------------------------------------------------------------------------------------------
+
+    def _kernel(self, kernel: Kernel) -> None:
+        views = set(self._found)
+        for e in kernel.equations:
+            prepare = self._preparing(kernel) if is_long(e) else _nothing
+            self._know(e, computed(e, list(map(self._read, e.inputs)), prepare))
+        shape = axes(kernel.kept[0].shape) if kernel.kept else ()
+        if any(axes(v.shape) != shape for v in kernel.kept):
+            raise NotNative("results of different loops")
+        targets = {id(v): self._target(v) for v in kernel.kept if v.shape}
+        plain = not any(is_long(e) for e in kernel.equations)
+        with self.k.apart():
+            if shape:
+                self._read_numbers(kernel)
+            with self.k.nest(shape, independent=plain) as around:
+                made = self._elements(kernel, shape, around)
+                for v, elements in made.items():
+                    if v in targets:
+                        for place, value in elements:
+                            targets[v].put(self.k, place, value)
+        # What was a view of something computed is one of something in memory from now on.
+        self._found = {key: x for key, x in self._found.items() if key in views or not isinstance(x, View)}
+        for v in kernel.kept:
+            value = made[id(v)][0][1] if not v.shape else ""
+            self._found[id(v)] = targets[id(v)] if v.shape else self.b.kept(Register(value, v.dtype))
+
+    def _elements(self, kernel: Kernel, shape: Any, around: Sequence[Any]) -> dict[int, list[tuple[Place, str]]]:
+        """The elements of one pass of all that is kept; in order, so that none is asked for before its operands."""
+        kept, made = set(map(id, kernel.kept)), {}
+        for e in kernel.equations:
+            for v in e.outputs:
+                if axes(v.shape) == shape and (id(v) in kept or not kernel.is_reduction):
+                    x = self._found[id(v)]
+                    made[id(v)] = [(place, x.at(self.k, place)) for place in places(v.shape, around)]
+        return {v: elements for v, elements in made.items() if v in kept}
+
+    def _read_numbers(self, kernel: Kernel) -> None:
+        """Numbers that a loop needs, before it."""
+        for e in kernel.equations:
+            for x in e.inputs:
+                for v in self.schedule.behind(x):
+                    a = self._found.get(id(v))
+                    if not v.shape and isinstance(a, Buffer | Register):
+                        a.at(self.k, ())
+
+    def _preparing(self, kernel: Kernel) -> Callable[[tuple[int, ...], Place], None]:
+        """Asks for all elements of a long reduction's operands at one place, in order."""
+
+        def prepare(shape: tuple[int, ...], place: Place) -> None:
+            for e in kernel.equations:
+                for v in e.outputs:
+                    if v.shape == shape:
+                        self._found[id(v)].at(self.k, place)
+
+        return prepare
+
+    def _target(self, v: Value) -> Buffer:
+        if id(v) in self._targets:
+            return self._targets[id(v)]
+        return self._owned(v, new(self.k, v.shape, v.dtype))
+
+    def _owned(self, v: Value, memory: Buffer) -> Buffer:
+        self._own[id(v)] = memory.pointer
+        return memory
+
+    # --- operations by themselves -------------------------------------------------------------------------------------
+
+    def _whole(self, e: Equation) -> None:
+        x = list(map(self._read, e.inputs))
+        self._know(e, _WHOLE[e.name](self, e, x) if e.name in _WHOLE else self._scatter(e, x))
+
+    def _scatter(self, e: Equation, x: Arrays) -> Arrays:
+        to = self._target(e.outputs[0])
+        self.b.copy(x[0], to)
+        with self.k.apart():
+            scattered(self.k, e, to, x[1], x[2])
+        return [to]
+
+    def _place(self, e: Equation, x: Arrays) -> Arrays:
+        (v,) = e.outputs
+        to = self._owned(v, given(self.k.space(v.size), v.shape, v.dtype))
+        self._fill(e.inputs[0], to)
+        return [to]
+
+    def _fill(self, x: Any, to: Buffer) -> None:
+        """Put an array into memory; one that is made of several, part by part, each in its own shape."""
+        maker = self._views.get(id(x))
+        if maker is not None and maker.name == "concatenate":
+            axis, at = maker.params["dimension"], 0
+            for part in maker.inputs:
+                self._fill(part, to.part(self.k, axis, at, part.shape[axis]))
+                at += part.shape[axis]
+        elif maker is not None and maker.name == "reshape" and to.is_dense:
+            self._fill(maker.inputs[0], given(to.pointer, maker.inputs[0].shape, to.dtype))
+        elif x.size:
+            self.b.copy(self._read(x), to)
+
+    def _sort(self, e: Equation, x: Arrays) -> Arrays:
+        return list(sorted_together(self.k, e, list(map(self.b.placed, x)), self.b.copy))
+
+    def _cond(self, e: Equation, x: Arrays) -> Arrays:
+        w, (which, *operands) = self.b.w, x
+        branches = [flattened(c) for c in e.params["branches"]]
+        value, kind = self.b.number(which), type_of(which)
+        labels, behind = [w.label() for _ in branches], w.label()
+        if kind == "i1":
+            w.branch(value, labels[1], labels[0])
+        else:
+            cases = " ".join(f"{kind} {n}, label %{label}" for n, label in enumerate(labels[:-1]))
+            w.lines.append(f"switch {kind} {value}, label %{labels[-1]} [ {cases} ]")
+        fixed = [self._targets.get(id(v)) for v in e.outputs]
+        ends: list[tuple[Arrays, str]] = []
+        with self.k.alternatives() as alternative:
+            for label, branch in zip(labels, branches, strict=True):
+                w.open(label)
+                with alternative():
+                    outs = self._settled(run(self.b, branch, operands), fixed, e.outputs)
+                ends.append((outs, w.block))
+                w.jump(behind)
+        w.open(behind)
+        return [self._either([(outs[n], block) for outs, block in ends]) for n in range(len(e.outputs))]
+
+    def _settled(self, outs: Arrays, fixed: Sequence[Buffer | None], values: Sequence[Value]) -> Arrays:
+        """Results of a branch as numbers or arrays in memory, in their own places where these are fixed."""
+        found: Arrays = []
+        for x, to, v in zip(outs, fixed, values, strict=True):
+            if not v.shape:
+                found.append(Register(self.b.number(x), v.dtype))
+            elif to is not None and isinstance(x, Buffer) and x.pointer == to.pointer:
+                found.append(x)
+            else:
+                like = strides_of(v.shape)
+                ready = to is None and isinstance(x, Buffer) and x.strides == like
+                # Copied, so that nothing that is put into its place is read after that.
+                found.append(x if ready else self.b.copied(x))
+        for n, (x, to) in enumerate(zip(found, fixed, strict=True)):
+            if to is not None and x.shape:
+                self.b.copy(x, to)
+                found[n] = to
+        return found
+
+    def _either(self, ends: list[tuple[Any, str]]) -> AbstractArray:
+        """One or the other, by the block that was run before."""
+        (first, _), w = ends[0], self.b.w
+        if isinstance(first, Register):
+            cases = ", ".join(f"[ {x.name}, %{block} ]" for x, block in ends)
+            return Register(w.value(f"phi {type_of(first)} {cases}"), first.dtype)
+        if all(x.pointer == first.pointer for x, _ in ends):
+            return first
+        cases = ", ".join(f"[ {x.pointer}, %{block} ]" for x, block in ends)
+        return first.moved(w.value(f"phi ptr {cases}"))
+
+    def _while(self, e: Equation, x: Arrays) -> Arrays:
+        p = e.params
+        nc, nb = p["cond_nconsts"], p["body_nconsts"]
+        test, again = flattened(p["cond_jaxpr"]), flattened(p["body_jaxpr"])
+        consts = x[nc : nc + nb]
+        carried = Carried(self.b, again, nb, x[nc + nb :])
+        w = self.b.w
+        body, behind = w.label(), w.label()
+        carried.begin()
+        with self.k.scratch():
+            (goes_on,) = run(self.b, test, [*x[:nc], *carried.now])
+            w.branch(self.b.number(goes_on), body, behind)
+            w.open(body)
+            outs = run(self.b, again, [*consts, *carried.now], carried.targets())
+            carried.end(outs)
+        w.open(behind)
+        return carried.now
+
+    def _scan(self, e: Equation, x: Arrays) -> Arrays:
+        body = on_scalars(e.params, x)
+        if body is None:
+            return self._scan_of_arrays(e, x)
+        made = scanned(self.k, e, x, body)
+        for v, array in zip(e.outputs, made, strict=True):
+            self._owned(v, array.memory if isinstance(array, Partly) else array)
+        return list(made)
+
+    def _scan_of_arrays(self, e: Equation, x: Arrays) -> Arrays:
+        p, w, k = e.params, self.b.w, self.k
+        n_consts, n_carry, length = p["num_consts"], p["num_carry"], p["length"]
+        again = flattened(p["jaxpr"])
+        rows = [in_rows(k, v.shape, v.dtype) for v in e.outputs[n_carry:]]
+        carried = Carried(self.b, again, n_consts, x[n_consts : n_consts + n_carry])
+        body, behind = w.label(), w.label()
+        count = Register("", np.dtype(np.int64))
+        carried.begin(count)
+        with k.scratch():
+            w.branch(w.value(f"icmp slt i64 {count.name}, {length}"), body, behind)
+            w.open(body)
+            at = w.value(f"sub i64 {length - 1}, {count.name}") if p["reverse"] else count.name
+            given = [_row(a, at) for a in x[n_consts + n_carry :]]
+            into = [row.row(k, at) for row in rows]
+            targets = {n_carry + n: to for n, to in enumerate(into) if to.shape}
+            outs = run(self.b, again, [*x[:n_consts], *carried.now, *given], {**targets, **carried.targets()})
+            for out, to in zip(outs[n_carry:], into, strict=True):
+                self.b.copy(out, to)
+            carried.end(outs[:n_carry])
+        w.open(behind)
+        return [*carried.now, *rows]
+
+
+def _nothing(shape: tuple[int, ...], place: Place) -> None:
+    pass
+
+
+def _row(table: AbstractArray, at: str) -> AbstractArray:
+    """A part of an array, along its first axis."""
+    return View(table.shape[1:], table.dtype, lambda k, place: table.at(k, (at, *place)))
+
+
+_WHOLE: dict[str, Callable[[_Run, Equation, Arrays], Arrays]] = {
+    "while": _Run._while,
+    "scan": _Run._scan,
+    "cond": _Run._cond,
+    "sort": _Run._sort,
+    "placed": _Run._place,
+}

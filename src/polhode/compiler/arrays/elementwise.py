@@ -1,0 +1,226 @@
+"""Operations whose results are computed element by element."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from polhode.compiler.arrays.flat_program import Equation
+from polhode.compiler.arrays.fusion import UNROLLED, is_long
+from polhode.compiler.arrays.loop_nest import Index, Loops
+from polhode.compiler.arrays.operands import AbstractArray, Computed, Known, Place, new
+from polhode.compiler.llvm.ir_builder import Writer
+from polhode.compiler.llvm.types import NotNative, constant, type_of
+from polhode.compiler.scalars.primitives import ELEMENTWISE, REDUCTIONS
+from polhode.compiler.scalars.program import Operation
+
+LANES = 16
+"""Partial sums of a long sum, so that one addition needn't wait for the one before."""
+
+_TOTAL = {"le_to": "le", "lt_to": "lt"}
+
+Element = Callable[[Loops, Place], str]
+Prepare = Callable[[tuple[int, ...], Place], None]
+
+
+def computed(e: Equation, x: list[AbstractArray], prepare: Prepare) -> list[AbstractArray]:
+    """The results. `prepare` is told the place of the operand's elements in a long reduction."""
+    if e.name in ELEMENTWISE or e.name in _TOTAL:
+        element = _elementwise(e, x)
+    elif e.name in REDUCTIONS:
+        element = _long(e, x[0], prepare) if is_long(e) else _folded(e, x[0])
+    elif e.name in _OTHERS:
+        element = _OTHERS[e.name](e, x)
+    else:
+        raise NotNative(e.name)
+    (v,) = e.outputs
+    return [Computed(v.shape, v.dtype, element)]
+
+
+def _elementwise(e: Equation, x: list[AbstractArray]) -> Element:
+    operation = Operation(_TOTAL.get(e.name, e.name), e.params, x, e.outputs)  # type: ignore[arg-type]
+    ranked = e.name in _TOTAL and type_of(x[0]) == "double"
+
+    def element(k: Loops, place: Place) -> str:
+        values = [a.at(k, _within(a, place)) for a in x]
+        if ranked:
+            a, b = (_rank(k.w, value) for value in values)
+            return k.w.value(f"icmp {'sle' if e.name == 'le_to' else 'slt'} i64 {a}, {b}")
+        return k.w.apply(operation, values)[0]
+
+    return element
+
+
+def _rank(w: Writer, x: str) -> str:
+    """A whole number by which all numbers are in order, zeros with signs and what is no number among them."""
+    bits = w.value(f"bitcast double {x} to i64")
+    negative = w.value(f"icmp slt i64 {bits}, 0")
+    turned = w.value(f"xor i64 {bits}, {np.iinfo(np.int64).max}")
+    return w.value(f"select i1 {negative}, i64 {turned}, i64 {bits}")
+
+
+def _within(a: AbstractArray, place: Place) -> Place:
+    """The place in an operand, whose axes of length one are stretched."""
+    return tuple(p if n != 1 else 0 for p, n in zip(place, a.shape, strict=True)) if a.shape else ()
+
+
+# --- reductions -------------------------------------------------------------------------------------------------------
+
+
+def _folded(e: Equation, a: AbstractArray) -> Element:
+    along = e.params["axes"]
+    lengths = [a.shape[d] for d in along]
+
+    def element(k: Loops, place: Place) -> str:
+        parts = (a.at(k, _at(along, inside, place)) for inside in itertools.product(*map(range, lengths)))
+        found = next(parts, None)
+        if found is None:
+            return constant(identity(e.name, e.outputs[0].dtype))
+        for part in parts:
+            found = combined(k.w, e.name, e.outputs[0], found, part)
+        return found
+
+    return element
+
+
+def _long(e: Equation, a: AbstractArray, prepare: Prepare) -> Element:
+    """Element l of the last long axis goes to partial result l modulo `LANES`."""
+    along, (v,) = e.params["axes"], e.outputs
+    looped = [d for d in along if a.shape[d] > UNROLLED]
+    short = [d for d in along if a.shape[d] <= UNROLLED]
+    if not looped:
+        return _folded(e, a)
+    *outer, last = looped
+    kind, count = type_of(v), a.shape[last]
+
+    def element(k: Loops, place: Place) -> str:
+        lanes = new(k, (LANES,), v.dtype)
+        for lane in range(LANES):
+            lanes.put(k, (lane,), constant(identity(e.name, v.dtype)))
+
+        def add(around: Place, lane: Index, at: Index) -> None:
+            total = k.load(lanes.pointer, lane, kind)
+            for inside in itertools.product(*(range(a.shape[d]) for d in short)):
+                where = _at((*outer, last, *short), (*around, at, *inside), place)
+                prepare(a.shape, where)
+                total = combined(k.w, e.name, v, total, a.at(k, where))
+            k.store(lanes.pointer, lane, kind, total)
+
+        with k.nest(tuple(a.shape[d] for d in outer)) as around:
+            with k.over(count // LANES) as block, k.over(LANES, independent=True) as lane:
+                add(around, lane, k.plus(k.times(block, LANES), lane))
+            with k.over(count % LANES, independent=True) as lane:
+                add(around, lane, k.plus(lane, count - count % LANES))
+        total = k.load(lanes.pointer, 0, kind)
+        for lane in range(1, LANES):
+            total = combined(k.w, e.name, v, total, k.load(lanes.pointer, lane, kind))
+        return total
+
+    return element
+
+
+def _at(along: Any, inside: Place, place: Place) -> Place:
+    """The place in the operand of a reduction."""
+    known, left = dict(zip(along, inside, strict=True)), iter(place)
+    return tuple(known[d] if d in known else next(left) for d in range(len(inside) + len(place)))
+
+
+def combined(w: Writer, name: str, like: Any, a: str, b: str) -> str:
+    """Two elements as one, by the operation of a reduction or a scatter."""
+    return w.apply(Operation(REDUCTIONS[name], {}, [like, like], [like]), [a, b])[0]
+
+
+def identity(name: str, dtype: Any) -> Any:
+    """The result of a reduction of no elements."""
+    if name in ("reduce_sum", "reduce_prod"):
+        return np.asarray(int(name == "reduce_prod"), dtype)[()]
+    if name in ("reduce_and", "reduce_or"):
+        return np.asarray(-1 if name == "reduce_and" else 0).astype(dtype)[()]
+    largest = np.inf if dtype.kind == "f" else 1 if dtype.kind == "b" else np.iinfo(dtype).max
+    smallest = -np.inf if dtype.kind == "f" else 0 if dtype.kind == "b" else np.iinfo(dtype).min
+    return np.asarray(largest if name == "reduce_min" else smallest).astype(dtype)[()]
+
+
+# --- reading at places that the data give -----------------------------------------------------------------------------
+
+
+def started(k: Loops, dims: Any, names: tuple[Any, Any, Any], x: AbstractArray, place: Place, rank: int) -> list[Index]:
+    """Where the window of a gather or a scatter begins; `names` are fields of its dimension numbers."""
+    mapped, batching, of_indices = (getattr(dims, name) for name in names)
+    begins: list[Index] = [0] * rank
+    for number, d in enumerate(mapped):
+        value = x.at(k, (*place, number))
+        kind = type_of(x)
+        begins[d] = value if kind == "i64" else k.w.value(f"sext {kind} {value} to i64")
+    for d, of in zip(batching, of_indices, strict=True):
+        begins[d] = place[of]
+    return begins
+
+
+_OF_GATHER = "start_index_map", "operand_batching_dims", "start_indices_batching_dims"
+
+
+def _gather(e: Equation, x: list[AbstractArray]) -> Element:
+    a, indices = x
+    dims, sizes = e.params["dimension_numbers"], e.params["slice_sizes"]
+    window = [d for d in range(len(a.shape)) if d not in (*dims.collapsed_slice_dims, *dims.operand_batching_dims)]
+    filled, (v,) = "FILL" in str(e.params["mode"]).upper(), e.outputs
+    within = _are_within(indices, [a.shape[d] - sizes[d] for d in dims.start_index_map])
+
+    def element(k: Loops, place: Place) -> str:
+        batch = tuple(p for d, p in enumerate(place) if d not in dims.offset_dims)
+        begins = started(k, dims, _OF_GATHER, indices, batch, len(a.shape))
+        inside = begins
+        if not within:
+            inside = [k.clipped(b, n - size + 1) for b, n, size in zip(begins, a.shape, sizes, strict=True)]
+        at = list(inside)
+        for d, of in zip(window, dims.offset_dims, strict=True):
+            at[d] = k.plus(inside[d], place[of])
+        found = a.at(k, tuple(at))
+        return _or_filling(k, e, v, found, begins, inside) if filled and not within else found
+
+    return element
+
+
+def _are_within(indices: AbstractArray, last: Sequence[int]) -> bool:
+    """Whether all places are known to be those of elements, so that nobody has to look."""
+    if not isinstance(indices, Known):
+        return False
+    rows = indices.values.reshape(-1, len(last))
+    return bool(((rows >= 0) & (rows <= np.array(last, np.int64))).all())
+
+
+def _or_filling(k: Loops, e: Equation, v: Any, found: str, begins: list[Index], inside: list[Index]) -> str:
+    """The element, or what stands for it where the window isn't inside."""
+    filling, kind = e.params["fill_value"], type_of(v)
+    if filling is None:
+        filling = np.nan if v.dtype.kind == "f" else np.iinfo(v.dtype).min if v.dtype.kind == "i" else True
+    other = constant(np.asarray(filling).astype(v.dtype).reshape(-1)[0])
+    for b, c in zip(begins, inside, strict=True):
+        if not (isinstance(b, int) and isinstance(c, int) and b == c):
+            here = k.w.value(f"icmp eq i64 {b}, {c}")
+            found = k.w.chosen(here, kind, found, other)
+    return found
+
+
+def _dynamic_slice(e: Equation, x: list[AbstractArray]) -> Element:
+    a, *starts = x
+
+    def element(k: Loops, place: Place) -> str:
+        at = []
+        for p, start, n, size in zip(place, starts, a.shape, e.outputs[0].shape, strict=True):
+            value, kind = start.at(k, ()), type_of(start)
+            whole = value if kind == "i64" else k.w.value(f"sext {kind} {value} to i64")
+            at.append(k.plus(k.clipped(whole, n - size + 1), p))
+        return a.at(k, tuple(at))
+
+    return element
+
+
+_OTHERS: dict[str, Callable[[Equation, list[AbstractArray]], Element]] = {
+    "gather": _gather,
+    "dynamic_slice": _dynamic_slice,
+}

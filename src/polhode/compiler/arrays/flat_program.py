@@ -1,0 +1,183 @@
+"""Traces as flat lists of operations on arrays: calls opened, repeated operations once, unused ones gone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jax.core import Tracer
+from jax.extend import core
+
+from polhode.compiler.arrays.constant_folding import folded
+from polhode.compiler.arrays.op_kinds import VIEWS
+from polhode.compiler.arrays.rewrites import in_simpler_ones
+from polhode.compiler.jaxprs import LINEAR_SOLVE, callee, parameters, solved
+from polhode.compiler.llvm.types import NotNative
+
+
+class Value:
+    """An array that is known only when the program runs."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+        self.shape, self.dtype = shape, dtype
+
+    @property
+    def size(self) -> int:
+        """How many elements it has."""
+        return math.prod(self.shape)
+
+
+Atom = Value | np.ndarray
+"""An operand: not known while compiling, or known."""
+
+
+class Equation:
+    """One operation: its name and parameters, its operands and its results."""
+
+    __slots__ = ("inputs", "name", "outputs", "params")
+
+    def __init__(self, name: str, params: Any, inputs: list[Atom], outputs: list[Value]) -> None:
+        self.name, self.params, self.inputs, self.outputs = name, params, inputs, outputs
+
+
+class Flat:
+    """A program: its inputs, its operations in an order in which they can be done, and its results."""
+
+    __slots__ = ("equations", "inputs", "outputs")
+
+    def __init__(self, inputs: list[Value], equations: list[Equation], outputs: list[Atom]) -> None:
+        self.inputs, self.equations, self.outputs = inputs, equations, outputs
+
+
+_UNSIGNED = np.dtype(np.uint32)
+_WRAPPING = frozenset(["add", "sub", "mul", "convert_element_type"])
+_WITHIN = frozenset(
+    (
+        *("select_n", "div", "rem", "max", "min", "and", "or", "xor", "clamp", "gather", "dynamic_slice"),
+        *("reduce_max", "reduce_min", "while", "scan", "cond", "scatter", *VIEWS),
+    )
+)
+"""Operations whose results are within the range of their operands."""
+
+_ONCE = frozenset(["while", "scan", "cond", "sort"])
+"""Operations that are not compared with others: their programs would have to be."""
+
+
+def flattened(closed: core.ClosedJaxpr) -> Flat:
+    """The program of a trace. Raises NotNative if it holds what JAX traces."""
+    flat = _Flattening()
+    inputs = [Value(a.shape, _held(a.dtype)) for a in closed.in_avals]
+    outputs = flat.evaluate(closed.jaxpr, [_known(c) for c in closed.consts], inputs)
+    return Flat(inputs, _used(flat.equations, outputs), outputs)
+
+
+class _Flattening:
+    """Operations in the order in which they are met."""
+
+    def __init__(self) -> None:
+        self.equations: list[Equation] = []
+        self._same: dict[Any, list[Value]] = {}
+        self._alive: list[Any] = []
+        self._makers: dict[int, Equation] = {}
+
+    def evaluate(self, jaxpr: core.Jaxpr, consts: Sequence[Atom], args: Sequence[Atom]) -> list[Atom]:
+        env: dict[Any, Atom] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
+
+        def read(atom: Any) -> Atom:
+            like: Any = atom.aval
+            return _known(np.asarray(atom.val, like.dtype)) if isinstance(atom, core.Literal) else env[atom]
+
+        for eqn in jaxpr.eqns:
+            inputs, name = [read(v) for v in eqn.invars], eqn.primitive.name
+            if (called := callee(eqn)) is not None:
+                inner, consts_inside = called
+                found: Sequence[Atom] = self.evaluate(inner, [_known(c) for c in consts_inside], inputs)
+            elif name == LINEAR_SOLVE:
+                closed, given = solved(eqn.params, inputs)
+                found = self.evaluate(closed.jaxpr, [_known(c) for c in closed.consts], given)
+            elif (known := folded(eqn, inputs)) is not None:
+                found = known
+            elif (simpler := in_simpler_ones(eqn)) is not None:
+                found = self.evaluate(simpler.jaxpr, [_known(c) for c in simpler.consts], inputs)
+            else:
+                found = self._added(eqn, inputs)
+            env.update(zip(eqn.outvars, found, strict=True))
+        return [read(v) for v in jaxpr.outvars]
+
+    def _added(self, eqn: Any, inputs: list[Atom]) -> list[Value]:
+        name, params = eqn.primitive.name, parameters(eqn)
+        if eqn.effects and not eqn.outvars:
+            # It is called for what it does, such as printing.
+            raise NotNative(name)
+        if name == "gather" and self._is_better_placed(inputs[0], eqn.outvars[0].aval.size):
+            inputs = [self._placed(inputs[0]), *inputs[1:]]
+        types = [(v.aval.shape, _held(v.aval.dtype)) for v in eqn.outvars]
+        key = None
+        if name not in _ONCE:
+            key = (name, str(params), str(types), *map(_identity, inputs))
+            if key in self._same:
+                return self._same[key]
+        made = Equation(name, params, inputs, [Value(*kind) for kind in types])
+        self.equations.append(made)
+        self._makers.update((id(v), made) for v in made.outputs)
+        if any(v.aval.dtype == _UNSIGNED for v in eqn.outvars) and name not in _WITHIN:
+            made = self._wrapped(made)
+        # Identities are told apart as long as what they belong to lives.
+        self._alive.append(inputs)
+        if key is not None:
+            self._same[key] = made.outputs
+        return made.outputs
+
+    def _is_better_placed(self, x: Atom, reads: int) -> bool:
+        """Whether finding an element takes more than its place: which part it is in, and where there."""
+        maker = self._makers.get(id(x))
+        parted = maker is not None and maker.name in ("concatenate", "stack", "reshape")
+        return parted and (("placed", id(x)) in self._same or reads >= x.size // 4)
+
+    def _placed(self, x: Any) -> Value:
+        """The same array, its elements one after the other in memory."""
+        key = "placed", id(x)
+        if key not in self._same:
+            made = Equation("placed", {}, [x], [Value(x.shape, x.dtype)])
+            self.equations.append(made)
+            self._same[key] = made.outputs
+        return self._same[key][0]
+
+    def _wrapped(self, made: Equation) -> Equation:
+        """The result without what lies beyond 32 bits."""
+        if made.name not in _WRAPPING:
+            raise NotNative(f"{made.name} of unsigned numbers")
+        (v,) = made.outputs
+        low = Equation("and", {}, [v, np.asarray(np.iinfo(_UNSIGNED).max, v.dtype)], [Value(v.shape, v.dtype)])
+        self.equations.append(low)
+        return low
+
+
+def _held(dtype: Any) -> Any:
+    """The type in which a number is kept: there are none without a sign, so those of 32 bits take the next larger."""
+    return np.dtype(np.int64) if dtype == _UNSIGNED else dtype
+
+
+def _identity(atom: Atom) -> Any:
+    return id(atom) if isinstance(atom, Value) else (atom.dtype, atom.shape, atom.tobytes())
+
+
+def _known(constant: Any) -> Atom:
+    if isinstance(constant, Tracer):
+        raise NotNative("what JAX traces")
+    values = np.asarray(constant)
+    return values.astype(_held(values.dtype))
+
+
+def _used(equations: list[Equation], outputs: Sequence[Atom]) -> list[Equation]:
+    wanted = {id(x) for x in outputs}
+    kept = []
+    for equation in reversed(equations):
+        if any(id(v) in wanted for v in equation.outputs):
+            kept.append(equation)
+            wanted.update(map(id, equation.inputs))
+    return kept[::-1]

@@ -1,0 +1,225 @@
+"""Which operations become one loop, which of their results are kept in memory, and in which order all that is done."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeGuard
+
+from polhode.compiler.arrays.flat_program import Equation, Flat, Value
+from polhode.compiler.arrays.op_kinds import FOLDED, VIEWS, WHOLE
+from polhode.compiler.scalars.primitives import ELEMENTWISE, REDUCTIONS
+
+UNROLLED = 4
+"""Elements of an axis up to which there is no loop over it."""
+
+Group = tuple[Any, ...]
+"""The key of a loop that operations share: its axes, or the reduction that it is for."""
+
+
+def axes(shape: Sequence[int]) -> tuple[int, ...]:
+    """The lengths of the loops over an array of this shape."""
+    return tuple(n for n in shape if n > UNROLLED)
+
+
+def reduced(equation: Equation) -> int | None:
+    """How many elements a reduction makes one of; None for anything else."""
+    if equation.name not in REDUCTIONS:
+        return None
+    count = 1
+    for axis in equation.params["axes"]:
+        count *= equation.inputs[0].shape[axis]
+    return count
+
+
+def is_long(equation: Equation) -> bool:
+    """Whether it is a reduction that takes loops of its own."""
+    count = reduced(equation)
+    return count is not None and count > FOLDED
+
+
+def in_memory(equation: Equation) -> Sequence[int]:
+    """Numbers of the operands that it reads at places which only the data give."""
+    if equation.name in WHOLE:
+        return range(len(equation.inputs))
+    return [0] if equation.name in ("gather", "dynamic_slice") else []
+
+
+class Kernel:
+    """One loop: operations in order, and those of their results that are kept.
+
+    - `level`: when it is run; `group`: what shares it.
+    """
+
+    def __init__(self, level: int, group: Group) -> None:
+        self.level, self.group = level, group
+        self.equations: list[Equation] = []
+        self.kept: list[Value] = []
+
+    @property
+    def is_reduction(self) -> bool:
+        return self.group[0] == "reduction"
+
+
+def _returns(stage: Equation | Kernel) -> TypeGuard[Equation]:
+    return not isinstance(stage, Kernel) and stage.name in ("while", "scan", "cond", "sort")
+
+
+class Schedule:
+    """The order of a program.
+
+    - `stages`: what is done, one after the other: operations by themselves, and loops.
+    """
+
+    def __init__(self, flat: Flat) -> None:
+        self.flat = flat
+        self._maker = {id(v): e for e in flat.equations for v in e.outputs}
+        self._behind: dict[int, list[Value]] = {}
+        self._uses: dict[int, list[tuple[Equation, bool]]] = defaultdict(list)
+        self._wanted = {id(v) for x in flat.outputs for v in self.behind(x)}
+        computing = [e for e in flat.equations if e.name not in VIEWS]
+        for e in computing:
+            memory = set(in_memory(e))
+            for k, x in enumerate(e.inputs):
+                for v in self.behind(x):
+                    self._uses[id(v)].append((e, k in memory))
+        self._groups = self._grouped(computing)
+        self._levels = self._leveled(computing)
+        self.stages = list(self._staged(computing))
+        self._lasts = self._ends()
+
+    def behind(self, x: Any) -> list[Value]:
+        """The values that an operand is a view of."""
+        if not isinstance(x, Value):
+            return []
+        found = self._behind.get(id(x))
+        if found is None:
+            maker = self._maker.get(id(x))
+            is_view = maker is not None and maker.name in VIEWS
+            found = [v for y in maker.inputs for v in self.behind(y)] if maker is not None and is_view else [x]
+            self._behind[id(x)] = found
+        return found
+
+    def last_used(self, stage: Equation | Kernel) -> list[Value]:
+        """Values that nothing reads after a stage."""
+        return self._lasts[id(stage)]
+
+    def _ends(self) -> dict[int, list[Value]]:
+        """For each stage, the values that are read there for the last time."""
+        left: dict[int, list[Value]] = {id(stage): [] for stage in self.stages}
+        # What a loop or a branch returns may be where an operand is, so these are kept.
+        returned = (v for stage in self.stages if _returns(stage) for v, _ in self._operands(stage))
+        read = {*self._wanted, *map(id, returned)}
+        for stage in reversed(self.stages):
+            equations = stage.equations if isinstance(stage, Kernel) else [stage]
+            for e in equations:
+                for v in (*(v for v, _ in self._operands(e)), *e.outputs):
+                    if id(v) not in read:
+                        read.add(id(v))
+                        left[id(stage)].append(v)
+        return left
+
+    def _grouped(self, computing: Sequence[Equation]) -> dict[int, Group]:
+        """The group of each operation; those that only one reduction needs belong to it."""
+        groups: dict[int, Group] = {}
+        for e in reversed(computing):
+            if is_long(e):
+                groups[id(e)] = ("reduction", id(e))
+                continue
+            (first, *_), shape = e.outputs, axes(e.outputs[0].shape)
+            own: Group = ("loop", shape)
+            wishes = {self._wish(v, shape, use, memory, groups, own) for v in [first] for use, memory in self._of(v)}
+            ends = e.name in WHOLE or id(first) in self._wanted or len(wishes) != 1
+            wish = own if ends else wishes.pop()
+            # What two short reductions read, which may be done at different times, has to be kept.
+            several = len({id(use) for use, _ in self._of(first)}) > 1
+            groups[id(e)] = own if several and wish[0] == "loop" else wish
+        return groups
+
+    def _of(self, v: Value) -> list[tuple[Equation, bool]]:
+        return self._uses[id(v)]
+
+    def _wish(self, v: Value, shape: Any, use: Equation, memory: bool, groups: dict[int, Group], own: Group) -> Group:
+        if memory or use.name in WHOLE:
+            return own
+        same = shape == axes(use.outputs[0].shape)
+        return groups[id(use)] if reduced(use) is not None or same else own
+
+    def _leveled(self, computing: Sequence[Equation]) -> dict[int, int]:
+        """When each operation is done: as soon as its operands are there, or when what it is for is."""
+        levels: dict[int, int] = {}
+        for e in computing:
+            levels[id(e)] = max((self._ready(e, v, memory, levels) for v, memory in self._operands(e)), default=0)
+        for e in reversed(computing):
+            uses = [use for v in e.outputs for use in self._of(v)]
+            alone = not any(id(v) in self._wanted for v in e.outputs) and uses and e.name not in WHOLE
+            if alone and all(not m and self._groups[id(u)] == self._groups[id(e)] for u, m in uses):
+                levels[id(e)] = min(levels[id(u)] for u, _ in uses)
+        return levels
+
+    def _operands(self, e: Equation) -> Iterator[tuple[Value, bool]]:
+        memory = set(in_memory(e))
+        for k, x in enumerate(e.inputs):
+            for v in self.behind(x):
+                yield v, k in memory
+
+    def _ready(self, e: Equation, v: Value, memory: bool, levels: dict[int, int]) -> int:
+        maker = self._maker.get(id(v))
+        if maker is None:
+            return 0
+        if maker.name in WHOLE:
+            return levels[id(maker)]
+        together = not memory and e.name not in WHOLE and self._groups[id(maker)] == self._groups[id(e)]
+        return levels[id(maker)] + (0 if together else 1)
+
+    def _staged(self, computing: Sequence[Equation]) -> Iterator[Equation | Kernel]:
+        kernels: dict[tuple[int, Group], Kernel] = {}
+        alone: dict[int, list[Equation]] = defaultdict(list)
+        for e in computing:
+            level, group = self._levels[id(e)], self._groups[id(e)]
+            if e.name in WHOLE:
+                alone[level].append(e)
+                continue
+            kernel = kernels.setdefault((level, group), Kernel(level, group))
+            kernel.equations.append(e)
+            kernel.kept += [v for v in e.outputs if self._is_kept(e, v)]
+        last = max((*alone, *(level for level, _ in kernels)), default=-1)
+        for level in range(last + 1):
+            yield from alone[level]
+            yield from (kernel for (at, _), kernel in kernels.items() if at == level)
+
+    def _is_kept(self, e: Equation, v: Value) -> bool:
+        if id(v) in self._wanted:
+            return True
+        here = self._levels[id(e)], self._groups[id(e)]
+        return any(m or (self._levels[id(u)], self._groups[id(u)]) != here for u, m in self._of(v))
+
+    # --- what may be changed where it is ------------------------------------------------------------------------------
+
+    def in_place(self, given: Value, result: Any) -> bool:
+        """Whether `result` may be put where `given` is: nothing reads that any more then."""
+        maker = self._maker.get(id(result)) if isinstance(result, Value) else None
+        if maker is None or given.shape != result.shape or maker.name in VIEWS or maker.name in ("while", "scan"):
+            return False
+        if any(given in self.behind(x) for x in self.flat.outputs):
+            return False
+        uses = self._of(given)
+        if maker.name in WHOLE:
+            return self._is_last(given, maker)
+        here = self._levels[id(maker)], self._groups[id(maker)]
+        together = all(not m and (self._levels[id(u)], self._groups[id(u)]) == here for u, m in uses)
+        plain = all(self._is_plain(u, given) for u, _ in uses)
+        return here[1] == ("loop", axes(given.shape)) and together and plain
+
+    def _is_last(self, given: Value, maker: Equation) -> bool:
+        """Whether an operation by itself changes an operand that is not read elsewhere in it, nor afterwards."""
+        at = [k for k, x in enumerate(maker.inputs) if given in self.behind(x)]
+        changes = len(at) == 1 and (at == [0] or maker.name == "cond") and maker.name != "sort"
+        others = (u for u, _ in self._of(given) if u is not maker)
+        last = all(self._levels[id(u)] < self._levels[id(maker)] for u in others)
+        return changes and maker.inputs[at[0]] is given and last
+
+    def _is_plain(self, use: Equation, given: Value) -> bool:
+        """Whether an operation reads each element only for the same one of its result."""
+        direct = all(x is given for x in use.inputs if given in self.behind(x))
+        return direct and use.name in ELEMENTWISE and use.outputs[0].shape == given.shape

@@ -1,0 +1,91 @@
+"""Values carried from one pass of a loop over arrays to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from polhode.compiler.arrays.array_builder import Builder
+from polhode.compiler.arrays.flat_program import Flat
+from polhode.compiler.arrays.fusion import Schedule
+from polhode.compiler.arrays.operands import AbstractArray, Buffer, Register, new
+from polhode.compiler.llvm.loop_builder import Passes
+from polhode.compiler.llvm.types import type_of
+
+
+class Carried:
+    """Values carried from one pass of a loop to the next.
+
+    Numbers are values of the text. Arrays that nothing changes stay where they are. Others are changed in place where
+    nothing reads them any more by then, or else have two places, which they take in turn.
+    """
+
+    def __init__(self, builder: Builder, body: Flat, before: int, start: Sequence[AbstractArray]) -> None:
+        self.b = builder
+        schedule = Schedule(body)
+        self._given = body.inputs[before : before + len(start)]
+        self._same = [out is v for v, out in zip(self._given, body.outputs, strict=False)]
+        repeated = [sum(out is other for other in body.outputs) > 1 for out in body.outputs]
+        self._in_place = [not repeated[n] and schedule.in_place(v, body.outputs[n]) for n, v in enumerate(self._given)]
+        self._repeated = repeated
+        self._start = list(start)
+        self.now: list[AbstractArray] = list(start)
+        self._others: dict[int, Buffer] = {}
+
+    def begin(self, count: Register | None = None) -> None:
+        """Opens the block at which every pass begins. `count` becomes the number of passes before."""
+        w, k = self.b.w, self.b.k
+        first: dict[int, str] = {}
+        pairs: dict[int, tuple[Buffer, Buffer]] = {}
+        for n, (x, v) in enumerate(zip(self._start, self._given, strict=True)):
+            if not self._same[n] and not v.shape:
+                first[n] = self.b.number(x)
+            elif self._in_place[n]:
+                self.now[n] = self.b.copied(x)
+            elif not self._same[n]:
+                pairs[n] = new(k, v.shape, v.dtype), new(k, v.shape, v.dtype)
+                begin = self._begun(x, pairs[n][0])
+                self.now[n], first[n] = begin, begin.pointer
+        counted = [] if count is None else [("i64", "0")]
+        kinds = [("ptr" if self.now[n].shape else type_of(self.now[n]), begin) for n, begin in first.items()]
+        self._passes = Passes(w, [*counted, *kinds])
+        if count is not None:
+            count.name = self._passes.now[0]
+        self._turned, self._count = list(first), count
+        for n, name in zip(first, self._passes.now[len(counted) :], strict=True):
+            x = self.now[n]
+            self.now[n] = x.moved(name) if isinstance(x, Buffer) and x.shape else Register(name, x.dtype)
+        for n, (a, b) in pairs.items():
+            now: Any = self.now[n]
+            is_first = w.value(f"icmp eq ptr {now.pointer}, {a.pointer}")
+            self._others[n] = a.moved(w.value(f"select i1 {is_first}, ptr {b.pointer}, ptr {a.pointer}"))
+        self.b.kept(list(self.now))
+
+    def _begun(self, x: AbstractArray, place: Buffer) -> Buffer:
+        """The start of an array with two places: where it is if it lies as in these, or else copied to one of them."""
+        if isinstance(x, Buffer) and x.strides == place.strides:
+            return x
+        self.b.copy(x, place)
+        return place
+
+    def targets(self) -> dict[int, Buffer]:
+        """Where a pass puts what it computes."""
+        places: dict[int, Buffer] = {n: x for n, x in self._others.items() if not self._repeated[n]}
+        return {**places, **{n: x for n, x in enumerate(self.now) if self._in_place[n] and isinstance(x, Buffer)}}
+
+    def end(self, outs: Sequence[AbstractArray]) -> None:
+        """Closes a pass."""
+        w = self.b.w
+        then: dict[int, str] = {}
+        for n, out in enumerate(outs):
+            if self._same[n]:
+                continue
+            if not out.shape:
+                then[n] = self.b.number(out)
+            elif n in self._others:
+                self.b.copy(out, self._others[n])
+                then[n] = self._others[n].pointer
+            else:
+                self.b.copy(out, self.now[n])  # type: ignore[arg-type]
+        following = [] if self._count is None else [w.value(f"add i64 {self._count.name}, 1")]
+        self._passes.end([*following, *(then[n] for n in self._turned)])

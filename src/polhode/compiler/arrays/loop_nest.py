@@ -1,0 +1,207 @@
+"""Loops over elements, as text of LLVM's intermediate representation."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from polhode.compiler.llvm.ir_builder import Writer
+from polhode.compiler.llvm.loop_builder import Passes
+
+Index = int | str
+"""A place along an axis: known, or a value of the text."""
+
+
+class Loops:
+    """Loops under construction, and what is known inside them.
+
+    **Arguments:**
+
+    - `writer`: to which they are appended.
+    """
+
+    def __init__(self, writer: Writer) -> None:
+        self.w = writer
+        self._scopes: list[dict[Any, str]] = [{}]
+        self._independent: str | None = None
+        self._marks = 0
+        self._top = 0
+        self._tables: dict[int, int] = {}
+        self._taken: dict[str, tuple[int, int]] = {}
+        self._free: list[tuple[int, int]] = []
+
+    # --- places -------------------------------------------------------------------------------------------------------
+
+    def plus(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if a == 0 or b == 0:
+            return b if a == 0 else a
+        return self.w.value(f"add i64 {a}, {b}")
+
+    def times(self, a: Index, b: int) -> Index:
+        if isinstance(a, int) or b in (0, 1):
+            return a * b if isinstance(a, int) else a if b else 0
+        return self.w.value(f"mul i64 {a}, {b}")
+
+    def parts(self, place: Index, shape: tuple[int, ...]) -> tuple[Index, ...]:
+        """The place along each axis of an element, from its number."""
+        out: list[Index] = []
+        for d, n in reversed(list(enumerate(shape))):
+            if n == 1:
+                out.append(0)
+            elif not any(m > 1 for m in shape[:d]):
+                out.append(place)
+            elif isinstance(place, int):
+                out.append(place % n)
+                place //= n
+            else:
+                out.append(self.w.value(f"urem i64 {place}, {n}"))
+                place = self.w.value(f"udiv i64 {place}, {n}")
+        return tuple(reversed(out))
+
+    def clipped(self, place: Index, n: int) -> Index:
+        """The nearest place that there is along an axis of this length."""
+        if isinstance(place, int):
+            return min(max(place, 0), max(n - 1, 0))
+        low = self.w.call("llvm.smax.i64", "i64", ("i64", place), ("i64", "0"))
+        return self.w.call("llvm.smin.i64", "i64", ("i64", low), ("i64", str(max(n - 1, 0))))
+
+    def less(self, place: Index, n: int) -> str:
+        if isinstance(place, int):
+            return "true" if place < n else "false"
+        return self.w.value(f"icmp slt i64 {place}, {n}")
+
+    # --- memory -------------------------------------------------------------------------------------------------------
+
+    def load(self, pointer: str, slot: Index, kind: str) -> str:
+        return self.w.load(pointer, slot, kind, self._independent or "")
+
+    def store(self, pointer: str, slot: Index, kind: str, value: str) -> None:
+        self.w.store(pointer, slot, kind, value, self._independent or "")
+
+    def known(self, values: np.ndarray, position: Index, kind: str) -> str:
+        """A known number by its place in an array, which has to live as long as this."""
+        if id(values) not in self._tables:
+            self._tables[id(values)] = self.w.table(_slots(values))
+        begin = self._tables[id(values)]
+        if kind != "i32":
+            return self.load("%tables", self.plus(position, begin), kind)
+        at = self.w.value(f"getelementptr i32, ptr %tables, i64 {self.plus(position, 2 * begin)}")
+        return self.w.value(f"load i32, ptr {at}, align 4{self._independent or ''}")
+
+    def space(self, slots: int) -> str:
+        """A part of the workspace that nothing else uses meanwhile: what is written and read again stays in caches."""
+        fitting = [part for part in self._free if part[1] >= slots]
+        if fitting and slots:
+            at, size = min(fitting, key=lambda part: part[1])
+            self._free.remove((at, size))
+            if size > slots:
+                self._free.append((at + slots, size - slots))
+        else:
+            at, self._top = self._top, self._top + slots
+            self.w.workspace = max(self.w.workspace, self._top)
+        pointer = self.w.value(f"getelementptr i64, ptr %workspace, i64 {at}")
+        self._taken[pointer] = at, slots
+        return pointer
+
+    def release(self, pointer: str) -> None:
+        """A part of the workspace may be used for something else: nothing reads what is there any more."""
+        at, slots = self._taken.pop(pointer)
+        for part in list(self._free):
+            if part[0] + part[1] == at or at + slots == part[0]:
+                self._free.remove(part)
+                at, slots = min(at, part[0]), slots + part[1]
+        self._free.append((at, slots))
+
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[None]:
+        """A scope: memory allocated inside is free afterwards, and values made inside are unknown then."""
+        top, free = self._top, list(self._free)
+        with self.apart():
+            yield
+        self._top, self._free = top, free
+
+    @contextlib.contextmanager
+    def alternatives(self) -> Iterator[Callable[[], contextlib.AbstractContextManager[None]]]:
+        """Only one of several parts is run, so they may take the same space; each opens what is given here."""
+        begin, tops, free = self._top, [self._top], self._free
+
+        @contextlib.contextmanager
+        def alternative() -> Iterator[None]:
+            self._top, self._free = begin, []
+            with self.apart():
+                yield
+            tops.append(self._top)
+
+        yield alternative
+        self._top, self._free = max(tops), free
+
+    # --- what is known ------------------------------------------------------------------------------------------------
+
+    def once(self, key: Any, make: Any) -> str:
+        """A value that is made only once in a loop."""
+        for scope in reversed(self._scopes):
+            if key in scope:
+                return scope[key]
+        found = self._scopes[-1][key] = make()
+        return found
+
+    @contextlib.contextmanager
+    def apart(self) -> Iterator[None]:
+        """A scope: values made inside are unknown outside."""
+        self._scopes.append({})
+        try:
+            yield
+        finally:
+            self._scopes.pop()
+
+    # --- loops --------------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def over(self, count: int, independent: bool = False) -> Iterator[str]:
+        """A loop; inside, the place in it. `independent`: no pass reads what another writes."""
+        w, outer = self.w, self._independent
+        passes, body, behind = Passes(w, [("i64", "0")]), w.label(), w.label()
+        (place,) = passes.now
+        w.branch(w.value(f"icmp slt i64 {place}, {count}"), body, behind)
+        w.open(body)
+        self._independent = self._mark("") if independent else None
+        mark = self._independent
+        with self.apart():
+            yield place
+        self._independent = outer
+        following = w.value(f"add i64 {place}, 1")
+        passes.end([following], "" if mark is None else f", !llvm.loop {self._mark(mark)}")
+        w.open(behind)
+
+    def _mark(self, accesses: str) -> str:
+        """A name for accesses to memory, or, of these, for a loop in which none reads what another pass writes."""
+        self._marks += 1
+        name = f"!{2 * self._marks}"
+        if not accesses:
+            self.w.beside.append(f"{name} = distinct !{{}}")
+            return f", !llvm.access.group {name}"
+        group = accesses.rpartition(" ")[2]
+        told = f"!{2 * self._marks + 1}"
+        self.w.beside.append(f'{told} = !{{!"llvm.loop.parallel_accesses", {group}}}')
+        self.w.beside.append(f"{name} = distinct !{{{name}, {told}}}")
+        return name
+
+    @contextlib.contextmanager
+    def nest(self, lengths: tuple[int, ...], independent: bool = False) -> Iterator[tuple[str, ...]]:
+        """Loops inside each other; inside, the place in each."""
+        with contextlib.ExitStack() as stack:
+            last = len(lengths) - 1
+            yield tuple(stack.enter_context(self.over(n, independent and k == last)) for k, n in enumerate(lengths))
+
+
+def _slots(values: np.ndarray) -> np.ndarray:
+    """Known numbers in slots. Two of 32 bits share one: reading places can take longer than reading what is there."""
+    flat = np.ascontiguousarray(values).reshape(-1)
+    if flat.dtype == np.int32:
+        flat = np.concatenate([flat, np.zeros(flat.size % 2, np.int32)])
+    return flat.view(np.int64) if flat.dtype in (np.int32, np.float64) else flat.astype(np.int64)

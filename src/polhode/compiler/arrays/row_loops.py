@@ -1,0 +1,169 @@
+"""Loops over rows whose body is a program on scalars: numbers of one row in registers, what is known left out."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+
+from polhode.compiler import size_limits
+from polhode.compiler.arrays.flat_program import Equation
+from polhode.compiler.arrays.loop_nest import Loops
+from polhode.compiler.arrays.operands import AbstractArray, Buffer, Known, Place, in_rows, new
+from polhode.compiler.arrays.selection import looks_up
+from polhode.compiler.llvm.ir_builder import Writer
+from polhode.compiler.llvm.loop_builder import Passes
+from polhode.compiler.llvm.types import constant, type_of
+from polhode.compiler.scalars.backend import NeedsArrays
+from polhode.compiler.scalars.cost import cost
+from polhode.compiler.scalars.graph import Elements, is_known
+from polhode.compiler.scalars.program import Recording, Region, Variable
+from polhode.compiler.scalars.unroll import Replay
+
+_HERE = "%row"
+"""In the place of a row's number while it is found out what is known of all rows."""
+
+
+class Body:
+    """The program of one row.
+
+    - `consts`, `carried`, `rows`: for each operand, its elements: variables, or numbers that are known.
+    - `region`: the program; `outs`: the elements of its results, the same.
+    """
+
+    def __init__(self, closed: Any, n_consts: int, n_carry: int, given: Sequence[AbstractArray]) -> None:
+        avals = closed.in_avals
+        kinds = [_elements(x, a.shape, ()) for x, a in zip(given[:n_consts], avals, strict=False)]
+        kinds += [_variables(a) for a in avals[n_consts : n_consts + n_carry]]
+        behind = n_consts + n_carry
+        kinds += [_elements(x, a.shape, (_HERE,)) for x, a in zip(given[behind:], avals[behind:], strict=True)]
+        self.consts, self.carried, self.rows = kinds[:n_consts], kinds[n_consts:behind], kinds[behind:]
+        self.region = Region([])
+        replay = Replay(Recording(self.region))
+        consts = [replay.unpack(c) for c in closed.consts]
+        results = replay.evaluate(closed.jaxpr, consts, replay.adopt(kinds))
+        self.region.outputs = replay.flatten(results, closed.out_avals)
+        self.region.prune()
+        self.read = self.region.captured
+        left = iter(self.region.outputs)
+        self.outs = [_shaped([next(left) for _ in range(x.size)], x.shape) for x in results]
+
+    def name(self, k: Loops, elements: Sequence[Elements], given: Sequence[AbstractArray], at: Place) -> None:
+        """Read those elements of operands that the program needs."""
+        for of, x in zip(elements, given, strict=True):
+            for place in np.ndindex(of.shape):
+                element: Any = of[place]
+                if isinstance(element, Variable) and element in self.read:
+                    k.w.name(element, x.at(k, (*at, *place)))
+
+
+def on_scalars(p: Any, given: Sequence[AbstractArray]) -> Body | None:
+    """The body of a scan, if it is one of few numbers without anything that needs arrays."""
+    closed, n_consts = p["jaxpr"], p["num_consts"]
+    avals = (*closed.in_avals, *closed.out_avals)
+    if sum(a.size for a in closed.in_avals) > size_limits.NUMBERS or any(a.dtype == np.uint32 for a in avals):
+        return None
+    # Rows have different places, even where these are known.
+    known = [isinstance(x, Known) and k < n_consts for k, x in enumerate(given)]
+    if looks_up(closed.jaxpr, known) or cost(closed.jaxpr, scans=True) > size_limits.ROW:
+        return None
+    try:
+        return Body(closed, n_consts, p["num_carry"], given)
+    except NeedsArrays:
+        return None
+
+
+@final
+class Partly(AbstractArray):
+    """An array in memory of whose rows some elements are known, and the same in all of them.
+
+    **Arguments:**
+
+    - `memory`: where all of them are. - `known`: variables, or these numbers, by the place in a row.
+    """
+
+    def __init__(self, memory: Buffer, known: Elements) -> None:
+        self.memory, self.known = memory, known
+        self.shape, self.dtype = memory.shape, memory.dtype
+
+    def at(self, k: Loops, place: Place) -> str:
+        inside = place[1:]
+        if all(isinstance(p, int) for p in inside):
+            element = self.known[inside]  # type: ignore[index]
+            if is_known(element):
+                return constant(element)
+        return self.memory.at(k, place)
+
+
+def _variables(aval: Any) -> Elements:
+    return _shaped([Variable(np.dtype(aval.dtype)) for _ in range(aval.size)], aval.shape)
+
+
+def _elements(x: AbstractArray, shape: tuple[int, ...], at: Place) -> Elements:
+    """Variables, or numbers where the text of an element is one."""
+    aside = Loops(Writer())
+    out = np.empty(shape, dtype=object)
+    for place in np.ndindex(shape):
+        if at and isinstance(x, Known) and _same_bits(column := x.values[:, *place]):
+            out[place] = column[0]
+            continue
+        text = x.at(aside, (*at, *place))
+        out[place] = Variable(np.dtype(x.dtype)) if text.startswith("%") else _number(text, x)
+    return out
+
+
+def _same_bits(column: np.ndarray) -> bool:
+    return len({element.tobytes() for element in column}) == 1
+
+
+def _number(text: str, like: Any) -> Any:
+    """The number of a literal of the text."""
+    kind = type_of(like)
+    if kind == "double":
+        return np.float64(struct.unpack("<d", struct.pack("<Q", int(text, 16)))[0])
+    return np.asarray(text == "true" if kind == "i1" else int(text), like.dtype)[()]
+
+
+def _shaped(elements: list[Any], shape: tuple[int, ...]) -> Elements:
+    out = np.empty(len(elements), dtype=object)
+    out[:] = elements
+    return out.reshape(shape)
+
+
+def scanned(k: Loops, e: Equation, x: Sequence[AbstractArray], body: Body) -> list[Buffer | Partly]:
+    """The results of a scan."""
+    p, w = e.params, k.w
+    n_consts, n_carry, length = p["num_consts"], p["num_carry"], p["length"]
+    behind = n_consts + n_carry
+    rows = [in_rows(k, v.shape, v.dtype) for v in e.outputs[n_carry:]]
+    ends = [new(k, v.shape, v.dtype) for v in e.outputs[:n_carry]]
+    with k.scratch():
+        body.name(k, body.consts, x[:n_consts], ())
+        start = [a.at(k, place) for a in x[n_consts:behind] for place in np.ndindex(a.shape)]
+        variables = [v for of in body.carried for v in of.flat]
+        begin = [(type_of(v), value) for v, value in zip(variables, start, strict=True)]
+        passes, inside, end = Passes(w, [("i64", "0"), *begin]), w.label(), w.label()
+        count, *carried = passes.now
+        for variable, value in zip(variables, carried, strict=True):
+            w.name(variable, value)
+        w.branch(w.value(f"icmp slt i64 {count}, {length}"), inside, end)
+        w.open(inside)
+        at = w.value(f"sub i64 {length - 1}, {count}") if p["reverse"] else count
+        with k.apart():
+            body.name(k, body.rows, x[behind:], (at,))
+            results = w.program(body.region, [])
+            _put(k, rows, (at,), results[len(start) :])
+        passes.end([w.value(f"add i64 {count}, 1"), *results[: len(start)]])
+        w.open(end)
+        _put(k, ends, (), carried)
+    return [*ends, *(Partly(to, known) for to, known in zip(rows, body.outs[n_carry:], strict=True))]
+
+
+def _put(k: Loops, into: Sequence[Buffer], at: Place, values: Sequence[str]) -> None:
+    """All elements of arrays, or of their parts at a place."""
+    left = iter(values)
+    for to in into:
+        for place in np.ndindex(to.shape[len(at) :]):
+            to.put(k, (*at, *place), next(left))

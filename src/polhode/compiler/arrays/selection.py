@@ -1,0 +1,101 @@
+"""Functions of trees of arrays as programs on arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jax.extend import core
+
+from polhode.compiler import size_limits
+from polhode.compiler.arrays.operands import Buffer, given
+from polhode.compiler.jaxprs import callee, parameters
+from polhode.compiler.llvm.ir_builder import Writer
+from polhode.compiler.llvm.jit import Code
+from polhode.compiler.llvm.types import NotNative
+from polhode.compiler.loops.packed_layout import Layout
+from polhode.compiler.scalars.cost import operations
+from polhode.compiler.scalars.primitives import SCATTERS
+
+_READING = {"gather": slice(1, None), "dynamic_slice": slice(1, None), "dynamic_update_slice": slice(2, None)}
+_WRITING = slice(1, 2)
+
+
+def looks_up(jaxpr: core.Jaxpr, known: Sequence[bool] = ()) -> bool:
+    """Whether a program reads or writes at places that only the data give, or sorts.
+
+    `known` says which arguments are known while it is traced; none by default.
+    """
+    constants = set(jaxpr.constvars)
+    constants.update(v for v, k in zip(jaxpr.invars, known, strict=False) if k)
+    for eqn in jaxpr.eqns:
+        name = eqn.primitive.name
+        fixed = [isinstance(v, core.Literal) or v in constants for v in eqn.invars]
+        where = _WRITING if name == "scatter" or name in SCATTERS else _READING.get(name, slice(0, 0))
+        if not all(fixed[where]) or (name == "sort" and not all(fixed)):
+            return True
+        if any(looks_up(inner, given) for inner, given in _inside(eqn, fixed)):
+            return True
+        if all(fixed):
+            constants.update(eqn.outvars)
+    return False
+
+
+def either(
+    jaxpr: core.Jaxpr, on_arrays: Callable[[], Code], on_scalars: Callable[[], Code], cost: float = math.inf
+) -> Code:
+    """Machine code of a program: on scalars, or on arrays if it is large, or looks up what only the data say.
+
+    `cost` is a guess of how many operations it has on scalars, where these are to be preferred as long as compiling
+    them takes less. Raises `NotNative` where neither can be.
+    """
+    first, second = (on_arrays, on_scalars) if _suits_arrays(jaxpr, cost) else (on_scalars, on_arrays)
+    try:
+        return first()
+    except NotNative as reason:
+        try:
+            return second()
+        except NotNative:
+            # Of both reasons that of the way that was meant for it.
+            raise reason from None
+
+
+def _suits_arrays(jaxpr: core.Jaxpr, cost: float) -> bool:
+    """Whether loops over elements save more than the moves between arrays take."""
+    like: list[Any] = [v.aval for v in jaxpr.invars]
+    numbers = sum(math.prod(aval.shape) for aval in like)
+    if numbers > size_limits.ON_ARRAYS:
+        count = operations(jaxpr)
+        return count <= size_limits.OPERATIONS_ON_ARRAYS and cost > size_limits.SCALARS_EACH * count
+    return numbers > size_limits.LOOKED_UP and looks_up(jaxpr)
+
+
+def _inside(eqn: Any, fixed: list[bool]) -> list[tuple[core.Jaxpr, list[bool]]]:
+    """Programs inside an operation, and which of their arguments are known."""
+    called = callee(eqn)
+    if called is not None:
+        return [(called[0], fixed)]
+    name, p = eqn.primitive.name, parameters(eqn)
+    if name == "while":
+        nc, nb = p["cond_nconsts"], p["body_nconsts"]
+        return [(p["cond_jaxpr"].jaxpr, fixed[:nc]), (p["body_jaxpr"].jaxpr, fixed[nc : nc + nb])]
+    if name == "scan":
+        rows = fixed[p["num_consts"] + p["num_carry"] :]
+        # Side by side, rows that are known stay so.
+        known = [*fixed[: p["num_consts"]], *[False] * p["num_carry"], *[False for _ in rows]]
+        return [(p["jaxpr"].jaxpr, known)]
+    if name == "cond":
+        return [(branch.jaxpr, fixed[1:]) for branch in p["branches"]]
+    return []
+
+
+def leaves(w: Writer, pointer: str, layout: Layout) -> list[Buffer]:
+    """Places for the leaves of a tree in slots, one after the other."""
+    out, at = [], 0
+    for like, n in zip(layout.leaves, layout.sizes, strict=True):
+        name = w.value(f"getelementptr i64, ptr {pointer}, i64 {at}")
+        out.append(given(name, like.shape, np.dtype(like.dtype)))
+        at += n
+    return out

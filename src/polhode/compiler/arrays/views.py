@@ -1,0 +1,157 @@
+"""Operations that only say where elements are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from polhode.compiler.arrays.flat_program import Equation
+from polhode.compiler.arrays.loop_nest import Index, Loops
+from polhode.compiler.arrays.operands import AbstractArray, Place, View
+from polhode.compiler.llvm.types import constant, type_of
+
+Read = Callable[[Loops, Place], str]
+
+
+def viewed(e: Equation, x: list[AbstractArray]) -> list[AbstractArray]:
+    """The results, as views."""
+    reads = _PARTS[e.name](e, x[0]) if e.name in _PARTS else [_READS[e.name](e, x)]
+    return [View(v.shape, v.dtype, read) for v, read in zip(e.outputs, reads, strict=True)]
+
+
+def _same(e: Equation, x: list[AbstractArray]) -> Read:
+    return x[0].at
+
+
+def _broadcast(e: Equation, x: list[AbstractArray]) -> Read:
+    dims, a = e.params["broadcast_dimensions"], x[0]
+    return lambda k, place: a.at(k, tuple(place[d] if n > 1 else 0 for d, n in zip(dims, a.shape, strict=True)))
+
+
+def _reshape(e: Equation, x: list[AbstractArray]) -> Read:
+    a, shape = x[0], e.outputs[0].shape
+    kept = [d for d, n in enumerate(shape) if n != 1]
+    if [shape[d] for d in kept] == [n for n in a.shape if n != 1]:
+
+        def among(k: Loops, place: Place) -> str:
+            left = iter(kept)
+            return a.at(k, tuple(0 if n == 1 else place[next(left)] for n in a.shape))
+
+        return among
+
+    def anywhere(k: Loops, place: Place) -> str:
+        number: Index = 0
+        for p, n in zip(place, shape, strict=True):
+            number = k.plus(k.times(number, n), p)
+        return a.at(k, k.parts(number, a.shape))
+
+    return anywhere
+
+
+def _transpose(e: Equation, x: list[AbstractArray]) -> Read:
+    order, a = e.params["permutation"], x[0]
+    return lambda k, place: a.at(k, tuple(place[order.index(d)] for d in range(len(order))))
+
+
+def _slice(e: Equation, x: list[AbstractArray]) -> Read:
+    starts, a = e.params["start_indices"], x[0]
+    strides = e.params["strides"] or (1,) * len(starts)
+    return lambda k, place: a.at(
+        k, tuple(k.plus(k.times(p, step), s) for p, s, step in zip(place, starts, strides, strict=True))
+    )
+
+
+def _reversed(e: Equation, x: list[AbstractArray]) -> Read:
+    along, a = e.params["dimensions"], x[0]
+
+    def at(k: Loops, place: Place) -> str:
+        return a.at(
+            k,
+            tuple(
+                k.plus(k.times(p, -1), n - 1) if d in along else p
+                for d, (p, n) in enumerate(zip(place, a.shape, strict=True))
+            ),
+        )
+
+    return at
+
+
+def _iota(e: Equation, x: list[AbstractArray]) -> Read:
+    (v,), along = e.outputs, e.params["dimension"]
+    kind = type_of(v)
+
+    def at(k: Loops, place: Place) -> str:
+        p = place[along]
+        if isinstance(p, int):
+            return constant(np.full(1, p, v.dtype)[0])
+        if kind == "double":
+            return k.w.value(f"sitofp i64 {p} to double")
+        return p if kind == "i64" else k.w.value(f"trunc i64 {p} to {kind}")
+
+    return at
+
+
+def _stack(e: Equation, x: list[AbstractArray]) -> Read:
+    axis = e.params["axis"]
+
+    def at(k: Loops, place: Place) -> str:
+        rest = (*place[:axis], *place[axis + 1 :])
+        return _chosen(k, place[axis], x, [1] * len(x), lambda a, _: a.at(k, rest))
+
+    return at
+
+
+def _concatenate(e: Equation, x: list[AbstractArray]) -> Read:
+    axis = e.params["dimension"]
+
+    def at(k: Loops, place: Place) -> str:
+        def read(a: AbstractArray, p: Index) -> str:
+            return a.at(k, (*place[:axis], k.clipped(p, a.shape[axis]), *place[axis + 1 :]))
+
+        return _chosen(k, place[axis], x, [a.shape[axis] for a in x], read)
+
+    return at
+
+
+def _chosen(k: Loops, p: Index, x: list[AbstractArray], sizes: list[int], read: Callable[[Any, Index], str]) -> str:
+    """The element at p of parts of these sizes, one behind the other."""
+    parts = [(a, begin, n) for a, begin, n in zip(x, np.cumsum([0, *sizes[:-1]]).tolist(), sizes, strict=True) if n]
+    if isinstance(p, int):
+        return next(read(a, p - begin) for a, begin, n in parts if begin <= p < begin + n)
+    found = ""
+    for a, begin, _ in parts:
+        here, kind = read(a, k.plus(p, -begin)), type_of(a)
+        found = here if not found else k.w.chosen(k.less(p, begin), kind, found, here)
+    return found
+
+
+def _unstacked(e: Equation, a: AbstractArray) -> list[Read]:
+    axis = e.params["axis"]
+    return [lambda k, place, i=i: a.at(k, (*place[:axis], i, *place[axis:])) for i in range(a.shape[axis])]
+
+
+def _split(e: Equation, a: AbstractArray) -> list[Read]:
+    axis, begins = e.params["axis"], np.cumsum([0, *e.params["sizes"][:-1]]).tolist()
+    return [
+        lambda k, place, begin=begin: a.at(k, (*place[:axis], k.plus(place[axis], begin), *place[axis + 1 :]))
+        for begin in begins
+    ]
+
+
+_PARTS = {"unstack": _unstacked, "split": _split}
+
+_READS: dict[str, Callable[[Equation, list[AbstractArray]], Read]] = {
+    "broadcast_in_dim": _broadcast,
+    "reshape": _reshape,
+    "squeeze": _reshape,
+    "expand_dims": _reshape,
+    "transpose": _transpose,
+    "slice": _slice,
+    "rev": _reversed,
+    "iota": _iota,
+    "stack": _stack,
+    "concatenate": _concatenate,
+    **dict.fromkeys(("stop_gradient", "copy", "copy_p", "optimization_barrier"), _same),
+}

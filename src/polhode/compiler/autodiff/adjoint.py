@@ -1,0 +1,213 @@
+"""Transposed derivatives of recorded programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from polhode.compiler.autodiff.partials import Terms, partials
+from polhode.compiler.autodiff.primal_replay import FLOAT, Elements, Scope, filled, spread
+from polhode.compiler.scalars.backend import AbstractEmission, NeedsArrays, Values
+from polhode.compiler.scalars.graph import is_zero
+from polhode.compiler.scalars.iterative_refinement import refined
+from polhode.compiler.scalars.program import Operation, Recording, Region, Variable
+
+
+def adjoint(region: Region, inputs: Sequence[int]) -> Region:
+    """From all inputs and derivatives with respect to the outputs, which are floats, to those with respect to `inputs`.
+
+    It carries the program out, and goes back through its operations. Solutions have the derivative of their equations,
+    by the transposed ones; loops of unknown length have none. Raises `NeedsArrays` for what can't be derived.
+    """
+    made = Region([*(x.dtype for x in region.inputs), *(FLOAT for _ in region.outputs)])
+    scope = Scope(Recording(made))
+    given = scope.adopt(made.inputs)
+    n = len(region.inputs)
+    active = spread(region, (region.inputs[k] for k in inputs))
+    scope.carry_out(region, given[:n], active)
+    found = _Sweep(scope, active).through(region, given[n:], (region.inputs[k] for k in inputs))
+    made.outputs = scope.floats(found)
+    made.prune()
+    return made
+
+
+class _Sweep:
+    """One way back through a program.
+
+    **Arguments:**
+
+    - `scope`: where derivatives are computed; it knows, or what is around it, the values of the program's variables.
+    - `active`: the variables with a derivative.
+    """
+
+    def __init__(self, scope: Scope, active: frozenset[Variable]) -> None:
+        self._scope, self._active = scope, active
+        self._f = Terms(scope.graph)
+        self._found: dict[Variable, Any] = {}
+
+    def through(self, region: Region, given: Iterable[Any], wanted: Iterable[Variable]) -> Elements:
+        """From derivatives with respect to the outputs to those with respect to variables; None where there is none."""
+        for x, element in zip(region.outputs, given, strict=True):
+            self._add(x, element)
+        for operation in reversed(region.operations):
+            of_results = [self._found.pop(v, None) for v in operation.results]
+            if any(c is not None for c in of_results):
+                _RULES.get(operation.name, _Sweep._plain)(self, operation, of_results)
+        return [self._found.get(v) for v in wanted]
+
+    def _add(self, x: Any, element: Any) -> None:
+        if element is None or not isinstance(x, Variable) or x not in self._active or is_zero(element):
+            return
+        before = self._found.get(x)
+        self._found[x] = element if before is None else self._f("add", before, element)
+
+    def _add_all(self, variables: Iterable[Any], elements: Iterable[Any]) -> None:
+        for x, element in zip(variables, elements, strict=True):
+            self._add(x, element)
+
+    def _plain(self, operation: Operation, of_results: Elements) -> None:
+        (c,), (result,) = of_results, operation.results
+        operands = [self._scope.read(x) for x in operation.operands]
+        y = self._scope.read(result)
+        factors = partials(self._f, operation.name, operands, y, operation.params)
+        for x, factor in zip(operation.operands, factors, strict=True):
+            if factor is not None and isinstance(x, Variable) and x in self._active:
+                self._add(x, self._f.scaled(c, factor))
+
+    def _select(self, operation: Operation, of_results: Elements) -> None:
+        which, *cases = operation.operands
+        (c,), chosen = of_results, self._scope.read(which)
+        for k, x in enumerate(cases):
+            if which.dtype == bool:
+                self._add(x, self._f.where(chosen, c, 0.0) if k else self._f.where(chosen, 0.0, c))
+            else:
+                self._add(x, self._f.where(self._f.test("eq", chosen, which.dtype.type(k)), c, 0.0))
+
+    def _while(self, operation: Operation, of_results: Elements) -> None:
+        raise NeedsArrays("the derivative of a loop of unknown length")
+
+    def _cond(self, operation: Operation, of_results: Elements) -> None:
+        branches = operation.params["branches"]
+        targets = self._captured(*branches)
+
+        def run(inside: AbstractEmission, branch: Region) -> Values:
+            scope = self._scope.within(inside)
+            scope.carry_out(branch, [], self._active)
+            given = _brought(scope, self._scope, of_results)
+            return scope.floats(_Sweep(scope, self._active).through(branch, given, targets))
+
+        if targets:
+            which = self._scope.which(operation)
+            made = self._scope.emission.branch(which, [lambda e, b=b: run(e, b) for b in branches])
+            self._add_all(targets, self._scope.adopt(made))
+
+    def _rows(self, operation: Operation, of_results: Elements) -> None:
+        """Back through rows: each is carried out again from what it began with."""
+        p, body, scope = operation.params, operation.params["body"], self._scope
+        n, length, width, made = p["carried"], p["length"], len(body.inputs), len(body.outputs)
+        begun, going = body.inputs[:n], [v for v in body.inputs[:n] if v in self._active]
+        of_row = [v for v in body.inputs[n:] if v in self._active]
+        targets = self._captured(body)
+        told = [of_results[n + k * (made - n) : n + (k + 1) * (made - n)] for k in range(length)]
+        columns = [j for j in range(made - n) if any(row[j] is not None for row in told)]
+        begins = scope.begins(operation) if n else [[]] * length
+        given = scope.rows_given(operation)
+        rows = [
+            [*scope.typed(begins[k], begun), *given[k], *scope.floats(told[k][j] for j in columns)]
+            for k in range(length)
+        ]
+
+        def row(inside: AbstractEmission, carried: Values, values: Values) -> tuple[Values, Values]:
+            inner = scope.within(inside)
+            here, now = inner.adopt(values), inner.adopt(carried)
+            inner.carry_out(body, here[:width], self._active)
+            ends: Elements = [None] * made
+            known = dict(zip(going, now, strict=False))
+            ends[:n] = [known.get(v) for v in begun]
+            for j, c in zip(columns, here[width:], strict=True):
+                ends[n + j] = c
+            found = _Sweep(inner, self._active).through(body, ends, [*going, *targets, *of_row])
+            sums = [*found[: len(going)]]
+            for before, more in zip(now[len(going) :], found[len(going) : len(going) + len(targets)], strict=True):
+                sums.append(before if more is None else Terms(inner.graph)("add", before, more))
+            return inner.floats(sums), inner.floats(found[len(going) + len(targets) :])
+
+        of_carried = dict(zip(begun, of_results[:n], strict=True))
+        start = scope.floats([*(of_carried[v] for v in going), *(None for _ in targets)])
+        carried, found = scope.emission.rows(row, start, rows, not p["reverse"])
+        back = dict(zip(going, scope.adopt(carried), strict=False))
+        self._add_all(operation.operands[:n], (back.get(v) for v in begun))
+        self._add_all(targets, scope.adopt(carried[len(going) :]))
+        for k in range(length):
+            of_inputs = dict(zip(of_row, scope.adopt(found[k]), strict=True))
+            at = n + k * (width - n)
+            self._add_all(operation.operands[at : at + width - n], (of_inputs.get(v) for v in body.inputs[n:]))
+
+    def _solution(self, operation: Operation, of_results: Elements) -> None:
+        r"""With $F_x\dot x = -\dot F$: $F_x^T\lambda = \bar x$, and $-\lambda$ is the derivative with respect to F."""
+        p, n = operation.params, operation.params["unknowns"]
+        equation, targets = p["equation"], self._captured(p["equation"])
+        unknowns, x = equation.inputs, [self._scope.read(v) for v in operation.operands[:n]]
+        of_place = of_results[n:]
+        none: Elements = [None] * (len(equation.outputs) - len(of_place))
+        along, across = spread(equation, unknowns), spread(equation, targets)
+        exact = self._scope.part()
+        exact.carry_out(equation, x, spread(equation, [*unknowns, *targets]))
+        direct = _Sweep(exact, along).through(equation, [*none, *of_place], unknowns)
+        of_x = [_sum(self._f, a, b) for a, b in zip(of_results[:n], direct, strict=True)]
+        solve = _transposed(self._scope, exact, equation, along, p["precondition"], x)
+        weights = [self._f("sub", 0.0, c) for c in solve(of_x)]
+        found = _Sweep(exact, across).through(equation, [*weights, *of_place], targets)
+        self._add_all(targets, found)
+
+    def _ruled(self, operation: Operation, of_results: Elements) -> None:
+        tangents, of = operation.params["tangents"], operation.operands[len(operation.results) :]
+        linear, scope = spread(tangents, tangents.inputs), self._scope.part()
+        scope.carry_out(tangents, [np.float64(0.0) for _ in of], linear)
+        self._add_all(of, _Sweep(scope, linear).through(tangents, of_results, tangents.inputs))
+
+    def _captured(self, *regions: Region) -> list[Variable]:
+        """Captured variables of regions that have a derivative."""
+        return [v for v in dict.fromkeys(v for region in regions for v in region.captured) if v in self._active]
+
+
+def _transposed(
+    scope: Scope, exact: Scope, equation: Region, along: frozenset[Variable], precondition: Region, x: Elements
+) -> Callable[[Elements], Elements]:
+    """Solutions of the transposed equations, linear in unknowns at x, by the transposed precondition."""
+    unknowns, parts = equation.inputs, precondition.inputs[len(x) :]
+    approximate, linear = scope.part(), spread(precondition, parts)
+    # Linear in what it is applied to, so that its derivative is the same everywhere.
+    approximate.carry_out(precondition, [*x, *(np.float64(0.0) for _ in parts)], linear)
+
+    def matvec(inner: Scope, y: Elements) -> Elements:
+        none = [None] * (len(equation.outputs) - len(y))
+        return _Sweep(exact.inside(inner), along).through(equation, [*y, *none], unknowns)
+
+    def inverse(inner: Scope, r: Elements) -> Elements:
+        return _Sweep(approximate.inside(inner), linear).through(precondition, r, parts)
+
+    return lambda b: refined(scope, matvec, inverse, filled(b))
+
+
+def _brought(scope: Scope, source: Scope, elements: Elements) -> Elements:
+    """Elements of what is around."""
+    there = [k for k, x in enumerate(elements) if x is not None]
+    found = dict(zip(there, scope.adopt(source.values([elements[k] for k in there])), strict=True))
+    return [found.get(k) for k in range(len(elements))]
+
+
+def _sum(f: Terms, a: Any, b: Any) -> Any:
+    return a if b is None else b if a is None else f("add", a, b)
+
+
+_RULES: dict[str, Callable[[_Sweep, Operation, Elements], None]] = {
+    "select_n": _Sweep._select,
+    "while": _Sweep._while,
+    "cond": _Sweep._cond,
+    "rows": _Sweep._rows,
+    "solution": _Sweep._solution,
+    "ruled": _Sweep._ruled,
+}

@@ -1,0 +1,249 @@
+"""Recorded programs carried out again, as part of others that need what happens on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from polhode.compiler.autodiff.partials import WITHOUT
+from polhode.compiler.scalars.backend import AbstractEmission, Kind, Values
+from polhode.compiler.scalars.graph import Graph, is_known
+from polhode.compiler.scalars.program import Operation, Recording, Region, Variable
+
+FLOAT = np.dtype(np.float64)
+
+Elements = list[Any]
+
+
+class Scope:
+    """The variables of a recorded program in another one under construction.
+
+    **Arguments:**
+
+    - `emission`: the program under construction.
+    - `around`: the scope of what surrounds it, if it is a loop, a branch or a part.
+    - `graph`: of the surrounding scope, for a part that is carried out there; a new one by default.
+    """
+
+    def __init__(self, emission: Recording, around: Scope | None = None, graph: Graph | None = None) -> None:
+        self.emission, self.around = emission, around
+        self.graph = Graph(emission) if graph is None else graph
+        self.elements: dict[Variable, Any] = {}
+        self.saved: dict[Operation, list[Elements]] = {}
+
+    def part(self) -> Scope:
+        """A scope for other programs that are carried out here."""
+        return Scope(self.emission, self, self.graph)
+
+    def inside(self, loop: Scope) -> Scope:
+        """A scope in the program of a loop for what has been carried out here, around it."""
+        return Scope(loop.emission, self, loop.graph)
+
+    def within(self, emission: AbstractEmission) -> Scope:
+        """A scope for a loop or a branch."""
+        assert isinstance(emission, Recording)
+        return Scope(emission, self)
+
+    def read(self, x: Any) -> Any:
+        """The element that a variable is here."""
+        if not isinstance(x, Variable):
+            return x
+        found = self.elements.get(x)
+        if found is None:
+            assert self.around is not None
+            found = self.around.read(x)
+            if self.around.graph is not self.graph:
+                found = self.adopt(self.around.values([found]))[0]
+            self.elements[x] = found
+        return found
+
+    def begins(self, operation: Operation) -> list[Elements]:
+        """The carry with which each of some rows began, where that was kept."""
+        found = self.saved.get(operation)
+        if found is None:
+            assert self.around is not None
+            found = self.around.begins(operation)
+            if self.around.graph is not self.graph:
+                found = [self.adopt(self.around.values(row)) for row in found]
+            self.saved[operation] = found
+        return found
+
+    def values(self, elements: Iterable[Any]) -> Values:
+        """Elements as scalars of the program under construction, ready for what is inside."""
+        return self.graph.emit(list(elements))
+
+    def floats(self, elements: Iterable[Any]) -> Values:
+        """The same as floats; zeros for None."""
+        return [self.emission.scalar(x, FLOAT) for x in self.values(filled(elements))]
+
+    def typed(self, elements: Iterable[Any], like: Sequence[Any]) -> Values:
+        """The same with the types of these variables."""
+        return [self.emission.scalar(x, v.dtype) for x, v in zip(self.values(elements), like, strict=True)]
+
+    def adopt(self, values: Iterable[Any]) -> Elements:
+        """Elements from scalars of this program or one around it."""
+        return [x if is_known(x) else self.graph.leaf(x) for x in values]
+
+    def carry_out(self, region: Region, given: Iterable[Any], active: frozenset[Variable] = frozenset()) -> Elements:
+        """The outputs of a program; what it carries through rows is kept where that is `active`."""
+        self.elements.update(zip(region.inputs, given, strict=True))
+        for operation in region.operations:
+            self.elements.update(zip(operation.results, self._apply(operation, active), strict=True))
+        return [self.read(x) for x in region.outputs]
+
+    def _apply(self, operation: Operation, active: frozenset[Variable]) -> Elements:
+        name = operation.name
+        if name == "while":
+            return self._while(operation)
+        if name == "cond":
+            return self._cond(operation)
+        if name == "rows":
+            return self._rows(operation, not active.isdisjoint(operation.results))
+        operands = [self.read(x) for x in operation.operands]
+        if name in ("solution", "ruled"):
+            return operands[: len(operation.results)]
+        (result,) = operation.results
+        return [self.graph.operation(Kind(name, operation.params), result.dtype, operands)]
+
+    def _while(self, operation: Operation) -> Elements:
+        cond, body = operation.params["cond"], operation.params["body"]
+
+        def run(inside: AbstractEmission, region: Region, flat: Values) -> Values:
+            scope = self.within(inside)
+            return scope.typed(scope.carry_out(region, scope.adopt(flat)), region.outputs)
+
+        start = self.typed(map(self.read, operation.operands), operation.results)
+        return self.adopt(
+            self.emission.loop(lambda e, flat: run(e, cond, flat)[0], lambda e, flat: run(e, body, flat), start)
+        )
+
+    def _cond(self, operation: Operation) -> Elements:
+        def run(inside: AbstractEmission, branch: Region) -> Values:
+            scope = self.within(inside)
+            return scope.typed(scope.carry_out(branch, []), operation.results)
+
+        branches = [lambda e, b=b: run(e, b) for b in operation.params["branches"]]
+        return self.adopt(self.emission.branch(self.which(operation), branches))
+
+    def which(self, operation: Operation) -> Any:
+        """The number of the branch that is taken."""
+        return self.typed([self.read(operation.operands[0])], operation.operands)[0]
+
+    def _rows(self, operation: Operation, saves: bool) -> Elements:
+        """`saves`: whether what each row begins with is kept for the way back."""
+        p, region = operation.params, operation.params["body"]
+        n, length = p["carried"], p["length"]
+
+        def row(inside: AbstractEmission, carried: Values, given: Values) -> tuple[Values, Values]:
+            scope = self.within(inside)
+            outs = scope.typed(scope.carry_out(region, scope.adopt([*carried, *given])), region.outputs)
+            return outs[:n], [*outs[n:], *(carried if saves else ())]
+
+        start = self.typed(map(self.read, operation.operands[:n]), region.inputs[:n])
+        carried, found = self.emission.rows(row, start, self.rows_given(operation), p["reverse"])
+        width = len(region.outputs) - n
+        if saves:
+            self.saved[operation] = [self.adopt(values[width:]) for values in found]
+        return self.adopt([*carried, *(x for k in range(length) for x in found[k][:width])])
+
+    def rows_given(self, operation: Operation) -> list[Values]:
+        """The operands of a loop over rows, row by row."""
+        p = operation.params
+        n, of_row = p["carried"], p["body"].inputs[p["carried"] :]
+        width, given = len(of_row), [self.read(x) for x in operation.operands[n:]]
+        return [self.typed(given[k * width : (k + 1) * width], of_row) for k in range(p["length"])]
+
+
+_ZERO = np.float64(0.0)
+
+
+def filled(elements: Iterable[Any]) -> Elements:
+    """Elements with zeros for None."""
+    return [_ZERO if x is None else x for x in elements]
+
+
+def spread(region: Region, seeds: Iterable[Variable]) -> frozenset[Variable]:
+    """All variables, those of loops and branches included, with a derivative with respect to these."""
+    active = set(seeds)
+    _spread(region, active)
+    return frozenset(active)
+
+
+def _spread(region: Region, active: set[Variable]) -> None:
+    for operation in region.operations:
+        rule = _SPREADING.get(operation.name)
+        if rule is not None:
+            rule(operation, active)
+        elif operation.name not in WITHOUT and _any(operation.operands, active):
+            _mark(operation.results, active)
+
+
+def _any(values: Iterable[Any], active: set[Variable]) -> bool:
+    return any(isinstance(x, Variable) and x in active for x in values)
+
+
+def _mark(variables: Iterable[Variable], active: set[Variable]) -> None:
+    active.update(v for v in variables if v.dtype == FLOAT)
+
+
+def _pass(source: Iterable[Any], to: Iterable[Any], active: set[Variable]) -> None:
+    """Marks what active values are passed to as active."""
+    _mark((b for a, b in zip(source, to, strict=True) if _any([a], active)), active)
+
+
+def _spread_while(operation: Operation, active: set[Variable]) -> None:
+    body = operation.params["body"]
+    _pass(operation.operands, body.inputs, active)
+    _settle(body, len(body.inputs), active)
+    _pass(operation.operands, operation.results, active)
+    _pass(body.outputs, operation.results, active)
+
+
+def _settle(body: Region, carried: int, active: set[Variable]) -> None:
+    """Until what is carried from one round to the next changes nothing."""
+    before = -1
+    while len(active) > before:
+        before = len(active)
+        _spread(body, active)
+        _pass(body.outputs[:carried], body.inputs[:carried], active)
+
+
+def _spread_rows(operation: Operation, active: set[Variable]) -> None:
+    p, body = operation.params, operation.params["body"]
+    n, length = p["carried"], p["length"]
+    width, made = len(body.inputs) - n, len(body.outputs) - n
+    _pass(operation.operands[:n], body.inputs[:n], active)
+    _pass(operation.operands[n:], body.inputs[n:] * length, active)
+    assert len(operation.operands) == n + width * length
+    _settle(body, n, active)
+    _pass(operation.operands[:n], operation.results[:n], active)
+    _pass(body.outputs[:n], operation.results[:n], active)
+    _pass(body.outputs[n:] * length, operation.results[n:], active)
+    assert len(operation.results) == n + made * length
+
+
+def _spread_cond(operation: Operation, active: set[Variable]) -> None:
+    for branch in operation.params["branches"]:
+        _spread(branch, active)
+        _pass(branch.outputs, operation.results, active)
+
+
+def _spread_solution(operation: Operation, active: set[Variable]) -> None:
+    if _any(operation.params["equation"].captured, active):
+        _mark(operation.results, active)
+
+
+def _spread_ruled(operation: Operation, active: set[Variable]) -> None:
+    if _any(operation.operands[len(operation.results) :], active):
+        _mark(operation.results, active)
+
+
+_SPREADING = {
+    "while": _spread_while,
+    "rows": _spread_rows,
+    "cond": _spread_cond,
+    "solution": _spread_solution,
+    "ruled": _spread_ruled,
+}

@@ -1,0 +1,61 @@
+"""Linear equations solved by an approximate inverse, as expressions of JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array
+
+from polhode.compiler.autodiff.tolerances import CLOSE, FALLING, NOISE, STAYING, SWEEPS, TOLERANCE
+
+Tree = Any
+
+
+def solution(matvec: Callable[[Tree], Tree], precondition: Callable[[Tree], Tree], b: Tree, like: Tree) -> Tree:
+    """The solution y of `matvec(y)` = b, a tree like `like`; `precondition` is an approximate inverse.
+
+    Its derivatives are such solutions, in reverse mode of the transposed equations; NaN where that does not converge.
+    """
+    flat_b, to_b = ravel_pytree(b)
+    _, to_x = ravel_pytree(like)
+
+    def flat(function: Callable, unflatten: Callable) -> Callable[[Array], Array]:
+        return lambda y: ravel_pytree(function(unflatten(y)))[0]
+
+    _, forward = jax.linearize(flat(precondition, to_b), jnp.zeros_like(flat_b))
+
+    def solve(mv: Callable, c: Array) -> Array:
+        return _refine(mv, forward, c)
+
+    def transpose_solve(mv: Callable, c: Array) -> Array:
+        backward = jax.linear_transpose(forward, c)
+        return _refine(mv, lambda r: backward(r)[0], c)
+
+    return to_x(jax.lax.custom_linear_solve(flat(matvec, to_x), flat_b, solve, transpose_solve))
+
+
+def _refine(matvec: Callable, precondition: Callable, b: Array) -> Array:
+    """The solution y of `matvec(y)` = b by defect correction with an approximate inverse."""
+
+    def size(y: Array) -> Array:
+        return jnp.sqrt(jnp.sum(y * y))
+
+    def more(loop: tuple[Array, ...]) -> Array:
+        y, _, change, count, before = loop
+        of_y = size(y)
+        large = (change > TOLERANCE * of_y) & ((change > NOISE * of_y) | (change < STAYING * before))
+        falling = (change > 0) & (change < FALLING * before)
+        return (large | falling) & (count < SWEEPS)
+
+    def body(loop: tuple[Array, ...]) -> tuple[Array, ...]:
+        y, defect, change, count, _ = loop
+        dy = precondition(defect)
+        return y + dy, b - matvec(y + dy), size(dy), count + 1, change
+
+    far = jnp.asarray(jnp.inf)
+    y, _, change, *_ = jax.lax.while_loop(more, body, (jnp.zeros_like(b), b, far, jnp.asarray(0), far))
+    return jnp.where(change <= CLOSE * size(y), y, jnp.nan)

@@ -1,0 +1,228 @@
+"""Derivatives of recorded programs along directions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from polhode.compiler.autodiff.partials import Terms, partials
+from polhode.compiler.autodiff.primal_replay import FLOAT, Elements, Scope, filled, spread
+from polhode.compiler.scalars.backend import AbstractEmission, Values
+from polhode.compiler.scalars.graph import is_zero
+from polhode.compiler.scalars.iterative_refinement import refined
+from polhode.compiler.scalars.program import Operation, Recording, Region, Variable
+
+
+def tangent(region: Region, inputs: Sequence[int]) -> Region:
+    """From all inputs and the tangents of some, all floats, to those of the outputs, which are floats.
+
+    Solutions have the derivative of their equations. Raises `NeedsArrays` for what can't be derived.
+    """
+    made = Region([*(x.dtype for x in region.inputs), *(FLOAT for _ in inputs)])
+    scope = Scope(Recording(made))
+    given = scope.adopt(made.inputs)
+    n = len(region.inputs)
+    moving = [region.inputs[k] for k in inputs]
+    scope.carry_out(region, given[:n])
+    made.outputs = scope.floats(_Push(scope, spread(region, moving)).through(region, moving, given[n:]))
+    made.prune()
+    return made
+
+
+class _Push:
+    """The tangents of a program's variables.
+
+    **Arguments:**
+
+    - `scope`: where they are computed; it knows, or what is around it, the values of the variables.
+    - `active`: the variables with a derivative.
+    - `around`: the tangents of what is around, for loops and branches.
+    """
+
+    def __init__(self, scope: Scope, active: frozenset[Variable], around: _Push | None = None) -> None:
+        self._scope, self._active, self._around = scope, active, around
+        self._f = Terms(scope.graph)
+        self._dots: dict[Variable, Any] = {}
+
+    def through(self, region: Region, moving: Iterable[Variable], dots: Iterable[Any]) -> Elements:
+        """From tangents of variables to those of the outputs; None where there is none."""
+        self._dots.update(zip(moving, dots, strict=True))
+        needed = _needed(region, self._active)
+        for operation in region.operations:
+            if not needed.isdisjoint(operation.results):
+                found = _RULES.get(operation.name, _Push._plain)(self, operation)
+                self._dots.update(zip(operation.results, found, strict=True))
+        return [self._dot(x) for x in region.outputs]
+
+    def _dot(self, x: Any) -> Any:
+        """The tangent of a variable, None if it has none."""
+        if not isinstance(x, Variable) or x not in self._active:
+            return None
+        if x not in self._dots and self._around is not None:
+            found = self._around._dot(x)
+            other = self._around._scope
+            if found is not None and other.graph is not self._scope.graph:
+                (found,) = self._scope.adopt(other.values([found]))
+            self._dots[x] = found
+        found = self._dots.get(x)
+        return None if found is None or is_zero(found) else found
+
+    def _plain(self, operation: Operation) -> Elements:
+        operands, (result,) = [self._scope.read(x) for x in operation.operands], operation.results
+        factors = partials(self._f, operation.name, operands, self._scope.read(result), operation.params)
+        total = None
+        for x, factor in zip(operation.operands, factors, strict=True):
+            dot = self._dot(x)
+            if factor is not None and dot is not None:
+                term = self._f.scaled(dot, factor)
+                total = term if total is None else self._f("add", total, term)
+        return [total]
+
+    def _select(self, operation: Operation) -> Elements:
+        which, *cases = operation.operands
+        chosen, dots = self._scope.read(which), filled(map(self._dot, cases))
+        if which.dtype == bool:
+            return [self._f.where(chosen, dots[1], dots[0])]
+        total = dots[0]
+        for k, dot in enumerate(dots[1:], 1):
+            total = self._f.where(self._f.test("eq", chosen, which.dtype.type(k)), dot, total)
+        return [total]
+
+    def _inside(self, emission: AbstractEmission, region: Region, given: Values, moving: list[Variable]) -> _Inner:
+        """Results of a region and their tangents inside a loop, from its inputs and the tangents of some."""
+        scope = self._scope.within(emission)
+        here = scope.adopt(given)
+        n = len(region.inputs)
+        outs = scope.carry_out(region, here[:n])
+        dots = _Push(scope, self._active, self).through(region, moving, here[n:])
+        return scope, outs, dots
+
+    def _while(self, operation: Operation) -> Elements:
+        cond, body = operation.params["cond"], operation.params["body"]
+        n, going = len(body.inputs), [k for k, v in enumerate(body.inputs) if v in self._active]
+        moving = [body.inputs[k] for k in going]
+
+        def more(inside: AbstractEmission, flat: Values) -> Any:
+            scope = self._scope.within(inside)
+            return scope.typed(scope.carry_out(cond, scope.adopt(flat[:n])), cond.outputs)[0]
+
+        def again(inside: AbstractEmission, flat: Values) -> Values:
+            scope, outs, dots = self._inside(inside, body, flat, moving)
+            return [*scope.typed(outs, body.inputs), *scope.floats(dots[k] for k in going)]
+
+        start = self._scope.typed(map(self._scope.read, operation.operands), body.inputs)
+        dots = self._scope.floats(self._dot(operation.operands[k]) for k in going)
+        end = self._scope.adopt(self._scope.emission.loop(more, again, [*start, *dots]))
+        found = dict(zip(going, end[n:], strict=True))
+        return [found.get(k) for k in range(n)]
+
+    def _cond(self, operation: Operation) -> Elements:
+        wanted = [k for k, v in enumerate(operation.results) if v in self._active]
+
+        def run(inside: AbstractEmission, branch: Region) -> Values:
+            scope, _, dots = self._inside(inside, branch, [], [])
+            return scope.floats(dots[k] for k in wanted)
+
+        branches = [lambda e, b=b: run(e, b) for b in operation.params["branches"]]
+        made = self._scope.adopt(self._scope.emission.branch(self._scope.which(operation), branches))
+        found = dict(zip(wanted, made, strict=True))
+        return [found.get(k) for k in range(len(operation.results))]
+
+    def _rows(self, operation: Operation) -> Elements:
+        p, body, scope = operation.params, operation.params["body"], self._scope
+        n, length, width, made = p["carried"], p["length"], len(body.inputs), len(body.outputs)
+        going = [k for k in range(n) if body.inputs[k] in self._active]
+        given = [k for k in range(n, width) if body.inputs[k] in self._active]
+        wanted = [k for k in range(n, made) if _is_in(body.outputs[k], self._active)]
+        moving = [body.inputs[k] for k in (*given, *going)]
+        carried_dots = scope.floats(self._dot(operation.operands[k]) for k in going)
+        start = scope.typed(map(scope.read, operation.operands[:n]), body.inputs[:n])
+        row_dots = [
+            scope.floats(self._dot(operation.operands[k + r * (width - n)]) for k in given) for r in range(length)
+        ]
+        rows = [[*values, *dots] for values, dots in zip(scope.rows_given(operation), row_dots, strict=True)]
+
+        def row(inside: AbstractEmission, carried: Values, values: Values) -> tuple[Values, Values]:
+            told = [*carried[:n], *values, *carried[n:]]
+            inner, outs, dots = self._inside(inside, body, told, moving)
+            now = [*inner.typed(outs[:n], body.inputs[:n]), *inner.floats(dots[k] for k in going)]
+            return now, inner.floats(dots[k] for k in wanted)
+
+        end, found = scope.emission.rows(row, [*start, *carried_dots], rows, p["reverse"])
+        last = dict(zip(going, scope.adopt(end[n:]), strict=True))
+        out: Elements = [last.get(k) for k in range(n)]
+        for r in range(length):
+            of_row = dict(zip(wanted, scope.adopt(found[r]), strict=True))
+            out += [of_row.get(k) for k in range(n, made)]
+        return out
+
+    def _solution(self, operation: Operation) -> Elements:
+        r"""$F_x\dot x = -\dot F$."""
+        p, n = operation.params, operation.params["unknowns"]
+        equation, precondition = p["equation"], p["precondition"]
+        unknowns, parts = equation.inputs, precondition.inputs[n:]
+        x = [self._scope.read(v) for v in operation.operands[:n]]
+        exact, approximate = self._scope.part(), self._scope.part()
+        exact.carry_out(equation, x)
+        # Linear in what it is applied to, so that its derivative is the same everywhere.
+        approximate.carry_out(precondition, [*x, *(np.float64(0.0) for _ in parts)])
+        along, linear = spread(equation, unknowns), spread(precondition, parts)
+        across = spread(equation, (v for v in equation.captured if v in self._active))
+        of_rest = _Push(exact, across, self).through(equation, [], [])
+
+        def matvec(inner: Scope, y: Elements) -> Elements:
+            return _Push(exact.inside(inner), along).through(equation, unknowns, y)[: len(parts)]
+
+        def inverse(inner: Scope, r: Elements) -> Elements:
+            return _Push(approximate.inside(inner), linear).through(precondition, parts, r)
+
+        minus = [self._f("sub", 0.0, c) for c in filled(of_rest[: len(parts)])]
+        dots = refined(self._scope, matvec, inverse, minus)
+        moved = filled(_Push(exact, along).through(equation, unknowns, dots)[len(parts) :])
+        return [*dots, *(self._f("add", a, b) for a, b in zip(moved, filled(of_rest[len(parts) :]), strict=True))]
+
+    def _ruled(self, operation: Operation) -> Elements:
+        of = operation.operands[len(operation.results) :]
+        return self._scope.part().carry_out(operation.params["tangents"], filled(map(self._dot, of)))
+
+
+def _is_in(x: Any, variables: frozenset[Variable]) -> bool:
+    return isinstance(x, Variable) and x in variables
+
+
+_Inner = tuple[Scope, Elements, Elements]
+"""A scope, and what a region returns in it with its tangents."""
+
+
+def _needed(region: Region, active: frozenset[Variable]) -> set[Variable]:
+    """Variables whose tangents those of the outputs depend on."""
+    needed = {x for x in region.outputs if isinstance(x, Variable) and x in active}
+    for operation in reversed(region.operations):
+        if needed.isdisjoint(operation.results):
+            continue
+        if operation.name == "solution":
+            through: Iterable[Any] = operation.params["equation"].captured
+        elif operation.name == "ruled":
+            through = operation.operands[len(operation.results) :]
+        else:
+            through = [*operation.operands, *(v for inner in _bodies(operation) for v in inner.captured)]
+        needed.update(x for x in through if isinstance(x, Variable) and x in active)
+    return needed
+
+
+def _bodies(operation: Operation) -> list[Region]:
+    if operation.name == "cond":
+        return operation.params["branches"]
+    return [operation.params["body"]] if operation.name in ("while", "rows") else []
+
+
+_RULES: dict[str, Callable[[_Push, Operation], Elements]] = {
+    "select_n": _Push._select,
+    "while": _Push._while,
+    "cond": _Push._cond,
+    "rows": _Push._rows,
+    "solution": _Push._solution,
+    "ruled": _Push._ruled,
+}

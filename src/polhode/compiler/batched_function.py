@@ -1,0 +1,78 @@
+"""A function of every row of stacked arrays, carried out the quickest way that there is for it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from polhode.compiler.cache.program_cache import compiled, found
+from polhode.compiler.interpreted import interpreted
+from polhode.compiler.loops.row_map import Mapped, keeping, mapped
+from polhode.compiler.placement import on_host
+from polhode.compiler.size_limits import is_long
+
+
+class Stacked:
+    """`function(*row)` of all rows, with what users' functions have captured when it is first called.
+
+    What is no machine code is done for `rows` at a time, so that only one size is compiled: by XLA, or by NumPy where
+    rows are long, since the time to compile grows with them, and where it is only called `once`.
+    """
+
+    def __init__(self, function: eqx.Module, rows: int, *, once: bool = False) -> None:
+        self._function, self._rows, self._once = function, rows, once
+        self._call: Callable[[Any], Any] | None = None
+
+    def __call__(self, *stacked: Any) -> Any:
+        """The results, as NumPy arrays that are stacked alike."""
+        stacked = jax.tree.map(np.asarray, stacked)
+        if self._call is None:
+            self._call = _native(self._function, stacked) or self._by_rows(stacked)
+        return self._call(stacked)
+
+    def _by_rows(self, stacked: Any) -> Callable[[Any], Any]:
+        long = self._once or is_long(jax.tree.map(lambda x: x[0], stacked))
+        if long and on_host(self._function):
+            return lambda rows: self._in_parts(_by_numpy, rows, self._rows if len(rows[0]) > 1 else 1)
+        return lambda rows: self._in_parts(_by_xla, rows, self._rows)
+
+    def _in_parts(self, evaluate: Callable[..., Any], stacked: Any, rows: int) -> Any:
+        count = len(stacked[0])
+        whole = -(-count // rows) * rows
+        padded = jax.tree.map(lambda x: np.concatenate([x, np.repeat(x[-1:], whole - count, axis=0)]), stacked)
+        parts = [
+            evaluate(self._function, *jax.tree.map(lambda x, k=k: x[k : k + rows], padded))
+            for k in range(0, whole, rows)
+        ]
+        return jax.tree.map(lambda *x: np.concatenate(x)[:count], *parts)
+
+
+def _native(function: eqx.Module, stacked: Any) -> Callable[[Any], Any] | None:
+    """Machine code for rows stacked like these, if there can be any."""
+    if not on_host(function):
+        return None
+    examples = function, jax.tree.map(lambda x: x[0], stacked)
+    (mapping, _), (inputs, _) = found(_compiled, *examples, keeping=_KEEPING)
+    return None if mapping is None else functools.partial(mapping.rows, mapping.arguments(inputs))
+
+
+def _compiled(inputs: Any, rest: Any) -> Mapped:
+    """The function in machine code, if it can be."""
+    return mapped(lambda given, row: eqx.combine(given, rest[0])(*row), *inputs)
+
+
+_KEEPING = keeping(lambda inputs: inputs)
+
+
+def _all(function: Any, *stacked: Any) -> Any:
+    # A module itself JAX would write out in full, for messages.
+    return jax.vmap(lambda *row: function(*row))(*stacked)
+
+
+_by_xla = compiled(_all)
+_by_numpy = interpreted(_all)

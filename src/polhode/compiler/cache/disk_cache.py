@@ -1,0 +1,245 @@
+"""Programs kept between processes, in the user's cache folder.
+
+Each is a file, named by what it was made from and by the versions of everything that it was made with. It is put there
+at once and carries a checksum: what is damaged, or of another name, counts as missing. Programs are carried out, so
+they are read only from folders and files that belong to this user, or to the system, and that nobody else may write.
+Only what consists of this library and those that it builds on is kept; functions of users are traced in every process.
+A process whose sources have been changed since it began neither reads nor writes: it may have loaded some modules
+before and others after the change.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.metadata
+import os
+import pickle
+import platform
+import re
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import platformdirs
+
+from polhode import owned
+from polhode.compiler.cache import pickles, source_version
+from polhode.jax_context import uncollected
+
+T = TypeVar("T")
+
+LIBRARIES = ("jax", "jaxlib", "numpy", "scipy", "equinox", "jaxtyping", "llvmlite")
+"""Libraries that programs are made with, besides this one and Python."""
+
+LARGEST = 256_000_000
+"""Bytes of all files; beyond that, those used longest ago go."""
+
+_FAMILY = b"polhode program "
+_MAGIC = _FAMILY + b"2\n"
+_CHECKSUM = 16
+_NAME = re.compile(r"[0-9a-f]{32}|\.[0-9a-f]{32}\.[0-9a-f]{16}")
+"""Names of programs, and of those that are being written."""
+
+
+class Keeping(NamedTuple, Generic[T]):
+    """How something is kept.
+
+    - `dump(made)`: plain values to pickle; None if it can't be kept. - `load(state, inputs)`: it again. -
+      `watch(made, write)`: calls `write` when there is something better to keep.
+    """
+
+    dump: Callable[[T], Any]
+    load: Callable[[Any, Any], T]
+    watch: Callable[[T, Callable[[], None]], None] | None = None
+
+
+def recalled(key: bytes | None, make: Callable[[], T], keeping: Keeping[T], inputs: Any) -> T:
+    """The object stored under a key, or else a new one, which is then stored; without a key it is only made."""
+    if key is None or not is_on() or not source_version.are_unchanged():
+        with uncollected():
+            return make()
+    state = _read(_path(key))
+    if state is not None:
+        try:
+            return keeping.load(state, inputs)
+        except Exception:
+            # Whatever is wrong with it, it can be made again.
+            discard(key)
+    with uncollected():
+        made = make()
+
+    def write() -> None:
+        # Making it may have loaded more modules.
+        if not source_version.are_unchanged():
+            return
+        with contextlib.suppress(OSError):
+            state = keeping.dump(made)
+            if state is not None:
+                _write(_path(key), state)
+
+    write()
+    if keeping.watch is not None:
+        keeping.watch(made, write)
+    return made
+
+
+def folder() -> Path:
+    """Where programs are kept."""
+    return platformdirs.user_cache_path("polhode") / "programs"
+
+
+def objection() -> str:
+    """Why no programs are kept although that is not switched off; empty if they are."""
+    return owned.objection(folder().parent) or owned.objection(folder())
+
+
+def is_on() -> bool:
+    """Whether programs are kept."""
+    return not _is_switched_off() and not objection()
+
+
+def switch(on: bool) -> None:
+    """Keep programs from now on, or not. Raises OSError where nothing can be written."""
+    if on:
+        _switch().unlink(missing_ok=True)
+    elif not _is_switched_off():
+        owned.make_folder(folder())
+        owned.write(_switch(), b"")
+
+
+def _switch() -> Path:
+    return folder().with_name("nothing-is-kept")
+
+
+def _is_switched_off() -> bool:
+    return os.path.lexists(_switch())
+
+
+def files() -> list[Path]:
+    """All that is kept, the one used longest ago first."""
+    with contextlib.suppress(OSError):
+        return [path for _, _, path in sorted(_listed())]
+    return []
+
+
+def sizes() -> list[int]:
+    """Bytes of each file that is kept."""
+    with contextlib.suppress(OSError):
+        return [size for _, size, _ in _listed()]
+    return []
+
+
+def clear() -> None:
+    """Deletes all that is kept, and nothing else. Raises OSError where that is not allowed."""
+    if said := objection():
+        raise PermissionError(said)
+    for path in files():
+        _delete(path)
+
+
+def discard(key: bytes) -> None:
+    """Deletes what is kept under a key."""
+    with contextlib.suppress(OSError):
+        _delete(_path(key))
+
+
+def _path(key: bytes) -> Path:
+    return folder() / hashlib.blake2b(_MADE_WITH + key, digest_size=16).hexdigest()
+
+
+def _made_with() -> bytes:
+    """Versions, processor and the sources of this library: a program is only for these."""
+    digest = hashlib.blake2b(digest_size=16)
+    versions = [f"{name} {version}" for name in LIBRARIES if (version := _version(name)) is not None]
+    digest.update(repr((sys.version, platform.platform(), _processor(), versions)).encode())
+    root = str(Path(__file__).parents[1])
+    for path in sorted(_files(root)):
+        # A third of the time that `Path` would take, in every process.
+        with open(path, "rb", buffering=0) as file:
+            digest.update(path[len(root) :].encode() + b"\0" + file.read())
+    return digest.digest()
+
+
+def _files(root: str) -> Iterator[str]:
+    """Every file of Python in a folder and those inside it."""
+    for folder, _, names in os.walk(root):
+        yield from (os.path.join(folder, name) for name in names if name.endswith(".py"))
+
+
+def _version(name: str) -> str | None:
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version(name)
+    return None
+
+
+def _processor() -> tuple[str, ...]:
+    try:
+        import llvmlite.binding as llvm
+    except (ImportError, OSError):
+        return (platform.machine(),)
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+_MADE_WITH = _made_with()
+"""As it was when this process began: what it makes is of no use to a library that has been changed since."""
+
+
+def _read(path: Path) -> Any:
+    """The content of a file; None if there is none, or none that is whole."""
+    try:
+        content = owned.read(path)
+        body = content[len(_MAGIC) + _CHECKSUM :]
+        if content != _MAGIC + _checksum(path, body) + body:
+            return None
+        with contextlib.suppress(OSError):
+            # The folder may be one that can only be read.
+            os.utime(path)
+        return pickles.loads(body)
+    except Exception:
+        return None
+
+
+def _write(path: Path, state: Any) -> None:
+    try:
+        body = pickle.dumps(state)
+    except Exception:
+        # Not all that a problem consists of can be pickled.
+        return
+    owned.make_folder(path.parent)
+    owned.write(path, _MAGIC + _checksum(path, body) + body)
+    _make_room()
+
+
+def _checksum(path: Path, body: bytes) -> bytes:
+    """Of a program and its name: one by the name of another would be handed other numbers."""
+    return hashlib.blake2b(path.name.encode() + b"\0" + body, digest_size=_CHECKSUM).digest()
+
+
+def _make_room() -> None:
+    found = sorted(_listed())
+    excess = sum(size for _, size, _ in found) - LARGEST
+    for _, size, path in found:
+        if excess <= 0:
+            return
+        _delete(path)
+        excess -= size
+
+
+def _delete(path: Path) -> None:
+    """Deletes a program, or one that was being written; anything else stays."""
+    unfinished = path.name.startswith(".")
+    with contextlib.suppress(FileNotFoundError):
+        if _NAME.fullmatch(path.name) and (unfinished or owned.read(path, len(_FAMILY)) == _FAMILY):
+            path.unlink()
+
+
+def _listed() -> Iterator[tuple[float, int, Path]]:
+    """When each program was used, its size, and where it is."""
+    for path in [] if folder().is_symlink() else folder().iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            about = path.lstat()
+            if stat.S_ISREG(about.st_mode) and _NAME.fullmatch(path.name):
+                yield about.st_mtime, about.st_size, path

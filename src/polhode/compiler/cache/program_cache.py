@@ -1,0 +1,147 @@
+"""Compiled programs, found again by the functions and arguments that they were made for."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import threading
+from collections.abc import Callable, Hashable
+from typing import Any, ParamSpec, TypeVar
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from polhode.compiler.cache import disk_cache as kept
+from polhode.compiler.fingerprint.argument_key import exact, objects_key, part_of, parted, shape_of
+from polhode.compiler.fingerprint.closures import node_types, settled
+from polhode.compiler.fingerprint.persistent_keys import lasting
+from polhode.compiler.fingerprint.provenance import is_own
+from polhode.compiler.placement import computing, on_processor
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def compiled(function: Callable[P, T]) -> Callable[P, T]:
+    """A function of this library as compiled programs, which see what users' functions in its arguments capture.
+
+    Arrays are inputs; everything else tells programs from each other. Of all programs, the last `KEPT` stay in memory.
+    """
+
+    @functools.wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> T:
+        others = objects_key((args, options))
+        inputs, rest = eqx.partition(settled((args, options)), eqx.is_array)
+        leaves, structure = jax.tree.flatten(rest)
+        with computing(inputs):
+            key = function, others, exact(leaves), structure, on_processor()
+            return _PROGRAMS.find(key, lambda: _program(function, rest))(inputs)
+
+    return call
+
+
+def found(
+    make: Callable[..., T], *args: Any, keeping: kept.Keeping[T] | None = None, beside: tuple[Any, ...] = ()
+) -> tuple[T, Any]:
+    """The result of `make(inputs, rest)` for arguments like these, and their arrays, which may differ.
+
+    `eqx.combine(inputs, rest)` are the arguments. As `compiled` it sees what users' functions capture. `keeping` says
+    how it is kept between processes, unless there is something of the user's in it. `make` gets what is `beside` too,
+    which tells nothing apart: it must not matter for what is made.
+    """
+    inputs, rest, shapes, key = parted(args)
+    return _PROGRAMS.find((make, *key), lambda: _made(make, inputs, rest, shapes, keeping, beside)), inputs
+
+
+class Arguments:
+    """Arguments of what is called again and again with one system.
+
+    Modules of this library without functions are gone through once, as long as they live.
+
+    - `arrays`: those that are inputs of programs.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        self._args = args
+        self.arrays: list[Any] = []
+        leaves, structure = jax.tree.flatten(args, is_leaf=_is_module)
+        key: list[Hashable] = [structure, objects_key(args) if any(map(is_own, node_types(structure))) else None]
+        for leaf in leaves:
+            if isinstance(leaf, np.ndarray | jax.Array):
+                self.arrays.append(leaf)
+                key.append(shape_of(leaf))
+            else:
+                part = part_of(leaf)
+                self.arrays += part.arrays
+                key += (part.key, part.shapes())
+        self._key = tuple(key)
+
+    def found(self, make: Callable[..., T], keeping: kept.Keeping[T] | None = None) -> T:
+        """The program that `found` would return."""
+        return _PROGRAMS.find((make, self._key), lambda: _made(make, *parted(self._args)[:3], keeping, ()))
+
+
+def _made(
+    make: Callable[..., T],
+    inputs: Any,
+    rest: Any,
+    shapes: Any,
+    keeping: kept.Keeping[T] | None,
+    beside: tuple[Any, ...],
+) -> T:
+    if keeping is None:
+        return make(inputs, rest, *beside)
+    return kept.recalled(lasting(make, rest, shapes), lambda: make(inputs, rest, *beside), keeping, inputs)
+
+
+def _program(function: Callable[..., Any], rest: Any) -> Callable[[Any], Any]:
+    """A compiled function of its array arguments, with the others as they are."""
+
+    def run(inputs: Any) -> Any:
+        args, options = eqx.combine(inputs, rest)
+        return function(*args, **options)
+
+    # The name under which profiles and dumps of XLA show it.
+    run.__name__ = run.__qualname__ = getattr(function, "__name__", "run")
+    return jax.jit(run)
+
+
+class _Programs:
+    """The programs used last. Nothing else refers to them, so that what is dropped gives its memory back."""
+
+    def __init__(self, kept: int) -> None:
+        self._kept = kept
+        self._found: collections.OrderedDict[Hashable, Any] = collections.OrderedDict()
+        self._lock = threading.Lock()
+
+    def find(self, key: Hashable, make: Callable[[], T]) -> T:
+        """The program of that key, made if it is not there."""
+        with self._lock:
+            program = self._found.pop(key, None)
+        # Outside, because making one takes seconds, and may look for another.
+        program = make() if program is None else program
+        with self._lock:
+            self._found[key] = program
+            while len(self._found) > self._kept:
+                self._found.popitem(last=False)
+        return program
+
+    def clear(self) -> None:
+        with self._lock:
+            self._found.clear()
+
+
+KEPT = 128
+"""Programs in memory; each takes some megabytes."""
+
+_PROGRAMS = _Programs(KEPT)
+
+
+def forget() -> None:
+    """Drop all programs from memory; they are made or loaded again when they are needed."""
+    _PROGRAMS.clear()
+
+
+def _is_module(node: Any) -> bool:
+    return isinstance(node, eqx.Module)

@@ -1,0 +1,102 @@
+"""Functions with derivatives that become machine code: on scalars, or on arrays if they are large."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax.extend import core
+
+from polhode.compiler.arrays.selection import either
+from polhode.compiler.autodiff.adjoint import adjoint
+from polhode.compiler.autodiff.tangent import tangent
+from polhode.compiler.llvm.jit import Code
+from polhode.compiler.llvm.types import NotNative
+from polhode.compiler.loops.packed_layout import Layout
+from polhode.compiler.primitives.lowering import MACHINE_CODE, RECORD_TO_DERIVE, RECORD_TO_GO_BACK, Target, settled
+from polhode.compiler.scalars.backend import NeedsArrays
+from polhode.compiler.scalars.program import Region
+from polhode.compiler.tracing import on_scalars, small, traced
+
+Derive = Callable[[Region, Sequence[int]], Region]
+OnScalars = Callable[[Region], Code]
+OnArrays = Callable[[core.ClosedJaxpr], Code]
+
+
+class Derivable:
+    """A function of trees that returns floats, for derivatives with respect to some of its arguments, all floats.
+
+    - `wanted`, `returned`: shapes of these arguments, and of what the function returns.
+
+    **Arguments:**
+
+    - `function`: the function.
+    - `of`: picks these arguments from a tree like each of the examples.
+    - `examples`: arguments; only structure, shapes and dtypes matter.
+
+    Raises `NotNative` if nothing can be machine code.
+    """
+
+    def __init__(self, function: Callable[..., Any], of: Callable[..., Any], *examples: Any) -> None:
+        self._function, self._examples = function, examples
+        self._program = traced(function, *examples, target=RECORD_TO_DERIVE)
+        layout = Layout(examples)
+        picked = of(*jax.tree.unflatten(layout.structure, range(len(layout.leaves))))
+        self._like, self._places = layout.leaves, jax.tree.leaves(picked)
+        ends = list(itertools.accumulate(layout.sizes))
+        self._numbers = [n for k in self._places for n in range(ends[k] - layout.sizes[k], ends[k])]
+        self.wanted = jax.tree.map(lambda k: layout.leaves[k], picked)
+        self.returned = self._program.out_shape
+
+    def back(self, scalars: OnScalars, arrays: OnArrays) -> Code:
+        """The transposed derivative, as one of these makes code of its program; raises `NotNative` if that can't be.
+
+        The program takes the arguments and then what the derivative is with respect to the function's result. It
+        returns that with respect to the arguments that are `wanted`.
+        """
+        return self._either(adjoint, scalars, lambda: arrays(self._of_arrays(_back, self.returned, RECORD_TO_GO_BACK)))
+
+    def along(self, scalars: OnScalars, arrays: OnArrays) -> Code:
+        """The derivative along directions: the program takes the arguments and then the directions of those `wanted`.
+
+        It returns the derivative of the function's result.
+        """
+        return self._either(tangent, scalars, lambda: arrays(self._of_arrays(_along, self.wanted, RECORD_TO_DERIVE)))
+
+    def _either(self, derive: Derive, scalars: OnScalars, arrays: Callable[[], Code]) -> Code:
+        return either(self._program.closed.jaxpr, arrays, lambda: scalars(self._of_scalars(derive)))
+
+    def _of_scalars(self, derive: Derive) -> Region:
+        region = on_scalars(self._program, *self._examples, derived=True)
+        try:
+            return small(derive(region, self._numbers))
+        except NeedsArrays as needed:
+            raise NotNative(str(needed)) from None
+
+    def _of_arrays(self, derive: Callable[..., list[Any]], told: Any, target: Target) -> core.ClosedJaxpr:
+        """The program of a derivative as JAX takes it of a record whose loops over rows are loops."""
+        program = traced(self._function, *self._examples, target=target)
+        run = core.jaxpr_as_fun(program.closed)
+
+        def derivative(given: list[Any], told: list[Any]) -> list[Any]:
+            def moved(values: list[Any]) -> list[Any]:
+                known = dict(zip(self._places, values, strict=True))
+                return run(*(known.get(k, x) for k, x in enumerate(given)))
+
+            return derive(moved, [given[k] for k in self._places], told)
+
+        try:
+            return settled(jax.make_jaxpr(derivative)(self._like, jax.tree.leaves(told)), MACHINE_CODE)
+        except (NotImplementedError, TypeError, ValueError) as failed:
+            # JAX has no rule for it, as for loops for a number of times that only the data give.
+            raise NotNative(str(failed)) from None
+
+
+def _back(function: Callable[[list[Any]], list[Any]], at: list[Any], told: list[Any]) -> list[Any]:
+    return jax.vjp(function, at)[1](told)[0]
+
+
+def _along(function: Callable[[list[Any]], list[Any]], at: list[Any], told: list[Any]) -> list[Any]:
+    return jax.jvp(function, (at,), (told,))[1]

@@ -1,0 +1,17 @@
+"""Fingerprints of functions and objects: what tells compiled programs from each other.
+
+A function is identified by its code and by the values of everything that it captures: variables of enclosing
+functions, defaults, attributes of its object and class, and globals of the user's own modules, with what these capture.
+Equal functions share a program; a captured number that has changed makes a new one. `docs/extend.md` has the rule.
+
+In: any object. Out: a hashable key, valid in this process (`process_keys`) or in every one (`persistent_keys`).
+Open first: `object_walk.py`, which traverses an object graph and hashes it. `provenance.py` says who wrote a function.
+"""
+
+from polhode.compiler.fingerprint.closures import AbstractHolder as AbstractHolder
+from polhode.compiler.fingerprint.closures import Captured as Captured
+from polhode.compiler.fingerprint.closures import Identity as Identity
+from polhode.compiler.fingerprint.closures import lasts as lasts
+from polhode.compiler.fingerprint.closures import settled as settled
+from polhode.compiler.fingerprint.persistent_keys import lasting as lasting
+from polhode.compiler.fingerprint.persistent_keys import signature as signature

@@ -1,0 +1,107 @@
+"""Identity of arguments: which of them are inputs of programs, and what tells programs apart."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import equinox as eqx
+import jax
+
+from polhode.compiler.fingerprint.closures import is_function, lasts, settled
+from polhode.compiler.fingerprint.inspection import KNOWN
+from polhode.compiler.fingerprint.object_cache import ByObject
+from polhode.compiler.fingerprint.process_keys import Walk
+from polhode.compiler.fingerprint.provenance import is_own
+
+
+def parted(args: Any) -> tuple[Any, Any, Any, tuple[Hashable, ...]]:
+    """The arrays of arguments and the rest of them, as trees, types of the arrays, and the identity of the program."""
+    others = objects_key(args)
+    leaves, structure = jax.tree.flatten(settled(args), is_leaf=lambda x: x is None)
+    is_array = list(map(eqx.is_array, leaves))
+    inputs = jax.tree.unflatten(structure, [x if there else None for x, there in zip(leaves, is_array, strict=True)])
+    others_than_arrays = [None if there else x for x, there in zip(leaves, is_array, strict=True)]
+    # Where an array is, and where there is nothing, can't be seen from the rest.
+    shapes = tuple(shape_of(x) if there else x is None for x, there in zip(leaves, is_array, strict=True))
+    rest = jax.tree.unflatten(structure, others_than_arrays)
+    return inputs, rest, shapes, (others, exact(others_than_arrays), structure, shapes)
+
+
+def shape_of(x: Any) -> tuple[Any, ...]:
+    """Shape and type of an array, as JAX tells them apart."""
+    return x.shape, str(x.dtype), bool(getattr(x, "weak_type", False))
+
+
+class _Part:
+    """One of the arguments of a program.
+
+    - `arrays`: in the order of the tree. - `key`: what tells programs apart besides their types.
+    """
+
+    __slots__ = ("_shapes", "arrays", "key")
+
+    def __init__(self, leaves: list[Any], *key: Hashable) -> None:
+        self.arrays = [x for x in leaves if eqx.is_array(x)]
+        self.key = _Hashed((exact([_ARRAY if eqx.is_array(x) else x for x in leaves]), *key))
+        # Only JAX's arrays stay as they are.
+        self._shapes = tuple(map(shape_of, self.arrays)) if all(isinstance(x, jax.Array) for x in self.arrays) else None
+
+    def shapes(self) -> tuple[Any, ...]:
+        """Shapes and types of the arrays as they are now."""
+        return tuple(map(shape_of, self.arrays)) if self._shapes is None else self._shapes
+
+
+class _Hashed:
+    """A key whose hash is worked out once; the same object is equal without a look."""
+
+    __slots__ = ("_hash", "_key")
+
+    def __init__(self, key: Hashable) -> None:
+        self._key, self._hash = key, hash(key)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, _Hashed) and self._hash == other._hash and self._key == other._key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+_ARRAY = "array"
+"""Stands for an array among what tells programs apart."""
+
+
+def part_of(value: Any) -> _Part:
+    """One of the arguments; modules of this library without functions are gone through once."""
+    known = _SETTLED.of(value) if isinstance(value, eqx.Module) else None
+    if known is not None:
+        return known
+    leaves, structure = jax.tree.flatten(settled(value))
+    return _Part(leaves, objects_key(value), structure)
+
+
+def _settled_for_good(value: Any) -> _Part | None:
+    """A module as a part of arguments, if it stays what it is as long as it lives."""
+    return _Part(*jax.tree.flatten(value)) if lasts(value) else None
+
+
+_SETTLED: ByObject[_Part | None] = ByObject(_settled_for_good)
+
+
+def exact(leaves: list[Any]) -> tuple[Any, ...]:
+    """Leaves that equal each other only if they are the same: 1 is not True, and 0.0 not -0.0."""
+    return tuple((type(x), repr(x) if isinstance(x, float | complex) else x) for x in leaves)
+
+
+def objects_key(tree: Any) -> Hashable:
+    """Identity of a program besides functions: users' classes, static parts of their modules, plain objects."""
+    leaves, structure = jax.tree.flatten(tree)
+    found = [leaf for leaf in leaves if not (isinstance(leaf, KNOWN) or is_function(leaf))]
+    pending = [structure]
+    while pending:
+        structure = pending.pop()
+        data = structure.node_data()
+        if data is not None and is_own(data[0]):
+            found.append(data)
+        pending += structure.children()
+    return Walk(()).key(found) if found else None

@@ -1,0 +1,154 @@
+"""Functions with their captured values, as parts of trees."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jax.core import Tracer
+
+from polhode.compiler.fingerprint.inspection import FILTER_JITTED, KNOWN, closure_of, content_of_cell, is_fixed
+from polhode.compiler.fingerprint.process_keys import Walk
+from polhode.compiler.fingerprint.provenance import is_of_libraries
+
+
+class AbstractHolder(eqx.Module):
+    """A module with functions among its static parts."""
+
+    def renewed(self) -> Any:
+        """The same with the values that its functions capture now."""
+        raise TypeError(f"{type(self).__name__} does not say how it is renewed.")
+
+    @property
+    def lasts(self) -> bool:
+        """Whether they capture nothing that may change."""
+        return False
+
+
+class Captured(eqx.Module):
+    """A function with its captured values.
+
+    **Arguments:**
+
+    - `cells`: what becomes an input: modules, functions and traced values out of enclosing functions, by position.
+    - `identity`: the rest.
+    """
+
+    cells: tuple[Any, ...]
+    identity: Identity = eqx.field(static=True)
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return self.identity.bound(self.cells)(*arguments, **options)
+
+
+class Identity:
+    """A function told from others by its code and by values that it captures, besides those at `places`."""
+
+    def __init__(self, function: Callable[..., Any], places: tuple[int, ...]) -> None:
+        self.function, self.places = function, places
+        self._originals = tuple(content_of_cell(closure_of(function)[place]) for place in places)
+        self._key = Walk(places).key(function)
+
+    def again(self, cells: tuple[Any, ...]) -> Callable[..., Any]:
+        """The function with these contents of its cells, but for those that have been given others since."""
+        now = [content_of_cell(closure_of(self.function)[place]) for place in self.places]
+        current = zip(now, self._originals, cells, strict=True)
+        return self.bound(tuple(cell if a is b else a for a, b, cell in current))
+
+    def bound(self, cells: tuple[Any, ...]) -> Callable[..., Any]:
+        """The function with other contents of the cells at `places`."""
+        if not self.places:
+            return self.function
+        f: Any = self.function
+        closure = list(closure_of(f))
+        for place, value in zip(self.places, cells, strict=True):
+            closure[place] = types.CellType(value)
+        made = types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, tuple(closure))
+        made.__kwdefaults__ = f.__kwdefaults__
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Identity) and self.places == other.places and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash((self.places, self._key))
+
+    def __repr__(self) -> str:
+        return repr(self.function)
+
+
+def settled(tree: Any) -> Any:
+    """`tree` with all its functions as they are now: their captured values become part of their identity.
+
+    Functions become `Captured`, and modules that hold functions among their static parts are made anew. Captured
+    modules and traced values become inputs of compiled programs, all other captured values constants of them.
+    """
+    return jax.tree.map(_settle, tree, is_leaf=is_holder)
+
+
+def lasts(tree: Any) -> bool:
+    """Whether a tree stays what it is as long as it lives, but for the numbers in its arrays."""
+    leaves, structure = jax.tree.flatten(tree, is_leaf=is_holder)
+    known = (leaf.lasts if isinstance(leaf, AbstractHolder) else isinstance(leaf, KNOWN) for leaf in leaves)
+    return all(known) and all(map(_stays, node_types(structure)))
+
+
+def is_function(value: Any) -> bool:
+    """Whether a leaf of a tree is something to call."""
+    return callable(value) and not isinstance(value, type | jax.Array | np.ndarray)
+
+
+def is_holder(node: Any) -> bool:
+    """Whether a node of a tree holds functions or is one with its captured values."""
+    return isinstance(node, AbstractHolder | Captured)
+
+
+def _settle(leaf: Any) -> Any:
+    if isinstance(leaf, AbstractHolder):
+        return leaf.renewed()
+    if isinstance(leaf, Captured):
+        return _captured(leaf.identity.again(leaf.cells))
+    return _captured(leaf) if is_function(leaf) else leaf
+
+
+def _captured(function: Any) -> Any:
+    if is_fixed(function):
+        return function
+    cells: dict[int, Any] = {}
+    if isinstance(function, types.FunctionType):
+        for place, cell in enumerate(closure_of(function)):
+            value = content_of_cell(cell)
+            if _is_input(value):
+                cells[place] = settled(value)
+    return Captured(tuple(cells.values()), Identity(function, tuple(cells)))
+
+
+def _is_input(value: Any) -> bool:
+    """Whether a captured value becomes an input of compiled programs."""
+    if isinstance(value, types.FunctionType):
+        return not is_fixed(value)
+    if isinstance(value, FILTER_JITTED):
+        # What it compiled is made anew where it is walked through, which inputs are not.
+        return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(value))
+    return isinstance(value, eqx.Module | Tracer)
+
+
+def node_types(structure: Any) -> set[type]:
+    """The classes of what holds others in a tree."""
+    found, pending = set(), [structure]
+    while pending:
+        node = pending.pop()
+        data = node.node_data()
+        if data is not None:
+            found.add(data[0])
+            pending += node.children()
+    return found
+
+
+def _stays(kind: type) -> bool:
+    """Whether what holds others holds the same ones as long as it lives."""
+    return kind in (tuple, type(None)) or (issubclass(kind, eqx.Module | tuple) and is_of_libraries(kind))

@@ -1,0 +1,259 @@
+"""Passes through everything behind a value, from which keys are made."""
+
+from __future__ import annotations
+
+import abc
+import array
+import functools
+import hashlib
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from jax.core import Tracer
+
+from polhode.compiler.fingerprint.inspection import (
+    COLLECTIONS,
+    JITTED,
+    PLAIN,
+    SCALARS,
+    attributes_of,
+    closure_of,
+    content_of,
+    content_of_cell,
+    imported_modules,
+    is_fixed,
+    is_special,
+    is_worked_out,
+    names_used,
+    numbers_of,
+)
+from polhode.compiler.fingerprint.object_cache import Contents
+from polhode.compiler.fingerprint.provenance import (
+    is_of_libraries,
+    is_own,
+    is_own_module,
+    is_written_by_user,
+    of_library,
+)
+
+_MOST = 200_000
+"""Values that are looked at behind one function; beyond that, an object is told by its identity."""
+
+_FLAGS = 0x3FF
+"""Flags of code that say what it does, not how it was compiled."""
+
+_CONTENTS = Contents(is_of_libraries)
+content_digest = _CONTENTS.digest
+
+
+class AbstractWalk(abc.ABC):
+    """One pass through everything behind a value; what tells parts from each other is left to the kinds of passes."""
+
+    def __init__(self, left_out: tuple[int, ...]) -> None:
+        self._left_out = left_out
+        self._digest = hashlib.blake2b(digest_size=16)
+        self._objects: list[Any] = []
+        self._numbers: dict[int, int] = {}
+        self._alive: list[Any] = []
+
+    @abc.abstractmethod
+    def key(self, function: Any) -> tuple[bytes, tuple[Any, ...]]:
+        """Equal for functions with equal code and equal captured values."""
+
+    @abc.abstractmethod
+    def _same(self, value: Any) -> None:
+        """Notes an object that is told by what it is, not by what it is made of."""
+
+    @abc.abstractmethod
+    def _again(self, value: Any) -> bool:
+        """Whether nothing is left to be noted of a value, since it was met before."""
+
+    @abc.abstractmethod
+    def _special(self, value: Any, left_out: tuple[int, ...]) -> Iterator[Any] | None:
+        """The parts of a value of which this kind of pass notes something else; None for all other values."""
+
+    @abc.abstractmethod
+    def _compiled(self, jitted: Any, owner: Any, parts: dict[str, Any]) -> None:
+        """Meets a function that a user has compiled, what holds it or that itself, and the parts of that."""
+
+    @abc.abstractmethod
+    def _text(self, f: types.FunctionType) -> Iterator[Any]:
+        """The code of a function."""
+
+    @abc.abstractmethod
+    def _digits(self, value: np.ndarray) -> np.ndarray:
+        """The digits of an array that count."""
+
+    @abc.abstractmethod
+    def _ordered(self, values: Any) -> list[Any]:
+        """The members of a set in an order that is always the same."""
+
+    @abc.abstractmethod
+    def _content(self, value: Any) -> bytes | None:
+        """A digest of an object of the library that doesn't change, made once; None if its parts are to be noted."""
+
+    def _note(self, *words: Any) -> None:
+        for word in words:
+            self._digest.update(word if isinstance(word, bytes) else repr(word).encode())
+            self._digest.update(b"\0")
+
+    def _parts(self, value: Any, left_out: tuple[int, ...]) -> Iterator[Any]:
+        """Notes what a value is by itself; yields what it is made of."""
+        special = self._special(value, left_out)
+        if special is not None:
+            yield from special
+            return
+        if isinstance(value, SCALARS):
+            self._note(type(value).__name__, value if isinstance(value, bytes) else repr(value))
+            return
+        if self._again(value):
+            return
+        self._numbers.setdefault(id(value), len(self._numbers))
+        self._alive.append(value)
+        if len(self._numbers) > _MOST or isinstance(value, Tracer) or is_fixed(value):
+            self._same(value)
+        elif isinstance(value, type):
+            yield from self._class(value)
+        elif isinstance(value, np.ndarray | jax.Array | array.array):
+            if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
+                self._note(type(value).__qualname__)
+                yield np.ma.getmaskarray(value)
+            yield from self._array(numbers_of(value))
+        elif isinstance(value, types.FunctionType):
+            yield from self._function(value, left_out)
+        elif isinstance(value, types.CodeType):
+            yield from self._code(value)
+        elif isinstance(value, types.MethodType | types.BuiltinFunctionType):
+            self._note("method", value.__name__)
+            yield from (getattr(value, "__func__", None), value.__self__)
+        elif isinstance(value, types.ModuleType):
+            self._note("module", value.__name__)
+            if is_own_module(value):
+                yield {name: item for name, item in vars(value).items() if not is_special(name)}
+        elif isinstance(value, functools.partial):
+            self._note("partial")
+            yield from (value.func, value.args, value.keywords)
+        elif isinstance(value, COLLECTIONS):
+            yield from self._collection(value)
+        elif (content := self._content(value)) is not None:
+            self._note("content", content)
+        else:
+            yield from self._object(value)
+
+    def _array(self, value: np.ndarray) -> Iterator[Any]:
+        value = self._digits(value)
+        self._note("array", value.dtype.str if value.dtype.kind in "biufcSU" else repr(value.dtype), value.shape)
+        if value.dtype.hasobject:
+            yield from value.flat
+        else:
+            self._note(np.ascontiguousarray(value).tobytes())
+
+    def _collection(self, value: Any) -> Iterator[Any]:
+        self._note(type(value).__name__, len(value), getattr(value, "maxlen", None))
+        if isinstance(value, set | frozenset):
+            # Their order differs from process to process, not within one.
+            yield from self._items(self._ordered(value))
+        elif isinstance(value, dict | types.MappingProxyType):
+            yield from self._items(list(value))
+            yield from self._items(list(value.values()))
+        else:
+            yield from self._items(value)
+        if type(value) not in COLLECTIONS:
+            yield type(value)
+            yield attributes_of(value)
+
+    def _items(self, values: Any) -> Iterator[Any]:
+        """Plain values count as one, since there may be many."""
+        kinds = set(map(type, values))
+        if kinds == {float}:
+            yield from self._array(np.fromiter(values, float, len(values)))
+        elif kinds <= PLAIN:
+            self._note(repr(list(values)))
+        else:
+            yield from values
+
+    def _class(self, kind: type) -> Iterator[Any]:
+        """The attributes and methods of a user's class."""
+        self._same(kind)
+        if not is_own(kind):
+            return
+        yield type(kind)
+        yield from kind.__bases__
+        if is_written_by_user(kind):
+            for name, value in vars(kind).items():
+                if name != "_abc_impl" and (not is_special(name) or callable(value)):
+                    self._note("attribute", name)
+                    yield value
+
+    def _function(self, f: types.FunctionType, left_out: tuple[int, ...]) -> Iterator[Any]:
+        self._note("function")
+        yield from self._text(f)
+        yield f.__defaults__
+        yield f.__kwdefaults__
+        yield vars(f)
+        own = not of_library(f.__code__.co_filename)
+        modules: list[types.ModuleType] = []
+        for place, cell in enumerate(closure_of(f)):
+            if place not in left_out:
+                yield from self._unless_module(content_of_cell(cell), modules)
+        if own:
+            yield from self._globals(f, modules)
+
+    def _code(self, code: types.CodeType) -> Iterator[Any]:
+        """The code of a function, wherever it is written, also in those that are defined in it."""
+        self._note("code", code.co_code, code.co_names, code.co_flags & _FLAGS, code.co_exceptiontable)
+        self._note(code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)
+        self._note(code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount])
+        yield code.co_consts
+
+    def _globals(self, f: types.FunctionType, modules: list[types.ModuleType]) -> Iterator[Any]:
+        """Objects that a function finds by names: in its own module, in those that it imports and in those given."""
+        names = sorted(names_used(f.__code__))
+        modules += imported_modules(f, names)
+        for name in names:
+            if name in f.__globals__:
+                self._note("global", name)
+                yield from self._unless_module(f.__globals__[name], modules)
+        known: set[int] = set()
+        while modules:
+            module = modules.pop()
+            if id(module) in known or not is_own_module(module):
+                continue
+            known.add(id(module))
+            for name in names:
+                if name in vars(module):
+                    self._note("member", module.__name__, name)
+                    yield from self._unless_module(vars(module)[name], modules)
+
+    def _unless_module(self, value: Any, modules: list[types.ModuleType]) -> Iterator[Any]:
+        """Only the names that are used count of modules, which are set aside for that."""
+        if isinstance(value, types.ModuleType):
+            self._note("module", value.__name__)
+            modules.append(value)
+        else:
+            yield value
+
+    def _object(self, value: Any) -> Iterator[Any]:
+        """Anything else: its class, and its attributes if it has any that can be seen."""
+        yield type(value)
+        found = attributes_of(value)
+        if not is_own(type(value)):
+            if "_identity" in found:
+                # Made from this alone, by which it is also compared.
+                yield found["_identity"]
+                return
+            # What a library's object has worked out follows from the rest, and may not have been asked for yet.
+            found = {name: x for name, x in found.items() if not is_worked_out(type(value), name)}
+        jitted = value if isinstance(value, JITTED) else found.get("_cached")
+        if isinstance(jitted, JITTED):
+            # By `jax.jit`, or by `eqx.filter_jit`, which shares what it has compiled.
+            found = {"": value.__wrapped__} if jitted is value else {**found, "_cached": None}
+            self._compiled(jitted, value, found)
+        yield found
+        content = content_of(value, found)
+        yield content
+        if not found and not isinstance(content, np.ndarray):
+            self._same(value)

@@ -1,0 +1,186 @@
+"""Keys of values that are the same in every process."""
+
+from __future__ import annotations
+
+import abc
+import hashlib
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from jax.core import Tracer
+
+from polhode.compiler.fingerprint.closures import Identity
+from polhode.compiler.fingerprint.inspection import JITTED, NAMED, PLAIN, SCALARS
+from polhode.compiler.fingerprint.object_walk import AbstractWalk, content_digest
+from polhode.compiler.fingerprint.provenance import is_built_on, of_library
+
+
+def signature(value: Any) -> str:
+    """A name for what a value is made of, the same in every process: arrays to nine digits, functions by their code."""
+    return _SignatureWalk(()).key(value)[0].hex()
+
+
+def lasting(*values: Any) -> bytes | None:
+    """A name for these values, the same in every process with these versions of the libraries that polhode builds on.
+
+    None if anything of a user is among them, or of other libraries: what it does may depend on more than can be seen.
+    """
+    walk = _LastingWalk(())
+    digest, _ = walk.key(values)
+    return None if walk.local else digest
+
+
+class _AbstractLastingWalk(AbstractWalk):
+    """A pass whose key is the same in every process, and tells nothing of which parts are one object.
+
+    Each part has a digest of its own, so equal parts count as one. What a program that was found has in common with
+    the system that it was made for first is equal to that of another system, but another object.
+    """
+
+    def __init__(self, left_out: tuple[int, ...]) -> None:
+        super().__init__(left_out)
+        self._done: dict[int, bytes] = {}
+
+    def key(self, function: Any) -> tuple[bytes, tuple[Any, ...]]:
+        above: dict[int, int] = {}
+        pending = [(id(function), self._digest, self._parts(function, self._left_out))]
+        while pending and self._goes_on():
+            try:
+                value = next(pending[-1][2])
+            except StopIteration:
+                me, outer, _ = pending.pop()
+                self._done[me] = self._digest.digest()
+                above.pop(me, None)
+                if pending:
+                    self._digest = outer
+                    self._note("part", self._done[me])
+                continue
+            me = id(value)
+            if me in self._done and not isinstance(value, SCALARS):
+                self._note("part", self._done[me])
+            elif me in above:
+                self._note("above", len(pending) - above[me])
+            else:
+                above[me] = len(pending)
+                # What is told by its identity here must live as long.
+                self._alive.append(value)
+                pending.append((me, self._digest, self._parts(value, ())))
+                self._digest = hashlib.blake2b(digest_size=16)
+        return self._digest.digest(), ()
+
+    @abc.abstractmethod
+    def _goes_on(self) -> bool:
+        """Whether there is anything to be found out yet."""
+
+    def _compiled(self, jitted: Any, owner: Any, parts: dict[str, Any]) -> None:
+        pass
+
+    def _again(self, value: Any) -> bool:
+        # How often it was met says nothing.
+        return False
+
+
+class _SignatureWalk(_AbstractLastingWalk):
+    """A pass for which last digits count for nothing, and objects without attributes are told by their class."""
+
+    def _same(self, value: Any) -> None:
+        kind = value if isinstance(value, type) else type(value)
+        self._note(kind.__module__, kind.__qualname__, value.__name__ if isinstance(value, NAMED) else "")
+
+    def _goes_on(self) -> bool:
+        return True
+
+    def _special(self, value: Any, left_out: tuple[int, ...]) -> None:
+        return None
+
+    def _text(self, f: types.FunctionType) -> Iterator[Any]:
+        self._note(f.__qualname__)
+        yield f.__code__
+
+    def _digits(self, value: np.ndarray) -> np.ndarray:
+        """Whole numbers in place of digits that other processors may find otherwise."""
+        if value.dtype.kind != "f" or not value.size or not np.isfinite(value).all():
+            return value
+        largest = float(np.max(np.abs(value)))
+        self._note(f"{largest:.8e}")
+        return np.round(value / (largest * 1e-9)) if largest > 0 else value
+
+    def _ordered(self, values: Any) -> list[Any]:
+        return sorted(values, key=signature)
+
+    def _content(self, value: Any) -> bytes | None:
+        return None
+
+
+class _LastingWalk(_AbstractLastingWalk):
+    """A pass whose key tells values from each other to the last bit, unless anything of a user is among them.
+
+    `local`: whether anything is known to this process alone.
+    """
+
+    def __init__(self, left_out: tuple[int, ...]) -> None:
+        super().__init__(left_out)
+        self.local = False
+
+    def _goes_on(self) -> bool:
+        return not self.local
+
+    def _same(self, value: Any) -> None:
+        value = value.__wrapped__ if isinstance(value, JITTED) else value
+        module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+        if isinstance(value, np.ufunc):
+            module, name = "numpy", value.__name__
+            known = getattr(np, name, None) is value
+        elif isinstance(value, NAMED):
+            known = is_built_on(module or "builtins")
+        else:
+            module, name = type(value).__module__, type(value).__qualname__
+            known = not isinstance(value, Tracer) and _is_all_seen(value)
+        self.local = self.local or not known
+        self._note("named", module, name)
+
+    def _special(self, value: Any, left_out: tuple[int, ...]) -> Iterator[Any] | None:
+        if isinstance(value, SCALARS) and not is_built_on(type(value).__module__):
+            self.local = True
+        elif value is ... or value is NotImplemented:
+            self._note(value)
+        elif isinstance(value, types.ModuleType):
+            self.local = self.local or not is_built_on(value.__name__)
+            self._note("module", value.__name__)
+        elif isinstance(value, Identity):
+            self._note("without", value.places)
+            return self._parts(value.function, value.places)
+        elif isinstance(value, types.FunctionType) and "<locals>" in value.__qualname__:
+            return self._function(value, left_out)
+        elif isinstance(value, jax.tree_util.PyTreeDef):
+            tree: Any = value
+            self._note("tree", tree.num_nodes)
+            return iter((tree.node_data(), tree.children()))
+        else:
+            return None
+        return iter(())
+
+    def _text(self, f: types.FunctionType) -> Iterator[Any]:
+        # Decorators give functions the module of another.
+        self.local = self.local or not (is_built_on(f.__module__) and of_library(f.__code__.co_filename))
+        self._note(f.__module__, f.__qualname__)
+        yield f.__code__
+
+    def _digits(self, value: np.ndarray) -> np.ndarray:
+        return value
+
+    def _ordered(self, values: Any) -> list[Any]:
+        # Sets of anything but plain values come in another order in every process.
+        self.local = self.local or not set(map(type, values)) <= PLAIN
+        return sorted(values, key=repr)
+
+    def _content(self, value: Any) -> bytes | None:
+        return content_digest(value)
+
+
+def _is_all_seen(value: Any) -> bool:
+    """Whether an object without attributes is told by its class: of libraries that are all Python."""
+    return str(type(value).__module__).partition(".")[0] in ("polhode", "equinox")

@@ -1,0 +1,94 @@
+"""Keys of values that hold in this process."""
+
+from __future__ import annotations
+
+import types
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from polhode.compiler.fingerprint.object_walk import AbstractWalk, content_digest
+
+
+class _Same:
+    """An object told by its identity, and kept alive as long as something is told by it."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+class Walk(AbstractWalk):
+    """A pass whose key holds in this process: functions and objects without attributes are told by their identity.
+
+    `renewing`: helpers that a user has compiled are traced anew where what they capture has changed.
+    """
+
+    def __init__(self, left_out: tuple[int, ...], renewing: bool = True) -> None:
+        super().__init__(left_out)
+        self._renewing = renewing
+
+    def key(self, function: Any) -> tuple[bytes, tuple[Any, ...]]:
+        pending = [self._parts(function, self._left_out)]
+        while pending:
+            try:
+                value = next(pending[-1])
+            except StopIteration:
+                pending.pop()
+                self._note("end")
+                continue
+            pending.append(self._parts(value, ()))
+        return self._digest.digest(), tuple(self._objects)
+
+    def _same(self, value: Any) -> None:
+        self._note("object", len(self._objects))
+        self._objects.append(_Same(value))
+
+    def _again(self, value: Any) -> bool:
+        number = self._numbers.get(id(value))
+        if number is not None:
+            self._note("again", number)
+        return number is not None
+
+    def _special(self, value: Any, left_out: tuple[int, ...]) -> None:
+        return None
+
+    def _compiled(self, jitted: Any, owner: Any, parts: dict[str, Any]) -> None:
+        if self._renewing:
+            _renew(jitted, owner, parts)
+
+    def _text(self, f: types.FunctionType) -> Iterator[Any]:
+        self._objects.append(f.__code__)
+        yield from ()
+
+    def _digits(self, value: np.ndarray) -> np.ndarray:
+        return value
+
+    def _ordered(self, values: Any) -> list[Any]:
+        return sorted(values, key=repr)
+
+    def _content(self, value: Any) -> bytes | None:
+        return content_digest(value)
+
+
+_TRACED: weakref.WeakKeyDictionary[Any, dict[int, int]] = weakref.WeakKeyDictionary()
+"""Of functions that users have compiled: what they captured when they were looked at last."""
+
+
+def _renew(jitted: Any, owner: Any, parts: dict[str, Any]) -> None:
+    """Makes JAX forget the traces of a compiled function of a user if what it captures has changed.
+
+    `owner` is what holds the compiled function, or that itself; several may share one.
+    """
+    key = hash(Walk((), renewing=False).key(parts))
+    known = _TRACED.setdefault(jitted, {})
+    if known.get(id(owner)) != key:
+        known[id(owner)] = key
+        jitted.clear_cache()

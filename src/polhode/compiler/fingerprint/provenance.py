@@ -1,0 +1,139 @@
+"""Who wrote a function, class or module: a user, this library, or one that is installed.
+
+What users wrote may be different the next time, so keys have all of its content; of what is installed they have the
+name, since going through JAX would never end. A file is installed
+
+- in a folder that Python keeps for packages, whoever made it: of this environment, of one below it, of the user;
+- or by a distribution that says so, in any other folder of the search path (`pip install --target`, modules of
+  clusters, archives): what lies beside it there, and isn't in its list, is the user's own.
+
+A project that is installed so that it can be edited lies in a folder of its own, and no list names its files: it is the
+user's own, like a script. Those that polhode builds on (`kept.LIBRARIES`) are too large for that, so they are never
+gone through, wherever they are; but nothing made with one that can be edited is kept for other processes, which would
+know it by its version alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.metadata
+import os
+import site
+import sys
+import sysconfig
+import types
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+
+from polhode.compiler.cache import disk_cache
+
+_FOLDERS = ("site-packages", "dist-packages")
+"""Names of folders that Python, Debian and others keep for packages."""
+
+
+@functools.cache
+def of_library(filename: str) -> bool:
+    """Whether a file is part of Python, an installed package, polhode or what it builds on: not the user's own."""
+    if filename.startswith("<frozen") or is_installed(filename):
+        return True
+    return any(_below(filename, folder) for folder in _built_on())
+
+
+@functools.cache
+def is_installed(filename: str) -> bool:
+    """Whether a file is part of Python, of an installed package or of polhode, and so stays what it is."""
+    if any(f"{os.sep}{name}{os.sep}" in filename for name in _FOLDERS) or any(
+        _below(filename, x) for x in _of_python()
+    ):
+        return True
+    above = (os.path.abspath(entry) for entry in sys.path)
+    return any(_top(filename, folder) in _put_there(folder) for folder in above if _below(filename, folder))
+
+
+@functools.cache
+def _of_python() -> tuple[str, ...]:
+    """Folders of Python's modules and of packages, and that of polhode, whose sources are part of all that is kept."""
+    named = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    return (*named, *site.getsitepackages(), site.getusersitepackages(), str(Path(__file__).parents[1]))
+
+
+def _built_on() -> Iterator[str]:
+    """Folders of the libraries that polhode builds on, as far as they are loaded."""
+    for name in disk_cache.LIBRARIES:
+        yield from map(str, getattr(sys.modules.get(name), "__path__", ()))
+
+
+@functools.cache
+def _put_there(folder: str) -> frozenset[str]:
+    """Names directly in a folder, or archive, of the search path that distributions say they have put there."""
+    names: set[str] = set()
+    for distribution in importlib.metadata.distributions(path=[folder]):
+        # Sources that can be edited may have metadata beside them, but no list of what was installed.
+        with contextlib.suppress(OSError, UnicodeError):
+            lines = (distribution.read_text("RECORD") or "").splitlines()
+            names.update(line.lstrip('"').partition(",")[0].partition("/")[0] for line in lines)
+    return frozenset(names)
+
+
+def _below(filename: str, folder: str) -> bool:
+    return filename.startswith(folder if folder.endswith(os.sep) else folder + os.sep)
+
+
+def _top(filename: str, folder: str) -> str:
+    """The name of a file, or of what it lies in, directly in a folder above it."""
+    return filename[len(folder) :].lstrip(os.sep).partition(os.sep)[0]
+
+
+def is_own_module(module: types.ModuleType) -> bool:
+    """Whether a module is a user's own."""
+    where = _place(module)
+    return module.__name__ not in sys.builtin_module_names if where is None else not of_library(where)
+
+
+def _place(module: types.ModuleType) -> str | None:
+    """The file of a module, or for lack of one its first folder."""
+    content = vars(module)
+    where = content.get("__file__") or next(iter(content.get("__path__") or ()), None)
+    return None if where is None else str(where)
+
+
+_OWN: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
+
+
+def is_own(kind: type) -> bool:
+    """Whether a class, or one that it inherits from, is a user's own."""
+    found = _OWN.get(kind)
+    if found is None:
+        found = _OWN[kind] = any(is_own(base) for base in kind.__bases__) or is_written_by_user(kind)
+    return found
+
+
+def is_written_by_user(kind: type) -> bool:
+    """Whether the module of a class, or for lack of one its package, is a user's own."""
+    name = str(kind.__module__)
+    while name not in sys.modules and "." in name:
+        name = name.rpartition(".")[0]
+    module = sys.modules.get(name)
+    if module is None or ("__file__" not in vars(module) and "." in name):
+        module = sys.modules.get(name.partition(".")[0])
+    return module is None or is_own_module(module)
+
+
+def is_of_libraries(kind: type) -> bool:
+    """Whether a class belongs to polhode or what it builds on, with all that it inherits from."""
+    return is_built_on(kind.__module__) and not is_own(kind)
+
+
+def is_built_on(module: str | None) -> bool:
+    """Whether a module belongs to a library whose version is part of what is kept on disk, and says all of it."""
+    top = str(module).partition(".")[0]
+    if top not in ("polhode", *disk_cache.LIBRARIES) and top not in sys.stdlib_module_names:
+        return False
+    # A file of the user may have the name of a module of Python.
+    found = sys.modules.get(top)
+    if found is None:
+        return False
+    where = _place(found)
+    return top in sys.builtin_module_names if where is None else is_installed(where)

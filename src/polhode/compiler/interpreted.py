@@ -1,0 +1,101 @@
+"""Programs that run once, evaluated with NumPy instead of compiled.
+
+Compiling what checks a model, finds its consistent start and looks at a few frames takes seconds; evaluating it
+operation by operation takes milliseconds. The function is traced, as JAX does, and its trace evaluated here;
+primitives without a rule are bound as they are.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar, cast
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from polhode.compiler.cache.disk_cache import Keeping
+from polhode.compiler.cache.program_cache import Arguments, compiled, found
+from polhode.compiler.loops.row_scan import codes, compile_sweeps
+from polhode.compiler.numpy.interpreter import Listing, NeedsJax, listed
+from polhode.compiler.placement import on_host, place
+from polhode.jax_context import inside_transformation
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def interpreted(function: Callable[P, T]) -> Callable[P, T]:
+    """A function of this library that is evaluated with NumPy instead of compiled.
+
+    Its trace is kept like a compiled program, see `polhode.compiler.fingerprint`. Inside JAX's transformations it is
+    called as it is, and it is compiled for arrays that are not on the host.
+    """
+
+    elsewhere = compiled(function)
+
+    def recorded(inputs: Any, rest: Any) -> tuple[Listing | None, Any]:
+        def run(*leaves: Any) -> T:
+            args, options = eqx.combine(jax.tree.unflatten(jax.tree.structure(inputs), leaves), rest)
+            return cast(Callable[..., T], function)(*args, **options)
+
+        closed, shape = jax.make_jaxpr(run, return_shape=True)(*jax.tree.leaves(inputs))
+        try:
+            program = listed(closed)
+        except NeedsJax:
+            return None, None
+        compile_sweeps(program)
+        return program, jax.tree.structure(shape)
+
+    def dumped(made: tuple[Listing | None, Any]) -> Any:
+        program, structure = made
+        return (
+            None
+            if program is None or not program.lasts
+            else (program, jax.tree.unflatten(structure, range(structure.num_leaves)))
+        )
+
+    def loaded(state: Any, inputs: Any) -> tuple[Listing | None, Any]:
+        return state[0], jax.tree.structure(state[1])
+
+    def watch(made: tuple[Listing | None, Any], write: Callable[[], None]) -> None:
+        for code in [] if made[0] is None else codes(made[0]):
+            code.when_improved = write
+
+    keeping: Keeping[tuple[Listing | None, Any]] = Keeping(dumped, loaded, watch)
+
+    @functools.wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> T:
+        if inside_transformation():
+            return function(*args, **options)
+        given = Arguments(args, options)
+        if not on_host(given.arrays):
+            return elsewhere(*args, **options)
+        program, structure = given.found(recorded, keeping)
+        if program is None:
+            return elsewhere(*args, **options)
+        with np.errstate(all="ignore"):
+            outs = program(list(map(np.asarray, given.arrays)))
+        return jax.tree.unflatten(structure, list(map(place, outs, program.weak)))
+
+    return call
+
+
+def shapes(function: Callable[..., Any], *args: Any) -> Any:
+    """Shapes and types of the result of `function`, one of this library that captures nothing.
+
+    Found again like programs.
+    """
+    return found(_shapes, function, *args, keeping=_SHAPES)[0]
+
+
+def _shapes(inputs: Any, rest: Any) -> Any:
+    def run(leaves: Any) -> Any:
+        function, *args = eqx.combine(leaves, rest)
+        return function(*args)
+
+    return jax.eval_shape(run, inputs)
+
+
+_SHAPES: Keeping[Any] = Keeping(dump=lambda made: made, load=lambda state, _: state)

@@ -1,0 +1,155 @@
+"""Operations on numbers as instructions of LLVM's intermediate representation, or calls of the C library.
+
+Each is written for single numbers or for vectors of lanes, as the `Writer` is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from polhode.compiler.llvm.ir_builder import Writer
+
+_ARITHMETIC = {"add": "add", "add_any": "add", "sub": "sub", "mul": "mul"}
+
+_LIBRARY = (
+    *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "sin", "sinh", "tan", "tanh"),
+    *("cbrt", "erf", "erfc", "exp", "exp2", "expm1", "lgamma", "log", "log1p", "pow"),
+)
+"""Functions of the C library by the primitive's name."""
+
+_INTRINSICS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil"}
+
+_INFINITY = float("inf")
+
+
+def _power(w: Writer, base: str, exponent: int) -> str:
+    """By repeated squares."""
+    left, square, result = abs(exponent), base, None
+    while left:
+        if left & 1:
+            result = square if result is None else w.do("fmul", "double", result, square)
+        left >>= 1
+        if left:
+            square = w.do("fmul", "double", square, square)
+    result = result or w.number("double", 1.0)
+    return w.do("fdiv", "double", w.number("double", 1.0), result) if exponent < 0 else result
+
+
+def _sign(w: Writer, x: str) -> str:
+    zero = w.number("double", 0.0)
+    positive, negative = w.do("fcmp ogt", "double", x, zero), w.do("fcmp olt", "double", x, zero)
+    other = w.select(negative, "double", w.number("double", -1.0), x)
+    return w.select(positive, "double", w.number("double", 1.0), other)
+
+
+def _intrinsic(name: str) -> Callable[[Writer, list[str], Any], str]:
+    return lambda w, x, p: w.intrinsic(name, "double", *x)
+
+
+def _function(name: str) -> Callable[[Writer, list[str], Any], str]:
+    return lambda w, x, p: w.library(name, *x)
+
+
+def _binary(word: str) -> Callable[[Writer, list[str], Any], str]:
+    return lambda w, x, p: w.do(word, "double", *x)
+
+
+def _clamp(w: Writer, x: list[str], params: Any) -> str:
+    low, value, high = x
+    return w.intrinsic("minimum", "double", w.intrinsic("maximum", "double", low, value), high)
+
+
+def _round(w: Writer, x: list[str], params: Any) -> str:
+    return w.intrinsic("roundeven" if int(params["rounding_method"]) == 1 else "round", "double", x[0])
+
+
+def _reciprocal(w: Writer, x: str) -> str:
+    return w.do("fdiv", "double", w.number("double", 1.0), x)
+
+
+def _logistic(w: Writer, x: list[str], params: Any) -> str:
+    falling = w.library("exp", w.do("fneg", "double", x[0]))
+    return _reciprocal(w, w.do("fadd", "double", w.number("double", 1.0), falling))
+
+
+def _is_finite(w: Writer, x: list[str], params: Any) -> str:
+    return w.do("fcmp olt", "double", w.intrinsic("fabs", "double", x[0]), w.number("double", _INFINITY))
+
+
+FLOATS: dict[str, Callable[[Writer, list[str], Any], str]] = {
+    **{name: _function(name) for name in _LIBRARY},
+    **{name: _intrinsic(of) for name, of in _INTRINSICS.items()},
+    **{name: _binary(f"f{word}") for name, word in _ARITHMETIC.items()},
+    "div": _binary("fdiv"),
+    "rem": _function("fmod"),
+    "nextafter": _function("nextafter"),
+    "abs": _intrinsic("fabs"),
+    "max": _intrinsic("maximum"),
+    "min": _intrinsic("minimum"),
+    "clamp": _clamp,
+    "neg": lambda w, x, p: w.do("fneg", "double", x[0]),
+    "square": lambda w, x, p: w.do("fmul", "double", x[0], x[0]),
+    "integer_pow": lambda w, x, p: _power(w, x[0], p["y"]),
+    "rsqrt": lambda w, x, p: _reciprocal(w, w.intrinsic("sqrt", "double", x[0])),
+    "logistic": _logistic,
+    "round": _round,
+    "sign": lambda w, x, p: _sign(w, x[0]),
+    "is_finite": _is_finite,
+}
+"""Operations on numbers in double precision."""
+
+
+def _extreme(name: str, of_bits: str) -> Callable[[Writer, str, list[str]], str]:
+    def run(w: Writer, kind: str, x: list[str]) -> str:
+        return w.do(of_bits, kind, *x) if kind == "i1" else w.intrinsic(f"s{name}", kind, *x)
+
+    return run
+
+
+def _whole(word: str) -> Callable[[Writer, str, list[str]], str]:
+    return lambda w, kind, x: w.do(word, kind, *x)
+
+
+def _quotient(word: str, by_zero: int | None) -> Callable[[Writer, str, list[str]], str]:
+    """Division of whole numbers: by zero, and of the least one by -1, it would end the process, so both have values, as
+    XLA gives them."""
+
+    def run(w: Writer, kind: str, x: list[str]) -> str:
+        zero, minus = (w.do("icmp eq", kind, x[1], w.number(kind, k)) for k in (0, -1))
+        refused = w.do("or", "i1", zero, minus)
+        divisor = w.select(refused, kind, w.number(kind, 1), x[1])
+        result = w.do(word, kind, x[0], divisor)
+        if word == "sdiv":
+            result = w.select(minus, kind, w.do("sub", kind, w.number(kind, 0), x[0]), result)
+        return w.select(zero, kind, x[0] if by_zero is None else w.number(kind, by_zero), result)
+
+    return run
+
+
+def _whole_sign(w: Writer, kind: str, x: list[str]) -> str:
+    zero = w.number(kind, 0)
+    positive, negative = w.do("icmp sgt", kind, x[0], zero), w.do("icmp slt", kind, x[0], zero)
+    return w.select(positive, kind, w.number(kind, 1), w.select(negative, kind, w.number(kind, -1), zero))
+
+
+def _whole_clamp(w: Writer, kind: str, x: list[str]) -> str:
+    low, value, high = x
+    return _extreme("min", "and")(w, kind, [_extreme("max", "or")(w, kind, [low, value]), high])
+
+
+INTEGERS: dict[str, Callable[[Writer, str, list[str]], str]] = {
+    **{name: _whole(word) for name, word in _ARITHMETIC.items()},
+    **{name: _whole(name) for name in ("and", "or", "xor")},
+    "max": _extreme("max", "or"),
+    "min": _extreme("min", "and"),
+    "clamp": _whole_clamp,
+    "div": _quotient("sdiv", -1),
+    "rem": _quotient("srem", None),
+    "neg": lambda w, kind, x: w.do("sub", kind, w.number(kind, 0), x[0]),
+    "not": lambda w, kind, x: w.do("xor", kind, x[0], w.number(kind, 1 if kind == "i1" else -1)),
+    "sign": _whole_sign,
+    "abs": lambda w, kind, x: w.intrinsic("abs", kind, x[0], flag="false"),
+}
+"""Operations on whole numbers and truth values."""

@@ -1,0 +1,293 @@
+"""Programs on scalars as text of LLVM's intermediate representation.
+
+Every operation of a recorded program is one instruction or one call of the C library; loops and branches become basic
+blocks. Products and sums stay two operations: fused ones (`llvm.fma`) were 0 to 4 % faster, but least effort took up to
+twenty times as long to compile them, and results would depend on the processor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from polhode.compiler.llvm.control_flow import BLOCKS, Block
+from polhode.compiler.llvm.instructions import FLOATS, INTEGERS
+from polhode.compiler.llvm.loop_builder import Passes
+from polhode.compiler.llvm.types import NotNative, constant, type_of
+from polhode.compiler.scalars.program import Operation, Region, Variable
+
+_COMPARISONS = {
+    "lt": ("olt", "slt"),
+    "le": ("ole", "sle"),
+    "gt": ("ogt", "sgt"),
+    "ge": ("oge", "sge"),
+    "eq": ("oeq", "eq"),
+    "ne": ("une", "ne"),
+}
+
+_SAME = frozenset(["copy", "copy_p", "stop_gradient", "optimization_barrier", "real"])
+
+_DTYPES = {kind: np.dtype(name) for kind, name in (("double", "f8"), ("i64", "i8"), ("i32", "i4"), ("i1", "?"))}
+
+_LARGEST_OF_32 = 2**32 - 1
+
+
+class Writer:
+    """The text of one function under construction.
+
+    **Arguments:**
+
+    - `width`: numbers in a variable of programs, one for each lane; 1: there are no lanes.
+    - `blocks`: by name, operations that become basic blocks of their own; by default those of single numbers.
+    """
+
+    def __init__(self, width: int = 1, blocks: Mapping[str, Block] | None = None) -> None:
+        self.width = width
+        self.blocks = BLOCKS if blocks is None else blocks
+        self.lines: list[str] = []
+        self.workspace = 0
+        self.declared: set[str] = set()
+        self.beside: list[str] = []
+        self._tables: list[np.ndarray] = []
+        self.block = "entry"
+        self._names: dict[Variable, str] = {}
+        self._values = 0
+        self._labels = 0
+
+    @property
+    def tables(self) -> np.ndarray:
+        """Numbers that the program reads, in slots."""
+        return np.concatenate([np.zeros(0, np.int64), *self._tables])
+
+    def table(self, slots: np.ndarray) -> int:
+        """Where among the `tables` known numbers begin: beside the text, which they would make long."""
+        self._tables.append(slots)
+        return sum(x.size for x in self._tables[:-1])
+
+    def value(self, text: str) -> str:
+        """A new value, by its name."""
+        self._values += 1
+        self.lines.append(f"%v{self._values} = {text}")
+        return f"%v{self._values}"
+
+    def label(self) -> str:
+        """The name of a new block."""
+        self._labels += 1
+        return f"b{self._labels}"
+
+    def open(self, label: str) -> None:
+        """Begin a block."""
+        self.lines.append(f"{label}:")
+        self.block = label
+
+    def jump(self, label: str) -> None:
+        self.lines.append(f"br label %{label}")
+
+    def branch(self, condition: str, true: str, false: str) -> None:
+        self.lines.append(f"br i1 {condition}, label %{true}, label %{false}")
+
+    @contextlib.contextmanager
+    def each(self, count: str) -> Iterator[str]:
+        """A loop over so many rows: what is written while this is open is done for each, by its number."""
+        passes, body, end = Passes(self, [("i64", "0")]), self.label(), self.label()
+        (n,) = passes.now
+        self.branch(self.value(f"icmp slt i64 {n}, {count}"), body, end)
+        self.open(body)
+        yield n
+        passes.end([self.value(f"add i64 {n}, 1")])
+        self.open(end)
+
+    def of(self, kind: str) -> str:
+        """The type of a variable: that of a single number, or of one for each lane."""
+        return kind if self.width == 1 else f"<{self.width} x {kind}>"
+
+    def number(self, kind: str, value: float) -> str:
+        """A known number, in all lanes."""
+        return self.spread(kind, constant(_DTYPES[kind].type(value)))
+
+    def spread(self, kind: str, value: str) -> str:
+        """A literal, in all lanes."""
+        return value if self.width == 1 else f"<{', '.join([f'{kind} {value}'] * self.width)}>"
+
+    def do(self, word: str, kind: str, *x: str) -> str:
+        """An instruction on operands of one kind."""
+        return self.value(f"{word} {self.of(kind)} {', '.join(x)}")
+
+    def select(self, which: str, kind: str, yes: str, no: str) -> str:
+        return self.value(f"select {self.of('i1')} {which}, {self.of(kind)} {yes}, {self.of(kind)} {no}")
+
+    def intrinsic(self, name: str, kind: str, *x: str, flag: str = "") -> str:
+        """One of LLVM's own functions, which is exact; `flag`: a truth value that it takes besides."""
+        more = [("i1", flag)] if flag else []
+        return self.call(f"llvm.{name}.{self._suffix(kind)}", self.of(kind), *((self.of(kind), v) for v in x), *more)
+
+    def _suffix(self, kind: str) -> str:
+        return ("" if self.width == 1 else f"v{self.width}") + ("f64" if kind == "double" else kind)
+
+    def library(self, name: str, *x: str) -> str:
+        """A function of the C library; of every lane by itself, since vectors of its functions round otherwise."""
+        if self.width == 1:
+            return self.call(name, "double", *(("double", v) for v in x))
+        kind, result = self.of("double"), "poison"
+        for lane in range(self.width):
+            given = [self.value(f"extractelement {kind} {v}, i64 {lane}") for v in x]
+            made = self.call(name, "double", *(("double", v) for v in given))
+            result = self.value(f"insertelement {kind} {result}, double {made}, i64 {lane}")
+        return result
+
+    def call(self, function: str, kind: str, *arguments: tuple[str, str]) -> str:
+        self.declared.add(f"declare {kind} @{function}({', '.join(t for t, _ in arguments)})")
+        return self.value(f"call {kind} @{function}({', '.join(f'{t} {v}' for t, v in arguments)})")
+
+    def load(self, pointer: str, slot: int | str, kind: str, marked: str = "") -> str:
+        """The value in a slot of eight bytes; `marked`: what is known of the access."""
+        at = self.value(f"getelementptr i64, ptr {pointer}, i64 {slot}")
+        if kind == "double":
+            return self.value(f"load double, ptr {at}, align 8{marked}")
+        whole = self.value(f"load i64, ptr {at}, align 8{marked}")
+        return whole if kind == "i64" else self.value(f"trunc i64 {whole} to {kind}")
+
+    def store(self, pointer: str, slot: int | str, kind: str, value: str, marked: str = "") -> None:
+        """Put a value into a slot of eight bytes."""
+        at = self.value(f"getelementptr i64, ptr {pointer}, i64 {slot}")
+        if kind not in ("double", "i64"):
+            value, kind = self.value(f"{'zext' if kind == 'i1' else 'sext'} {kind} {value} to i64"), "i64"
+        self.lines.append(f"store {kind} {value}, ptr {at}, align 8{marked}")
+
+    def get(self, pointer: str, n: int, kind: str) -> str:
+        """Variable number n in memory: of every lane one slot, side by side."""
+        if self.width == 1:
+            return self.load(pointer, n, kind)
+        at = self.value(f"getelementptr i64, ptr {pointer}, i64 {n * self.width}")
+        if kind == "double":
+            return self.value(f"load {self.of(kind)}, ptr {at}, align 8")
+        whole = self.value(f"load {self.of('i64')}, ptr {at}, align 8")
+        return whole if kind == "i64" else self.value(f"trunc {self.of('i64')} {whole} to {self.of(kind)}")
+
+    def put(self, pointer: str, n: int, kind: str, value: str) -> None:
+        """Store variable number n."""
+        if self.width == 1:
+            self.store(pointer, n, kind, value)
+            return
+        at = self.value(f"getelementptr i64, ptr {pointer}, i64 {n * self.width}")
+        if kind not in ("double", "i64"):
+            word = "zext" if kind == "i1" else "sext"
+            value, kind = self.value(f"{word} {self.of(kind)} {value} to {self.of('i64')}"), "i64"
+        self.lines.append(f"store {self.of(kind)} {value}, ptr {at}, align 8")
+
+    def function(self, pointers: Sequence[str], returned: str) -> str:
+        """The text of the function `run` of these pointers and those to the `workspace` and the `tables`."""
+        arguments = ", ".join(f"ptr noalias %{name}" for name in (*pointers, "workspace", "tables"))
+        head = [*sorted(self.declared), f"define i64 @run({arguments}) {{", "entry:"]
+        return "\n".join((*head, *self.lines, f"ret i64 {returned}", "}", *self.beside, ""))
+
+    def name(self, variable: Variable, value: str) -> None:
+        """The value of a variable that programs read without taking it as an argument."""
+        self._names[variable] = value
+
+    def program(self, region: Region, arguments: Sequence[str]) -> list[str]:
+        """The results of a program on scalars."""
+        self._names.update(zip(region.inputs, arguments, strict=True))
+        for operation in region.operations:
+            results = self.apply(operation, [self._read(x) for x in operation.operands])
+            self._names.update(zip(operation.results, results, strict=True))
+        return [self._read(x) for x in region.outputs]
+
+    def _read(self, x: Any) -> str:
+        return self._names[x] if isinstance(x, Variable) else self.spread(type_of(x), constant(x))
+
+    def apply(self, operation: Operation, x: list[str]) -> list[str]:
+        """The results of one operation on these values."""
+        name, params = operation.name, operation.params
+        if name in self.blocks:
+            return self.blocks[name](self, operation, x)
+        if name in _SAME:
+            return x
+        kind = type_of(operation.operands[0])
+        if kind == "double" and name in FLOATS:
+            # A power may have a whole number for an exponent.
+            floats = [self._convert(type_of(o), kind, v) for o, v in zip(operation.operands, x, strict=True)]
+            return [FLOATS[name](self, floats, params)]
+        if name in _COMPARISONS:
+            return [self._compare(_COMPARISONS[name], kind, *x)]
+        if name == "select_n":
+            return [self._select(operation, kind, x)]
+        unsigned = operation.results[0].dtype == np.uint32
+        if name == "convert_element_type" and not (unsigned and kind == "double"):
+            result = self._convert(kind, type_of(operation.results[0]), x[0])
+        elif kind != "double" and name in INTEGERS:
+            result = INTEGERS[name](self, kind, x)
+        else:
+            raise NotNative(name)
+        return [self.do("and", "i64", result, self.number("i64", _LARGEST_OF_32)) if unsigned else result]
+
+    def _compare(self, words: tuple[str, str], kind: str, a: str, b: str) -> str:
+        if kind == "double":
+            return self.do(f"fcmp {words[0]}", "double", a, b)
+        if kind == "i1":
+            return self._compare_truths(words[1], a, b)
+        return self.do(f"icmp {words[1]}", kind, a, b)
+
+    def _compare_truths(self, word: str, a: str, b: str) -> str:
+        """By logic: LLVM's fast selector knows no `icmp` of i1, and leaves the rest of the block to the slow one, whose
+        cost grows with the square of its length."""
+        if word in ("eq", "ne"):
+            differs = self.do("xor", "i1", a, b)
+            return differs if word == "ne" else self.negated(differs)
+        if word in ("sgt", "sge"):
+            a, b = b, a
+        return self.do("and" if word in ("slt", "sgt") else "or", "i1", self.negated(a), b)
+
+    def negated(self, a: str) -> str:
+        return self.do("xor", "i1", a, self.number("i1", 1))
+
+    def chosen(self, which: str, kind: str, yes: str, no: str) -> str:
+        """One of two values; of truths by logic, for the reason that they are compared by it."""
+        if kind != "i1":
+            return self.select(which, kind, yes, no)
+        first, second = self.do("and", "i1", which, yes), self.do("and", "i1", self.negated(which), no)
+        return self.do("or", "i1", first, second)
+
+    def _select(self, operation: Operation, kind: str, x: list[str]) -> str:
+        which, *cases = x
+        result = type_of(operation.results[0])
+        if kind == "i1":
+            return self.chosen(which, result, cases[1], cases[0])
+        chosen = cases[0]
+        for k, case in enumerate(cases[1:], 1):
+            here = self.do("icmp sge", kind, which, self.number(kind, k))
+            chosen = self.chosen(here, result, case, chosen)
+        return chosen
+
+    def _convert(self, kind: str, to: str, x: str) -> str:
+        if kind == to:
+            return x
+        if kind == "double":
+            # A conversion of what no whole number is must not be undefined.
+            if to == "i1":
+                return self.do("fcmp une", "double", x, self.number("double", 0.0))
+            name = f"llvm.fptosi.sat.{self._suffix(to)}.{self._suffix('double')}"
+            return self.call(name, self.of(to), (self.of("double"), x))
+        if kind == "i1" and to == "double":
+            return self.select(x, "double", self.number("double", 1.0), self.number("double", 0.0))
+        if to == "i1":
+            return self.do("icmp ne", kind, x, self.number(kind, 0))
+        if to == "double":
+            word = "sitofp"
+        elif kind == "i1":
+            word = "zext"
+        else:
+            word = "sext" if kind == "i32" else "trunc"
+        return self.value(f"{word} {self.of(kind)} {x} to {self.of(to)}")
+
+    def new_table(self, slots: int) -> str:
+        """A part of the workspace that nothing else uses, for so many variables."""
+        at, self.workspace = self.workspace, self.workspace + slots * self.width
+        return self.value(f"getelementptr i64, ptr %workspace, i64 {at}")
+
+    def row(self, table: str, i: str, width: int) -> str:
+        """Where row i of a table of slots begins."""
+        return self.value(f"getelementptr i64, ptr {table}, i64 {self.value(f'mul i64 {i}, {width}')}")

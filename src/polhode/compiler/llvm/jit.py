@@ -1,0 +1,200 @@
+"""Text of LLVM's intermediate representation to functions of this process."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from polhode.compiler.compile_report import Compiled
+from polhode.compiler.llvm.ir_builder import Writer
+from polhode.jax_context import IS_KNOWN, NEWEST, warn
+
+try:
+    import llvmlite.binding as llvm
+except (ImportError, OSError):
+    llvm: Any = None
+
+_AT_ONCE = 3000
+"""Operations up to which code is compiled with some effort before it first runs."""
+
+_LEAST, _SOME, _MOST = range(3)
+"""Efforts; with most, LLVM transforms the text before it writes machine code, so that loops take several elements at
+once, which changes no result either."""
+
+_SECONDS_EACH = {_SOME: 5e-5, _MOST: 1.2e-4}
+"""For an operation, about: after it has run for that long with less effort, it is compiled with this one."""
+
+
+class Code:
+    """A function in machine code, which lives as long as this object.
+
+    Large functions are compiled with least effort first, and with the next one in another thread once they have run for
+    as long as that takes. What they compute is the same to the last bit: every operation is one of IEEE 754, in the
+    order of the text.
+
+    **Arguments:**
+
+    - `writer`: with the text of the function, and what it needs.
+    - `pointers`: names of the arrays that it takes.
+    - `returned`: the whole number that it returns.
+    - `tell`: is told what is going to be compiled.
+    - `long`: whether it has loops over many elements, several of which a processor may take at once.
+    - `at_once`: whether it is compiled with some effort before it first runs, whatever its size. What knows single
+      numbers only, as compiling with least effort does, takes longer for vectors. Instructions are put in the order
+      that keeps most values in registers, which single numbers gain nothing from: of a heavy top, RKMK 4 takes 0.033 µs
+      a step and run instead of 0.042.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        pointers: Sequence[str],
+        returned: str,
+        tell: Callable[[Compiled], None] | None = None,
+        long: bool = False,
+        at_once: bool = False,
+    ) -> None:
+        self._count, self._workspace, self._tables = len(pointers) + 2, writer.workspace, writer.tables
+        small = at_once or len(writer.lines) <= _AT_ONCE
+        text = writer.function(pointers, returned)
+        self._objects: list[bytes] = []
+        self._operations, self._effort = len(writer.lines), _SOME if small else _LEAST
+        self._generation = _MOST if at_once else _LEAST
+        if tell is not None:
+            tell(self.form)
+        self._engine, self._call = self._compiled(text, self._effort)
+        self._best = _MOST if long else _SOME
+        self._again = text if self._effort < self._best else None
+        self._worth = self._next_seconds()
+        self.when_improved: Callable[[], None] = _nothing
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        text = None if self._again is None else zlib.compress(self._again.encode())
+        kept = self._count, self._workspace, self._tables, self._objects[-1], text, self._worth
+        return (*kept, self._operations, self._effort, self._best)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self._count, self._workspace, self._tables, data, text, self._worth, *form = state
+        self._operations, self._effort, self._best = form
+        self._generation = _LEAST
+        self._objects, self._again = [data], None if text is None else zlib.decompress(text).decode()
+        self._engine, self._call = self._loaded(data)
+        self.when_improved = _nothing
+
+    @property
+    def form(self) -> Compiled:
+        """Its form at this time."""
+        return Compiled(self._operations, "quick" if self._effort == _LEAST else "optimised", kept=False)
+
+    def __call__(self, *arrays: np.ndarray) -> int:
+        """Run it on contiguous arrays of slots of eight bytes; other threads go on meanwhile."""
+        return next(self.calls(*arrays))
+
+    def calls(self, *arrays: np.ndarray) -> Iterator[int]:
+        """The same again and again, whenever the next result is asked for; arrays may change in between."""
+        everything = *arrays, np.empty(self._workspace, np.int64), self._tables
+        pointers = [x.ctypes.data for x in everything]
+        while True:
+            # Processor time, so that what else the machine does makes no run look long enough to compile again.
+            began = time.thread_time()
+            result = self._call(*pointers)
+            self._worth -= time.thread_time() - began
+            text, self._again = (self._again, None) if self._worth < 0 else (None, self._again)
+            if text is not None:
+                threading.Thread(target=self._improve, args=(text,), name="polhode-compiler").start()
+            yield result
+
+    def _improve(self, text: str) -> None:
+        engine, self._call = self._compiled(text, self._effort + 1)
+        self._effort += 1
+        # The code before may still be running in another thread.
+        self._engine = self._engine, engine
+        if self._effort < self._best:
+            self._worth, self._again = self._next_seconds(), text
+        self.when_improved()
+
+    def _next_seconds(self) -> float:
+        """Seconds that compiling with the next effort takes, about."""
+        return self._operations * _SECONDS_EACH[min(self._effort + 1, self._best)]
+
+    def _compiled(self, text: str, effort: int) -> tuple[Any, Callable[..., int]]:
+        module, target = llvm.parse_assembly(text), _target(max(effort, self._generation))
+        if effort == _MOST:
+            # Unrolled as well, loops take five times as long to compile, and are no faster.
+            options = llvm.create_pipeline_tuning_options(speed_level=1)
+            options.loop_vectorization, options.loop_unrolling, options.loop_interleaving = True, False, False
+            builder = llvm.create_pass_builder(target, options)
+            builder.getModulePassManager().run(module, builder)
+        engine = llvm.create_mcjit_compiler(module, target)
+        # Through `self` it would be a cycle, and its memory be freed at some time instead of at once.
+        objects = self._objects
+        engine.set_object_cache(lambda _, data: objects.append(data))
+        return engine, self._function(engine)
+
+    def _loaded(self, data: bytes) -> tuple[Any, Callable[..., int]]:
+        """Code that was compiled before."""
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target(_LEAST))
+        engine.add_object_file(llvm.ObjectFileRef.from_data(data))
+        return engine, self._function(engine)
+
+    def _function(self, engine: Any) -> Callable[..., int]:
+        engine.finalize_object()
+        kind = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * self._count)
+        return kind(engine.get_function_address("run"))
+
+
+def _nothing() -> None:
+    pass
+
+
+@functools.cache
+def missing() -> bool:
+    """Whether there is no compiler here, or none for programs of this JAX, which is said once."""
+    if not IS_KNOWN:
+        warn(
+            f"JAX {jax.__version__} is not known to this polhode, which works with 0.10 to "
+            f"{'.'.join(map(str, NEWEST))}, so runs are compiled by XLA: slower to begin and, for small systems, "
+            "slower to run, with the same results up to rounding. `pip install --upgrade polhode`, or an older JAX.",
+            RuntimeWarning,
+        )
+        return True
+    if llvm is None:
+        warn(
+            "llvmlite can't be imported, so runs are compiled by XLA: slower to begin and, for small systems, slower "
+            "to run, with the same results up to rounding. `pip install llvmlite` where there is a build of it.",
+            RuntimeWarning,
+        )
+    return llvm is None
+
+
+@functools.cache
+def vector_width() -> int:
+    """How many numbers in double precision a vector holds that this processor computes with well."""
+    _ready()
+    return 8 if llvm.get_host_cpu_features().get("avx512f", False) else 4
+
+
+@functools.cache
+def _ready() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+def _target(effort: int) -> Any:
+    """The processor that this runs on, with all that it can do. Each engine takes one for itself."""
+    _ready()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=effort,
+        codemodel="jitdefault",
+        reloc="default",
+    )

@@ -1,0 +1,97 @@
+"""Loops and branches of programs on lanes: each lane does what it would do alone, to the last bit.
+
+A loop goes on until no lane wants to; those that are through keep their values. Of a branch, every part that some lane
+takes is carried out for all of them, and each lane takes the results of its own. Nothing that a lane computes beside
+its way is seen: operations of IEEE 754 don't trap, and whole numbers are divided by nothing that could.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from polhode.compiler.llvm.control_flow import Block, rows
+from polhode.compiler.llvm.ir_builder import Writer
+from polhode.compiler.llvm.loop_builder import Passes
+from polhode.compiler.llvm.types import type_of
+
+if TYPE_CHECKING:
+    from polhode.compiler.scalars.program import Operation
+
+
+class Masked:
+    """The lanes that are on their way while a program is written.
+
+    - `mask`: which they are; None: all.
+    """
+
+    def __init__(self) -> None:
+        self.mask: str | None = None
+
+    @property
+    def blocks(self) -> Mapping[str, Block]:
+        """Operations that become basic blocks of their own."""
+        return {"while": self._loop, "cond": self._branch, "rows": rows}
+
+    def among(self, w: Writer, which: str) -> str:
+        """Those of some lanes that are on their way."""
+        return which if self.mask is None else w.do("and", "i1", which, self.mask)
+
+    def program(self, w: Writer, operation: Operation, key: str, n: int | None, mask: str, x: list[str]) -> list[str]:
+        """The results of a region of an operation, for these lanes."""
+        region = operation.params[key] if n is None else operation.params[key][n]
+        outer, self.mask = self.mask, mask
+        results = w.program(region, x)
+        self.mask = outer
+        return results
+
+    def _loop(self, w: Writer, operation: Operation, start: list[str]) -> list[str]:
+        kinds = [type_of(v) for v in operation.results]
+        passes = Passes(w, [(w.of(kind), first) for kind, first in zip(kinds, start, strict=True)])
+        body, behind = w.label(), w.label()
+        (goes_on,) = w.program(operation.params["cond"], passes.now)
+        active = self.among(w, goes_on)
+        w.branch(some(w, active), body, behind)
+        w.open(body)
+        then = self.program(w, operation, "body", None, active, passes.now)
+        changed = zip(kinds, then, passes.now, strict=True)
+        passes.end([old if new == old else w.chosen(active, kind, new, old) for kind, new, old in changed])
+        w.open(behind)
+        return passes.now
+
+    def _branch(self, w: Writer, operation: Operation, x: list[str]) -> list[str]:
+        kinds = [type_of(v) for v in operation.results]
+        chosen: list[str] | None = None
+        for k, here in enumerate(self._taken(w, operation, x[0])):
+            inside, behind, before = w.label(), w.label(), w.block
+            active = self.among(w, here)
+            w.branch(some(w, active), inside, behind)
+            w.open(inside)
+            made = self.program(w, operation, "branches", k, active, [])
+            if chosen is not None:
+                made = [w.chosen(here, *parts) for parts in zip(kinds, made, chosen, strict=True)]
+            otherwise = ["zeroinitializer"] * len(kinds) if chosen is None else chosen
+            last = w.block
+            w.jump(behind)
+            w.open(behind)
+            chosen = [
+                w.value(f"phi {w.of(kind)} [ {new}, %{last} ], [ {old}, %{before} ]")
+                for kind, new, old in zip(kinds, made, otherwise, strict=True)
+            ]
+        return chosen or []
+
+    def _taken(self, w: Writer, operation: Operation, which: str) -> list[str]:
+        """For every part of a branch, the lanes that take it: the last one by those of no other."""
+        kind, count = type_of(operation.operands[0]), len(operation.params["branches"])
+        if kind == "i1":
+            return [w.negated(which), which]
+        taken = [w.do("icmp eq", kind, which, w.number(kind, k)) for k in range(count - 1)]
+        others = w.number("i1", 0)
+        for lanes in taken:
+            others = w.do("or", "i1", others, lanes)
+        return [*taken, w.negated(others)]
+
+
+def some(w: Writer, lanes: str) -> str:
+    """Whether there is any lane among these."""
+    return w.call(f"llvm.vector.reduce.or.v{w.width}i1", "i1", (w.of("i1"), lanes))

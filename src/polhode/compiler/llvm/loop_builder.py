@@ -1,0 +1,35 @@
+"""Loops in the text of a function: the block at which every pass begins, and what one pass leaves to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from polhode.compiler.llvm.ir_builder import Writer
+
+
+class Passes:
+    """A loop under construction: what is written from now on until `end` is done in every pass.
+
+    `now` are the values that a pass begins with.
+
+    **Arguments:**
+
+    - `w`: the function. - `start`: types of these values, and what the first pass begins with.
+    """
+
+    def __init__(self, w: Writer, start: Sequence[tuple[str, str]]) -> None:
+        self._w, self._start, self._before, self._head = w, start, w.block, w.label()
+        w.jump(self._head)
+        w.open(self._head)
+        self._at = len(w.lines)
+        self.now = [w.value("") for _ in start]
+
+    def end(self, then: Sequence[str], marked: str = "") -> None:
+        """Closes a pass. `then`: the values for the next one; `marked`: what is known of the loop."""
+        w, last = self._w, self._w.block
+        w.jump(self._head)
+        w.lines[-1] += marked
+        for n, ((kind, first), name, value) in enumerate(zip(self._start, self.now, then, strict=True)):
+            w.lines[self._at + n] = f"{name} = phi {kind} [ {first}, %{self._before} ], [ {value}, %{last} ]"

@@ -1,0 +1,86 @@
+"""Derivatives of runs as machine code: along directions through steps, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from polhode.compiler.arrays.entry_points import block_along
+from polhode.compiler.differentiation import Derivable
+from polhode.compiler.llvm.ir_builder import Writer
+from polhode.compiler.llvm.jit import Code
+from polhode.compiler.llvm.types import type_of
+from polhode.compiler.loops.packed_layout import Layout
+
+POINTERS = ("args", "rows", "carried", "fixed", "out", "count")
+"""Of the function of a block."""
+
+
+class Following:
+    """The derivatives of steps along directions, in machine code.
+
+    **Arguments:**
+
+    - `code`: the machine code.
+    - `args`, `row`, `carried`, `fixed`: trees like those that it takes; only structure, shapes and dtypes matter.
+    """
+
+    def __init__(self, code: Code, args: Any, row: Any, carried: Any, fixed: Any) -> None:
+        self.code = code
+        self._args, self._row, self._carried, self._fixed = map(Layout, (args, row, carried, fixed))
+
+    @classmethod
+    def of(
+        cls, advance: Callable[[Any, Any], Any], of: Callable[[Any, Any], tuple[Any, Any]], args: Any, row: Any
+    ) -> Following:
+        """Through a step, with the trees that it takes as examples.
+
+        - `advance`: from the arguments and what is known of a step to its end, floats only. - `of`: picks from such
+          trees the same at its beginning, and parameters.
+
+        Raises `NotNative` for what can't be done on scalars, or takes too many.
+        """
+        step = Derivable(advance, of, args, row)
+        carried, fixed = step.wanted
+        layouts = Layout(args), Layout(row), Layout(carried), Layout(fixed)
+        code = step.along(
+            lambda program: _compiled(program, *layouts), lambda program: block_along(program, POINTERS, *layouts)
+        )
+        return cls(code, args, row, carried, fixed)
+
+    @property
+    def fixed(self) -> Any:
+        """Shapes of the directions of parameters."""
+        return jax.tree.unflatten(self._fixed.structure, self._fixed.leaves)
+
+    def __call__(self, args: Any, rows: Any, carried: Any, fixed: Any) -> Any:
+        """The derivatives of the ends of these steps, stacked.
+
+        `carried` is that of the beginning of the first one, `fixed` that of parameters.
+        """
+        slots = self._row.pack_rows(rows)
+        out = np.empty((len(slots), self._carried.size), np.int64)
+        now, count = self._carried.pack(carried), np.array([len(slots)])
+        self.code(self._args.pack(args), slots, now, self._fixed.pack(fixed), out, count)
+        return self._carried.unpack(out)
+
+
+def _compiled(program: Any, args: Layout, row: Layout, carried: Layout, fixed: Layout) -> Code:
+    """The function of a block: a loop over steps."""
+    w = Writer()
+    given = [w.load("%args", k, type_of(s)) for k, s in enumerate(args.scalars)]
+    directions = [w.load("%fixed", k, "double") for k in range(fixed.size)]
+    count = w.load("%count", 0, "i64")
+    with w.each(count) as n:
+        source = w.row("%rows", n, row.size)
+        values = [w.load(source, k, type_of(s)) for k, s in enumerate(row.scalars)]
+        now = [w.load("%carried", k, "double") for k in range(carried.size)]
+        results = w.program(program, [*given, *values, *now, *directions])
+        target = w.row("%out", n, carried.size)
+        for k, result in enumerate(results):
+            w.store("%carried", k, "double", result)
+            w.store(target, k, "double", result)
+    return Code(w, POINTERS, count)

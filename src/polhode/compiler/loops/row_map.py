@@ -1,0 +1,152 @@
+"""A function of every row of stacked arrays, as machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from polhode.compiler import size_limits
+from polhode.compiler.arrays.entry_points import row_map
+from polhode.compiler.arrays.selection import either
+from polhode.compiler.cache.disk_cache import Keeping
+from polhode.compiler.differentiation import Derivable
+from polhode.compiler.llvm.ir_builder import Writer
+from polhode.compiler.llvm.jit import Code
+from polhode.compiler.llvm.types import NotNative, type_of
+from polhode.compiler.loops.packed_layout import Layout
+from polhode.compiler.scalars.program import Region
+from polhode.compiler.scalars.traced_function import Program
+from polhode.compiler.tracing import on_scalars, traced
+
+
+class RowMap:
+    """`function(shared, row)` of all rows.
+
+    **Arguments:**
+
+    - `code`, `out`: the machine code, and the layout of a row of results.
+    - `shared`, `row`: trees like those that it takes; only structure, shapes and dtypes matter.
+    """
+
+    def __init__(self, code: Code, out: Layout, shared: Any, row: Any) -> None:
+        self.code, self.out, self._shared, self._row = code, out, Layout(shared), Layout(row)
+
+    @classmethod
+    def of(cls, function: Callable[[Any, Any], Any], shared: Any, row: Any) -> RowMap:
+        """A function as machine code.
+
+        Raises `NotNative` for what can't be done on scalars, or takes too many.
+        """
+        program = traced(function, shared, row)
+        layouts = Layout(shared), Layout(row), Layout(program.out_shape)
+        code = either(
+            program.closed.jaxpr,
+            lambda: row_map(program.closed, *layouts),
+            lambda: _compiled(_few(program, shared, row), *layouts),
+            program.cost,
+        )
+        return cls(code, layouts[2], shared, row)
+
+    def gives(self, tree: Any) -> bool:
+        """Whether the leaves of a result have the shapes and dtypes of those of a tree, whatever its structure."""
+        return self.out.leaves == Layout(tree).leaves
+
+    @classmethod
+    def back(
+        cls, function: Callable[[Any, Any], Any], of: Callable[[Any, Any], Any], shared: Any, row: Any, told: Any
+    ) -> RowMap:
+        """The transposed derivative of a function that returns floats like `told`; rows are pairs of its and these.
+
+        `of` picks what it is wanted with respect to, see `Derivable`. Raises `NotNative` as `of` does.
+        """
+        derivable = Derivable(function, of, shared, row)
+        both, out = (row, told), Layout(derivable.wanted)
+        layouts = Layout(shared), Layout(both), out
+        code = derivable.back(lambda program: _compiled(program, *layouts), lambda program: row_map(program, *layouts))
+        return cls(code, out, shared, both)
+
+    @classmethod
+    def along(cls, function: Callable[[Any, Any], Any], of: Callable[[Any, Any], Any], shared: Any, row: Any) -> RowMap:
+        """The derivative of such a function along directions; rows are pairs of its and these, as `of` picks them."""
+        derivable = Derivable(function, of, shared, row)
+        both, out = (row, derivable.wanted), Layout(derivable.returned)
+        layouts = Layout(shared), Layout(both), out
+        code = derivable.along(lambda program: _compiled(program, *layouts), lambda program: row_map(program, *layouts))
+        return cls(code, out, shared, both)
+
+    def __call__(self, shared: Any, stacked: Any) -> Any:
+        """The results, stacked as the rows are."""
+        return self.rows(self.arguments(shared), stacked)
+
+    def arguments(self, shared: Any) -> np.ndarray:
+        """The arguments that all rows share, ready for `rows`."""
+        return self._shared.pack(shared)
+
+    def rows(self, arguments: np.ndarray, stacked: Any) -> Any:
+        """As `__call__`, for calls that share the same."""
+        count = len(jax.tree.leaves(stacked)[0])
+        out = np.empty((count, self.out.size), np.int64)
+        self.code(arguments, self._row.pack_rows(stacked), out, np.array([count]))
+        return self.out.unpack(out)
+
+
+def _few(program: Program, shared: Any, row: Any) -> Region:
+    """A program on scalars, unless rows are so long that recording it would take longer than it saves."""
+    if size_limits.is_long(row):
+        raise NotNative(f"{Layout(row).size} numbers")
+    return on_scalars(program, shared, row)
+
+
+def _compiled(program: Region, shared: Layout, row: Layout, out: Layout) -> Code:
+    w = Writer()
+    given = [w.load("%shared", k, type_of(s)) for k, s in enumerate(shared.scalars)]
+    count = w.load("%count", 0, "i64")
+    with w.each(count) as n:
+        source = w.row("%rows", n, row.size)
+        values = [w.load(source, k, type_of(s)) for k, s in enumerate(row.scalars)]
+        results = w.program(program, [*given, *values])
+        target = w.row("%out", n, out.size)
+        for k, (scalar, result) in enumerate(zip(out.scalars, results, strict=True)):
+            w.store(target, k, type_of(scalar), result)
+    return Code(w, ("shared", "rows", "out", "count"), count)
+
+
+class Mapped(NamedTuple):
+    """A function of rows as machine code, or why there is none."""
+
+    rows: RowMap | None
+    why: str = ""
+
+
+def mapped(
+    function: Callable[[Any, Any], Any],
+    shared: Any,
+    row: Any,
+    untraceable: tuple[type[Exception], ...] = (NotNative,),
+) -> Mapped:
+    """As `RowMap.of`, where some exceptions mean that there is none."""
+    try:
+        return Mapped(RowMap.of(function, shared, row))
+    except untraceable as error:
+        return Mapped(None, str(error))
+
+
+def keeping(arguments: Callable[[Any], tuple[Any, Any]]) -> Keeping[Mapped]:
+    """How such functions are kept; `arguments`: what rows share, and a row, out of the inputs of a builder."""
+
+    def dump(made: Mapped) -> Any:
+        return made.rows and (made.rows.code, made.rows.out), made.why
+
+    def load(kept: Any, inputs: Any) -> Mapped:
+        code, why = kept
+        shared, row = arguments(inputs)
+        return Mapped(code and RowMap(code[0], code[1], shared, row), why)
+
+    def watch(made: Mapped, write: Callable[[], None]) -> None:
+        if made.rows is not None:
+            made.rows.code.when_improved = write
+
+    return Keeping(dump, load, watch)

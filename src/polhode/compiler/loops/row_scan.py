@@ -1,0 +1,115 @@
+"""Loops over rows in programs that NumPy carries out, as machine code where Python would take long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend import core
+
+from polhode.compiler import size_limits
+from polhode.compiler.arrays.selection import looks_up
+from polhode.compiler.jaxprs import parameters
+from polhode.compiler.llvm.ir_builder import Writer
+from polhode.compiler.llvm.jit import Code
+from polhode.compiler.llvm.types import NotNative, type_of
+from polhode.compiler.loops.packed_layout import Layout
+from polhode.compiler.numpy.interpreter import Equation, Listing
+from polhode.compiler.scalars.program import Region
+from polhode.compiler.tracing import on_scalars, traced
+
+_ROUNDS = 4
+"""How often a loop is assumed to be run whose number of rounds only the data give."""
+
+
+class Sweep:
+    """A loop over rows that carries something from one to the next, as machine code.
+
+    **Arguments:**
+
+    - `code`: the machine code.
+    - `shared`, `carry`, `row`, `out`: layouts of what all rows share, of what is carried, of a row and of its results;
+      all of lists of arrays.
+    """
+
+    def __init__(self, code: Code, shared: Layout, carry: Layout, row: Layout, out: Layout) -> None:
+        self.code, self._shared, self._carry, self._row, self._out = code, shared, carry, row, out
+
+    @classmethod
+    def of(cls, scan: Equation) -> Sweep:
+        """A scan as machine code. Raises `NotNative` for what can't be done on scalars, or takes too many.
+
+        What is known of its inputs becomes constants: places to read from can't be unknown.
+        """
+        origin: Any = scan.origin
+        params = parameters(origin)
+        body, n, m = params["jaxpr"], params["num_consts"], params["num_carry"]
+        examples = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in body.in_avals]
+        known = [not isinstance(x, int) for x in scan.inputs[:n]]
+        shared, carry, row = examples[:n], examples[n : n + m], examples[n + m :]
+        if Layout(examples).size > size_limits.SWEPT_NUMBERS or looks_up(body.jaxpr, known):
+            raise NotNative("rows that are large, or look up what only the data say")
+
+        def run(given: Any, carried: Any, row: Any) -> tuple[Any, Any]:
+            consts = [x if isinstance(place, int) else place for x, place in zip(given, scan.inputs, strict=False)]
+            outs = core.jaxpr_as_fun(body)(*consts, *carried, *row)
+            return outs[:m], outs[m:]
+
+        program = traced(run, shared, carry, row)
+        layouts = Layout(shared), Layout(carry), Layout(row), Layout(program.out_shape[1])
+        return cls(_compiled(on_scalars(program, shared, carry, row), *layouts), *layouts)
+
+    def __call__(self, shared: Any, carry: Any, rows: Any, length: int, reverse: bool) -> list[np.ndarray]:
+        """The carry behind the last row, and the results of all, as a scan returns them."""
+        carried, out = self._carry.pack(carry), np.empty((length, self._out.size), np.int64)
+        along = slice(None, None, -1 if reverse else 1)
+        given = self._row.pack_rows([x[along] for x in rows]) if rows else np.empty((length, 0), np.int64)
+        self.code(self._shared.pack(shared), carried, given, out, np.array([length]))
+        return [*self._carry.unpack(carried), *self._out.unpack(out[along])]
+
+
+def _compiled(program: Region, shared: Layout, carry: Layout, row: Layout, out: Layout) -> Code:
+    w = Writer()
+    fixed = [w.load("%shared", k, type_of(s)) for k, s in enumerate(shared.scalars)]
+    count = w.load("%count", 0, "i64")
+    with w.each(count) as n:
+        source, target = w.row("%rows", n, row.size), w.row("%out", n, out.size)
+        carried = [w.load("%carry", k, type_of(s)) for k, s in enumerate(carry.scalars)]
+        values = [w.load(source, k, type_of(s)) for k, s in enumerate(row.scalars)]
+        results = w.program(program, [*fixed, *carried, *values])
+        left = iter(results)
+        for place, layout in (("%carry", carry), (target, out)):
+            for k, scalar in enumerate(layout.scalars):
+                w.store(place, k, type_of(scalar), next(left))
+    return Code(w, ("shared", "carry", "rows", "out", "count"), count)
+
+
+def compile_sweeps(program: Listing) -> None:
+    """Makes machine code of the loops over rows that take Python long."""
+    for equation in program.equations:
+        if equation.name == "scan" and _cost(equation) > size_limits.SWEPT_OPERATIONS:
+            try:
+                equation.name, equation.params["jaxpr"] = "swept", Sweep.of(equation)
+                continue
+            except NotNative:
+                pass
+        for inner in equation.programs:
+            compile_sweeps(inner)
+
+
+def codes(program: Listing) -> Iterator[Code]:
+    """All machine code in a program."""
+    for equation in program.equations:
+        if equation.name in ("mapped", "swept"):
+            yield equation.params["jaxpr"].code
+        for inner in equation.programs:
+            yield from codes(inner)
+
+
+def _cost(equation: Equation) -> int:
+    """Operations that Python carries out."""
+    inside = sum(_cost(e) for listing in equation.programs for e in listing.equations)
+    times = {"scan": equation.params.get("length", 1), "while": _ROUNDS}
+    return 1 + inside * times.get(equation.name, 1)

@@ -1,0 +1,214 @@
+"""Blocks of steps of several runs at a time: each lane of the processor's vectors is a run of its own.
+
+The program of a step is the same as that of a single run, operation by operation, so every lane comes to the bytes that
+the run would come to alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from polhode.compiler import size_limits
+from polhode.compiler.compile_report import Compiled
+from polhode.compiler.llvm.ir_builder import Writer
+from polhode.compiler.llvm.jit import Code, vector_width
+from polhode.compiler.llvm.lane_mask import Masked, some
+from polhode.compiler.llvm.loop_builder import Passes
+from polhode.compiler.llvm.types import NotNative, type_of
+from polhode.compiler.loops.packed_layout import Layout
+from polhode.compiler.loops.step_loop import Control
+from polhode.compiler.loops.step_loop_ir import Told
+from polhode.compiler.scalars.program import Region
+from polhode.compiler.tracing import on_scalars, traced
+
+_SMALL = 3000
+"""Operations of a step up to which a variable is two vectors: while one waits for a result, the other works. RKMK 4 of
+a heavy top takes 0.042 µs a step and run then, 0.060 µs otherwise; generalized-α of a slider-crank, of 13,000,
+2.4 µs and 1.4 µs, since its numbers don't fit into the caches any more."""
+
+POINTERS = ("args", "progress", "control", "targets", "rows", "counts", "vectors")
+
+
+class Room(NamedTuple):
+    """Arguments of a block for one lane.
+
+    - `n_limit`, `every`, `last`: as `Marching.__call__` takes them. - `done`: frames that it has saved.
+    - `targets`: how many instants to save. - `capacity`: of its buffer, for the frames of all blocks.
+    """
+
+    n_limit: int
+    every: int
+    last: bool
+    done: int
+    targets: int
+    capacity: int
+
+
+class Lanes:
+    """Steps of several runs at a time in machine code.
+
+    **Arguments:**
+
+    - `code`: the machine code. - `width`: how many runs.
+    - `args`, `progress`, `row`: trees like those of one run; only structure, shapes and dtypes matter.
+    """
+
+    def __init__(self, code: Code, width: int, args: Any, progress: Any, row: Any) -> None:
+        self.code, self.width = code, width
+        self.args, self.progress, self.row = Layout(args), Layout(progress), Layout(row)
+
+    @classmethod
+    def of(
+        cls,
+        more: Callable,
+        advance: Callable,
+        args: Any,
+        progress: Any,
+        row: Any,
+        tell: Callable[[Compiled], None] | None = None,
+    ) -> Lanes:
+        """Functions as machine code, as `Marching.of` takes them.
+
+        Raises `NotNative` for what can't be done on scalars, or takes too many.
+        """
+        control = Control(np.int64(0), np.int64(1), np.bool_(True), np.float64(0.0), np.bool_(False))
+        examples, layouts = (args, progress, control), (Layout(args), Layout(progress), Layout(row))
+        steps, check = traced(advance, *examples), traced(more, *examples)
+        numbers = sum(layout.size for layout in layouts)
+        if numbers > size_limits.NUMBERS:
+            raise NotNative(f"{numbers} numbers")
+        programs = on_scalars(check, *examples), on_scalars(steps, *examples)
+        width = vector_width() * (2 if programs[1].size < _SMALL else 1)
+        code = _compiled(*programs, layouts, width, tell)
+        return cls(code, width, args, progress, row)
+
+    def together(self, slots: np.ndarray) -> np.ndarray:
+        """Slots of runs (runs, slots) by vectors (vectors, slots, lanes), those of the last run in all lanes left."""
+        vectors = -(-len(slots) // self.width)
+        filled = np.concatenate([slots, np.repeat(slots[-1:], vectors * self.width - len(slots), axis=0)])
+        return np.ascontiguousarray(filled.reshape(vectors, self.width, -1).swapaxes(1, 2))
+
+    def apart(self, vectors: np.ndarray, count: int) -> np.ndarray:
+        """The slots of so many runs that lie `together`."""
+        return np.ascontiguousarray(vectors.swapaxes(1, 2)).reshape(-1, vectors.shape[1])[:count]
+
+    def move(
+        self, args: np.ndarray, progress: np.ndarray, told: Sequence[Room], targets: np.ndarray, rows: np.ndarray
+    ) -> np.ndarray:
+        """A block of every run. Returns how many frames each has saved in it.
+
+        - `args`, `progress`: (vectors, slots, lanes), the second one of which changes.
+        - `told`: for each run; the lanes that are left stand still.
+        - `targets`: instants to save and then the end, the same for all.
+        - `rows`: (vectors · lanes, capacity, slots), for frames.
+        """
+        lanes = len(args) * self.width
+        control = self.together(np.array([*told, *[_IDLE] * (lanes - len(told))], np.int64))
+        counts = np.zeros(lanes, np.int64)
+        self.code(args, progress, control, targets, rows, counts, np.array([len(args)]))
+        return counts[: len(told)]
+
+
+_IDLE = Room(n_limit=0, every=1, last=True, done=0, targets=0, capacity=0)
+"""Limits that tell a lane to stand still."""
+
+
+def _compiled(
+    check: Region,
+    steps: Region,
+    layouts: tuple[Layout, Layout, Layout],
+    width: int,
+    tell: Callable[[Compiled], None] | None,
+) -> Code:
+    """The function of a block: a loop over vectors, and in it one over frames until no lane has any left."""
+    lanes, (args, progress, row) = Masked(), layouts
+    w = Writer(width, lanes.blocks)
+    with w.each(w.load("%vectors", 0, "i64")) as n:
+        mine = {name: w.row(f"%{name}", n, k * width) for name, k in (("args", args.size), ("progress", progress.size))}
+        told, counts = w.row("%control", n, len(Room._fields) * width), w.row("%counts", n, width)
+        first = w.value(f"mul i64 {n}, {width}")
+        given = [w.get(mine["args"], k, type_of(s)) for k, s in enumerate(args.scalars)]
+        w.put(counts, 0, "i64", _frames(w, lanes, (check, steps), given, mine["progress"], told, first, progress, row))
+    return Code(w, POINTERS, "0", tell, at_once=True)
+
+
+def _frames(
+    w: Writer,
+    lanes: Masked,
+    programs: tuple[Region, Region],
+    given: list[str],
+    at: str,
+    control: str,
+    first: str,
+    progress: Layout,
+    row: Layout,
+) -> str:
+    """The loop over frames of the vector whose lanes are runs from `first` on; returns how many frames each saved."""
+    check, steps = programs
+    kinds = [type_of(s) for s in progress.scalars]
+    n_limit, every, last, done, n_targets, capacity = (w.get(control, k, "i1" if k == 2 else "i64") for k in range(6))
+    passes = Passes(w, [(w.of("i64"), "zeroinitializer")])
+    (count,) = passes.now
+    body, end = w.label(), w.label()
+    reached = w.do("add", "i64", done, count)
+    waiting = w.do("icmp slt", "i64", reached, n_targets)
+    told = Told(n_limit, every, last, _gathered(w, w.intrinsic("smin", "i64", reached, n_targets)), waiting)
+    now = [w.get(at, k, kind) for k, kind in enumerate(kinds)]
+    lanes.mask = None
+    (goes_on,) = w.program(check, [*given, *now, *told])
+    active = w.do("and", "i1", goes_on, w.do("icmp slt", "i64", reached, capacity))
+    w.branch(some(w, active), body, end)
+    w.open(body)
+    lanes.mask = active
+    results = w.program(steps, [*given, *now, *told])
+    saved = w.do("and", "i1", results.pop(progress.size), active)
+    for k, kind in enumerate(kinds):
+        w.put(at, k, kind, w.chosen(active, kind, results[k], now[k]))
+    frame = list(zip(map(type_of, row.scalars), results[progress.size :], strict=True))
+    _keep(w, saved, (first, reached, capacity), frame)
+    passes.end([w.do("add", "i64", count, w.value(f"zext {w.of('i1')} {saved} to {w.of('i64')}"))])
+    w.open(end)
+    return count
+
+
+def _gathered(w: Writer, places: str) -> str:
+    """The instants at these places, one for each lane."""
+    result = "poison"
+    for lane in range(w.width):
+        place = w.value(f"extractelement {w.of('i64')} {places}, i64 {lane}")
+        target = w.load("%targets", place, "double")
+        result = w.value(f"insertelement {w.of('double')} {result}, double {target}, i64 {lane}")
+    return result
+
+
+def _keep(w: Writer, saved: str, place: tuple[str, str, str], row: list[tuple[str, str]]) -> None:
+    """Puts the frame of every lane that saves one into its next row.
+
+    `place`: the number of the first lane's run, and for all lanes the number of the frame, and how many a run has.
+    """
+    first, reached, capacity = place
+    keeping, behind = w.label(), w.label()
+    w.branch(some(w, saved), keeping, behind)
+    w.open(keeping)
+    told, frame = w.new_table(3), w.new_table(len(row))
+    for k, (kind, value) in enumerate((("i1", saved), ("i64", reached), ("i64", capacity))):
+        w.put(told, k, kind, value)
+    for k, (kind, value) in enumerate(row):
+        w.put(frame, k, kind, value)
+    with w.each(str(w.width)) as lane:
+        copying, next_lane = w.label(), w.label()
+        w.branch(w.load(told, lane, "i1"), copying, next_lane)
+        w.open(copying)
+        mine, room = (w.load(w.row(told, str(k), w.width), lane, "i64") for k in (1, 2))
+        run = w.value(f"add i64 {first}, {lane}")
+        at = w.value(f"add i64 {w.value(f'mul i64 {run}, {room}')}, {mine}")
+        target = w.row("%rows", at, len(row))
+        with w.each(str(len(row))) as k:
+            w.store(target, k, "i64", w.load(w.row(frame, k, w.width), lane, "i64"))
+        w.jump(next_lane)
+        w.open(next_lane)
+    w.jump(behind)
+    w.open(behind)

@@ -1,0 +1,182 @@
+"""Blocks of steps as machine code: from one saved frame to the next, without Python in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from polhode.compiler.arrays.entry_points import block_on_arrays
+from polhode.compiler.arrays.selection import either
+from polhode.compiler.compile_report import Compiled
+from polhode.compiler.llvm.ir_builder import Writer
+from polhode.compiler.llvm.jit import Code
+from polhode.compiler.llvm.types import type_of
+from polhode.compiler.loops.packed_layout import Layout
+from polhode.compiler.loops.step_loop_ir import POINTERS, Told, block
+from polhode.compiler.scalars.program import Region
+from polhode.compiler.tracing import on_scalars, traced
+
+
+class Control(NamedTuple):
+    """Instructions for a block of steps, besides its arguments.
+
+    - `n_limit`: the number of the step at which it ends. - `every`: which steps are saved. - `last`: whether the end of
+      the leg is the end of the run. - `target`: the next instant to save. - `waiting`: whether there is one before the
+      end of the run.
+    """
+
+    n_limit: Any
+    every: Any
+    last: Any
+    target: Any
+    waiting: Any
+
+
+class Marching:
+    """Steps in machine code.
+
+    **Arguments:**
+
+    - `code`: the machine code.
+    - `args`, `progress`, `row`: trees like those that it takes, and like the contents of a frame; only structure,
+      shapes and dtypes matter.
+    """
+
+    def __init__(self, code: Code, args: Any, progress: Any, row: Any) -> None:
+        self.code, self._args, self._progress, self._row = code, Layout(args), Layout(progress), Layout(row)
+
+    @classmethod
+    def of(
+        cls,
+        more: Callable,
+        advance: Callable,
+        args: Any,
+        progress: Any,
+        row: Any,
+        tell: Callable[[Compiled], None] | None = None,
+    ) -> Marching:
+        """Functions as machine code.
+
+        - `more`: whether a block goes on, from the arguments, the progress and a `Control`.
+        - `advance`: from these the progress at the next frame or at the end, whether that is a frame, and its contents.
+        - `tell`: is told what is going to be compiled.
+
+        Raises `NotNative` for what can't be done on scalars, or takes too many.
+        """
+        control = Control(np.int64(0), np.int64(1), np.bool_(True), np.float64(0.0), np.bool_(False))
+        examples, layouts = (args, progress, control), (Layout(args), Layout(progress), Layout(row))
+        steps, check = traced(advance, *examples), traced(more, *examples)
+        found = Layout(steps.out_shape[2])
+        if found != layouts[2]:
+            raise ValueError(f"Frames consist of {found.structure}, expected was {layouts[2].structure}.")
+        code = either(
+            steps.closed.jaxpr,
+            lambda: block_on_arrays(check.closed, steps.closed, layouts, tell),
+            lambda: _compiled(on_scalars(check, *examples), on_scalars(steps, *examples), layouts, tell),
+        )
+        return cls(code, args, progress, row)
+
+    def arguments(self, args: Any) -> np.ndarray:
+        """The arguments of `more` and `advance`, ready for `__call__`."""
+        return self._args.pack(args)
+
+    def __call__(
+        self,
+        arguments: np.ndarray,
+        progress: Any,
+        n_limit: int,
+        every: int,
+        last: bool,
+        targets: Any,
+        done: int,
+        capacity: int,
+    ) -> tuple[Any, int, Any]:
+        """The progress after the block, the number of frames, and these.
+
+        Ends at step number `n_limit`, when `capacity` frames are saved, at the end of the leg, or with a failure.
+        `targets` are the instants to save and then the end; `done` of them lie behind.
+        """
+        slots = self.pack(progress)
+        rows = self.move(arguments, slots, n_limit, every, last, targets, done, capacity)
+        return self.unpack(slots), len(rows), self.frames(rows)
+
+    def pack(self, progress: Any) -> np.ndarray:
+        """A progress in slots, which `move` changes."""
+        return self._progress.pack(progress)
+
+    def unpack(self, slots: np.ndarray) -> Any:
+        """The progress from its slots; from rows of them, all at once."""
+        return self._progress.unpack(slots)
+
+    def move(
+        self,
+        arguments: np.ndarray,
+        slots: np.ndarray,
+        n_limit: int,
+        every: int,
+        last: bool,
+        targets: Any,
+        done: int,
+        capacity: int,
+    ) -> np.ndarray:
+        """A block as by `__call__`, on a progress in slots. Returns the frames in slots."""
+        places = np.zeros(1) if targets is None else np.ascontiguousarray(targets, np.float64)
+        control = np.array([n_limit, every, last, done, len(places) - 1, capacity], np.int64)
+        rows = np.empty((capacity, self._row.size), np.int64)
+        return rows[: self.code(arguments, slots, control, places, rows)]
+
+    def each(self, arguments: np.ndarray, slots: np.ndarray, n: int, n_end: int, targets: Any) -> np.ndarray:
+        """A progress in slots, `slots` after step `n`, and behind it those after each of the next steps up to `n_end`.
+
+        `targets` are as for `__call__`; nothing is saved.
+        """
+        places = np.zeros(1) if targets is None else np.ascontiguousarray(targets, np.float64)
+        control = np.array([n, _NEVER, False, 0, len(places) - 1, 1], np.int64)
+        now, passed = slots.copy(), np.empty((n_end - n + 1, len(slots)), np.int64)
+        calls = self.code.calls(arguments, now, control, places, np.empty((1, self._row.size), np.int64))
+        passed[0] = now
+        for k in range(1, len(passed)):
+            control[0] = n + k
+            next(calls)
+            passed[k] = now
+        return passed
+
+    def frames(self, rows: np.ndarray) -> Any:
+        """The contents of frames in slots."""
+        return self._row.unpack(rows)
+
+
+_NEVER = np.iinfo(np.int64).max
+
+
+def _compiled(
+    check: Region,
+    steps: Region,
+    layouts: tuple[Layout, Layout, Layout],
+    tell: Callable[[Compiled], None] | None,
+) -> Code:
+    """The function of a block: a loop over frames. `layouts` are of arguments, progress and the contents of a frame."""
+    w, (args, progress, row) = Writer(), layouts
+    given = [w.load("%args", k, type_of(s)) for k, s in enumerate(args.scalars)]
+    kinds = [type_of(s) for s in (*progress.scalars, *row.scalars)]
+    now: list[str] = []
+    results: list[str] = []
+
+    def goes_on(told: Told) -> str:
+        now[:] = [w.load("%progress", k, kind) for k, kind in enumerate(kinds[: progress.size])]
+        return w.program(check, [*given, *now, *told])[0]
+
+    def step(told: Told) -> str:
+        results[:] = w.program(steps, [*given, *now, *told])
+        saved = results.pop(progress.size)
+        for k in range(progress.size):
+            w.store("%progress", k, kinds[k], results[k])
+        return saved
+
+    def keep(frame: str) -> None:
+        for k in range(row.size):
+            w.store(frame, k, kinds[progress.size + k], results[progress.size + k])
+
+    return Code(w, POINTERS, block(w, goes_on, step, keep, row.size), tell)

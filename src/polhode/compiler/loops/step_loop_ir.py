@@ -1,0 +1,62 @@
+"""The function of a block of steps: a loop over frames, around a program on scalars or on arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from polhode.compiler.llvm.ir_builder import Writer
+from polhode.compiler.llvm.loop_builder import Passes
+
+POINTERS = ("args", "progress", "control", "targets", "rows")
+"""Of the function of a block."""
+
+
+class Told(NamedTuple):
+    """The values of a `Control`, and their types."""
+
+    n_limit: str
+    every: str
+    last: str
+    target: str
+    waiting: str
+
+    @property
+    def types(self) -> tuple[np.dtype, ...]:
+        return tuple(map(np.dtype, ("int64", "int64", "bool", "float64", "bool")))
+
+
+def block(
+    w: Writer, goes_on: Callable[[Told], str], step: Callable[[Told], str], keep: Callable[[str], None], width: int
+) -> str:
+    """Writes a block; returns the number of frames.
+
+    - `goes_on`: writes whether there is another frame. - `step`: writes the way to it and returns whether it is kept.
+    - `keep`: puts it into its row, of this `width`.
+    """
+    n_limit, every, last, done, n_targets, capacity = (
+        w.load("%control", k, "i1" if k == 2 else "i64") for k in range(6)
+    )
+    passes = Passes(w, [("i64", "0")])
+    (count,) = passes.now
+    body, kept, following, end = (w.label() for _ in range(4))
+    reached = w.value(f"add i64 {done}, {count}")
+    waiting = w.value(f"icmp slt i64 {reached}, {n_targets}")
+    place = w.call("llvm.smin.i64", "i64", ("i64", reached), ("i64", n_targets))
+    told = Told(n_limit, every, last, w.load("%targets", place, "double"), waiting)
+    again = goes_on(told)
+    room = w.value(f"icmp slt i64 {count}, {capacity}")
+    w.branch(w.value(f"and i1 {again}, {room}"), body, end)
+    w.open(body)
+    saved, before = step(told), w.block
+    w.branch(saved, kept, following)
+    w.open(kept)
+    keep(w.row("%rows", count, width))
+    more, behind = w.value(f"add i64 {count}, 1"), w.block
+    w.jump(following)
+    w.open(following)
+    passes.end([w.value(f"phi i64 [ {count}, %{before} ], [ {more}, %{behind} ]")])
+    w.open(end)
+    return count

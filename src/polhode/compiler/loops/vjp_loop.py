@@ -1,0 +1,102 @@
+"""Derivatives of runs as machine code: back through steps, one after the other, from the last to the first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from polhode.compiler.arrays.entry_points import block_back
+from polhode.compiler.differentiation import Derivable
+from polhode.compiler.llvm.ir_builder import Writer
+from polhode.compiler.llvm.jit import Code
+from polhode.compiler.llvm.loop_builder import Passes
+from polhode.compiler.llvm.types import type_of
+from polhode.compiler.loops.packed_layout import Layout
+
+POINTERS = ("args", "rows", "carried", "added", "summed", "count")
+"""Of the function of a block."""
+
+
+class Returning:
+    """The transposed derivatives of steps, in machine code.
+
+    **Arguments:**
+
+    - `code`: the machine code.
+    - `args`, `row`, `carried`, `summed`: trees like those that it takes and returns; only structure, shapes and dtypes
+      matter.
+    """
+
+    def __init__(self, code: Code, args: Any, row: Any, carried: Any, summed: Any) -> None:
+        self.code = code
+        self._args, self._row, self._carried, self._summed = map(Layout, (args, row, carried, summed))
+
+    @classmethod
+    def of(
+        cls, advance: Callable[[Any, Any], Any], of: Callable[[Any, Any], tuple[Any, Any]], args: Any, row: Any
+    ) -> Returning:
+        """The way back through a step, with the trees that it takes as examples.
+
+        - `advance`: from the arguments and what is known of a step to its end, floats only. - `of`: picks from such
+          trees the same at its beginning, and parameters.
+
+        Raises `NotNative` for what can't be done on scalars, or takes too many.
+        """
+        step = Derivable(advance, of, args, row)
+        carried, summed = step.wanted
+        layouts = Layout(args), Layout(row), Layout(carried), Layout(summed)
+        code = step.back(
+            lambda program: _compiled(program, *layouts), lambda program: block_back(program, POINTERS, *layouts)
+        )
+        return cls(code, args, row, carried, summed)
+
+    @property
+    def summed(self) -> Any:
+        """Shapes of the derivative with respect to parameters."""
+        return jax.tree.unflatten(self._summed.structure, self._summed.leaves)
+
+    def __call__(self, args: Any, rows: Any, carried: Any, added: Any) -> tuple[Any, Any]:
+        """The derivatives with respect to the beginning of the first of these steps, and to parameters.
+
+        `carried` is that with respect to the end of the last one; `added` has what is to be added at the end of each.
+        """
+        slots = self._row.pack_rows(rows)
+        now = self._carried.pack(carried)
+        total = np.zeros(self._summed.size)
+        sums = total.view(np.int64)
+        count = np.array([len(slots)])
+        self.code(self._args.pack(args), slots, now, self._carried.pack_rows(added), sums, count)
+        return self._carried.unpack(now), self._summed.unpack(sums)
+
+
+def _compiled(program: Any, args: Layout, row: Layout, carried: Layout, summed: Layout) -> Code:
+    """The function of a block: a loop over steps, the last one first."""
+    w = Writer()
+    given = [w.load("%args", k, type_of(s)) for k, s in enumerate(args.scalars)]
+    count = w.load("%count", 0, "i64")
+    passes, body, end = Passes(w, [("i64", count)]), w.label(), w.label()
+    (n,) = passes.now
+    w.branch(w.value(f"icmp sgt i64 {n}, 0"), body, end)
+    w.open(body)
+    here = w.value(f"sub i64 {n}, 1")
+    source = w.row("%rows", here, row.size)
+    values = [w.load(source, k, type_of(s)) for k, s in enumerate(row.scalars)]
+    extra = w.row("%added", here, carried.size)
+    now = [_sum(w, "%carried", extra, k) for k in range(carried.size)]
+    results = w.program(program, [*given, *values, *now])
+    for k in range(carried.size):
+        w.store("%carried", k, "double", results[k])
+    for k in range(summed.size):
+        before = w.load("%summed", k, "double")
+        w.store("%summed", k, "double", w.value(f"fadd double {before}, {results[carried.size + k]}"))
+    passes.end([here])
+    w.open(end)
+    return Code(w, POINTERS, count)
+
+
+def _sum(w: Writer, first: str, second: str, slot: int) -> str:
+    a, b = (w.load(table, slot, "double") for table in (first, second))
+    return w.value(f"fadd double {a}, {b}")

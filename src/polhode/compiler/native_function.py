@@ -1,0 +1,151 @@
+"""Functions that are called again and again, with other numbers: machine code where it can be."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import equinox as eqx
+import jax
+import numpy as np
+from jax.extend import core
+
+from polhode.compiler import size_limits
+from polhode.compiler.cache.disk_cache import Keeping
+from polhode.compiler.cache.program_cache import compiled, found
+from polhode.compiler.interpreted import interpreted
+from polhode.compiler.jaxprs import parameters
+from polhode.compiler.llvm.jit import Code
+from polhode.compiler.llvm.types import NotNative
+from polhode.compiler.loops.row_map import RowMap
+from polhode.compiler.loops.row_scan import codes
+from polhode.compiler.numpy.interpreter import Equation, Listing, NeedsJax, listed
+from polhode.compiler.placement import on_host
+from polhode.compiler.primitives.lowering import MACHINE_CODE, settled
+from polhode.jax_context import inside_transformation
+
+T = TypeVar("T")
+
+
+def repeated(function: Callable[..., T], *fixed: Any) -> Callable[..., T]:
+    """`function(*fixed, *others)`, one of this library that captures nothing, as a function of the others.
+
+    These must be alike in all calls, up to their numbers: the program is looked up at the first one, which takes longer
+    than all the rest. On the host that is machine code, which returns NumPy arrays: all of it, or, of large programs,
+    the loops over rows of equal elements, between which NumPy does the rest. Where that can't be, NumPy does all. It is
+    kept like other programs. Inside JAX's transformations the function is called as it is.
+    """
+    if inside_transformation():
+        return functools.partial(function, *fixed)
+    ready: Callable[..., T] | None = None
+
+    def call(*others: Any) -> T:
+        nonlocal ready
+        if ready is None:
+            ready = _ready(function, fixed, others)
+        return ready(*others)
+
+    return call
+
+
+def _ready(function: Callable[..., T], fixed: tuple[Any, ...], others: tuple[Any, ...]) -> Callable[..., T]:
+    if not on_host((fixed, others)):
+        return functools.partial(cast(Callable[..., T], _compiled(function)), *fixed)
+    (program, structure), (shared, _) = found(_native, (function, fixed), others, keeping=_KEEPING)
+    if program is None:
+        return functools.partial(cast(Callable[..., T], _interpreted(function)), *fixed)
+    run = _whole(program, shared) if isinstance(program, RowMap) else _by_rows(program, structure, shared)
+    return lambda *others: run(eqx.filter(others, eqx.is_array))
+
+
+def _whole(program: RowMap, shared: Any) -> Callable[[Any], Any]:
+    """As a map over a single row."""
+    arguments = program.arguments(shared)
+
+    def run(others: Any) -> Any:
+        row = jax.tree.map(lambda x: np.asarray(x)[None], others)
+        return jax.tree.map(lambda x: x[0], program.rows(arguments, row))
+
+    return run
+
+
+def _by_rows(program: Listing, structure: Any, shared: Any) -> Callable[[Any], Any]:
+    known = list(map(np.asarray, jax.tree.leaves(shared)))
+
+    def run(others: Any) -> Any:
+        with np.errstate(all="ignore"):
+            outs = program([*known, *map(np.asarray, jax.tree.leaves(others))])
+        return jax.tree.unflatten(structure, outs)
+
+    return run
+
+
+_compiled: Any = functools.cache(compiled)
+_interpreted: Any = functools.cache(interpreted)
+
+
+def _native(inputs: Any, rest: Any) -> tuple[RowMap | Listing | None, Any]:
+    """The program, and the structure of what it returns if that is a list."""
+
+    def run(shared: Any, row: Any) -> Any:
+        (function, fixed), others = eqx.combine((shared, row), rest)
+        return function(*fixed, *others)
+
+    try:
+        if not size_limits.is_long(inputs):
+            return RowMap.of(run, *inputs), None
+        closed, shape = jax.make_jaxpr(run, return_shape=True)(*inputs)
+        program = listed(settled(closed, MACHINE_CODE))
+        _compile_rows(program)
+        return program, jax.tree.structure(shape)
+    except (NotNative, NeedsJax):
+        return None, None
+
+
+def _compile_rows(program: Listing) -> None:
+    """Makes machine code of all loops over rows."""
+    for equation in program.equations:
+        if equation.name == "scan" and not equation.params["num_carry"]:
+            equation.name, equation.params["jaxpr"] = "mapped", _rows_of(equation)
+
+
+def _rows_of(scan: Equation) -> RowMap:
+    """The body of a scan, with what is known of its inputs as constants: places to read from can't be unknown."""
+    origin: Any = scan.origin
+    params = parameters(origin)
+    body, count = core.jaxpr_as_fun(params["jaxpr"]), params["num_consts"]
+    examples = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in params["jaxpr"].in_avals]
+
+    def run(shared: Any, row: Any) -> Any:
+        consts = [x if isinstance(known, int) else known for x, known in zip(shared, scan.inputs, strict=False)]
+        return body(*consts, *row)
+
+    return RowMap.of(run, examples[:count], examples[count:])
+
+
+def _dumped(made: tuple[RowMap | Listing | None, Any]) -> Any:
+    program, structure = made
+    if isinstance(program, RowMap):
+        return program.code, program.out
+    if program is None or not program.lasts:
+        return None
+    return program, jax.tree.unflatten(structure, range(structure.num_leaves))
+
+
+def _loaded(state: Any, inputs: Any) -> tuple[RowMap | Listing, Any]:
+    first, second = state
+    return (RowMap(first, second, *inputs), None) if isinstance(first, Code) else (first, jax.tree.structure(second))
+
+
+def _watch(made: tuple[RowMap | Listing | None, Any], write: Callable[[], None]) -> None:
+    program = made[0]
+    for code in [] if program is None else [program.code] if isinstance(program, RowMap) else codes(program):
+        code.when_improved = write
+
+
+_KEEPING: Keeping[tuple[RowMap | Listing | None, Any]] = Keeping(
+    dump=_dumped,
+    load=_loaded,
+    watch=_watch,
+)

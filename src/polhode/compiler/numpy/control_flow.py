@@ -1,0 +1,75 @@
+"""Rules of loops and branches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from polhode.compiler.numpy.equation import Equation, Rule
+
+
+def _while(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
+    p = eqn.params
+    n, m = p["cond_nconsts"], p["body_nconsts"]
+    of_cond, of_body, state = x[:n], x[n : n + m], list(x[n + m :])
+    while np.any(going := np.asarray(p["cond_jaxpr"]([*of_cond, *state])[0])):
+        after = p["body_jaxpr"]([*of_body, *state])
+        state = _where(going, after, state) if going.ndim else after
+    return state
+
+
+def _where(going: np.ndarray, after: Sequence[Any], before: Sequence[Any]) -> list[np.ndarray]:
+    """Of a batch, which members still go on; the others stay as they are."""
+    pairs = zip(map(np.asarray, after), before, strict=True)
+    return [np.where(going.reshape(going.shape + (1,) * (y.ndim - going.ndim)), y, x) for y, x in pairs]
+
+
+def _cond(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
+    branches = eqn.params["branches"]
+    return branches[min(max(int(x[0]), 0), len(branches) - 1)](x[1:])
+
+
+def _scan(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
+    p = eqn.params
+    n_consts, n_carry, length = p["num_consts"], p["num_carry"], p["length"]
+    consts, carry, rows = x[:n_consts], x[n_consts : n_consts + n_carry], x[n_consts + n_carry :]
+    shapes = eqn.outs[n_carry:]
+    stacked = [np.zeros(s.shape, s.dtype) for s in shapes]
+    for k in range(length - 1, -1, -1) if p["reverse"] else range(length):
+        outs = p["jaxpr"]([*consts, *carry, *(row[k] for row in rows)])
+        carry = outs[:n_carry]
+        for whole, part in zip(stacked, outs[n_carry:], strict=True):
+            whole[k] = part
+    return [*carry, *stacked]
+
+
+def _mapped(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
+    """A scan that carries nothing, whose rows are machine code."""
+    count = eqn.params["num_consts"]
+    return eqn.params["jaxpr"](x[:count], x[count:])
+
+
+def _swept(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
+    """A scan whose rows are machine code."""
+    p = eqn.params
+    n, m = p["num_consts"], p["num_consts"] + p["num_carry"]
+    return p["jaxpr"](x[:n], x[n:m], x[m:], p["length"], p["reverse"])
+
+
+def _platform(eqn: Equation, x: list[np.ndarray]) -> Sequence[Any]:
+    """Which of several programs is meant for this machine: the one for CPUs, or that for all."""
+    platforms = eqn.params["platforms"]
+    return [next(k for k, names in enumerate(platforms) if names is None or "cpu" in names)]
+
+
+RULES: dict[str, Rule] = {
+    "while": _while,
+    "cond": _cond,
+    "scan": _scan,
+    "mapped": _mapped,
+    "swept": _swept,
+    "platform_index": _platform,
+}
+"""By the name of the primitive."""

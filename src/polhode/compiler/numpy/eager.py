@@ -1,0 +1,128 @@
+"""Single operations outside compiled programs, evaluated with NumPy.
+
+JAX compiles a small program for each operation and shape that it meets outside `jit`. Building a model meets a hundred
+of them, each once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jax.extend import core
+
+from polhode.compiler.numpy.interpreter import Listing, NeedsJax, listed
+from polhode.compiler.placement import computing, on_processor, place
+from polhode.compiler.primitives.row_loop import ROWS, on_arrays
+from polhode.jax_context import (
+    IS_KNOWN,
+    EvaluatingTrace,
+    evaluates_by,
+    in_reverse_mode,
+    inside_transformation,
+    known_values_by,
+    outside,
+)
+
+
+class _ByNumpy(EvaluatingTrace):
+    """Meets operations on arrays, also those that JAX's transformations leave, and evaluates them."""
+
+    __slots__ = ()
+
+    def stage_value(self, value: Any) -> Any:
+        if isinstance(value, jax.Array):
+            return value
+        return place(_unchanging(value), bool(getattr(jax.typeof(value), "weak_type", False)))
+
+    def process_primitive(self, primitive: Any, args: Any, params: Any, /) -> Any:
+        if primitive is ROWS:
+            with core.set_current_trace(self):
+                return on_arrays(params)(*args)
+        # While an operation is bound JAX has no trace, or that for evaluating, as the version has it.
+        with outside():
+            found = _evaluated(primitive, args, params)
+            if found is None:
+                return primitive.impl(*args, **params)
+        return found if primitive.multiple_results else found[0]
+
+    def process_call(self, primitive: Any, f: Any, args: Any, params: Any, /) -> Any:
+        with core.set_current_trace(self):
+            return f.call_wrapped(*args)
+
+    def process_custom_jvp_call(self, primitive: Any, fun: Any, jvp: Any, args: Any, /, **_: Any) -> Any:
+        with core.set_current_trace(self):
+            return fun.call_wrapped(*args)
+
+    def process_custom_vjp_call(self, primitive: Any, fun: Any, fwd: Any, bwd: Any, args: Any, /, **_: Any) -> Any:
+        with core.set_current_trace(self):
+            return fun.call_wrapped(*args)
+
+
+def _evaluated(primitive: Any, args: Any, params: Any) -> list[jax.Array] | None:
+    """The results of one operation; None where it is left to JAX."""
+    if not all(map(_is_here, args)):
+        return None
+    try:
+        program = _program(primitive, tuple(params.items()), tuple(map(jax.typeof, args)))
+    except TypeError:
+        # Some parameters can't be compared.
+        return None
+    if program is None:
+        return None
+    with np.errstate(all="ignore"):
+        outs = program([_unchanging(x) for x in args])
+    return [place(out, weak) for out, weak in zip(outs, program.weak, strict=True)]
+
+
+def array_of(x: np.ndarray) -> jax.Array:
+    """`jnp.asarray(x)` of values that won't change, without asking JAX where `uncompiled` is open."""
+    return place(x) if evaluates_by(_TRACE) else jnp.asarray(x)
+
+
+def _is_here(x: Any) -> bool:
+    """Whether a value is on the host, in one piece."""
+    if isinstance(x, jax.Array):
+        if isinstance(x, Tracer) or jnp.issubdtype(x.dtype, jax.dtypes.extended):
+            return False
+        return len(x.sharding.device_set) == 1
+    return isinstance(x, np.ndarray | np.generic | int | float)
+
+
+def _unchanging(x: Any) -> np.ndarray:
+    """The values of `x`, which its owner may change later if they are not JAX's."""
+    return np.asarray(x) if isinstance(x, jax.Array) else np.array(x)
+
+
+@functools.lru_cache(maxsize=2048)
+def _program(primitive: Any, params: Any, types: Any) -> Listing | None:
+    """The operation as a program, which knows the types of what it gives; None if NumPy can't evaluate it."""
+    try:
+        return listed(jax.make_jaxpr(functools.partial(primitive.bind, **dict(params)))(*types))
+    except NeedsJax:
+        return None
+
+
+_TRACE = _ByNumpy()
+
+
+@contextlib.contextmanager
+def uncompiled() -> Iterator[None]:
+    """Operations on arrays are evaluated with NumPy, where JAX computes on the host and nothing is being traced.
+
+    Also a decorator. Values are those of JAX up to rounding, and arrays are arrays of JAX. So are known values under
+    `jax.grad`, where JAX takes care of the derivatives.
+    """
+    with computing():
+        if not IS_KNOWN or not on_processor() or (inside_transformation() and not in_reverse_mode()):
+            yield
+            return
+        way = known_values_by(_TRACE) if in_reverse_mode() else core.set_current_trace(_TRACE)
+        with way:
+            yield

@@ -1,0 +1,159 @@
+"""Programs as lists of operations on arrays, which NumPy carries out one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.extend import core
+
+from polhode.compiler.jaxprs import opened, parameters
+from polhode.compiler.numpy.cse import Simplification, Value
+from polhode.compiler.numpy.elementwise import NUMPY
+from polhode.compiler.numpy.rules import RULES, left_to_jax
+from polhode.compiler.primitives.lowering import ARRAYS, settled
+from polhode.jax_context import IS_KNOWN
+
+
+class NeedsJax(Exception):
+    """A program has what can't be done here: programs for several devices, or what only JAX knows."""
+
+
+class Shaped(NamedTuple):
+    """An array's shape and type. JAX has such a class, which takes more time to make than an operation to carry out."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
+class Equation:
+    """One operation.
+
+    - `name`, `params`: of its primitive, with listings for programs. - `inputs`: places of its operands, or constants.
+    - `outputs`: places of its results. - `outs`: their shapes and types. - `origin`: as JAX has it, in the process that
+      recorded it.
+    """
+
+    __slots__ = ("inputs", "name", "origin", "outputs", "outs", "params")
+
+    def __init__(self, origin: Any, inputs: list[Value], outputs: list[int]) -> None:
+        self.name = origin.primitive.name
+        self.params = {key: _listed(value) for key, value in parameters(origin).items()}
+        if self.name not in RULES and any(map(_programs, self.params.values())):
+            raise NeedsJax(self.name)
+        self.inputs, self.outputs, self.origin = inputs, outputs, origin
+        self.outs = [Shaped(v.aval.shape, v.aval.dtype) for v in origin.outvars]
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it is carried out without JAX in any case."""
+        if self.name in NUMPY:
+            return True
+        if self.name not in RULES or left_to_jax(self):
+            return False
+        return all(listing.lasts for listing in self.programs)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its results are known as soon as its operands are: what repeats operations may take long."""
+        return self.lasts and not self.programs
+
+    @property
+    def programs(self) -> list[Listing]:
+        """Those among its parameters."""
+        return [listing for value in self.params.values() for listing in _programs(value)]
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        params = {key: value for key, value in self.params.items() if key in _LASTING}
+        return self.name, params, self.inputs, self.outputs, [(out.shape, out.dtype.str) for out in self.outs]
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.name, self.params, self.inputs, self.outputs, outs = state
+        self.outs, self.origin = [Shaped(shape, np.dtype(dtype)) for shape, dtype in outs], None
+
+    def __call__(self, x: list[np.ndarray]) -> Sequence[Any]:
+        """The results."""
+        if self.name in NUMPY:
+            return [NUMPY[self.name](*x)]
+        rule = RULES.get(self.name)
+        return self._by_jax(x) if rule is None or left_to_jax(self) else rule(self, x)
+
+    def _by_jax(self, x: list[np.ndarray]) -> Sequence[Any]:
+        if self.origin is None:
+            raise NeedsJax(self.name)
+        primitive = self.origin.primitive
+        outs = primitive.bind(*(jax.device_put(v) for v in x), **self.origin.params)
+        return outs if primitive.multiple_results else [outs]
+
+
+_LASTING = frozenset(
+    (
+        *("axes", "axis", "dimension", "dimensions", "dimension_numbers", "permutation", "permutation_size"),
+        *("broadcast_dimensions", "length", "limit_indices", "padding_config", "shape", "sizes", "slice_sizes"),
+        *("start_indices", "strides", "dtype", "fill_value", "mode", "new_dtype", "reverse", "rounding_method", "y"),
+        *("body_jaxpr", "body_nconsts", "branches", "call_jaxpr", "cond_jaxpr", "cond_nconsts", "fun_jaxpr", "jaxpr"),
+        *("const_lengths", "jaxprs", "num_carry", "num_consts", "num_keys", "platforms"),
+        *("conjugate_a", "left_side", "lower", "transpose_a", "unit_diagonal"),
+    )
+)
+"""Parameters that rules read, all of them plain values or listings: what is kept on disk."""
+
+
+class Listing:
+    """A program, from JAX's; called with the list of its arguments it returns that of its results.
+
+    Raises `NeedsJax` where it is made if it has programs inside that can't be carried out here.
+    """
+
+    def __init__(self, jaxpr: core.Jaxpr, consts: Sequence[Any]) -> None:
+        everything = (*jaxpr.constvars, *jaxpr.invars, *(v for e in jaxpr.eqns for v in e.outvars))
+        if not all(isinstance(getattr(v.aval, "dtype", None), np.dtype | None) for v in everything):
+            raise NeedsJax("keys of random numbers")
+        made = Simplification(len(jaxpr.invars), Equation)
+        known = [made.known(np.asarray(c)) for c in consts]
+        self.results = made.results(jaxpr, known, range(len(jaxpr.invars)))
+        self.equations, self.size = made.needed(self.results), made.size
+        self.weak = [bool(getattr(v.aval, "weak_type", False)) for v in jaxpr.outvars]
+
+    @property
+    def lasts(self) -> bool:
+        """Whether another process can carry it out."""
+        return all(equation.lasts for equation in self.equations)
+
+    def __call__(self, args: Sequence[np.ndarray]) -> list[np.ndarray]:
+        values: list[Any] = [*args, *[None] * (self.size - len(args))]
+
+        def read(place: Value) -> np.ndarray:
+            return values[place] if isinstance(place, int) else place
+
+        for equation in self.equations:
+            found = equation([read(place) for place in equation.inputs])
+            for place, result, like in zip(equation.outputs, found, equation.outs, strict=True):
+                values[place] = np.asarray(result, like.dtype)
+        return [read(place) for place in self.results]
+
+
+def listed(closed: core.ClosedJaxpr) -> Listing:
+    """The program of a trace."""
+    if not IS_KNOWN:
+        raise NeedsJax("a version of JAX that is not known")
+    closed = settled(closed, ARRAYS)
+    return Listing(closed.jaxpr, closed.consts)
+
+
+def _listed(value: Any) -> Any:
+    """A parameter, with listings for programs."""
+    if isinstance(value, core.Jaxpr | core.ClosedJaxpr):
+        return Listing(*opened(value))
+    if isinstance(value, tuple):
+        items = list(map(_listed, value))
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    return value
+
+
+def _programs(value: Any) -> list[Listing]:
+    if isinstance(value, tuple):
+        return [listing for item in value for listing in _programs(item)]
+    return [value] if isinstance(value, Listing) else []

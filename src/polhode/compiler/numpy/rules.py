@@ -1,0 +1,21 @@
+"""All rules but those of element-by-element primitives, by the name of the primitive."""
+
+from __future__ import annotations
+
+from polhode.compiler.numpy import control_flow, data_movement, linear_algebra, reductions
+from polhode.compiler.numpy.equation import Equation, Rule
+
+RULES: dict[str, Rule] = {**reductions.RULES, **data_movement.RULES, **control_flow.RULES, **linear_algebra.RULES}
+"""By the name of the primitive."""
+
+
+def left_to_jax(eqn: Equation) -> bool:
+    """Whether an operation is one of the few cases that the rule of its primitive doesn't know."""
+    p = eqn.params
+    if eqn.name == "scatter":
+        return p.get("update_jaxpr") is not None
+    if eqn.name == "sort":
+        return p["num_keys"] != 1
+    if eqn.name == "triangular_solve":
+        return not p["left_side"] or p["conjugate_a"]
+    return eqn.name == "pad" and any(low < 0 or high < 0 for low, high, _ in p["padding_config"])

@@ -1,0 +1,143 @@
+"""Traces with all decided that they leave to the back end: how rows are run, what a library does, what is derived."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.extend import core
+
+from polhode.compiler.jaxprs import is_to_lower, lowered, scan
+from polhode.compiler.primitives.backend_query import DERIVED, WAYS, WITHOUT_LIBRARIES
+from polhode.compiler.primitives.implicit_solution import SOLUTION, taken_apart
+from polhode.compiler.primitives.row_loop import ROWS, made_again, on_arrays
+
+
+class Target(NamedTuple):
+    """A back end, by how it treats operations that a trace leaves open.
+
+    - `rows`: the operation that a loop over rows becomes; None for a scan.
+    - `without_libraries`: whether LAPACK can't be called.
+    - `derived`: whether derivatives are taken of the record.
+    """
+
+    rows: Callable[[Any], Callable[..., list[Any]]] | None = None
+    without_libraries: bool = False
+    derived: bool = False
+
+
+MACHINE_CODE = Target(without_libraries=True)
+RECORD_TO_DERIVE = Target(without_libraries=True, derived=True)
+RECORD_TO_GO_BACK = Target(made_again, without_libraries=True, derived=True)
+"""For JAX, which keeps all that happens in a loop over rows unless it is told to do it again."""
+
+ARRAYS = Target(on_arrays)
+"""NumPy, and XLA where nothing better is known."""
+
+
+def settled(closed: core.ClosedJaxpr, target: Target) -> core.ClosedJaxpr:
+    """The trace for this target; the same object if it leaves nothing open."""
+    return _Settling(target).closed(closed)
+
+
+class _Settling:
+    """One pass through a trace and all programs inside it; one that is used several times is looked at once."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._done: dict[int, tuple[core.Jaxpr, core.Jaxpr]] = {}
+
+    def closed(self, closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
+        jaxpr = self._jaxpr(closed.jaxpr)
+        return closed if jaxpr is closed.jaxpr else core.ClosedJaxpr(jaxpr, closed.consts)
+
+    def _jaxpr(self, jaxpr: core.Jaxpr) -> core.Jaxpr:
+        if id(jaxpr) not in self._done:
+            self._done[id(jaxpr)] = jaxpr, self._made(jaxpr)
+        return self._done[id(jaxpr)][1]
+
+    def _made(self, jaxpr: core.Jaxpr) -> core.Jaxpr:
+        instead: dict[Any, Any] = {}
+        eqns: list[Any] = []
+
+        def read(atoms: Sequence[Any]) -> list[Any]:
+            return [x if isinstance(x, core.Literal) else instead.get(x, x) for x in atoms]
+
+        for eqn in jaxpr.eqns:
+            inputs = read(eqn.invars) if instead else eqn.invars
+            found = self._decided(eqn, inputs)
+            if found is not None:
+                instead.update(zip(eqn.outvars, found, strict=True))
+                continue
+            kept = eqn if inputs is eqn.invars else eqn.replace(invars=inputs)
+            eqns.append(self._equation(kept))
+        if not instead and all(new is old for new, old in zip(eqns, jaxpr.eqns, strict=True)):
+            return jaxpr
+        return jaxpr.replace(eqns=eqns, outvars=read(jaxpr.outvars))
+
+    def _decided(self, eqn: Any, inputs: Sequence[Any]) -> Sequence[Any] | None:
+        """The results of an equation, if it needn't be carried out at all."""
+        if eqn.primitive in (WITHOUT_LIBRARIES, DERIVED):
+            answer = self.target.derived if eqn.primitive is DERIVED else self.target.without_libraries
+            return [core.Literal(np.bool_(answer), eqn.outvars[0].aval)]
+        if eqn.primitive.name == SOLUTION and not self.target.derived:
+            *_, x, place = taken_apart(eqn.params, inputs)
+            return [*x, *place]
+        if eqn.primitive.name == "convert_element_type" and _is_answer(inputs[0], np.bool_):
+            return [core.Literal(np.asarray(inputs[0].val, eqn.params["new_dtype"])[()], eqn.outvars[0].aval)]
+        return None
+
+    def _equation(self, eqn: Any) -> Any:
+        name, params = eqn.primitive.name, eqn.params
+        if is_to_lower(eqn):
+            return self._call(eqn, lowered(eqn), eqn.invars)
+        if eqn.primitive is ROWS:
+            return self._rows(eqn)
+        if eqn.primitive is WAYS:
+            without, by_libraries = params["ways"]
+            return self._traced(eqn, without if self.target.without_libraries else by_libraries)
+        if name == "cond" and _is_answer(eqn.invars[0], np.integer):
+            return self._call(eqn, params["branches"][int(eqn.invars[0].val)], eqn.invars[1:])
+        if name == "custom_jvp_call" and _speaks_for_itself(params["call_jaxpr"].jaxpr):
+            return self._call(eqn, params["call_jaxpr"], eqn.invars)
+        new = {key: self._parameter(value) for key, value in params.items()}
+        return eqn if all(new[key] is params[key] for key in params) else eqn.replace(params=new)
+
+    def _rows(self, eqn: Any) -> Any:
+        if self.target.rows is None:
+            return scan(eqn.replace(params={**eqn.params, "jaxpr": self.closed(eqn.params["jaxpr"])}))
+        return self._traced(eqn, self.target.rows(eqn.params))
+
+    def _traced(self, eqn: Any, function: Callable[..., list[Any]]) -> Any:
+        """A call of a function that is traced now."""
+        types = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in eqn.invars]
+        return self._call(eqn, jax.make_jaxpr(function)(*types), eqn.invars)
+
+    def _call(self, eqn: Any, program: core.ClosedJaxpr, inputs: Sequence[Any]) -> Any:
+        """A call of a program in the place of an equation."""
+        params = {"call_jaxpr": self.closed(program)}
+        return eqn.replace(primitive=core.primitives.closed_call_p, params=params, invars=list(inputs))
+
+    def _parameter(self, value: Any) -> Any:
+        if isinstance(value, core.ClosedJaxpr):
+            return self.closed(value)
+        if isinstance(value, core.Jaxpr):
+            return self._jaxpr(value)
+        if isinstance(value, tuple) and value:
+            items = [self._parameter(x) for x in value]
+            if all(new is old for new, old in zip(items, value, strict=True)):
+                return value
+            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+        return value
+
+
+def _is_answer(atom: Any, kind: type) -> bool:
+    return isinstance(atom, core.Literal) and isinstance(atom.val, kind)
+
+
+def _speaks_for_itself(jaxpr: core.Jaxpr) -> bool:
+    """Whether a program with a rule for derivatives has what back ends derive by rules of their own."""
+    own = (ROWS, WAYS, WITHOUT_LIBRARIES, DERIVED)
+    return any(eqn.primitive in own or eqn.primitive.name == SOLUTION for eqn in jaxpr.eqns)

@@ -1,0 +1,107 @@
+"""How many scalar operations a program is, before and after it has been replayed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jax.extend import core
+
+from polhode.compiler.jaxprs import LINEAR_SOLVE, callee, opened, solved
+from polhode.compiler.primitives.implicit_solution import SOLUTION
+from polhode.compiler.primitives.row_loop import ROWS
+from polhode.compiler.scalars.data_movement import MOVES
+from polhode.compiler.scalars.decompositions import REWRITTEN, rewritten
+from polhode.compiler.scalars.primitives import ELEMENTWISE, REDUCTIONS, SCATTERS
+
+PLAIN = frozenset((*ELEMENTWISE, *MOVES, *REDUCTIONS, *SCATTERS, *REWRITTEN, "dot_general"))
+"""Primitives that need no library."""
+
+ONE_FUNCTION = PLAIN - {"scatter", *SCATTERS}
+"""Of these, what one machine function may hold: a scatter to unknown places becomes a loop of its own."""
+
+
+def cost(jaxpr: Any, known: Sequence[bool] = (), scans: bool = False) -> float:
+    """Number of scalar operations that `jaxpr` unrolls to; infinite if it holds something that must stay on arrays.
+
+    Arithmetic of constant indices is free. `known` says which arguments are such constants; none by default. `scans`:
+    whether a scan is a loop, which counts once besides what goes in and out, or something that must stay on arrays.
+    """
+    constants = {v for v in jaxpr.constvars if not np.issubdtype(v.aval.dtype, np.inexact)}
+    constants.update(v for v, k in zip(jaxpr.invars, known, strict=False) if k)
+    total = 0.0
+    for eqn in jaxpr.eqns:
+        size = sum(math.prod(v.aval.shape) for v in eqn.outvars)
+        name = eqn.primitive.name
+        fixed = [isinstance(v, core.Literal) or v in constants for v in eqn.invars]
+        if all(fixed) and name in PLAIN:
+            constants.update(eqn.outvars)
+        elif (called := callee(eqn)) is not None:
+            total += cost(called[0], fixed, scans)
+        elif name == SOLUTION:
+            total += sum(cost(eqn.params[part], scans=scans) for part in ("equation", "precondition"))
+        elif name == LINEAR_SOLVE and scans:
+            total += cost(solved(eqn.params, [])[0].jaxpr, scans=scans)
+        elif name == "while":
+            parts = eqn.params["body_jaxpr"], eqn.params["cond_jaxpr"]
+            total += sum(cost(part.jaxpr, scans=scans) for part in parts)
+        elif name == "cond":
+            total += sum(cost(b.jaxpr, scans=scans) for b in eqn.params["branches"])
+        elif name == "scan" or eqn.primitive is ROWS:
+            if not scans:
+                return math.inf
+            total += cost(eqn.params["jaxpr"].jaxpr, scans=scans)
+            total += size + sum(math.prod(v.aval.shape) for v in eqn.invars)
+        elif name == "dot_general":
+            (lhs, _), _ = eqn.params["dimension_numbers"]
+            total += 2 * size * math.prod(eqn.invars[0].aval.shape[d] for d in lhs)
+        elif name in REDUCTIONS:
+            total += math.prod(eqn.invars[0].aval.shape)
+        elif name in SCATTERS:
+            total += math.prod(eqn.invars[2].aval.shape)
+        elif name in REWRITTEN:
+            total += cost(rewritten(eqn).jaxpr, scans=scans)
+        elif name in ELEMENTWISE:
+            total += size
+        elif name not in MOVES:
+            # Packing and unpacking around a foreign primitive.
+            total += size + sum(math.prod(v.aval.shape) for v in eqn.invars)
+    return total
+
+
+def operations(jaxpr: Any) -> int:
+    """Number of equations of a program on scalars, loops and branches included once."""
+    total = 0
+    for eqn in jaxpr.eqns:
+        inner = [v for v in eqn.params.values() if isinstance(v, core.Jaxpr | core.ClosedJaxpr)]
+        inner += [j for v in eqn.params.values() if isinstance(v, tuple) for j in v if isinstance(j, core.ClosedJaxpr)]
+        total += sum(operations(opened(j)[0]) for j in inner) if inner else 1
+    return total
+
+
+def calls_out(jaxpr: core.Jaxpr, plain: frozenset[str]) -> bool:
+    """Whether `jaxpr` holds anything but `plain` primitives: which one machine function may not."""
+    for eqn in jaxpr.eqns:
+        name = eqn.primitive.name
+        called = callee(eqn)
+        inner = [] if called is None else [called[0]]
+        if name == "while":
+            inner = [eqn.params["body_jaxpr"].jaxpr, eqn.params["cond_jaxpr"].jaxpr]
+        elif name == "cond":
+            inner = [b.jaxpr for b in eqn.params["branches"]]
+        if any(calls_out(j, plain) for j in inner) or not (inner or name in plain):
+            return True
+    return False
+
+
+def iterates(jaxpr: core.Jaxpr) -> bool:
+    """Whether a step solves equations by iteration: its derivatives are then rules that a replay would lose."""
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name == "while":
+            return True
+        called = callee(eqn)
+        if called is not None and iterates(called[0]):
+            return True
+    return False

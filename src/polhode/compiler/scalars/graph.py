@@ -1,0 +1,190 @@
+"""Graphs of scalar operations: folding, sharing, and the order in which they are carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from polhode.compiler.scalars.backend import AbstractEmission, Kind
+
+Elements = np.ndarray
+"""A NumPy object array with the shape of the value it stands for. Each element is a NumPy scalar, known while tracing,
+or a `Node`."""
+
+_NUMPY: dict[str, Callable] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "neg": np.negative,
+    "max": np.maximum,
+    "min": np.minimum,
+    "abs": np.abs,
+    "sqrt": np.sqrt,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "not": np.invert,
+    "copy": lambda a: a,
+    "copy_p": lambda a: a,
+    "stop_gradient": lambda a: a,
+}
+
+
+def _kind(function: Callable, *examples: Any) -> Kind:
+    """The primitive behind a function of `jax.lax`, with its parameters."""
+    (eqn,) = jax.make_jaxpr(function)(*examples).eqns
+    return Kind(eqn.primitive.name, eqn.params, eqn.primitive)
+
+
+_BINARY = {name: _kind(getattr(jax.lax, name), 1.0, 1.0) for name in ("add", "sub", "mul", "max", "min")}
+_BINARY["and"] = _kind(jax.lax.bitwise_and, True, True)
+_BINARY["or"] = _kind(jax.lax.bitwise_or, True, True)
+_NEGATION = _kind(jax.lax.neg, 1.0)
+
+
+def is_known(element: Any) -> bool:
+    """Whether the value of an element is known while tracing."""
+    return isinstance(element, np.generic)
+
+
+def is_zero(element: Any) -> bool:
+    """Whether an element is known to be zero."""
+    return _equals(element, 0)
+
+
+def _equals(element: Any, number: float) -> bool:
+    return is_known(element) and bool(element == number)
+
+
+class Node:
+    """A scalar that is known only when the program runs."""
+
+    __slots__ = ("dtype", "kind", "operands", "value")
+
+    def __init__(self, kind: Kind | None, operands: tuple, dtype: Any, value: Any = None) -> None:
+        self.dtype, self.kind, self.operands, self.value = dtype, kind, operands, value
+
+
+class Graph:
+    """Scalar expressions under construction; equal ones are one node.
+
+    **Arguments:**
+
+    - `emission`: where operations go.
+    """
+
+    def __init__(self, emission: AbstractEmission) -> None:
+        self._emission = emission
+        self._nodes: dict[Any, Node] = {}
+
+    def leaf(self, value: Any) -> Node:
+        """The node of a scalar that has been emitted, or is an input."""
+        key = ("leaf", id(value))
+        if key not in self._nodes:
+            self._nodes[key] = Node(None, (), value.dtype, value)
+        return self._nodes[key]
+
+    def operation(self, kind: Kind, dtype: Any, operands: Sequence[Any]) -> Any:
+        """A node, or a known scalar or an operand where that is all that is left of the operation."""
+        name = kind.name
+        if name == "select_n" and is_known(operands[0]):
+            return operands[1 + int(operands[0])]
+        if name == "select_n" and all(o is operands[1] for o in operands[2:]):
+            return operands[1]
+        known = list(map(is_known, operands))
+        if not any(known):
+            return self._node(kind, tuple(operands), dtype)
+        if all(known):
+            if name == "convert_element_type":
+                return operands[0].astype(dtype)
+            if name == "integer_pow":
+                return dtype.type(operands[0] ** kind.params["y"])
+            if name in _NUMPY and not (name == "div" and dtype.kind in "iu"):
+                # As compiled: infinite or NaN, without a word; it may be what nobody selects.
+                with np.errstate(all="ignore"):
+                    return dtype.type(_NUMPY[name](*operands))
+        if dtype.kind == "f":
+            short = self._shortcut(name, *operands) if name in ("add", "sub", "mul", "div") else None
+            if short is not None:
+                return short
+        return self._node(kind, tuple(operands), dtype)
+
+    def binary(self, name: str, a: Any, b: Any) -> Any:
+        """a + b and the like, for sums and products."""
+        if is_known(a):
+            if is_known(b):
+                return type(a)(_NUMPY[name](a, b))
+        elif not is_known(b):
+            return self._node(_BINARY[name], (a, b), a.dtype)
+        short = self._shortcut(name, a, b) if name in ("add", "sub", "mul") else None
+        return short if short is not None else self._node(_BINARY[name], (a, b), a.dtype)
+
+    def _shortcut(self, name: str, a: Any, b: Any) -> Any | None:
+        """Structural zeros and ones drop out; None if nothing can be saved."""
+        zero_a, zero_b = _equals(a, 0), _equals(b, 0)
+        zero = a if zero_a else b
+        if name == "add":
+            return b if zero_a else a if zero_b else None
+        if name == "sub":
+            return a if zero_b else self._node(_NEGATION, (b,), b.dtype) if zero_a else None
+        if name == "mul":
+            if zero_a or zero_b:
+                return abs(zero)
+            return b if _equals(a, 1) else a if _equals(b, 1) else None
+        if zero_a and not zero_b:
+            return abs(zero)
+        return a if _equals(b, 1) else None
+
+    def _node(self, kind: Kind, operands: tuple, dtype: Any) -> Node:
+        key = (kind.key, *[(o.dtype, o.tobytes()) if is_known(o) else id(o) for o in operands])
+        found = self._nodes.get(key)
+        if found is None:
+            found = self._nodes[key] = Node(kind, operands, dtype)
+        return found
+
+    def emit(self, wanted: Sequence[Any]) -> list[Any]:
+        """Scalars of the program under construction (or known ones) for these elements."""
+        self._emission.carry_out(_sorted([e for e in wanted if isinstance(e, Node)]), wanted)
+        return [e.value if isinstance(e, Node) else e for e in wanted]
+
+
+def _sorted(roots: Sequence[Node]) -> list[Node]:
+    """The nodes behind `roots` that have no value yet, operands first."""
+    order: list[Node] = []
+    seen: set[Node] = set()
+    for root in roots:
+        stack = [(root, False)]
+        while stack:
+            node, expanded = stack.pop()
+            if expanded:
+                order.append(node)
+            elif node not in seen and node.value is None:
+                seen.add(node)
+                stack.append((node, True))
+                stack.extend((o, False) for o in node.operands if isinstance(o, Node) and o.value is None)
+    return order
+
+
+def leaves(roots: Sequence[Any]) -> set[int]:
+    """Identities of the values of all leaves behind some elements."""
+    found: set[int] = set()
+    seen: set[int] = set()
+    stack = [root for root in roots if isinstance(root, Node)]
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if node.kind is None:
+            found.add(id(node.value))
+        stack.extend(o for o in node.operands if isinstance(o, Node))
+    return found

@@ -1,0 +1,184 @@
+"""Programs on scalars as plain lists of operations: what becomes machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from polhode.compiler.scalars.backend import AbstractEmission, NeedsArrays, Values
+
+
+class Variable:
+    """A scalar that is known only when the program runs."""
+
+    __slots__ = ("dtype",)
+
+    def __init__(self, dtype: np.dtype) -> None:
+        self.dtype = dtype
+
+
+class Operation:
+    """One operation: its name and parameters, what it takes (variables and known scalars) and what results."""
+
+    __slots__ = ("name", "operands", "params", "results")
+
+    def __init__(self, name: str, params: dict[str, Any], operands: Sequence[Any], results: list[Variable]) -> None:
+        self.name, self.params, self.operands, self.results = name, params, operands, results
+
+
+class Region:
+    """Operations, one after the other. Inside loops and branches they also see the variables of what is around."""
+
+    def __init__(self, dtypes: Sequence[np.dtype]) -> None:
+        self.inputs = [Variable(d) for d in dtypes]
+        self.operations: list[Operation] = []
+        self.outputs: list[Any] = []
+
+    @property
+    def size(self) -> int:
+        """Number of operations, those of loops and branches once."""
+        inner = (region for operation in self.operations for region in inside(operation))
+        passed = sum(len(o.operands) + len(o.results) for o in self.operations if o.name == "rows")
+        return len(self.operations) + passed + sum(region.size for region in inner)
+
+    @property
+    def captured(self) -> dict[Variable, None]:
+        """Variables of what is around that are used here, in order."""
+        own = {*self.inputs, *(v for operation in self.operations for v in operation.results)}
+        used = dict.fromkeys(x for o in self.operations for x in o.operands if isinstance(x, Variable))
+        for operation in self.operations:
+            for region in inside(operation):
+                used.update(region.captured)
+        used.update(dict.fromkeys(x for x in self.outputs if isinstance(x, Variable)))
+        return {v: None for v in used if v not in own}
+
+    def prune(self) -> None:
+        """Drop operations of which nothing is used."""
+        used = {x for x in self.outputs if isinstance(x, Variable)}
+        kept: list[Operation] = []
+        for operation in reversed(self.operations):
+            if used.isdisjoint(operation.results):
+                continue
+            for region in inside(operation):
+                region.prune()
+                used.update(region.captured)
+            used.update(x for x in operation.operands if isinstance(x, Variable))
+            kept.append(operation)
+        self.operations = kept[::-1]
+
+
+def inside(operation: Operation) -> list[Region]:
+    """The regions that an operation consists of."""
+    return [region for key in _REGIONS.get(operation.name, ()) for region in _several(operation.params[key])]
+
+
+_REGIONS = {
+    "while": ("cond", "body"),
+    "cond": ("branches",),
+    "rows": ("body",),
+    "solution": ("equation", "precondition"),
+    "ruled": ("tangents",),
+}
+
+
+def _several(value: Region | list[Region]) -> list[Region]:
+    return [value] if isinstance(value, Region) else value
+
+
+@final
+class Recording(AbstractEmission):
+    """Operations of a region.
+
+    **Arguments:**
+
+    - `region`: to which they are appended.
+    - `keeps_rules`: whether what has a derivative of its own is marked with it.
+    """
+
+    has_rows = True
+
+    def __init__(self, region: Region, keeps_rules: bool = False) -> None:
+        self.region, self.keeps_rules = region, keeps_rules
+
+    def carry_out(self, nodes: Sequence[Any], wanted: Sequence[Any]) -> None:
+        for node in nodes:
+            operands = [getattr(o, "value", o) for o in node.operands]
+            (node.value,) = self._add(node.kind.name, node.kind.params, operands, [node.dtype])
+
+    def scalar(self, value: Any, dtype: Any) -> Any:
+        if isinstance(value, Variable):
+            return value if value.dtype == dtype else self._add("convert_element_type", {}, [value], [dtype])[0]
+        return np.asarray(value, dtype)[()]
+
+    def loop(
+        self,
+        cond: Callable[[AbstractEmission, Values], Any],
+        body: Callable[[AbstractEmission, Values], Values],
+        start: Values,
+    ) -> Values:
+        dtypes = [x.dtype for x in start]
+        test, again = Region(dtypes), Region(dtypes)
+        test.outputs = [cond(self._into(test), list(test.inputs))]
+        again.outputs = body(self._into(again), list(again.inputs))
+        return self._add("while", {"cond": test, "body": again}, start, dtypes)
+
+    def branch(self, which: Any, branches: Sequence[Callable[[AbstractEmission], Values]]) -> Values:
+        regions = [Region([]) for _ in branches]
+        for region, branch in zip(regions, branches, strict=True):
+            region.outputs = branch(self._into(region))
+        return self._add("cond", {"branches": regions}, [which], [x.dtype for x in regions[0].outputs])
+
+    def rows(
+        self,
+        body: Callable[[AbstractEmission, Values, Values], tuple[Values, Values]],
+        start: Values,
+        rows: Sequence[Values],
+        reverse: bool,
+    ) -> tuple[Values, list[Values]]:
+        n, length = len(start), len(rows)
+        region = Region([x.dtype for x in (*start, *rows[0])])
+        carried, row = body(self._into(region), region.inputs[:n], region.inputs[n:])
+        region.outputs = [*carried, *row]
+        params = {"body": region, "carried": n, "length": length, "reverse": reverse}
+        dtypes = [*(x.dtype for x in carried), *(x.dtype for _ in rows for x in row)]
+        results = self._add("rows", params, [*start, *(x for given in rows for x in given)], dtypes)
+        width = len(row)
+        return results[:n], [results[n + k * width : n + (k + 1) * width] for k in range(length)]
+
+    def solution(
+        self,
+        x: Values,
+        place: Values,
+        equation: Callable[[AbstractEmission, Values], Values],
+        precondition: Callable[[AbstractEmission, Values, Values], Values],
+    ) -> Values:
+        n, dtypes = len(x), [v.dtype for v in x]
+        exact = Region(dtypes)
+        exact.outputs = equation(self._into(exact), list(exact.inputs))
+        parts = exact.outputs[: len(exact.outputs) - len(place)]
+        inverse = Region([*dtypes, *(v.dtype for v in parts)])
+        inverse.outputs = precondition(self._into(inverse), inverse.inputs[:n], inverse.inputs[n:])
+        params = {"equation": exact, "precondition": inverse, "unknowns": n}
+        return self._add("solution", params, [*x, *place], [v.dtype for v in (*x, *place)])
+
+    def ruled(self, outs: Values, of: Values, tangents: Callable[[AbstractEmission, Values], Values]) -> Values:
+        region = Region([x.dtype for x in of])
+        # Linear, so that what is inside needs no rules; some have rules that use themselves without end.
+        region.outputs = tangents(Recording(region), list(region.inputs))
+        return self._add("ruled", {"tangents": region}, [*outs, *of], [x.dtype for x in outs])
+
+    def foreign(self, eqn: Any, inputs: Sequence[Values]) -> Sequence[Any]:
+        # Also what returns nothing needs arrays: it is called for what it does, such as printing.
+        if not eqn.outvars or any(v.aval.size for v in eqn.outvars):
+            raise NeedsArrays(eqn.primitive.name)
+        return [np.zeros(v.aval.shape, v.aval.dtype) for v in eqn.outvars]
+
+    def _into(self, region: Region) -> Recording:
+        return Recording(region, self.keeps_rules)
+
+    def _add(self, name: str, params: dict[str, Any], operands: Sequence[Any], dtypes: Sequence[Any]) -> list[Variable]:
+        results = [Variable(d) for d in dtypes]
+        self.region.operations.append(Operation(name, params, operands, results))
+        return results

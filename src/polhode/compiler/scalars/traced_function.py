@@ -1,0 +1,97 @@
+"""Functions as programs on scalars."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.core import Tracer
+from jax.extend import core
+
+from polhode.compiler.primitives.lowering import ARRAYS, Target, settled
+from polhode.compiler.scalars.backend import AbstractEmission
+from polhode.compiler.scalars.cost import cost
+from polhode.compiler.scalars.graph import leaves
+from polhode.compiler.scalars.packing import split
+from polhode.compiler.scalars.unroll import Replay
+from polhode.compiler.xla.scalar_backend import OnJax
+
+_SPLIT = 1000
+"""Elements of an array that a program closes over, above which it stays an array."""
+
+
+class Program:
+    """`fun` traced once, to be replayed on flat lists of scalars.
+
+    **Arguments:**
+
+    - `fun`: a function of pytrees of arrays.
+    - `examples`: arguments to trace it with; only their structure, shapes and dtypes matter.
+    - `target`: what runs it.
+    """
+
+    def __init__(self, fun: Callable, *examples: Any, target: Target = ARRAYS) -> None:
+        closed, self.out_shape = jax.make_jaxpr(fun, return_shape=True)(*examples)
+        self.closed = settled(closed, target)
+        self.cost = cost(self.closed.jaxpr, scans=target.rows is None)
+
+    def on_arrays(self, *args: Any) -> Any:
+        """The result of the function, from its trace as it is."""
+        flat = [jnp.asarray(x) for x in jax.tree.leaves(args)]
+        return jax.tree.unflatten(jax.tree.structure(self.out_shape), core.jaxpr_as_fun(self.closed)(*flat))
+
+    def constants(self) -> list[Any]:
+        """The elements of what `fun` closes over and JAX traces, such as the leaves of a system."""
+        return [x for c in self.closed.consts if _is_split(c) for x in split(c)]
+
+    def reads(self) -> list[bool]:
+        """Which elements of the arguments the results depend on once structural zeros are gone.
+
+        Raises NeedsArrays for what can't be a few operations on scalars.
+        """
+        slots = [_Slot(v.aval.dtype) for v in self.closed.jaxpr.invars for _ in range(math.prod(v.aval.shape))]
+        replay = Replay(OnJax(None), scalars_only=True)
+        inputs = replay.restore(slots, [v.aval for v in self.closed.jaxpr.invars])
+        consts = [replay.unpack(c) for c in self.closed.consts]
+        outs = replay.evaluate(self.closed.jaxpr, consts, inputs)
+        reached = leaves([e for out in outs for e in out.flat])
+        return [id(slot) in reached for slot in slots]
+
+    def __call__(self, flat: Sequence[Any], one: Any = None, constants: Sequence[Any] | None = None) -> list[jax.Array]:
+        """From the flat list of all argument elements to that of all result elements.
+
+        `one` is a scalar that equals 1 when the program runs but that XLA does not know: see `OnJax`.
+        `constants` stand in for `constants()`.
+        """
+        return self.carried_out(OnJax(one), flat, constants)
+
+    def carried_out(
+        self, emission: AbstractEmission, flat: Sequence[Any], constants: Sequence[Any] | None = None
+    ) -> list[Any]:
+        """The same as operations of a program under construction."""
+        replay = Replay(emission)
+        jaxpr = self.closed.jaxpr
+        inputs = replay.restore(flat, [v.aval for v in jaxpr.invars])
+        given = iter(self.constants() if constants is None else constants)
+        consts = [
+            replay.restore([next(given) for _ in range(math.prod(c.shape))], [v.aval])[0]
+            if _is_split(c)
+            else replay.unpack(c)
+            for v, c in zip(jaxpr.constvars, self.closed.consts, strict=True)
+        ]
+        outs = replay.evaluate(jaxpr, consts, inputs)
+        return replay.flatten(outs, [v.aval for v in jaxpr.outvars])
+
+
+class _Slot:
+    """Stands for a scalar of which only the dtype matters."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+
+
+def _is_split(constant: Any) -> bool:
+    return isinstance(constant, Tracer) and math.prod(constant.shape) <= _SPLIT

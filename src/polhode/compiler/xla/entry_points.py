@@ -1,0 +1,69 @@
+"""Functions for XLA: on scalars, cut into pieces that it compiles well, or on arrays where that would be too many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax.extend import core
+
+from polhode.compiler import size_limits
+from polhode.compiler.primitives.lowering import Target
+from polhode.compiler.scalars.cost import ONE_FUNCTION, PLAIN, calls_out, iterates, operations
+from polhode.compiler.scalars.packing import join, split
+from polhode.compiler.scalars.traced_function import Program
+from polhode.compiler.xla.fused_call import hidden_one, in_one_function
+from polhode.compiler.xla.row_loop import looped
+from polhode.jax_context import IS_KNOWN
+
+_ON_HOST = Target(looped)
+
+
+def scalarise(fun: Callable, limit: float | None = None, one_kernel: bool = False) -> Callable:
+    """`fun` with its arithmetic done on scalars, or on arrays if that takes more than `limit` operations.
+
+    The limit is that of XLA if none is given.
+
+    Counted is what is left after structural zeros and repeated expressions are gone; a first guess without that decides
+    whether it is worth trying. `one_kernel` is for functions that consist of a loop: see `in_one_function`.
+    Only for what the library compiles itself and gives everything as arguments, see `looping`.
+    """
+
+    if not IS_KNOWN:
+        return fun
+
+    def scalarised(*args: Any) -> Any:
+        program = Program(fun, *args, target=_ON_HOST)
+        plain = not calls_out(program.closed.jaxpr, PLAIN)
+        most = size_limits.XLA if limit is None else limit
+        allowed = most if plain else most / size_limits.XLA_LESS_WITH_LIBRARIES
+        if program.cost > size_limits.WORTH_TRYING * allowed:
+            return program.on_arrays(*args)
+        # All that is used inside comes in as scalars, and the inputs are returned as well: XLA aborts on a parameter
+        # that its own simplifications have left unused.
+        given, closed_over = split(args), program.constants()
+        flat, n = [hidden_one(), *given, *closed_over], 1 + len(given)
+        traced = jax.make_jaxpr(jax.jit(lambda x: [*program(x[1:n], x[0], x[n:]), *x]))(flat)
+        if operations(traced.jaxpr) > allowed:
+            return program.on_arrays(*args)
+        alone = one_kernel and plain and not calls_out(traced.eqns[0].params["jaxpr"].jaxpr, ONE_FUNCTION)
+        outs = in_one_function(traced, flat) if alone else core.jaxpr_as_fun(traced)(*flat)
+        return join(outs[: -len(flat)], program.out_shape)
+
+    return scalarised
+
+
+def carried_on_scalars(step: Callable, p: Any, x: Any) -> tuple[Callable, Callable, Callable]:
+    """A step of a scan that JAX differentiates, with what it carries as scalars where that serves.
+
+    From `step(p, x)` to a function of what is carried and x; before it ways to what is carried and back.
+    """
+    if not IS_KNOWN:
+        return (lambda p: p), (lambda p: p), step
+    program = Program(step, p, x)
+    # Solutions of equations have rules for derivatives, which a replay would lose.
+    if program.cost > size_limits.XLA_DIFFERENTIATED or iterates(program.closed.jaxpr):
+        return (lambda p: p), (lambda p: p), step
+    one = hidden_one()
+    return split, (lambda flat: join(flat, p)), (lambda flat, x: program([*flat, *split(x)], one))

@@ -1,1 +1,0 @@
-"""Programs on long arrays as machine code: loops over elements, in which operations that follow each other are one."""

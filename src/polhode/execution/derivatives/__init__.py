@@ -1,1 +1,0 @@
-"""Derivatives of recorded programs of scalars, forward and backward."""

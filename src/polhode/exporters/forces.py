@@ -1,0 +1,217 @@
+"""Forces along the coordinates of joints, and between points, as MJCF says it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from polhode.exporters.body_tree import Along
+from polhode.exporters.mjcf_document import Document
+from polhode.forces.controllers import Tracking
+from polhode.forces.coordinate_forces import AbstractEffort, Actuation, Friction, Spring, SpringDamper, Stops
+from polhode.forces.joint_forces import JointStops
+from polhode.forces.loads import AppliedForce, BodyTorque, DeadForce, InertialTorque
+from polhode.forces.spring_damper import LineSpring, LineSpringDamper
+from polhode.importers.elements import BallDamper, FreeDamper
+from polhode.joints.named_coordinates import AbstractMeasuredPair
+from polhode.joints.rotor import AttachedRotor, FollowingCoordinate
+from polhode.multibody.mechanism.user_functions import Function
+
+NO_JOINT = "it acts along no coordinate of a joint that the file has"
+_CHANGES = "its control changes with time; the keyframe has that at t = 0"
+FULL = 0.95
+"""The part of a constraint that is in force deep in a limit: MuJoCo's default, by which it divides stiffnesses."""
+
+
+def effort(document: Document, name: str, part: Any, element: AbstractEffort) -> str:
+    """A force along a coordinate; returns what the file doesn't say of it, or nothing."""
+    joint: AbstractMeasuredPair | None = getattr(part, "joint", None)
+    initial = None if joint is None else joint.initial(part.along)
+    along = document.tree.along(element.coordinate, part.bodies, initial)
+    write = EFFORTS.get(type(element))
+    if along is None or write is None:
+        return NO_JOINT if along is None else f"a {type(element).__name__} has no counterpart in MJCF"
+    return write(document, name, along, element)
+
+
+def _spring(document: Document, name: str, along: Along, element: Any) -> str:
+    joint, sign, offset = along
+    stiffness, damping = float(element.stiffness), float(getattr(element, "damping", 0.0))
+    rest = sign * (float(element.rest) - offset)
+    if {"stiffness", "damping"} & joint.attributes.keys() or min(stiffness, damping) < 0:
+        # A joint has one spring, which MuJoCo takes for absent if it pushes.
+        bias = np.array([stiffness * rest, -stiffness, -damping])
+        document.act(0.0, {**_on(joint, name), "gainprm": 0.0, "biastype": "affine", "biasprm": bias})
+        return ""
+    found = {"stiffness": stiffness, "springref": rest} if stiffness else {}
+    joint.attributes |= found | ({"damping": damping} if damping else {})
+    return ""
+
+
+def _friction(document: Document, name: str, along: Along, element: Friction) -> str:
+    del document, name
+    found = along.joint.attributes
+    found["frictionloss"] = found.get("frictionloss", 0.0) + float(element.friction)
+    return f"there a joint sticks at rest, here it creeps below {float(element.stick_velocity):g}"
+
+
+def _stops(document: Document, name: str, along: Along, element: Stops) -> str:
+    del name
+    joint, sign, offset = along
+    if not np.any(np.isfinite(np.asarray(element.limits))):
+        return ""
+    if "range" in joint.attributes:
+        return "its joint has stops already, and MJCF takes one range"
+    node = document.tree.carried_by(joint)
+    inertia = document.inertia_along(node, node.joints.index(joint))
+    if not inertia > 0:
+        return "what moves with its joint has no inertia there, by which MJCF divides stiffnesses"
+    limits = np.sort(sign * (np.asarray(element.limits) - offset))
+    rigid, damped = float(element.stiffness) / inertia * FULL**2, float(element.damping) / inertia * FULL
+    joint.attributes |= {"range": limits, "limited": "true", "solreflimit": np.array([-rigid, -damped])}
+    if float(element.onset) != JointStops.onset:
+        joint.attributes["solimplimit"] = np.array([0.9, FULL, float(element.onset)])
+    return "there stops have its stiffness and damping for the inertia that moves with the joint at the start"
+
+
+def _actuation(document: Document, name: str, along: Along, element: Actuation) -> str:
+    joint, sign, offset = along
+    gear = float(element.gear)
+    b0, b1, b2 = np.asarray(element.bias)
+    bias = np.array([b0 + b1 * gear * offset, b1, b2])
+    found = {
+        **_on(joint, name.removesuffix(" actuator")),
+        "gear": np.array([sign * gear, 0, 0, 0, 0, 0]),
+        "gainprm": float(element.gain),
+        **({"biastype": "affine", "biasprm": bias} if np.any(bias) else {}),
+        **_limits("ctrlrange", element.control_limits),
+        **_limits("forcerange", element.force_limits),
+    }
+    document.act(float(element.control(jnp.zeros(()))), found)
+    return "" if element.control.constant is not None else _CHANGES
+
+
+def _tracking(document: Document, name: str, along: Along, element: Tracking) -> str:
+    """A servo: its control is the target where that stands still, otherwise the force for it."""
+    joint, sign, offset = along
+    P, D = float(element.proportional), float(element.derivative)
+    zero = jnp.zeros(())
+    target, rate = float(element.target(zero)), float(element.target_rate(zero))
+    steady = element.target.constant is not None
+    bias = np.array([-P * sign * offset, -P, -D])
+    found = {**_on(joint, name), "gainprm": sign * P if steady else sign, "biastype": "affine", "biasprm": bias}
+    if element.force_limits is not None:
+        found |= _limits("forcerange", np.sort(sign * np.asarray(element.force_limits)))
+    document.act(target if steady else P * target + D * rate, found)
+    return "" if steady else _CHANGES
+
+
+def _on(joint: Any, name: str) -> dict[str, Any]:
+    return {"name": name, joint.transmission: joint.name, "gaintype": "fixed"}
+
+
+def _limits(name: str, limits: Any) -> dict[str, Any]:
+    found = np.asarray(limits)
+    return {name: found} if np.any(np.isfinite(found)) else {}
+
+
+EFFORTS: dict[type, Callable[[Document, str, Along, Any], str]] = {
+    Spring: _spring,
+    SpringDamper: _spring,
+    Friction: _friction,
+    Stops: _stops,
+    Actuation: _actuation,
+    Tracking: _tracking,
+}
+
+
+def rotor(document: Document, name: str, part: AttachedRotor, element: FollowingCoordinate) -> str:
+    """Inertia along a coordinate."""
+    del name
+    along = document.tree.along(element.coordinate, part.bodies[:2])
+    if along is None:
+        return NO_JOINT
+    found = along.joint.attributes
+    found["armature"] = found.get("armature", 0.0) + float(part.rotor.mass)
+    return ""
+
+
+def ball_damper(document: Document, name: str, part: Any, element: BallDamper) -> str:
+    """A damper of all rotations of a ball joint."""
+    del name
+    node = document.tree.first[part.bodies[1].name]
+    balls = [joint for joint in node.joints if joint.axis.kind == "ball"]
+    if node.parent is None or node.parent.body is not part.bodies[0] or not balls:
+        return NO_JOINT
+    balls[0].attributes["damping"] = balls[0].attributes.get("damping", 0.0) + float(element.damping)
+    return ""
+
+
+def free_damper(document: Document, name: str, part: Any, element: FreeDamper) -> str:
+    """A damper of all motions of a free joint, whose frame is then where it acts."""
+    del name
+    node = document.tree.first[part.bodies[1].name]
+    if [joint.axis.kind for joint in node.joints] != ["free"] or "damping" in node.joints[0].attributes:
+        return NO_JOINT
+    node.origin = node.frame.x + node.frame.R @ np.asarray(element.point)
+    node.joints[0].attributes["damping"] = float(element.damping)
+    return ""
+
+
+def line(document: Document, name: str, part: Any, element: LineSpring | LineSpringDamper) -> str:
+    """A spring between two points as a tendon between sites."""
+    spring = element.spring if isinstance(element, LineSpringDamper) else element
+    damping = float(getattr(element, "damping", 0.0))
+    stiffness, length = float(spring.stiffness), float(spring.length)
+    if min(stiffness, damping, length) < 0:
+        return "tendons have no negative stiffness, damping or length"
+    more = {"stiffness": stiffness, "springlength": length, "damping": damping or None}
+    tendon(document, name, part.bodies, (spring.s0, spring.s1), more)
+    return ""
+
+
+def tendon(document: Document, name: str, bodies: Any, points: Any, attributes: dict[str, Any]) -> None:
+    """A line from a point of one body to a point of another."""
+    found = document.add(document.tendon, "spatial", {"name": name, **attributes})
+    for number, (body, point) in enumerate(zip(bodies, points, strict=True), 1):
+        document.add(found, "site", {"site": document.site(body, f"{name} {number}", point)})
+
+
+def dead_force(document: Document, name: str, part: Any, element: DeadForce) -> str:
+    """A constant force in the inertial frame."""
+    return _wrench(document, name, part, element.s, np.asarray(element.force), np.zeros(3), True)
+
+
+def applied_force(document: Document, name: str, part: Any, element: AppliedForce) -> str:
+    """A force as a function of time."""
+    force = _constant(element.force)
+    if force is None:
+        return "it is a function of time"
+    return _wrench(document, name, part, element.s, force, np.zeros(3), not element.follower)
+
+
+def torque(document: Document, name: str, part: Any, element: BodyTorque | InertialTorque) -> str:
+    """A torque as a function of time."""
+    found = _constant(element.torque)
+    if found is None:
+        return "it is a function of time"
+    return _wrench(document, name, part, np.zeros(3), np.zeros(3), found, isinstance(element, InertialTorque))
+
+
+def _constant(function: Function) -> np.ndarray | None:
+    return None if function.constant is None else np.asarray(function.constant)
+
+
+def _wrench(
+    document: Document, name: str, part: Any, point: Any, force: np.ndarray, torque: np.ndarray, inertial: bool
+) -> str:
+    """A constant load at a point of a body, as an actuator without control that pulls at a site."""
+    at = document.site(part.bodies[0], name, point, np.eye(3))
+    found = {"name": name, "site": at, "gear": np.concatenate((force, torque)), "gainprm": 0.0}
+    if inertial:
+        found["refsite"] = document.site(document.tree.nodes[0].body, f"{name} axes", np.zeros(3))
+    document.act(0.0, {**found, "biastype": "affine", "biasprm": np.array([1.0, 0.0, 0.0])})
+    return ""

@@ -1,0 +1,99 @@
+"""Contents of a file besides its bodies, and losses."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+import numpy as np
+
+from polhode.exporters.body_tree import Node, Tree
+from polhode.exporters.joint_axes import Frame
+from polhode.multibody.bodies import Body
+
+
+class Unsaid(NamedTuple):
+    """Something of a model that the file lacks, or that it says otherwise."""
+
+    name: str
+    what: str
+    reason: str
+
+
+@dataclasses.dataclass
+class Document:
+    """A file under construction.
+
+    - `tree`: its bodies. - `gravity`: of the model. - `equality`, `tendon`, `actuator`: sections of the file.
+    - `controls`: of the actuators, in their order. - `unsaid`: what is lost or changed.
+    """
+
+    tree: Tree
+    gravity: np.ndarray
+    equality: ElementTree.Element = dataclasses.field(default_factory=lambda: ElementTree.Element("equality"))
+    tendon: ElementTree.Element = dataclasses.field(default_factory=lambda: ElementTree.Element("tendon"))
+    actuator: ElementTree.Element = dataclasses.field(default_factory=lambda: ElementTree.Element("actuator"))
+    controls: list[float] = dataclasses.field(default_factory=list)
+    unsaid: list[Unsaid] = dataclasses.field(default_factory=list)
+
+    def add(self, section: ElementTree.Element, tag: str, given: Mapping[str, Any]) -> ElementTree.Element:
+        """An element of a section."""
+        return ElementTree.SubElement(section, tag, attributes(given))
+
+    def act(self, control: float, attributes: Mapping[str, Any]) -> None:
+        """An actuator of the kind that is affine in its control, its length and its velocity."""
+        self.add(self.actuator, "general", attributes)
+        self.controls.append(control)
+
+    def lack(self, name: str, part: Any, reason: str) -> None:
+        """Notes what the file doesn't say of a part, if there is something."""
+        if reason:
+            self.unsaid.append(Unsaid(name, type(part).__name__.removeprefix("_Attached"), reason))
+
+    def site(self, body: Body, name: str, place: Any, R: Any = None) -> str:
+        """A site on a body, by a point and a rotation in the body's frame; returns its name."""
+        node = self.tree.first[body.name]
+        x, R0 = node.frame
+        turned = R0 if R is None else R0 @ np.asarray(R)
+        used = {known for other in self.tree.nodes for known in other.sites}
+        free, number = name, 2
+        while free in used:
+            free, number = f"{name} ({number})", number + 1
+        node.sites[free] = Frame(x + R0 @ np.asarray(place), turned)
+        return free
+
+    def has(self, *bodies: Body) -> bool:
+        """Whether bodies are in the file."""
+        return all(body.name in self.tree.first for body in bodies)
+
+    def inertia_along(self, node: Node, joint_at: int) -> float:
+        """Of all that a hinge or slide carries, along it at the start."""
+        joint = node.joints[joint_at]
+        kind, direction, anchor = joint.axis
+        total = float(joint.attributes.get("armature", 0.0))
+        for other in self.tree.behind(node):
+            x, R = other.frame
+            lever = np.cross(direction, x - anchor)
+            mass, inertia = other.share * float(other.body.mass), other.share * np.asarray(other.body.inertia)
+            total += mass * (float(lever @ lever) if kind == "hinge" else 1.0)
+            if kind == "hinge" and other.body.kind == "rigid":
+                total += float(direction @ R @ inertia @ R.T @ direction)
+        return total
+
+
+def attributes(given: Mapping[str, Any]) -> dict[str, str]:
+    """Attributes as text; numbers so that reading them gives the same ones."""
+    return {name: text(value) for name, value in given.items() if value is not None}
+
+
+def text(value: Any) -> str:
+    """A word, or one or several numbers."""
+    if isinstance(value, str):
+        return value
+    return " ".join(_number(float(x)) for x in np.ravel(np.asarray(value)))
+
+
+def _number(x: float) -> str:
+    return "0" if x == 0 else repr(x).removesuffix(".0")

@@ -1,0 +1,81 @@
+"""Joints of a file between the bodies of a model, by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from polhode.importers import compound_joints
+from polhode.importers._mujoco import mujoco
+from polhode.importers.construction import Construction
+from polhode.importers.joints import FileJoint
+from polhode.model.held_coordinates import Held, held_attitude, held_coordinate, held_pose
+
+
+def joined(construction: Construction, velocity_limits: Mapping[str, float]) -> list[FileJoint]:
+    """Adds the joints of all bodies; returns all joints of the file. `velocity_limits`: by name."""
+    found: list[FileJoint] = []
+    for body in construction.carriers:
+        if body == 0:
+            continue
+        for stack in compound_joints.pieces(construction, compound_joints.read(construction, body)):
+            found += _added(construction, stack, velocity_limits)
+    return found
+
+
+def _force_limits(m: Any, joint: int) -> tuple[float, float]:
+    """Limits of the effort along a joint, as the file has them."""
+    lower, upper = m.jnt_actfrcrange[joint] if m.jnt_actfrclimited[joint] else (-np.inf, np.inf)
+    return float(lower), float(upper)
+
+
+def _limits(m: Any, joint: int, kind: int) -> tuple[float, float]:
+    """The range of a hinge or slide; balls have a cone."""
+    limited = m.jnt_limited[joint] and kind in (compound_joints.HINGE, compound_joints.SLIDE)
+    lower, upper = m.jnt_range[joint] if limited else (-np.inf, np.inf)
+    return float(lower), float(upper)
+
+
+def _added(
+    construction: Construction, stack: compound_joints.Stack, velocity_limits: Mapping[str, float]
+) -> list[FileJoint]:
+    names = [construction.start.name(mujoco.mjtObj.mjOBJ_JOINT, j) for j in stack.numbers]
+    part, coordinates = compound_joints.joined(stack, construction.free_name(" + ".join(names), "joint"))
+    if part is not None:
+        construction.model.add(part)
+    return [
+        FileJoint(
+            name=name,
+            kind=compound_joints.NAMES[kind],
+            number=number,
+            ends=(stack.parent, stack.child),
+            part=None if kind == compound_joints.SLIDE and stack.opposed else part,
+            relative=coordinates.get(number),
+            start=value,
+            place=compound_joints.called(part, place),
+            force_limits=_force_limits(construction.start.compiled, number),
+            limits=_limits(construction.start.compiled, number, kind),
+            velocity_limit=velocity_limits.get(name, np.inf),
+        )
+        for place, (number, name, kind, value) in enumerate(
+            zip(stack.numbers, names, stack.kinds, stack.values, strict=True)
+        )
+    ]
+
+
+def held(records: Sequence[FileJoint], positions: Mapping[str, Any], velocities: Mapping[str, Any]) -> list[Held]:
+    """The user's values for joints of the file, in the order in which they were given."""
+    by_name = {record.name: record for record in records}
+    found = []
+    for name in dict.fromkeys((*positions, *velocities)):
+        record = by_name[name]
+        given = {"position": name in positions, "velocity": name in velocities}
+        if record.relative is not None:
+            found.append(held_coordinate(name, record.relative, record.ends, **given))
+        elif record.kind == "ball":
+            found.append(held_attitude(name, record.ends, **given))
+        elif record.kind == "free":
+            found.append(held_pose(name, record.ends, **given))
+    return found

@@ -1,0 +1,194 @@
+"""How the bodies of a compiled MuJoCo model look, and the skeleton that stands for those without a shape."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from polhode.importers import ModelFileWarning
+from polhode.importers._mujoco import mujoco
+from polhode.importers.construction import Construction
+from polhode.jax_context import warn
+from polhode.viewing.scene.mesh import AbstractMesh, Coloured, Triangles, decimated
+from polhode.viewing.scene.robot_appearance import Bone, Machine, Shape
+
+_GEOM, _OBJ = mujoco.mjtGeom, mujoco.mjtObj
+_SHOWN = 2
+"""The last group of geoms that MuJoCo's viewer shows; further ones hold shapes for collisions."""
+_UNSAID = np.array([0.5, 0.5, 0.5, 1.0])
+"""Colour of geoms that a file gives none."""
+_SAMPLES = 30
+"""Points of a height field along an edge at most."""
+
+
+def machine(construction: Construction, shapes: tuple[Shape, ...]) -> Machine:
+    """Bodies, frames and bones of what is imported, with shapes."""
+    own = {number: body for number, body in construction.carriers.items() if number}
+    frames = {}
+    for number, body in own.items():
+        pose = construction.start.pose(number)
+        frames[body.name] = construction.local(number, pose.x), construction.direction(number, pose.R)
+    names = tuple(body.name for body in construction.model.bodies)
+    return Machine(names, construction.model.ground.name, frames, tuple(_bones(construction)), shapes)
+
+
+def _bones(construction: Construction) -> Iterator[Bone]:
+    """From the joint of each body of the file to those of the bodies that it carries, or to its centre of mass."""
+    start = construction.start
+    m = start.compiled
+    for number in range(1, m.nbody):
+        parent = int(m.body_parentid[number])
+        if parent:
+            yield _bone(
+                construction, parent, (parent, number), (_joint(construction, parent), _joint(construction, number))
+            )
+        body = construction.body(number)
+        is_last = not np.any(m.body_parentid[1:] == number)
+        if is_last and number in construction.carriers:
+            yield _bone(construction, number, (number, number), (_joint(construction, number), np.asarray(body.x)))
+
+
+def _bone(construction: Construction, of: int, numbers: tuple[int, int], points: tuple[Any, Any]) -> Bone:
+    (a, b), (p, q) = numbers, points
+    bodies = construction.body(a).name, construction.body(b).name
+    return Bone(construction.body(of).name, bodies, (construction.local(a, p), construction.local(b, q)))
+
+
+def _joint(construction: Construction, number: int) -> np.ndarray:
+    """Where a MuJoCo body turns, or its origin, in the inertial frame at the start."""
+    m, data = construction.start.compiled, construction.start.data
+    first = int(m.body_jntadr[number])
+    turns = first >= 0 and m.jnt_type[first] in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_BALL)
+    return data.xanchor[first] if turns else data.xpos[number]
+
+
+def of_compiled(construction: Construction, unseen: Collection[int]) -> tuple[Shape, ...]:
+    """The geoms that MuJoCo's viewer shows; of bodies without any, those that it hides. - `unseen`: numbers without."""
+    m = construction.start.compiled
+    by_body: dict[str, list[int]] = {}
+    for geom in range(m.ngeom):
+        if geom not in unseen and _rgba(m, geom)[3] > 0:
+            by_body.setdefault(construction.body(int(m.geom_bodyid[geom])).name, []).append(geom)
+    meshes: dict[tuple[str, int], AbstractMesh] = {}
+    found = []
+    for geoms in by_body.values():
+        shown = [geom for geom in geoms if m.geom_group[geom] <= _SHOWN]
+        found += [_shape(construction, geom, meshes) for geom in shown or geoms]
+    return tuple(shape for shape in found if shape is not None)
+
+
+def _shape(construction: Construction, geom: int, meshes: dict[tuple[str, int], AbstractMesh]) -> Shape | None:
+    m, data = construction.start.compiled, construction.start.data
+    number, kind = int(m.geom_bodyid[geom]), _GEOM(int(m.geom_type[geom]))
+    a, b, c = m.geom_size[geom]
+    forms = {
+        _GEOM.mjGEOM_PLANE: ("plane", (2 * a, 2 * b, 0)),
+        _GEOM.mjGEOM_SPHERE: ("ellipsoid", (2 * a, 2 * a, 2 * a)),
+        _GEOM.mjGEOM_CAPSULE: ("capsule", (2 * a, 2 * a, 2 * (a + b))),
+        _GEOM.mjGEOM_ELLIPSOID: ("ellipsoid", (2 * a, 2 * b, 2 * c)),
+        _GEOM.mjGEOM_CYLINDER: ("cylinder", (2 * a, 2 * a, 2 * b)),
+        _GEOM.mjGEOM_BOX: ("box", (2 * a, 2 * b, 2 * c)),
+        _GEOM.mjGEOM_MESH: ("mesh", (0, 0, 0)),
+        _GEOM.mjGEOM_SDF: ("mesh", (0, 0, 0)),
+        _GEOM.mjGEOM_HFIELD: ("mesh", (0, 0, 0)),
+    }
+    if kind not in forms:
+        return None
+    form, size = forms[kind]
+    mesh = None
+    if form == "mesh":
+        of, data_number = (_Heights if kind == _GEOM.mjGEOM_HFIELD else _Compiled), int(m.geom_dataid[geom])
+        # Geoms share what they show, so that a page has it once.
+        mesh = meshes.setdefault((of.__name__, data_number), of(m, data_number))
+    # MuJoCo has moved the vertices of meshes to their centres and principal axes; the places of geoms follow that.
+    return Shape(
+        body=construction.body(number).name,
+        link=construction.start.name(_OBJ.mjOBJ_BODY, number),
+        kind=form,
+        size=np.array(size, dtype=float),
+        x=construction.local(number, data.geom_xpos[geom]),
+        R=construction.direction(number, data.geom_xmat[geom].reshape(3, 3)),
+        colour=_colour(m, geom),
+        mesh=mesh,
+    )
+
+
+class _AbstractOnce(AbstractMesh):
+    """Triangles of a compiled model, made coarser once."""
+
+    def __init__(self, compiled: Any, number: int) -> None:
+        self._compiled, self._number = compiled, number
+        self._parts: tuple[Coloured, ...] | None = None
+
+    def parts(self) -> tuple[Coloured, ...]:
+        if self._parts is None:
+            self._parts = (Coloured(decimated(self._triangles(self._compiled, self._number)), None),)
+        return self._parts
+
+    @abc.abstractmethod
+    def _triangles(self, m: Any, number: int) -> Triangles: ...
+
+
+class _Compiled(_AbstractOnce):
+    """A mesh."""
+
+    def _triangles(self, m: Any, number: int) -> Triangles:
+        first, face = int(m.mesh_vertadr[number]), int(m.mesh_faceadr[number])
+        vertices = m.mesh_vert[first : first + int(m.mesh_vertnum[number])]
+        return Triangles(vertices.astype(float), m.mesh_face[face : face + int(m.mesh_facenum[number])].astype(int))
+
+
+class _Heights(_AbstractOnce):
+    """The surface of a height field."""
+
+    def _triangles(self, m: Any, number: int) -> Triangles:
+        rows, columns = int(m.hfield_nrow[number]), int(m.hfield_ncol[number])
+        first = int(m.hfield_adr[number])
+        heights = m.hfield_data[first : first + rows * columns].reshape(rows, columns)
+        i, j = (np.unique(np.linspace(0, n - 1, min(n, _SAMPLES)).round().astype(int)) for n in (rows, columns))
+        half_x, half_y, top, _ = m.hfield_size[number]
+        x, y = half_x * (2 * j / (columns - 1) - 1), half_y * (2 * i / (rows - 1) - 1)
+        X, Y = np.meshgrid(x, y)
+        corner = (np.arange(len(i) - 1)[:, None] * len(j) + np.arange(len(j) - 1)).reshape(-1)
+        a, b, c, d = corner, corner + 1, corner + len(j) + 1, corner + len(j)
+        faces = np.concatenate([np.stack([a, b, c], axis=1), np.stack([a, c, d], axis=1)])
+        return Triangles(np.stack([X, Y, top * heights[np.ix_(i, j)]], axis=-1).reshape(-1, 3), faces)
+
+
+def _rgba(m: Any, geom: int) -> np.ndarray:
+    """Of a geom itself, otherwise of its material."""
+    own, material = m.geom_rgba[geom], int(m.geom_matid[geom])
+    return m.mat_rgba[material] if material >= 0 and np.array_equal(own, _UNSAID) else own
+
+
+def _colour(m: Any, geom: int) -> str | None:
+    """With the mean of the texture; None if the file says nothing."""
+    rgba, material = np.array(_rgba(m, geom), dtype=float), int(m.geom_matid[geom])
+    if material < 0 and np.array_equal(m.geom_rgba[geom], _UNSAID):
+        return None
+    if material >= 0:
+        textures = [int(t) for t in m.mat_texid[material] if t >= 0]
+        if textures:
+            rgba[:3] *= _mean(m, textures[0])
+    return "#" + "".join(f"{round(255 * float(np.clip(value, 0, 1))):02x}" for value in rgba[:3])
+
+
+def _mean(m: Any, texture: int) -> np.ndarray:
+    """Mean colour of a texture, between 0 and 1."""
+    channels, first = int(m.tex_nchannel[texture]), int(m.tex_adr[texture])
+    count = int(m.tex_height[texture]) * int(m.tex_width[texture])
+    values = m.tex_data[first : first + count * channels].reshape(count, channels)
+    return np.broadcast_to(values[:, : 3 if channels > 2 else 1].mean(axis=0) / 255, (3,))
+
+
+def warn_of_missing(missing: Sequence[str], called: str) -> None:
+    """Names what isn't drawn, with the reasons."""
+    if missing:
+        warn(
+            f"{called}: shapes that are not drawn: {'; '.join(missing)}. The motion doesn't depend on them. Files are "
+            "looked for in the folder of the model file, in its package, and in those of mesh_paths=[…].",
+            ModelFileWarning,
+        )

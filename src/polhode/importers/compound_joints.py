@@ -1,0 +1,327 @@
+"""The joints of one MuJoCo body, applied one after another, as one joint between two bodies."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from polhode import joints
+from polhode.importers._mujoco import mujoco
+from polhode.importers.construction import Construction
+from polhode.importers.elements import HingedBall, ImportedJoint
+from polhode.importers.tilt_coordinate import Tilt
+from polhode.joints._elements import FrameConstraint
+from polhode.joints.relative import AbstractRelativeCoordinate, Angle, Displacement, Reversed
+from polhode.multibody.bodies import Body
+from polhode.multibody.parts import AbstractJoint
+
+HINGE, SLIDE, BALL, FREE = (
+    int(mujoco.mjtJoint.mjJNT_HINGE),
+    int(mujoco.mjtJoint.mjJNT_SLIDE),
+    int(mujoco.mjtJoint.mjJNT_BALL),
+    int(mujoco.mjtJoint.mjJNT_FREE),
+)
+NAMES = {HINGE: "hinge", SLIDE: "slide", BALL: "ball", FREE: "free"}
+_PARALLEL = 1e-9
+"""Sine below which axes count as parallel, cosine below which as perpendicular."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Stack:
+    """Joints between a body and its parent in the inertial frame at the start, in the order of the file.
+
+    - `body`: number of the moving body; `name`: its name; `parent`, `child`: the bodies of the model.
+    - `numbers`, `kinds`, `values`: of the joints; values of hinges and slides.
+    - `anchors`, `axes`: shape (n, 3). - `armatures`: shape (n,).
+    """
+
+    body: int
+    name: str
+    parent: Body
+    child: Body
+    numbers: tuple[int, ...]
+    kinds: tuple[int, ...]
+    values: tuple[float, ...]
+    anchors: np.ndarray
+    axes: np.ndarray
+    armatures: np.ndarray
+
+    def places(self, kind: int) -> list[int]:
+        """Which joints of the stack are of a kind."""
+        return [i for i, k in enumerate(self.kinds) if k == kind]
+
+    @property
+    def opposed(self) -> bool:
+        """Whether a slide points against the hinge that the joint of the model takes its axis from."""
+        return len(self.kinds) == 2 and set(self.kinds) == {HINGE, SLIDE} and self.axes[0] @ self.axes[1] < 0
+
+    def part(self, first: int, last: int, parent: Body, child: Body) -> Stack:
+        """Some of the joints in a row, between other bodies."""
+        at = slice(first, last)
+        return dataclasses.replace(
+            self,
+            parent=parent,
+            child=child,
+            numbers=self.numbers[at],
+            kinds=self.kinds[at],
+            values=self.values[at],
+            anchors=self.anchors[at],
+            axes=self.axes[at],
+            armatures=self.armatures[at],
+        )
+
+
+class Joined(NamedTuple):
+    """The joints and bodies that a stack becomes.
+
+    - `part`: the joint of the model; None if everything is free.
+    - `coordinates`: number of a hinge or slide → its coordinate, for poses of (parent, child); joints whose coordinate
+      is not a function of the two poses are missing.
+    """
+
+    part: AbstractJoint | None
+    coordinates: dict[int, AbstractRelativeCoordinate]
+
+
+def read(construction: Construction, body: int) -> Stack:
+    """The joints of a MuJoCo body."""
+    compiled, data = construction.start.compiled, construction.start.data
+    first, count = int(compiled.body_jntadr[body]), int(compiled.body_jntnum[body])
+    numbers = tuple(range(first, first + count))
+    return Stack(
+        body=body,
+        name=construction.start.name(mujoco.mjtObj.mjOBJ_BODY, body),
+        parent=construction.body(int(compiled.body_parentid[body])),
+        child=construction.carriers[body],
+        numbers=numbers,
+        kinds=tuple(int(compiled.jnt_type[j]) for j in numbers),
+        values=tuple(float(data.qpos[compiled.jnt_qposadr[j]]) for j in numbers),
+        anchors=data.xanchor[list(numbers)].copy(),
+        axes=data.xaxis[list(numbers)].copy(),
+        armatures=np.array([compiled.dof_armature[compiled.jnt_dofadr[j]] for j in numbers]),
+    )
+
+
+def pieces(construction: Construction, stack: Stack) -> list[Stack]:
+    """The stack cut where its joints are none between two bodies, with bodies without mass in between."""
+    found, first, total = [], 0, len(stack.numbers)
+    parent = stack.parent
+    while first < total:
+        last = next((k for k in range(total, first + 1, -1) if _is_joint(stack, first, k)), first + 1)
+        child = stack.child if last == total else construction.add_between(stack.body, stack.numbers[:last])
+        found.append(stack.part(first, last, parent, child))
+        first, parent = last, child
+    return found
+
+
+def _is_joint(stack: Stack, first: int, last: int) -> bool:
+    """Whether some of the joints in a row are one, and one that can carry a body if they are not all of them."""
+    try:
+        part = joined(stack.part(first, last, stack.parent, stack.child), "").part
+    except ValueError:
+        return False
+    return last - first == len(stack.numbers) or not isinstance(part, ImportedJoint)
+
+
+def joined(stack: Stack, name: str) -> Joined:
+    """The joint that leaves free exactly what the stack does. Raises ValueError if there is none."""
+    hinges, slides, balls = stack.places(HINGE), stack.places(SLIDE), stack.places(BALL)
+    if stack.places(FREE):
+        return Joined(None, {})
+    if len(balls) > 1 or (balls and hinges) or len(hinges) > 3 or len(slides) > 3:
+        raise _unlike(stack, "they have more degrees of freedom than a body has, or count one twice")
+    _check_independent(stack, slides, "slides")
+    _check_independent(stack, hinges, "hinges")
+    in_child = _slides_with_child(stack, hinges or balls, slides)
+    centre = _centre(stack, hinges or balls)
+    coordinates = _slide_coordinates(stack, slides, centre, in_child) | _hinge_coordinates(stack, hinges)
+    if len(coordinates) < len(hinges) + len(slides):
+        raise _unlike(stack, "the angles of its three hinges are none of two rotations")
+    # Angles have inertia everywhere then, also where the first and the third axis fall together.
+    if len(hinges) == len(coordinates) == 3 and stack.armatures[0] + stack.armatures[2] > 0:
+        return Joined(HingedBall(stack.parent, stack.child, centre, stack.axes, name), coordinates)
+    return Joined(_part(stack, name, hinges, slides, balls, centre, in_child), coordinates)
+
+
+def called(part: AbstractJoint | None, place: int) -> str | None:
+    """The name that a joint of several hinges has for the angle of one of them, by its place in the stack."""
+    if not isinstance(part, joints.Universal | HingedBall):
+        return None
+    return ("first_angle", "second_angle", "third_angle")[place]
+
+
+def _part(
+    stack: Stack,
+    name: str,
+    hinges: Sequence[int],
+    slides: Sequence[int],
+    balls: Sequence[int],
+    centre: np.ndarray,
+    in_child: bool,
+) -> AbstractJoint | None:
+    ends, axes = (stack.parent, stack.child), stack.axes
+    match len(hinges) + 3 * len(balls), len(slides):
+        case 1, 0:
+            return joints.Revolute(*ends, point=centre, axis=axes[hinges[0]], name=name)
+        case 2, 0:
+            return joints.Universal(*ends, centre, axes[hinges[0]], axes[hinges[1]], name=name)
+        case 3, 0:
+            return joints.Spherical(*ends, point=centre, name=name)
+        case 0, 1:
+            return joints.Prismatic(*ends, axis=axes[slides[0]], name=name)
+        case 1, 1 if _sine(axes[hinges[0]], axes[slides[0]]) < _PARALLEL:
+            return joints.Cylindrical(*ends, point=centre, axis=axes[hinges[0]], name=name)
+        case 1, 2 if np.max(np.abs(axes[slides] @ axes[hinges[0]])) < _PARALLEL:
+            return joints.Planar(*ends, normal=axes[hinges[0]], point=centre, name=name)
+        case 3, 3:
+            return None
+    # The directions that don't slide are fixed in the body that carries the slides.
+    carrier, other = (ends[::-1]) if in_child else ends
+    across = _complement(axes[list(slides)])
+    turning = [axes[i] for i in (hinges[::-1] if in_child else hinges)]
+    a, b = _locked_axes(turning, bool(balls))
+    R0, R1 = np.asarray(carrier.R), np.asarray(other.R)
+    arrays = (_local(carrier, centre), _local(other, centre), across @ R0, a @ R0, b @ R1)
+    return ImportedJoint((carrier, other), FrameConstraint(*map(jnp.asarray, arrays), pinned=False), name)
+
+
+def _locked_axes(hinges: Sequence[np.ndarray], ball: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of axes of the first and the second body that stay perpendicular, each (r, 3), as in `FrameConstraint`."""
+    if ball or len(hinges) == 3:
+        return np.zeros((0, 3)), np.zeros((0, 3))
+    if len(hinges) == 2:
+        return -hinges[0][None], hinges[1][None]
+    if len(hinges) == 1:
+        across = _complement(hinges[0][None])[0]
+        return np.stack((across, np.cross(hinges[0], across))), np.stack(2 * (hinges[0],))
+    return -np.eye(3)[[1, 2, 0]], np.eye(3)[[2, 0, 1]]
+
+
+def _slides_with_child(stack: Stack, turning: Sequence[int], slides: Sequence[int]) -> bool:
+    """Whether the slides' directions turn with the child; raises ValueError if only some of them do."""
+    if not turning or not slides:
+        return False
+    sides = set()
+    for s in slides:
+        if len(turning) == 1 and stack.kinds[turning[0]] == HINGE:
+            axis = stack.axes[turning[0]]
+            if _sine(stack.axes[s], axis) < _PARALLEL:
+                continue
+        if turning[0] < s < turning[-1]:
+            raise _unlike(stack, "a slide stands between two hinges")
+        sides.add(s > turning[0])
+    if len(sides) > 1:
+        raise _unlike(stack, "slides stand before and after a hinge that turns them")
+    return sides == {True}
+
+
+def _centre(stack: Stack, turning: Sequence[int]) -> np.ndarray:
+    """The point where all hinges meet; with none the centre of mass of the child."""
+    if not turning:
+        return np.asarray(stack.child.x)
+    centre = stack.anchors[turning[0]]
+    if len(turning) > 1:
+        # The point nearest to all axes: Σ (1 - aaᵀ)(c - p) = 0.
+        across = np.stack([np.eye(3) - np.outer(a, a) for a in stack.axes[list(turning)]])
+        offsets = stack.anchors[list(turning)] - centre
+        shift = np.linalg.solve(np.sum(across, axis=0), np.einsum("nij,nj->i", across, offsets))
+        gaps = np.einsum("nij,nj->ni", across, shift - offsets)
+        scale = max(1.0, float(np.max(np.abs(stack.anchors))))
+        if np.max(np.abs(gaps)) > 1e-9 * scale:
+            raise _unlike(stack, "the axes of its hinges don't meet in a point")
+        centre = centre + shift
+        if len(turning) == 2 and abs(stack.axes[turning[0]] @ stack.axes[turning[1]]) > 1e-8:
+            raise _unlike(stack, "its two hinges are not perpendicular")
+    return centre
+
+
+def _slide_coordinates(
+    stack: Stack, slides: Sequence[int], centre: np.ndarray, in_child: bool
+) -> dict[int, AbstractRelativeCoordinate]:
+    if not slides:
+        return {}
+    # Each coordinate is read along the vector dual to its axis, so that the others don't disturb it.
+    dual = np.linalg.pinv(stack.axes[list(slides)]).T
+    here, there = (stack.child, stack.parent) if in_child else (stack.parent, stack.child)
+    sign = -1.0 if in_child else 1.0
+    found: dict[int, AbstractRelativeCoordinate] = {}
+    for s, d in zip(slides, dual, strict=True):
+        zero = centre - sign * stack.values[s] * d / (d @ d)
+        arrays = (_turned(here, d), _local(here, zero), _local(there, centre))
+        along = Displacement(*map(jnp.asarray, arrays))
+        found[stack.numbers[s]] = Reversed(along) if in_child else along
+    return found
+
+
+def _hinge_coordinates(stack: Stack, hinges: Sequence[int]) -> dict[int, AbstractRelativeCoordinate]:
+    """Angles of one hinge, of two, or of three with perpendicular neighbours; otherwise none."""
+    if not hinges:
+        return {}
+    axes = stack.axes[list(hinges)]
+    numbers, values = [stack.numbers[i] for i in hinges], [stack.values[i] for i in hinges]
+    if len(hinges) == 1:
+        return {numbers[0]: _angle(stack, axes[0], _complement(axes)[0], values[0], of_child=False)}
+    first = _angle(stack, axes[0], axes[-1], values[0], of_child=False)
+    last = _angle(stack, axes[-1], axes[0], values[-1], of_child=True)
+    if len(hinges) == 2:
+        return {numbers[0]: first, numbers[1]: last}
+    perpendicular = abs(axes[0] @ axes[1]) < 1e-8 and abs(axes[1] @ axes[2]) < 1e-8
+    # Before the middle hinge turns, the third axis is along the first one crossed with the second.
+    untilted = _rotated(axes[2], axes[1], -values[1])
+    if not perpendicular or abs(axes[0] @ untilted) > 1e-8 or abs(values[1]) >= np.pi / 2:
+        return {}
+    sign = np.sign(np.cross(axes[1], untilted) @ axes[0])
+    tilt = Tilt(*map(jnp.asarray, (_turned(stack.parent, axes[0]), _turned(stack.child, axes[2]), sign)))
+    return {numbers[0]: first, numbers[1]: tilt, numbers[2]: last}
+
+
+def _angle(
+    stack: Stack, axis: np.ndarray, pointer: np.ndarray, value: float, of_child: bool
+) -> AbstractRelativeCoordinate:
+    """Angle about an axis of one body that a direction of the other shows; `value` at the start."""
+    across = pointer - axis * (axis @ pointer)
+    sign = -1.0 if of_child else 1.0
+    e1 = _rotated(across / np.linalg.norm(across), axis, -sign * value)
+    here, there = (stack.child, stack.parent) if of_child else (stack.parent, stack.child)
+    arrays = (_turned(here, e1), _turned(here, np.cross(axis, e1)), _turned(there, pointer))
+    angle = Angle(*map(jnp.asarray, arrays))
+    return Reversed(angle) if of_child else angle
+
+
+def _local(body: Body, point: np.ndarray) -> np.ndarray:
+    return np.asarray(body.R).T @ (point - np.asarray(body.x))
+
+
+def _turned(body: Body, vector: np.ndarray) -> np.ndarray:
+    return np.asarray(body.R).T @ vector
+
+
+def _rotated(vector: np.ndarray, axis: np.ndarray, angle: float) -> np.ndarray:
+    """`vector` turned by `angle` about a unit `axis` (Rodrigues' formula)."""
+    along = axis * (axis @ vector)
+    return along + np.cos(angle) * (vector - along) + np.sin(angle) * np.cross(axis, vector)
+
+
+def _check_independent(stack: Stack, members: Sequence[int], what: str) -> None:
+    if members and np.linalg.svd(stack.axes[list(members)], compute_uv=False)[-1] < 1e-6 * (len(members) > 1):
+        raise _unlike(stack, f"the axes of its {what} are dependent at the start")
+
+
+def _complement(axes: np.ndarray) -> np.ndarray:
+    """Unit vectors perpendicular to all rows, shape (3 - rank, 3)."""
+    return np.linalg.svd(axes.reshape(-1, 3))[2][len(axes) :]
+
+
+def _sine(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.linalg.norm(np.cross(a, b)))
+
+
+def _unlike(stack: Stack, why: str) -> ValueError:
+    return ValueError(
+        f"The {len(stack.numbers)} joints of body `{stack.name}` are no joint between two bodies: {why}. Put another "
+        "body with a small mass and inertia between them, and give each of the two its part of the joints."
+    )

@@ -1,0 +1,68 @@
+"""Stops in place of MuJoCo's soft limits: how stiff, how damped and where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from polhode.forces.joint_forces import JointStops
+from polhode.importers.joints import FileJoint
+from polhode.jax_context import warn
+from polhode.joints.named_coordinates import AbstractMeasured
+from polhode.systems.lagrangian import StartWarning
+
+_USUAL = (0.02, 1.0)
+"""Time constant and damping ratio that MuJoCo takes where a file mixes a positive number with one that isn't."""
+
+
+class Limit(NamedTuple):
+    """A limit of MuJoCo's along a coordinate: its range, the margin before its ends, and what its solver is told."""
+
+    range: Any
+    margin: float
+    solref: Any
+    solimp: Any
+
+    def stops(self, along: AbstractMeasured, inertia: float, name: str) -> JointStops | str:
+        """Stops as stiff and as damped as MuJoCo's constraint fully in force, for an inertia; or why there are none."""
+        if not inertia > 0:
+            return "stops are as stiff as suits the inertia along the coordinate, which is zero at the start"
+        lower, upper = float(self.range[0]) + self.margin, float(self.range[1]) - self.margin
+        if not lower < upper:
+            return "their margins leave nothing of their range"
+        k, d = self._stiffness_and_damping()
+        if not k > 0:
+            return "their `solref` has no stiffness"
+        return JointStops(along, (lower, upper), k * inertia, d * inertia, name=name, onset=self._onset)
+
+    def _stiffness_and_damping(self) -> tuple[float, float]:
+        """For each unit of inertia."""
+        first, second = map(float, self.solref)
+        if (first > 0) != (second > 0):
+            first, second = _USUAL
+        most = float(self.solimp[1])
+        if first > 0:
+            return 1 / (most * first * second) ** 2, 2 / (most * first)
+        return -first / most**2, -second / most
+
+    @property
+    def _onset(self) -> float:
+        """The depth over which MuJoCo's constraint comes into force; the usual one if that is at once."""
+        return float(self.solimp[2]) if self.solimp[2] > 0 else JointStops.onset
+
+
+def warn_of_starts(stops: Sequence[tuple[FileJoint, JointStops]]) -> None:
+    """Names the joints that start beyond their stops, which would throw them back."""
+    beyond = [(joint, part.limits) for joint, part in stops if not part.limits[0] <= joint.start <= part.limits[1]]
+    if not beyond:
+        return
+    each = [
+        f"`{joint.name}` at {joint.start:.4g}, range {lower:.4g} … {upper:.4g}{' rad' if joint.kind == 'hinge' else ''}"
+        for joint, (lower, upper) in beyond
+    ]
+    more = f" and {len(each) - 6} more" if len(each) > 6 else ""
+    warn(
+        f"Joints start outside of their ranges, where their stops push them back: {'; '.join(each[:6])}{more}. Start "
+        f'within them, positions={{"{beyond[0][0].name}": …}}, or leave stops out, limits=False.',
+        StartWarning,
+    )

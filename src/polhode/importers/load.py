@@ -1,0 +1,146 @@
+"""From a file to a model: what is read one after another, and what is left out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+import numpy as np
+
+from polhode.checks import shown
+from polhode.compiler.numpy.eager import uncompiled
+from polhode.importers import (
+    actuators,
+    add_joints,
+    appearance,
+    compile,
+    equality_constraints,
+    fixed_tendons,
+    loads,
+    mesh_files,
+    site_actuators,
+    sources,
+    spatial_tendons,
+    unsupported,
+    urdf_shapes,
+)
+from polhode.importers._mujoco import mujoco
+from polhode.importers.construction import Construction, lumped
+from polhode.importers.imported import ImportedModel
+from polhode.importers.joints import FileJoint
+from polhode.importers.loads import Wanted
+from polhode.importers.unsupported import NotCarried
+from polhode.results.name_errors import Known
+from polhode.viewing.scene.robot_appearance import Machine
+
+
+class Asked(NamedTuple):
+    """The arguments of `polhode.load_model`, but for the source."""
+
+    positions: Mapping[str, Any]
+    velocities: Mapping[str, Any]
+    keyframe: str | int | None
+    floating: bool
+    check_inertia: bool
+    wanted: Wanted
+    folders: tuple[Path, ...]
+
+    def parameters(self, given: str | None) -> dict[str, Any]:
+        """The arguments that a problem reports it was made with; `given`: the path, or XML."""
+        return {
+            "path": given,
+            "positions": dict(self.positions),
+            "velocities": dict(self.velocities),
+            "keyframe": self.keyframe,
+            "floating": self.floating,
+            "check_inertia": self.check_inertia,
+            "controls": {name: "a function" if callable(u) else u for name, u in self.wanted.controls.items()},
+            "limits": self.wanted.limits,
+            "stick_velocity": self.wanted.stick_velocity,
+            "mesh_paths": [str(folder) for folder in self.folders],
+        }
+
+
+def mapping(name: str, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Values by name, none by default. Raises ValueError for what is no mapping."""
+    if given is not None and not isinstance(given, Mapping):
+        raise ValueError(f"`{name}` must be a mapping from names to values, got {shown(given)}.")
+    return {} if given is None else given
+
+
+@uncompiled()
+def load(path: Any, asked: Asked) -> ImportedModel:
+    """See `polhode.load_model`."""
+    began = time.perf_counter()
+    source = sources.source(path)
+    robot = source.root if source.is_robot else None
+    finder = mesh_files.Finder(None if source.path is None else source.path.parent, asked.folders)
+    compiled = compile.compiled(source, asked.floating, asked.check_inertia, finder)
+    speeds = {} if robot is None else unsupported.velocity_limits(robot)
+    try:
+        _check_moving(source, compiled.model)
+        start = compile.initial(compiled, asked.keyframe, asked.positions, asked.velocities)
+        construction = lumped(start, asked.check_inertia)
+        records = add_joints.joined(construction, speeds)
+        lost = _filled(construction, records, asked.wanted, robot)
+        looks, missing = _looks(source, construction, compiled, finder)
+    except ValueError as error:
+        raise ValueError(f"{source.called}: {error}") from error
+    construction.model.file_joints.update({record.name: record for record in records if record.measured})
+    appearance.warn_of_missing(missing, source.called)
+    links = {start.name(mujoco.mjtObj.mjOBJ_BODY, i): construction.body(i) for i in range(compiled.model.nbody)}
+    return ImportedModel(
+        name=source.name,
+        source=source.called,
+        model=construction.model,
+        links=Known("link or body of the file", links),
+        joints=Known("joint of the file", {record.name: record for record in records}),
+        not_carried=lost,
+        parameters=asked.parameters(source.given),
+        timestep=float(compiled.model.opt.timestep),
+        start=start,
+        held=add_joints.held(records, asked.positions, asked.velocities),
+        load_time=time.perf_counter() - began,
+        looks=looks,
+    )
+
+
+def _filled(
+    construction: Construction, joints: list[FileJoint], wanted: Wanted, robot: ElementTree.Element | None
+) -> list[NotCarried]:
+    """Adds everything but bodies and joints; returns what could not be carried over."""
+    site_actuators.add_compensation(construction)
+    return [
+        *([] if robot is None else unsupported.of_urdf(robot)),
+        *equality_constraints.add_equalities(construction, joints),
+        *loads.add_passive(construction, joints, wanted),
+        *spatial_tendons.add_tendons(construction),
+        *fixed_tendons.add_fixed(construction, {joint.number: joint for joint in joints}, wanted),
+        *actuators.add_actuators(construction, joints, wanted),
+        *unsupported.of_compiled(construction.start),
+    ]
+
+
+def _looks(
+    source: sources.Source, construction: Construction, compiled: compile.Compiled, finder: mesh_files.Finder
+) -> tuple[Machine, list[str]]:
+    """How its bodies look, and what can't be drawn, with the reason."""
+    if source.root is None or not source.is_robot:
+        found, missing = appearance.of_compiled(construction, compiled.unseen), list(compiled.withheld)
+    else:
+        found, missing = urdf_shapes.of_robot(source.root, construction, finder)
+    return appearance.machine(construction, found), missing
+
+
+def _check_moving(source: sources.Source, compiled: Any) -> None:
+    """Raises ValueError for what stands still, with what lets it go."""
+    if np.any(compiled.body_jntnum):
+        return
+    remedy = " Give a body a joint, or a <freejoint/>."
+    if source.is_robot:
+        loose = compiled.nbody > 1
+        remedy = " Read it with floating=True, which lets its root link go." if loose else " It has no link to let go."
+    raise ValueError(f"There are no moving bodies: nothing is joined by anything but fixed joints.{remedy}")

@@ -1,0 +1,124 @@
+"""Contents of files of meshes: binary STL and plain COLLADA by ourselves, everything else by trimesh.
+
+Importing trimesh takes longer than reading the meshes of most robots.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from polhode.viewing.scene.mesh import Coloured, Triangles
+
+_UNIT = re.compile(rb"<unit\b[^>]*\bmeter\s*=\s*[\"']([^\"']+)[\"']")
+_FACET = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("more", "<u2")])
+_HEADER = 84
+"""Bytes of a binary STL before its facets; the last four are their number."""
+
+
+def pieces(content: bytes, ending: str, beside: Any) -> Iterator[Coloured]:
+    """Triangles of a file, in the units of its axes; of COLLADA in metres.
+
+    - `ending`: of its name, which says the format. - `beside`: finds what the file refers to, for trimesh.
+
+    Raises ImportError without what reads this format, and whatever readers raise for what they can't read.
+    """
+    if ending == "stl" and _is_binary(content):
+        return iter([_binary(content)])
+    factor = _unit(content) if ending == "dae" else 1.0
+    found = _collada(content) if ending == "dae" else None
+    return (
+        Coloured(part.triangles.scaled(np.full(3, factor)), part.colour)
+        for part in (_by_trimesh(content, ending, beside) if found is None else found)
+    )
+
+
+def _is_binary(content: bytes) -> bool:
+    count = int.from_bytes(content[_HEADER - 4 : _HEADER], "little")
+    return len(content) == _HEADER + count * _FACET.itemsize
+
+
+def _binary(content: bytes) -> Coloured:
+    corners = np.frombuffer(content, _FACET, offset=_HEADER)["corners"].astype(float)
+    return Coloured(_each_by_itself(corners), None)
+
+
+def _each_by_itself(corners: np.ndarray) -> Triangles:
+    """Triangles that share no vertices, of their corners (n, 3, 3)."""
+    return Triangles(corners.reshape(-1, 3), np.arange(3 * len(corners)).reshape(-1, 3))
+
+
+def _unit(content: bytes) -> float:
+    unit = _UNIT.search(content[:100_000])
+    return float(unit[1]) if unit else 1.0
+
+
+def _collada(content: bytes) -> list[Coloured] | None:
+    """The triangles of all that its scene shows; None where vertices have colours."""
+    import collada
+    from collada.polylist import Polylist
+    from collada.triangleset import TriangleSet
+
+    document = collada.Collada(io.BytesIO(content), ignore=[collada.DaeError])
+    found: list[Coloured] = []
+    for matrix, node in _shown(document.scene.nodes if document.scene else (), np.eye(4)):
+        colours = {each.symbol: _diffuse(each.target.effect) for each in node.materials}
+        for primitive in node.geometry.primitives:
+            if isinstance(primitive, Polylist):
+                primitive = primitive.triangleset()
+            if not isinstance(primitive, TriangleSet) or primitive.vertex is None:
+                continue
+            if primitive.sources.get("COLOR"):
+                return None
+            corners = primitive.vertex[primitive.vertex_index] @ matrix[:3, :3].T + matrix[:3, 3]
+            found.append(Coloured(_each_by_itself(corners), colours.get(primitive.material)))
+    return found
+
+
+def _shown(nodes: Any, matrix: np.ndarray) -> Iterator[tuple[np.ndarray, Any]]:
+    """Nodes with a geometry, each with the way from its frame to that of the file."""
+    import collada
+
+    for node in nodes:
+        if isinstance(node, collada.scene.GeometryNode):
+            yield matrix, node
+        elif isinstance(node, collada.scene.Node):
+            yield from _shown(node.children or (), matrix @ node.matrix)
+
+
+def _diffuse(effect: Any) -> str:
+    """The colour of a material; white where an image has it, which isn't read."""
+    value = effect.diffuse if isinstance(effect.diffuse, tuple) else (1.0, 1.0, 1.0)
+    return _written(np.rint(255 * np.clip(np.nan_to_num(value, posinf=0.0, neginf=0.0), 0, 1)))
+
+
+def _by_trimesh(content: bytes, ending: str, beside: Any) -> Iterator[Coloured]:
+    import trimesh
+
+    scene: Any = trimesh.load_scene(io.BytesIO(content), file_type=ending, resolver=beside, process=False)
+    for node in scene.graph.nodes_geometry:
+        matrix, name = scene.graph[node]
+        mesh = scene.geometry[name]
+        faces = np.asarray(getattr(mesh, "faces", ())).reshape(-1, 3)
+        if len(faces):
+            places = np.asarray(mesh.vertices) @ matrix[:3, :3].T + matrix[:3, 3]
+            yield Coloured(Triangles(places, faces), _colour(mesh))
+
+
+def _colour(mesh: Any) -> str | None:
+    """The main colour of a mesh; None where the file doesn't say."""
+    visual = getattr(mesh, "visual", None)
+    if visual is None or not visual.defined:
+        return None
+    try:
+        return _written(visual.material.main_color if visual.kind == "texture" else visual.main_color)
+    except (AttributeError, ValueError):
+        return None
+
+
+def _written(colour: Any) -> str:
+    return "#" + "".join(f"{int(c):02x}" for c in np.asarray(colour)[:3])

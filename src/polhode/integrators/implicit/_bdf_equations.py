@@ -1,0 +1,212 @@
+"""The equations of one step of a BDF method, with and without constraints."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from polhode.integrators.implicit._alpha_equations import (
+    Factored,
+    Place,
+    Prediction,
+    balance_of,
+    factored,
+    largest_of,
+    magnified_of,
+    positions_of,
+    unmoved,
+)
+from polhode.integrators.implicit._equations import AbstractEquations, Residual
+from polhode.linalg.blocks import Matrix, apply, apply_transposed
+from polhode.spaces.base import Vector
+from polhode.systems.mechanical import AbstractMechanical
+
+
+class Formula(NamedTuple):
+    r"""A multistep formula, θ = theta + γ(θ̇ - slope) and v = speed + γ(v̇ - vdot), with values of polynomials through
+    the past.
+
+    `ahead` holds the time at the end, the point about which θ is measured, theta, speed, γ² and γ.
+    """
+
+    ahead: Prediction
+    slope: Vector
+    vdot: Vector
+
+    def place(self, space: Any, rate: Vector, vdot: Vector) -> Place:
+        """Where θ̇ = `rate` and v̇ = `vdot` lead."""
+        theta = self.ahead.theta + self.ahead.velocity * (rate - self.slope)
+        return Place(theta, space.move(self.ahead.q0, theta), self.ahead.v + self.ahead.velocity * (vdot - self.vdot))
+
+    def off(self, theta: Vector, v: Vector) -> Formula:
+        """The same with other values of the polynomials."""
+        ahead = self.ahead._replace(theta=self.ahead.theta + theta, v=self.ahead.v + v)
+        return self._replace(ahead=ahead)
+
+
+class Keys(NamedTuple):
+    """A factorised iteration matrix, and where it belongs."""
+
+    matrix: Factored
+    theta: Vector
+    v: Vector
+
+
+class Free(AbstractEquations):
+    r"""M v̇ - f = 0 and θ̇ = rate(θ, v) at the end of the step, for x = (v̇, θ̇)."""
+
+    system: AbstractMechanical
+    formula: Formula
+
+    def place(self, x: tuple[Array, ...]) -> Place:
+        return self.formula.place(self.system.configuration, x[1], x[0])
+
+    def residual(self, place: Place, x: tuple[Array, ...]) -> Residual:
+        vdot, rate = x
+        balance, terms = balance_of(self.system, self.formula.ahead.t, place, vdot, jnp.zeros(0))
+        kinematics = rate - self.system.configuration.rate(place.theta, place.v)
+        scale = self.formula.ahead.velocity * largest_of(vdot)
+        return Residual((balance, kinematics), (terms, scale), (terms, largest_of(rate) + largest_of(place.v)))
+
+    def factor(self, place: Place, x: tuple[Array, ...]) -> Keys:
+        return _keys(self.system, self.formula, place, ())
+
+    def magnified(self, factors: Keys, residual: Residual) -> tuple[Array, ...]:
+        return magnified_of(factors.matrix, residual)
+
+    def negligible(self, place: Place, correction: tuple[Array, ...]) -> Array:
+        return _unmoved(self.formula, place, correction[1])
+
+    def correct(self, factors: Keys, parts: tuple[Array, ...]) -> tuple[Vector, Vector]:
+        balance, kinematics = parts
+        vdot = self.system.kkt.solve(factors.matrix.matrix, -balance, jnp.zeros(0))[0]
+        return vdot, _turned(self.system, self.formula, factors, vdot, -kinematics)
+
+    def moved(self, formula: Formula) -> Free:
+        """The same with another formula."""
+        return Free(self.system, formula)
+
+    def turned(self, x: tuple[Array, ...], rate: Vector) -> tuple[Array, ...]:
+        """x with θ̇ + `rate`."""
+        return x[0], x[1] + rate
+
+    def split(self, x: tuple[Array, ...]) -> tuple[Vector, Vector]:
+        """v̇ and θ̇."""
+        return x[0], x[1]
+
+
+class Constrained(AbstractEquations):
+    r"""Φ = 0 and B v + ∂Φ/∂t = 0 at the end of the step, for x = (v̇, λ, θ̇, η).
+
+    Positions move by $\dot\theta = \mathrm{rate}(\theta, v) - M^{-1}B^T\eta$ (Gear, Gupta and Leimkuhler), with M and B
+    at the start of the step, `mass` and `jacobian`; `projector` are the factors of their saddle-point matrix. As
+    η vanishes with the error of the step, it need not be carried from the point to the local coordinates. Nonholonomic
+    rows have no Φ; there the correction of positions must not slip, B M⁻¹Bᵀη = 0.
+    """
+
+    system: AbstractMechanical
+    formula: Formula
+    mass: Matrix
+    jacobian: Matrix
+    projector: Any
+
+    def place(self, x: tuple[Array, ...]) -> Place:
+        return self.formula.place(self.system.configuration, x[2], x[0])
+
+    def residual(self, place: Place, x: tuple[Array, ...]) -> Residual:
+        vdot, multipliers, rate, eta = x
+        ahead, n = self.formula.ahead, self.system.n
+        balance, terms = balance_of(self.system, ahead.t, place, vdot, multipliers)
+        speeds = self.system.constraint_rate(ahead.t, place.q, place.v)
+        gaps, size = positions_of(self.system, ahead.t, place)
+        turned = self.system.configuration.rate(place.theta, place.v)
+        inertia = apply(self.mass, rate, n), apply(self.mass, turned, n)
+        shift = apply_transposed(self.jacobian, eta, n)
+        rows = self.system.nonholonomic
+        if len(rows):
+            slip = apply(self.jacobian, rate - turned, self.system.m)
+            gaps = gaps.at[rows].set(ahead.velocity * slip[rows])
+        a = largest_of(vdot)
+        scales = (terms, ahead.velocity * a, ahead.velocity * terms, ahead.position * a)
+        magnitudes = (
+            terms,
+            size * (1 + largest_of(place.v)),
+            largest_of(inertia[0]) + largest_of(inertia[1]) + largest_of(shift),
+            size,
+        )
+        return Residual((balance, speeds, inertia[0] - inertia[1] + shift, gaps), scales, magnitudes)
+
+    def factor(self, place: Place, x: tuple[Array, ...]) -> Keys:
+        return _keys(self.system, self.formula, place, self.system.jacobian(self.formula.ahead.t, place.q))
+
+    def magnified(self, factors: Keys, residual: Residual) -> tuple[Array, ...]:
+        return magnified_of(factors.matrix, residual)
+
+    def negligible(self, place: Place, correction: tuple[Array, ...]) -> Array:
+        return _unmoved(self.formula, place, correction[2])
+
+    def correct(self, factors: Keys, parts: tuple[Array, ...]) -> tuple[Array, ...]:
+        balance, speeds, shift, gaps = parts
+        kkt, ahead = self.system.kkt, self.formula.ahead
+        vdot, multipliers = kkt.solve(factors.matrix.matrix, -balance, -speeds / ahead.velocity)
+        rate = _turned(self.system, self.formula, factors, vdot, jnp.zeros_like(vdot))
+        along = rate + self.system.configuration.bracket(factors.theta, rate) / 2
+        moved = apply(self.jacobian, along, self.system.m)
+        if len(self.system.nonholonomic):
+            moved = moved.at[self.system.nonholonomic].set(0.0)
+        missing = -gaps / ahead.velocity - moved
+        z, eta = kkt.solve(self.projector, -shift, missing)
+        return vdot, multipliers, rate + z, eta
+
+    def moved(self, formula: Formula) -> Constrained:
+        """The same with another formula."""
+        return Constrained(self.system, formula, self.mass, self.jacobian, self.projector)
+
+    def turned(self, x: tuple[Array, ...], rate: Vector) -> tuple[Array, ...]:
+        """x with θ̇ + `rate`."""
+        return x[0], x[1], x[2] + rate, x[3]
+
+    def split(self, x: tuple[Array, ...]) -> tuple[Vector, Vector]:
+        """v̇ and θ̇."""
+        return x[0], x[2]
+
+
+def answered(equations: Free | Constrained, place: Place, factors: Keys, x: tuple[Array, ...], error: Vector) -> Vector:
+    r"""Errors of (θ, v) at the end of a step whose formulas are off by `error`.
+
+    The derivative of the solution: with r the change of rate(θ, v), v̇ changes by ẇ, where
+    $(M + γC + γ^2K)\dot w + B^T\mu = -C\,δv - K(δθ + γr)$ and constraints hold, so that δv + γẇ and δθ + γr + γ²ẇ are
+    left. For small steps of systems without constraints that is `error`; motion that stiff forces or constraints
+    hold to something has no other errors than that leaves it.
+    """
+    formula, dim = equations.formula, equations.system.configuration.dim
+    theta, v = error[:dim], error[dim:]
+    rate = equations.system.configuration.rate(place.theta, v)
+
+    def parts(s: Array) -> tuple[Array, ...]:
+        moved = equations.moved(formula.off(s * theta, s * v))
+        at = moved.turned(x, s * rate)
+        return moved.residual(moved.place(at), at).parts
+
+    _, change = jax.jvp(parts, (jnp.zeros(()),), (jnp.ones(()),))
+    vdot, more = equations.split(equations.correct(factors, change))
+    step = formula.ahead.velocity
+    return jnp.concatenate((theta + step * (rate + more), v + step * vdot))
+
+
+def _keys(system: AbstractMechanical, formula: Formula, place: Place, B: Matrix) -> Keys:
+    return Keys(factored(system, formula.ahead, place, True, B, B), place.theta, place.v)
+
+
+def _unmoved(formula: Formula, place: Place, rate: Vector) -> Array:
+    return unmoved(formula.ahead, place, rate / formula.ahead.velocity)
+
+
+def _turned(system: AbstractMechanical, formula: Formula, factors: Keys, vdot: Vector, more: Vector) -> Vector:
+    """Change of θ̇ = rate(θ, v) + `more` with v̇, where θ follows, up to the square of the rotation."""
+    space, step = system.configuration, formula.ahead.velocity
+    rate = space.rate(factors.theta, step * vdot) + more
+    return rate - step / 2 * space.bracket(rate, factors.v)

@@ -1,0 +1,299 @@
+"""Newton's method for the equations of one implicit step, full or modified, differentiable at the solution."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from polhode import checks
+from polhode.checks import shown
+from polhode.integrators.base import plain_number
+from polhode.integrators.implicit._equations import AbstractEquations, Factors, Place, Residual, TracedOnce, Unknowns
+from polhode.integrators.implicit._implicit_differentiation import implicit
+from polhode.result_codes import Result
+
+PATIENCE = {"full": 5, "modified": 15}
+"""Iterations that Newton's method has before every correction has to help."""
+
+
+class Newton(eqx.Module):
+    r"""When to stop, and when to factorise anew.
+
+    An iteration is converged when every part of the residual is at most
+    $\max(\mathtt{rtol}\,\|F_0\|, \mathtt{atol}\cdot\text{scale}, 32\,\varepsilon\,\text{magnitude})$ in the Euclidean
+    norm, where F₀ is the larger of the first two residuals and ε = 2⁻⁵²; or when it stagnates so close to that (within
+    a factor of 10⁴ of the tolerances) that only round-off inside the system's own functions can be left, or
+    with corrections that no longer move the positions, whose round-off stiff forces magnify. With factors that were
+    kept, stagnation counts only where residuals are no larger than the round-off that the equations tell of; there
+    from the second iteration on corrections that don't move positions are the last ones. One iteration is always made.
+
+    "full" factorises in every iteration. "modified" keeps the factors, over steps as well: they are renewed in the
+    next iteration when the residual, in units of its tolerance, fell by less than one half from the second iteration
+    on, and after `lifetime` iterations. If it grew by more than a factor of two, the step starts again from the
+    predictor with new factors. After a second such restart, or 15 iterations, every iteration factorises.
+
+    Where there is another beginning, `second`, the search starts again from it if residuals still grow after 5
+    iterations, 15 of "modified", or if one leads out of what can be computed. From then on it factorises in every
+    iteration and takes no correction that makes the residual larger in units of its tolerance, but a quarter of it, and
+    so on. Dry friction and stops need that, where Newton's method would go to and fro between two sides of a bend.
+    """
+
+    kind: Literal["full", "modified"] = eqx.field(static=True, default="full")
+    rtol: float = eqx.field(static=True, default=1e-10)
+    atol: float = eqx.field(static=True, default=1e-10)
+    max_iterations: int = eqx.field(static=True, default=25)
+    lifetime: int = eqx.field(static=True, default=8)
+
+    def __check_init__(self) -> None:
+        checks.choice("newton", self.kind, ("full", "modified"))
+        for name, value in (("rtol", self.rtol), ("atol", self.atol)):
+            plain_number(name, value, "tolerance of Newton's method")
+        if not (self.rtol >= 0 and self.atol >= 0 and self.rtol + self.atol > 0):
+            raise ValueError(
+                f"`rtol` and `atol` must be numbers, not negative and not both zero, got {shown(self.rtol)} and "
+                f"{shown(self.atol)}."
+            )
+        checks.count("max_iterations", self.max_iterations, "Newton iterations in a step")
+
+    @property
+    def keeps_factors(self) -> bool:
+        """Whether factors are handed on from step to step."""
+        return self.kind == "modified"
+
+
+class Solved(NamedTuple):
+    """Where Newton's method ended.
+
+    - `x`, `place`: the solution. - `iterations`: int32. - `residual`: the largest norm of a part.
+    - `factors`: those used last, for modified Newton; otherwise None. - `result`: a `Result` code.
+    """
+
+    x: Unknowns
+    place: Place
+    iterations: Array
+    residual: Float[Array, ""]
+    factors: Factors
+    result: Array
+
+
+class _Loop(NamedTuple):
+    x: Unknowns
+    place: Place
+    parts: tuple[Array, ...]
+    norms: Array
+    worst: Float[Array, ""]
+    first: Array
+    iterations: Array
+    age: Array
+    restarts: Array
+    factors: Factors
+    renew: Array
+    guarded: Array
+    again: Array
+    applied: Unknowns
+    excess: Array
+    settled: Array
+    converged: Array
+    result: Array
+
+
+def solve(
+    equations: AbstractEquations, guess: Unknowns, factors: Factors, newton: Newton, second: Unknowns = None
+) -> Solved:
+    """The solution of F(x) = 0 near `guess`.
+
+    `second` is where the search begins if it came to nothing from `guess`; None: it ends then. `factors` are those of
+    an earlier solution if `newton` keeps them, otherwise None. The derivative is that of the solution, by the implicit
+    function theorem, whatever way led there.
+    """
+    equations = TracedOnce.of(equations)
+
+    def equation(x: Unknowns) -> tuple[tuple[Array, ...], Place]:
+        place = equations.place(x)
+        return equations.residual(place, x).parts, place
+
+    def precondition(x: Unknowns, parts: tuple[Array, ...]) -> Unknowns:
+        correction = equations.correct(equations.factor(equations.place(x), x), parts)
+        return jax.tree.map(jnp.negative, correction)
+
+    search = _Search(equations, newton, second)
+    return implicit(lambda x, kept: _search(search, x, kept), equation, precondition, guess, factors)
+
+
+class _Search(NamedTuple):
+    """Data that all iterations share. - `second`: where the search starts again; None if it doesn't."""
+
+    equations: AbstractEquations
+    newton: Newton
+    second: Unknowns
+
+
+def _search(search: _Search, guess: Unknowns, factors: Factors) -> Solved:
+    equations, newton = search.equations, search.newton
+    place = equations.place(guess)
+    residual = equations.residual(place, guess)
+    norms = _norms(residual)
+    zero, false = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
+    start = _Loop(
+        x=guess,
+        place=place,
+        parts=residual.parts,
+        norms=norms,
+        worst=_worst(newton, norms, norms, _floor(newton, residual)),
+        first=norms,
+        iterations=zero,
+        age=zero,
+        restarts=zero,
+        factors=factors if newton.keeps_factors else None,
+        renew=false,
+        guarded=false,
+        again=false,
+        applied=None if search.second is None else jax.tree.map(jnp.zeros_like, guess),
+        excess=false,
+        settled=false,
+        converged=false,
+        result=jnp.where(jnp.isfinite(jnp.sum(norms)), 0, int(Result.nonfinite_state)).astype(jnp.int32),
+    )
+    step = _modified_iteration if newton.keeps_factors else _full_iteration
+
+    def more(loop: _Loop) -> Array:
+        return ~loop.converged & (loop.result == 0)
+
+    end = jax.lax.while_loop(more, lambda loop: step(search, start, loop), start)
+    # Where an iterate is not finite nothing can be differentiated, not even results that nobody uses.
+    finite = jnp.isfinite(sum(jnp.sum(part) for part in jax.tree.leaves(end.x)) + jnp.sum(end.norms))
+    x, place = jax.tree.map(lambda a, b: jnp.where(finite, a, b), (end.x, end.place), (start.x, start.place))
+    return Solved(x, place, end.iterations, jnp.max(end.norms), end.factors, end.result)
+
+
+def _floor(newton: Newton, residual: Residual) -> Array:
+    """The absolute tolerance of each part."""
+    round_off = 32 * jnp.finfo(float).eps * jnp.stack(residual.magnitudes)
+    return jnp.maximum(round_off, newton.atol * jnp.stack(residual.scales))
+
+
+def _worst(newton: Newton, norms: Array, first: Array, floor: Array) -> Float[Array, ""]:
+    """The largest part in units of what it may be in the end."""
+    return jnp.max(norms / jnp.maximum(jnp.maximum(newton.rtol * first, floor), jnp.finfo(float).tiny))
+
+
+def _norms(residual: Residual) -> Array:
+    return jnp.stack([jnp.sqrt(jnp.sum(part * part)) for part in residual.parts])
+
+
+def _full_iteration(search: _Search, start: _Loop, loop: _Loop) -> _Loop:
+    new = _update(search, loop, search.equations.factor(loop.place, loop.x), jnp.ones((), bool))
+    return new if search.second is None else _guarded(search.newton, loop, new)
+
+
+def _modified_iteration(search: _Search, start: _Loop, loop: _Loop) -> _Loop:
+    equations, newton = search.equations, search.newton
+    factors = jax.lax.cond(
+        loop.renew,
+        lambda place, x, kept: equations.factor(place, x),
+        lambda place, x, kept: kept,
+        loop.place,
+        loop.x,
+        loop.factors,
+    )
+    age = jnp.where(loop.renew, 0, loop.age)
+    new = _update(search, loop, factors, loop.renew)
+    ratio = new.worst / jnp.maximum(loop.worst, jnp.finfo(float).tiny)
+    grew = ~(ratio <= 2) & ~loop.renew & ~new.converged & ~new.settled
+    slow = (ratio > 0.5) & (new.iterations > 1)
+    again = start._replace(
+        iterations=new.iterations,
+        restarts=loop.restarts + 1,
+        renew=jnp.ones((), bool),
+        factors=factors,
+        result=jnp.where(new.iterations >= newton.max_iterations, new.result, 0).astype(jnp.int32),
+    )
+    hopeless = (loop.restarts > 1) | (new.iterations >= PATIENCE["modified"])
+    new = new._replace(age=age + 1, renew=slow | (age + 1 >= newton.lifetime) | hopeless)
+    if search.second is not None:
+        new = _guarded(newton, loop, new)
+        grew = grew & ~new.guarded
+    return jax.tree.map(lambda a, b: a if a is b else jnp.where(grew, a, b), again, new)
+
+
+def _guarded(newton: Newton, loop: _Loop, new: _Loop) -> _Loop:
+    """`new`, told how to go on if that doesn't lead to the solution: from `second`, or back along the correction."""
+    end = new.converged | (new.iterations >= newton.max_iterations) | (new.result == int(Result.singular_constraints))
+    lost = ~jnp.isfinite(new.worst)
+    in_vain = (new.iterations >= PATIENCE[newton.kind]) & (new.worst >= loop.worst)
+    again = ~loop.guarded & (lost | in_vain) & ~end
+    excess = loop.guarded & ~loop.again & ~(new.worst < loop.worst) & ~end
+    return new._replace(
+        guarded=loop.guarded | again,
+        again=again,
+        excess=excess,
+        renew=new.renew | again | loop.guarded,
+        # The bar is that of the place before.
+        worst=jnp.where(excess, loop.worst, new.worst),
+        result=jnp.where(again | excess, 0, new.result).astype(jnp.int32),
+    )
+
+
+def _update(search: _Search, loop: _Loop, factors: Factors, fresh: Array) -> _Loop:
+    """One correction, and the judgement of where it led; `fresh`: whether the factors are those of this place."""
+    equations, newton, second = search
+    correction = equations.correct(factors, loop.parts)
+    dx = applied = correction
+    if second is not None:
+        # A quarter of the last correction instead.
+        dx = jax.tree.map(lambda new, old: jnp.where(loop.excess, -0.75 * old, new), correction, loop.applied)
+        applied = jax.tree.map(lambda new, old: jnp.where(loop.excess, 0.25 * old, new), correction, loop.applied)
+    x = jax.tree.map(jnp.add, loop.x, dx)
+    if second is not None:
+        x = jax.tree.map(lambda x, y: jnp.where(loop.again, y, x), x, second)
+    place = equations.place(x)
+    residual = equations.residual(place, x)
+    norms = _norms(residual)
+    iterations = loop.iterations + 1
+    first = jnp.where(iterations == 1, jnp.maximum(loop.first, norms), loop.first)
+    floor = _floor(newton, residual)
+    worst = _worst(newton, norms, first, floor)
+    converged = worst <= 1
+    magnified = equations.magnified(factors, residual)
+    told = residual.noise if magnified is None else magnified
+    noise = 0.0 if told is None else 32 * jnp.finfo(float).eps * jnp.stack(told)
+    # A slow iteration with factors that were kept says little about round-off where that is smaller.
+    low = jnp.all(norms <= 8 * floor + noise)
+    # An iteration that brings one part to its floor has helped, and what it did may help the others next.
+    stuck = (fresh | low) & jnp.all((norms > 0.5 * loop.norms) | (loop.norms <= floor))
+    # Another beginning is nowhere near, however small the correction would have been.
+    settled = equations.negligible(place, dx) & ~loop.again
+    within = 1e4 * jnp.maximum(newton.rtol * first, newton.atol * jnp.stack(residual.scales)) + floor + noise
+    close = jnp.all(norms <= within) | settled
+    converged = converged | (stuck & close & ((iterations > 2) | (low & settled)))
+    if magnified is not None:
+        # Positions that round-off holds in their places don't answer to corrections as the matrix supposes: iterations
+        # would go on to get better slowly, at something that is round-off.
+        converged = converged | (low & settled & (iterations > 1))
+    singular = ~jnp.isfinite(sum(jnp.sum(part) for part in jax.tree.leaves(dx)))
+    # Far from any solution a matrix may be anything.
+    singular = singular & ~jnp.any(loop.norms > 100 * loop.first) & ~loop.again
+    failed = ~jnp.isfinite(jnp.sum(norms)) | (iterations >= newton.max_iterations)
+    result = jnp.where(
+        converged,
+        0,
+        jnp.where(singular, int(Result.singular_constraints), jnp.where(failed, int(Result.newton_not_converged), 0)),
+    )
+    return loop._replace(
+        x=x,
+        place=place,
+        parts=residual.parts,
+        norms=norms,
+        worst=worst,
+        first=first,
+        iterations=iterations,
+        applied=None if second is None else applied,
+        factors=factors if newton.keeps_factors else None,
+        settled=settled,
+        converged=converged,
+        result=result.astype(jnp.int32),
+    )

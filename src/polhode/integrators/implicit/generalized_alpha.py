@@ -1,0 +1,317 @@
+"""The generalized-α method on configuration spaces, with or without constraints."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from polhode import checks
+from polhode.checks import shown
+from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
+from polhode.integrators.explicit._stages import hermite
+from polhode.integrators.implicit._alpha_equations import Index3, Prediction, StabilizedIndex2
+from polhode.integrators.implicit._equations import AbstractEquations
+from polhode.integrators.implicit._newton import Newton, solve
+from polhode.linalg.blocks import apply
+from polhode.result_codes import Result
+from polhode.spaces.base import Point, Vector
+from polhode.systems.mechanical import AbstractMechanical
+
+
+class Memory(NamedTuple):
+    """The method's memory from step to step, besides state and multipliers.
+
+    - `vdot`: accelerations. - `shift`: (a - v̇)/h, the method's own acceleration a in a form that does not depend on the
+      step size. - `slope`, `h`: (aₙ₊₁ - aₙ)/h of the last step, and its size; h = 0 before the first one.
+    - `factors`: those of modified Newton, otherwise None.
+    """
+
+    vdot: Vector
+    shift: Vector
+    slope: Vector
+    h: Array
+    factors: Any
+
+
+class GeneralizedAlpha(AbstractIntegrator):
+    r"""The generalized-α method on a configuration space of any kind, also with constraints.
+
+    $$q_{n+1} = \mathrm{move}\bigl(q_n,\ h v_n + h^2(\tfrac12-\beta)a_n + h^2\beta a_{n+1}\bigr), \quad
+    v_{n+1} = v_n + h(1-\gamma)a_n + h\gamma a_{n+1},$$
+
+    $$(1-\alpha_m)a_{n+1} + \alpha_m a_n = (1-\alpha_f)\dot v_{n+1} + \alpha_f \dot v_n, \quad
+    M\dot v = f - B^T\lambda,\ \Phi = 0 \text{ at } t_{n+1}.$$
+
+    - Order: 2 for q, v and λ, on every space.
+    - Preserves: the space to round-off; Φ = 0 to the tolerance of Newton's method, with
+      `constraint="stabilized-index-2"` also B v = 0. Energy of high frequencies is dissipated, down to nothing in one
+      step for `rho_inf=0`; `rho_inf=1` does not dissipate.
+    - Error estimate: with $\Delta = \alpha_m-\alpha_f$, $h^2(\beta+\Delta/2-\tfrac16)(a_{n+1}-a_n)$ for positions and
+      $h^3 c\,\dddot v$ for velocities, $\dddot v$ from the change of $(a_{n+1}-a_n)/h$ since the last step; both O(h³),
+      the local error of order 2. When the step changes, a moves along, $a_n = \dot v_n + \Delta h\ddot v$.
+      Constrained index 3 estimates positions only: its velocities across the constraint carry an error O(h²) that
+      belongs to the step size, so multipliers are disturbed at every change of step. Take
+      `constraint="stabilized-index-2"` with tolerances, which has no such error.
+    - Interpolation: cubic Hermite on the manifold.
+    - Raises ValueError for systems whose velocities are not those of the configuration (`identity_kinematics`).
+    - Result codes: `newton_not_converged`, `singular_constraints`, `nonfinite_state`.
+
+    **Arguments:**
+
+    - `rho_inf`: spectral radius at infinite frequency, in [0, 1].
+    - `newton`: "full" factorises in every iteration, "modified" keeps factors as long as they serve, over steps too.
+    - `tangent_operator`: whether the iteration matrix holds the tangent operator T of the increment. Without it the
+      solution is the same; Newton's method takes more iterations where a step turns by more than about 0.01 rad.
+    - `constraint`: "index-3" imposes Φ = 0; "stabilized-index-2" both Φ = 0 and its time derivative, with positions
+      moved by $\dot q = q\cdot(v - M^{-1}B^T\eta)$.
+    - `start`: "acceleration" takes a₀ = v̇₀; multipliers of index 3 then have errors O(h) in the first steps, which
+      decay like `rho_inf`ⁿ. "perturbed" takes $a_0 = \dot v_0 + \Delta h\,\ddot v_0$ and, for index 3, moves v₀ by
+      O(h²) across the constraint, where the method's velocities lie anyway (Arnold, Brüls and Cardona): multipliers are
+      then of order 2 from the first step on, for `rho_inf=1` too.
+    - `predictor`: where Newton's method begins. "extrapolated": accelerations as they were at the last step and
+      changed over it, and the multipliers of the last step; "zero": no accelerations and no multipliers, as in
+      Algorithms 4 and 5, which takes up to one iteration a step more.
+    - `rtol`, `atol`: of the residuals, relative to the first one of the step, and to what accelerations of their
+      present size make up in it: forces, and h²|v̇| in Φ. What is left acts like a constant force: 1e-8 would spoil the
+      order of a mechanism that runs over 50,000 steps.
+    - `max_iterations`: of Newton's method in a step.
+
+    ??? cite "Reference"
+        O. Brüls, A. Cardona, On the use of Lie group time integrators in multibody dynamics, J. Comput. Nonlinear
+        Dynam. 5 (2010); M. Arnold, O. Brüls, A. Cardona, Error analysis of generalized-α Lie group time integration
+        methods for constrained mechanical systems, Numer. Math. 129 (2015); S. Holzinger, M. Arnold, J. Gerstmayr,
+        Algorithms 4 and 5.
+    """
+
+    kinds: ClassVar = (AbstractMechanical,)
+
+    rho_inf: float = eqx.field(static=True, default=0.9)
+    newton: Literal["full", "modified"] = eqx.field(static=True, default="full")
+    tangent_operator: bool = eqx.field(static=True, default=True)
+    constraint: Literal["index-3", "stabilized-index-2"] = eqx.field(static=True, default="index-3")
+    start: Literal["acceleration", "perturbed"] = eqx.field(static=True, default="acceleration")
+    predictor: Literal["extrapolated", "zero"] = eqx.field(static=True, default="extrapolated")
+    rtol: float = eqx.field(static=True, default=1e-12)
+    atol: float = eqx.field(static=True, default=1e-12)
+    max_iterations: int = eqx.field(static=True, default=40)
+
+    def __check_init__(self) -> None:
+        if isinstance(self.rho_inf, bool) or not (isinstance(self.rho_inf, float | int) and 0 <= self.rho_inf <= 1):
+            raise ValueError(
+                f"`rho_inf` must be a number in [0, 1], got {shown(self.rho_inf)}; 0.9 damps high frequencies gently."
+            )
+        if not isinstance(self.tangent_operator, bool):
+            raise ValueError(f"`tangent_operator` must be True or False, got {shown(self.tangent_operator)}.")
+        checks.choice("constraint", self.constraint, ("index-3", "stabilized-index-2"))
+        checks.choice("start", self.start, ("acceleration", "perturbed"))
+        checks.choice("predictor", self.predictor, ("extrapolated", "zero"))
+        _ = self._solver
+
+    @property
+    def promises(self) -> dict[str, str]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """See `AbstractIntegrator`."""
+        kept = {"manifold": "round-off", "position": "newton"}
+        return kept if self.constraint == "index-3" else {**kept, "velocity": "newton"}
+
+    @property
+    def order(self) -> int:
+        return 2
+
+    @property
+    def error_order(self) -> int | None:
+        return 2
+
+    @property
+    def implicit(self) -> bool:
+        return True
+
+    @property
+    def evaluations(self) -> int:
+        """One residual, to begin with; each of `StepInfo.newton_iterations` adds one."""
+        return 1
+
+    @property
+    def coefficients(self) -> Coefficients:
+        """α_m, α_f, β and γ."""
+        return Coefficients.optimal(self.rho_inf)
+
+    @property
+    def _solver(self) -> Newton:
+        return Newton(self.newton, self.rtol, self.atol, self.max_iterations)
+
+    def check(self, system: AbstractMechanical, t: Any, state: Any) -> None:
+        """Refuses quasi-velocities. Raises ValueError."""
+        del t, state
+        if not system.identity_kinematics:
+            raise ValueError(
+                f"The generalized-α method needs velocities that are those of the configuration, and "
+                f"{type(system).__name__} has others (quasi-velocities). Use a half-explicit method, or a formulation "
+                "on a Lie group."
+            )
+
+    def init(self, system: AbstractMechanical, t: Array, h: Array, state: tuple[Point, Vector]) -> Carry:
+        q, v = state
+        vdot, multipliers = system.accelerations(t, q, v)
+        shift = zero = jnp.zeros_like(vdot)
+        if self.start == "perturbed":
+            v, shift = self._perturbed(system, t, h, state, vdot)
+        factors = None
+        if self._solver.keeps_factors:
+            equations = self._equations(system, t, h, q, zero, v)
+            guess = self._guess(system, vdot, multipliers if system.m else None)
+            factors = equations.factor(equations.place(guess), guess)
+        memory = Memory(vdot, shift, zero, jnp.zeros(()), factors)
+        return Carry((q, v), memory, multipliers if system.m else None)
+
+    def restart(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> Carry:
+        """Accelerations are those after the jump; velocities stay as they are, whatever `start` says."""
+        q, v = carry.state
+        vdot, multipliers = system.accelerations(t, q, v)
+        zero = jnp.zeros_like(vdot)
+        shift = self.coefficients.shift * _jerk(system, t, q, v, vdot) if self.start == "perturbed" else zero
+        memory = carry.memory._replace(vdot=vdot, shift=shift, slope=zero, h=jnp.zeros(()))
+        return carry._replace(memory=memory, multipliers=multipliers if system.m else None)
+
+    def newton_tolerance(self, h: float | None) -> float:
+        del h
+        return max(self.rtol, self.atol)
+
+    def step(self, system: AbstractMechanical, t: Array, h: Array, carry: Carry) -> tuple[Carry, StepInfo]:
+        (q, v), memory = carry.state, carry.memory
+        c = self.coefficients
+        a = memory.vdot + h * memory.shift
+        predicted = (c.alpha_f * memory.vdot - c.alpha_m * a) / (1 - c.alpha_m)
+        theta = h * v + h * h * ((0.5 - c.beta) * a + c.beta * predicted)
+        speed = v + h * ((1 - c.gamma) * a + c.gamma * predicted)
+        equations = self._equations(system, t + h, h, q, theta, speed)
+        guess = self._guess(system, memory.vdot + h * memory.slope, carry.multipliers)
+        # Velocities that go on as they are: what sticks, sticks.
+        second = (v - speed) / (h * (c.gamma * c.ratio)), *guess[1:]
+        solved = solve(equations, guess, memory.factors, self._solver, second)
+        vdot, multipliers = solved.x[:2]
+        a_new = predicted + c.ratio * vdot
+        slope = (a_new - a) / h
+        new = Memory(vdot, (a_new - vdot) / h, slope, h, solved.factors)
+        info = StepInfo(
+            result=_explained(solved.result, carry.state, memory.vdot),
+            error=self._error(system, h, memory, slope),
+            newton_iterations=solved.iterations,
+            residual=solved.residual,
+        )
+        return Carry((solved.place.q, solved.place.v), new, multipliers if system.m else None), info
+
+    def interpolate(
+        self, system: AbstractMechanical, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
+    ) -> tuple[Point, Vector]:
+        space = system.configuration
+        (q0, v0), (q1, v1) = carry0.state, carry1.state
+        theta = space.difference(q0, q1)
+        q = hermite(space, q0, theta, h * v0, h * space.rate(theta, v1), s)
+        slopes = (1 - s) * carry0.memory.vdot - s * carry1.memory.vdot
+        v = (1 - s) ** 2 * (1 + 2 * s) * v0 + s * s * (3 - 2 * s) * v1 + h * s * (1 - s) * slopes
+        return q, v
+
+    def _perturbed(
+        self, system: AbstractMechanical, t: Array, h: Array, state: tuple[Point, Vector], vdot: Vector
+    ) -> tuple[Vector, Vector]:
+        """v₀ and (a₀ - v̇₀)/h, for which the first step commits the same errors as all others."""
+        q, v = state
+        c, jerk = self.coefficients, _jerk(system, t, q, v, vdot)
+        if self.constraint == "index-3" and system.m:
+            # What the increment lacks, h³(-C v̈ - [v, v̇]/12), as a velocity; only its part across the constraint.
+            lack = -h * h * (c.position_error * jerk + system.configuration.bracket(v, vdot) / 12)
+            B = system.jacobian(t, q)
+            factors = system.kkt.factor(system.mass(t, q), B, B)
+            across = apply(B, lack, system.m)
+            if len(system.nonholonomic):
+                # Velocities that must not slip don't.
+                across = across.at[system.nonholonomic].set(0.0)
+            v = v + system.kkt.solve(factors, jnp.zeros_like(v), across)[0]
+        return v, c.shift * jerk
+
+    def _equations(
+        self, system: AbstractMechanical, t: Array, h: Array, q0: Point, theta: Vector, v: Vector
+    ) -> AbstractEquations:
+        c = self.coefficients
+        prediction = Prediction(t, q0, theta, v, h * h * (c.beta * c.ratio), h * (c.gamma * c.ratio))
+        if self.constraint == "index-3" or system.m == 0:
+            return Index3(system, prediction, self.tangent_operator)
+        M, B = system.mass(t - h, q0), system.jacobian(t - h, q0)
+        return StabilizedIndex2(system, prediction, M, B, system.kkt.factor(M, B, B), self.tangent_operator)
+
+    def _guess(
+        self, system: AbstractMechanical, vdot: Vector, multipliers: Array | None
+    ) -> tuple[Float[Array, " size"], ...]:
+        """Where Newton's method begins: accelerations, multipliers, and no correction of positions."""
+        pair = vdot, jnp.zeros(0) if multipliers is None else multipliers
+        zero = jnp.zeros(system.n), jnp.zeros(system.m)
+        if self.predictor == "zero":
+            pair = zero
+        return pair if self.constraint == "index-3" or system.m == 0 else (*pair, *zero)
+
+    def _error(self, system: AbstractMechanical, h: Array, memory: Memory, slope: Vector) -> Array:
+        """Local errors of position and velocity, in the algebra of the state space."""
+        c = self.coefficients
+        position = h**3 * c.position_error * slope
+        if self.constraint == "index-3" and system.m:
+            # Velocities across the constraint depend on the step size. Where it changes, that swamps the estimate.
+            return jnp.concatenate((position, jnp.zeros_like(slope)))
+        change = jnp.where(memory.h != 0, (slope - memory.slope) * (2 * h / (h + memory.h)), 0.0)
+        return jnp.concatenate((position, h**2 * c.velocity_error * change))
+
+
+def _jerk(system: AbstractMechanical, t: Array, q: Point, v: Vector, vdot: Vector) -> Vector:
+    """v̈ along the motion."""
+    at = jnp.zeros(())
+    along = lambda s: system.accelerations(t + s, system.flow(q, v, s), v + s * vdot)[0]  # noqa: E731
+    return jax.jvp(along, (at,), (jnp.ones_like(at),))[1]
+
+
+def _explained(result: Array, state: tuple[Point, Vector], vdot: Vector) -> Array:
+    """`result`, or singular constraints where a finite state has no finite accelerations to start from."""
+    finite = jnp.isfinite(sum(jnp.sum(x) for x in jax.tree.leaves(state)))
+    singular = (result != 0) & finite & ~jnp.isfinite(jnp.sum(vdot))
+    return jnp.where(singular, int(Result.singular_constraints), result).astype(jnp.int32)
+
+
+class Coefficients(NamedTuple):
+    """α_m, α_f, β and γ of the method, and what follows from them."""
+
+    alpha_m: float
+    alpha_f: float
+    beta: float
+    gamma: float
+
+    @classmethod
+    def optimal(cls, rho_inf: float) -> Coefficients:
+        """Order 2 with the least damping of low frequencies for a given one at infinity (Chung and Hulbert)."""
+        alpha_m, alpha_f = (2 * rho_inf - 1) / (rho_inf + 1), rho_inf / (rho_inf + 1)
+        gamma = 0.5 - alpha_m + alpha_f
+        return cls(alpha_m, alpha_f, (gamma + 0.5) ** 2 / 4, gamma)
+
+    @property
+    def ratio(self) -> float:
+        """∂a/∂v̇ at the end of a step."""
+        return (1 - self.alpha_f) / (1 - self.alpha_m)
+
+    @property
+    def shift(self) -> float:
+        """Δ: aₙ is the acceleration at tₙ + Δh, to second order."""
+        return self.alpha_m - self.alpha_f
+
+    @property
+    def position_error(self) -> float:
+        """Local error of the increment in units of h³v̈."""
+        return self.beta + self.shift / 2 - 1 / 6
+
+    @property
+    def velocity_error(self) -> float:
+        """Local error of the velocity in units of h³v⃛."""
+        D = self.shift
+        # aₙ = v̇(tₙ + Δh) + κ h²v⃛ once the recurrence of a has settled.
+        kappa = (1 - self.alpha_f) / 2 - (1 - self.alpha_m) * (1 + D) ** 2 / 2 - self.alpha_m * D**2 / 2
+        return (D * D + 2 * self.gamma * D + self.gamma) / 2 + kappa - 1 / 6

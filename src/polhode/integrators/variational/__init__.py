@@ -1,0 +1,4 @@
+"""Variational and symplectic methods, and compositions of them.
+
+Open first: `rattle.py`.
+"""

@@ -1,0 +1,111 @@
+"""Shared parts of methods that let bodies move freely between kicks by the loads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from polhode.integrators.base import AbstractSymmetricSecondOrder, Carry
+from polhode.spaces import component_arrays
+from polhode.spaces.component_arrays import Vectors, added, moved, scaled
+from polhode.spaces.rotations import S3
+from polhode.systems.base import State
+from polhode.systems.separable import AbstractSeparable, Loads, PoseComponents, Rest, Surroundings
+
+Kick = Callable[[Vectors, Any, Vectors], Vectors]
+"""(angular velocities, h/J, moments) → angular velocities."""
+
+
+class Known(NamedTuple):
+    """Memory from step to step besides the state: loads there, and what the system knows of its bodies."""
+
+    loads: Loads
+    around: Surroundings
+
+
+class Bodies(NamedTuple):
+    """All bodies between the parts of a step, component by component."""
+
+    places: PoseComponents
+    v: Vectors
+    omega: Vectors
+    rest: Rest
+    known: Known
+
+    def at(self, system: AbstractSeparable, places: PoseComponents) -> Bodies:
+        """The same bodies moved to other places, and what acts on them there."""
+        rest, around = system.moved(places, self.rest, self.known.around)
+        known = Known(system.loads(places, rest, around), around)
+        return self._replace(places=places, rest=rest, known=known)
+
+    def packed(self, system: AbstractSeparable) -> Carry:
+        """As a step leaves them."""
+        parts = self.places.x, self.places.q, self.v, self.omega
+        return Carry(system.states(*map(component_arrays.rows, parts), *self.rest), self.known)
+
+
+def unpacked(carry: Carry) -> Bodies:
+    x, q, v, omega = map(component_arrays.columns, carry.state[:4])
+    return Bodies(PoseComponents(x, q), v, omega, tuple(carry.state[4:]), carry.memory)
+
+
+def kicked(system: AbstractSeparable, bodies: Bodies, h: Any, kick: Kick = moved) -> Bodies:
+    """Spherical bodies after their loads have acted for h."""
+    force, moment = bodies.known.loads
+    v = moved(bodies.v, h / system.masses, force)
+    return bodies._replace(v=v, omega=kick(bodies.omega, h / system.inertias, moment))
+
+
+def dragged(system: AbstractSeparable, bodies: Bodies, h: Any) -> Bodies:
+    """Spherical bodies after loads that depend on velocities have acted for h at fixed places: Heun's method."""
+    if not system.damped:
+        return bodies
+
+    def rates(v: Vectors, omega: Vectors) -> tuple[Vectors, Vectors]:
+        drag = system.drag(bodies.places, v, omega, bodies.rest, bodies.known.around)
+        return scaled(h / system.masses, drag.force), scaled(h / system.inertias, drag.moment)
+
+    dv, dw = rates(bodies.v, bodies.omega)
+    again = rates(added(bodies.v, dv), added(bodies.omega, dw))
+    v, omega = moved(bodies.v, 0.5, added(dv, again[0])), moved(bodies.omega, 0.5, added(dw, again[1]))
+    return bodies._replace(v=v, omega=omega)
+
+
+class AbstractKickDrift(AbstractSymmetricSecondOrder):
+    """Kicks by the loads, with free motion in between."""
+
+    kinds: ClassVar = (AbstractSeparable,)
+    promises: ClassVar = {"manifold": "round-off", "energy": "bounded"}
+    promises_at_steps: ClassVar = True
+
+    def promised(self, system: AbstractSeparable, state: State) -> dict[str, str]:
+        return {**super().promised(system, state), **dict.fromkeys(system.kept_momenta, "round-off")}
+
+    def init(self, system: AbstractSeparable, t: Array, h: Array, state: State) -> Carry:
+        state = system.states(*(jnp.asarray(part, system.masses.dtype) for part in state))
+        places = PoseComponents(*map(component_arrays.columns, tuple(state)[:2]))
+        around = system.surroundings(places)
+        loads = system.loads(places, tuple(state)[4:], around)
+        return Carry(state, Known(loads, around))
+
+    def interpolate(
+        self, system: AbstractSeparable, t: Array, h: Array, carry0: Carry, carry1: Carry, s: Array
+    ) -> State:
+        """Cubic for places; attitudes turn evenly, velocities change linearly."""
+        start, end = carry0.state, carry1.state
+        h = jnp.asarray(h, start[0].dtype)
+        s = jnp.asarray(s, start[0].dtype)
+        x = hermite(start[0], h * start[2], end[0], h * end[2], s)
+        turn = jax.vmap(lambda a, b: S3().compose(a, S3().exp(s * S3().log(S3().compose(S3().inverse(a), b)))))
+        velocities = (a + s * (b - a) for a, b in zip(start[2:4], end[2:4], strict=True))
+        return system.states(x, turn(start[1], end[1]), *velocities, *start[4:])
+
+
+def hermite(x0: Array, d0: Array, x1: Array, d1: Array, s: Array) -> Array:
+    """The cubic with these ends and derivatives along s in [0, 1]."""
+    rise = x1 - x0
+    return x0 + s * (d0 + s * (3 * rise - 2 * d0 - d1 + s * (d0 + d1 - 2 * rise)))

@@ -1,0 +1,200 @@
+"""Relative coordinates of bodies by name: what controllers, springs, rotors and outputs take."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode import checks
+from polhode.joints.relative import AbstractRelativeCoordinate
+from polhode.multibody.bodies import Body
+from polhode.multibody.mechanism.poses import Pose, Poses, Twist, Twists
+from polhode.multibody.parts import AbstractJoint
+from polhode.multibody.system import parts
+from polhode.systems.base import State
+from polhode.systems.conversion import AbstractWritten
+
+
+class Term(NamedTuple):
+    """A term of a combination: `ratio` times the one of that name of a pair."""
+
+    ratio: Float[Array, ""]
+    pair: AbstractMeasuredPair
+    name: str | None
+
+
+class AbstractMeasured(abc.ABC):
+    """Bodies and their relative coordinates by name: "angle", "displacement", …"""
+
+    force_limits: tuple[float, float] = (-np.inf, np.inf)
+    """(lower, upper), to which controllers keep the force along the coordinate unless they are told otherwise."""
+    velocity_limit: float = np.inf
+    """The largest magnitude of the rate that is meant to occur; audits say where a run exceeds it."""
+
+    @property
+    @abc.abstractmethod
+    def bodies(self) -> tuple[Body, ...]:
+        """The bodies, in the order in which the coordinates take their poses."""
+
+    @abc.abstractmethod
+    def initial(self, name: str | None = None) -> Float[Array, ""]:
+        """A relative coordinate at the start, turns included."""
+
+    @abc.abstractmethod
+    def terms(self, name: str | None = None) -> tuple[Term, ...]:
+        """The coordinates of pairs that a coordinate is a sum of, up to a constant."""
+
+    def coordinates(self) -> dict[str, AbstractRelativeCoordinate]:
+        """Relative coordinates that the joint leaves free, by name: "angle", "displacement", …"""
+        return {}
+
+    def coordinate(self, name: str | None = None) -> AbstractRelativeCoordinate:
+        """One of `coordinates`; the name may be left out if there is only one. Raises ValueError otherwise."""
+        known = self.coordinates()
+        if not known:
+            raise ValueError(f"{type(self).__name__} has no relative coordinate of its own.")
+        if name is None and len(known) > 1:
+            raise ValueError(f"{type(self).__name__} has the coordinates {', '.join(known)}; name one of them.")
+        return known[next(iter(known)) if name is None else checks.choice("coordinate", name, known)]
+
+    def value(self, system: Any, t: Any, state: State, name: str | None = None) -> Float[Array, "..."]:
+        """A relative coordinate in a state of an assembled system; angles are real numbers that count turns.
+
+        0 at the start for joints of a model, and where the file has its zero for joints of a file.
+
+        Systems that a conversion made of an assembled one, such as those of Livens' principle, will do.
+
+        `state` may be that of a run, `solution.state`; then the result has its leading axis. Of a joint that is no part
+        of the model, nobody counts the turns: its angles are in (-π, π].
+        """
+        del t
+        coordinate = self.coordinate(name)
+
+        def read(whole: Any, one: State) -> Array:
+            counted = self.counted(whole, one[0], name)
+            return coordinate.value(self._poses(whole, one)) if counted is None else counted
+
+        return _each(read, system, state)
+
+    def turns_are_known(self, system: Any, state: State, name: str | None = None) -> bool:
+        """Whether `value` has the turns of angles: of joints that are no part of the model nobody counts them."""
+        if not self.coordinate(name).angles():
+            return True
+        while isinstance(system, AbstractWritten):
+            system, state = system.base, system.left(state)
+        return self.counted(system, parts(state)[0], name) is not None
+
+    def counted(self, system: Any, q: Any, name: str | None = None) -> Float[Array, ""] | None:
+        """A coordinate as the positions of the system have it, turns included; None if they don't."""
+        del system, q, name
+        return None
+
+    def rate(self, system: Any, t: Any, state: State, name: str | None = None) -> Float[Array, "..."]:
+        """Time derivative of a relative coordinate, of a state or of a run as in `value`."""
+        del t
+        coordinate = self.coordinate(name)
+        return _each(
+            lambda whole, one: coordinate.rate(self._poses(whole, one), self._twists(whole, one)), system, state
+        )
+
+    def _poses(self, system: Any, state: State) -> Poses:
+        still = Pose(jnp.zeros(3), jnp.eye(3))
+        return tuple(still if body.kind == "ground" else system.pose_in(state, body) for body in self.bodies)
+
+    def _twists(self, system: Any, state: State) -> Twists:
+        still = Twist(jnp.zeros(3), jnp.zeros(3))
+        return tuple(still if body.kind == "ground" else system.twist_in(state, body) for body in self.bodies)
+
+
+class AbstractMeasuredPair(AbstractMeasured):
+    """Two bodies, the first one and the second one, and their relative coordinates."""
+
+    @property
+    @abc.abstractmethod
+    def carrier(self) -> AbstractJoint | None:
+        """The joint with the same coordinates, up to constants, in a model; None if there is none."""
+
+    def driven(self) -> dict[str, AbstractRelativeCoordinate]:
+        """Relative coordinates that the joint moves as a function of time, by name; none unless overridden."""
+        return {}
+
+    def at_start(self, name: str, t0: Any) -> Any:
+        """A coordinate at the start of a model whose time is then t0, turns included."""
+        del t0
+        return self.initial(name)
+
+    def counted(self, system: Any, q: Any, name: str | None = None) -> Float[Array, ""] | None:
+        part = self.carrier
+        if part is not None:
+            ends = tuple(body.name for body in part.bodies)
+            found = system.joint_coordinate(q, part.name, self.name_in_carrier(name), ends)
+            if found is not None:
+                return found + self.zero_in_carrier(name)
+        called = next(iter(self.coordinates())) if name is None else name
+        ends = tuple(body.name for body in self.bodies)
+        return system.joint_coordinate(q, getattr(self, "name", None), called, ends)
+
+    def zero_in_carrier(self, name: str | None) -> Any:
+        """Value of a coordinate where that of the carrier is zero."""
+        del name
+        return 0.0
+
+    def name_in_carrier(self, name: str | None) -> str:
+        """The name that `carrier` has for a relative coordinate; the name may be left out if there is only one."""
+        return next(iter(self.coordinates())) if name is None else name
+
+    def terms(self, name: str | None = None) -> tuple[Term, ...]:
+        return (Term(jnp.ones(()), self, name),)
+
+    def force(self, system: Any, t: Any, state: State, name: str | None = None) -> Float[Array, "..."]:
+        """Sum of the forces along a coordinate, torques for an angle, of a state or of a run as in `value`.
+
+        They are those of `JointSpring`, `JointStops`, `JointFriction`, `Actuator`, `PD`, `JointControl`, and of what
+        files have of that kind. **Raises** ValueError unless the joint has a name and carries a body in joint
+        coordinates.
+        """
+        self.coordinate(name)
+        which = self.name_in_carrier(name)
+
+        def read(whole: Any, one: Any) -> Array:
+            (q, v), time = one
+            part = self.carrier
+            found = None
+            if part is not None and part.name is not None:
+                found = whole.coordinates.force_along(jnp.asarray(time, float), q, v, part.name, which)
+            if found is None:
+                raise ValueError(
+                    "Forces along a joint are known if it has a name and carries a body in joint coordinates "
+                    "(formulation 'minimal'). `system.joint_multipliers` has what constraints exert."
+                )
+            return found
+
+        return _each(read, system, state, t)
+
+
+def _each(read: Callable[[Any, Any], Array], system: Any, state: State, *times: Any) -> Array:
+    """Readings of one state, or of all states of a run, of the assembled system that others were made of.
+
+    With `times`, readings are of pairs (state, time).
+    """
+
+    def one(state: State, *time: Any) -> Array:
+        whole = system
+        while isinstance(whole, AbstractWritten):
+            whole, state = whole.base, whole.left(state)
+        if not hasattr(whole, "pose"):
+            raise ValueError(
+                f"Joints are read from states of a system that a model was assembled to, not of {type(whole).__name__}."
+            )
+        state = parts(state)
+        return read(whole, (state, *time) if time else state)
+
+    _, v, *_ = state
+    stacked = jnp.ndim(v) == 2
+    return jax.vmap(one)(state, *map(jnp.asarray, times)) if stacked else one(state, *times)

@@ -1,0 +1,56 @@
+"""From a model to coordinates of its bodies: the interface."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, ClassVar
+
+from polhode.multibody.bodies import Body
+from polhode.multibody.coordinates.base import AbstractCoordinates
+from polhode.multibody.mechanism.elements import AbstractConstraintElement, AbstractForceElement
+from polhode.multibody.mechanism.groups import Slot
+from polhode.multibody.mechanism.mechanism import Mechanism
+from polhode.systems.base import AbstractConversion, State
+
+Placed = tuple[str, Any, AbstractConstraintElement | AbstractForceElement]
+"""A part of a model: its name, the part, and the element that it becomes."""
+
+
+class AbstractLayout(abc.ABC):
+    """Which body of a model is which row of its coordinates.
+
+    `written_as` makes conversions of systems in these coordinates to ones of other kinds, those that lose least first.
+    """
+
+    written_as: ClassVar[tuple[Callable[[Any], AbstractConversion], ...]]
+
+    def remaining(self, elements: Sequence[Placed]) -> list[Placed]:
+        """The elements that the coordinates themselves don't replace."""
+        return list(elements)
+
+    def has_coordinate(self, joint: Any, name: str) -> bool:
+        """Whether a relative coordinate of a joint is one of the coordinates, which count turns then."""
+        del joint, name
+        return False
+
+    @abc.abstractmethod
+    def kind(self, body: Body) -> Hashable:
+        """Equal for bodies that elements of one group may connect; None for the ground."""
+
+    @abc.abstractmethod
+    def slot(self, bodies: Sequence[Body]) -> Slot:
+        """One end of several elements; all bodies are of one kind, or all are the ground."""
+
+    @abc.abstractmethod
+    def finished(
+        self, mechanism: Mechanism, labels: tuple[str, ...], turns: int
+    ) -> tuple[AbstractCoordinates, Mechanism, tuple[str, ...]]:
+        """The coordinates, the mechanism as these evaluate it, and labels with those of their own constraints.
+
+        `turns`: how many angles are counted besides the coordinates.
+        """
+
+    @abc.abstractmethod
+    def start(self) -> State:
+        """The initial state that the bodies of the model name."""

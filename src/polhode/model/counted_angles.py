@@ -1,0 +1,125 @@
+"""Which angles of a model are counted: those of joints that are no coordinates, and those that forces read."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from polhode.forces.joint_control import JointControl
+from polhode.forces.joint_forces import AbstractJointForce
+from polhode.joints.coupling import CoupledJoints
+from polhode.joints.named_coordinates import AbstractMeasuredPair, Term
+from polhode.joints.relative import Reversed
+from polhode.linalg.blocks import Indices
+from polhode.model.coordinate_layout import AbstractLayout
+from polhode.multibody.counted_angles import AngleName, TurnCounter
+from polhode.multibody.mechanism.angles import CountableAngle
+from polhode.multibody.mechanism.groups import Slot, stack
+
+if TYPE_CHECKING:
+    from polhode.model.model import Model
+
+
+class _Angle(NamedTuple):
+    angle: CountableAngle
+    first: int
+    second: int
+
+
+class TurnRegister:
+    """Angles by what they belong to, so that a joint's is counted once however many forces read it.
+
+    Which are counted doesn't depend on numbers, so that a model has the same states inside JAX's transformations.
+    """
+
+    def __init__(self, model: Model, layout: AbstractLayout, t0: Any) -> None:
+        self._model, self._layout, self._t0 = model, layout, t0
+        self._angles: list[_Angle] = []
+        self._numbers: dict[Hashable, int] = {}
+        self._names: list[AngleName | None] = []
+        self._owners: dict[int, tuple[int, ...]] = {}
+        for name, pair in _pairs(model):
+            self._register(name, pair)
+
+    def _register(self, name: str, pair: AbstractMeasuredPair) -> None:
+        """Number the angles of a joint, but for those that are coordinates, or that the joint that carries it has."""
+        for called, coordinate in {**pair.coordinates(), **pair.driven()}.items():
+            within = pair.name_in_carrier(called)
+            known = (id(pair.carrier), within) in self._numbers
+            if known or self._layout.has_coordinate(pair.carrier, within) or not coordinate.angles():
+                continue
+            (placed,) = coordinate.angles()
+            ends = tuple(self._row(body) for body in pair.bodies)
+            angle = _near(placed.angle, pair.at_start(called, self._t0), isinstance(coordinate, Reversed))
+            self._numbers[id(pair), called] = len(self._angles)
+            self._angles.append(_Angle(angle, ends[placed.first], ends[placed.second]))
+            self._names.append(_name(name, pair, called, coordinate))
+
+    def of(self, members: Sequence[tuple[Any, Any]], slots: Sequence[Slot]) -> tuple[Indices, ...]:
+        """Numbers of the angles that the elements of a group read, from its parts and their elements."""
+        rows = np.stack([slot.nodes.numbers for slot in slots], axis=1) if slots else np.zeros((len(members), 0), int)
+        numbers = [self._of_element(*member, row) for member, row in zip(members, rows, strict=True)]
+        return tuple(Indices(column) for column in np.array(numbers, int).T)
+
+    def _of_element(self, part: Any, element: Any, rows: np.ndarray) -> list[int]:
+        placed = element.angles()
+        if not placed:
+            return []
+        terms = [term for term in _terms(part) if term.pair.coordinate(term.name).angles()]
+        found = []
+        for k, (angle, first, second) in enumerate(placed):
+            key: Hashable = (id(part), k)
+            name = None
+            if len(terms) == len(placed):
+                pair = terms[k].pair
+                called = next(iter(pair.coordinates())) if terms[k].name is None else str(terms[k].name)
+                key, coordinate = (id(pair), called), pair.coordinate(called)
+                angle = _near(angle, pair.at_start(called, self._t0), isinstance(coordinate, Reversed))
+                name = _name(getattr(pair, "name", None), pair, called, coordinate)
+            if key not in self._numbers:
+                self._numbers[key] = len(self._angles)
+                self._angles.append(_Angle(angle, int(rows[first]), int(rows[second])))
+                self._names.append(name)
+            found.append(self._numbers[key])
+        self._owners[id(part)] = tuple(found)
+        return found
+
+    def counter(self) -> TurnCounter | None:
+        """The counter of all angles; None if there are none."""
+        if not self._angles:
+            return None
+        angles, first, second = zip(*self._angles, strict=True)
+        owners = [(name, self._owners[id(part)]) for name, part in self._model.parts if id(part) in self._owners]
+        return TurnCounter(stack(angles), Indices(first), Indices(second), tuple(self._names), tuple(owners))
+
+    def _row(self, body: Any) -> int:
+        return int(self._layout.slot([body]).nodes.numbers[0])
+
+
+def _pairs(model: Model) -> list[tuple[str, AbstractMeasuredPair]]:
+    """Joints of a model by name, and those that its file has besides."""
+    own = [(name, part) for name, part in model.parts if isinstance(part, AbstractMeasuredPair)]
+    return [*own, *model.file_joints.items()]
+
+
+def _terms(part: Any) -> list[Term]:
+    """The joint coordinates along which a part acts, in the order in which its element has them."""
+    part = getattr(part, "controller", part)
+    if isinstance(part, AbstractJointForce):
+        return list(part.joint.terms(part.along))
+    if isinstance(part, JointControl):
+        return [term for terms in part.terms() for term in terms]
+    return [*part.follower.terms(), *part.leader.terms()] if isinstance(part, CoupledJoints) else []
+
+
+def _name(joint: str | None, pair: AbstractMeasuredPair, called: str, coordinate: Any) -> AngleName:
+    first, second = (body.name for body in pair.bodies)
+    return AngleName(joint, called, (first, second), -1.0 if isinstance(coordinate, Reversed) else 1.0)
+
+
+def _near(angle: CountableAngle, start: Any, backwards: bool) -> CountableAngle:
+    """An angle that is read in the turn that its joint starts in."""
+    return angle.near(jnp.asarray(-start if backwards else start, float))

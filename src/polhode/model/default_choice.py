@@ -1,0 +1,221 @@
+"""Coordinates and a method for models whose users name none. The measurements behind the rule are in docs/choose.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from polhode import checks
+from polhode.compiler.interpreted import interpreted
+from polhode.integrators.base import AbstractIntegrator
+from polhode.integrators.compatibility import Unsuited, written
+from polhode.linalg.blocks import to_dense
+from polhode.model.absolute_assembly import WithoutInertia
+from polhode.model.assembly import Assembled
+from polhode.model.spanning_tree import spanning
+from polhode.model.tree_assembly import MINIMAL
+from polhode.multibody.conversions.livens import LIVENS, LivensMultibody
+from polhode.multibody.conversions.separable import SEPARABLE, SeparableMultibody
+from polhode.multibody.system import MultibodySystem
+from polhode.spaces.base import Point, Vector
+from polhode.systems.base import State
+from polhode.systems.mechanical import AbstractMechanical
+from polhode.systems.vector_field import VectorField
+
+if TYPE_CHECKING:
+    from polhode.model.model import Model
+
+ABSOLUTE = "SO3xR3"
+"""Absolute coordinates of rigid bodies: their steps are the cheapest."""
+
+LARGEST_TREE = 16
+"""Bodies up to which joint coordinates are taken: their matrices are dense, those of absolute ones sparse."""
+
+_RESOLVED = 1.0
+"""The largest product of step and fastest rate with which an explicit method is chosen; they are stable up to 2.5."""
+
+_CHANGE = 1e-6
+"""Of positions and velocities, to see how forces change."""
+
+_DENSE = 200
+"""Velocities up to which the fastest rate is looked for."""
+
+
+class Made(NamedTuple):
+    """A model in the coordinates that were chosen.
+
+    - `formulation`: their name. - `reason`: why.
+    """
+
+    system: Assembled
+    state: State
+    formulation: str
+    reason: str
+
+
+class _Candidate(NamedTuple):
+    formulation: str
+    reason: str
+    kind: type[Assembled]
+
+
+def assembled(
+    model: Model,
+    assemble: Callable[[str], tuple[Assembled, State]],
+    integrator: str | None,
+    t0: float,
+) -> Made:
+    """The model in the first coordinates that can represent it and that the method, if one is asked for, takes.
+
+    Raises ValueError as the last coordinates do, if none can.
+    """
+    from polhode import integrators
+
+    method = None if integrator is None else integrators.get(integrator)
+    against: list[str] = []
+    spare: Made | None = None
+    failure: ValueError | None = None
+    for formulation, why, _ in _candidates(model, method):
+        try:
+            system, state = assemble(formulation)
+        except ValueError as error:
+            against.append(f"`{formulation}` can't be taken: {_first_sentence(error)}")
+            # Where joint coordinates failed, to ask for them is no remedy.
+            failure = error if failure is None or not isinstance(error, WithoutInertia) else failure
+            continue
+        reasons = [*against, _left(system) if isinstance(system, MultibodySystem) and not why else why]
+        made = Made(system, state, formulation, f"`{formulation}`: {'; '.join(reasons)}")
+        if method is None or _takes(method, system, t0, state):
+            return made
+        against.append(f"`{integrator}` doesn't take `{formulation}`")
+        spare = spare or made
+    if spare is not None:
+        # A run says what is wrong, and which methods there are.
+        return spare
+    assert failure is not None
+    raise failure
+
+
+def method_for(system: Assembled, state: State, t0: float, h: float, published: str | None = None) -> tuple[str, str]:
+    """The integrator for a system, and why it is chosen.
+
+    - `published`: the one with which the literature solves the problem in velocities of its own, if it is known.
+    """
+    if isinstance(system, LivensMultibody):
+        return "eml", "energy and momenta to round-off"
+    if isinstance(system, SeparableMultibody):
+        return ("rodrigues", "explicit, for spheres") if system.spherical else ("rigid-verlet", "explicit, for bodies")
+    from polhode import integrators
+
+    if published is not None and (system.identity_kinematics or not integrators.get(published).implicit):
+        return published, "the method of the literature"
+    if not system.identity_kinematics:
+        return ("herk4" if system.m else "rkmk4"), "explicit; implicit methods don't take rates of these coordinates"
+    if system.m:
+        return "generalized-alpha", "there are constraints"
+    if system.has_waves:
+        return "generalized-alpha", "it steps over waves in elastic elements, which bound explicit steps"
+    rate = fastest(system, t0, state)
+    if rate is None:
+        return "rkmk4", "explicit and of order 4: no constraints; how fast it is at the start was not found"
+    if rate * h > _RESOLVED:
+        return "generalized-alpha", f"the fastest motion at the start, {rate:.2g} per time, would bound explicit steps"
+    return "rkmk4", f"explicit and of order 4: no constraints, and nothing too fast for steps of {h:g}"
+
+
+def fastest(system: MultibodySystem, t0: float, state: State) -> float | None:
+    """The fastest oscillation or decay of the linearised motion at a state without constraints, as a rate.
+
+    0 where there are no loads but gravity; None where numbers are traced, or there are too many, or it can't be found.
+    """
+    if not (system.mechanism.forces or system.coordinates.loaded):
+        return 0.0
+    if system.n > _DENSE or not checks.is_concrete(system, state):
+        return None
+    n = system.n
+    try:
+        M, slopes = (np.asarray(x) for x in _linearised(system, jnp.asarray(t0), *state))
+        # As a system of first order in small changes of positions and of velocities.
+        rates = np.vstack((np.eye(n, 2 * n, n), np.linalg.solve(M, slopes.T)))
+        return float(np.max(np.abs(np.linalg.eigvals(rates))))
+    except Exception:
+        # A look ahead must not refuse a model, whatever a user's force does: what is wrong with it, a run says.
+        return None
+
+
+@interpreted
+def _linearised(system: MultibodySystem, t: Array, q: Point, v: Vector) -> tuple[Array, Array]:
+    """The mass matrix, and what small changes of positions and velocities do to the forces, one a row.
+
+    By differences, which are traced sooner than derivatives.
+    """
+    n = system.n
+
+    def loads(change: Vector) -> Vector:
+        return system.force(t, system.configuration.move(q, change[:n]), v + change[n:])
+
+    steps = _CHANGE * jnp.eye(2 * n)
+    ahead, behind = jnp.split(jax.vmap(loads)(jnp.concatenate((steps, -steps))), 2)
+    slopes = (ahead - behind) / (2 * _CHANGE)
+    return to_dense(system.mass(t, q), (n, n)), slopes
+
+
+def _candidates(model: Model, method: AbstractIntegrator | None) -> list[_Candidate]:
+    """Coordinates in the order in which they are tried."""
+    against = _against_a_tree(model)
+    joint = _Candidate(MINIMAL, "", MultibodySystem)
+    absolute = _Candidate(ABSOLUTE, against or "absolute coordinates", MultibodySystem)
+    usual = [absolute, joint] if against else [joint, absolute]
+    if method is None:
+        return usual
+    special = (_Candidate(LIVENS, "", LivensMultibody), _Candidate(SEPARABLE, "", SeparableMultibody))
+    own = [one._replace(reason="the coordinates that the method takes") for one in special]
+    return [one for one in [*usual, *own] if _is_for(method, one.kind)] or usual
+
+
+def _against_a_tree(model: Model) -> str:
+    """The reason against joint coordinates; "" if there is none."""
+    if any(body.formulation is not None for body in model.bodies):
+        return "some bodies ask for coordinates of their own"
+    if any(body.kind == "flexible" for body in model.bodies):
+        return "flexible bodies have absolute coordinates and those of their modes"
+    if any(body.rod is not None for body in model.bodies):
+        return "nodes of rods are free bodies with sparse matrices"
+    if any(body.diameter is not None for body in model.bodies):
+        return "particles are free bodies with sparse matrices"
+    carried = sum(attachment.motion is not None for attachment in spanning(model))
+    if not carried:
+        return "no joint carries a body"
+    if carried > LARGEST_TREE:
+        return f"{carried} bodies in a tree have dense matrices, in absolute coordinates sparse ones"
+    return ""
+
+
+def _is_for(method: AbstractIntegrator, kind: type[Assembled]) -> bool:
+    """Whether a method may take systems of a class, or what they are converted to."""
+    first_order = issubclass(kind, AbstractMechanical) and VectorField in method.kinds
+    return first_order or any(issubclass(kind, known) for known in method.kinds)
+
+
+def _takes(method: AbstractIntegrator, system: Assembled, t0: float, state: State) -> bool:
+    """Whether a method takes a system, or a conversion of it."""
+    try:
+        written(system, method, t0, state, checked=True)
+    except Unsuited:
+        return False
+    return True
+
+
+def _left(system: MultibodySystem) -> str:
+    """The constraints that joint coordinates leave, in words."""
+    left = "no constraint is" if not system.m else "1 constraint is" if system.m == 1 else f"{system.m} constraints are"
+    return f"the joints carry the bodies, and {left} left"
+
+
+def _first_sentence(error: ValueError) -> str:
+    return str(error).partition(". ")[0].rstrip(".")

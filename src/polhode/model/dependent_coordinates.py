@@ -1,0 +1,81 @@
+"""Which joint coordinates follow others, from linear equations between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from polhode.multibody.coordinates.tree.joint_forces import CoordinateIndex
+
+_NOTHING = 1e-12
+"""Size, relative to the largest term of an equation, below which what is left of a term is round-off."""
+
+
+class Following(NamedTuple):
+    """A coordinate as `offset` + Σ `ratios` · leaders."""
+
+    ratios: dict[CoordinateIndex, float]
+    offset: float
+
+
+class Ties:
+    """Linear equations between coordinates, solved for some of them: each follows others that follow none.
+
+    - `may_follow`: whether a coordinate can be left out of the coordinates of a tree.
+    """
+
+    def __init__(self, may_follow: Callable[[CoordinateIndex], bool]) -> None:
+        self.following: dict[CoordinateIndex, Following] = {}
+        self._may_follow = may_follow
+
+    def add(self, terms: Mapping[CoordinateIndex, float], value: float) -> bool:
+        """Takes in the equation Σ terms = value; False, and nothing changes, if it can't be solved here.
+
+        The first coordinate that may follow does so.
+        """
+        size = max(map(abs, terms.values()), default=0.0)
+        left, rest = self._without_followers(terms, value)
+        left = {place: ratio for place, ratio in left.items() if abs(ratio) > _NOTHING * size}
+        pivot = next((place for place in left if self._may_follow(place)), None)
+        if pivot is None:
+            return False
+        own = left.pop(pivot)
+        found = Following({place: -ratio / own for place, ratio in left.items()}, rest / own)
+        self.following = {place: _replaced(other, pivot, found) for place, other in self.following.items()}
+        self.following[pivot] = found
+        return True
+
+    def violations(self, values: np.ndarray, *, constant: bool = True) -> dict[CoordinateIndex, float]:
+        """By how much followers are off, from values in the order of velocities; `constant`: with offsets."""
+        return {
+            place: float(values[place.velocity])
+            - sum(ratio * float(values[leader.velocity]) for leader, ratio in each.ratios.items())
+            - constant * each.offset
+            for place, each in self.following.items()
+        }
+
+    def _without_followers(
+        self, terms: Mapping[CoordinateIndex, float], value: float
+    ) -> tuple[dict[CoordinateIndex, float], float]:
+        whole = Following({}, 0.0)
+        for place, ratio in terms.items():
+            own = self.following.get(place, Following({place: 1.0}, 0.0))
+            whole = _sum(whole, own, ratio)
+        return whole.ratios, value - whole.offset
+
+
+def _replaced(each: Following, place: CoordinateIndex, by: Following) -> Following:
+    ratio = each.ratios.get(place)
+    if ratio is None:
+        return each
+    others = {leader: r for leader, r in each.ratios.items() if leader != place}
+    return _sum(Following(others, each.offset), by, ratio)
+
+
+def _sum(first: Following, second: Following, factor: float) -> Following:
+    ratios = dict(first.ratios)
+    for place, ratio in second.ratios.items():
+        ratios[place] = ratios.get(place, 0.0) + factor * ratio
+    return Following(ratios, first.offset + factor * second.offset)

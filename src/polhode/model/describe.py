@@ -1,0 +1,44 @@
+"""Contents of a model, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from polhode.model.flexible_body import FlexibleBody
+from polhode.model.spanning_tree import has_loops
+from polhode.multibody.mechanism.elements import AbstractConstraintElement
+from polhode.multibody.parts import AbstractForce, AbstractJoint
+
+if TYPE_CHECKING:
+    from polhode.model.model import Model
+
+_LISTED = 20
+"""Names in a list."""
+
+_SIZES = {"rigid": 6, "point": 3, "coordinate": 1, "integral": 0}
+"""Coordinates that move of a body of a kind."""
+
+
+def told(model: Model) -> list[tuple[str, str]]:
+    """Bodies, joints, forces, parameters, degrees of freedom and units."""
+    kinds = ((AbstractJoint, "joints"), (AbstractForce, "forces"))
+    parts = [(what, [name for name, p in model.parts if isinstance(p, kind)]) for kind, what in kinds]
+    named = [("bodies", [body.name for body in model.bodies]), *parts, ("parameters", list(model.parameters))]
+    rows = [(what, _listed(names)) for what, names in named if names]
+    units = [("units", ", ".join(dict.fromkeys(model.units.values())))] if model.units else []
+    return [*rows, ("degrees of freedom", _freedom(model)), *units]
+
+
+def _freedom(model: Model) -> str:
+    """Degrees of freedom. Where joints close loops, some of their constraints may follow from others."""
+    moving = sum(6 + b.modal.count if isinstance(b, FlexibleBody) else _SIZES[b.kind] for b in model.bodies)
+    elements = [part.placed() for _, part in model.parts if isinstance(part, AbstractJoint)]
+    held = sum(element.size for element in elements if isinstance(element, AbstractConstraintElement))
+    least = "at least " if has_loops(model) else ""
+    return f"{least}{max(moving - held, 0)} ({moving} coordinates, {held} constraints)"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """A number of names, and as many of them as there is room for."""
+    return f"{len(names)} ({', '.join(names[:_LISTED])}{', …' if len(names) > _LISTED else ''})"

@@ -1,0 +1,158 @@
+"""How forces of a model are read from states, by name and along coordinates of joints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from polhode.forces.coordinate_forces import AbstractEffort
+from polhode.forces.joint_control import JointControl
+from polhode.forces.joint_forces import AbstractJointForce
+from polhode.joints.named_coordinates import Term
+from polhode.joints.relative import Reversed, is_angle
+from polhode.multibody.coordinates.tree.coordinates import JointTree
+from polhode.multibody.measurements.forces import ForceAlong, ForceReadings, NamedForce
+from polhode.multibody.measurements.joints import ReadForce
+from polhode.multibody.mechanism.angle_references import AngleReference
+from polhode.multibody.mechanism.elements import AbstractConstraintElement, AbstractForceElement
+from polhode.multibody.parts import AbstractForce, AbstractPart
+from polhode.multibody.system import MultibodySystem
+
+if TYPE_CHECKING:
+    from polhode.model.model import Model
+
+Placing = Callable[[AbstractPart], AbstractConstraintElement | AbstractForceElement]
+
+
+def named_forces(model: Model, system: MultibodySystem, placed: Placing) -> tuple[ForceReadings, dict[str, Any]]:
+    """The forces that a user has named, and plain values about them. `placed` returns the element of a part.
+
+    Those on nodes of flexible bodies are left out, since results have no rows for these.
+    """
+    names = {id(part): name for name, part in model.parts}
+    had, known = _had(system), {"ground", *system.names}
+    found: list[NamedForce] = []
+    told: dict[str, Any] = {}
+    rows, efforts, measures, inside = 0, 0, 0, 0
+    for name, part in model.parts:
+        terms = _terms(part)
+        if not isinstance(part, AbstractForce) or (part.name is None and not terms):
+            continue
+        element, place = placed(part), -1
+        assert isinstance(element, AbstractForceElement)
+        if terms and _takes(part, element) and _counts(had, names, terms):
+            place, inside = inside, inside + 1
+        bodies = [body.name for body in part.bodies]
+        if part.name is None or not known.issuperset(bodies):
+            continue
+        own = list(dict.fromkeys(body.name for body in part.bodies if body.kind != "integral"))
+        along = _along(part)
+        found.append(
+            NamedForce(
+                element,
+                tuple(ForceAlong(c, ends) for _, c, ends in along),
+                _references(name, part, element, names, system),
+                tuple(bodies),
+                tuple(rows + own.index(body) if body in own else -1 for body in bodies),
+                place,
+            )
+        )
+        told[name] = {
+            "kind": type(getattr(part, "controller", part)).__name__,
+            "bodies": {body: rows + k for k, body in enumerate(own)},
+            "efforts": {label: efforts + k for k, (label, _, _) in enumerate(along)},
+            "angles": [label for label, c, _ in along if is_angle(c)],
+            "number": len(found) - 1,
+            "measures": {label: measures + k for k, label in enumerate(element.measures)},
+            "measured_angle": is_angle(getattr(element, "coordinate", None)),
+        }
+        rows, efforts, measures = rows + len(own), efforts + len(along), measures + len(element.measures)
+    return ForceReadings(tuple(found), rows), told
+
+
+def _along(part: Any) -> list[tuple[str, Any, tuple[str, ...]]]:
+    """Name, coordinate and bodies of all coordinates that a force acts along."""
+    if isinstance(part, JointControl):
+        return [
+            (getattr(joint, "name", None) or str(k), joint.coordinate(), tuple(body.name for body in joint.bodies))
+            for k, joint in enumerate(part.joints)
+        ]
+    whole = getattr(part, "controller", part)
+    if not isinstance(whole, AbstractJointForce):
+        return []
+    return [(_ONLY, whole.measured, tuple(body.name for body in whole.joint.bodies))]
+
+
+_ONLY = "effort"
+"""Name of the effort of a force along one coordinate."""
+
+
+def _had(system: MultibodySystem) -> set[tuple[str, str]]:
+    """Joints and coordinates that a tree has."""
+    tree = system.coordinates
+    links = tree.links if isinstance(tree, JointTree) else ()
+    return {(link.joint, name) for link in links for name in link.motion.names}
+
+
+def _takes(part: Any, element: Any) -> bool:
+    """Whether a tree takes a force along its coordinates."""
+    along_one = isinstance(part, AbstractJointForce) and isinstance(element, AbstractEffort)
+    return along_one or isinstance(part, JointControl)
+
+
+def forces_along(
+    model: Model, system: MultibodySystem, places: Mapping[tuple[int, str], int], placed: Placing
+) -> tuple[ReadForce, ...]:
+    """Forces along coordinates that act on bodies; those along coordinates of a tree it knows by itself."""
+    found = []
+    names = {id(part): name for name, part in model.parts}
+    had = _had(system)
+    for name, part in model.parts:
+        terms = _terms(part)
+        if not terms:
+            continue
+        element = placed(part)
+        keys = [(id(term.pair.carrier), term.pair.name_in_carrier(term.name)) for term in terms]
+        known = all(key in places for key in keys)
+        if (
+            known
+            and isinstance(element, AbstractForceElement)
+            and not (_takes(part, element) and _counts(had, names, terms))
+        ):
+            references = _references(name, part, element, names, system)
+            bodies = tuple(body.name for body in part.bodies)
+            found.append(ReadForce(element, references, bodies, tuple(places[k] for k in keys)))
+    return tuple(found)
+
+
+def _references(
+    name: str, part: Any, element: AbstractForceElement, names: Mapping[int, str], system: MultibodySystem
+) -> tuple[AngleReference, ...]:
+    """Where the turns of the angles of an element are known from: they are counted, or coordinates of a tree."""
+    counted = None if system.counter is None else system.counter.owned(name)
+    if counted is not None:
+        return tuple(AngleReference(0.0, 1.0, number, None, "", ()) for number in counted)
+    terms = [term for term in _terms(part) if term.pair.coordinate(term.name).angles()]
+    if len(terms) != len(element.angles()):
+        return ()
+    found = []
+    for term in terms:
+        pair, carrier = term.pair, term.pair.carrier
+        ends = tuple(body.name for body in (pair if carrier is None else carrier).bodies)
+        sign = -1.0 if isinstance(pair.coordinate(term.name), Reversed) else 1.0
+        known = names.get(id(carrier)), pair.name_in_carrier(term.name), ends
+        found.append(AngleReference(pair.zero_in_carrier(term.name), sign, -1, *known))
+    return tuple(found)
+
+
+def _terms(part: Any) -> list[Term]:
+    """The coordinates that a force acts along; none for other parts."""
+    if isinstance(part, JointControl):
+        return [term for terms in part.terms() for term in terms]
+    whole = getattr(part, "controller", part)
+    return list(whole.joint.terms(whole.along)) if isinstance(whole, AbstractJointForce) else []
+
+
+def _counts(had: set[tuple[str, str]], names: Mapping[int, str], terms: list[Term]) -> bool:
+    """Whether a tree has all of the coordinates."""
+    return all((names.get(id(t.pair.carrier)), t.pair.name_in_carrier(t.name)) in had for t in terms)

@@ -1,0 +1,212 @@
+"""Positions and velocities, given by a user, that closing the joints of a model keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode import checks
+from polhode.checks import shown
+from polhode.compiler.interpreted import interpreted
+from polhode.jax_context import warn
+from polhode.multibody import consistent_start
+from polhode.multibody.bodies import Body
+from polhode.multibody.mechanism.elements import AbstractConstraintElement
+from polhode.multibody.mechanism.poses import Pose, Poses, Twist, Twists
+from polhode.multibody.parts import AbstractJoint
+from polhode.systems.base import State
+from polhode.systems.lagrangian import StartWarning
+
+if TYPE_CHECKING:
+    from polhode.joints.relative import AbstractRelativeCoordinate
+    from polhode.model.model import Model
+    from polhode.multibody.system import MultibodySystem
+
+
+class HeldCoordinate(AbstractConstraintElement):
+    """A relative coordinate keeps the value that it has at the start."""
+
+    coordinate: AbstractRelativeCoordinate
+    value: Float[Array, ""]
+
+    @property
+    def size(self) -> int:
+        return 1
+
+    def residual(self, t: Array, poses: Poses) -> Float[Array, "1"]:
+        del t
+        return self.coordinate.difference(poses, self.value)[None]
+
+
+class Held(AbstractJoint):
+    """Something that is to stay as it is given while joints are closed.
+
+    **Arguments:**
+
+    - `name`: for messages.
+    - `bodies`: the two bodies whose relative pose it is about.
+    - `element`: zero while it is held; its rate is what is held of velocities.
+    - `position`, `velocity`: what of it was given.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        bodies: tuple[Body, Body],
+        element: AbstractConstraintElement,
+        *,
+        position: bool = True,
+        velocity: bool = True,
+    ) -> None:
+        self.name: str | None = name
+        self._bodies, self.element = bodies, element
+        self.position, self.velocity = position, velocity
+
+    @property
+    def bodies(self) -> tuple[Body, ...]:
+        return self._bodies
+
+    def place(self, poses: Poses) -> AbstractConstraintElement:
+        del poses
+        return self.element
+
+    def rates(self) -> np.ndarray:
+        """The rates of the element in the motion that the bodies are given."""
+        twists = tuple(Twist(body.omega, body.u) for body in self._bodies)
+        return np.asarray(_rate(self.element, _placed(self._bodies), twists))
+
+
+@interpreted
+def _rate(element: AbstractConstraintElement, poses: Poses, twists: Twists) -> Array:
+    return element.rate(jnp.zeros(()), poses, twists)
+
+
+def held_coordinate(
+    name: str, coordinate: AbstractRelativeCoordinate, bodies: tuple[Body, Body], *, position: bool, velocity: bool
+) -> Held:
+    """A relative coordinate of two bodies, as they are placed."""
+    element = HeldCoordinate(coordinate, coordinate.difference(_placed(bodies), 0.0))
+    return Held(name, bodies, element, position=position, velocity=velocity)
+
+
+def held_pose(name: str, bodies: tuple[Body, Body], *, position: bool, velocity: bool) -> Held:
+    """The pose of the second body relative to the first, as they are placed."""
+    from polhode.joints import Fixed
+
+    element = Fixed(*bodies).place(_placed(bodies))
+    return Held(name, bodies, element, position=position, velocity=velocity)
+
+
+def held_attitude(name: str, bodies: tuple[Body, Body], *, position: bool, velocity: bool) -> Held:
+    """The attitude of the second body relative to the first, as they are placed."""
+    from polhode.joints import Generic
+
+    element = Generic(*bodies, point=bodies[1].x, fixed=("rx", "ry", "rz")).place(_placed(bodies))
+    return Held(name, bodies, element, position=position, velocity=velocity)
+
+
+def held(model: Model, wanted: Sequence[str | Held]) -> tuple[Held, ...]:
+    """The coordinates of joints and the bodies that `hold` names. Raises ValueError for other names."""
+    if isinstance(wanted, str) or not isinstance(wanted, Sequence):
+        raise ValueError(f"`hold` must be a list of names of joints and bodies, got {shown(wanted)}.")
+    found: list[Held] = []
+    joints = {name: part for name, part in model.parts if isinstance(part, AbstractJoint)}
+    bodies = {body.name: body for body in model.bodies}
+    for each in wanted:
+        if isinstance(each, Held):
+            found.append(each)
+        elif each in joints:
+            found += _held_joint(each, joints[each])
+        elif each in bodies:
+            found.append(held_pose(each, (model.ground, bodies[each]), position=True, velocity=True))
+        else:
+            known = (*joints, *bodies)
+            raise ValueError(f"`hold` names {shown(each)}, which is no joint or body.{checks.nearest(each, known)}")
+    return tuple(found)
+
+
+def _held_joint(name: str, joint: Any) -> list[Held]:
+    coordinates = joint.coordinates() if hasattr(joint, "coordinates") else {}
+    if not coordinates:
+        raise ValueError(f"`hold` names the joint `{name}`, which has no coordinate of its own; name its body.")
+    return [
+        held_coordinate(name, coordinate, joint.bodies, position=True, velocity=True)
+        for coordinate in coordinates.values()
+    ]
+
+
+def _placed(bodies: tuple[Body, ...]) -> Poses:
+    return tuple(Pose(body.x, body.R) for body in bodies)
+
+
+def repaired_holding(
+    system: MultibodySystem,
+    more: Callable[[Sequence[Held]], MultibodySystem],
+    t: float,
+    state: State,
+    held: Sequence[Held],
+) -> State:
+    """`consistency.repaired` among the states that keep what is held.
+
+    `more` is the system with the constraints that hold it. What can't be kept together with the joints, and with what
+    was named before it, is given up, and a `StartWarning` says so.
+    """
+    q, v = state
+
+    def at(which: Sequence[Held]) -> Any:
+        return consistent_start.closed_the_right_way(more(which), t, q)
+
+    positions = _kept([h for h in held if h.position], at)
+    q = at(positions)
+
+    def moving(which: Sequence[Held]) -> Any:
+        # Zero for the joints.
+        rates = np.concatenate([np.zeros(system.m), *(h.rates() for h in which)])
+        return consistent_start.fitting_velocities(more(which), t, q, v, rates)
+
+    velocities = _kept([h for h in held if h.velocity], moving)
+    v = moving(velocities)
+    lost = [_changed(more([h]), h, t, (q, v)) for h in held if h not in positions or h not in velocities]
+    said = [each for each in lost if each]
+    if said:
+        warn(
+            f"The joints can't be closed with all that was given: {', '.join(said)}. Look at the start of the run, or "
+            "give values that fit.",
+            StartWarning,
+        )
+    return q, v
+
+
+def _changed(with_it: MultibodySystem, held: Held, t: float, found: State) -> str:
+    """By how much something that was to be held has changed, in words; nothing where it has not."""
+    size = held.element.size
+    gap, rate = (np.asarray(each)[-size:] for each in consistent_start.violations(with_it, jnp.asarray(t), *found))
+    said = []
+    for what, asked, value in (("position", held.position, gap), ("velocity", held.velocity, rate - held.rates())):
+        change = float(np.max(np.abs(value)))
+        if asked and change > consistent_start.POSITION_TOLERANCE:
+            said.append(f"the {what} of `{held.name}` changes by {change:.3g}")
+    return " and ".join(said)
+
+
+def _kept(wanted: Sequence[Held], attempt: Callable[[Sequence[Held]], Any]) -> list[Held]:
+    """As many of the wanted as can be kept together, the first ones first."""
+
+    def works(which: Sequence[Held]) -> bool:
+        try:
+            attempt(which)
+        except ValueError:
+            return False
+        return True
+
+    if not wanted or works(wanted):
+        return list(wanted)
+    kept: list[Held] = []
+    for each in wanted:
+        if works([*kept, each]):
+            kept.append(each)
+    return kept

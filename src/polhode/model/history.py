@@ -1,0 +1,90 @@
+"""Calls that make a model: kept, so that it can be made again, and undone where they raise."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
+
+from polhode import checks
+from polhode.compiler.numpy.eager import uncompiled
+from polhode.model.name_registry import Register
+
+
+class Call(NamedTuple):
+    """A call that has added something to a model, and what it returned."""
+
+    name: str
+    arguments: tuple[Any, ...]
+    options: dict[str, Any]
+    result: Any
+
+
+class History:
+    """Calls in their order, without those that they made themselves."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.within_call = False
+
+
+class Growing(Protocol):
+    """A model, as calls add to it."""
+
+    register: Register
+    parts: list[Any]
+    history: History
+
+
+G = TypeVar("G", bound=Growing)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def recorded(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[G, P], T]:
+    """A method that leaves the model as it was if it raises, so that the corrected call can follow."""
+
+    known = tuple(inspect.signature(method).parameters)[1:]
+
+    @functools.wraps(method)
+    def wrapped(self: G, /, *args: P.args, **options: P.kwargs) -> T:
+        for name in options:
+            if name not in known:
+                raise _unknown(method.__name__, name, known)
+        undo, parts = self.register.undoing(), len(self.parts)
+        outermost, self.history.within_call = not self.history.within_call, True
+        try:
+            with uncompiled():
+                result = method(self, *args, **options)
+            if outermost:
+                self.history.calls.append(Call(method.__name__, args, options, result))
+            return result
+        except BaseException:
+            undo()
+            del self.parts[parts:]
+            raise
+        finally:
+            self.history.within_call = not outermost
+
+    return wrapped
+
+
+_LOOKS = (
+    "Bodies of models made in Python are drawn as blocks with their moments of inertia; those of URDF and MJCF files "
+    "have shapes and colours."
+)
+_INSTEAD = {
+    **dict.fromkeys(("shape", "colour", "color", "mesh", "geometry", "size"), _LOOKS),
+    **dict.fromkeys(("orientation", "quaternion", "attitude"), "It is called `rotation`."),
+    **dict.fromkeys(("pos", "x", "origin", "com"), "It is called `position`, of the centre of mass."),
+    **dict.fromkeys(("omega", "spin", "w"), "It is called `angular_velocity`, body-fixed."),
+    **dict.fromkeys(("fixed", "static"), "Bodies that don't move are parts of `model.ground`; or add a joint `Fixed`."),
+}
+"""Names of arguments that many try first."""
+
+
+def _unknown(method: str, name: str, known: tuple[str, ...]) -> TypeError:
+    """The error for an argument that a method lacks."""
+    remedy = _INSTEAD.get(name, checks.nearest(name, known).strip() or f"It takes {', '.join(known)}.")
+    return TypeError(f"`{method}` has no argument {name!r}. {remedy}")

@@ -1,0 +1,48 @@
+"""Rotors that joints of a tree carry: inertias along their coordinates instead of bodies."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from polhode.model.spanning_tree import Attachment
+from polhode.multibody.coordinates.tree.motions import AbstractRelativeMotion
+from polhode.multibody.parts import AbstractJoint
+
+if TYPE_CHECKING:
+    from polhode.joints.named_coordinates import AbstractMeasuredPair
+    from polhode.joints.rotor import AttachedRotor
+    from polhode.model.model import Model
+
+
+class CarriedRotor(NamedTuple):
+    """A rotor that a joint of the tree carries, and the component of the joint's coordinates that it turns with."""
+
+    part: AttachedRotor
+    joint: AbstractJoint
+    component: int
+
+
+def carried_rotors(model: Model, order: Sequence[Attachment]) -> dict[str, CarriedRotor]:
+    """Rotors that add to the diagonal of the mass matrix, by name; nothing else may act on their coordinates."""
+    from polhode.joints.rotor import AttachedRotor
+
+    motions = {id(attachment.joint): attachment.motion for attachment in order}
+    used = collections.Counter(id(body) for _, part in model.parts for body in part.bodies)
+    found: dict[str, CarriedRotor] = {}
+    for name, part in model.parts:
+        if not isinstance(part, AttachedRotor) or used[id(part.rotor)] > 1:
+            continue
+        joint = part.whole.joint.carrier
+        motion = motions.get(id(joint))
+        component = None if motion is None else component_of(part.whole.joint, part.whole.coordinate, motion)
+        if joint is not None and component is not None:
+            found[name] = CarriedRotor(part, joint, component)
+    return found
+
+
+def component_of(joint: AbstractMeasuredPair, coordinate: str | None, motion: AbstractRelativeMotion) -> int | None:
+    """Which coordinate of a motion one of the pair's is, up to a constant; None if it is none of them."""
+    name = joint.name_in_carrier(coordinate)
+    return motion.names.index(name) if name in motion.names else None

@@ -1,0 +1,141 @@
+"""Names of the bodies and joints of a model, and how their values are read from states."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polhode import checks
+from polhode.joints._pair import AbstractPairJoint
+from polhode.joints.named_coordinates import AbstractMeasuredPair
+from polhode.joints.relative import is_angle
+from polhode.model.force_names import forces_along, named_forces
+from polhode.multibody.measurements.forces import ForceReadings
+from polhode.multibody.measurements.joints import ReadCoordinate, Readings, ReadJoint
+from polhode.multibody.parts import AbstractJoint, AbstractPart
+from polhode.multibody.system import MultibodySystem
+from polhode.rods.edge import EdgeConstraint
+
+if TYPE_CHECKING:
+    from polhode.model.model import Model
+
+
+_CENTRE: Any = np.zeros(3)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Named:
+    """Bodies, joints and forces of a model by name.
+
+    - `readings`, `force_readings`: how values of joints, and of forces with names, are read from states.
+    - `told`: plain values that are stored with runs: names of `bodies` in the order of rows of outputs, `joints` and
+      `forces` by name with their coordinates, and `units`.
+    - `outputs`: whether outputs of a problem have rows for these bodies and joints, as those of a user's model.
+    """
+
+    readings: Readings
+    force_readings: ForceReadings
+    told: Mapping[str, Any]
+    outputs: bool = False
+
+
+def named(
+    model: Model,
+    system: MultibodySystem,
+    joints: Mapping[str, AbstractMeasuredPair] | None = None,
+    bodies: Sequence[str] | None = None,
+) -> Named:
+    """The names of a model and of a system that it was assembled to.
+
+    `joints` are those of a model file, by the names that they have there. `bodies` are those of the rows of outputs.
+    """
+    names = {id(part): name for name, part in model.parts}
+    elements: dict[int, Any] = {}
+
+    def placed(part: AbstractPart) -> Any:
+        # Once: it takes long in models with thousands of parts.
+        if id(part) not in elements:
+            elements[id(part)] = part.placed()
+        return elements[id(part)]
+
+    pairs: dict[str, Any] = {
+        name: part
+        for name, part in model.parts
+        if isinstance(part, AbstractJoint) and len(part.bodies) == 2 and not isinstance(part, EdgeConstraint)
+    }
+    read: dict[str, ReadJoint] = {name: _read(name, part) for name, part in pairs.items()}
+    numbers = {name: number for number, name in enumerate(read)}
+    if joints is not None:
+        # Several joints of a file may be one of the model, which has the loads of all of them.
+        carriers = {id(joint.carrier) for joint in joints.values()}
+        others = {k: v for k, v in pairs.items() if id(v) not in carriers and k not in joints}
+        pairs = {**joints, **others}
+    coordinates: list[ReadCoordinate] = []
+    told: dict[str, Any] = {}
+    places: dict[tuple[int, str], int] = {}
+    for name, pair in pairs.items():
+        part = pair.carrier if isinstance(pair, AbstractMeasuredPair) else pair
+        called = names.get(id(part))
+        read_of = joints is None or name in joints
+        own = _coordinates(pair, called or "", numbers.get(called or "", -1)) if read_of else {}
+        for coordinate in own.values():
+            places[id(part), coordinate.name] = len(coordinates)
+            coordinates.append(coordinate)
+        last = len(coordinates)
+        told[name] = {
+            "kind": getattr(pair, "kind", type(pair).__name__),
+            "bodies": [body.name for body in pair.bodies],
+            "coordinates": {label: last - len(own) + k for k, label in enumerate(own)},
+            "angles": [label for label, c in own.items() if is_angle(c.measured)],
+            "load": numbers.get(called or ""),
+            **_told_point(read.get(called or "")),
+            **_told_limit(pair),
+        }
+    shown = tuple(system.shown if bodies is None else bodies)
+    readings = Readings(tuple(coordinates), tuple(read.values()), forces_along(model, system, places, placed), shown)
+    named_ones, told_forces = named_forces(model, system, placed)
+    whole = {"bodies": list(shown), "joints": told, "forces": told_forces}
+    return Named(readings, named_ones, whole | ({"units": model.units} if model.units else {}))
+
+
+def _read(name: str, part: AbstractJoint) -> ReadJoint:
+    first, second = part.bodies
+    points = part.placed().points()
+    return ReadJoint(points[1] if len(points) == 2 else _CENTRE, name, first.name, second.name)
+
+
+def _told_point(joint: ReadJoint | None) -> dict[str, Any]:
+    """The point about which moments are taken, in the frame of the second body, where it is known."""
+    known = joint is not None and checks.is_concrete(joint.point)
+    return {"point": np.asarray(joint.point).tolist()} if joint is not None and known else {}
+
+
+def _told_limit(pair: Any) -> dict[str, Any]:
+    """The largest rate that is meant to occur, if there is one."""
+    limited = isinstance(pair, AbstractMeasuredPair) and np.isfinite(pair.velocity_limit)
+    return {"velocity_limit": float(pair.velocity_limit)} if limited else {}
+
+
+def _coordinates(pair: Any, called: str, number: int) -> dict[str, ReadCoordinate]:
+    """The coordinates of a joint by name, free ones first."""
+    if not isinstance(pair, AbstractMeasuredPair):
+        return {}
+    ends = tuple(body.name for body in pair.bodies)
+    assert len(ends) == 2
+    itself = str(getattr(pair, "name", None) or called)
+
+    def read(name: str, coordinate: Any, driven: bool) -> ReadCoordinate:
+        zero: Any = np.zeros(()) if driven else _start(pair, name)
+        within = name if driven else pair.name_in_carrier(name)
+        return ReadCoordinate(coordinate, zero, ends, called, within, number, driven, (itself, name))
+
+    free = {name: read(name, c, False) for name, c in pair.coordinates().items()}
+    return {**free, **{name: read(name, c, True) for name, c in pair.driven().items()}}
+
+
+def _start(pair: AbstractMeasuredPair, name: str) -> Any:
+    """A coordinate at the start, which those of a model count from."""
+    return np.zeros(()) if isinstance(pair, AbstractPairJoint) else pair.initial(name)

@@ -1,0 +1,100 @@
+"""Models made anew with other numbers, by what was done to make them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from polhode.checks import shown
+from polhode.joints.named_coordinates import AbstractMeasured
+from polhode.model.history import Call
+from polhode.model.parameters import AbstractExpression, Parameter, replaced
+from polhode.multibody.bodies import Body
+from polhode.multibody.parts import AbstractComposite, AbstractPart
+
+if TYPE_CHECKING:
+    from polhode.model.model import Model
+
+
+_TAKEN = ("x", "R", "u", "omega")
+
+
+def declared(values: Any) -> dict[str, Parameter]:
+    """The parameters in what a model was given, by name. Raises ValueError for two of one name."""
+    found: dict[str, Parameter] = {}
+    for expression in _expressions(values, set()):
+        for name, parameter in expression.parameters().items():
+            known = found.setdefault(name, parameter)
+            if known is not parameter and not np.array_equal(known.default, parameter.default):
+                raise ValueError(
+                    f"Two parameters are called {name!r}, with the values {shown(known.default.tolist())} and "
+                    f"{shown(parameter.default.tolist())}. Use one Parameter in both places, or two names."
+                )
+    return found
+
+
+def _expressions(value: Any, seen: set[int]) -> Iterator[AbstractExpression]:
+    if isinstance(value, AbstractExpression):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from (x for each in value.values() for x in _expressions(each, seen))
+    elif isinstance(value, tuple | list):
+        yield from (x for each in value for x in _expressions(each, seen))
+    elif isinstance(value, eqx.Module):
+        yield from (x for x in jax.tree.leaves(value) if isinstance(x, AbstractExpression))
+    elif _is_part(value) and id(value) not in seen:
+        seen.add(id(value))
+        yield from _expressions(_fields(value), seen)
+
+
+def _is_part(value: Any) -> bool:
+    known = isinstance(value, AbstractPart | AbstractComposite | AbstractMeasured)
+    return known and dataclasses.is_dataclass(value) and not isinstance(value, type)
+
+
+def _fields(part: Any) -> dict[str, Any]:
+    return {field.name: getattr(part, field.name) for field in dataclasses.fields(part) if field.init}
+
+
+class Replay:
+    """A model that is made like another one, with other values of its parameters."""
+
+    def __init__(self, old: Model, new: Model, values: Mapping[str, Any]) -> None:
+        self._old, self._new, self._values = old, new, values
+        self._known: dict[int, Any] = {id(old.ground): new.ground}
+
+    def run(self, calls: Sequence[Call]) -> None:
+        """Make all calls."""
+        for call in calls:
+            options = {name: self.anew(each) for name, each in call.options.items()}
+            before = len(self._new.bodies)
+            result = getattr(self._new, call.name)(*map(self.anew, call.arguments), **options)
+            self._known[id(call.result)] = result
+            # Bodies are added in the same order; users take arrays from them.
+            for old, new in zip(self._old.bodies[before:], self._new.bodies[before:], strict=False):
+                self._known |= {id(old): new, **{id(getattr(old, k)): getattr(new, k) for k in _TAKEN}}
+
+    def anew(self, value: Any) -> Any:
+        """A value of the old model as one of the new."""
+        if isinstance(value, AbstractExpression):
+            return value.replaced(self._values)
+        if id(value) in self._known:
+            return self._known[id(value)]
+        if isinstance(value, Body):
+            return self._new.body(value.name)
+        if isinstance(value, Mapping):
+            return {key: self.anew(each) for key, each in value.items()}
+        if type(value) in (tuple, list):
+            return type(value)(map(self.anew, value))
+        if isinstance(value, eqx.Module):
+            return jax.tree.map(lambda x: replaced(x, self._values), value)
+        if _is_part(value):
+            made = type(value)(**{name: self.anew(each) for name, each in _fields(value).items()})
+            self._known[id(value)] = made
+            return made
+        return value

@@ -1,0 +1,124 @@
+"""The tree that joints span: which joint carries which body, and with which motion."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax.numpy as jnp
+
+from polhode import checks
+from polhode.multibody import consistent_start
+from polhode.multibody.bodies import Body
+from polhode.multibody.coordinates.tree.motions import AbstractJointMotion
+from polhode.multibody.mechanism.poses import Pose
+from polhode.multibody.parts import AbstractJoint
+
+if TYPE_CHECKING:
+    from polhode.model.model import Model
+
+_TRIED = (0.3, 1.1)
+"""Lengths of the motions along which the constraint of a user's joint is tried out."""
+
+
+class Attachment(NamedTuple):
+    """A body with the joint that carries it and the motion that this allows; its own name and None if none does."""
+
+    body: Body
+    name: str
+    joint: Any
+    motion: AbstractJointMotion | None
+
+
+def spanning(model: Model) -> list[Attachment]:
+    """Bodies in the order of a tree."""
+    candidates = [(name, part) for name, part in model.parts if isinstance(part, AbstractJoint)]
+    order: list[Attachment] = []
+    reached = {model.ground.name}
+    for root in (model.ground, *model.bodies):
+        if root.name not in reached:
+            order.append(Attachment(root, root.name, None, None))
+            reached.add(root.name)
+        found = True
+        while found:
+            found = False
+            for name, joint in list(candidates):
+                outside = [body for body in joint.bodies if body.name not in reached]
+                if len(outside) != 1:
+                    continue
+                candidates.remove((name, joint))
+                motion = _carried(joint, outside[0])
+                if motion is not None:
+                    order.append(Attachment(outside[0], name, joint, motion))
+                    reached.add(outside[0].name)
+                    found = True
+    return order
+
+
+def _carried(joint: AbstractJoint, body: Body) -> AbstractJointMotion | None:
+    """The motion with which a joint carries a body; None if it stays a constraint among joint coordinates."""
+    # Joints are parts of models; they are imported when there are some.
+    from polhode import joints
+
+    if len(joint.bodies) != 2 or any(end.kind not in ("rigid", "ground") for end in joint.bodies):
+        return None
+    kind = type(joint)
+    of_library = kind in vars(joints).values()
+    if not of_library and _overrides(kind, "place", "motion"):
+        # What the base class says of its motion need not hold for another constraint.
+        return None
+    motion = joint.motion(body)
+    if motion is not None and not of_library:
+        _check_motion(joint, motion, body)
+    return motion
+
+
+def _overrides(kind: type, name: str, other: str) -> bool:
+    """Whether a class overrides the method `name` further down than `other`."""
+    where = [next(i for i, c in enumerate(kind.__mro__) if n in vars(c)) for n in (name, other)]
+    return where[0] < where[1]
+
+
+def _check_motion(joint: AbstractJoint, motion: AbstractJointMotion, body: Body) -> None:
+    """Raises ValueError unless what a user's joint allows is what its constraint leaves free."""
+    other = next(end for end in joint.bodies if end is not body)
+    element = joint.place(tuple(Pose(end.x, end.R) for end in joint.bodies))
+    what = f"`motion` of {type(joint).__name__}"
+    if element.driven:
+        raise ValueError(f"{what} must be None: its constraint depends on time.")
+    if element.size + motion.n != 6:
+        raise ValueError(
+            f"{what} has {motion.n} degrees of freedom and its constraint leaves {6 - element.size}; they must be the "
+            "same, or `motion` must be None."
+        )
+    if not checks.is_concrete(element, motion):
+        return
+    frame, space = motion.initial, motion.space
+    centre, attitude = (body.x - frame.x) @ frame.R, frame.R.T @ body.R
+    for size in _TRIED:
+        x, R = motion.pose(space.move(space.origin(), size * jnp.cos(jnp.arange(1.0, motion.n + 1))))
+        moved = {body.name: Pose(x + R @ centre, R @ attitude), other.name: Pose(other.x, other.R)}
+        gap = element.residual(jnp.zeros(()), tuple(moved[end.name] for end in joint.bodies))
+        if not float(jnp.max(jnp.abs(gap), initial=0.0)) <= consistent_start.POSITION_TOLERANCE:
+            raise ValueError(
+                f"{what} leads off its constraint, by {float(jnp.max(jnp.abs(gap))):.3g} after a motion of {size:g}. "
+                "Correct it, or return None to keep the joint as a constraint."
+            )
+
+
+def has_loops(model: Model) -> bool:
+    """Whether some joint connects what other joints have connected already."""
+    parent: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while name in parent:
+            name = parent[name]
+        return name
+
+    for part in (part for _, part in model.parts if isinstance(part, AbstractJoint)):
+        names = {body.name for body in part.bodies}
+        first, *others = {root(name) for name in names}
+        # Of several bodies, some may be connected already.
+        if len(others) + 1 < len(names):
+            return True
+        parent.update(dict.fromkeys(others, first))
+    return False

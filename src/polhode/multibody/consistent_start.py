@@ -1,0 +1,308 @@
+"""Whether a model can start as given: positions and velocities that fit its joints."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy
+from jaxtyping import Array
+
+from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy.eager import uncompiled
+from polhode.linalg.blocks import Matrix
+from polhode.linalg.host import to_array, to_sparse
+from polhode.multibody.mechanism.elements import OnBranch
+from polhode.multibody.mechanism.reactions import stressed
+from polhode.spaces.base import Point, Vector
+from polhode.systems.base import State
+from polhode.systems.mechanical import AbstractMechanical
+
+if TYPE_CHECKING:
+    from polhode.multibody.system import MultibodySystem
+
+POSITION_TOLERANCE = 1e-8
+"""Largest constraint residual of an initial state, in the model's units of length or as a cosine."""
+
+_FAR = 0.5
+"""Cosine below which Newton's method may close a joint the wrong way round: a sixth of a turn."""
+
+_NEARLY = 1e-4
+_ROUNDS = 50
+NAMED = 6
+DENSE = 600
+"""Number of constraints up to which dense linear algebra is used: below about a second."""
+
+
+class UnfitStart(ValueError):
+    """A start that violates the joints of a model.
+
+    - `own`: what of the message the residuals of constraints don't tell.
+    """
+
+    def __init__(self, message: str, own: str = "") -> None:
+        super().__init__(message)
+        self.own = own
+
+
+def check_start(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> None:
+    """Raises UnfitStart with the `faults` of a start, if it has some."""
+    said = faults(system, labels, t, state)
+    if said:
+        raise UnfitStart(said)
+
+
+def faults(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> str:
+    """All constraints that a state violates, or their time derivatives, by the names of joints, with remedies; or "".
+
+    Also those that it keeps the wrong way round: cosines vanish again after half a turn.
+    """
+    if not system.m:
+        return ""
+    q, v = state
+    gaps, rates, sides = _measured(system, jnp.asarray(t), q, v)
+    turned = _wrong_way_round(system, sides)
+    speed = max(1.0, float(jnp.max(jnp.abs(v), initial=0.0)))
+    found, unfit = [], []
+    for what, values, allowed in (
+        ("positions", np.asarray(gaps), POSITION_TOLERANCE),
+        ("velocities", np.asarray(rates), POSITION_TOLERANCE * speed),
+    ):
+        if not np.isfinite(values).all():
+            found.append(f"The constraints on {what} are not finite at the start: {worst(labels, values)}.")
+        elif np.max(np.abs(values), initial=0.0) > allowed:
+            at = " in these positions" if unfit else ""
+            found.append(f"The initial {what} do not fit the joints{at}: {worst(labels, values, allowed)}.")
+            unfit.append(what)
+    if turned:
+        named = ", ".join(f"`{name}` (cosine {cosine:.3g})" for name, cosine in list(turned.items())[:NAMED])
+        found.append(f"The initial positions keep these joints the wrong way round: {named}.")
+    return " ".join((*found, *_remedies(unfit, bool(turned))))
+
+
+def _remedies(unfit: Sequence[str], turned: bool) -> list[str]:
+    found = []
+    if unfit:
+        found.append(
+            "Correct them, or give `repair=True` to `problem` or `assemble`, which takes the nearest "
+            f"{' and '.join(unfit)} that fit."
+        )
+    if turned:
+        found.append("Turn the bodies by about half a turn, or let `assemble(repair=True)` do so.")
+    return found
+
+
+def repaired(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> State:
+    """The nearest state, in the metric of the mass matrix, that keeps the constraints.
+
+    Positions by Newton's method with damped steps on min ½|δ|²_M, velocities by one projection. Where a joint is more
+    than a sixth of a turn off, angles take the place of cosines first, which vanish after half a turn as well.
+    Raises ValueError, naming the joints and the gaps that remain, if they can't be closed from this start.
+    """
+    del labels
+    before, v = state
+    q = closed_the_right_way(system, t, before)
+    return q, fitting_velocities(system, t, q, v, np.zeros(system.m))
+
+
+def closed_the_right_way(system: MultibodySystem, t: float, q: Point) -> Point:
+    """The position of `repaired`."""
+    time, rest = jnp.asarray(t), jnp.zeros(system.n)
+    gaps, _, sides = _measured(system, time, q, rest)
+    if _wrong_way_round(system, sides):
+        groups = tuple(dataclasses.replace(g, elements=OnBranch(g.elements)) for g in system.mechanism.joints)
+        q = closed(system.with_joints(groups), system.labels, time, q)
+    elif _is_closed(gaps):
+        return q
+    return closed(system, system.labels, time, q)
+
+
+def fitting_velocities(system: MultibodySystem, t: float, q: Point, v: Vector, rates: np.ndarray) -> Vector:
+    """The velocities nearest to v with which the constraints have these rates.
+
+    Raises ValueError, naming the joints, if there are none.
+    """
+    time = jnp.asarray(t)
+    excess = np.asarray(_measured(system, time, q, v)[1]) - rates
+    if not excess.any():
+        return v
+    found = v - jnp.asarray(_nearest(*metric(system, time, q), excess))
+    left = np.asarray(_measured(system, time, q, found)[1]) - rates
+    speed = max(1.0, float(jnp.max(jnp.abs(found), initial=0.0)))
+    if np.max(np.abs(left), initial=0.0) > POSITION_TOLERANCE * speed:
+        raise ValueError(
+            f"No velocities fit the joints at t = {t:g}: {worst(system.labels, left)} remain. In a singular position "
+            "drives may ask for what can't be; start elsewhere, or correct them."
+        )
+    return found
+
+
+def sharpened(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> State:
+    """A state that keeps the constraints to tolerance, moved to keep them to round-off; unchanged if it does."""
+    q, v = state
+    gaps, rates = violations(system, jnp.asarray(t), q, v)
+    small = 1e-3 * POSITION_TOLERANCE
+    speed = max(1.0, float(jnp.max(jnp.abs(v), initial=0.0)))
+    if max(float(jnp.max(jnp.abs(gaps))), float(jnp.max(jnp.abs(rates))) / speed) <= small:
+        return state
+    return repaired(system, labels, t, state)
+
+
+def closed(system: MultibodySystem, labels: Sequence[str], t: Array, q: Point) -> Point:
+    """The nearest position at which Φ = 0. Raises ValueError, naming the joints, if there is none near."""
+    gaps = np.asarray(_tried(system, t, q, jnp.zeros(system.n))[1])
+    for _ in range(_ROUNDS):
+        size = np.linalg.norm(gaps)
+        if _is_closed(gaps):
+            return q
+        M, B = metric(system, t, q)
+        step = -_nearest(M, _on_positions(system, B), gaps)
+        for shrink in 0.5 ** np.arange(8):
+            moved, left = _tried(system, t, q, jnp.asarray(shrink * step))
+            tried = np.asarray(left)
+            if np.linalg.norm(tried) < size:
+                break
+        else:
+            break
+        q, gaps = moved, tried
+    if np.max(np.abs(gaps), initial=0.0) <= POSITION_TOLERANCE:
+        return q
+    raise ValueError(
+        f"The joints can't be closed from this start: {worst(labels, gaps)} remain after {_ROUNDS} rounds. Check their "
+        "points and the lengths of the bodies, or start closer to a position that fits."
+    )
+
+
+def _is_closed(gaps: Any) -> bool:
+    """Whether positions need no correction."""
+    return bool(np.max(np.abs(gaps), initial=0.0) <= 1e-3 * POSITION_TOLERANCE)
+
+
+def _on_positions(system: AbstractMechanical, B: Any) -> Any:
+    """B without the rows that hold velocities only: bodies may be put where they could not roll."""
+    if not len(system.nonholonomic):
+        return B
+    kept = np.ones(system.m)
+    kept[system.nonholonomic] = 0.0
+    return kept[:, None] * B if isinstance(B, np.ndarray) else scipy.sparse.diags_array(kept) @ B
+
+
+def _wrong_way_round(system: MultibodySystem, sides: Sequence[Array]) -> dict[str, float]:
+    """Joints that are far from closed on the intended assembly branch, with its cosine; it is 1 where they are."""
+    found: dict[str, float] = {}
+    for group, cosines in zip(system.mechanism.joints, sides, strict=True):
+        for rows, values in zip(group.rows.numbers, np.asarray(cosines), strict=True):
+            if not np.min(values, initial=1.0) > _FAR:
+                found[system.labels[rows[0]]] = float(np.min(values))
+    return found
+
+
+def weakest(system: AbstractMechanical, labels: Sequence[str], t: float, state: State) -> str:
+    """The joints whose constraints come closest to depending on each other, if they come close; else nothing."""
+    if not 0 < system.m <= DENSE:
+        return ""
+    q, _ = state
+    B = dense(metric(system, jnp.asarray(t), q)[1])
+    left, sizes, _ = np.linalg.svd(B / np.linalg.norm(B, axis=1, keepdims=True), full_matrices=False)
+    if sizes[-1] > _NEARLY:
+        return ""
+    share = np.abs(left[:, -1])
+    joints = list(dict.fromkeys(labels[i] for i in np.argsort(-share) if share[i] > 0.1))[:NAMED]
+    return f"constraints of {', '.join(f'`{joint}`' for joint in joints)} almost depend on each other ({sizes[-1]:.2g})"
+
+
+def worst(labels: Sequence[str], values: np.ndarray, allowed: float = 0.0) -> str:
+    """The constraints that are violated most, by joint, if by more than is allowed."""
+    sizes: dict[str, float] = {}
+    for label, value in zip(labels, np.abs(values), strict=True):
+        sizes[label] = max(sizes.get(label, 0.0), float(value) if np.isfinite(value) else np.inf)
+    ranked = sorted(sizes.items(), key=lambda item: -item[1])
+    named = [f"`{label}` by {size:.3g}" for label, size in ranked[:NAMED] if size > allowed]
+    return ", ".join(named) or "none"
+
+
+def _nearest(M: Any, B: Any, gap: np.ndarray) -> np.ndarray:
+    """The smallest δ in the metric of M with B δ = gap; in the sense of least squares where rows depend."""
+    m, n = B.shape
+    # In units in which masses and rows of B are of size 1: they may be many powers of ten apart.
+    masses = M.diagonal()
+    unit = 1 / np.sqrt(np.where(masses > 0, masses, 1.0))
+    M, B = M * unit[:, None] * unit, B * unit
+    sizes = np.sqrt(np.asarray((B * B).sum(axis=1)).reshape(-1))
+    rows = 1 / np.where(sizes > 0, sizes, 1.0)
+    B = B * rows[:, None]
+    right = np.concatenate((np.zeros(n), rows * gap))
+    if m <= DENSE:
+        M, B = dense(M), dense(B)
+        kkt = np.block([[M, B.T], [B, np.zeros((m, m))]])
+        return unit * np.linalg.lstsq(kkt, right, rcond=1e-12)[0][:n]
+    # A little compliance in place of dependent rows; Newton's method takes care of what it spoils.
+    soft = scipy.sparse.block_array([[M, B.T], [B, -1e-12 * scipy.sparse.eye_array(m)]])
+    return unit * scipy.sparse.linalg.splu(scipy.sparse.csc_matrix(soft)).solve(right)[:n]
+
+
+def metric(system: AbstractMechanical, t: Array, q: Point) -> tuple[Any, Any]:
+    """M and B: arrays of small systems, SciPy matrices of others."""
+    M, B = _matrices(system, t, q)
+    convert = to_array if max(system.n, system.m) <= DENSE else to_sparse
+    return convert(M, (system.n, system.n)), convert(B, (system.m, system.n))
+
+
+def dense(matrix: Any) -> np.ndarray:
+    """The array of a matrix that may be SciPy's."""
+    return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+
+
+@interpreted
+def _matrices(system: AbstractMechanical, t: Array, q: Point) -> tuple[Matrix, Matrix]:
+    return system.mass(t, q), system.jacobian(t, q)
+
+
+def violations(system: MultibodySystem, t: Array, q: Point, v: Vector) -> tuple[Array, Array]:
+    """Φ and dΦ/dt."""
+    return _measured(system, t, q, v)[:2]
+
+
+@interpreted
+def _measured(system: MultibodySystem, t: Array, q: Point, v: Vector) -> tuple[Array, Array, list[Array]]:
+    motion = system.motion(q)
+    sides = [group.sides(t, motion) for group in system.mechanism.joints]
+    return system.constraint(t, q), system.constraint_rate(t, q, v), sides
+
+
+@interpreted
+def _tried(system: MultibodySystem, t: Array, q: Point, step: Vector) -> tuple[Point, Array]:
+    """The position reached by a displacement, and Φ there."""
+    moved = system.flow(q, step, 1.0)
+    return moved, system.constraint(t, moved)
+
+
+@interpreted
+def flow(system: AbstractMechanical, q: Point, step: Vector) -> Point:
+    """The position reached by a displacement."""
+    return system.flow(q, step, 1.0)
+
+
+_BENT = 1.0
+"""Radians by which neighbouring nodes of a rod turn against each other where it has too few edges."""
+
+
+@uncompiled()
+def bent(system: MultibodySystem, state: State) -> list[str]:
+    """Edges of rods that turn so far that there are too few of them, in words; none if all is well."""
+    q, _ = state
+    motion, turned = system.motion(q), []
+    for group in stressed(system.mechanism.forces):
+        angles = np.asarray(jax.vmap(lambda edge, poses: edge.turn(poses))(group.elements, motion.at(group.slots)))
+        for k in np.flatnonzero(angles > _BENT):
+            ends = (int(slot.nodes.numbers[k]) if slot.group is not None else len(system.names) for slot in group.slots)
+            turned.append((float(angles[k]), *((*system.names, "ground")[end] for end in ends)))
+    if not turned:
+        return []
+    angle, first, second = max(turned)
+    others = f", and {len(turned) - 1} more edges by over {_BENT:g} rad" if len(turned) > 1 else ""
+    return [f"the edge of a rod from `{first}` to `{second}` turns by {angle:.3g} rad{others}: use more edges"]

@@ -1,0 +1,265 @@
+"""Coordinates of all bodies of a model: the interface."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterable
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode.linalg.blocks import Indices, Matrix
+from polhode.linalg.kkt import AbstractKKT
+from polhode.multibody.bodies import Body
+from polhode.multibody.mechanism.groups import ForceGroup, Motion
+from polhode.multibody.mechanism.mechanism import Mechanism
+from polhode.multibody.mechanism.poses import Pose, Twist
+from polhode.spaces.base import AbstractSpace, Point, Vector
+
+
+class AbstractCoordinates(eqx.Module):
+    """Where the bodies of a model are, how they move and what moves them, as functions of coordinates q, velocities v.
+
+    Coordinates have the bodies, with masses and inertias; elements are a `Mechanism`'s, which all that loads or
+    constrains them is taken from. The derivatives of its loads and constraints may be None: then `MultibodySystem`
+    differentiates these.
+    """
+
+    # --- sizes ------------------------------------------------------------------------------------------------------
+
+    @property
+    @abc.abstractmethod
+    def space(self) -> AbstractSpace:
+        """The space of q."""
+
+    @property
+    @abc.abstractmethod
+    def n(self) -> int:
+        """Number of velocities."""
+
+    @property
+    @abc.abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """Names of the bodies in the order of the rows of `motion`."""
+
+    @property
+    @abc.abstractmethod
+    def shown(self) -> tuple[str, ...]:
+        """Names of the bodies that are somewhere, coordinates left out, in the order of the rows of the outputs."""
+
+    @property
+    @abc.abstractmethod
+    def inert(self) -> bool:
+        """Whether all velocities have kinetic energy; those of integrals have none."""
+
+    @property
+    def conservative(self) -> bool:
+        """Whether loads of the coordinates' own, if there are any, keep the energy."""
+        return True
+
+    @property
+    def loaded(self) -> bool:
+        """Whether there are loads of the coordinates' own."""
+        return False
+
+    @property
+    @abc.abstractmethod
+    def turns(self) -> int:
+        """How many angles that are counted besides q holds at its end."""
+
+    @property
+    def brief(self) -> bool:
+        """Whether some of these may come and go within a few steps, as stops do."""
+        return False
+
+    def power(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
+        """Power of these loads that is no change of `strain_energy`."""
+        del t, q, v
+        return jnp.zeros(())
+
+    def counted(self, q: Point, joint: str | None, name: str, bodies: tuple[str, ...]) -> Float[Array, ""] | None:
+        """A relative coordinate of a joint that is one of q, turns included, zero at the start; None if it is none.
+
+        A joint without a name is known by its bodies.
+        """
+        del q, joint, name, bodies
+        return None
+
+    def all_counted(self, q: Point) -> dict[tuple[str, str], Float[Array, ""]]:
+        """All relative coordinates that are coordinates of q, by joint and name."""
+        del q
+        return {}
+
+    def force_along(self, t: Array, q: Point, v: Vector, joint: str, name: str) -> Float[Array, ""] | None:
+        """Sum of the forces along a coordinate of a joint that q counts; None if it doesn't."""
+        del t, q, v, joint, name
+        return None
+
+    @property
+    def local(self) -> bool:
+        """Whether velocities belong to single bodies, so that `load_blocks` are known element by element."""
+        return False
+
+    @property
+    def identity_kinematics(self) -> bool:
+        """Whether the velocities are those with which q moves, so that `kinematics` is the identity."""
+        return True
+
+    def kinematics(self, q: Point, v: Vector) -> Vector:
+        """The algebra element with which q moves."""
+        del q
+        return v
+
+    # --- motion of the bodies ---------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def motion(self, q: Point, v: Vector | None = None) -> Motion:
+        """Poses and, with v, twists of all bodies and of the ground."""
+
+    @abc.abstractmethod
+    def pose(self, q: Point, body: Body | str) -> Pose:
+        """Position of the centre of mass and rotation matrix of one body."""
+
+    @abc.abstractmethod
+    def twist(self, q: Point, v: Vector, body: Body | str) -> Twist:
+        """Angular velocity (body frame) and velocity (inertial frame) of one body."""
+
+    @abc.abstractmethod
+    def columns(self, body: Body | str) -> np.ndarray:
+        """Which components of v belong to one body; in joint coordinates, those of the joint that carries it."""
+
+    # --- inertia and loads ------------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def kinetic_energy(self, q: Point, v: Vector) -> Float[Array, ""]:
+        """Of all bodies."""
+
+    @abc.abstractmethod
+    def weight(self, motion: Motion, gravity: Float[Array, "3"]) -> Float[Array, ""]:
+        """Potential energy of the bodies under gravity."""
+
+    @property
+    def has_momenta(self) -> bool:
+        """Whether `momenta` are known: all coordinates are those of bodies."""
+        return False
+
+    def momenta(self, q: Point, v: Vector) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
+        """Linear and angular momentum, about the origin, of all bodies."""
+        raise NotImplementedError
+
+    @property
+    @abc.abstractmethod
+    def masses(self) -> Float[Array, " rows"]:
+        """Masses by the rows of `motion` but the ground's; zero for what is no body, and for nodes on bodies."""
+
+    @property
+    @abc.abstractmethod
+    def inertias(self) -> Float[Array, "rows 3 3"]:
+        """Moments of inertia of the same about their centres of mass, in body frames; zero for bodies that deform."""
+
+    @property
+    @abc.abstractmethod
+    def energetic(self) -> np.ndarray:
+        """Whether the motion of each row has kinetic energy, unlike that of integrals."""
+
+    @property
+    @abc.abstractmethod
+    def joined(self) -> tuple[tuple[int, int], ...]:
+        """Rows of `motion` that the coordinates themselves hold together; the ground is -1."""
+
+    @property
+    def deforming(self) -> bool:
+        """Whether some bodies deform."""
+        return False
+
+    def spin_of_deforming(self, q: Point, v: Vector) -> Float[Array, "3"] | None:
+        """Angular momenta of bodies that deform, about their centres of mass; None without such bodies."""
+        del q, v
+        return None
+
+    @property
+    def strained(self) -> bool:
+        """Whether there is a `strain_energy`: some bodies deform, or the coordinates have loads of their own."""
+        return False
+
+    def strain_energy(self, q: Point) -> Float[Array, ""]:
+        """The energy that deformations of bodies and the coordinates' own loads store."""
+        del q
+        return jnp.zeros(())
+
+    @abc.abstractmethod
+    def mass(self, q: Point) -> Matrix:
+        """M."""
+
+    @abc.abstractmethod
+    def force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
+        """f: applied, gyroscopic and velocity-dependent inertial forces, shape (n,)."""
+
+    # --- constraints among the coordinates themselves ---------------------------------------------------------------
+
+    def internal_residuals(self, q: Point) -> list[tuple[Indices, Array]]:
+        """Residuals of constraints among the coordinates, such as norms, with the numbers of their rows."""
+        del q
+        return []
+
+    def internal_rates(self, q: Point, v: Vector) -> list[tuple[Indices, Array]]:
+        """Their time derivatives."""
+        del q, v
+        return []
+
+    # --- derivatives along these coordinates; None: by differentiation ----------------------------------------------
+
+    def jacobian(self, mechanism: Mechanism, t: Array, q: Point) -> Matrix | None:
+        """Derivatives of all constraints along the velocities."""
+        del mechanism, t, q
+        return None
+
+    def curvature(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> list[tuple[Indices, Array]] | None:
+        """Time derivatives of all constraints' rates when v is frozen."""
+        del mechanism, t, q, v
+        return None
+
+    def stiffness(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix | None:
+        """Minus the derivative of `force` along θ in move(q, θ)."""
+        del mechanism, t, q, v
+        return None
+
+    def damping(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix | None:
+        """Minus the derivative of `force` with respect to v."""
+        del mechanism, t, q, v
+        return None
+
+    def geometric_stiffness(self, mechanism: Mechanism, t: Array, q: Point, multipliers: Array) -> Matrix | None:
+        """The derivative of Bᵀλ along θ in move(q, θ) at fixed λ."""
+        del mechanism, t, q, multipliers
+        return None
+
+    def stresses(self, mechanism: Mechanism, t: Array, q: Point) -> tuple[Array, ...]:
+        """Stresses inside of elements at rest that loads are linear in; none where these don't help."""
+        del mechanism, t, q
+        return ()
+
+    def stress_stiffness(self, mechanism: Mechanism, t: Array, q: Point, stresses: tuple[Array, ...]) -> Matrix:
+        """The part of the stiffness that belongs to fixed stresses."""
+        del mechanism, t, q, stresses
+        return ()
+
+    def load_blocks(self, group: ForceGroup, t: Array, q: Point, v: Vector, along_velocities: bool) -> Matrix | None:
+        """Minus the derivatives of the generalised forces of one group of elements, along θ or v, element by element.
+
+        None unless coordinates are `local`.
+        """
+        del group, t, q, v, along_velocities
+        return None
+
+    def inner_tangents(self) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Columns, stiffness and damping of the deformation of each body that deforms."""
+        return ()
+
+    # --- linear algebra ---------------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def choose_solver(self, mechanism: Mechanism, m: int, compliant: bool) -> AbstractKKT:
+        """The solver that suits the places of the blocks of M, C, K and B."""

@@ -1,0 +1,344 @@
+"""Joint coordinates: bodies carried by the joints of a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode.linalg.blocks import Matrix, apply, dense_block, to_dense
+from polhode.linalg.kkt import AbstractKKT
+from polhode.linalg.solver_choice import kkt_solver
+from polhode.multibody.bodies import Body
+from polhode.multibody.coordinates.base import AbstractCoordinates
+from polhode.multibody.coordinates.tree.joint_forces import AbstractAlong, JointRotor, of_all, with_forces, with_slopes
+from polhode.multibody.coordinates.tree.links import Link, Vec, central
+from polhode.multibody.coordinates.tree.matrices import assembled, gravity_blocks, mass_blocks, velocity_blocks
+from polhode.multibody.coordinates.tree.motions import AbstractJointMotion, constant
+from polhode.multibody.coordinates.tree.recursions import (
+    NONE,
+    Accelerated,
+    accelerated,
+    brackets,
+    handed_down,
+    load_on_link,
+    moved,
+    on,
+    twist_of_body,
+    unbalanced,
+)
+from polhode.multibody.mechanism.batching import Ragged
+from polhode.multibody.mechanism.groups import Motion, stack
+from polhode.multibody.mechanism.mechanism import Mechanism
+from polhode.multibody.mechanism.poses import ORIGIN, RESTING, Pose, Twist, Wrench
+from polhode.spaces.base import AbstractSpace, Point, Vector
+from polhode.spaces.constants import Constants
+from polhode.spaces.linear import Rn
+from polhode.spaces.products import product
+
+
+class JointTree(AbstractCoordinates):
+    r"""q is a tuple with the coordinates of one joint after the other, v one flat array.
+
+    Behind them q has the angles that are counted besides, of joints that close loops, if there are some.
+
+    M by composite bodies, f by recursion of velocities and forces along the tree (R. Featherstone, *Rigid Body
+    Dynamics Algorithms*, §5.3 and §6.2; the recursion of J. Luh, M. Walker & R. Paul in frames of the links). Joints
+    that would close loops stay as constraints of the mechanism.
+
+    - `links`: bodies, parents before children.
+    - `efforts`: forces along coordinates of the tree. - `rotors`: inertias along them.
+    - `turns`: number of the angles that are counted besides.
+    """
+
+    links: tuple[Link, ...]
+    efforts: tuple[AbstractAlong, ...] = ()
+    rotors: tuple[JointRotor, ...] = ()
+    turns: int = eqx.field(static=True, default=0)
+
+    @property
+    def space(self) -> AbstractSpace:
+        of_joints = (link.motion.space for link in self.links if link.motion.n)
+        return product(*of_joints, *((Constants(self.turns),) if self.turns else ()))
+
+    @property
+    def n(self) -> int:
+        return self.links[-1].last
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(link.name for link in self.links)
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        return tuple(link.name for link in self.links if link.weight)
+
+    @property
+    def inert(self) -> bool:
+        return all(link.energetic for link in self.links)
+
+    @property
+    def conservative(self) -> bool:
+        return all(effort.conservative for effort in self.efforts)
+
+    @property
+    def strained(self) -> bool:
+        return bool(self.efforts)
+
+    def strain_energy(self, q: Point) -> Float[Array, ""]:
+        points = self._points(q)
+        return sum((effort.stored(points) for effort in self.efforts), start=jnp.zeros(()))
+
+    @property
+    def loaded(self) -> bool:
+        return bool(self.efforts)
+
+    @property
+    def brief(self) -> bool:
+        return any(effort.brief for effort in self.efforts)
+
+    def power(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
+        points = self._points(q)
+        moved = lambda s: self.strain_energy(self.space.move(q, s * v))  # noqa: E731
+        stored = jax.jvp(moved, (jnp.zeros(()),), (jnp.ones(()),))[1]
+        return self._with_efforts(jnp.zeros(self.n), t, points, v) @ v + stored
+
+    # --- motion of the bodies -----------------------------------------------------------------------------------------
+
+    def pose(self, q: Point, body: Body | str) -> Pose:
+        """Position of the centre of mass and rotation matrix of one body."""
+        number = self._find(body)
+        poses = self.motion(q).poses
+        return Pose(poses.x[number], poses.R[number])
+
+    def twist(self, q: Point, v: Vector, body: Body | str) -> Twist:
+        """Angular velocity (body frame) and velocity (inertial frame) of one body."""
+        number = self._find(body)
+        omega, u = self.motion(q, v).twists or Twist(v, v)
+        return Twist(omega[number], u[number])
+
+    def columns(self, body: Body | str) -> np.ndarray:
+        link = self.links[self._find(body)]
+        return np.arange(link.first, link.last)
+
+    def motion(self, q: Point, v: Vector | None = None) -> Motion:
+        """Poses and, with v, twists of all bodies and of the ground."""
+        relative = self._relative(q)
+        frames = self._frames(relative)
+        poses = [on(frame, Pose(k.centre, k.attitude)) for frame, k in zip(frames, self.links, strict=True)]
+        stacked = Pose(*_columns([*poses, ORIGIN]))
+        if v is None:
+            return Motion(stacked)
+        twists = []
+        moving = self._link_twists(v, self._points(q), relative)
+        for twist, frame, link in zip(moving, frames, self.links, strict=True):
+            twists.append(twist_of_body(twist, frame.R, link.centre, link.attitude))
+        return Motion(stacked, Twist(*_columns([*twists, RESTING])))
+
+    def counted(self, q: Point, joint: str | None, name: str, bodies: tuple[str, ...]) -> Float[Array, ""] | None:
+        for link in self.links:
+            own = link.joint == joint or (joint is None and {link.name, self._below(link)} == {*bodies})
+            if own and name in link.motion.names:
+                return self.of_joint(q, link.joint)[link.motion.names.index(name)]
+        return None
+
+    def _below(self, link: Link) -> str:
+        """Name of the body that carries a link."""
+        return self.links[link.parent].name if link.parent >= 0 else "ground"
+
+    def all_counted(self, q: Point) -> dict[tuple[str, str], Float[Array, ""]]:
+        """All relative coordinates that q counts, by joint and name."""
+        pairs = zip(self.links, self._points(q), strict=True)
+        return {(k.joint, name): point[i] for k, point in pairs for i, name in enumerate(k.motion.names)}
+
+    def all_forces_along(self, t: Array, q: Point, v: Vector) -> dict[tuple[str, str], Float[Array, ""]]:
+        """Sums of the forces along these coordinates, by joint and name."""
+        forces = self._with_efforts(jnp.zeros(self.n), t, self._points(q), v)
+        return {(k.joint, name): forces[k.first + i] for k in self.links for i, name in enumerate(k.motion.names)}
+
+    def strengths(self, t: Array, q: Point, v: Vector) -> Ragged:
+        """Forces of each of `efforts` along its own coordinates."""
+        return of_all(self.efforts, lambda one, s, rates: one.efforts(t, s, rates), self._points(q), v)
+
+    def measures(self, t: Array, q: Point) -> Ragged:
+        """Values that results show of each of `efforts` besides its strengths, with the turns that joints count."""
+        none = jnp.zeros(self.n)
+        return of_all(self.efforts, lambda one, s, rates: one.deflection(t, s), self._points(q), none)
+
+    def force_along(self, t: Array, q: Point, v: Vector, joint: str, name: str) -> Float[Array, ""] | None:
+        for link in self.links:
+            if link.joint == joint and name in link.motion.names:
+                return self._with_efforts(jnp.zeros(self.n), t, self._points(q), v)[
+                    link.first + link.motion.names.index(name)
+                ]
+        return None
+
+    def of_joint(self, q: Point, joint: str) -> Point:
+        """Coordinates of one joint, zero at the start; a body without joint has those of its free motion."""
+        moving = [link for link in self.links if link.motion.n]
+        for link, point in zip(moving, q[: len(moving)], strict=True):
+            if joint in (link.joint, link.name):
+                return point
+        raise ValueError(f"No joint `{joint}` has coordinates; there are {', '.join(k.joint for k in moving)}.")
+
+    # --- inertia and loads --------------------------------------------------------------------------------------------
+
+    def kinetic_energy(self, q: Point, v: Vector) -> Float[Array, ""]:
+        still = np.concatenate([np.full(link.motion.n, not link.energetic) for link in self.links])
+        v = jnp.where(still, 0.0, v) if still.any() else v
+        return 0.5 * v @ apply(self.mass(q), v, self.n)
+
+    def weight(self, motion: Motion, gravity: Float[Array, "3"]) -> Float[Array, ""]:
+        mass = jnp.stack([link.weight * link.inertia.mass for link in self.links])
+        return -mass @ (motion.poses.x[:-1] @ gravity)
+
+    @property
+    def masses(self) -> Float[Array, " rows"]:
+        return jnp.stack([link.weight * link.inertia.mass for link in self.links])
+
+    @property
+    def inertias(self) -> Float[Array, "rows 3 3"]:
+        parts = [(link.inertia, link.centre, link.attitude) for link in self.links]
+        return jax.vmap(central)(*stack(parts))
+
+    @property
+    def energetic(self) -> np.ndarray:
+        return np.array([link.energetic for link in self.links])
+
+    @property
+    def joined(self) -> tuple[tuple[int, int], ...]:
+        held = [link.parent >= 0 or isinstance(link.motion, AbstractJointMotion) for link in self.links]
+        return tuple((link.parent, row) for row, link in enumerate(self.links) if held[row])
+
+    def mass(self, q: Point) -> Matrix:
+        blocks = mass_blocks(self.links, self._points(q), self._relative(q))
+        M = assembled(self.links, blocks)
+        if self.rotors:
+            places = np.array([rotor.place for rotor in self.rotors])
+            M = M.at[places, places].add(jnp.stack([rotor.inertia for rotor in self.rotors]))
+        return dense_block(M)
+
+    def force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
+        relative, points = self._relative(q), self._points(q)
+        loads = self._loads(mechanism, t, q, v, relative)
+        states: list[Accelerated] = []
+        inertial: list[Wrench] = []
+        for link, frame, point, load in zip(self.links, relative, points, loads, strict=True):
+            # Gravity as an acceleration of the ground.
+            ground = Accelerated(NONE, NONE, ORIGIN.R * 0, -link.weight * mechanism.gravity)
+            below = states[link.parent] if link.parent >= 0 else ground
+            states.append(accelerated(link.motion, point, v[link.first : link.last], frame, below))
+            inertial.append(unbalanced(link.inertia, states[-1], load))
+        torques, forces = map(list, zip(*inertial, strict=True))
+        found = -self._projected(points, relative, torques, forces)
+        return self._with_efforts(found, t, points, v)
+
+    def stiffness(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
+        """K of gravity, controllers and force elements; see `AbstractCoordinates.stiffness`.
+
+        The part of the inertial forces, of order v², is left out: in Newton's method it weighs as much as the
+        derivative of M v̇, which methods leave out as well.
+        """
+        relative, points = self._relative(q), self._points(q)
+        K = assembled(self.links, gravity_blocks(self.links, points, relative, mechanism.gravity))
+        K = with_slopes(K, self.efforts, t, points, v, of_rates=False)
+        if mechanism.forces:
+            move = self.space.move
+            K = K - jax.jacfwd(lambda theta: self._applied(mechanism, t, move(q, theta), v))(jnp.zeros(self.n))
+        return dense_block(K)
+
+    def damping(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
+        relative, points = self._relative(q), self._points(q)
+        twists = self._link_twists(v, points, relative)
+        C = 2 * assembled(self.links, velocity_blocks(self.links, points, relative, twists, v))
+        curved = [link for link in self.links if link.motion.n and not isinstance(link.motion.space, Rn)]
+        M = to_dense(self.mass(q), (self.n, self.n)) if curved else jnp.zeros((self.n, 0))
+        for link in curved:
+            # Velocity fields of unit velocities don't commute; their brackets are accelerations too.
+            own = slice(link.first, link.last)
+            C = C.at[:, own].add(M[:, own] @ brackets(link.motion, v[own]))
+        C = with_slopes(C, self.efforts, t, points, v, of_rates=True)
+        if any(group.elements.uses_twists for group in mechanism.forces):
+            C = C - jax.jacfwd(lambda u: self._applied(mechanism, t, q, u))(v)
+        return dense_block(C)
+
+    def choose_solver(self, mechanism: Mechanism, m: int, compliant: bool) -> AbstractKKT:
+        del mechanism
+        A, P = (dense_block(jnp.zeros((rows, self.n))) for rows in (self.n, m))
+        return kkt_solver(A, P, self.n, m, compliant=compliant)
+
+    # --- parts ------------------------------------------------------------------------------------------------------
+
+    def _points(self, q: Point) -> list[Point]:
+        """Coordinates of each joint; empty for welds."""
+        parts = iter(q)
+        return [next(parts) if link.motion.n else constant(np.zeros(0)) for link in self.links]
+
+    def _relative(self, q: Point) -> list[Pose]:
+        return [link.motion.pose(point) for link, point in zip(self.links, self._points(q), strict=True)]
+
+    def _frames(self, relative: Sequence[Pose]) -> list[Pose]:
+        """Frames of the links in the inertial frame."""
+        frames: list[Pose] = []
+        for link, frame in zip(self.links, relative, strict=True):
+            frames.append(frame if link.parent < 0 else on(frames[link.parent], frame))
+        return frames
+
+    def _link_twists(self, v: Vector, points: Sequence[Point], relative: Sequence[Pose]) -> list[Twist]:
+        """Angular velocity of each link and velocity of its origin, in its own frame."""
+        found: list[Twist] = []
+        for link, point, frame in zip(self.links, points, relative, strict=True):
+            below = found[link.parent] if link.parent >= 0 else RESTING
+            found.append(moved(link.motion, point, v[link.first : link.last], frame, below))
+        return found
+
+    def _loads(self, mechanism: Mechanism, t: Array, q: Point, v: Vector, relative: Sequence[Pose]) -> list[Wrench]:
+        """Loads of the force elements on each link, about its origin and in its frame."""
+        count = len(self.links)
+        if not mechanism.forces:
+            return [Wrench(jnp.zeros(3), jnp.zeros(3))] * count
+        torque, force = mechanism.loads(t, self.motion(q, v))
+        frames = self._frames(relative)
+        return [
+            load_on_link(Wrench(torque[i], force[i]), frames[i].R, link.centre, link.attitude)
+            for i, link in enumerate(self.links)
+        ]
+
+    def _with_efforts(self, forces: Vector, t: Array, points: Sequence[Point], v: Vector) -> Vector:
+        return with_forces(forces, self.efforts, t, points, v)
+
+    def _applied(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
+        """Generalised forces of the force elements between bodies."""
+        relative = self._relative(q)
+        loads = self._loads(mechanism, t, q, v, relative)
+        return self._projected(self._points(q), relative, [w.torque for w in loads], [w.force for w in loads])
+
+    def _projected(
+        self, points: Sequence[Point], relative: Sequence[Pose], torques: list[Vec], forces: list[Vec]
+    ) -> Vector:
+        """Generalised forces of loads on the links, which are handed down to the ground on the way."""
+        found: list[Vector] = []
+        for i in reversed(range(len(self.links))):
+            link, p = self.links[i], self.links[i].parent
+            below = Wrench(torques[p], forces[p]) if p >= 0 else Wrench(NONE, NONE)
+            own, below = handed_down(link.motion, points[i], relative[i], Wrench(torques[i], forces[i]), below)
+            found.append(own)
+            if p >= 0:
+                torques[p], forces[p] = below
+        return jnp.concatenate(found[::-1])
+
+    def _find(self, body: Body | str) -> int:
+        name = body if isinstance(body, str) else body.name
+        for number, link in enumerate(self.links):
+            if link.name == name:
+                return number
+        raise ValueError(f"The system has no body `{name}`; it has {', '.join(k.name for k in self.links)}.")
+
+
+def _columns(parts: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+    first, second = zip(*parts, strict=True)
+    return jnp.stack(first), jnp.stack(second)

@@ -1,0 +1,230 @@
+"""Joint coordinates some of which follow others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode.linalg.blocks import Matrix, dense_block, to_dense
+from polhode.linalg.kkt import AbstractKKT
+from polhode.linalg.solver_choice import kkt_solver
+from polhode.multibody.bodies import Body
+from polhode.multibody.coordinates.base import AbstractCoordinates
+from polhode.multibody.coordinates.tree.coordinates import JointTree
+from polhode.multibody.coordinates.tree.joint_forces import CoordinateIndex
+from polhode.multibody.mechanism.groups import Motion
+from polhode.multibody.mechanism.mechanism import Mechanism
+from polhode.multibody.mechanism.poses import Pose, Twist
+from polhode.spaces.base import AbstractSpace, Point, Vector
+from polhode.spaces.constants import Constants
+from polhode.spaces.products import product
+
+
+class TiedTree(AbstractCoordinates):
+    r"""A tree of joints some coordinates of which are linear functions of others: q = G r + g, $\dot q = G\dot r$.
+
+    With G constant its equations are those of the tree, multiplied by Gᵀ: $G^TMG\,\ddot r = G^Tf$.
+
+    - `tree`: with all coordinates, on which forces, rotors and weights act as ever.
+    - `followers`: coordinates that follow, each alone in its joint.
+    - `rows`, `leaders`, `ratios`: the entries of G in the rows of followers: number of the follower, coordinate of the
+      tree, value. - `offsets`: the components of g that belong to followers.
+    """
+
+    tree: JointTree
+    ratios: Float[Array, " k"]
+    offsets: Float[Array, " f"]
+    followers: tuple[CoordinateIndex, ...] = eqx.field(static=True)
+    rows: tuple[int, ...] = eqx.field(static=True)
+    leaders: tuple[CoordinateIndex, ...] = eqx.field(static=True)
+
+    @property
+    def turns(self) -> int:
+        return self.tree.turns
+
+    # --- from the coordinates to those of the tree and back ---------------------------------------------------------
+
+    @property
+    def _tied(self) -> np.ndarray:
+        """Velocities of the tree that follow."""
+        return np.array([place.velocity for place in self.followers])
+
+    @property
+    def _kept(self) -> np.ndarray:
+        """Velocities of the tree that are those of the coordinates, in their order."""
+        return np.setdiff1d(np.arange(self.tree.n), self._tied)
+
+    @property
+    def _columns(self) -> np.ndarray:
+        """The velocities that the entries of G belong to."""
+        return np.searchsorted(self._kept, [place.velocity for place in self.leaders]).astype(int)
+
+    def whole(self, q: Point) -> Point:
+        """The coordinates of all joints of the tree."""
+        own = iter(q)
+        links = [(number, link) for number, link in enumerate(self.tree.links) if link.motion.n]
+        tied = {place.link: number for number, place in enumerate(self.followers)}
+        points = {number: next(own) for number, _ in links if number not in tied}
+        values = self.offsets
+        if self.leaders:
+            leading = jnp.stack([points[place.link][place.component] for place in self.leaders])
+            values = values.at[np.array(self.rows)].add(self.ratios * leading)
+        joints = (values[tied[number]][None] if number in tied else points[number] for number, _ in links)
+        return *joints, *own
+
+    def rates(self, v: Vector) -> Vector:
+        """The velocities of all joints of the tree, G v."""
+        values = jnp.zeros(len(self.followers))
+        if self.leaders:
+            values = values.at[np.array(self.rows)].add(self.ratios * v[self._columns])
+        return jnp.concatenate((v, values))[np.argsort(np.concatenate((self._kept, self._tied)))]
+
+    def _gathered(self, rows: Array) -> Array:
+        """Gᵀ times an array with a row for each velocity of the tree."""
+        kept = rows[self._kept]
+        if not self.leaders:
+            return kept
+        followed = rows[self._tied[np.array(self.rows)]]
+        return kept.at[self._columns].add(self.ratios.reshape(-1, *(1,) * (rows.ndim - 1)) * followed)
+
+    def _reduced(self, matrix: Matrix) -> Matrix:
+        whole = to_dense(matrix, (self.tree.n, self.tree.n))
+        return dense_block(self._gathered(self._gathered(whole).T).T)
+
+    # --- as the tree has it -----------------------------------------------------------------------------------------
+
+    @property
+    def space(self) -> AbstractSpace:
+        tied = {place.link for place in self.followers}
+        moving = [link for number, link in enumerate(self.tree.links) if link.motion.n and number not in tied]
+        turns = (Constants(self.turns),) if self.turns else ()
+        return product(*(link.motion.space for link in moving), *turns)
+
+    @property
+    def n(self) -> int:
+        return self.tree.n - len(self.followers)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.tree.names
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        return self.tree.shown
+
+    @property
+    def inert(self) -> bool:
+        return self.tree.inert
+
+    @property
+    def conservative(self) -> bool:
+        return self.tree.conservative
+
+    @property
+    def strained(self) -> bool:
+        return self.tree.strained
+
+    @property
+    def loaded(self) -> bool:
+        return self.tree.loaded
+
+    @property
+    def brief(self) -> bool:
+        return self.tree.brief
+
+    def power(self, t: Array, q: Point, v: Vector) -> Float[Array, ""]:
+        return self.tree.power(t, self.whole(q), self.rates(v))
+
+    @property
+    def masses(self) -> Float[Array, " rows"]:
+        return self.tree.masses
+
+    @property
+    def inertias(self) -> Float[Array, "rows 3 3"]:
+        return self.tree.inertias
+
+    @property
+    def energetic(self) -> np.ndarray:
+        return self.tree.energetic
+
+    @property
+    def joined(self) -> tuple[tuple[int, int], ...]:
+        return self.tree.joined
+
+    def strain_energy(self, q: Point) -> Float[Array, ""]:
+        return self.tree.strain_energy(self.whole(q))
+
+    def counted(self, q: Point, joint: str | None, name: str, bodies: tuple[str, ...]) -> Float[Array, ""] | None:
+        return self.tree.counted(self.whole(q), joint, name, bodies)
+
+    def all_counted(self, q: Point) -> dict[tuple[str, str], Float[Array, ""]]:
+        return self.tree.all_counted(self.whole(q))
+
+    def force_along(self, t: Array, q: Point, v: Vector, joint: str, name: str) -> Float[Array, ""] | None:
+        return self.tree.force_along(t, self.whole(q), self.rates(v), joint, name)
+
+    def motion(self, q: Point, v: Vector | None = None) -> Motion:
+        """Poses and, with v, twists of all bodies and of the ground."""
+        return self.tree.motion(self.whole(q), None if v is None else self.rates(v))
+
+    def pose(self, q: Point, body: Body | str) -> Pose:
+        """Position of the centre of mass and rotation matrix of one body."""
+        return self.tree.pose(self.whole(q), body)
+
+    def twist(self, q: Point, v: Vector, body: Body | str) -> Twist:
+        """Angular velocity (body frame) and velocity (inertial frame) of one body."""
+        return self.tree.twist(self.whole(q), self.rates(v), body)
+
+    def columns(self, body: Body | str) -> np.ndarray:
+        """Velocities of the joint that carries a body, or of those that this joint follows."""
+        wanted = self.tree.columns(body)
+        own = np.searchsorted(self._kept, np.intersect1d(wanted, self._kept))
+        followed = np.isin(self._tied[np.array(self.rows, int)], wanted)
+        return np.unique(np.concatenate((own, self._columns[followed])))
+
+    def kinetic_energy(self, q: Point, v: Vector) -> Float[Array, ""]:
+        return self.tree.kinetic_energy(self.whole(q), self.rates(v))
+
+    def weight(self, motion: Motion, gravity: Float[Array, "3"]) -> Float[Array, ""]:
+        return self.tree.weight(motion, gravity)
+
+    # --- matrices and forces ----------------------------------------------------------------------------------------
+
+    def mass(self, q: Point) -> Matrix:
+        return self._reduced(self.tree.mass(self.whole(q)))
+
+    def force(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Vector:
+        return self._gathered(self.tree.force(mechanism, t, self.whole(q), self.rates(v)))
+
+    def stiffness(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
+        return self._reduced(self.tree.stiffness(mechanism, t, self.whole(q), self.rates(v)))
+
+    def damping(self, mechanism: Mechanism, t: Array, q: Point, v: Vector) -> Matrix:
+        return self._reduced(self.tree.damping(mechanism, t, self.whole(q), self.rates(v)))
+
+    def choose_solver(self, mechanism: Mechanism, m: int, compliant: bool) -> AbstractKKT:
+        del mechanism
+        A, P = (dense_block(jnp.zeros((rows, self.n))) for rows in (self.n, m))
+        return kkt_solver(A, P, self.n, m, compliant=compliant)
+
+
+def tied(
+    tree: JointTree, following: Sequence[tuple[CoordinateIndex, dict[CoordinateIndex, float], float]]
+) -> JointTree | TiedTree:
+    """A tree in which coordinates follow: each with its leaders, their ratios, and an offset."""
+    if not following:
+        return tree
+    followers, leading, offsets = zip(*following, strict=True)
+    entries = [(row, place, ratio) for row, ratios in enumerate(leading) for place, ratio in ratios.items()]
+    return TiedTree(
+        tree=tree,
+        ratios=jnp.asarray([ratio for _, _, ratio in entries], float),
+        offsets=jnp.asarray(offsets, float),
+        followers=tuple(followers),
+        rows=tuple(row for row, _, _ in entries),
+        leaders=tuple(place for _, place, _ in entries),
+    )

@@ -1,0 +1,218 @@
+"""Forces and inertias along a joint coordinate of a tree."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import itertools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode.linalg.segment_sum import take
+from polhode.multibody.mechanism.batching import Ragged, kinds
+from polhode.spaces.base import Point, Vector
+
+if TYPE_CHECKING:
+    from polhode.forces.coordinate_forces import AbstractEffort
+    from polhode.forces.joint_control import Feedback
+
+
+class CoordinateIndex(NamedTuple):
+    """Where a joint coordinate is: number of the link, of the coordinate in its joint, of its velocity in v."""
+
+    link: int
+    component: int
+    velocity: int
+
+
+class AbstractAlong(eqx.Module):
+    """Forces along joint coordinates.
+
+    - `places`: of the n joint coordinates that they depend on and act along.
+    """
+
+    places: eqx.AbstractVar[tuple[CoordinateIndex, ...]]
+
+    @property
+    @abc.abstractmethod
+    def conservative(self) -> bool:
+        """Whether they have the potential `stored`."""
+
+    @property
+    def brief(self) -> bool:
+        """Whether they may come and go within a few steps, as stops do."""
+        return False
+
+    @abc.abstractmethod
+    def efforts(self, t: Array, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, " k"]:
+        """Forces along the k coordinates of the element, which may be sums of joint coordinates s."""
+
+    @abc.abstractmethod
+    def forces(self, t: Array, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, " n"]:
+        """The same along the joint coordinates."""
+
+    @abc.abstractmethod
+    def deflection(self, t: Array, s: Float[Array, " n"]) -> Float[Array, " m"]:
+        """Values that results show besides the strength of the force."""
+
+    @abc.abstractmethod
+    def stored(self, points: Sequence[Point]) -> Float[Array, ""]:
+        """Their potential; `points` are the coordinates of all joints."""
+
+
+class JointEffort(AbstractAlong):
+    """A force along a joint coordinate, which counts turns, or along a combination of such.
+
+    - `element`: the force. - `zero`: what its coordinate is where those of the joints are zero.
+    - `ratios`: of the joint coordinates that its coordinate is the sum of.
+    """
+
+    element: AbstractEffort
+    zero: Float[Array, ""]
+    ratios: Float[Array, " n"]
+    places: tuple[CoordinateIndex, ...] = eqx.field(static=True)
+
+    @property
+    def conservative(self) -> bool:
+        return self.element.conservative
+
+    @property
+    def brief(self) -> bool:
+        return self.element.brief
+
+    def efforts(self, t: Array, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, "1"]:
+        return self._effort(t, s, rates)[None]
+
+    def forces(self, t: Array, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, " n"]:
+        return self.ratios * self._effort(t, s, rates)
+
+    def deflection(self, t: Array, s: Float[Array, " n"]) -> Float[Array, " m"]:
+        del t
+        return self.element.deflection(self.ratios @ s + self.zero)
+
+    def stored(self, points: Sequence[Point]) -> Float[Array, ""]:
+        return self.element.stored(self.ratios @ _values(points, self.places) + self.zero)
+
+    def _effort(self, t: Array, s: Array, rates: Array) -> Float[Array, ""]:
+        return self.element.effort(t, self.ratios @ s + self.zero, self.ratios @ rates)
+
+
+class JointFeedback(AbstractAlong):
+    """Forces along joint coordinates, or combinations of such, as functions of all of them.
+
+    - `element`: the forces. - `zeros`: what its coordinates are where those of the joints are zero.
+    - `ratios`: of the joint coordinates that they are sums of, with a row for each.
+    """
+
+    element: Feedback
+    zeros: Float[Array, " n"]
+    ratios: Float[Array, "n places"]
+    places: tuple[CoordinateIndex, ...] = eqx.field(static=True)
+
+    @property
+    def conservative(self) -> bool:
+        return False
+
+    @property
+    def brief(self) -> bool:
+        return self.element.brief
+
+    def efforts(self, t: Array, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, " k"]:
+        return self.element.efforts(t, self.ratios @ s + self.zeros, self.ratios @ rates)
+
+    def forces(self, t: Array, s: Float[Array, " n"], rates: Float[Array, " n"]) -> Float[Array, " n"]:
+        return self.efforts(t, s, rates) @ self.ratios
+
+    def deflection(self, t: Array, s: Float[Array, " n"]) -> Float[Array, "0"]:
+        del t, s
+        return jnp.zeros(0)
+
+    def stored(self, points: Sequence[Point]) -> Float[Array, ""]:
+        return jnp.zeros(())
+
+
+def with_forces(to: Vector, along: Sequence[AbstractAlong], t: Array, points: Sequence[Point], v: Vector) -> Vector:
+    """Generalised forces, with those of `along`; `points` are the coordinates of all joints."""
+    for kind in _kinds(along):
+        to = to.at[kind.columns].add(kind.each(lambda one, s, rates: one.forces(t, s, rates), points, v))
+    return to
+
+
+def with_slopes(
+    to: Array, along: Sequence[AbstractAlong], t: Array, points: Sequence[Point], v: Vector, *, of_rates: bool
+) -> Array:
+    """A matrix, less the derivatives of the forces along the coordinates, or along their rates."""
+
+    def slope(one: AbstractAlong, s: Array, rates: Array) -> Float[Array, "n n"]:
+        return jax.jacfwd(one.forces, 2 if of_rates else 1)(t, s, rates)
+
+    for kind in _kinds(along):
+        columns = kind.columns
+        to = to.at[columns[:, :, None], columns[:, None, :]].add(-kind.each(slope, points, v))
+    return to
+
+
+def of_all(
+    along: Sequence[AbstractAlong], function: Callable[..., Array], points: Sequence[Point], v: Vector
+) -> Ragged:
+    """`function(one, s, rates)` of all forces."""
+    return Ragged.of([(kind.numbers, kind.each(function, points, v)) for kind in _kinds(along)])
+
+
+class _Kind(NamedTuple):
+    """Forces that differ in their numbers and places only, so that they are evaluated together.
+
+    - `stacked`: all in one, with a leading axis. - `places`: those of each. - `numbers`: which of all they are.
+    """
+
+    stacked: AbstractAlong
+    places: tuple[tuple[CoordinateIndex, ...], ...]
+    numbers: list[int]
+
+    @property
+    def columns(self) -> np.ndarray:
+        """Numbers of their velocities, shape (elements, n)."""
+        return np.array([_columns(places) for places in self.places])
+
+    def each(self, function: Callable[..., Array], points: Sequence[Point], v: Vector) -> Array:
+        """`function(one, s, rates)` of all elements, with a leading axis."""
+        s = _values(points, tuple(itertools.chain(*self.places))).reshape(self.columns.shape)
+        return jax.vmap(function)(self.stacked, s, take(v, self.columns))
+
+
+def _kinds(along: Sequence[AbstractAlong]) -> list[_Kind]:
+    bare = [(dataclasses.replace(one, places=()), len(one.places)) for one in along]
+    return [
+        _Kind(_stacked([bare[k][0] for k in numbers]), tuple(along[k].places for k in numbers), numbers)
+        for numbers in kinds(bare)
+    ]
+
+
+@jax.jit
+def _stacked(trees: list[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+def _columns(places: Sequence[CoordinateIndex]) -> np.ndarray:
+    return np.array([place.velocity for place in places])
+
+
+def _values(points: Sequence[Point], places: Sequence[CoordinateIndex]) -> Float[Array, " n"]:
+    """Joint coordinates at some places."""
+    links = sorted({place.link for place in places})
+    firsts = dict(zip(links, np.cumsum([0, *(len(points[link]) for link in links)]), strict=False))
+    numbers = np.array([firsts[place.link] + place.component for place in places])
+    return take(jnp.concatenate([points[link] for link in links]), numbers)
+
+
+class JointRotor(eqx.Module):
+    """An inertia along a joint coordinate. - `place`: number of its velocity in v."""
+
+    inertia: Float[Array, ""]
+    place: int = eqx.field(static=True)

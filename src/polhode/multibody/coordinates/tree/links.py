@@ -1,0 +1,121 @@
+"""Links of a tree: rigid bodies in the frames of the joints that carry them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from polhode.multibody.coordinates.tree.motions import AbstractRelativeMotion
+from polhode.multibody.mechanism.poses import Pose
+from polhode.spaces.base import Point, cross
+
+Vec = Float[Array, "3"]
+Rows = Float[Array, "n 3"]
+
+
+class Link(eqx.Module):
+    """A body of a tree, in a frame of its own that lies in its joint.
+
+    - `motion`: of its frame on that of the parent; `parent`: number of the parent, -1 for the ground.
+    - `inertia`: about the origin of its frame, in this frame.
+    - `centre`, `attitude`: centre of mass and body frame in the frame of the link.
+    - `weight`: what gravity acts on, per mass: 1, or 0 for a generalised coordinate without one, such as an integral.
+    - `energetic`: whether its motion has kinetic energy, unlike that of an integral.
+    - `first`, `last`: the places of its velocities in v.
+    """
+
+    motion: AbstractRelativeMotion
+    inertia: Inertia
+    centre: Vec
+    attitude: Float[Array, "3 3"]
+    name: str = eqx.field(static=True)
+    joint: str = eqx.field(static=True)
+    parent: int = eqx.field(static=True)
+    weight: float = eqx.field(static=True)
+    energetic: bool = eqx.field(static=True)
+    first: int = eqx.field(static=True)
+    last: int = eqx.field(static=True)
+
+    def work(self, point: Point, A: Float[Array, "3 3"], loads: Loads) -> Float[Array, "k n"]:
+        """Power of loads on the link in unit velocities of its joint; A is its rotation on the parent."""
+        return _work(self.motion.turning(point), self.motion.sliding(point), A, loads)
+
+    def unit_loads(self, point: Point, A: Float[Array, "3 3"], carried: Inertia) -> Loads:
+        """Loads that unit accelerations of the joint put on everything that it carries."""
+        return _unit_loads(self.motion.turning(point), self.motion.sliding(point), A, carried)
+
+
+class Inertia(NamedTuple):
+    """Mass, first moment ∫ρ dm and second moments ∫ρρᵀdm of a body or several, in one frame."""
+
+    mass: Float[Array, ""]
+    moment: Vec
+    second: Float[Array, "3 3"]
+
+    @jax.jit
+    def plus(self, other: Inertia) -> Inertia:
+        """Both bodies as one."""
+        return Inertia(*(a + b for a, b in zip(self, other, strict=True)))
+
+    @jax.jit
+    def seen_from(self, frame: Pose) -> Inertia:
+        """The same body in the frame in which its own frame is `frame`."""
+        r, A = frame
+        turned = A @ self.moment
+        moved = self.mass * r
+        across = r[:, None] * (turned + 0.5 * moved)
+        return Inertia(self.mass, turned + moved, A @ self.second @ A.T + across + across.T)
+
+
+class Loads(NamedTuple):
+    """Several wrenches on one link about its origin, in its frame, one a row."""
+
+    torques: Rows
+    forces: Rows
+
+    @jax.jit
+    def seen_from(self, frame: Pose) -> Loads:
+        """The same loads about the origin of the frame in which their own frame is `frame`."""
+        r, A = frame
+        forces = self.forces @ A.T
+        return Loads(self.torques @ A.T - crossed(forces, r), forces)
+
+
+@jax.jit
+def crossed(rows: Rows, b: Vec) -> Rows:
+    """a × b for every row a."""
+    return jax.vmap(lambda a: cross(a, b))(rows)
+
+
+@jax.jit
+def _work(turning: Rows | None, sliding: Rows | None, A: Float[Array, "3 3"], loads: Loads) -> Float[Array, "k n"]:
+    turned = jnp.zeros(()) if turning is None else loads.torques @ turning.T
+    return turned if sliding is None else turned + loads.forces @ A.T @ sliding.T
+
+
+@jax.jit
+def _unit_loads(turning: Rows | None, sliding: Rows | None, A: Float[Array, "3 3"], carried: Inertia) -> Loads:
+    turned = None if turning is None else _loads_of_turning(turning, carried)
+    if sliding is None:
+        assert turned is not None
+        return turned
+    directions = sliding @ A
+    moments = crossed(directions, carried.moment)
+    if turned is None:
+        return Loads(-moments, carried.mass * directions)
+    return Loads(turned.torques - moments, turned.forces + carried.mass * directions)
+
+
+def _loads_of_turning(turning: Rows, carried: Inertia) -> Loads:
+    torques = jnp.trace(carried.second) * turning - turning @ carried.second
+    return Loads(torques, crossed(turning, carried.moment))
+
+
+def central(inertia: Inertia, centre: Vec, attitude: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
+    """Moments of inertia of the body of a link about its centre of mass, in its own frame."""
+    about_centre = inertia.second - inertia.mass * jnp.outer(centre, centre)
+    return attitude.T @ (jnp.trace(about_centre) * jnp.eye(3) - about_centre) @ attitude

@@ -1,0 +1,233 @@
+"""Matrices of a tree of links, by recursions from the leaves to the ground: M, and tangents of weight and inertia."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode.multibody.coordinates.tree.links import Inertia, Link, Loads, Rows, Vec, crossed
+from polhode.multibody.coordinates.tree.motions import AbstractRelativeMotion
+from polhode.multibody.mechanism.poses import RESTING, Pose, Twist
+from polhode.spaces.base import Point, Vector, cross, hat
+
+Blocks = dict[tuple[int, int], Array]
+"""Parts of a matrix, by the numbers of two links."""
+
+
+def assembled(links: Sequence[Link], blocks: Blocks) -> Float[Array, "n n"]:
+    """The matrix of the blocks; zero for links of different branches."""
+    moving = [(i, link.motion.n) for i, link in enumerate(links) if link.motion.n]
+    return jnp.block([[blocks[i, j] if (i, j) in blocks else np.zeros((a, b)) for j, b in moving] for i, a in moving])
+
+
+def mass_blocks(links: Sequence[Link], points: Sequence[Point], relative: Sequence[Pose]) -> Blocks:
+    """M: the work of the loads of unit accelerations of one joint in unit velocities of the other."""
+    carried = [link.inertia for link in links]
+    blocks: Blocks = {}
+    for i in reversed(range(len(links))):
+        link = links[i]
+        if link.motion.n:
+            loads = link.unit_loads(points[i], relative[i].R, carried[i])
+            blocks[i, i] = link.work(points[i], relative[i].R, loads)
+            j = i
+            while links[j].parent >= 0:
+                loads, j = loads.seen_from(relative[j]), links[j].parent
+                if links[j].motion.n:
+                    blocks[i, j] = links[j].work(points[j], relative[j].R, loads)
+                    blocks[j, i] = blocks[i, j].T
+        _carry(links, relative, carried, i)
+    return blocks
+
+
+class Directions(NamedTuple):
+    r"""Velocity fields $w = d + s\times\rho$ of unit velocities of one joint, ρ from the origin of its link.
+
+    - `s`, `d`: axes and displacements of the origin, a row for each velocity, in the frame of the link.
+    - `s_change`, `d_change`: derivatives along the joint's own coordinates of s in the frame of the link and of d in
+      that of the parent, the latter with components in the frame of the link; (n, 3, n), the last index for the
+      coordinate.
+    """
+
+    s: Rows
+    d: Rows
+    s_change: Float[Array, "n 3 n"]
+    d_change: Float[Array, "n 3 n"]
+
+
+@jax.jit
+def directions_of(motion: AbstractRelativeMotion, point: Point, A: Float[Array, "3 3"]) -> Directions:
+    """The directions of a joint at its coordinates; A is the rotation of the link on the parent."""
+    zero = jnp.zeros((motion.n, 3))
+
+    def s(point: Point) -> Rows:
+        turning = motion.turning(point)
+        return zero if turning is None else turning
+
+    def d(point: Point) -> Rows:
+        sliding = motion.sliding(point)
+        return zero if sliding is None else sliding @ A
+
+    s_change, d_change = (
+        jax.jacfwd(lambda theta, rows=rows: rows(motion.space.move(point, theta)))(jnp.zeros(motion.n))
+        for rows in (s, d)
+    )
+    return Directions(s(point), d(point), s_change, d_change)
+
+
+class Flow(NamedTuple):
+    """Momentum ∫ẋ dm and its first moments ∫ρẋᵀ dm of a body or several, in one frame."""
+
+    momentum: Vec
+    moments: Float[Array, "3 3"]
+
+    @jax.jit
+    def plus(self, other: Flow) -> Flow:
+        """Both bodies as one."""
+        return Flow(self.momentum + other.momentum, self.moments + other.moments)
+
+    @jax.jit
+    def seen_from(self, frame: Pose) -> Flow:
+        """The same in the frame in which its own frame is `frame`."""
+        r, A = frame
+        momentum = A @ self.momentum
+        return Flow(momentum, A @ self.moments @ A.T + r[:, None] * momentum)
+
+
+@jax.jit
+def flow_of(inertia: Inertia, twist: Twist) -> Flow:
+    """The flow of a rigid body, from angular velocity and velocity of the origin of its frame."""
+    omega, u = twist
+    moments = inertia.moment[:, None] * u + inertia.second @ hat(omega).T
+    return Flow(inertia.mass * u + cross(omega, inertia.moment), moments)
+
+
+def gravity_blocks(links: Sequence[Link], points: Sequence[Point], relative: Sequence[Pose], gravity: Vec) -> Blocks:
+    """Minus the derivative of the generalised weight along the coordinates, by pairs of links."""
+    carried, down = [link.inertia for link in links], _down(links, relative, gravity)
+    blocks: Blocks = {}
+    for i in reversed(range(len(links))):
+        link = links[i]
+        if link.motion.n:
+            w = directions_of(link.motion, points[i], relative[i].R)
+            blocks[i, i] = -_weight_of_changes(w, carried[i]) @ down[i]
+            loads = link.unit_loads(points[i], relative[i].R, carried[i])
+            j = i
+            while links[j].parent >= 0:
+                loads, j = loads.seen_from(relative[j]), links[j].parent
+                if links[j].motion.n:
+                    # Whatever an ancestor turns carries the field of this joint along: ∂w = s × w.
+                    turning = links[j].motion.turning(points[j])
+                    tilt = np.zeros((links[j].motion.n, 3)) if turning is None else crossed(turning, down[j])
+                    blocks[i, j] = loads.forces @ tilt.T
+                    blocks[j, i] = blocks[i, j].T
+        _carry(links, relative, carried, i)
+    return blocks
+
+
+def velocity_blocks(
+    links: Sequence[Link], points: Sequence[Point], relative: Sequence[Pose], twists: Sequence[Twist], v: Vector
+) -> Blocks:
+    r"""The matrix Γ(q, v) with entries $\int w_i\cdot\dot w_j\,dm$, by pairs of links.
+
+    The fields w of unit velocities, in which $\dot x = \sum w_j v_j$, move with the tree. In coordinates without
+    brackets the acceleration changes along $v_j$ by $2\dot w_j$, so that the inertial forces Γv have the derivative 2Γ
+    (S. Echeandia & P. M. Wensing, *Numerical Methods to Compute the Coriolis Matrix
+    and Christoffel Symbols for Rigid-Body Systems*, 2021).
+
+    - `twists`: angular velocity and velocity of the origin of each link, in its own frame.
+    """
+    carried = [link.inertia for link in links]
+    flows = [flow_of(body, twist) for body, twist in zip(carried, twists, strict=True)]
+    ways = [directions_of(link.motion, point, A) for link, point, (_, A) in zip(links, points, relative, strict=True)]
+    rates = [_rates(links, k, ways[k], relative, twists, v) for k in range(len(links))]
+    blocks: Blocks = {}
+    for i in reversed(range(len(links))):
+        link = links[i]
+        if link.motion.n:
+            loads = link.unit_loads(points[i], relative[i].R, carried[i])
+            across = _across(ways[i], flows[i])
+            changes = _loads_of_rates(ways[i], rates[i], carried[i], flows[i], twists[i])
+            blocks[i, i] = link.work(points[i], relative[i].R, changes).T
+            j = i
+            while links[j].parent >= 0:
+                loads, changes = loads.seen_from(relative[j]), changes.seen_from(relative[j])
+                across = across @ relative[j].R.T
+                j = links[j].parent
+                if links[j].motion.n:
+                    blocks[j, i] = links[j].work(points[j], relative[j].R, changes).T
+                    blocks[i, j] = _work_of_rates(ways[j], rates[j], twists[j], loads, across)
+        _carry(links, relative, carried, i)
+        if link.parent >= 0:
+            flows[link.parent] = flows[link.parent].plus(flows[i].seen_from(relative[i]))
+    return blocks
+
+
+def _down(links: Sequence[Link], relative: Sequence[Pose], gravity: Vec) -> list[Vec]:
+    """Gravity in the frame of each link."""
+    found: list[Vec] = []
+    for link, (_, A) in zip(links, relative, strict=True):
+        found.append((found[link.parent] if link.parent >= 0 else link.weight * gravity) @ A)
+    return found
+
+
+def _carry(links: Sequence[Link], relative: Sequence[Pose], carried: list[Inertia], i: int) -> None:
+    """Count a link with everything on it as part of its parent."""
+    parent = links[i].parent
+    if parent >= 0:
+        carried[parent] = carried[parent].plus(carried[i].seen_from(relative[i]))
+
+
+@jax.jit
+def _weight_of_changes(w: Directions, carried: Inertia) -> Float[Array, "n n 3"]:
+    """∫∂w_i/∂q_j dm for the velocities i and coordinates j of one joint."""
+    moment = carried.moment
+    turned = jax.vmap(lambda a: jax.vmap(lambda b: cross(b, a))(w.s))(w.s) + w.s_change.transpose(0, 2, 1)
+    moved = crossed(w.s, moment)
+    swung = jax.vmap(lambda a: jax.vmap(lambda b: cross(a, b))(moved))(w.s)
+    return jax.vmap(lambda rows: crossed(rows, moment))(turned) + swung + carried.mass * w.d_change.transpose(0, 2, 1)
+
+
+def _rates(
+    links: Sequence[Link], k: int, w: Directions, relative: Sequence[Pose], twists: Sequence[Twist], v: Vector
+) -> tuple[Rows, Rows]:
+    """Time derivatives of s and d of one joint, components in the frame of its link."""
+    link = links[k]
+    own = v[link.first : link.last]
+    below = twists[link.parent].omega if link.parent >= 0 else RESTING.omega
+    return _rates_in(w, twists[k].omega, below, relative[k].R, own)
+
+
+@jax.jit
+def _rates_in(w: Directions, omega: Vec, below: Vec, A: Float[Array, "3 3"], own: Vector) -> tuple[Rows, Rows]:
+    """The same from the angular velocities of the link and, in its own frame, of the parent."""
+    return -crossed(w.s, omega) + w.s_change @ own, -crossed(w.d, below @ A) + w.d_change @ own
+
+
+@jax.jit
+def _work_of_rates(w: Directions, rates: tuple[Rows, Rows], twist: Twist, loads: Loads, across: Rows) -> Array:
+    """The work of loads, and of what they are about in motion, in changes of the velocity fields of a joint."""
+    s_dot, d_dot = rates
+    lever = d_dot - crossed(w.s, twist.u)
+    return loads.forces @ lever.T + loads.torques @ s_dot.T + across @ w.s.T
+
+
+@jax.jit
+def _across(w: Directions, flow: Flow) -> Rows:
+    """∫ẋ × w dm."""
+    return jnp.trace(flow.moments) * w.s - w.s @ flow.moments.T - crossed(w.d, flow.momentum)
+
+
+@jax.jit
+def _loads_of_rates(w: Directions, rates: tuple[Rows, Rows], carried: Inertia, flow: Flow, twist: Twist) -> Loads:
+    """∫ẇ dm and ∫ρ × ẇ dm with ẇ = ḋ + ṡ × ρ + s × (ẋ - u)."""
+    s_dot, d_dot = rates
+    momentum = flow.momentum - carried.mass * twist.u
+    moments = flow.moments - carried.moment[:, None] * twist.u
+    forces = carried.mass * d_dot + crossed(s_dot, carried.moment) + crossed(w.s, momentum)
+    torques = jnp.trace(carried.second) * s_dot - s_dot @ carried.second - crossed(d_dot, carried.moment)
+    return Loads(torques + jnp.trace(moments) * w.s - w.s @ moments, forces)

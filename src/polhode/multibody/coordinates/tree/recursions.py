@@ -1,0 +1,111 @@
+"""The recursions along a tree from link to link: functions that are traced once for all links with equal joints."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode.multibody.coordinates.tree.links import Inertia, Vec
+from polhode.multibody.coordinates.tree.motions import AbstractRelativeMotion
+from polhode.multibody.mechanism.poses import Pose, Twist, Wrench, axial
+from polhode.spaces.base import Point, Vector, cross, hat
+
+Rotation = Float[Array, "3 3"]
+
+NONE: Any = np.zeros(3)
+"""The zero vector, known while tracing."""
+
+
+class Accelerated(NamedTuple):
+    """Angular velocity and acceleration of a link, K in the accelerations a + Kρ of its points, and a; in its frame."""
+
+    omega: Vec
+    alpha: Vec
+    spin: Rotation
+    a: Vec
+
+
+@jax.jit
+def on(carrier: Pose, pose: Pose) -> Pose:
+    """A pose given in the frame `carrier`, in that in which the carrier is given."""
+    o, F = carrier
+    return Pose(o + F @ pose.x, F @ pose.R)
+
+
+@jax.jit
+def moved(motion: AbstractRelativeMotion, point: Point, rates: Vector, frame: Pose, below: Twist) -> Twist:
+    """Angular velocity of a link and velocity of its origin, in its own frame; `below` are those of the parent.
+
+    `frame` is the frame of the link in that of the parent.
+    """
+    turning, sliding = motion.turning(point), motion.sliding(point)
+    r, A = frame
+    u = below.u + cross(below.omega, r)
+    u = (u if sliding is None else u + rates @ sliding) @ A
+    omega = below.omega @ A
+    return Twist(omega if turning is None else omega + rates @ turning, u)
+
+
+@jax.jit
+def twist_of_body(twist: Twist, F: Rotation, centre: Vec, attitude: Rotation) -> Twist:
+    """The twist of the body of a link, whose frame has the rotation F."""
+    return Twist(twist.omega @ attitude, F @ (twist.u + cross(twist.omega, centre)))
+
+
+@jax.jit
+def load_on_link(load: Wrench, F: Rotation, centre: Vec, attitude: Rotation) -> Wrench:
+    """The load on a body about the origin of its link and in its frame, which has the rotation F."""
+    force = load.force @ F
+    return Wrench(attitude @ load.torque + cross(centre, force), force)
+
+
+@jax.jit
+def accelerated(
+    motion: AbstractRelativeMotion, point: Point, rates: Vector, frame: Pose, below: Accelerated
+) -> Accelerated:
+    """Accelerations of a link where those of all joints vanish; `below` are those of the parent."""
+    r, A = frame
+    turning, sliding = motion.turning(point), motion.sliding(point)
+    slide_drift, turn_drift = motion.sliding_drift(point, rates), motion.turning_drift(point, rates)
+    a = below.a + below.spin @ r
+    a = a if sliding is None else a + 2 * cross(below.omega, rates @ sliding)
+    a = a if slide_drift is None else a + slide_drift
+    omega, alpha, a = below.omega @ A, below.alpha @ A, a @ A
+    if turning is not None:
+        relative_omega = rates @ turning
+        alpha = alpha + cross(omega, relative_omega)
+        omega = omega + relative_omega
+    alpha = alpha if turn_drift is None else alpha + turn_drift
+    spin = hat(alpha) + omega[:, None] * omega - (omega @ omega) * np.eye(3)
+    return Accelerated(omega, alpha, spin, a)
+
+
+@jax.jit
+def unbalanced(body: Inertia, motion: Accelerated, load: Wrench) -> Wrench:
+    """Moments and forces of inertia, ∫ρ×(a + Kρ) dm and ∫(a + Kρ) dm with K = spin, less the load."""
+    torque = axial(motion.spin @ body.second) + cross(body.moment, motion.a) - load.torque
+    return Wrench(torque, body.mass * motion.a + motion.spin @ body.moment - load.force)
+
+
+@jax.jit
+def handed_down(
+    motion: AbstractRelativeMotion, point: Point, frame: Pose, load: Wrench, below: Wrench
+) -> tuple[Vector, Wrench]:
+    """Generalised forces of a load on a link, and the load `below` on its parent with this one."""
+    r, A = frame
+    turning, sliding = motion.turning(point), motion.sliding(point)
+    handed = A @ load.force
+    own = jnp.zeros(motion.n)
+    own = own if turning is None else own + turning @ load.torque
+    own = own if sliding is None else own + sliding @ handed
+    return own, Wrench(below.torque + A @ load.torque + cross(r, handed), below.force + handed)
+
+
+@jax.jit
+def brackets(motion: AbstractRelativeMotion, rates: Vector) -> Float[Array, "n n"]:
+    """The matrix of the bracket with the velocities of a joint."""
+    return jax.vmap(lambda e: motion.space.bracket(rates, e), out_axes=1)(jnp.eye(motion.n))

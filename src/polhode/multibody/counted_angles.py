@@ -1,0 +1,114 @@
+"""Angles of joints as real numbers: their turns are counted along the motion and kept with the state."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Float
+
+from polhode.compiler.primitives.row_loop import each
+from polhode.linalg.blocks import Indices
+from polhode.linalg.segment_sum import take
+from polhode.multibody.mechanism.angles import CountableAngle
+from polhode.multibody.mechanism.groups import Motion
+from polhode.multibody.mechanism.poses import Pose, Twist
+
+_LOOPED = 8
+"""So many angles are evaluated side by side; more in a loop."""
+
+
+class AngleName(NamedTuple):
+    """Names of a counted angle.
+
+    - `joint`, `coordinate`: the joint, and what that calls the angle. - `bodies`: names of its two bodies.
+    - `sign`: 1, or -1 where the coordinate is the negative of the angle.
+    """
+
+    joint: str | None
+    coordinate: str
+    bodies: tuple[str, str]
+    sign: float
+
+
+class TurnCounter(eqx.Module):
+    r"""Counts the turns of angles: the state carries their values, each of which says in which turn the next one is.
+
+    From one instant to the next an angle changes by about $\tfrac h2(\dot\varphi_0+\dot\varphi_1)$; it is the one
+    within half a turn of that. So turns are right as long as a step resolves the change of the rates, however many
+    turns it makes.
+
+    - `angles`: all angles, stacked; their `reference` is the value at the start of the model.
+    - `first`, `second`: rows of a `Motion` that they lie between.
+    - `names`: of those that joints have; None for others.
+    - `owners`: parts of the model that read angles on their bodies, by name, and the numbers of these.
+    """
+
+    angles: CountableAngle
+    first: Indices = eqx.field(static=True)
+    second: Indices = eqx.field(static=True)
+    names: tuple[AngleName | None, ...] = eqx.field(static=True)
+    owners: tuple[tuple[str, tuple[int, ...]], ...] = eqx.field(static=True, default=())
+
+    @property
+    def count(self) -> int:
+        return self.first.numbers.size
+
+    def near(self, turns: Float[Array, " k"]) -> TurnCounter:
+        """The counter of a motion that starts with other angles."""
+        return dataclasses.replace(self, angles=self.angles.near(turns))
+
+    def values(self, motion: Motion, near: Float[Array, " k"]) -> Float[Array, " k"]:
+        """The angles within half a turn of others."""
+        placed = self.angles.near(near)
+        return self._each(lambda _, angle, poses: angle.value(poses), placed, self._poses(motion))
+
+    def rates(self, motion: Motion) -> Float[Array, " k"]:
+        """Their time derivatives."""
+        rate = lambda _, angle, poses, twists: angle.rate(poses, twists)  # noqa: E731
+        return self._each(rate, self.angles, self._poses(motion), self._twists(motion))
+
+    def later(
+        self, before: Motion, turns: Float[Array, " k"], after: Motion, h: Float[Array, ""]
+    ) -> Float[Array, " k"]:
+        """The angles of a motion h after another one, in which they were `turns`."""
+        return self.values(after, turns + 0.5 * h * (self.rates(before) + self.rates(after)))
+
+    def number(self, joint: str | None, coordinate: str, bodies: tuple[str, ...]) -> int | None:
+        """The number of the angle of a joint; one without a name is known by its bodies if no other joins these."""
+        alike = [(k, n) for k, n in enumerate(self.names) if n and (n.coordinate, n.bodies) == (coordinate, bodies)]
+        own = [k for k, name in alike if name.joint == joint]
+        if joint is None and not own:
+            own = [k for k, _ in alike]
+        return own[0] if len(own) == 1 else None
+
+    def owned(self, part: str) -> tuple[int, ...] | None:
+        """The numbers of the angles that a part of the model reads on its bodies; None if it reads none there."""
+        return _by_name(self.owners).get(part)
+
+    def sign(self, number: int) -> float:
+        """-1 where the coordinate of that name is the negative of the angle, otherwise 1."""
+        name = self.names[number]
+        return 1.0 if name is None else name.sign
+
+    def _each(self, function: object, *stacked: object) -> Float[Array, " k"]:
+        return each(function, None, *stacked, loop=self.count > _LOOPED)  # pyright: ignore[reportArgumentType]
+
+    def _poses(self, motion: Motion) -> tuple[Pose, Pose]:
+        return self._rows(motion.poses)
+
+    def _twists(self, motion: Motion) -> tuple[Twist, Twist]:
+        assert motion.twists is not None
+        return self._rows(motion.twists)
+
+    def _rows(self, of_nodes: object) -> tuple:
+        ends = (self.first, self.second)
+        return tuple(jax.tree.map(lambda a, end=end: take(a, end.numbers), of_nodes) for end in ends)
+
+
+@functools.lru_cache(maxsize=64)
+def _by_name(owners: tuple[tuple[str, tuple[int, ...]], ...]) -> dict[str, tuple[int, ...]]:
+    return dict(owners)

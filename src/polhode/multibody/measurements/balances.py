@@ -1,0 +1,252 @@
+"""Balances of momenta and energy: what the bodies of a system have, and what loads add to it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode.compiler.numpy.eager import uncompiled
+from polhode.multibody.mechanism.groups import ForceGroup, JointGroup, Motion
+from polhode.multibody.mechanism.poses import Wrench, rates
+from polhode.multibody.mechanism.reactions import reaction_of
+from polhode.multibody.system import MultibodySystem
+from polhode.spaces.base import Point, Vector
+from polhode.systems.base import State
+
+_CLOSED = 1e-9
+"""Sum of the reactions of a joint, relative to the largest of them, up to which they cancel."""
+
+
+class Balance(eqx.Module):
+    """Momenta of free bodies and what acts on them from outside, and the power of loads without a potential.
+
+    Bodies are free if no joint holds them, or what they hang together with, to the ground. Gravity is left out: it
+    accelerates the centre of mass and turns nothing about it.
+
+    - `free`: rows of these bodies. - `outer`: numbers of the groups of forces that may act on them from outside.
+    - `working`: numbers of the groups whose power is no change of their potential.
+    - `works`: whether anything has power without a potential, drives included.
+    """
+
+    system: MultibodySystem
+    free: tuple[int, ...] = eqx.field(static=True)
+    outer: tuple[int, ...] = eqx.field(static=True)
+    working: tuple[int, ...] = eqx.field(static=True)
+
+    @property
+    def works(self) -> bool:
+        coordinates = self.system.coordinates
+        if not (coordinates.conservative or coordinates.loaded):
+            # The damping of flexible bodies isn't known as a power.
+            return False
+        return bool(self.working) or not coordinates.conservative or self.system.mechanism.driven
+
+    @property
+    def brief_impulse(self) -> bool:
+        """Whether loads from outside may come and go within a few steps."""
+        return any(self.system.mechanism.forces[k].elements.brief for k in self.outer)
+
+    @property
+    def brief_work(self) -> bool:
+        """Whether loads that do work may."""
+        own = self.system.coordinates.brief
+        return own or any(self.system.mechanism.forces[k].elements.brief for k in self.working)
+
+    def __call__(self, t: Array, q: Point, v: Vector) -> dict[str, Array]:
+        if self.system.counts:
+            return dataclasses.replace(self, system=self.system.near(q))._read(t, q, v)
+        return self._read(t, q, v)
+
+    def _read(self, t: Array, q: Point, v: Vector) -> dict[str, Array]:
+        motion = self.system.motion(q, v)
+        found: dict[str, Array] = {}
+        if self.free:
+            found |= self._momenta(q, v, motion)
+        if self.outer:
+            found |= self._resultant(t, motion)
+        if self.works:
+            found["power"] = self._power(t, q, v, motion)
+        return found
+
+    def _momenta(self, q: Point, v: Vector, motion: Motion) -> dict[str, Array]:
+        """Momenta, the angular one about the centre of mass.
+
+        `linear_size`, `angular_size`: the largest of one body, relative to that centre. `linear_scale`,
+        `angular_scale`: sums of magnitudes that rounding sees.
+        """
+        coordinates, rows = self.system.coordinates, np.array(self.free)
+        assert motion.twists is not None
+        mass, J = coordinates.masses[rows], coordinates.inertias[rows]
+        x, R, omega, u = motion.poses.x[rows], motion.poses.R[rows], motion.twists.omega[rows], motion.twists.u[rows]
+        whole = jnp.sum(mass)
+        centre, mean = mass @ x / whole, mass @ u / whole
+        spins = jnp.einsum("nij,njk,nk->ni", R, J, omega)
+        turning = spins + mass[:, None] * jnp.cross(x - centre, u - mean)
+        inner = coordinates.spin_of_deforming(q, v)
+        angular = jnp.sum(turning, axis=0) + (0.0 if inner is None else inner)
+        speeds, arms = jnp.linalg.norm(u, axis=1), jnp.linalg.norm(x - centre, axis=1)
+        return {
+            "linear": whole * mean,
+            "angular": angular,
+            "linear_size": jnp.max(mass * jnp.linalg.norm(u - mean, axis=1)),
+            "angular_size": jnp.maximum(jnp.max(jnp.linalg.norm(turning, axis=1)), jnp.linalg.norm(angular)),
+            "linear_scale": mass @ speeds,
+            "angular_scale": mass @ (arms * speeds) + jnp.sum(jnp.linalg.norm(spins, axis=1)),
+            "weight": whole * self.system.mechanism.gravity,
+        }
+
+    def _resultant(self, t: Array, motion: Motion) -> dict[str, Array]:
+        """Force and moment about the centre of mass that act on the free bodies from outside."""
+        mechanism, rows = self.system.mechanism, np.array(self.free)
+        loads = mechanism.loads(t, motion, [mechanism.forces[k] for k in self.outer])
+        mass, x = self.system.coordinates.masses[rows], motion.poses.x[rows]
+        # Nodes on flexible bodies carry loads too.
+        held = np.array(self.carried)
+        centre = mass @ x / jnp.sum(mass)
+        moments = jnp.einsum("nij,nj->ni", motion.poses.R[held], loads.torque[held])
+        arms = motion.poses.x[held] - centre
+        return {
+            "force": jnp.sum(loads.force[held], axis=0),
+            "moment": jnp.sum(moments + jnp.cross(arms, loads.force[held]), axis=0),
+        }
+
+    @property
+    def carried(self) -> tuple[int, ...]:
+        """The free bodies and the nodes on them."""
+        free = set(self.free)
+        nodes = {b for a, b in self.system.coordinates.joined if a in free}
+        return tuple(sorted(free | (nodes if self.system.coordinates.local else set())))
+
+    def _power(self, t: Array, q: Point, v: Vector, motion: Motion) -> Float[Array, ""]:
+        """Power into the mechanism that is no change of potentials."""
+        system, forces = self.system, self.system.mechanism.forces
+        total = sum((self._power_of(forces[k], t, motion) for k in self.working), start=jnp.zeros(()))
+        if not system.coordinates.conservative:
+            total = total + system.coordinates.power(t, q, v)
+        if system.mechanism.driven:
+            _, multipliers = system.accelerations(t, q, v)
+            for group in system.mechanism.joints:
+                if group.elements.driven:
+                    reaction = reaction_of(group, multipliers)
+                    total = total + self._power_on_nodes(reaction, reaction.wrenches(t, motion), motion)
+        return total
+
+    def _power_of(self, group: ForceGroup, t: Array, motion: Motion) -> Float[Array, ""]:
+        assert motion.twists is not None
+        power = self._power_on_nodes(group, group.wrenches(t, motion), motion)
+        moving = jax.vmap(lambda pose, twist: rates((pose,), (twist,))[0])(motion.poses, motion.twists)
+        stored = lambda t, poses: group.potential(t, Motion(poses, motion.twists))  # noqa: E731
+        return power + jax.jvp(stored, (t, motion.poses), (jnp.ones_like(t), moving))[1]
+
+    def _power_on_nodes(self, group: ForceGroup, wrenches: tuple[Wrench, ...], motion: Motion) -> Float[Array, ""]:
+        """Integrals have no energy, so that nothing does work on them."""
+        assert motion.twists is not None
+        energetic = np.append(self.system.coordinates.energetic, 0.0)
+        total = jnp.zeros(())
+        for slot, wrench in zip(group.slots, wrenches, strict=True):
+            rows = slot.nodes.numbers
+            omega, u = motion.twists.omega[rows], motion.twists.u[rows]
+            powers = jnp.sum(wrench.torque * omega, axis=1) + jnp.sum(wrench.force * u, axis=1)
+            total = total + energetic[rows] @ powers
+        return total
+
+
+@uncompiled()
+def balance(system: MultibodySystem, states: list[tuple[Any, State]]) -> Balance:
+    """The balance of a system. Whether joints hold bodies from outside is tried in some states, with their times."""
+    free, groups = _free(system, states), system.mechanism.forces
+    weighs = np.asarray(system.coordinates.masses) > 0
+    inside = np.isin(np.arange(len(weighs)), free)
+    outer = tuple(k for k, group in enumerate(groups) if free and _is_outer(group, inside, weighs))
+    working = tuple(k for k, group in enumerate(groups) if not group.elements.conservative)
+    return Balance(system, free, outer, working)
+
+
+def _free(system: MultibodySystem, states: list[tuple[Any, State]]) -> tuple[int, ...]:
+    """Rows of the bodies that no joint ties to the ground, in any number of steps."""
+    masses = np.asarray(system.coordinates.masses)
+    pairs = list(system.coordinates.joined)
+    open_ = [group for group in system.mechanism.joints if not group.relative]
+    closed = [group for group in system.mechanism.joints if group.relative]
+    for group in closed:
+        pairs += _pairs(group, closed=True)
+    # What the ground holds in any case needs no trial, which takes a moment.
+    held = _reached(pairs + [pair for group in open_ for pair in _pairs(group, not _touches_ground(group))], -1)
+    for group in open_:
+        tried = _touches_ground(group) or _rows(group) <= held or not _closes(system, group, states)
+        pairs += _pairs(group, closed=not tried)
+    held = _reached(pairs, -1)
+    free = [row for row in range(len(masses)) if masses[row] > 0 and row not in held]
+    if system.coordinates.deforming and len(free) < np.count_nonzero(masses > 0):
+        # Angular momenta of bodies that deform are known of all of them together.
+        return ()
+    return tuple(free)
+
+
+def _reached(pairs: list[tuple[int, int]], start: int) -> set[int]:
+    """All that hangs together with a row."""
+    beside: dict[int, list[int]] = {}
+    for a, b in pairs:
+        beside.setdefault(a, []).append(b)
+        beside.setdefault(b, []).append(a)
+    reached, rest = {start}, [start]
+    while rest:
+        more = set(beside.get(rest.pop(), ())) - reached
+        reached |= more
+        rest += more
+    return reached
+
+
+def _is_outer(group: ForceGroup, free: np.ndarray, weighs: np.ndarray) -> bool:
+    """Whether the loads of a group on free bodies may have a resultant."""
+    if not group.inner:
+        return True
+    ends = [(free[slot.nodes.numbers], weighs[slot.nodes.numbers]) for slot in group.slots]
+    inside, real = (np.stack(parts) for parts in zip(*ends, strict=True))
+    return bool(np.any(np.any(inside & real, axis=0) & np.any(~inside & real, axis=0)))
+
+
+def _touches_ground(group: JointGroup) -> bool:
+    """Whether a group holds bodies to the ground, or single ones where they are."""
+    return len(group.slots) < 2 or any(slot.group is None for slot in group.slots)
+
+
+def _rows(group: JointGroup) -> set[int]:
+    return {int(row) for slot in group.slots for row in slot.nodes.numbers}
+
+
+def _pairs(group: JointGroup, closed: bool) -> Iterator[tuple[int, int]]:
+    """Rows that the elements of a group hold together, or to the ground, which is -1, unless it is `closed`."""
+    for nodes in zip(*(slot.nodes.numbers for slot in group.slots), strict=True):
+        rows = [-1 if slot.group is None else int(row) for slot, row in zip(group.slots, nodes, strict=True)]
+        yield from ((rows[0] if closed else -1, row) for row in rows)
+
+
+def _closes(system: MultibodySystem, group: JointGroup, states: list[tuple[Any, State]]) -> bool:
+    """Whether the reactions of a group on its bodies cancel, so that they change no momentum of the whole."""
+    weighs = np.asarray(system.coordinates.masses) > 0
+    for t, (q, v) in states:
+        sums, most = _summed(group, weighs, jnp.asarray(t), system.motion(q, v))
+        if not np.max(np.abs(sums), initial=0.0) <= _CLOSED * float(most):
+            return False
+    return True
+
+
+def _summed(group: JointGroup, weighs: np.ndarray, t: Any, motion: Motion) -> tuple[Array, Array]:
+    """Forces and moments about the origin of unit multipliers, over all bodies of each element, and the largest."""
+    total, most = jnp.zeros(()), jnp.zeros(())
+    for slot, gradient in zip(group.slots, group.gradients(t, motion), strict=True):
+        rows = slot.nodes.numbers
+        x, R, real = motion.poses.x[rows], motion.poses.R[rows], jnp.asarray(weighs)[rows]
+        force = gradient[..., 3:] * real[:, None, None]
+        moment = jnp.einsum("nij,nkj->nki", R, gradient[..., :3]) * real[:, None, None]
+        whole = jnp.concatenate((force, moment + jnp.cross(x[:, None], force)), axis=-1)
+        total, most = total + whole, jnp.maximum(most, jnp.max(jnp.abs(whole)))
+    return total, most

@@ -1,0 +1,183 @@
+"""Loads of the forces of a model, by name, as functions of states of its system."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode.linalg.segment_sum import take
+from polhode.multibody.coordinates.tree.coordinates import JointTree
+from polhode.multibody.measurements.body_kinematics import NodesByName, share, stacked
+from polhode.multibody.mechanism.angle_references import AngleReference
+from polhode.multibody.mechanism.angles import near
+from polhode.multibody.mechanism.batching import Together, in_order, of_each
+from polhode.multibody.mechanism.elements import AbstractForceElement
+from polhode.multibody.mechanism.poses import Poses, Twists, Wrench
+from polhode.multibody.system import MultibodySystem
+from polhode.spaces.base import Point, Vector
+from polhode.systems.base import Observable
+
+if TYPE_CHECKING:
+    from polhode.joints.relative import AbstractRelativeCoordinate
+
+
+class ForceAlong(eqx.Module):
+    """A relative coordinate that a force acts along, of the bodies `ends`."""
+
+    coordinate: AbstractRelativeCoordinate
+    ends: tuple[str, ...] = eqx.field(static=True)
+
+
+class NamedForce(eqx.Module):
+    """A force that is read.
+
+    - `element`: the force on `bodies`. - `along`: the coordinates that it acts along; none for other forces.
+    - `rows`: of each of its bodies, the row of its load among `ForceValues`; -1 for what is no body.
+    - `place`: number of the force among those along coordinates of a tree; -1 where it acts on the bodies.
+    - `references`: where the turns of the angles of `element` are known from.
+    """
+
+    element: AbstractForceElement
+    along: tuple[ForceAlong, ...]
+    references: tuple[AngleReference, ...]
+    bodies: tuple[str, ...] = eqx.field(static=True)
+    rows: tuple[int, ...] = eqx.field(static=True)
+    place: int = eqx.field(static=True)
+
+
+class ForceValues(NamedTuple):
+    """Loads on the bodies of all forces, moments about the centres of mass, both in the inertial frame; leading axis r.
+
+    And the forces along their coordinates, shape (k,), the powers of all forces, shape (f,), and the lengths and angles
+    that their laws are written in, shape (m,).
+    """
+
+    force_forces: Float[Array, "r 3"]
+    force_moments: Float[Array, "r 3"]
+    force_efforts: Float[Array, " k"]
+    force_powers: Float[Array, " f"]
+    force_measures: Float[Array, " m"]
+
+
+class ForceReadings(eqx.Module):
+    """Forces that are read. - `rows`: how many loads they have."""
+
+    forces: tuple[NamedForce, ...]
+    rows: int = eqx.field(static=True)
+
+    def observables(self, system: MultibodySystem) -> dict[str, Observable]:
+        """All `values` as functions of states (q, v), where there are some."""
+        read: Callable[..., Any] = lambda t, state: self.values(system, t, *state)._asdict()  # noqa: E731
+        return {"force_loads": read} if self.forces else {}
+
+    def values(self, system: MultibodySystem, t: Array, q: Point, v: Vector) -> ForceValues:
+        """Loads of all forces in a state."""
+        if not self.forces:
+            return ForceValues(jnp.zeros((0, 3)), jnp.zeros((0, 3)), *(jnp.zeros(0),) * 3)
+        where = NodesByName(system, system.motion(q, v))
+        tree = system.coordinates
+        inside = [k for k, force in enumerate(self.forces) if force.place >= 0 and isinstance(tree, JointTree)]
+        found = self._on_bodies([k for k in range(len(self.forces)) if k not in inside], where, t, q)
+        if inside:
+            assert isinstance(tree, JointTree)
+            found += self._along(inside, where, tree, t, q, v)
+        rows = np.array([row for force in self.forces for row in force.rows], dtype=int)
+        loads = _whole(found, "loads")
+        total = jnp.zeros((self.rows, 2, 3)).at[rows[rows >= 0]].add(take(loads, np.flatnonzero(rows >= 0)))
+        return ForceValues(
+            total[:, 0], total[:, 1], *(_whole(found, name) for name in ("strengths", "powers", "measures"))
+        )
+
+    def _on_bodies(self, numbers: list[int], where: NodesByName, t: Array, q: Point) -> list[Together]:
+        """Loads and powers of forces that act on their bodies."""
+        forces = [self.forces[k] for k in numbers]
+
+        def exerted(
+            part: tuple[AbstractForceElement, Coordinates], poses: Poses, twists: Twists, real: Array
+        ) -> _Exerted:
+            element, coordinates = part
+            wrenches = element.wrenches(t, poses, twists)
+            strengths = [share(wrenches[own], c.wrenches(poses[own], 1.0)) for c, own in _with_ends(coordinates)]
+            return _exerted(wrenches, poses, twists, real, stacked(strengths), element.measured(t, poses))
+
+        elements = [near(f.element, [r.value(where.system, q) for r in f.references]) for f in forces]
+        parts = [(element, _coordinates(force)) for element, force in zip(elements, forces, strict=True)]
+        found = of_each(exerted, parts, lambda members: _moving(where, [forces[k] for k in members]))
+        return [Together([numbers[k] for k in members], values) for members, values in found]
+
+    def _along(
+        self, numbers: list[int], where: NodesByName, tree: JointTree, t: Array, q: Point, v: Vector
+    ) -> list[Together]:
+        """The same of forces along coordinates of a tree, which counts turns that poses don't tell."""
+        forces = [self.forces[k] for k in numbers]
+        strengths, measures = tree.strengths(t, q, v), tree.measures(t, q)
+
+        def exerted(
+            coordinates: Coordinates, poses: Poses, twists: Twists, real: Array, strengths: Array, measures: Array
+        ) -> _Exerted:
+            own = [c.wrenches(poses[e], s) for (c, e), s in zip(_with_ends(coordinates), strengths, strict=True)]
+            return _exerted(tuple(itertools.chain(*own)), poses, twists, real, strengths, measures)
+
+        def rows(members: list[int]) -> tuple[Any, ...]:
+            places = [forces[k].place for k in members]
+            return *_moving(where, [forces[k] for k in members]), strengths.rows(places), measures.rows(places)
+
+        # Some kinds differ in what they measure.
+        parts = [(_coordinates(force), int(measures.sizes[force.place])) for force in forces]
+        found = of_each(lambda part, *row: exerted(part[0], *row), parts, rows)
+        return [Together([numbers[k] for k in members], values) for members, values in found]
+
+
+Coordinates: TypeAlias = "tuple[tuple[AbstractRelativeCoordinate, int], ...]"
+"""Coordinates that a force acts along, each with the number of its bodies."""
+
+
+class _Exerted(NamedTuple):
+    """Effects of a force.
+
+    - `loads` (b, 2, 3): on its b bodies, force and moment in the inertial frame. - `strengths`: along its coordinates.
+    - `powers` (1,): on all bodies. - `measures`: lengths or angles that its law is written in.
+    """
+
+    loads: Float[Array, "b 2 3"]
+    strengths: Float[Array, " k"]
+    powers: Float[Array, "1"]
+    measures: Float[Array, " m"]
+
+
+def _exerted(
+    wrenches: tuple[Wrench, ...], poses: Poses, twists: Twists, real: Array, strengths: Array, measures: Array
+) -> _Exerted:
+    """`real`: 1 for each body, 0 for the ground and for what is no body, such as the integral of a controller."""
+    loads = [jnp.stack((w.force, pose.R @ w.torque)) for w, pose in zip(wrenches, poses, strict=True)]
+    powers = [w.force @ twist.u + w.torque @ twist.omega for w, twist in zip(wrenches, twists, strict=True)]
+    return _Exerted(jnp.stack(loads), strengths, (real @ jnp.stack(powers))[None], measures)
+
+
+def _moving(where: NodesByName, forces: list[NamedForce]) -> tuple[Any, ...]:
+    """Poses and twists of the nodes of forces, and which of these are bodies."""
+    real = jnp.asarray([[float(row >= 0) for row in force.rows] for force in forces])
+    return *where.moving([force.bodies for force in forces]), real
+
+
+def _coordinates(force: NamedForce) -> Coordinates:
+    return tuple((c.coordinate, len(c.ends)) for c in force.along)
+
+
+def _with_ends(coordinates: Coordinates) -> Iterator[tuple[AbstractRelativeCoordinate, slice]]:
+    """Each coordinate with the places of its bodies among those of its force."""
+    first = 0
+    for coordinate, count in coordinates:
+        yield coordinate, slice(first, first + count)
+        first += count
+
+
+def _whole(found: list[Together], name: str) -> Array:
+    """A field of all forces in their order."""
+    return in_order([(members, getattr(values, name)) for members, values in found])

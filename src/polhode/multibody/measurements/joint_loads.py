@@ -1,0 +1,123 @@
+"""Loads that joints exert on their second bodies, in any coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode.multibody.coordinates.tree.coordinates import JointTree
+from polhode.multibody.coordinates.tree.links import Link
+from polhode.multibody.mechanism.groups import Motion, Slot
+from polhode.multibody.mechanism.poses import Wrench
+from polhode.multibody.mechanism.reactions import reaction_of
+from polhode.multibody.system import MultibodySystem
+from polhode.spaces.base import Point, Vector
+
+
+class Load(NamedTuple):
+    """The load on a body: force and moment about the origin, both in the inertial frame, and the joint's power."""
+
+    force: Float[Array, "3"]
+    moment: Float[Array, "3"]
+    power: Float[Array, ""]
+
+
+def constraint_loads(
+    system: MultibodySystem, t: Array, motion: Motion, multipliers: Float[Array, " m"], wanted: Mapping[str, int]
+) -> Load:
+    """Loads -Bᵀλ of constraints on the second of their two nodes, stacked by the numbers that `wanted` has for joints.
+
+    Zero for joints that the system imposes no constraints for. The power of joints that depend on time is that of their
+    loads on both nodes; that of others vanishes.
+
+    **Arguments:**
+
+    - `system`: the one that has all constraints, redundant ones included. - `multipliers`: λ of all of them.
+    """
+    count = len(wanted)
+    found = Load(jnp.zeros((count, 3)), jnp.zeros((count, 3)), jnp.zeros(count))
+    for group in system.mechanism.joints:
+        names = [system.labels[rows[0]] for rows in group.rows.numbers]
+        members = np.array([k for k, name in enumerate(names) if name in wanted], dtype=int)
+        if len(group.slots) != 2 or not len(members):
+            continue
+        places = np.array([wanted[names[k]] for k in members])
+        wrenches = reaction_of(group, multipliers).wrenches(t, motion)
+        force, moment = _about_origin(motion, group.slots[1], wrenches[1])
+        power = found.power
+        if group.elements.driven:
+            parts = (_power(motion, *both) for both in zip(group.slots, wrenches, strict=True))
+            power = power.at[places].add(sum(parts, start=jnp.zeros(()))[members])
+        found = Load(found.force.at[places].add(force[members]), found.moment.at[places].add(moment[members]), power)
+    return found
+
+
+def _about_origin(motion: Motion, slot: Slot, wrench: Wrench) -> tuple[Array, Array]:
+    """Forces, and moments about the origin of the inertial frame, of wrenches on the nodes of a slot."""
+    rows = slot.nodes.numbers
+    moment = jnp.einsum("nij,nj->ni", motion.poses.R[rows], wrench.torque)
+    return wrench.force, moment + jnp.cross(motion.poses.x[rows], wrench.force)
+
+
+def _power(motion: Motion, slot: Slot, wrench: Wrench) -> Float[Array, " elements"]:
+    assert motion.twists is not None
+    rows = slot.nodes.numbers
+    turning = jnp.sum(wrench.torque * motion.twists.omega[rows], axis=1)
+    return turning + jnp.sum(wrench.force * motion.twists.u[rows], axis=1)
+
+
+def carried_loads(
+    system: MultibodySystem, t: Array, q: Point, v: Vector, motion: Motion, vdot: Vector, multipliers: Array
+) -> tuple[Float[Array, "n 3"], Float[Array, "n 3"]]:
+    r"""Forces and moments about the origin that a tree hands to each of its links, by Newton's and Euler's equations of
+    everything that hangs on the link:
+
+    $f_i = \sum_j m_j(\ddot x_j - g) - f_j^a,\quad
+    M_i = \sum_j R_j(J_j\dot\Omega_j + \Omega_j\times J_j\Omega_j - \tau_j^a) + x_j\times(\dots)$
+
+    with applied loads $(\tau^a, f^a)$ and those of constraints that close loops. Forces along coordinates of the tree
+    are part of what is handed.
+    """
+    tree = system.coordinates
+    assert isinstance(tree, JointTree)
+    assert motion.twists is not None
+    omega, _ = motion.twists
+
+    def moving(s: Array) -> tuple[Array, Array]:
+        twists = tree.motion(system.flow(q, v, s), v + s * vdot).twists
+        assert twists is not None
+        return twists.omega, twists.u
+
+    zero = jnp.zeros(())
+    changes = jax.jvp(moving, (zero,), (jnp.ones(()),))[1]
+    reactions = [reaction_of(group, multipliers) for group in system.mechanism.joints]
+    applied = system.mechanism.loads(t, motion, (*system.mechanism.forces, *reactions))
+    # The ground comes last, without a link.
+    omega, alpha, acceleration, (x, R), applied = jax.tree.map(
+        lambda values: values[: len(tree.links)], (omega, *changes, (motion.poses.x, motion.poses.R), applied)
+    )
+    mass = jnp.stack([link.inertia.mass for link in tree.links])[:, None]
+    weights, J = np.array([[link.weight] for link in tree.links]), tree.inertias
+    force = mass * (acceleration - weights * system.mechanism.gravity) - applied.force
+    torque = _times(J, alpha) + jnp.cross(omega, _times(J, omega)) - applied.torque
+    moment = _times(R, torque) + jnp.cross(x, force)
+    hanging = jnp.asarray(_hanging(tree.links))
+    return hanging @ force, hanging @ moment
+
+
+def _times(matrices: Float[Array, "n 3 3"], vectors: Float[Array, "n 3"]) -> Float[Array, "n 3"]:
+    return jnp.einsum("nij,nj->ni", matrices, vectors)
+
+
+def _hanging(links: Sequence[Link]) -> Float[np.ndarray, "n n"]:
+    """1 where the link of a column hangs on that of a row, or is it; else 0."""
+    found = np.eye(len(links))
+    for i in reversed(range(len(links))):
+        if links[i].parent >= 0:
+            found[links[i].parent] += found[i]
+    return found

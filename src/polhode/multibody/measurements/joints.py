@@ -1,0 +1,254 @@
+"""Coordinates, rates and loads of the joints of a model, by name, as functions of states of its system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode.linalg.segment_sum import take
+from polhode.multibody.coordinates.tree.coordinates import JointTree
+from polhode.multibody.measurements.body_kinematics import NodesByName, share, stacked
+from polhode.multibody.measurements.joint_loads import Load, carried_loads, constraint_loads
+from polhode.multibody.mechanism.angle_references import AngleReference
+from polhode.multibody.mechanism.angles import near
+from polhode.multibody.mechanism.batching import in_order, of_each
+from polhode.multibody.mechanism.elements import AbstractForceElement
+from polhode.multibody.mechanism.poses import Poses, Twists, Wrench
+from polhode.multibody.system import MultibodySystem
+from polhode.spaces.base import Point, Vector, cross
+from polhode.systems.base import Observable, State
+
+if TYPE_CHECKING:
+    from polhode.joints.relative import AbstractRelativeCoordinate
+
+_SAVED = 100
+"""Coordinates up to which they are saved with every frame: to look at them takes long to compile for many."""
+
+
+class ReadCoordinate(eqx.Module):
+    """A relative coordinate that is read.
+
+    - `measured`: the coordinate, of the bodies `ends`. - `offset`: its value where the tree counts zero.
+    - `joint`: name of the joint of the model that has it, and `name`: how that joint calls it.
+    - `own`: names of the joint itself and its coordinate, where that is one of several that the joint of the model has.
+    - `reading`: number of the `ReadJoint` that it belongs to; -1 for none.
+    - `driven`: whether a constraint of that joint moves it as a function of time.
+    """
+
+    measured: AbstractRelativeCoordinate
+    offset: Float[Array, ""]
+    ends: tuple[str, str] = eqx.field(static=True)
+    joint: str = eqx.field(static=True)
+    name: str = eqx.field(static=True)
+    reading: int = eqx.field(static=True)
+    driven: bool = eqx.field(static=True)
+    own: tuple[str, str] = eqx.field(static=True)
+
+    def among(self, known: Mapping[tuple[str, str], Array]) -> Float[Array, ""] | None:
+        """The coordinate among those that a system knows, turns included; None if it is none of them."""
+        found = known.get((self.joint, self.name))
+        return known.get(self.own) if found is None else found + self.offset
+
+
+class ReadJoint(eqx.Module):
+    """A joint whose loads are read.
+
+    - `part`: its name in the model. - `first`, `second`: names of its bodies.
+    - `point`: in the frame of the second body, about which moments are taken, shape (3,).
+    """
+
+    point: Float[Array, "3"]
+    part: str = eqx.field(static=True)
+    first: str = eqx.field(static=True)
+    second: str = eqx.field(static=True)
+
+
+class ReadForce(eqx.Module):
+    """A force along coordinates of joints.
+
+    - `element`: the force on `bodies`, two of them for each of the coordinates with the numbers `along`.
+    - `references`: where the turns of its angles are known from.
+    """
+
+    element: AbstractForceElement
+    references: tuple[AngleReference, ...]
+    bodies: tuple[str, ...] = eqx.field(static=True)
+    along: tuple[int, ...] = eqx.field(static=True)
+
+
+class JointValues(NamedTuple):
+    """Values of all coordinates, shape (k,), and of all joints, leading axis j; loads on the second bodies."""
+
+    joint_efforts: Float[Array, " k"]
+    joint_forces: Float[Array, "j 3"]
+    joint_moments: Float[Array, "j 3"]
+    joint_powers: Float[Array, " j"]
+
+
+class Readings(eqx.Module):
+    """Coordinates and loads that are read of the joints of a model.
+
+    - `coordinates`, `joints`, `forces`: what there is. - `bodies`: names of all bodies that results show.
+    """
+
+    coordinates: tuple[ReadCoordinate, ...]
+    joints: tuple[ReadJoint, ...]
+    forces: tuple[ReadForce, ...]
+    bodies: tuple[str, ...] = eqx.field(static=True)
+
+    def observables(self, system: MultibodySystem, *, loads: bool) -> dict[str, Observable]:
+        """Coordinates and rates, and with `loads` all `values`, as functions of states (q, v), where there are some."""
+        found: dict[str, Observable] = {}
+        if 0 < len(self.coordinates) <= _SAVED:
+            found["joint_positions"] = lambda t, state: self.positions_in(system, state)
+            found["joint_velocities"] = lambda t, state: self.velocities(system, *state)
+        if loads and self.joints:
+            loads_of: Any = lambda t, state: self.values(system, t, *state)._asdict()  # noqa: E731
+            found["joint_loads"] = loads_of
+        return found
+
+    def positions(self, system: MultibodySystem, q: Point) -> Float[Array, " k"]:
+        """All coordinates, turns included."""
+        values = self._each(NodesByName(system, system.motion(q)), lambda c, poses: c.value(poses))
+        known = system.joint_coordinates(q)
+        read = [(k, c.among(known)) for k, c in enumerate(self.coordinates)]
+        found = [(k, value) for k, value in read if value is not None]
+        if not found:
+            return values
+        return values.at[np.array([k for k, _ in found])].set(jnp.stack([value for _, value in found]))
+
+    def positions_in(self, system: MultibodySystem, state: State) -> Float[Array, " k"]:
+        """The same of a state, (q, v)."""
+        q, _ = state
+        return self.positions(system, q)
+
+    def velocities(self, system: MultibodySystem, q: Point, v: Vector) -> Float[Array, " k"]:
+        """Their time derivatives."""
+        return self._each(NodesByName(system, system.motion(q, v)), lambda c, poses, twists: c.rate(poses, twists))
+
+    def values(
+        self, system: MultibodySystem, t: Array, q: Point, v: Vector, multipliers: Array | None = None
+    ) -> JointValues:
+        """Forces along all coordinates, and what all joints transmit.
+
+        Multipliers are those of a run, if it has some. In joint coordinates, and without them, they follow from the
+        accelerations in this state.
+        """
+        system = system.near(q)
+        motion = system.motion(q, v)
+        where = NodesByName(system, motion)
+        tree = system.coordinates if isinstance(system.coordinates, JointTree) else None
+        vdot = None
+        if tree is not None or multipliers is None:
+            vdot, multipliers = system.accelerations(t, q, v)
+        assert multipliers is not None
+        whole, spread = system.with_redundant(t, q, multipliers)
+        whole = whole.near(q)
+        numbers = {joint.part: k for k, joint in enumerate(self.joints)}
+        loads = constraint_loads(whole, t, motion, spread, numbers)
+        efforts = self._efforts(where, t, q, v)
+        if tree is not None and vdot is not None:
+            handed = carried_loads(whole, t, q, v, motion, vdot, spread)
+            loads = self._with_carried(loads, where, handed, t, q, v, vdot)
+        points = self._points(where)
+        moments = loads.moment - jnp.cross(points, loads.force)
+        return self._with_drives(where, efforts, Load(loads.force, moments, loads.power), points)
+
+    def _each(self, where: NodesByName, read: Callable[..., Array]) -> Float[Array, " k"]:
+        """A function of each coordinate, and of poses, and twists if there are some, of its bodies."""
+        if not self.coordinates:
+            return jnp.zeros(0)
+        moving = lambda members: where.moving([self.coordinates[k].ends for k in members])  # noqa: E731
+        found = of_each(lambda c, *at: read(c, *at)[None], [c.measured for c in self.coordinates], moving)
+        return in_order([(members, values) for members, values in found])
+
+    def _efforts(self, where: NodesByName, t: Array, q: Point, v: Vector) -> Float[Array, " k"]:
+        """Sums of the forces along all coordinates, without those of constraints."""
+        tree = where.system.coordinates
+        along = tree.all_forces_along(t, q, v) if isinstance(tree, JointTree) else {}
+        efforts = stacked([along.get((c.joint, c.name), jnp.zeros(())) for c in self.coordinates])
+        if not self.forces:
+            return efforts
+
+        def strengths(part: tuple[AbstractForceElement, Any], poses: Poses, twists: Twists) -> Float[Array, " n"]:
+            element, along = part
+            wrenches = element.wrenches(t, poses, twists)
+            ends = [slice(2 * k, 2 * k + 2) for k in range(len(along))]
+            return stacked([share(wrenches[i], c.wrenches(poses[i], 1.0)) for c, i in zip(along, ends, strict=True)])
+
+        elements = [near(f.element, [r.value(where.system, q) for r in f.references]) for f in self.forces]
+        coordinates = [tuple(self.coordinates[k].measured for k in force.along) for force in self.forces]
+        parts = list(zip(elements, coordinates, strict=True))
+        found = of_each(strengths, parts, lambda members: where.moving([self.forces[k].bodies for k in members]))
+        numbers = np.array([k for force in self.forces for k in force.along], dtype=int)
+        return efforts.at[numbers].add(in_order([(members, values) for members, values in found]))
+
+    def _with_carried(
+        self,
+        loads: Load,
+        where: NodesByName,
+        handed: tuple[Float[Array, "n 3"], Float[Array, "n 3"]],
+        t: Array,
+        q: Point,
+        v: Vector,
+        vdot: Vector,
+    ) -> Load:
+        """Loads with those of the joints that carry links, without what acts along their coordinates."""
+        tree = where.system.coordinates
+        assert isinstance(tree, JointTree)
+        links = {link.joint: number for number, link in enumerate(tree.links)}
+        rotors = {rotor.place: rotor.inertia for rotor in tree.rotors}
+        along = tree.all_forces_along(t, q, v)
+        found: dict[int, tuple[Array, Array]] = {}
+        for number, joint in enumerate(self.joints):
+            i = links.get(joint.part)
+            if i is None or tree.links[i].name not in (joint.first, joint.second):
+                continue
+            sign = 1.0 if tree.links[i].name == joint.second else -1.0
+            f, m = sign * handed[0][i], sign * handed[1][i]
+            for c in self.coordinates:
+                if c.joint != joint.part or c.name not in tree.links[i].motion.names:
+                    continue
+                place = tree.links[i].first + tree.links[i].motion.names.index(c.name)
+                strength = along[c.joint, c.name]
+                if place in rotors:
+                    strength = strength - rotors[place] * vdot[place]
+                second = c.measured.wrenches(where.poses(c.ends), strength)[1]
+                own = where.pose(c.ends[1])
+                f = f - second.force
+                m = m - own.R @ second.torque - cross(own.x, second.force)
+            found[number] = f, m
+        if not found:
+            return loads
+        places = np.array(list(found))
+        forces, moments = map(jnp.stack, zip(*found.values(), strict=True))
+        return Load(loads.force.at[places].set(forces), loads.moment.at[places].set(moments), loads.power)
+
+    def _points(self, where: NodesByName) -> Float[Array, "j 3"]:
+        """Where moments are taken about."""
+        if not self.joints:
+            return jnp.zeros((0, 3))
+        ((second,), _) = where.moving([(joint.second,) for joint in self.joints])
+        return second.x + jnp.einsum("jab,jb->ja", second.R, jnp.stack([joint.point for joint in self.joints]))
+
+    def _with_drives(self, where: NodesByName, efforts: Array, loads: Load, points: Array) -> JointValues:
+        """Forces along driven coordinates come from their constraints; power from all that acts along coordinates."""
+        powers = loads.power
+        for k, c in enumerate(self.coordinates):
+            if c.driven:
+                own = where.pose(c.ends[1])
+                force = loads.force[c.reading]
+                torque = loads.moment[c.reading] + cross(points[c.reading] - own.x, force)
+                unit = c.measured.wrenches(where.poses(c.ends), 1.0)[1]
+                efforts = efforts.at[k].add(share((Wrench(own.R.T @ torque, force),), (unit,)))
+        free = np.array([k for k, c in enumerate(self.coordinates) if not c.driven and c.reading >= 0], dtype=int)
+        if len(free):
+            rates = self._each(where, lambda c, poses, twists: c.rate(poses, twists))
+            joints = np.array([self.coordinates[k].reading for k in free])
+            powers = powers.at[joints].add(take(efforts, free) * take(rates, free))
+        return JointValues(efforts, loads.force, loads.moment, powers)

@@ -1,0 +1,88 @@
+"""Parts of a model that differ in their numbers only, evaluated together: a function of each is traced once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from polhode.compiler.primitives.row_loop import each
+from polhode.linalg.segment_sum import take
+
+FEW = 8
+"""So many of a kind are evaluated side by side; more in a loop."""
+
+
+class Together(NamedTuple):
+    """Results of some parts. - `members`: their numbers. - `values`: a tree, with a leading axis along them."""
+
+    members: list[int]
+    values: Any
+
+
+def of_each(
+    function: Callable[..., Any], parts: Sequence[Any], rows: Callable[[list[int]], tuple[Any, ...]]
+) -> list[Together]:
+    """`function(part, *rows)` of each of `parts`, those of a kind at once.
+
+    **Arguments:**
+
+    - `parts`: trees; of a kind are those with the same structure, shapes, and leaves other than arrays.
+    - `rows`: a function of the numbers of parts, whose results have a leading axis along these.
+    """
+    found = []
+    for members in kinds(parts):
+        arrays, others = zip(*(eqx.partition(parts[k], eqx.is_array) for k in members), strict=True)
+        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays)
+
+        def of_one(_: None, part: Any, *row: Any, rest: Any = others[0]) -> Any:
+            return function(eqx.combine(part, rest), *row)
+
+        found.append(Together(members, each(of_one, None, stacked, *rows(members), loop=len(members) > FEW)))
+    return found
+
+
+def in_order(found: Sequence[tuple[list[int], Array]]) -> Array:
+    """Rows of all parts in the order of these, from (members, k, …) of each kind, as (rows, …)."""
+    owners = np.concatenate([np.repeat(members, values.shape[1]) for members, values in found])
+    flat = jnp.concatenate([values.reshape(-1, *values.shape[2:]) for _, values in found])
+    return take(flat, np.argsort(owners, kind="stable"))
+
+
+class Ragged(NamedTuple):
+    """Rows of different lengths.
+
+    - `flat`: all, one after the other. - `firsts`, `sizes`: where each begins, and its length.
+    """
+
+    flat: Array
+    firsts: np.ndarray
+    sizes: np.ndarray
+
+    @classmethod
+    def of(cls, found: Sequence[tuple[list[int], Array]]) -> Ragged:
+        """From (members, k) of each kind."""
+        sizes = np.zeros(sum(len(members) for members, _ in found), int)
+        for members, values in found:
+            sizes[members] = values.shape[1]
+        return cls(in_order(found), np.cumsum(sizes) - sizes, sizes)
+
+    def rows(self, numbers: Sequence[int]) -> Array:
+        """Some rows of one length."""
+        chosen = np.asarray(numbers)
+        return take(self.flat, self.firsts[chosen][:, None] + np.arange(int(self.sizes[chosen[0]])))
+
+
+def kinds(parts: Sequence[Any]) -> list[list[int]]:
+    """Numbers of parts that have the same structure, shapes, and leaves other than arrays."""
+    found: dict[Any, list[int]] = {}
+    for k, part in enumerate(parts):
+        leaves, structure = jax.tree.flatten(part)
+        known = tuple((x.shape, x.dtype) if eqx.is_array(x) else ("other", id(x)) for x in leaves)
+        found.setdefault((structure, known), []).append(k)
+    return list(found.values())

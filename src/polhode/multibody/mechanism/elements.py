@@ -1,0 +1,255 @@
+"""Elements that couple bodies at a few nodes, written once for all formulations."""
+
+from __future__ import annotations
+
+import abc
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from polhode.multibody.mechanism.angles import PlacedAngle
+from polhode.multibody.mechanism.poses import Pose, Poses, Twist, Twists, Wrench, axial, rates, seen_from_first
+from polhode.spaces.base import hat
+
+
+class AbstractConstraintElement(eqx.Module):
+    """A constraint between a few nodes, with its data in body frames; elements of one kind are stacked and batched.
+
+    `driven` tells whether the constraint depends on time, so that it does work; `quadratic` whether its residual is a
+    polynomial of degree 2 in positions and rotation matrices; `slips` how many of its components, the last ones, are
+    nonholonomic: conditions on velocities alone, as an `AbstractRollingElement` has them; `relative` whether it is
+    known to hold two nodes relative to each other only, so that it changes no momentum of the whole.
+    """
+
+    driven: ClassVar[bool] = False
+    quadratic: ClassVar[bool] = False
+    relative: ClassVar[bool] = False
+    slips: ClassVar[int] = 0
+
+    @property
+    @abc.abstractmethod
+    def size(self) -> int:
+        """Number of scalar constraints k."""
+
+    @abc.abstractmethod
+    def residual(self, t: Array, poses: Poses) -> Float[Array, " k"]:
+        """The residual of the constraint, shape (k,); a length or a cosine, so that 1 is a large value in SI units."""
+
+    def rate(self, t: Array, poses: Poses, twists: Twists) -> Float[Array, " k"]:
+        """The time derivative of the residual, and what must vanish besides; affine in the twists."""
+        return jax.jvp(self.residual, (t, poses), (jnp.ones_like(t), rates(poses, twists)))[1]
+
+    def gradients(self, t: Array, poses: Poses) -> tuple[Float[Array, "k 6"], ...]:
+        """Derivatives of the residual along (rotation, translation) of each node, body-fixed and inertial.
+
+        In other words those of the rate by its (ω, u), which nonholonomic components have as well.
+        """
+        still = jax.tree.map(jnp.zeros_like, poses)
+
+        def along(k: int, direction: Float[Array, "6"]) -> Array:
+            moved = Pose(direction[3:], poses[k].R @ hat(direction[:3]))
+            return jax.jvp(lambda p: self.residual(t, p), (poses,), ((*still[:k], moved, *still[k + 1 :]),))[1]
+
+        return tuple(jax.vmap(lambda e, k=k: along(k, e))(jnp.eye(6)).T for k in range(len(poses)))
+
+    def sides(self, t: Array, poses: Poses) -> Float[Array, " s"]:
+        """Cosines that are positive on the intended assembly branch of the constraint; none if there is only one."""
+        del t, poses
+        return jnp.zeros(0)
+
+    def branch_residual(self, t: Array, poses: Poses) -> Float[Array, " k"]:
+        """Like `residual`, but zero on the intended assembly branch alone, for methods that start far."""
+        return self.residual(t, poses)
+
+    def angles(self) -> tuple[PlacedAngle, ...]:
+        """The angles that it reads as real numbers, whose turns are counted; none unless overridden."""
+        return ()
+
+    def points(self) -> tuple[Array, ...]:
+        """Where it takes hold of its nodes, in their frames, for pictures; nothing where no points are told."""
+        return ()
+
+
+class AbstractRollingElement(AbstractConstraintElement):
+    """A constraint with components that hold velocities only, behind those that hold positions: no slip, no skidding.
+
+    Subclasses give `slips`, `gap` and `slip`. Their residual is zero in the last components.
+    """
+
+    def gap(self, t: Array, poses: Poses) -> Float[Array, " h"]:
+        """The constraints on positions, zero when kept, shape (k - slips,); none unless overridden."""
+        del t, poses
+        return jnp.zeros(0)
+
+    @abc.abstractmethod
+    def slip(self, t: Array, poses: Poses, twists: Twists) -> Float[Array, " s"]:
+        """The constraints on velocities alone, zero when kept, shape (slips,); linear in the twists unless driven."""
+
+    def residual(self, t: Array, poses: Poses) -> Float[Array, " k"]:
+        return jnp.concatenate((self.gap(t, poses), jnp.zeros(self.slips)))
+
+    def rate(self, t: Array, poses: Poses, twists: Twists) -> Float[Array, " k"]:
+        change = jax.jvp(self.gap, (t, poses), (jnp.ones_like(t), rates(poses, twists)))[1]
+        return jnp.concatenate((change, self.slip(t, poses, twists)))
+
+    def gradients(self, t: Array, poses: Poses) -> tuple[Float[Array, "k 6"], ...]:
+        still = tuple(Twist(jnp.zeros(3), jnp.zeros(3)) for _ in poses)
+
+        def rate(k: int, w: Float[Array, "6"]) -> Array:
+            return self.rate(t, poses, (*still[:k], Twist(w[:3], w[3:]), *still[k + 1 :]))
+
+        return tuple(jax.jacfwd(lambda w, k=k: rate(k, w))(jnp.zeros(6)) for k in range(len(poses)))
+
+
+class AbstractSeenOtherwise(AbstractConstraintElement):
+    """The constraint `inner`, with its components seen otherwise."""
+
+    inner: eqx.AbstractVar[AbstractConstraintElement]
+
+    @property
+    def driven(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether the constraint depends on time."""
+        return self.inner.driven
+
+    @property
+    def size(self) -> int:
+        return self.inner.size
+
+    def angles(self) -> tuple[PlacedAngle, ...]:
+        return self.inner.angles()
+
+
+class OnBranch(AbstractSeenOtherwise):
+    """A constraint with the residual that is zero on one branch of its solutions only.
+
+    **Arguments:**
+
+    - `inner`: the constraint.
+    """
+
+    inner: AbstractConstraintElement
+
+    def residual(self, t: Array, poses: Poses) -> Float[Array, " k"]:
+        return self.inner.branch_residual(t, poses)
+
+
+class InFirstFrame(AbstractSeenOtherwise):
+    """A constraint between two nodes as the first one sees them: components of its residual turn with that node.
+
+    **Arguments:**
+
+    - `inner`: the constraint.
+    """
+
+    inner: AbstractConstraintElement
+
+    def residual(self, t: Array, poses: Poses) -> Float[Array, " k"]:
+        return self.inner.residual(t, seen_from_first(poses))
+
+    def sides(self, t: Array, poses: Poses) -> Float[Array, " s"]:
+        return self.inner.sides(t, seen_from_first(poses))
+
+    def branch_residual(self, t: Array, poses: Poses) -> Float[Array, " k"]:
+        return self.inner.branch_residual(t, seen_from_first(poses))
+
+
+class AbstractForceElement(eqx.Module):
+    """Loads on a few nodes, with its data in body frames; elements of one kind are stacked and batched.
+
+    The class attributes `uses_poses` and `uses_twists` tell whether the wrenches depend on them: tangent blocks that
+    vanish are not formed. `conservative` tells whether all of them derive from `potential`, and that not from time;
+    `waves` whether such elements are often stiff, so that runs with explicit methods look at their frequencies first;
+    `relative` whether the potential of two nodes is known to depend on their relative pose only, and the loads on
+    bodies to cancel; `brief` whether loads may come and go within a few steps, as those of contacts do; `measures` are
+    the names of what `measured` gives.
+    """
+
+    conservative: ClassVar[bool] = False
+    relative: ClassVar[bool] = False
+    brief: ClassVar[bool] = False
+    waves: ClassVar[bool] = False
+    measures: ClassVar[tuple[str, ...]] = ()
+    uses_poses: ClassVar[bool]
+    uses_twists: ClassVar[bool]
+
+    @abc.abstractmethod
+    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
+        """The load on each node."""
+
+    def tangent(self, t: Array, poses: Poses, twists: Twists) -> tuple[Array, Array | None] | None:
+        """Minus the derivatives of the loads (torque, force) on all nodes, of shape (6 nodes, 6 nodes).
+
+        Along the poses of the nodes at fixed body-fixed twists, and along these twists. Everything in body frames:
+        turned back after the derivative of forces that belong to the inertial frame was taken. None in place of what
+        vanishes, or of both to have them by differentiation.
+        """
+        del t, poses, twists
+        return None
+
+    def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
+        """Stored energy; zero for loads that have none."""
+        del t, poses
+        return jnp.zeros(())
+
+    def measured(self, t: Array, poses: Poses) -> Float[Array, " k"]:
+        """Lengths or angles that its law is written in, which results show by the names `measures`."""
+        del t, poses
+        return jnp.zeros(0)
+
+    def angles(self) -> tuple[PlacedAngle, ...]:
+        """The angles that it reads as real numbers, whose turns are counted; none unless overridden."""
+        return ()
+
+    @property
+    def reads_angles(self) -> Bool[Array, "..."] | bool:
+        """Whether its loads depend on the values of `angles`; of stacked elements, which of them do."""
+        return True
+
+    def points(self) -> tuple[Array, ...]:
+        """Where it takes hold of its nodes, in their frames, for pictures; nothing where no points are told."""
+        return ()
+
+
+class AbstractStressedElement(AbstractForceElement):
+    r"""An element whose loads are linear in a stress that its own deformation makes, $W = -G(q)^T\sigma(q)$."""
+
+    waves: ClassVar[bool] = True
+
+    @abc.abstractmethod
+    def stress(self, t: Array, poses: Poses, twists: Twists) -> Float[Array, " k"]:
+        """σ, shape (k,)."""
+
+    def turn(self, poses: Poses) -> Float[Array, ""]:
+        """Angle by which the second node is turned against the first; zero where that needs no bound."""
+        del poses
+        return jnp.zeros(())
+
+    @abc.abstractmethod
+    def loads(self, poses: Poses, stress: Float[Array, " k"]) -> tuple[Wrench, ...]:
+        """The load on each node that a given stress makes."""
+
+    def load_tangent(self, poses: Poses, stress: Float[Array, " k"]) -> Array | None:
+        """`tangent` of these loads along poses; None to have it by differentiation."""
+        del poses, stress
+        return None
+
+
+class AbstractPotentialElement(AbstractForceElement):
+    """An element given by its potential; the wrenches are minus its gradient."""
+
+    uses_poses: ClassVar[bool] = True
+    uses_twists: ClassVar[bool] = False
+    conservative: ClassVar[bool] = True
+
+    @abc.abstractmethod
+    def potential(self, t: Array, poses: Poses) -> Float[Array, ""]:
+        """Stored energy."""
+
+    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
+        gradients = jax.grad(lambda p: self.potential(t, p))(poses)
+        return tuple(
+            Wrench(-axial(pose.R.T @ gradient.R), -gradient.x) for pose, gradient in zip(poses, gradients, strict=True)
+        )

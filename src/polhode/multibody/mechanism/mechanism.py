@@ -1,0 +1,120 @@
+"""Joints and forces between nodes, in terms of poses and twists alone."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode.checks import is_concrete
+from polhode.linalg.blocks import Indices
+from polhode.linalg.segment_sum import take
+from polhode.multibody.mechanism.groups import ForceGroup, JointGroup, Motion
+from polhode.multibody.mechanism.poses import Wrench
+from polhode.result_codes import Result
+
+
+class Mechanism(eqx.Module):
+    """Joints, forces and gravity on the nodes of a model, whatever the coordinates of its bodies.
+
+    - `joints`, `forces`: groups of elements of one kind.
+    - `gravity`: acceleration in the inertial frame.
+    """
+
+    joints: tuple[JointGroup, ...]
+    forces: tuple[ForceGroup, ...]
+    gravity: Float[Array, "3"]
+
+    # --- what is known of the elements ------------------------------------------------------------------------------
+
+    @property
+    def nonholonomic(self) -> np.ndarray:
+        """Numbers of the constraints on velocities alone, in ascending order."""
+        found = [group.rows.numbers[:, list(group.nonholonomic)].reshape(-1) for group in self.joints]
+        return np.sort(np.concatenate((np.zeros(0, int), *found)))
+
+    @property
+    def driven(self) -> bool:
+        """Whether some joint depends on time, so that it does work."""
+        return any(group.elements.driven for group in self.joints)
+
+    @property
+    def conservative(self) -> bool:
+        """Whether energy is kept: all forces have potentials and no joint is driven."""
+        return all(group.elements.conservative for group in self.forces) and not self.driven
+
+    @property
+    def has_waves(self) -> bool:
+        """Whether some forces are of kinds that are often stiff."""
+        return any(group.elements.waves for group in self.forces)
+
+    @property
+    def acts_inside(self) -> bool:
+        """Whether no gravity and no force acts from outside; not known of numbers inside JAX transformations."""
+        weightless = is_concrete(self.gravity) and not np.any(np.asarray(self.gravity))
+        alone = all(slot.group is not None for group in self.forces for slot in group.slots)
+        return weightless and alone and all(group.relative for group in self.forces)
+
+    @property
+    def isolated(self) -> bool:
+        """Whether joints neither hold anything from outside; of joints of a user's own, that isn't known."""
+        return self.acts_inside and all(group.relative for group in self.joints)
+
+    def near(self, turns: Float[Array, " k"]) -> Mechanism:
+        """The mechanism with its angles read near those that are counted."""
+        joints, forces = (tuple(group.near(turns) for group in groups) for groups in (self.joints, self.forces))
+        return dataclasses.replace(self, joints=joints, forces=forces)
+
+    @property
+    def reads_turns(self) -> bool:
+        """Whether elements read angles that are counted."""
+        return any(group.turns for group in (*self.joints, *self.forces))
+
+    def misread(self, turned: Float[Array, " k"]) -> Array | None:
+        """`half_turn_passed`, int32, if an angle that elements read has turned by more than half a turn, otherwise 0.
+
+        `turned` is the change of all counted angles in a step. None where no element reads any.
+        """
+        far = jnp.abs(turned) > jnp.pi
+        found = [take(far, of.numbers) for group in self.joints for of in group.turns]
+        for group in self.forces:
+            reads = group.elements.reads_angles if group.turns else False
+            found += [take(far, of.numbers) & reads for of in group.turns]
+        if not found:
+            return None
+        return jnp.where(jnp.any(jnp.concatenate(found)), int(Result.half_turn_passed), 0).astype(jnp.int32)
+
+    # --- what the elements do ---------------------------------------------------------------------------------------
+
+    def potential(self, t: Array, motion: Motion) -> Float[Array, ""]:
+        """The energy that the elements store; without gravity, which acts on the masses of bodies."""
+        return sum((group.potential(t, motion) for group in self.forces), start=jnp.zeros(()))
+
+    def residuals(self, t: Array, motion: Motion) -> list[tuple[Indices, Array]]:
+        """Residuals of the joints with the numbers of their rows."""
+        return [(group.rows, group.residuals(t, motion)) for group in self.joints]
+
+    def rates(self, t: Array, motion: Motion) -> list[tuple[Indices, Array]]:
+        """Their time derivatives, and what must vanish of velocities besides."""
+        return [(group.rows, group.rates(t, motion)) for group in self.joints]
+
+    def loads(
+        self,
+        t: Array,
+        motion: Motion,
+        groups: Sequence[ForceGroup] | None = None,
+        force: Float[Array, "nodes 3"] | None = None,
+    ) -> Wrench:
+        """Sums of the loads of the elements, or of some `groups`, on each node; and of a `force` on each besides."""
+        count = motion.poses.x.shape[0] - 1
+        torque, force = jnp.zeros((count, 3)), jnp.zeros((count, 3)) if force is None else force
+        for group in self.forces if groups is None else groups:
+            for slot, wrench in zip(group.slots, group.wrenches(t, motion), strict=True):
+                if slot.group is not None:
+                    torque = torque.at[slot.nodes.numbers].add(wrench.torque)
+                    force = force.at[slot.nodes.numbers].add(wrench.force)
+        return Wrench(torque, force)

@@ -1,0 +1,89 @@
+"""Constraint forces and stresses as loads, so that their tangents are formed like those of force elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode.compiler.primitives.row_loop import each
+from polhode.multibody.mechanism.elements import (
+    AbstractConstraintElement,
+    AbstractForceElement,
+    AbstractStressedElement,
+)
+from polhode.multibody.mechanism.groups import ForceGroup, JointGroup, Motion
+from polhode.multibody.mechanism.poses import Poses, Twists, Wrench
+
+
+class Reaction(AbstractForceElement):
+    """The loads -Bᵀλ of a constraint on its nodes at fixed multipliers.
+
+    **Arguments:**
+
+    - `constraint`: the element; `kept`: those of its components that are imposed.
+    - `multipliers`: λ of them.
+    """
+
+    uses_poses: ClassVar[bool] = True
+    uses_twists: ClassVar[bool] = False
+
+    constraint: AbstractConstraintElement
+    kept: tuple[int, ...] = eqx.field(static=True)
+    multipliers: Float[Array, " kept"]
+
+    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
+        del twists
+        rows = np.array(self.kept, dtype=int)
+        loads = [-(gradient[rows].T @ self.multipliers) for gradient in self.constraint.gradients(t, poses)]
+        return tuple(Wrench(load[:3], load[3:]) for load in loads)
+
+
+class Stressed(AbstractForceElement):
+    """The loads of an element at fixed stress.
+
+    **Arguments:**
+
+    - `element`: the element; `stress`: σ.
+    """
+
+    uses_poses: ClassVar[bool] = True
+    uses_twists: ClassVar[bool] = False
+
+    element: AbstractStressedElement
+    stress: Float[Array, " k"]
+
+    def wrenches(self, t: Array, poses: Poses, twists: Twists) -> tuple[Wrench, ...]:
+        del t, twists
+        return self.element.loads(poses, self.stress)
+
+    def tangent(self, t: Array, poses: Poses, twists: Twists) -> tuple[Array, Array | None] | None:
+        del t, twists
+        known = self.element.load_tangent(poses, self.stress)
+        return None if known is None else (known, None)
+
+
+def reaction_of(group: JointGroup, multipliers: Float[Array, " m"]) -> ForceGroup:
+    """The loads of all constraints of a group."""
+    # Elements are stacked; so are their multipliers.
+    return ForceGroup(Reaction(group.elements, group.kept, multipliers[group.rows.numbers]), group.slots, group.looped)
+
+
+def stressed(groups: Sequence[ForceGroup]) -> tuple[ForceGroup, ...]:
+    """Those of the groups whose loads are linear in a stress."""
+    return tuple(group for group in groups if isinstance(group.elements, AbstractStressedElement))
+
+
+def stress_of(group: ForceGroup, t: Array, motion: Motion) -> Float[Array, "elements k"]:
+    """The stresses of all elements of a group."""
+    stacked = group.elements, motion.at(group.slots), motion.twists_at(group.slots)
+    return each(lambda t, e, p, w: e.stress(t, p, w), t, *stacked, loop=group.looped)
+
+
+def at_stress(group: ForceGroup, stress: Float[Array, "elements k"]) -> ForceGroup:
+    """The loads of all elements of a group at fixed stress."""
+    assert isinstance(group.elements, AbstractStressedElement)
+    return ForceGroup(Stressed(group.elements, stress), group.slots, group.looped)

@@ -1,0 +1,188 @@
+"""Derivatives of elements and of internal constraints in the coordinates of the bodies, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from polhode.compiler.primitives.row_loop import each
+from polhode.linalg.blocks import Blocks
+from polhode.linalg.segment_sum import take
+from polhode.multibody.formulations.base import AbstractFormulation, AbstractFrame
+from polhode.multibody.mechanism.groups import BodyGroup, ForceGroup, JointGroup, members
+from polhode.multibody.mechanism.poses import ORIGIN, RESTING, Pose, Poses, Twist, Twists
+from polhode.spaces.base import Point, Vector
+
+Bodies = Sequence[BodyGroup]
+Points = tuple[Point, ...]
+Velocities = tuple[Vector, ...]
+
+
+def load_blocks(
+    bodies: Bodies, group: ForceGroup, t: Array, q: Points, v: Vector, along_velocities: bool
+) -> list[Blocks]:
+    """Minus the derivatives of the generalised forces of one group of elements, along θ or along v."""
+    moving, forms = _moving(bodies, group)
+    points = tuple(members(q, group.slots[k]) for k in moving)
+    velocities = tuple(take(v, group.slots[k].columns.numbers) for k in moving)
+
+    def tangent(t: Array, element: Any, points: Points, velocities: Velocities) -> Any:
+        ends = _Ends(len(group.slots), moving, forms, points)
+        known = ends.given(t, element, velocities, along_velocities)
+        return ends.differentiated(t, element, velocities, along_velocities) if known is None else known
+
+    values = each(tangent, t, group.elements, points, velocities, loop=group.looped)
+    columns = [group.slots[k].columns for k in moving]
+    return [Blocks(values[i][j], columns[i], columns[j]) for i in range(len(moving)) for j in range(len(moving))]
+
+
+class _Ends(NamedTuple):
+    """Bodies of one element: those of its `slots` that move, with their formulations and points."""
+
+    slots: int
+    moving: Sequence[int]
+    forms: Sequence[Any]
+    points: Points
+
+    def motion(self, points: Points, velocities: Velocities) -> tuple[Poses, Twists]:
+        """Poses and twists of all slots."""
+        poses: list[Pose] = [ORIGIN] * self.slots
+        twists: list[Twist] = [RESTING] * self.slots
+        for k, form, p, u in zip(self.moving, self.forms, points, velocities, strict=True):
+            poses[k], twists[k] = form.pose(p), form.twist(p, u)
+        return tuple(poses), tuple(twists)
+
+    def given(self, t: Array, element: Any, velocities: Velocities, along_velocities: bool) -> Any:
+        """From the tangent that the element knows, if it does; all in body frames, twist = J v."""
+        known = element.tangent(t, *self.motion(self.points, velocities))
+        if known is None:
+            return None
+        K, D = known
+        J = [form.body_jacobian(p) for form, p in zip(self.forms, self.points, strict=True)]
+
+        def block(i: int, j: int) -> Array:
+            rows, cols = (slice(6 * self.moving[k], 6 * self.moving[k] + 6) for k in (i, j))
+            if along_velocities:
+                return _between(J[i], D[rows, cols], J[j])
+            value = _between(J[i], K[rows, cols], J[j])
+            form, p, u = self.forms[j], self.points[j], velocities[j]
+            if D is None or J[j] is None:
+                return value
+            return value + _between(J[i], D[rows, cols], _turned(form, p, u))
+
+        return tuple(tuple(block(i, j) for j in range(len(self.moving))) for i in range(len(self.moving)))
+
+    def differentiated(self, t: Array, element: Any, velocities: Velocities, along_velocities: bool) -> Any:
+        """From derivatives of the loads."""
+
+        def loads(points: Points, velocities: Velocities) -> tuple[Array, ...]:
+            wrenches = element.wrenches(t, *self.motion(points, velocities))
+            return tuple(jnp.concatenate(wrenches[k]) for k in self.moving)
+
+        def moved(thetas: Velocities) -> Points:
+            return tuple(
+                form.space.move(p, theta) for form, p, theta in zip(self.forms, self.points, thetas, strict=True)
+            )
+
+        if along_velocities:
+            derivative = jax.jacfwd(lambda u: loads(self.points, u))(velocities)
+        else:
+            zeros = tuple(jnp.zeros(form.n) for form in self.forms)
+            derivative = jax.jacfwd(lambda thetas: loads(moved(thetas), velocities))(zeros)
+        return tuple(
+            tuple(-jax.vmap(lambda c, i=i: self.forms[i].pull_back(self.points[i], c))(column.T).T for column in row)
+            for i, row in enumerate(derivative)
+        )
+
+
+def curvatures(bodies: Bodies, group: JointGroup, t: Array, q: Points, v: Vector) -> Float[Array, "elements kept"]:
+    """Time derivatives of the rates of one group of joints when velocities are frozen."""
+    moving, forms = _moving(bodies, group)
+    points = tuple(members(q, group.slots[k]) for k in moving)
+    velocities = tuple(take(v, group.slots[k].columns.numbers) for k in moving)
+
+    def second(t: Array, element: Any, points: Points, velocities: Velocities) -> Array:
+        def poses(s: Array) -> Poses:
+            found: list[Pose] = [ORIGIN] * len(group.slots)
+            for k, form, p, u in zip(moving, forms, points, velocities, strict=True):
+                found[k] = form.pose(form.space.move(p, s * u))
+            return tuple(found)
+
+        def rate(s: Array) -> Array:
+            twists: list[Twist] = [RESTING] * len(group.slots)
+            for k, form, p, u in zip(moving, forms, points, velocities, strict=True):
+                twists[k] = form.twist(form.space.move(p, s * u), u)
+            return group.rate(element, t + s, poses(s), tuple(twists))
+
+        if group.nonholonomic:
+            return _first(rate)
+        return _second(lambda s: group.residual(element, t + s, poses(s)))
+
+    return each(second, t, group.elements, points, velocities, loop=group.looped)
+
+
+def internal_gradients(group: BodyGroup, points: Point) -> Float[Array, "count internal n"]:
+    """Derivatives of the constraints among the coordinates of single bodies."""
+    return jax.vmap(lambda p: _internal_gradient(group.formulation, p))(points)
+
+
+def internal_curvatures(group: BodyGroup, points: Point, velocities: Array) -> Float[Array, "count internal"]:
+    """Second time derivatives of internal constraints when velocities are frozen."""
+    form = group.formulation
+    along = lambda p, u: _second(lambda s: form.constraint(form.space.move(p, s * u)))  # noqa: E731
+    return jax.vmap(along)(points, velocities)
+
+
+def internal_stiffness(group: BodyGroup, points: Point, multipliers: Array) -> Float[Array, "count n n"]:
+    """Derivatives of the gradients of internal constraints times their multipliers (count, internal)."""
+    form = group.formulation
+
+    def stiffness(point: Point, multipliers: Float[Array, " internal"]) -> Float[Array, "n n"]:
+        forces = lambda theta: _internal_gradient(form, form.space.move(point, theta)).T @ multipliers  # noqa: E731
+        return jax.jacfwd(forces)(jnp.zeros(form.n))
+
+    return jax.vmap(stiffness)(points, multipliers)
+
+
+def _moving(bodies: Bodies, group: JointGroup | ForceGroup) -> tuple[list[int], list[AbstractFrame]]:
+    """The slots with bodies, and what moves there."""
+    moving = [k for k, slot in enumerate(group.slots) if slot.group is not None]
+    return moving, [group.slots[k].frame(bodies) for k in moving]
+
+
+def _matrix(form: AbstractFrame, point: Point) -> Array:
+    J = form.body_jacobian(point)
+    return jnp.eye(form.n) if J is None else J
+
+
+@jax.jit
+def _turned(form: AbstractFrame, point: Point, velocity: Vector) -> Float[Array, "6 n"]:
+    """The derivative of the twist of constant velocities along the coordinates."""
+    return jax.jacfwd(lambda theta: _matrix(form, form.space.move(point, theta)) @ velocity)(jnp.zeros(form.n))
+
+
+def _between(left: Array | None, matrix: Array, right: Array | None) -> Array:
+    """leftᵀ matrix right, None for the identity."""
+    matrix = matrix if left is None else left.T @ matrix
+    return matrix if right is None else matrix @ right
+
+
+def _first(curve: Callable[[Array], Array]) -> Array:
+    """The derivative of a curve at 0."""
+    return jax.jvp(curve, (jnp.zeros(()),), (jnp.ones(()),))[1]
+
+
+def _second(curve: Callable[[Array], Array]) -> Array:
+    """The second derivative of a curve at 0."""
+    zero, one = jnp.zeros(()), jnp.ones(())
+    rate = lambda s: jax.jvp(curve, (s,), (one,))[1]  # noqa: E731
+    return jax.jvp(rate, (zero,), (one,))[1]
+
+
+def _internal_gradient(formulation: AbstractFormulation, point: Point) -> Float[Array, "internal n"]:
+    zero = jnp.zeros(formulation.n)
+    return jax.jacfwd(lambda theta: formulation.constraint(formulation.space.move(point, theta)))(zero)

@@ -1,0 +1,232 @@
+"""Which constraints of a mechanism follow from others: at one position, and along its motion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+import scipy
+from jaxtyping import Array
+
+from polhode.compiler.cache.persistent_memo import remembered
+from polhode.compiler.interpreted import interpreted
+from polhode.linalg.rank import redundancy
+from polhode.multibody.consistent_start import DENSE, NAMED, closed, dense, flow, metric
+from polhode.multibody.mechanism.poses import Twist
+from polhode.spaces.base import Point, Vector
+from polhode.systems.base import State
+from polhode.systems.mechanical import AbstractMechanical
+
+if TYPE_CHECKING:
+    from polhode.multibody.system import MultibodySystem
+
+_RANK_TOLERANCE = 1e-8
+
+_AWAY = 1e-3
+"""Distance of a row from the span of the others, relative to its length, that counts at positions around the start.
+True neighbours of a singular position lie far beyond; what round-off in closing the joints leaves of a double root,
+1e-5, lies below."""
+
+_BLOCK = 30
+"""Unknowns of the largest blocks of a matrix of masses that are inverted one by one."""
+
+_DIRECTIONS = 4
+"""Directions along which positions are tried, forwards and backwards: in a change point a random one leads to either
+branch."""
+
+_SIZES = (0.3, 0.1, 0.03)
+"""Displacements to try, rad or parts of the size of the mechanism; the first that closes again counts."""
+
+_TIMES = (1e-3, 1e-2, 1e-1, 1.0)
+"""How far ahead positions are tried where nothing moves but what is driven."""
+
+
+class Dependence(NamedTuple):
+    """Constraints that follow from others: their numbers, and in words which joints they belong to."""
+
+    rows: np.ndarray
+    explanation: str
+
+
+def dependence(system: AbstractMechanical, labels: Sequence[str], t: float, state: State) -> Dependence:
+    """Constraints that follow from others at this position; of dependent joints the later ones are named.
+
+    Large systems are analysed by sparse elimination, which may name another one of each dependent set.
+    """
+    if not system.m:
+        # The matrix of masses of a long chain in joint coordinates has blocks for all pairs of bodies.
+        return Dependence(np.zeros(0, int), "")
+    q, _ = state
+    M, B = metric(system, jnp.asarray(t), q)
+    if system.m > DENSE:
+        rows = _dependent_sparse(M, B)
+        return Dependence(rows, "; ".join(_share(labels, rows, name) for name in _names(labels, rows)))
+    groups = {name: np.flatnonzero(np.array(labels) == name).tolist() for name in dict.fromkeys(labels)}
+    found = redundancy(dense(B), groups)
+    explained = (_follows(labels, found.dependent, name, others) for name, others in found.groups.items())
+    return Dependence(found.dependent, "; ".join(explained))
+
+
+def lasting_dependence(system: MultibodySystem, labels: Sequence[str], t: float, state: State) -> Dependence:
+    """Constraints that follow from others along the motion, not just at the start.
+
+    Where constraints depend at the start, the mechanism may stand in a dead centre or a change point, which it leaves
+    with the first step. So it is moved a little in random directions that the constraints leave free, closed again,
+    and looked at there: constraints that are needed at any such position are kept. Those that stay dependent follow
+    from the kept ones in all of them.
+    """
+    start = dependence(system, labels, t, state)
+    return _elsewhere(system, tuple(labels), t, state, start) if len(start.rows) else start
+
+
+@remembered
+def _elsewhere(system: MultibodySystem, labels: Sequence[str], t: float, state: State, found: Dependence) -> Dependence:
+    """The rows of a dependence that persist at neighbouring positions."""
+    start, v = state
+    for time, q in _nearby(system, labels, t, start):
+        if system.m > DENSE:
+            here = dependence(system, labels, time, (q, v))
+            found = here if len(here.rows) < len(found.rows) else found
+            continue
+        # What is kept so far comes first, so that only what it lacks is added.
+        kept = np.setdiff1d(np.arange(system.m), found.rows)
+        groups = {"kept": kept.tolist(), **_by_name(labels, found.rows)}
+        still = redundancy(dense(metric(system, jnp.asarray(time), q)[1]), groups, _AWAY).dependent
+        rows = np.intersect1d(still, found.rows)
+        if len(rows) < len(found.rows):
+            found = _explained(system, labels, time, q, rows)
+    return found
+
+
+def _nearby(system: MultibodySystem, labels: Sequence[str], t: float, q: Point) -> Iterator[tuple[float, Point]]:
+    """Positions around q that keep all constraints, with their times."""
+    free = _free_directions(*metric(system, jnp.asarray(t), q))
+    random = np.random.default_rng(0)
+    for _ in range(_DIRECTIONS if free.shape[1] else 0):
+        direction = free @ random.standard_normal(free.shape[1])
+        for sign in (1.0, -1.0):
+            yield from _moved(system, labels, t, q, sign * direction / _size(system, q, direction))
+    if system.rheonomic:
+        yield from _later(system, labels, t, q)
+
+
+def _moved(
+    system: MultibodySystem, labels: Sequence[str], t: float, q: Point, direction: np.ndarray
+) -> Iterator[tuple[float, Point]]:
+    """The position a little way off, closed again; nothing where that can't be done."""
+    for size in _SIZES:
+        try:
+            yield t, closed(system, labels, jnp.asarray(t), flow(system, q, jnp.asarray(size * direction)))
+        except ValueError:
+            continue
+        return
+
+
+def _later(system: MultibodySystem, labels: Sequence[str], t: float, q: Point) -> Iterator[tuple[float, Point]]:
+    """Positions to which drives lead, as far as the mechanism can follow."""
+    for ahead in _TIMES:
+        try:
+            q = closed(system, labels, jnp.asarray(t + ahead), q)
+        except ValueError:
+            return
+        yield t + ahead, q
+
+
+def _free_directions(M: Any, B: Any) -> np.ndarray:
+    """Velocities that keep the constraints, one a column, orthogonal in units in which masses are of size 1."""
+    masses = M.diagonal()
+    unit = 1 / np.sqrt(np.where(masses > 0, masses, 1.0))
+    B = dense(B) * unit
+    _, sizes, right = np.linalg.svd(B, full_matrices=True)
+    rank = int(np.sum(sizes > _RANK_TOLERANCE * max(sizes[:1].max(initial=0.0), np.finfo(float).tiny)))
+    return unit[:, None] * right[rank:].T
+
+
+def _size(system: MultibodySystem, q: Point, velocity: np.ndarray) -> float:
+    """The fastest turn of a body, rad, or the fastest displacement in units of the size of the mechanism."""
+    places, twists = _motion(system, q, jnp.asarray(velocity))
+    extent = float(np.max(np.ptp(np.asarray(places), axis=0), initial=0.0)) or 1.0
+    turn, slide = (float(np.max(np.linalg.norm(np.asarray(w), axis=1))) for w in twists)
+    return max(turn, slide / extent, np.finfo(float).tiny)
+
+
+@interpreted
+def _motion(system: MultibodySystem, q: Point, velocity: Vector) -> tuple[Array, Twist]:
+    """Where bodies are, and how they move."""
+    motion = system.motion(q, velocity)
+    assert motion.twists is not None
+    return motion.poses.x, motion.twists
+
+
+def _by_name(labels: Sequence[str], rows: np.ndarray) -> dict[str, list[int]]:
+    """Rows by the joint that they belong to."""
+    return {f"rows of {name}": [int(i) for i in rows if labels[i] == name] for name in _names(labels, rows)}
+
+
+def _explained(system: MultibodySystem, labels: Sequence[str], t: float, q: Point, rows: np.ndarray) -> Dependence:
+    """Dependent rows, with the joints from which they follow."""
+    if not len(rows):
+        return Dependence(rows, "")
+    kept = np.setdiff1d(np.arange(system.m), rows)
+    groups = {**_by_name(labels, kept), **{f"more {key}": value for key, value in _by_name(labels, rows).items()}}
+    found = redundancy(dense(metric(system, jnp.asarray(t), q)[1]), groups)
+    sources = {key.removeprefix("more rows of "): value for key, value in found.groups.items()}
+    said = (
+        _follows(labels, rows, name, [other.removeprefix("more ").removeprefix("rows of ") for other in others])
+        for name, others in sources.items()
+    )
+    return Dependence(rows, "; ".join(said))
+
+
+def _names(labels: Sequence[str], rows: np.ndarray) -> list[str]:
+    return [name for name in dict.fromkeys(labels) if any(labels[i] == name for i in rows)]
+
+
+def _follows(labels: Sequence[str], rows: np.ndarray, name: str, others: Sequence[str]) -> str:
+    named = [f"`{other}`" for other in dict.fromkeys(others) if other != name]
+    return f"{_share(labels, rows, name)} follow from {', '.join(named[:NAMED]) or 'each other'}"
+
+
+def _share(labels: Sequence[str], rows: np.ndarray, name: str) -> str:
+    return f"{sum(labels[i] == name for i in rows)} of the constraints of `{name}`"
+
+
+def _solved(M: Any, rhs: Any) -> Any:
+    """M⁻¹ times a sparse matrix, block by block where M consists of small ones; SciPy goes through all columns."""
+    count, block = scipy.sparse.csgraph.connected_components(M, directed=False)
+    sizes = np.bincount(block, minlength=count)
+    if sizes.max() > _BLOCK:
+        return scipy.sparse.linalg.spsolve(scipy.sparse.csc_matrix(M), scipy.sparse.csc_matrix(rhs))
+    order = np.argsort(block, kind="stable")
+    local = np.empty(len(block), np.int64)
+    local[order] = np.arange(len(block)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    # Smaller blocks are filled up with the identity.
+    blocks = np.tile(np.eye(sizes.max()), (count, 1, 1))
+    entries = scipy.sparse.coo_array(M)
+    entries.sum_duplicates()
+    i, j = entries.coords
+    blocks[block, local, local] = 0.0
+    blocks[block[i], local[i], local[j]] = entries.data
+    unknowns = np.full((count, sizes.max()), len(block))
+    unknowns[block, local] = np.arange(len(block))
+    rows, columns = np.broadcast_arrays(unknowns[:, :, None], unknowns[:, None, :])
+    known = (rows < len(block)) & (columns < len(block))
+    found = np.linalg.inv(blocks)[known], (rows[known], columns[known])
+    return scipy.sparse.csc_array(found, shape=M.shape) @ rhs
+
+
+def _dependent_sparse(M: Any, B: Any) -> np.ndarray:
+    """Rows whose pivot vanishes when B M⁻¹ Bᵀ, scaled to a unit diagonal, is eliminated symmetrically."""
+    regular = M + 1e-6 * M.trace() / M.shape[0] * scipy.sparse.eye_array(M.shape[0], format="csc")
+    S = B @ _solved(regular, B.T)
+    scale = scipy.sparse.diags_array(1 / np.sqrt(S.diagonal()))
+    # Compliance far below the tolerance keeps vanishing pivots from ending the elimination.
+    scaled = scale @ S @ scale + 0.01 * _RANK_TOLERANCE * scipy.sparse.eye_array(S.shape[0])
+    options = {"SymmetricMode": True}
+    lu = scipy.sparse.linalg.splu(
+        scipy.sparse.csc_matrix(scaled), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options
+    )
+    pivots = np.abs(lu.U.diagonal())[lu.perm_c]
+    return np.flatnonzero(pivots <= _RANK_TOLERANCE)

@@ -1,0 +1,163 @@
+"""The fastest oscillation and decay that force elements allow, which bound the steps of explicit methods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from polhode.compiler.interpreted import interpreted
+from polhode.linalg.blocks import Matrix
+from polhode.multibody.consistent_start import metric
+from polhode.multibody.mechanism.groups import ForceGroup
+from polhode.spaces.base import Point, Vector
+from polhode.systems.base import State
+
+if TYPE_CHECKING:
+    from polhode.multibody.system import MultibodySystem
+
+_OSCILLATION, _DECAY = 2.0, 2.5
+"""Products of step with frequency and with rate up to which explicit methods of order 3 to 5 are about stable."""
+
+
+class Stiffest(NamedTuple):
+    """Upper bounds of linear theory, each attained up to a small factor.
+
+    - `frequency`: of oscillations, rad per time. - `rate`: of decay, per time.
+    - `bodies`: names of the bodies that the stiffest element connects.
+    """
+
+    frequency: float
+    rate: float
+    bodies: tuple[str, ...]
+
+    @property
+    def step(self) -> float:
+        """The largest step with which explicit methods of order 3 to 5 are about stable; inf without stiffness."""
+        bounds = [c / x for c, x in ((_OSCILLATION, self.frequency), (_DECAY, self.rate)) if x > 0]
+        return min(bounds, default=np.inf)
+
+
+def stiffest(system: MultibodySystem, t: float, state: State) -> Stiffest:
+    """The stiffest element at a state, with the share of its bodies' mass that is its own, on its own constraints.
+
+    The largest frequency of the whole is at most that of its stiffest part (B. M. Irons & G. Treharne): each quotient
+    of quadratic forms lies below the largest of its parts. Constraints can only lower it.
+    """
+    elements = [*_elements(system, t, state)]
+    if not elements:
+        return Stiffest(0.0, 0.0, ())
+    shares = np.bincount(np.concatenate([np.unique(columns) for columns, _, _ in elements]))
+    q, _ = state
+    mass, rows = map(_Columns, metric(system, jnp.asarray(t), q))
+    parts, alike = [], dict[tuple[int, ...], list[int]]()
+    for number, (columns, K, D) in enumerate(elements):
+        weight = 1 / np.sqrt(shares[columns])
+        Z = _allowed(rows, columns)
+        parts.append((Z, mass.square(columns) * weight[:, None] * weight, K, D))
+        alike.setdefault(Z.shape, []).append(number)
+    sizes = np.zeros((len(elements), 2))
+    for numbers in alike.values():
+        Z, M, K, D = (np.stack([parts[n][k] for n in numbers]) for k in range(4))
+        sizes[numbers] = np.stack((np.sqrt(_largest(Z, K, M)), _largest(Z, D, M)), axis=1)
+    sharpest = np.max(sizes / (_OSCILLATION, _DECAY), axis=1)
+    worst = int(np.argmax(np.where(sharpest > 0, sharpest, 0.0)))
+    if not sharpest[worst] > 0:
+        return Stiffest(0.0, 0.0, ())
+    # Nodes of a flexible body have the columns of the body, which comes first.
+    first = {tuple(system.columns(name)): name for name in reversed(system.names)}
+    names = tuple(name for own, name in reversed(first.items()) if np.isin(own, elements[worst][0]).any())
+    return Stiffest(float(sizes[worst, 0]), float(sizes[worst, 1]), names)
+
+
+def _elements(system: MultibodySystem, t: float, state: State) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Columns, stiffness and damping of each element and each flexible body, one of several equal ones."""
+    yield from system.coordinates.inner_tangents()
+    for group in system.mechanism.forces:
+        if not (group.elements.uses_poses or group.elements.uses_twists):
+            continue
+        K, D = (_square(part) for part in _tangents(system, group, jnp.asarray(t), *state))
+        K, D = (np.zeros_like(D) if K is None else K), (np.zeros_like(K) if D is None else D)
+        moving = [slot for slot in group.slots if slot.group is not None]
+        columns = np.concatenate([slot.columns.numbers for slot in moving], axis=1)
+        for e in range(len(columns)):
+            if np.max(np.abs(K[e])) > 0 or np.max(np.abs(D[e])) > 0:
+                yield columns[e], K[e], D[e]
+
+
+@interpreted
+def _tangents(system: MultibodySystem, group: ForceGroup, t: Array, q: Point, v: Vector) -> tuple[Matrix, Matrix]:
+    """Along positions and along velocities; nothing for what loads don't depend on."""
+    wanted = (False, group.elements.uses_poses), (True, group.elements.uses_twists)
+    K, D = (
+        system.coordinates.load_blocks(group, t, q, v, along_velocities=along) or () if used else ()
+        for along, used in wanted
+    )
+    return K, D
+
+
+def _square(blocks: Matrix) -> np.ndarray | None:
+    """Symmetric parts of the tangents of all elements of a group."""
+    if not blocks:
+        return None
+    side = int(np.sqrt(len(blocks)))
+    values = [[np.asarray(blocks[side * i + j].values) for j in range(side)] for i in range(side)]
+    whole = np.concatenate([np.concatenate(row, axis=2) for row in values], axis=1)
+    return 0.5 * (whole + whole.swapaxes(1, 2))
+
+
+class _Columns:
+    """A matrix of which a few columns are looked at, many times: an array, or SciPy's.
+
+    - `entries`: numbers of entries that differ from zero, of each row.
+    """
+
+    def __init__(self, matrix: Any) -> None:
+        rows, columns = matrix.nonzero()
+        order = np.lexsort((rows, columns))
+        self._rows, columns = rows[order], columns[order]
+        self._values = np.asarray(matrix[self._rows, columns]).reshape(-1)
+        self._ends = np.concatenate(([0], np.cumsum(np.bincount(columns, minlength=matrix.shape[1]))))
+        self.entries = np.bincount(rows, minlength=matrix.shape[0])
+
+    def part(self, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of the rows that differ from zero there, and these rows."""
+        begin, end = self._ends[columns], self._ends[columns + 1]
+        within = np.concatenate([np.arange(*ends) for ends in zip(begin, end, strict=True)])
+        rows, place = np.unique(self._rows[within], return_inverse=True)
+        values = np.zeros((rows.size, columns.size))
+        values[place, np.repeat(np.arange(columns.size), end - begin)] = self._values[within]
+        return rows, values
+
+    def square(self, columns: np.ndarray) -> np.ndarray:
+        """The rows of the same numbers, in their order."""
+        rows, values = self.part(columns)
+        found = np.zeros((columns.size, columns.size))
+        place = np.searchsorted(rows, columns)
+        there = rows[np.minimum(place, rows.size - 1)] == columns
+        found[there] = values[place[there]]
+        return found
+
+
+def _allowed(constraints: _Columns, columns: np.ndarray) -> np.ndarray:
+    """Motions of the bodies of an element that the constraints among these bodies allow, as columns."""
+    rows, values = constraints.part(columns)
+    own = values[np.count_nonzero(values, axis=1) == constraints.entries[rows]]
+    if not len(own):
+        return np.eye(columns.size)
+    _, sizes, right = np.linalg.svd(own)
+    rank = int(np.sum(sizes > np.finfo(float).eps * max(len(own), columns.size) * sizes[0]))
+    return right[rank:].T
+
+
+def _largest(Z: np.ndarray, K: np.ndarray, M: np.ndarray) -> np.ndarray:
+    """Of each of several, the largest eigenvalue of K against M on the columns of Z, 0 if there is no positive one."""
+    if not Z.shape[2]:
+        return np.zeros(len(Z))
+    across = Z.swapaxes(1, 2)
+    L = np.linalg.cholesky(across @ M @ Z)
+    half = np.linalg.solve(L, across @ K @ Z)
+    return np.maximum(np.linalg.eigvalsh(np.linalg.solve(L, half.swapaxes(1, 2)))[:, -1], 0.0)

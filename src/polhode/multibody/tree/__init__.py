@@ -1,1 +1,0 @@
-"""Joint coordinates: bodies carried by the joints of a tree."""

@@ -1,0 +1,259 @@
+"""Starts, energies and stable steps of systems of spheres."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode import checks
+from polhode.compiler.cache.program_cache import compiled
+from polhode.particles import bonds, contacts
+from polhode.particles.bonds import Pair
+from polhode.particles.interactions import AbstractInteracting
+from polhode.spaces.component_arrays import Vectors, columns, less, picked
+from polhode.systems.base import Observable, State
+
+OVERLAP = 0.3
+"""Share of the reach by which particles may overlap at the start."""
+
+
+class AbstractParticles(AbstractInteracting):
+    """A system of spheres whose states, inputs and outputs are in the order of the user, wherever they are stored."""
+
+    @abc.abstractmethod
+    def stored(self, a: Array) -> Array:
+        """A field of the particles, given in the order of the user, as states have it."""
+
+    @property
+    @abc.abstractmethod
+    def intact(self) -> Array:
+        """1 for each bond, as states have it."""
+
+    @abc.abstractmethod
+    def of_particles(self, a: Array) -> Array:
+        """A field of the particles of a state, in the order of the user."""
+
+    @abc.abstractmethod
+    def of_bonds(self, a: Array) -> Array:
+        """A field of the bonds of a state, in the order of the user."""
+
+    @abc.abstractmethod
+    def known_as(self, which: int) -> int:
+        """The user's number of a particle."""
+
+    @property
+    def state_hint(self) -> str:
+        return "`system.start(positions, velocities, angular_velocities)` makes one."
+
+    def start(self, positions: Any, velocities: Any = 0.0, angular_velocities: Any = 0.0, rotations: Any = None) -> Any:
+        """A state; velocities have shape (n, 3), or (3,) for all, `rotations` are quaternions (n, 4)."""
+        kind, n = self.masses.dtype, self.n
+        given = (
+            ("positions", positions, 3),
+            ("velocities", velocities, 3),
+            ("angular_velocities", angular_velocities, 3),
+        )
+        for name, value, width in (*given, ("rotations", rotations, 4)):
+            known = ((n, width),) if name in ("positions", "rotations") else ((n, 3), (3,), ())
+            shape = () if value is None else checks.shape(name, value, "a row for each particle")
+            if value is not None and shape not in known:
+                raise ValueError(f"`{name}` must have shape {known[0]}, a row for each particle, got {shape}.")
+        parts = [jnp.broadcast_to(jnp.asarray(a, kind), (n, 3)) for a in (velocities, angular_velocities)]
+        q = jnp.zeros((n, 4), kind).at[:, 0].set(1) if rotations is None else jnp.asarray(rotations, kind)
+        whole = () if self.limits is None else (self.intact,)
+        return self.states(*map(self.stored, (jnp.asarray(positions, kind), q, *parts)), *whole)
+
+    def check(self, t: float, state: State) -> None:
+        """Refuses particles that overlap by more than 0.3 of their reach with others or walls: they would burst apart.
+
+        Bonds without length, which have no direction, as well.
+        """
+        if not checks.is_concrete(self, state):
+            return
+        x = jnp.asarray(state[0])
+        i, j = np.asarray(self.pairs).T
+        # Bonds that fill up the blocks of devices have the same particle at both ends.
+        length = np.where(i == j, np.inf, np.linalg.norm(np.asarray(x)[i] - np.asarray(x)[j], axis=1))
+        if np.any(length == 0):
+            raise ValueError(f"{self._both(*self.pairs[int(np.argmin(length))])} are bonded and at the same place.")
+        if self.touches_bonded and self.bonds:
+            depth = 1 - length / np.asarray(0.5 * jnp.sum(self.diameters[self.pairs], axis=1))
+            self._refuse_overlap(depth, lambda k: f"{self._both(*self.pairs[k])}, whose bond doesn't keep them apart,")
+        if self.touching:
+            room = self.n if self.n < 64 else 4 * self.capacity
+            depth, members = map(np.asarray, _overlaps(self, x, room))
+            self._refuse_overlap(depth, lambda k: self._both(k % self.n, members.reshape(-1)[k]))
+        for wall in self.walls:
+            depth = np.stack([np.asarray(1 - 2 * d / self.diameters) for d, _ in wall.faces(columns(x))])
+            name = type(wall).__name__
+            self._refuse_overlap(depth, lambda k, name=name: f"Particle {self.known_as(k % self.n)} and a {name}")
+
+    def _both(self, i: Any, j: Any) -> str:
+        return "Particles {} and {}".format(*sorted(self.known_as(int(k)) for k in (i, j)))
+
+    def _refuse_overlap(self, depth: np.ndarray, who: Callable[[int], str]) -> None:
+        if not depth.size or not np.max(depth) > OVERLAP:
+            return
+        raise ValueError(
+            f"{who(int(np.argmax(depth)))} overlap by {np.max(depth):.0%} of their reach at the start; there are "
+            f"{np.count_nonzero(np.any(np.atleast_2d(depth) > OVERLAP, axis=0))} overlaps of more than 30 %, which "
+            "would burst apart. Move particles, or make them smaller."
+        )
+
+    # --- what is seen -----------------------------------------------------------------------------------------------
+
+    def energies(self, state: State) -> dict[str, Array]:
+        """Energy by part: translation, rotation, bending, axial, shear, contact, wall, gravity.
+
+        That of contacts is NaN for states in which more than `capacity` particles touch one, from which no run starts.
+        """
+        x, q = columns(state[0]), columns(state[1])
+        i, j = self.pairs[:, 0], self.pairs[:, 1]
+        d = less(picked(x, i), picked(x, j))
+        parts = bonds.energies(self.shear, self.per_bond, Pair(d, picked(q, i), picked(q, j), 1.0))
+        whole = state[4] if len(state) > 4 else 1.0
+        bending, axial, shear = (jnp.sum(whole * part) for part in parts)
+        height = sum(self.masses * g * a for g, a in zip(self.gravity, x, strict=True))
+        return {
+            "translation": self.translational_energy(state),
+            "rotation": self.rotational_energy(state),
+            "bending": bending,
+            "axial": axial,
+            "shear": shear,
+            "contact": self._contact_energy(x, d, whole),
+            "wall": self._wall_energy(x),
+            "gravity": -jnp.sum(height),
+        }
+
+    def _contact_energy(self, x: Vectors, d: Vectors, whole: Any) -> Array:
+        total = jnp.zeros((), self.masses.dtype)
+        if self.touching:
+            # Without the skin: whatever touches in a run is in its lists, so there is room for it.
+            found, code = self.search(x, self.capacity)
+            delta = contacts.overlap(less(x, picked(x, found.members)), self.reach(found.members))[0]
+            energy = 0.5 * jnp.sum(contacts.hertz_energy(self.contact, delta))
+            total = jnp.where(code == 0, energy, jnp.nan)
+        if self.touches_bonded:
+            reach = 0.5 * (self.diameters[self.pairs[:, 0]] + self.diameters[self.pairs[:, 1]])
+            energy = contacts.hertz_energy(self.contact, contacts.overlap(d, reach)[0])
+            total = total + jnp.sum(energy if self.bonded_contacts else (1 - whole) * energy)
+        return total
+
+    def _wall_energy(self, x: Vectors) -> Array:
+        total = jnp.zeros((), self.masses.dtype)
+        for distance, _ in self.faces(x):
+            delta = jnp.maximum(1 - 2 * distance / self.diameters, 0.0)
+            total = total + jnp.sum(contacts.hertz_energy(self.wall_contact, delta))
+        return total
+
+    def potential_energy(self, state: State) -> Float[Array, ""]:
+        return sum(value for name, value in self.energies(state).items() if name not in ("translation", "rotation"))  # type: ignore
+
+    @property
+    def conservative(self) -> bool:
+        """Whether nothing is damped and nothing breaks."""
+        return not self.damped and self.limits is None
+
+    @property
+    def kept_momenta(self) -> tuple[str, ...]:
+        if not self.free:
+            return ()
+        return ("linear_momentum", "spin" if self.shear == "literal" else "angular_momentum")
+
+    def outputs(self) -> dict[str, Observable]:
+        found = {
+            "positions": lambda t, s: self.of_particles(s[0]),
+            "angular_velocities": lambda t, s: self.of_particles(s[3]),
+            "energies": lambda t, s: self.energies(s),
+            "linear_momentum": lambda t, s: self.linear_momentum(s),
+            "spin": lambda t, s: self.spin(s),
+            "angular_momentum": lambda t, s: self.angular_momentum(s),
+        }
+        return found if self.limits is None else {**found, "whole": lambda t, s: self.of_bonds(s[4])}
+
+    @property
+    def picture(self) -> dict[str, Any] | None:
+        """Spheres, with gravity downwards."""
+        if not checks.is_concrete(self.diameters, self.gravity):
+            return None
+        g = np.asarray(self.gravity, float)
+        up = -g / np.linalg.norm(g) if g.any() else np.array([0.0, 0.0, 1.0])
+        diameters = np.asarray(self.of_particles(self.diameters), float).tolist()
+        cloud = {"name": "particles", "rows": list(range(self.n)), "diameters": diameters, "colour": "#4477aa"}
+        return {"up": up.tolist(), "bodies": [], "lines": [], "trails": [], "clouds": [cloud]}
+
+    def invariants(self) -> dict[str, Observable]:
+        energy = super().invariants() if self.conservative else {}
+        outputs = self.outputs()
+        return {**energy, **{name: outputs[name] for name in self.kept_momenta}}
+
+    # --- stable steps -----------------------------------------------------------------------------------------------
+
+    @property
+    def has_waves(self) -> bool:
+        return self.bonds > 0 or self.touching or bool(self.walls) or self.damped
+
+    def frequency(self) -> Float[Array, ""]:
+        """An upper bound of the frequencies of stretching and bending at rest, in radians per unit of time."""
+        k, held = self.constants, self.slots.sign != 0
+        stretching = jnp.max(2 * jnp.sum(held * k.axial / k.length**2, axis=0) / self.masses, initial=0.0)
+        bending = jnp.max(2 * jnp.sum(held * k.bending, axis=0) / self.inertias, initial=0.0)
+        return jnp.sqrt(jnp.maximum(stretching, bending))
+
+    def contact_frequency(self, velocities: Any) -> Float[Array, ""]:
+        """Of contacts that stop the fastest of these velocities, shape (n, 3), at their largest depth."""
+        v = jnp.asarray(velocities)
+        speed = lambda v: jnp.sqrt(jnp.max(jnp.sum(v * v, axis=1)))  # noqa: E731
+        m, D = jnp.min(self.masses), jnp.min(self.diameters)
+
+        def hertz(K: Array, mass: Array, speed: Array, reach: Array) -> Array:
+            depth = (1.25 * mass * speed**2 / jnp.where(K > 0, K, 1.0)) ** 0.4
+            return jnp.sqrt(1.5 * K * jnp.sqrt(depth) / mass) / reach
+
+        pairs = hertz(self.contact, 0.5 * m, 2 * speed(v - jnp.mean(v, axis=0)), D) if self.n > 1 else jnp.zeros(())
+        return jnp.maximum(pairs, hertz(self.wall_contact, m, speed(v), 0.5 * D)) if self.walls else pairs
+
+    def damping_rate(self) -> Float[Array, ""]:
+        """An upper bound of the rates at which dampers of bonds and one contact slow particles down."""
+        rates = [jnp.zeros(())]
+        if self.dampers is not None:
+            held = self.slots.sign != 0
+            over = zip(self.dampers, (self.masses, self.inertias), strict=True)
+            rates += [jnp.max(2 * jnp.sum(held * c, axis=0) / inertia, initial=0.0) for c, inertia in over]
+        if self.contact_damping is not None:
+            rates.append(2 * self.contact_damping / jnp.min(self.masses))
+        return jnp.max(jnp.stack(rates))
+
+    def explicit_limit(self, t: float, state: State, h: float, share: float = 1.0) -> str:
+        bonds, contacts, rate = map(float, (self.frequency(), self.contact_frequency(state[2]), self.damping_rate()))
+        limits = {
+            f"The stiffest bonds swing with up to {bonds:.4g} per unit of time": 2 / bonds if bonds else np.inf,
+            f"Contacts that stop the speeds of the start swing with up to {contacts:.4g} per unit of time": (
+                2 / contacts if contacts else np.inf
+            ),
+            f"Dampers slow particles down at up to {rate:.4g} per unit of time": 4 / rate if rate else np.inf,
+        }
+        said, limit = min(limits.items(), key=lambda item: item[1])
+        if abs(h) <= share * limit:
+            return ""
+        return (
+            f"{said}, so that explicit methods need steps below {limit:.3g}; h = {abs(h):.4g}. Take half of that limit "
+            "or less."
+        )
+
+
+@compiled
+def _overlaps(system: AbstractParticles, positions: Array, room: int) -> tuple[Array, Array]:
+    """δ of every particle with up to `room` others, shape (room, n), and their numbers."""
+    x = columns(positions)
+    members = system.search(x, room)[0].members
+    d = less(x, picked(x, members))
+    depth = contacts.overlap(d, system.reach(members))[0]
+    # Contacts at one place have no direction and no force.
+    together = (d[0] == 0) & (d[1] == 0) & (d[2] == 0) & (members != jnp.arange(system.n))
+    return jnp.where(together, 1.0, depth), members

@@ -1,0 +1,274 @@
+"""Loads between spheres with bonds, contacts and walls."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from polhode.particles import bonds, contacts
+from polhode.particles.bonds import Constants, Pair, Shear, Slots
+from polhode.particles.neighbours import Neighbours, stale
+from polhode.particles.walls import AbstractWall
+from polhode.result_codes import Result
+from polhode.spaces.component_arrays import Vectors, added, less, moved, scaled
+from polhode.spaces.linear import Rn
+from polhode.spaces.products import product
+from polhode.systems.separable import AbstractSeparable, BodyStates, Loads, PoseComponents, Rest, Surroundings
+
+_UNROLLED, _MANY = 4, 30_000
+"""Bonds or neighbours in one pass over the particles; one by one where particles are many, as then what one pass reads
+no longer fits into the caches."""
+
+_STRETCHES = 4
+"""Into how many parts lists are cut, of which only those are read that hold something."""
+
+
+class ParticleStates(NamedTuple):
+    """`BodyStates` of particles whose bonds can break. `whole`: 1 for each bond that holds and 0 for a broken one."""
+
+    x: Float[Array, "n 3"]
+    q: Float[Array, "n 4"]
+    v: Float[Array, "n 3"]
+    omega: Float[Array, "n 3"]
+    whole: Float[Array, " m"]
+
+
+class AbstractInteracting(AbstractSeparable):
+    """Spheres that act on each other, wherever they are stored: on one device or in domains of several.
+
+    Every particle sums what its own bonds and neighbours do to it, so nothing is scattered; pairs are computed twice.
+    How particles read each other is left to the classes that derive from this one.
+
+    - `slots`, `constants`, `dampers`: of the bonds of each particle, shape (most bonds of one, n); `pairs`, `per_bond`,
+      `limits`: of each bond.
+    - `free`: whether neither walls nor gravity act. - `touching`: whether particles have contacts.
+    - `capacity`: neighbours for which there is room. The others: see `Particles`.
+    """
+
+    called: ClassVar = "system of particles"
+
+    masses: Float[Array, " n"]
+    inertias: Float[Array, " n"]
+    diameters: Float[Array, " n"]
+    gravity: Float[Array, "3"]
+    pairs: Int[Array, "m 2"]
+    slots: Slots
+    constants: Constants
+    per_bond: Constants
+    dampers: tuple[Array, Array] | None
+    limits: Vectors | None
+    contact: Float[Array, ""]
+    wall_contact: Float[Array, ""]
+    contact_damping: Float[Array, ""] | None
+    walls: tuple[AbstractWall, ...]
+    skin: Float[Array, ""]
+    shear: Shear = eqx.field(static=True)
+    bonded_contacts: bool = eqx.field(static=True)
+    touching: bool = eqx.field(static=True)
+    capacity: int = eqx.field(static=True)
+    free: bool = eqx.field(static=True)
+
+    # How particles read each other; over several devices these are all that differs.
+
+    @abc.abstractmethod
+    def search(self, x: Vectors, capacity: int, skin: Any = 0.0) -> tuple[Neighbours, Array]:
+        """Lists of neighbours within reach and half the skin, and a `Result` code."""
+
+    @abc.abstractmethod
+    def linked(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
+        """Reads `a` at ends of bonds, by the numbers in `ends_of_slots` and `ends_of_bonds`."""
+
+    @abc.abstractmethod
+    def near(self, a: tuple[Array, ...]) -> Callable[[Array], tuple[Array, ...]]:
+        """Reads `a` of any particles, by their numbers."""
+
+    @abc.abstractmethod
+    def reach(self, others: Array) -> Array:
+        """Distances at which particles touch those with these numbers, shape (k, n)."""
+
+    @abc.abstractmethod
+    def whole(self, rest: Rest) -> Array | None:
+        """1 for each bond at the slots that holds and 0 for a broken one; None if none can break."""
+
+    @property
+    @abc.abstractmethod
+    def ends_of_slots(self) -> Array:
+        """Numbers for `linked` of the partners at the slots."""
+
+    @property
+    @abc.abstractmethod
+    def ends_of_bonds(self) -> tuple[Array, Array]:
+        """Numbers for `linked` of both ends of each bond."""
+
+    @property
+    def state_type(self) -> Any:
+        """The named tuple of states."""
+        return BodyStates if self.limits is None else ParticleStates
+
+    @property
+    def bonds(self) -> int:
+        """Number of bonds."""
+        return self.pairs.shape[0]
+
+    @property
+    def state_space(self) -> Any:
+        space = super().state_space
+        return space if self.limits is None else product(*space.spaces, Rn(self.bonds))
+
+    # --- what acts --------------------------------------------------------------------------------------------------
+
+    def surroundings(self, places: PoseComponents) -> Surroundings:
+        if not self.touching:
+            return super().surroundings(places)
+        return Surroundings(*self.search(places.x, self.capacity, self.skin))
+
+    def moved(self, places: PoseComponents, rest: Rest, around: Surroundings) -> tuple[Rest, Surroundings]:
+        if self.limits is not None:
+            rest = (rest[0] * self._holding(places),)
+        if self.walls:
+            through = [jnp.any(distance < -self.diameters) for distance, _ in self.faces(places.x)]
+            lost = jnp.where(jnp.any(jnp.stack(through)), int(Result.lost_particles), 0).astype(jnp.int32)
+            around = around._replace(result=jnp.maximum(around.result, lost))
+        if not self.touching:
+            return rest, around
+        anew = stale(around.lists, places.x, self.skin)
+        search = lambda around, x: Surroundings(*self.search(x, self.capacity, self.skin))  # noqa: E731
+        return rest, jax.lax.cond(anew, search, lambda around, x: around, around, places.x)
+
+    def _holding(self, places: PoseComponents) -> Array:
+        """1 where a bond bears its load, by its own ends alone, so that the order of bonds doesn't matter."""
+        read = self.linked((*places.x, *places.q))
+        a, b = map(read, self.ends_of_bonds)
+        pair = Pair(less(a[:3], b[:3]), a[3:], b[3:], 1.0)
+        assert self.limits is not None
+        share = bonds.stress(self.shear, self.per_bond, pair, self.limits)
+        return jnp.where(share > 1, 0.0, 1.0).astype(self.masses.dtype)
+
+    def loads(self, places: PoseComponents, rest: Rest, around: Surroundings) -> Loads:
+        kind = self.masses.dtype
+        force = tuple(self.masses * g for g in self.gravity)
+        moment = (jnp.zeros(self.n, kind),) * 3
+        if self.bonds:
+            f, torque = self._bonded(places, rest)
+            force, moment = added(force, f), torque
+        if self.touching:
+            force = self._contacts(places.x, around, force)
+        for distance, normal in self.faces(places.x):
+            radius = 0.5 * self.diameters
+            delta = jnp.maximum(1 - distance / radius, 0.0)
+            force = moved(force, contacts.hertz(self.wall_contact, delta) / radius, normal)
+        return Loads(force, moment)
+
+    def faces(self, x: Vectors) -> list[tuple[Array, Vectors]]:
+        return [face for wall in self.walls for face in wall.faces(x)]
+
+    def _bonded(self, places: PoseComponents, rest: Rest) -> tuple[Vectors, Vectors]:
+        whole = self.whole(rest)
+        x, q = places
+        read = self.linked((*x, *q))
+
+        def one(slot: Any) -> tuple[Vectors, Vectors]:
+            k, sign, end, partner, whole = slot
+            there = read(end)
+            pair = Pair(less(x, there[:3]), q, there[3:], sign)
+            k = k if whole is None else k.weakened(whole)
+            if not self.touches_bonded:
+                return bonds.loads(self.shear, k, pair)
+            stiffness = self.contact if self.bonded_contacts or whole is None else (1 - whole) * self.contact
+            return bonds.loads(self.shear, k, pair, partial(contacts.push, stiffness, self.reach(partner)))
+
+        zero = (jnp.zeros(self.n, self.masses.dtype),) * 3
+        partner = self.slots.partner if self.touches_bonded else None
+        return _summed(one, (self.constants, self.slots.sign, self.ends_of_slots, partner, whole), (zero, zero))
+
+    @property
+    def touches_bonded(self) -> bool:
+        """Whether ends of bonds may be in contact."""
+        return self.touching and (self.bonded_contacts or self.limits is not None)
+
+    def _contacts(self, x: Vectors, around: Surroundings, total: Vectors) -> Vectors:
+        """`total` and the contacts with neighbours."""
+
+        def reading() -> Callable[[Array], Vectors]:
+            read = self.near(x)
+            return lambda k: contacts.force(self.contact, 0.0, less(x, read(k)), self.reach(k))
+
+        return self._over_lists(reading, around, total)
+
+    def _over_lists(self, reading: Callable[[], Any], around: Surroundings, total: Vectors) -> Vectors:
+        """`total` and what neighbours make, by a function of their numbers that `reading` makes where it is needed."""
+        members, longest = around.lists.members, around.lists.longest
+        size = -(-self.capacity // _STRETCHES)
+
+        def rest(one: Any, first: int, total: Vectors) -> Vectors:
+            if first >= self.capacity:
+                return total
+
+            def more(total: Vectors) -> Vectors:
+                found = reading() if one is None else one
+                return rest(found, first + size, _summed(found, members[first : first + size], total))
+
+            return jax.lax.cond(longest > first, more, lambda total: total, total)
+
+        return rest(None, 0, total)
+
+    @property
+    def damped(self) -> bool:
+        return self.dampers is not None or self.contact_damping is not None
+
+    def drag(self, places: PoseComponents, v: Vectors, omega: Vectors, rest: Rest, around: Surroundings) -> Loads:
+        zero = (jnp.zeros(self.n, self.masses.dtype),) * 3
+        force, moment, x, whole = zero, zero, places.x, self.whole(rest)
+        own = (*x, *v, *omega)
+        linked = self.linked(own)
+
+        def stretched(slot: Any) -> tuple[Vectors, Vectors]:
+            (axial, bending), end = slot
+            apart = less(own, linked(end))
+            return bonds.damping(axial, bending, apart[:3], apart[3:6], apart[6:])
+
+        if self.bonds and self.dampers is not None:
+            dampers = self.dampers if whole is None else scaled(whole, self.dampers)
+            force, moment = _summed(stretched, (dampers, self.ends_of_slots), (zero, zero))
+        c = self.contact_damping
+        if c is None:
+            return Loads(force, moment)
+
+        def pressed(read: Callable[[Array], tuple[Array, ...]], which: Array, others: Array, share: Any) -> Vectors:
+            apart = less((*x, *v), read(which)[:6])
+            return contacts.force(0.0, c * share, apart[:3], self.reach(others), apart[3:])
+
+        if self.touching:
+
+            def reading() -> Callable[[Array], Vectors]:
+                read = self.near((*x, *v))
+                return lambda k: pressed(read, k, k, 1.0)
+
+            force = self._over_lists(reading, around, force)
+        if self.touches_bonded:
+            share = jnp.ones_like(self.slots.sign) if self.bonded_contacts or whole is None else 1 - whole
+            slots = self.ends_of_slots, self.slots.partner, share
+            force = _summed(lambda slot: pressed(linked, *slot), slots, force)
+        for distance, normal in self.faces(x):
+            speed = sum(a * b for a, b in zip(normal, v, strict=True))
+            force = moved(force, jnp.where(distance < 0.5 * self.diameters, -c * speed, 0.0), normal)
+        return Loads(force, moment)
+
+
+def _summed(one: Callable[[Any], Any], slots: Any, zero: Any) -> Any:
+    """Sums over the first axis of `slots` of what each makes: one after the other, so that every pass is one of long
+    loops over the particles, and little is stored.
+    """
+
+    def add(total: Any, slot: Any) -> tuple[Any, None]:
+        return jax.tree.map(jnp.add, total, one(slot)), None
+
+    few = jax.tree.leaves(zero)[0].shape[0] < _MANY
+    return jax.lax.scan(add, zero, slots, unroll=_UNROLLED if few else 1)[0]

@@ -1,0 +1,164 @@
+"""Problems made from multibody models: what all of them have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode import checks
+from polhode.model.default_choice import method_for
+from polhode.model.model import Model
+from polhode.model.name_table import named
+from polhode.multibody.bodies import Body
+from polhode.multibody.conversions.livens import LivensMultibody
+from polhode.multibody.conversions.separable import SeparableMultibody
+from polhode.multibody.system import MultibodySystem
+from polhode.problems.base import Observable, Problem, Reference
+from polhode.systems.base import State
+from polhode.viewing.scene import joint_symbols, scene
+
+Assembled = MultibodySystem
+"""Systems of `Model.assemble`, in absolute or in joint coordinates."""
+
+Redundant = Any
+"""Values of `redundant` in `Model.assemble`."""
+
+Make = Callable[[Mapping[str, Any], Redundant], Problem]
+"""Makes a problem from its parameters, told what to do with redundant constraints."""
+
+
+def assembled(
+    name: str,
+    make: Make,
+    parameters: Mapping[str, Any],
+    model: Model,
+    redundant: Redundant,
+    outputs: Callable[[Assembled], Mapping[str, Observable]],
+    parts: Callable[[Assembled], tuple[scene.Part, ...]],
+    *,
+    doc: str,
+    h: float,
+    reference: Mapping[str, Reference] | None = None,
+    up: tuple[float, float, float] = (0.0, 0.0, 1.0),
+    method: str = "generalized-alpha",
+) -> Problem:
+    """The problem of a model, with `parameters["formulation"]` and `parameters["duration"]`.
+
+    `method` is the one of the literature, recommended in coordinates that take it.
+    Constraints that were dropped as redundant are dropped again when numbers are replaced, since inside JAX
+    transformations it can't be decided anew which ones are. The energy is an invariant if the model keeps it.
+    """
+    joints = parameters.get("joints", "invariant")
+    system, state0 = model.assemble(parameters["formulation"], redundant=redundant, joints=joints)
+    again = system.dropped or redundant
+
+    def marked(base: Assembled) -> tuple[scene.Part, ...]:
+        own = parts(base)
+        return (*own, *_symbols(model, base, own, up))
+
+    shown, drawing = _observed(system, outputs, marked)
+
+    def build(**changed: Any) -> Problem:
+        same = changed["formulation"] == parameters["formulation"]
+        return make(changed, again if same else redundant)
+
+    return Problem(
+        name=name,
+        system=system,
+        state0=state0,
+        t_span=(0.0, parameters["duration"]),
+        parameters=dict(parameters),
+        doc=doc,
+        outputs=shown,
+        invariants=system.invariants(),
+        reference=dict(reference or {}),
+        integrator=method_for(system, state0, 0.0, h, method)[0],
+        h=h,
+        scene=scene.Scene(parts=drawing, up=up),
+        build=build,
+        named=named(model, system if isinstance(system, Assembled) else system.base),
+    )
+
+
+def _observed(
+    system: Assembled | LivensMultibody | SeparableMultibody,
+    outputs: Callable[[Assembled], Mapping[str, Observable]],
+    parts: Callable[[Assembled], tuple[scene.Part, ...]],
+) -> tuple[dict[str, Observable], tuple[scene.Part, ...]]:
+    """Outputs and drawing; of a system that has a `base`, those of the coordinates behind it, energy and momenta."""
+    if isinstance(system, Assembled):
+        return dict(outputs(system)), parts(system)
+    # Momenta are variables here, which those of a problem's own, made of velocities, must not hide.
+    shown = {**system.observed(outputs(system.base)), **system.balances()}
+    return shown, tuple(scene.watched(part, system.watched) for part in parts(system.base))
+
+
+def _symbols(
+    model: Model, system: Assembled, parts: Sequence[scene.Part], up: tuple[float, float, float]
+) -> tuple[scene.Body, ...]:
+    """Marks for the joints of a model and the ground; none for numbers that JAX traces."""
+    bodies = {body.name: body for body in model.bodies if body.kind not in ("ground", "coordinate", "integral")}
+    solids = [part for part in parts if isinstance(part, scene.Body) and part.name in bodies]
+    known = [(body.x, body.R) for body in bodies.values()], [part.size for part in solids], model.gravity
+    if not checks.is_concrete(known):
+        return ()
+    names = list(bodies)
+    boxes = [{"name": part.name, "size": part.size, "turn": np.eye(3)} for part in solids]
+    found = joint_symbols.described(model, {name: row for row, name in enumerate(names)}, boxes, up)
+    poses = {row: _pose(system, bodies[names[row]] if row >= 0 else None) for row in {each["row"] for each in found}}
+    rows = [each.pop("row") for each in found]
+    return tuple(scene.Body(**each, pose=poses[row]) for row, each in zip(rows, found, strict=True))
+
+
+def _pose(system: Assembled, body: Body | None) -> scene.Pose:
+    """That of a body, or of the ground."""
+    if body is None:
+        return lambda t, state: (jnp.zeros(3), jnp.eye(3))
+    return lambda t, state: system.pose_in(state, body)
+
+
+def point_of(system: Assembled, body: Body, local: Any) -> Observable:
+    """A body-fixed point in the inertial frame, shape (3,)."""
+    s = jnp.asarray(local, dtype=float)
+
+    def point(t: Array, state: State) -> Float[Array, "3"]:
+        x, R = system.pose_in(state, body)
+        return x + R @ s
+
+    return point
+
+
+def drawn(
+    system: Assembled, body: Body, size: Any, shape: Any = "box", colour: str = "#4477aa", turned: Any = None
+) -> scene.Body:
+    """A body in the scene; `turned` rotates the drawn shape into the body frame."""
+    turn = jnp.eye(3) if turned is None else jnp.asarray(turned, dtype=float)
+
+    def pose(t: Array, state: State) -> tuple[Array, Array]:
+        x, R = system.pose_in(state, body)
+        return x, R @ turn
+
+    return scene.Body(body.name, shape, size, pose, colour)
+
+
+def polyline(name: str, points: tuple[Observable, ...], colour: str = "#555555", *, coil: bool = False) -> scene.Line:
+    """A line through moving points."""
+    return scene.Line(name, lambda t, state: jnp.stack([point(t, state) for point in points]), colour, coil=coil)
+
+
+def same_numbers(parameters: Mapping[str, Any], defaults: Mapping[str, Any], apart: tuple[str, ...]) -> bool:
+    """Whether no number differs from its default, those in `apart` left aside; False for traced ones."""
+    names = [name for name in defaults if name not in apart]
+    if not checks.is_concrete([parameters[name] for name in names]):
+        return False
+    return all(bool(jnp.array_equal(jnp.asarray(parameters[n]), jnp.asarray(defaults[n]))) for n in names)
+
+
+def rod_inertia(mass: Any, length: Any, radius: Any) -> Float[Array, "3"]:
+    """Principal moments of a full cylinder along its first axis, about the centre."""
+    across = mass * (3 * radius**2 + length**2) / 12
+    return jnp.stack([jnp.asarray(x, dtype=float) for x in (0.5 * mass * radius**2, across, across)])

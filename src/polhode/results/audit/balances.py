@@ -1,0 +1,166 @@
+"""Momenta and energy of a run against the impulse and the work of its loads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode.multibody.measurements.balances import Balance, balance
+from polhode.multibody.system import MultibodySystem
+from polhode.results.audit.event_jumps import WithoutJumps
+from polhode.results.audit.quadrature import integral
+from polhode.simulation.derived_quantities import Chain, Left
+from polhode.simulation.observer import Watch
+from polhode.spaces.base import Point, Vector
+
+if TYPE_CHECKING:
+    from polhode.results.solution import Solution
+
+_ROWS = 256
+"""Frames that are looked at together where there is no machine code."""
+
+_KNOWN = 3e-2
+"""Uncertainty of an impulse or of work, relative to the size of what it changes, up to which it is good for a row."""
+
+_WRONG = 1e-2
+"""Drift beyond uncertainty, relative to the same, that is told in any case."""
+
+_SPARSE = 2.0
+"""Steps per frame from which on frames may miss loads that come and go."""
+
+_LEAST_RELATIVE = 0.01
+"""Part of the momenta of all bodies below which those relative to the centre of mass don't count."""
+
+_LEAST_EXCHANGE = 0.01
+"""Part of the kinetic energy below which what is exchanged doesn't count: steady motions exchange nothing."""
+
+
+class Unbalanced(NamedTuple):
+    """A quantity less what loads have added to it, which the exact motion keeps.
+
+    - `column`: shape (n, k). - `doubt`: how far it may be off because loads are known in the frames alone, shape (n,).
+    - `size`: what drifts are measured by. - `scale`: the largest magnitude that rounding sees.
+    """
+
+    column: Float[np.ndarray, "n k"]
+    doubt: Float[np.ndarray, " n"]
+    size: float
+    scale: float
+
+    @property
+    def told(self) -> bool:
+        """Whether the frames tell anything: the column is known well enough, or is off by more than its doubt."""
+        return bool(np.max(self.doubt) <= _KNOWN * self.size or np.max(self.beyond) > _WRONG * self.size)
+
+    @property
+    def beyond(self) -> Float[np.ndarray, " n"]:
+        """Drift beyond doubt."""
+        drift = np.max(np.abs(self.column - self.column[:1]), axis=1)
+        return np.maximum(drift - self.doubt, 0.0) if np.isfinite(drift).all() else drift
+
+
+def balances(solution: Solution, columns: Mapping[str, Any]) -> Mapping[str, Unbalanced]:
+    """Of a run of a multibody system: momenta of bodies that nothing holds, and energy, where loads have done work."""
+    reader = solution.reader
+    if reader is None or reader.missing is not None or _has_changed(solution):
+        return {}
+    found = reader.mechanism()
+    return {} if found is None else _Run(solution, columns, *found).balances()
+
+
+def _has_changed(solution: Solution) -> bool:
+    """Whether events have changed the system, so that nobody knows what it was when."""
+    events = solution.stats.get("events", {})
+    return bool(len(events.get("number", ()))) and "jumps" not in events
+
+
+class _Energy(eqx.Module):
+    """Kinetic plus potential energy."""
+
+    system: MultibodySystem
+
+    def __call__(self, t: Array, q: Point, v: Vector) -> dict[str, Array]:
+        return {"energy": self.system.energy(t, q, v)}
+
+
+class _Run:
+    """A run whose balances are looked for."""
+
+    def __init__(self, solution: Solution, columns: Mapping[str, Any], system: MultibodySystem, left: Chain) -> None:
+        self._solution, self._columns, self._system, self._left = solution, columns, system, left
+        self._t = np.asarray(columns["time"][0 : len(columns["time"])], dtype=float)
+
+    def balances(self) -> dict[str, Unbalanced]:
+        ends = [self._solution[k] for k in (0, -1)]
+        rule = balance(self._system, [(run.t[0], self._left(_first(run.state))) for run in ends])
+        wanted = self._wanted(rule)
+        if not wanted:
+            return {}
+        watch = Watch(Left(rule, self._left), _ROWS, once=True)
+        seen = _stacked([watch.seen(frames.t, frames.state) for frames in self._solution.blocks()])
+        if not all(np.isfinite(values).all() for values in seen.values()):
+            return {}
+        found: dict[str, Unbalanced] = {}
+        for name in ("linear", "angular"):
+            if f"{name}_momentum" in wanted:
+                found[f"{name}_momentum"] = self._momentum(name, seen, watch)
+        if "energy" in wanted:
+            found["energy"] = self._energy(seen)
+        return {name: one for name, one in found.items() if one.told}
+
+    def _wanted(self, rule: Balance) -> set[str]:
+        """Quantities to balance: those that are no invariants, of loads that the frames tell of."""
+        dense = self._solution.stats["steps"] <= _SPARSE * (len(self._t) - 1)
+        wanted: set[str] = set()
+        if rule.free and (dense or not rule.brief_impulse):
+            wanted |= {"linear_momentum", "angular_momentum"}
+        energies = {"outputs.kinetic_energy", "outputs.potential_energy"}
+        if rule.works and energies <= set(self._columns) and (dense or not rule.brief_work):
+            wanted.add("energy")
+        return {name for name in wanted if f"invariants.{name}" not in self._columns}
+
+    def _momentum(self, name: str, seen: Mapping[str, np.ndarray], watch: Watch) -> Unbalanced:
+        column = self._without_jumps(seen[name], watch, name)
+        size, scale = float(np.max(seen[f"{name}_size"])), float(np.max(seen[f"{name}_scale"]))
+        if name == "linear":
+            column = column - np.outer(self._t - self._t[0], seen["weight"][0])
+            size = max(size, _LEAST_RELATIVE * scale)
+        load = {"linear": "force", "angular": "moment"}[name]
+        return _less(column, integral(self._t, seen[load]) if load in seen else None, size, scale)
+
+    def _energy(self, seen: Mapping[str, np.ndarray]) -> Unbalanced:
+        names = (f"outputs.{part}_energy" for part in ("kinetic", "potential"))
+        T, V = (np.asarray(self._columns[name][0 : len(self._t)], dtype=float) for name in names)
+        work = integral(self._t, seen["power"][:, None])
+        watch = Watch(Left(_Energy(self._system), self._left), 1, once=True)
+        energy = self._without_jumps((T + V)[:, None], watch, "energy")
+        exchanged = float(max(np.ptp(T), np.ptp(V), _LEAST_EXCHANGE * np.max(T)))
+        return _less(energy, work, exchanged, float(max(np.max(T), np.max(np.abs(V)))))
+
+    def _without_jumps(self, column: np.ndarray, watch: Watch, name: str) -> np.ndarray:
+        """Less what events have changed."""
+        if not len(self._solution.stats.get("events", {}).get("number", ())):
+            return column
+        events = self._solution.events
+        before, after = (np.asarray(watch.seen(events.t, states)[name]) for states in (events.before, events.after))
+        jumps = (after - before).reshape(len(events), *column.shape[1:])
+        return WithoutJumps(column, self._t, np.asarray(events.t), jumps)[0 : len(column)]
+
+
+def _less(column: np.ndarray, added: Any, size: float, scale: float) -> Unbalanced:
+    if added is None:
+        return Unbalanced(column, np.zeros(len(column)), size, scale)
+    return Unbalanced(column - added.value, added.doubt, max(size, float(np.max(np.abs(added.value)))), scale)
+
+
+def _first(state: Any) -> Any:
+    return jax.tree.map(lambda x: np.asarray(x)[0], state)
+
+
+def _stacked(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    return {name: np.concatenate([np.asarray(part[name], dtype=float) for part in parts]) for name in parts[0]}

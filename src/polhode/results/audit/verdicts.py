@@ -1,0 +1,263 @@
+"""How verdicts are reached; the rules are those of `polhode.results.audit`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polhode.checks import shown
+from polhode.results.audit.balances import Unbalanced, balances
+from polhode.results.audit.block_statistics import BLOCKS, Measured, measured, span, swelling, swings, wandering
+from polhode.results.audit.event_jumps import WithoutJumps
+from polhode.results.audit.model_limits import exceeded
+from polhode.results.audit.spins import spinning
+from polhode.results.audit.table import Accuracy, Audit, Row, Verdict
+
+if TYPE_CHECKING:
+    from polhode.results.solution import Solution
+
+_NEWTON_TOLERANCE = 1e-8
+"""For runs made by hand, which don't say how they were solved."""
+
+_COARSE, _WRONG = 1e-3, 1e-2
+"""Relative drifts from which on a run is coarse, or wrong."""
+
+_LEAST_EXCHANGE = 0.01
+"""Part of the kinetic energy below which what is exchanged doesn't count: steady motions exchange nothing."""
+
+_LEAST_SIZE = 0.1
+"""Part of the state below which the size of an invariant doesn't count: many start near zero."""
+
+_MOMENTA = ("linear_momentum", "angular_momentum")
+
+
+def audit(solution: Solution) -> Audit:
+    """Compares every residual and invariant of a run with `meta["promises"]`.
+
+    Raises ValueError for several runs in one solution, as `jax.vmap` returns them.
+    """
+    if np.ndim(solution.t) != 1:
+        raise ValueError(
+            f"`solution` holds several runs (its times have shape {np.shape(solution.t)}), and an audit is of one. "
+            "Audit each case: jax.tree.map(lambda x: x[k], solution).audit()."
+        )
+    auditor = _Auditor(solution)
+    joints = auditor.meta.get("names", {}).get("joints", {})
+    rows = tuple(auditor.rows())
+    return Audit(rows, (*spinning(solution, auditor.columns, rows), *exceeded(joints, auditor.columns)))
+
+
+class _Auditor:
+    """One audit on its way."""
+
+    def __init__(self, solution: Solution) -> None:
+        self.meta, self.columns = solution.meta, solution.columns()
+        self.time = self.columns["time"]
+        self.steps = int(solution.stats.get("steps", max(len(self.time) - 1, 1)))
+        self.solved = _solved(self.meta)
+        self.events = solution.stats.get("events", {})
+        self.balances = balances(solution, self.columns)
+        self.at_steps = bool(self.meta.get("promises_at_steps", False))
+        self.states = [column for name, column in self.columns.items() if name.partition(".")[0] == "state"]
+
+    def rows(self) -> list[Row]:
+        found = []
+        for name, column in self.columns.items():
+            section, _, quantity = name.partition(".")
+            if section in ("residuals", "invariants"):
+                found.append(self._row(section, quantity, column))
+        return found + [self._balanced(name, one) for name, one in self.balances.items()]
+
+    def _balanced(self, quantity: str, one: Unbalanced) -> Row:
+        """The row of a quantity that loads change, less what they have added; no method promises anything of it."""
+        m = measured(self.time, one.column, False, self.solved)
+        rounding = m.finite and m.largest <= min(
+            self._allowance("invariants", one.scale)["bounded"], _COARSE * one.scale
+        )
+        relative = 0.0 if rounding else _ratio(float(np.max(one.beyond)), one.size)
+        accuracy = _accuracy(relative)
+        slope = float(m.slopes[np.argmax(np.abs(m.slopes))])
+        remark = self._remark("invariants", quantity, relative, accuracy, "not promised")
+        return Row(quantity, None, m.largest, m.end, slope, None, "not promised", relative, accuracy, remark)
+
+    def _row(self, section: str, quantity: str, column: Any) -> Row:
+        jumps = self.events.get("jumps", {}).get(f"{section}.{quantity}")
+        if jumps is not None:
+            column = WithoutJumps(column, self.time, np.asarray(self.events["t"]), np.asarray(jumps, float))
+        m = measured(self.time, column, section == "residuals", self.solved)
+        scale = self._scale(section, quantity, m)
+        allowed = self._allowance(section, scale)
+        promise = _promise(self.meta, quantity)
+        verdict = self._verdict(promise, m, allowed)
+        rounding = m.finite and m.largest <= min(allowed["bounded"], _COARSE * scale)
+        relative = 0.0 if rounding else _ratio(m.largest, self._measure(section, quantity, m, scale))
+        accuracy = _accuracy(relative)
+        return Row(
+            quantity=quantity,
+            promise=promise,
+            max_drift=m.largest,
+            end_drift=m.end,
+            slope=float(m.slopes[np.argmax(np.abs(m.slopes))]) if len(m.slopes) else 0.0,
+            allowed=allowed.get(promise or "") if promise != "bounded" else None,
+            verdict=verdict,
+            relative=relative,
+            accuracy=accuracy,
+            remark=self._remark(section, quantity, relative, accuracy, verdict),
+        )
+
+    def _remark(self, section: str, quantity: str, relative: float, accuracy: Accuracy, verdict: Verdict) -> str:
+        """The remark on a drift beyond `_COARSE`."""
+        if accuracy == "accurate":
+            return ""
+        exchanged = quantity == "energy" and self._moving
+        by = f"{100 * relative:.2g} %" if relative < 1 else f"{100 * relative:.0f} %"
+        by = f"by {by}{' of what is exchanged' if exchanged else ''}"
+        if relative >= 10:
+            by = f"by {relative:.2g} times {'what is exchanged' if exchanged else 'its size'}"
+        by = by if np.isfinite(relative) else "beyond all numbers"
+        called = quantity.replace("_", " ")
+        too = "the tolerances are too loose" if "rtol" in self.meta else "the step is too large"
+        said = too if accuracy == "wrong" else "coarse"
+        if section == "residuals":
+            return f"{called} is off {by} of the size of the system: {said}"
+        if verdict == "kept":
+            return f"{called} oscillates {by}, without a drift: {'for accuracy ' if said == too else ''}{said}"
+        return f"{called} drifted {by}: {said}"
+
+    def _verdict(self, promise: str | None, m: Measured, allowed: Mapping[str, float]) -> Verdict:
+        if promise is None:
+            return "not promised"
+        if promise not in allowed:
+            raise ValueError(f"A promise must be one of {', '.join(allowed)}; got {shown(promise)}.")
+        if not m.finite:
+            return "broken"
+        if m.largest <= allowed[promise]:
+            return "kept"
+        if (promise == "newton" or self.at_steps) and m.solved <= allowed[promise]:
+            return "between steps"
+        if promise != "bounded":
+            return "broken"
+        if m.count < 2 * BLOCKS:
+            return "undecided"
+        if swelling(m).any():
+            return "broken"
+        if not wandering(m).any():
+            return "kept"
+        return "broken" if self.swings else "undecided"
+
+    @functools.cached_property
+    def swings(self) -> bool:
+        """Whether the motion goes to and fro, so that a bounded oscillation of an invariant would have shown itself."""
+        return any(swings(column) for column in self.states)
+
+    def _allowance(self, section: str, scale: float) -> dict[str, float]:
+        """The largest drift allowed by each promise; for "bounded" what is put down to rounding in any case."""
+        tolerance = float(self.meta.get("newton_tolerance", _NEWTON_TOLERANCE))
+        rounding = scale * self.epsilon * (100 + 8 * self.steps)
+        newton = scale * tolerance * (10 if section == "residuals" else 10 + self.steps)
+        return {"round-off": rounding, "newton": max(newton, rounding), "bounded": rounding}
+
+    @functools.cached_property
+    def epsilon(self) -> float:
+        """Of the least exact numbers that states are made of."""
+        kinds = {np.asarray(column[0:1]).dtype for column in self.states}
+        floats = (float(np.finfo(kind).eps) for kind in kinds if kind.kind == "f")
+        return max(floats, default=float(np.finfo(float).eps))
+
+    @functools.cached_property
+    def state(self) -> float:
+        """The largest magnitude in the first state."""
+        firsts = [np.abs(np.asarray(column[0:1], dtype=float)) for column in self.states]
+        return max((float(np.max(first)) for first in firsts if first.size), default=1.0)
+
+    @functools.cached_property
+    def fastest(self) -> float:
+        """The largest magnitude of a velocity in any frame, of states (q, v)."""
+        found = (
+            np.max(np.abs(span(c)), initial=0.0) for n, c in self.columns.items() if f"{n}.".startswith("state.1.")
+        )
+        return float(max(found, default=0.0))
+
+    def _scale(self, section: str, quantity: str, m: Measured) -> float:
+        declared = self.meta.get("scales", {})
+        if quantity in declared:
+            return float(declared[quantity])
+        if quantity == "manifold":
+            return 1.0
+        if section == "residuals":
+            return max(self.state, 1.0)
+        start = float(np.max(np.abs(m.first), initial=0.0))
+        parts = np.max(np.abs(list(self.parts.values())), initial=0.0)
+        if quantity == "energy" and parts > 0:
+            # Their sum may start near zero because of where potentials have theirs.
+            return float(max(start, parts))
+        return start if start > 1e-6 * (self.state or 1.0) else max(self.state, 1.0)
+
+    @functools.cached_property
+    def parts(self) -> dict[str, tuple[float, float]]:
+        """Least and largest kinetic and potential energy, as far as they are reported."""
+        found = {}
+        for name in ("kinetic_energy", "potential_energy"):
+            if f"outputs.{name}" in self.columns:
+                low, high = span(self.columns[f"outputs.{name}"])
+                found[name] = float(np.min(low)), float(np.max(high))
+        return found
+
+    @property
+    def _moving(self) -> bool:
+        """Whether a kinetic energy is reported that isn't zero."""
+        return "kinetic_energy" in self.parts and self.parts["kinetic_energy"][1] != 0
+
+    def _measure(self, section: str, quantity: str, m: Measured, scale: float) -> float:
+        """The scale of a drift by which the accuracy of a run is judged."""
+        if quantity in self.meta.get("scales", {}):
+            return scale
+        if section == "residuals":
+            return max(scale, self.fastest) if quantity == "velocity" else scale
+        kinetic = self.parts.get("kinetic_energy", (0.0, 0.0))[1]
+        if quantity == "energy" and self._moving:
+            # Where a potential has its zero makes no difference to any of these.
+            return float(np.max([*(high - low for low, high in self.parts.values()), _LEAST_EXCHANGE * kinetic]))
+        start = float(np.max(np.abs(m.first), initial=0.0))
+        if quantity in _MOMENTA and self._moving and self.state > 0:
+            first = float(np.sum(np.asarray(self.columns["outputs.kinetic_energy"][0:1], dtype=float)))
+            if first >= _LEAST_EXCHANGE * kinetic:
+                # Σ |p| ≥ 2T / max |v|: the momentum of all bodies together may start at zero.
+                return max(start, 2 * first / self.state)
+        return max(start, _LEAST_SIZE * (self.state or 1.0))
+
+
+def _accuracy(relative: float) -> Accuracy:
+    return "accurate" if relative <= _COARSE else "coarse" if relative <= _WRONG else "wrong"
+
+
+def _ratio(drift: float, size: float) -> float:
+    """Infinite, or nan, where it can't be told."""
+    with np.errstate(all="ignore"):
+        return float(np.divide(drift, size))
+
+
+def _solved(meta: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
+    """Which frames are ends of steps, where the method solves its equations; the others are interpolated."""
+    if not meta.get("between_steps", False):
+        return lambda t: np.ones(len(t), bool)
+    t0, t1 = meta["t0"], meta["t1"]
+    if "h" not in meta:
+        # The ends of controlled steps aren't known afterwards, but for the first and the last.
+        return lambda t: (t == t0) | (t == t1)
+    grids = meta.get("legs", [[t0, meta["h"], np.inf]])
+    return lambda t: np.any([_on(t, *grid) for grid in grids], axis=0)
+
+
+def _on(t: np.ndarray, t0: float, h: float, count: float) -> np.ndarray:
+    """Whether times lie on a grid."""
+    steps = (t - t0) / h
+    return (np.abs(steps - np.round(steps)) < 1e-9) & (steps > -0.5) & (steps < count + 0.5)
+
+
+def _promise(meta: Mapping[str, Any], quantity: str) -> str | None:
+    promises = meta.get("promises", {})
+    return promises.get(quantity, promises.get(quantity.split(".", 1)[0]))

@@ -1,0 +1,273 @@
+"""Results of a run by the names of bodies and joints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+from jaxtyping import Array, Float
+
+from polhode.checks import shown
+from polhode.results.by_name import ByName
+from polhode.results.name_errors import UnknownName, unknown
+from polhode.results.protocols import Read
+from polhode.results.unwrapping import library, matrices, quaternions, without_jumps
+
+
+@jax.tree_util.register_pytree_with_keys_class
+class Outputs(dict[str, Any]):
+    """Outputs by name, a tree as dictionaries are; a name that isn't there is answered with near ones."""
+
+    def __missing__(self, name: Any) -> Any:
+        raise unknown("output", name, list(self))
+
+    def tree_flatten_with_keys(self) -> tuple[list[tuple[Any, Any]], tuple[str, ...]]:
+        names = tuple(sorted(self))
+        return [(jax.tree_util.DictKey(name), self[name]) for name in names], names
+
+    def tree_flatten(self) -> tuple[list[Any], tuple[str, ...]]:
+        names = tuple(sorted(self))
+        return [self[name] for name in names], names
+
+    @classmethod
+    def tree_unflatten(cls, names: tuple[str, ...], values: Any) -> Outputs:
+        return cls(zip(names, values, strict=True))
+
+
+class BodyResults:
+    """A body in all saved instants of a run; leading axis n. Everything in the inertial frame unless it says otherwise.
+
+    - `position` (n, 3): of the centre of mass. - `velocity` (n, 3).
+    - `orientation` (n, 4): unit quaternion (w, x, y, z) from the body frame to the inertial one, without jumps of sign.
+    - `rotation` (n, 3, 3): the same as a matrix.
+    - `angular_velocity` (n, 3): body-fixed, as everywhere in polhode. - `spatial_angular_velocity` (n, 3): inertial.
+    - `x`, `y`, `z` (n,): components of the position. - `speed` (n,): magnitude of the velocity.
+    """
+
+    def __init__(self, run: Read, name: str, row: int) -> None:
+        self._run, self.name, self._row = run, name, row
+
+    @property
+    def position(self) -> Float[Array, "n 3"]:
+        return value(self._run, "positions", f"body {shown(self.name)}")[..., self._row, :]
+
+    @property
+    def velocity(self) -> Float[Array, "n 3"]:
+        return value(self._run, "velocities", f"body {shown(self.name)}")[..., self._row, :]
+
+    @property
+    def angular_velocity(self) -> Float[Array, "n 3"]:
+        return value(self._run, "angular_velocities", f"body {shown(self.name)}")[..., self._row, :]
+
+    @property
+    def spatial_angular_velocity(self) -> Float[Array, "n 3"]:
+        xp = library(self.rotation)
+        return xp.einsum("...ij,...j->...i", self.rotation, self.angular_velocity)
+
+    @property
+    def rotation(self) -> Float[Array, "n 3 3"]:
+        if "rotations" not in self._run.outputs and "quaternions" in self._run.outputs:
+            return matrices(self._run.outputs["quaternions"][..., self._row, :])
+        return value(self._run, "rotations", f"body {shown(self.name)}")[..., self._row, :, :]
+
+    @property
+    def orientation(self) -> Float[Array, "n 4"]:
+        if "quaternions" in self._run.outputs:
+            return without_jumps(self._run.outputs["quaternions"][..., self._row, :])
+        return without_jumps(quaternions(self.rotation))
+
+    quaternion = orientation
+
+    x = property(lambda self: self.position[..., 0], doc="First component of the position.")
+    y = property(lambda self: self.position[..., 1], doc="Second component of the position.")
+    z = property(lambda self: self.position[..., 2], doc="Third component of the position.")
+
+    @property
+    def speed(self) -> Float[Array, " n"]:
+        return library(self.velocity).linalg.norm(self.velocity, axis=-1)
+
+    def __repr__(self) -> str:
+        return f"<body {shown(self.name)}: position, orientation, rotation, velocity, angular_velocity>"
+
+
+class JointResults:
+    """A joint in all saved instants of a run; leading axis n.
+
+    - `coordinates`, `rates`, `efforts`: by name of the coordinate, (n,). Angles count turns.
+    - `angle`, `displacement` and other names of coordinates: these. - `rate`: of the only coordinate.
+    - `torque`, `effort`: along the only coordinate: the sum of what motors, actuators, controllers, springs, stops and
+      friction do there, on the second body; of a `PrescribedRotation` or `PrescribedTranslation` what drives it.
+    - `force`, `moment` (n, 3): of the joint's constraints on its second body, in the inertial frame; the moment about
+      the joint's point. What acts along free coordinates is not among them.
+    - `power` (n,): of all forces along the coordinates, and of drives, into the mechanism.
+    - `point` (n, 3): where it is.
+    - `velocity_limit`: the largest magnitude of its rate by the model file, infinite without one.
+    """
+
+    def __init__(self, run: Read, name: str, told: Mapping[str, Any]) -> None:
+        self._run, self.name, self._told = run, name, told
+
+    @property
+    def kind(self) -> str:
+        """The class of the joint, or its kind in a file."""
+        return self._told["kind"]
+
+    @property
+    def bodies(self) -> tuple[str, str]:
+        """Names of the first and the second body."""
+        first, second = self._told["bodies"]
+        return first, second
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the coordinates."""
+        return list(self._told["coordinates"])
+
+    @property
+    def angles(self) -> list[str]:
+        """Names of those that are angles."""
+        return list(self._told["angles"])
+
+    @property
+    def velocity_limit(self) -> float:
+        return self._told.get("velocity_limit", float("inf"))
+
+    @property
+    def holds(self) -> bool:
+        """Whether it transmits a load that is known."""
+        return self._told["load"] is not None
+
+    @property
+    def coordinates(self) -> dict[str, Array]:
+        return {name: self.coordinate(name) for name in self._told["coordinates"]}
+
+    @property
+    def rates(self) -> dict[str, Array]:
+        return {name: self._of("joint_velocities", name) for name in self._told["coordinates"]}
+
+    @property
+    def efforts(self) -> dict[str, Array]:
+        return {name: self._of("joint_efforts", name) for name in self._told["coordinates"]}
+
+    def coordinate(self, name: str | None = None) -> Float[Array, " n"]:
+        """One coordinate; the name may be left out if there is only one. Raises UnknownName, with what there is."""
+        return self._of("joint_positions", self._only(name))
+
+    @property
+    def rate(self) -> Float[Array, " n"]:
+        return self._of("joint_velocities", self._only(None))
+
+    @property
+    def effort(self) -> Float[Array, " n"]:
+        return self._of("joint_efforts", self._only(None))
+
+    @property
+    def torque(self) -> Float[Array, " n"]:
+        angles = [name for name in self._told["coordinates"] if name in self._told["angles"]]
+        if len(angles) != 1:
+            raise UnknownName(f"Joint {shown(self.name)} has {len(angles)} angles; `efforts` has forces by coordinate.")
+        return self._of("joint_efforts", angles[0])
+
+    @property
+    def force(self) -> Float[Array, "n 3"]:
+        return self._load("joint_forces")
+
+    @property
+    def moment(self) -> Float[Array, "n 3"]:
+        return self._load("joint_moments")
+
+    @property
+    def power(self) -> Float[Array, " n"]:
+        return self._load("joint_powers")
+
+    @property
+    def point(self) -> Float[Array, "n 3"]:
+        if "point" not in self._told:
+            raise UnknownName(f"The point of joint {shown(self.name)} is not known: its numbers were traced by JAX.")
+        second = self.bodies[1]
+        xp = library(self._run.t)
+        point = xp.asarray(self._told["point"])
+        if second == "ground":
+            return xp.broadcast_to(point, (*self._run.t.shape, 3))
+        body = self._run.bodies[second]
+        return body.position + body.rotation @ point
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and name in self._told["coordinates"]:
+            return self.coordinate(name)
+        raise AttributeError(str(unknown(f"quantity of joint {shown(self.name)},", name, dir(self))))
+
+    def __dir__(self) -> list[str]:
+        own = [name for name in super().__dir__() if not name.startswith("_")]
+        coordinates = list(self._told["coordinates"])
+        single = () if len(coordinates) == 1 else ("rate", "effort", "torque")
+        return sorted({*own, *coordinates} - set(single))
+
+    def __repr__(self) -> str:
+        quantities = (*self._told["coordinates"], "rate", "effort", "force", "moment", "power")
+        return f"<joint {shown(self.name)}, {self.kind} of {' and '.join(self.bodies)}: {', '.join(quantities)}>"
+
+    def _only(self, name: str | None) -> str:
+        known = list(self._told["coordinates"])
+        if name is None and len(known) != 1:
+            has = f"the coordinates {', '.join(known)}; name one of them" if known else "no coordinate"
+            raise UnknownName(f"Joint {shown(self.name)}, a {self.kind}, has {has}.")
+        if name is not None and name not in known:
+            raise unknown(f"coordinate of joint {shown(self.name)}", name, known)
+        return known[0] if name is None else name
+
+    def _of(self, group: str, name: str) -> Any:
+        return value(self._run, group, f"joint {shown(self.name)}")[..., self._told["coordinates"][name]]
+
+    def _load(self, group: str) -> Any:
+        number = self._told["load"]
+        if number is None:
+            raise UnknownName(f"Joint {shown(self.name)}, a {self.kind}, holds nothing, so it transmits no force.")
+        values = value(self._run, group, f"joint {shown(self.name)}")
+        return values[..., number] if group == "joint_powers" else values[..., number, :]
+
+
+def bodies(run: Read) -> ByName[BodyResults]:
+    """The bodies of a run."""
+    names = list(told(run).get("bodies", ()))
+    rows = {name: row for row, name in enumerate(names)}
+    return ByName("body", names, lambda name: BodyResults(run, name, rows[name]), NO_MODEL, told(run))
+
+
+def joints(run: Read) -> ByName[JointResults]:
+    """The joints of a run."""
+    known = told(run).get("joints", {})
+    return ByName("joint", list(known), lambda name: JointResults(run, name, known[name]), NO_MODEL, told(run))
+
+
+NO_MODEL = "the problem is not one of a model, or its model has none."
+"""Why there are no names."""
+
+
+def told(run: Read) -> Mapping[str, Any]:
+    """The names of its model and all that is known of them."""
+    return run.meta.get("names", {})
+
+
+def value(run: Read, name: str, of: str) -> Any:
+    """A quantity of all bodies, joints or forces: as it was saved, or from the saved states."""
+    if name in run.saved.outputs:
+        return run.saved.outputs[name]
+    for group in ("joint_loads", "force_loads"):
+        loads = run.saved.outputs.get(group)
+        if loads is not None and name in loads:
+            return loads[name]
+    reader = run.reader
+    if reader is None:
+        raise UnknownName(
+            f"`{name}` of {of} was not saved, and the problem is not at hand to compute it from the states. Give it, "
+            "`polhode.load(path, problem=problem)`, or save it with every frame: "
+            "`model.problem(…, save_loads=True)`."
+        )
+    if reader.missing is not None:
+        raise UnknownName(
+            f"`{name}` of {of} was not saved, and can't be computed from the states: {reader.missing} "
+            "Give the problem, `polhode.load(path, problem=problem)`."
+        )
+    return reader.values(run.saved, name)

@@ -1,0 +1,50 @@
+"""Bodies, joints and forces of a run by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+from polhode.checks import shown
+from polhode.printable import printable
+from polhode.results.name_errors import UnknownName, unknown
+
+T = TypeVar("T")
+
+_KINDS = {"body": "bodies", "joint": "joints", "force": "forces"}
+"""Kinds of things with names in a run, and the attributes of runs by which they are found."""
+
+
+class ByName(Mapping[str, T], Generic[T]):
+    """Bodies, joints or forces of a run by name, also as attributes where names are words of Python."""
+
+    def __init__(
+        self, what: str, names: list[str], make: Callable[[str], T], why_none: str, named: Mapping[str, Any]
+    ) -> None:
+        """`named` is what is known of all names of the model, so that errors tell what has a name instead."""
+        self._what, self._names, self._make, self._why_none, self._told = what, names, make, why_none, named
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._names:
+            kind = next((kind for kind, plural in _KINDS.items() if name in list(self._told.get(plural, ()))), None)
+            if kind is not None:
+                raise UnknownName(
+                    f"There is no {self._what} {shown(name)}, but a {kind} of this name: "
+                    f"`run.{_KINDS[kind]}[{name!r}]`."
+                )
+            if not self._names:
+                raise UnknownName(f"There is no {self._what} {shown(name)}: {self._why_none}")
+            raise unknown(self._what, name, self._names)
+        return self._make(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        return printable(f"{{{', '.join(self._names)}}}")
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self._names

@@ -1,0 +1,190 @@
+"""The numbers of a run as columns with names that a person would write."""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polhode import checks
+from polhode.results.name_errors import unknown
+
+if TYPE_CHECKING:
+    from polhode.results.solution import Solution
+
+Read = Callable[[], Any]
+
+_VECTOR = ("x", "y", "z")
+_QUATERNION = ("w", "x", "y", "z")
+_BODIES = {
+    "": ("position", _VECTOR),
+    "q": ("orientation", _QUATERNION),
+    "v": ("velocity", _VECTOR),
+    "omega_": ("angular_velocity", _VECTOR),
+}
+_SAVED_AS = {
+    "position": "positions",
+    "orientation": "orientation",
+    "velocity": "velocities",
+    "angular_velocity": "angular_velocity",
+}
+_LOADS = {"force_": ("force", _VECTOR), "moment_": ("moment", _VECTOR)}
+_TOLD = ("positions", "rotations", "quaternions", "velocities", "angular_velocities", "joint_positions")
+_TOLD_TOO = ("joint_velocities", "joint_loads", "force_loads")
+"""Outputs that columns of bodies, joints and forces say."""
+
+
+def chosen(run: Solution, columns: str | Sequence[str] | None = None) -> dict[str, np.ndarray]:
+    """Columns of a run by name, each of shape (n,), `time` first.
+
+    **Arguments:**
+
+    - `columns`: names in the order in which they are wanted: "crank.angle", all of a body, joint or output by its name
+      alone, "crank", or patterns such as "*.power" and "state.*". By default everything but the state, which outputs
+      say in physical terms.
+
+    **Raises** `UnknownName`, with near names, for a name that fits nothing, and for what was not saved.
+    """
+    known = _columns(run)
+    if columns is None:
+        wanted = [name for name in known if not name.startswith("state.")]
+    else:
+        given = [columns] if isinstance(columns, str) else checks.listed("columns", columns, "names of columns")
+        wanted = list(dict.fromkeys(("time", *(name for each in given for name in _found(run, known, each)))))
+    return {name: np.asarray(known[name]()) for name in wanted}
+
+
+def _found(run: Solution, known: Mapping[str, Read], given: Any) -> list[str]:
+    inside = _fitting(known, given)
+    if not inside:
+        # Reading what was not saved says so, and what to do.
+        every = _named(run, readable=True)
+        for name in _fitting(every, given):
+            every[name]()
+        _read_quantity(run, given)
+        raise unknown("column", given, known)
+    return inside
+
+
+def _read_quantity(run: Solution, given: Any) -> None:
+    """Reads "motor.torque" as in Python, where a load has more names than its column."""
+    name, _, quantity = given.rpartition(".") if isinstance(given, str) else ("", "", "")
+    for group in (run.forces, run.joints):
+        if name in group and quantity in dir(group[name]):
+            getattr(group[name], quantity)
+
+
+def _fitting(known: Mapping[str, Read], given: Any) -> list[str]:
+    if given in known:
+        return [given]
+    inside = [name for name in known if isinstance(given, str) and name.startswith(f"{given}.")]
+    return inside or (fnmatch.filter(known, given) if isinstance(given, str) else [])
+
+
+def _columns(run: Solution) -> dict[str, Read]:
+    """All columns by name, read when they are asked for."""
+    if np.ndim(run.t) != 1:
+        raise ValueError("A batch of runs has no columns; take one of them: jax.tree.map(lambda x: x[k], run).")
+    found: dict[str, Read] = {"time": lambda: run.t}
+    named = _named(run, _can_read(run))
+    for name, read in (*named.items(), *_of_frames(run, bool(named))):
+        # What has the name of something else keeps its section before it.
+        found.setdefault(name, read)
+    return found
+
+
+def _named(run: Solution, readable: bool) -> dict[str, Read]:
+    """Columns of forces, bodies and joints that were saved; of all of them where states are `readable`."""
+    return dict((*_of_forces(run, readable), *_of_bodies(run, readable), *_of_joints(run, readable)))
+
+
+def _of_bodies(run: Solution, readable: bool) -> Iterator[tuple[str, Read]]:
+    for name in run.bodies:
+        for prefix, (quantity, parts) in _BODIES.items():
+            if readable or _is_saved(run, _SAVED_AS[quantity]):
+                for i, part in enumerate(parts):
+                    yield f"{name}.{prefix}{part}", functools.partial(_part, run, "bodies", name, quantity, i)
+
+
+def _is_saved(run: Solution, quantity: str) -> bool:
+    needed = {"orientation": ("rotations", "quaternions"), "angular_velocity": ("angular_velocities",)}
+    return any(name in run.saved.outputs for name in needed.get(quantity, (quantity,)))
+
+
+def _can_read(run: Solution) -> bool:
+    """Whether states tell what was not saved."""
+    return run.reader is not None and run.reader.missing is None
+
+
+def _of_joints(run: Solution, readable: bool) -> Iterator[tuple[str, Read]]:
+    loads = readable or "joint_loads" in run.saved.outputs
+    for name, joint in run.joints.items():
+        several = len(joint.names) > 1
+        if readable or "joint_positions" in run.saved.outputs:
+            for each in joint.names:
+                yield f"{name}.{each}", functools.partial(lambda n, c: run.joints[n].coordinate(c), name, each)
+                rate = f"{each}_rate" if several else "rate"
+                yield f"{name}.{rate}", functools.partial(lambda n, c: run.joints[n].rates[c], name, each)
+        if not (loads and joint.holds):
+            continue
+        for each in joint.names:
+            effort = f"{each}_effort" if several else "torque" if each in joint.angles else "effort"
+            yield f"{name}.{effort}", functools.partial(lambda n, c: run.joints[n].efforts[c], name, each)
+        for prefix, (quantity, parts) in _LOADS.items():
+            for i, part in enumerate(parts):
+                yield f"{name}.{prefix}{part}", functools.partial(_part, run, "joints", name, quantity, i)
+        yield f"{name}.power", functools.partial(lambda n: run.joints[n].power, name)
+
+
+def _of_forces(run: Solution, readable: bool) -> Iterator[tuple[str, Read]]:
+    if not (readable or "force_loads" in run.saved.outputs):
+        return
+    for name, force in run.forces.items():
+        if len(force.bodies) <= 2:
+            for prefix, (quantity, parts) in _LOADS.items():
+                for i, part in enumerate(parts):
+                    yield f"{name}.{prefix}{part}", functools.partial(_part, run, "forces", name, quantity, i)
+        for label in force.names:
+            yield f"{name}.{label}", functools.partial(lambda n, c: run.forces[n].efforts[c], name, label)
+        for label in force.measured:
+            yield f"{name}.{label}", functools.partial(lambda n, c: run.forces[n].measures[c], name, label)
+        yield f"{name}.power", functools.partial(lambda n: run.forces[n].power, name)
+
+
+def _part(run: Solution, group: str, name: str, quantity: str, i: int) -> Any:
+    return getattr(getattr(run, group)[name], quantity)[..., i]
+
+
+def _of_frames(run: Solution, named: bool) -> Iterator[tuple[str, Read]]:
+    """Columns of everything that was saved; outputs and invariants without their section, but where names are taken."""
+    leaves = run.columns()
+    told = (*_TOLD, *_TOLD_TOO) if named else ()
+    outputs = {name.removeprefix("outputs.").split(".")[0] for name in leaves if name.startswith("outputs.")}
+    for name, values in leaves.items():
+        section, _, rest = name.partition(".")
+        if name == "time" or (section == "outputs" and rest.split(".")[0] in told):
+            continue
+        bare = section == "outputs" or (section == "invariants" and rest.split(".")[0] not in outputs)
+        label = rest if bare else name
+        for index in np.ndindex(values.shape[1:]):
+            parts = _spelt(values.shape[1:], index, rest)
+            yield ".".join((label, *parts)), functools.partial(_entry, values, index)
+
+
+def _entry(values: Any, index: tuple[int, ...]) -> np.ndarray:
+    return np.asarray(values)[(slice(None), *index)]
+
+
+def _spelt(shape: tuple[int, ...], index: tuple[int, ...], name: str) -> list[str]:
+    """Indices as a person would write them: x, y, z of vectors, xy of matrices, w, x, y, z of quaternions."""
+    numbers = list(map(str, index))
+    if shape[-2:] == (3, 3) and "rotation" in name:
+        return [*numbers[:-2], _VECTOR[index[-2]] + _VECTOR[index[-1]]]
+    if shape[-1:] == (3,) and not name.startswith("coordinates"):
+        return [*numbers[:-1], _VECTOR[index[-1]]]
+    if shape[-1:] == (4,) and "quaternion" in name:
+        return [*numbers[:-1], _QUATERNION[index[-1]]]
+    return numbers

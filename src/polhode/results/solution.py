@@ -1,0 +1,256 @@
+"""Solutions: the frames of a run with its statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array
+
+from polhode import checks, summary
+from polhode._unknown_names import missing
+from polhode.events.table import Events
+from polhode.printable import printable
+from polhode.results.bodies_and_joints import BodyResults, JointResults, Outputs, bodies, joints
+from polhode.results.by_name import ByName
+from polhode.results.contacts import ContactResults, contacts
+from polhode.results.forces import ForceResults, forces
+from polhode.results.frames import Frames
+from polhode.systems.base import State
+
+if TYPE_CHECKING:
+    import pandas
+    import xarray
+
+    from polhode.results.audit import Audit
+    from polhode.simulation.derived_quantities import Reader
+    from polhode.storage.load import StoredFrames
+
+
+_INNER = ("saved", "reader", "checkpoint", "frames", "blocks", "columns")
+"""Attributes that users need not see."""
+_LISTED = 20
+_INSTEAD = {
+    **dict.fromkeys(
+        ("plot", "view", "render"),
+        '`run.show()` has motion and charts; `run.to_pandas([…]).plot(x="time")` plots columns.',
+    ),
+    **dict.fromkeys(
+        ("animate", "movie", "video", "export"), "`polhode export RUN.zarr FILE.mp4` writes films of saved runs."
+    ),
+    **dict.fromkeys(
+        ("positions", "velocities", "angles"), "Results are by name: `run.bodies[…].position`, `run.joints[…].angle`."
+    ),
+    **dict.fromkeys(("time", "times"), "The instants are `run.t`."),
+    **dict.fromkeys(("step", "simulate"), "`polhode.simulate(problem, initial=run)` goes on from its end."),
+    **dict.fromkeys(("to_csv", "dataframe", "df"), "`run.to_pandas()` is a table of pandas."),
+}
+"""Names that many try first."""
+
+
+def _row(frames: Frames, k: int) -> Frames:
+    return jax.tree.map(lambda x: x[k : k + 1], frames)
+
+
+class Solution(eqx.Module):
+    """Saved instants of a run with what is known about it.
+
+    - `frames` and its parts `t`, `state`, `outputs`, `invariants`, `residuals`, `multipliers`. Of a run with a store
+      they are read from there when they are looked at, so that a run may be larger than memory.
+    - `stats`: steps, rejected, evaluations (of the right-hand side, or of the residual of implicit methods),
+      newton_iterations (mean over all attempted steps), result (a `Result`), t_reached. Of runs on the host also three
+      times, which add up to that of the call: build_time_s (checking the problem, finding a consistent start),
+      compile_time_s and wall_time_s (the steps); problem_time_s, which making the problem has taken before, once for
+      all of its runs, 0 where nobody has looked; and compiled: operations, by ("quick" or "optimised" machine code, or
+      "xla"), kept (whether the machine code was of an earlier run).
+    - `meta`: problem, parameters, integrator, h or tolerances, version, and what the method promises to keep
+      (plain values that survive a round trip through JSON).
+    - `events`: the events that came, with the states before and after.
+    - `bodies`, `joints`, `forces`: results by the names of the model. - `contacts`: by the names of impacts and stops.
+    - `saved`: the frames, or the store that has them. - `checkpoint`: what `simulate(…, initial=…)` goes on from.
+    - `reader`: what computes that of bodies and joints which was not saved; None where the problem is not at hand.
+    """
+
+    saved: Frames | StoredFrames
+    stats: dict[str, Any]
+    meta: dict[str, Any] = eqx.field(static=True)
+    checkpoint: Any = eqx.field(static=True, default=None)
+    reader: Reader | None = eqx.field(static=True, default=None)
+
+    @property
+    def frames(self) -> Frames:
+        return self.saved if isinstance(self.saved, Frames) else self.saved.whole()
+
+    @property
+    def t(self) -> Array:
+        return self.saved.t
+
+    @property
+    def state(self) -> State:
+        return self.saved.state
+
+    @property
+    def outputs(self) -> Mapping[str, Array]:
+        outputs = self.saved.outputs
+        return Outputs(outputs) if isinstance(outputs, dict) else outputs
+
+    @property
+    def bodies(self) -> ByName[BodyResults]:
+        """Bodies by name, with `position`, `orientation`, `velocity` and more; see `polhode.results`."""
+        return bodies(self)
+
+    @property
+    def joints(self) -> ByName[JointResults]:
+        """Joints by name, with `angle`, `rate`, `force`, `moment`, `power` and more; see `polhode.results`."""
+        return joints(self)
+
+    @property
+    def forces(self) -> ByName[ForceResults]:
+        """Forces that were given a name, with `force`, `moment`, `effort`, `power` and more; see `polhode.results`."""
+        return forces(self)
+
+    @property
+    def contacts(self) -> ByName[ContactResults]:
+        """Contacts by name, with `gap`, `force`, `closed` and `impulses`; see `polhode.results`."""
+        return contacts(self)
+
+    @property
+    def invariants(self) -> Mapping[str, Array]:
+        return self.saved.invariants
+
+    @property
+    def residuals(self) -> Mapping[str, Array]:
+        return self.saved.residuals
+
+    @property
+    def multipliers(self) -> Array | None:
+        return self.saved.multipliers
+
+    @property
+    def events(self) -> Events:
+        """Events of the run, in order of time."""
+        return Events.of(self.stats, self.meta, self[0].state)
+
+    def __getitem__(self, k: int) -> Solution:
+        """Frame k as a run of its own, to begin another one in; the last one with what the method remembers.
+
+        Raises IndexError where there is none.
+        """
+        count = len(self.saved.t) if isinstance(self.saved, Frames) else len(self.saved)
+        if not -count <= k < count:
+            raise IndexError(f"The run has {count} frames, so there is no frame {k}.")
+        k = range(count)[k]
+        frames = self.saved.between(k, k + 1) if not isinstance(self.saved, Frames) else _row(self.saved, k)
+        return Solution(frames, self.stats, self.meta, self.checkpoint if k == count - 1 else None, self.reader)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing("A Solution", name, dir(self), _INSTEAD)
+
+    def __dir__(self) -> list[str]:
+        return sorted(name for name in super().__dir__() if not name.startswith("_") and name not in _INNER)
+
+    def _told(self) -> list[tuple[str, str]]:
+        """Names and values of the lines with which it is shown."""
+        integrator, result = self.meta.get("integrator"), self.stats.get("result")
+        method = integrator.get("name", "") if isinstance(integrator, dict) else str(integrator or "")
+        step = f"h = {self.meta['h']:g}" if isinstance(self.meta.get("h"), float) else "error control"
+        shape = np.shape(self.t)
+        known = len(shape) == 1 and shape[0] and checks.is_concrete(self.t)
+        span = f", t = {float(self.t[0]):g} … {float(self.t[-1]):g}" if known else ""
+        rows = [
+            ("result", getattr(result, "name", "")),
+            ("method", f"{method}, {step}"),
+            ("frames", f"{' × '.join(map(str, shape))}{span}"),
+            ("bodies", ", ".join(list(self.bodies)[:_LISTED])),
+            ("joints", ", ".join(list(self.joints)[:_LISTED])),
+            ("forces", ", ".join(list(self.forces)[:_LISTED])),
+            ("outputs", ", ".join(self.saved.outputs)),
+            ("invariants", ", ".join(self.saved.invariants)),
+        ]
+        return [row for row in rows if row[1]]
+
+    def __repr__(self) -> str:
+        problem = self.meta.get("problem") or "a system"
+        return printable(f"Solution of {problem} ({'; '.join(f'{what}: {text}' for what, text in self._told())})")
+
+    def _repr_html_(self) -> str:
+        return summary.html(f"Solution of {self.meta.get('problem') or 'a system'}", self._told())
+
+    def __reduce__(self) -> Any:
+        # What a method remembers is of this process; a copy elsewhere can be gone on from by its state.
+        return Solution, (self.saved, self.stats, self.meta)
+
+    def columns(self) -> Mapping[str, Any]:
+        """Every array of the frames by its flat name, to be read slice by slice."""
+        from polhode.storage import frame_layout
+
+        return frame_layout.flatten(self.saved)[1] if isinstance(self.saved, Frames) else self.saved.columns()
+
+    def blocks(self) -> Iterator[Frames]:
+        """All frames in blocks that fit into memory, one after the other."""
+        if isinstance(self.saved, Frames):
+            yield self.saved
+        else:
+            yield from self.saved.blocks()
+
+    def audit(self) -> Audit:
+        """Promises of the method against measured drifts; the rules are in `polhode.results.audit`."""
+        from polhode.results.audit import audit
+
+        return audit(self)
+
+    def to_xarray(self) -> xarray.Dataset:
+        """A labelled data set with dimension `time`; the same that `xarray.open_zarr` gives of the saved run.
+
+        That of a model has coordinates `body`, `joint` and `component` besides, and units where they are known.
+        """
+        from polhode.storage.dataset import to_xarray
+
+        return to_xarray(self)
+
+    def show(
+        self, *others: Solution, labels: Sequence[str] | None = None, block: bool | None = None, browser: bool = True
+    ) -> Any:
+        """Shows the run, or compares it with another: the motion, charts to choose, the audit.
+
+        In a notebook the page is part of the output. Elsewhere a server on this machine's loopback address shows it
+        in the browser; a script waits until Ctrl-C, an interactive session goes on.
+
+        **Arguments:**
+
+        - `others`: at most one more run. - `labels`: what to call the runs where they are compared.
+        - `block`: whether to wait; by default in scripts. - `browser`: whether to open the browser.
+
+        **Returns** what a notebook shows; of a server that isn't waited for, that, with its `url` and `close()`.
+        """
+        from polhode.viewing import show as showing
+
+        return showing.show((self, *others), labels, block, browser)
+
+    def to_pandas(self, columns: str | Sequence[str] | None = None) -> pandas.DataFrame:
+        """A table with one row an instant and one column a number, named like `crank.angle` and `rocker.x`.
+
+        **Arguments:**
+
+        - `columns`: names of columns, of whole bodies, joints or outputs, and patterns such as "*.power", in the order
+          in which they are wanted behind `time`; by default everything but the state, which "state.*" gives.
+
+        **Raises** KeyError, with near names, for names that fit nothing.
+        """
+        import pandas
+
+        from polhode.results.columns import chosen
+
+        return pandas.DataFrame(chosen(self, columns))
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Writes a zarr store at `path`; `polhode.load` reads it back."""
+        from polhode.storage.save import save
+
+        save(self, path, overwrite=overwrite)

@@ -1,0 +1,289 @@
+"""Runs that go on: in memory from any frame of another, or on disk from the last state that was written."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from polhode import integrators
+from polhode.compiler.fingerprint.persistent_keys import signature
+from polhode.compiler.numpy.eager import uncompiled
+from polhode.integrators.base import AbstractIntegrator
+from polhode.integrators.compatibility import written
+from polhode.problems.base import Problem
+from polhode.results.frames import Frames
+from polhode.results.solution import Solution
+from polhode.simulation import run_types
+from polhode.simulation.checkpoint.event_state import Aftermath, check_unchanged, names_of, state_behind, told
+from polhode.simulation.checkpoint.serialisation import recorded, restored
+from polhode.simulation.events.handler import Happenings
+from polhode.simulation.plan import Steps
+from polhode.simulation.stepping.constant import ConstantSteps
+from polhode.simulation.stepping.controlled import ControlledSteps
+from polhode.simulation.stepping.segments import AbstractLegSteps, Breaks, Leg
+from polhode.simulation.stepping.step_control import StepControl
+from polhode.simulation.stepping.stepper import Progress
+from polhode.simulation.task import Task
+from polhode.storage.documents import digest
+from polhode.systems.base import AbstractSystem, Converted, State
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Kept:
+    """The end of a run in memory, from which a further run can start."""
+
+    checkpoint: run_types.Checkpoint
+    legs: list[Leg]
+    task: Task
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Memory:
+    """A run in whose last frame another one begins.
+
+    - `t`, `state`: that frame. - `method`, `steps`: how it was made, as far as it is known here.
+    - `kept`: what its method remembers, if anything does: of a run in memory, or arrays out of a store.
+    """
+
+    t: float
+    state: State
+    method: AbstractIntegrator | str | None
+    steps: Steps
+    kept: Kept | dict[str, Any] | None
+
+    @classmethod
+    @uncompiled()
+    def of(cls, solution: Any, given: tuple[Any, Any]) -> Memory:
+        """Raises ValueError for anything but a run with frames, and for starts that are given besides."""
+        if not isinstance(solution, Solution):
+            raise ValueError(f"`initial` must be a Solution, got {type(solution).__name__}.")
+        if any(value is not None for value in given):
+            raise ValueError("Give either `initial`, which says when and where to begin, or `t0` and `state0`.")
+        if not len(solution.t):
+            raise ValueError("`initial` has no frames to begin in.")
+        meta, kept, t = solution.meta, solution.checkpoint, float(solution.t[-1])
+        if np.ndim(solution.t) != 1:
+            raise ValueError("`initial` is a batch of runs; give one of them: jax.tree.map(lambda x: x[k], solution).")
+        asked = {"h": meta.get("h"), "rtol": meta.get("rtol"), "atol": meta.get("atol"), **meta.get("asked", {})}
+        steps = Steps(asked["h"], asked["rtol"], asked["atol"], breakpoints=asked.get("breakpoints", ()))
+        if kept is None and not isinstance(solution.saved, Frames):
+            kept = solution.saved.remembered()
+        state = state_behind(solution.stats, t, jax.tree.map(lambda x: jnp.asarray(x[-1]), solution.state))
+        if kept is None:
+            check_unchanged(solution.stats, meta, t, meta.get("t1", np.inf) - meta.get("t0", 0.0))
+        method = None
+        if isinstance(kept, Kept):
+            method = kept.task.integrator
+        elif meta.get("method") is not None:
+            method = restored(meta["method"])
+        return cls(t, state, method, steps, kept)
+
+    def before(self, system: AbstractSystem, known: Problem | None, t: float) -> Converted:
+        """How the earlier run wrote the system that was given; `state` is one of what it was written as."""
+        if isinstance(self.kept, Kept):
+            return self.kept.task.converted
+        if known is None or self.method is None:
+            return Converted(system)
+        method = integrators.get(self.method) if isinstance(self.method, str) else self.method
+        return written(system, method, t, known.state0, checked=False).converted
+
+    @uncompiled()
+    def progress(self, task: Task) -> Progress | None:
+        """The progress that the method starts from; None if another method or another system goes on."""
+        found = self._found(task)
+        if found is None:
+            return None
+        zero, left = jnp.zeros((), jnp.int64), self._left
+        same = left is not None and left.names == names_of(task.events) and left.way == np.sign(task.t1 - task.t0)
+        watch = found[0].watch if same else None
+        return found[0]._replace(n=zero, rejected=zero, newton=zero, result=jnp.zeros((), jnp.int32), watch=watch)
+
+    def aftermath(self, task: Task) -> Aftermath | None:
+        """Memory of the events of the earlier run, if this one begins in its end."""
+        left = self._left
+        return None if left is None else left.seen(task.events, task.source, task.t1 - task.t0)
+
+    @functools.cached_property
+    def _left(self) -> Aftermath | None:
+        """Memory of the events of the earlier run, if it has had any and stands at its last frame."""
+        kept = self.kept
+        if isinstance(kept, Kept):
+            p, task = kept.checkpoint.progress, kept.task
+            arrays = dict(kept.checkpoint.happened or {})
+            arrays |= {} if p.watch is None else {"sides": p.watch.sides}
+            if float(p.t) != self.t or not arrays:
+                return None
+            return Aftermath.of(names_of(task.events), signature(task.source), arrays, task.t1 - task.t0)
+        if kept is None or "events" not in kept["facts"] or float(kept["reached"]) != self.t:
+            return None
+        known = kept["facts"]["events"]
+        return Aftermath.of(known["names"], known["source"], kept, known["way"])
+
+    def _found(self, task: Task) -> tuple[Progress, Leg] | None:
+        """Where the earlier run stands, if it is of the same system and method and stands at its last frame."""
+        kept = self.kept
+        if isinstance(kept, Kept):
+            progress, leg = kept.checkpoint.progress, kept.legs[kept.checkpoint.leg]
+            same = _without_events(signatures(kept.task)) == _without_events(signatures(task))
+        elif kept is not None:
+            facts = kept["facts"]
+            # What a method remembers of a closed contact belongs to that run; this one finds it closed by itself.
+            if "events-closed" in kept:
+                return None
+            if _without_events(facts["signatures"]) != _without_events(signatures(task)):
+                return None
+            leg = legs_from_array(kept["legs"], restored(facts["control"]))[int(kept["stand"][0])]
+            alike = facts["signatures"] == signatures(task)
+            progress, same = progress_from_arrays(kept, task, leg, facts["at_times"], watching=alike), True
+        else:
+            return None
+        return (progress, leg) if same and float(progress.t) == self.t else None
+
+    def steps_alike(self, task: Task, leg: Leg) -> bool:
+        """Whether steps are like the last ones of the earlier run: equal constant ones, or controlled ones."""
+        found = self._found(task)
+        if found is None:
+            return False
+        before, now = found[1].stepper.spacing, leg.stepper.spacing
+        # A new grid from an instant between two steps of the old one.
+        if _between_steps(*found) and float(leg.stepper.t0) == self.t:
+            return False
+        if before is None or now is None:
+            return before is now
+        # The step before a breakpoint is a little shorter than its spacing, and so is one behind it.
+        return abs(float(before) - float(now)) <= 1e-9 * abs(float(now))
+
+    def further(self, task: Task, t1: float, h: float, given: bool) -> list[Leg] | None:
+        """More steps on the grid of the earlier run, if h is what was asked for there and t1 lies on it.
+
+        Where an event has ended that run between two steps, an h that is `given` begins a grid there.
+        """
+        found = self._found(task)
+        if found is None:
+            return None
+        n = int(found[0].n)
+        # Only steps that watch events begin between steps of a grid.
+        if _between_steps(*found) and (given or not task.events):
+            return None
+        stepper = found[1].stepper.until(t1, h, n, counted_from=n) if abs(self.steps.h or 0.0) == h else None
+        return None if stepper is None else [Leg(stepper, False)]
+
+
+def _between_steps(p: Progress, leg: Leg) -> bool:
+    """Whether an event has left a run between two ends of constant steps."""
+    steps = leg.stepper
+    return steps.on_grid and float(p.t) != float(steps.t0 + (p.n - steps.first) * steps.spacing)
+
+
+def signatures(task: Task) -> dict[str, str]:
+    """Names for what a run is made of, the same in every process."""
+    method = recorded(task.integrator)
+    return {
+        "problem": signature(task.system),
+        "method": signature(task.integrator if method is None else method),
+        "set of outputs": signature([sorted(task.outputs.items()), sorted(task.invariants.items())]),
+        **({"set of events": signature(task.events)} if task.events else {}),
+    }
+
+
+def _without_events(names: dict[str, str]) -> dict[str, str]:
+    return {what: name for what, name in names.items() if what != "set of events"}
+
+
+def start_of(task: Task) -> str:
+    """A name for the state in which a run begins: that of its bytes."""
+    leaves = jax.tree.leaves(task.state0)
+    return digest(b"".join(np.ascontiguousarray(leaf).tobytes() for leaf in leaves))
+
+
+def facts(run: Any) -> dict[str, Any]:
+    """Facts that a store keeps beside its arrays, so that the run can be resumed."""
+    task, saving = run.task, run.saving
+    return {
+        "signatures": signatures(task),
+        "start": start_of(task),
+        "method": recorded(task.integrator),
+        "method_name": task.integrator_name,
+        "control": recorded(run.plan.legs[0].stepper.control),
+        "every": saving.every,
+        "at_times": saving.at is not None,
+        **({"events": {**told(task.events, task.source), "way": task.t1 - task.t0}} if task.events else {}),
+    }
+
+
+def arrays(checkpoint: run_types.Checkpoint, run: Any) -> dict[str, np.ndarray]:
+    """Arrays of a checkpoint: the carry of the method, the legs of its run and the times to be saved."""
+    leaves = jax.tree.leaves(checkpoint.progress)
+    found = {f"progress-{k}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
+    if run.saving.at is not None:
+        found["targets"] = run.saving.at
+    found |= checkpoint.happened or {}
+    watch = checkpoint.progress.watch
+    found |= {"reached": np.asarray(checkpoint.progress.t)} | ({} if watch is None else {"sides": watch.sides})
+    return {**found, "legs": _legs_to_array(run.plan.legs), "stand": np.array([checkpoint.leg, checkpoint.done])}
+
+
+def _legs_to_array(parts: list[Leg]) -> np.ndarray:
+    return np.array([[float(fresh), *map(float, stepper.numbers())] for stepper, fresh in parts])
+
+
+def legs_from_array(rows: np.ndarray, control: StepControl | None) -> list[Leg]:
+    """The legs that were written."""
+
+    def steps(numbers: list[float]) -> AbstractLegSteps:
+        return ConstantSteps.of_numbers(numbers) if control is None else ControlledSteps.of_numbers(numbers, control)
+
+    return [Leg(steps(numbers), bool(fresh)) for fresh, *numbers in rows]
+
+
+@uncompiled()
+def progress_from_arrays(
+    found: dict[str, Any], task: Task, leg: Leg, at_times: bool, watching: bool = True
+) -> Progress:
+    """The carry of a method, as stored; without what is remembered of events if not `watching`.
+
+    Raises ValueError where it does not fit the method as it is now.
+    """
+    stepper, system = leg.stepper, task.system
+    if watching and task.events:
+        events = Happenings(task)
+        events.restore_contacts(found)
+        stepper, system = events.stepper(stepper), events.system
+    start = eqx.filter_eval_shape(stepper.start, system, task.integrator, task.state0, at_times)
+    wanted, structure = jax.tree.flatten(start)
+    leaves = [found[f"progress-{k}"] for k in range(len(wanted)) if f"progress-{k}" in found]
+    # The memory of events comes last.
+    stored = sum(name.startswith("progress-") for name in found)
+    fits = len(leaves) == len(wanted) and (stored == len(wanted) if watching else stored >= len(wanted))
+    if not fits or any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(leaves, wanted, strict=True)):
+        raise ValueError("the method remembers other things than this version of it does")
+    return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves])
+
+
+def extended(parts: list[Leg], leg: int, n: int, t1: float, breaks: Breaks, h: float | None) -> list[Leg]:
+    """The legs with another end.
+
+    `n` is the step that was reached, `breaks` are breakpoints from the present end on, `h` is the step that was asked
+    for.
+    """
+    last, fresh = parts[-1]
+    if t1 == float(last.t1):
+        return parts
+    if breaks == Breaks() and last.on_grid:
+        over = leg == len(parts) - 1 and n >= last.last
+        first = int(last.first)
+        longer = last.until(t1, h, first if over else max(first, n), counted_from=0)
+        if longer is not None:
+            return [*parts[:-1], Leg(longer, fresh)]
+    return [*parts, *last.following(t1, breaks, h)]
+
+
+def with_limit(parts: list[Leg], max_steps: int) -> list[Leg]:
+    """The legs with another limit of attempted steps."""
+    return [leg._replace(stepper=leg.stepper.limited(max_steps)) for leg in parts]

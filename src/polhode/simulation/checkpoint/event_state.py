@@ -1,0 +1,80 @@
+"""Memory of the events of a run, for another one that goes on from its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from polhode.compiler.fingerprint.persistent_keys import signature
+from polhode.events.event import Event
+from polhode.systems.base import AbstractSystem, State
+
+
+class Aftermath(NamedTuple):
+    """Memory of events besides a state.
+
+    - `names`: signatures of the events; `source`: that of the system which they may have changed.
+    - `sides`: sign that the function of each has, or is leaving. - `way`: 1 or -1, the direction of time.
+    - `changes`: numbers of the system as `Happenings.arrays` has them, if they are others than at the start.
+    """
+
+    names: tuple[str, ...] = ()
+    source: str = ""
+    sides: Any = ()
+    way: int = 1
+    changes: Mapping[str, np.ndarray] = {}
+
+    @classmethod
+    def of(cls, names: Sequence[str], source: str, arrays: Mapping[str, Any], way: float) -> Aftermath:
+        """Out of the arrays of a checkpoint."""
+        changes = {name: x for name, x in arrays.items() if name.startswith("system-")}
+        return cls(tuple(names), source, np.asarray(arrays.get("sides", ())), int(np.sign(way)), changes)
+
+    def seen(self, events: Sequence[Event], source: AbstractSystem, way: float) -> Aftermath:
+        """The same for a run with these events: sides that aren't known are NaN, changes are those of its system."""
+        known = dict(zip(self.names, self.sides, strict=False)) if np.sign(way) == self.way else {}
+        names = names_of(events)
+        sides = np.array([known.get(name, np.nan) for name in names])
+        now = signature(source) if self.changes else ""
+        return Aftermath(names, now, sides, int(np.sign(way)), self.changes if now == self.source else {})
+
+
+def names_of(events: Sequence[Event]) -> tuple[str, ...]:
+    """Signatures of events."""
+    return tuple(signature(event) for event in events)
+
+
+def told(events: Sequence[Event], source: AbstractSystem) -> dict[str, Any]:
+    """Plain values that a checkpoint keeps of events and the system that they may have changed."""
+    return {"names": list(names_of(events)), "source": signature(source)}
+
+
+def state_behind(stats: Mapping[str, Any], t: float, state: State) -> State:
+    """The state in which a run goes on from a frame: behind the events at that instant, which the frame is before."""
+    table = stats.get("events")
+    if table is None or isinstance(table["t"], Tracer):
+        return state
+    at = np.flatnonzero(np.asarray(table["t"], float) == t)
+    if not len(at):
+        return state
+    leaves, structure = jax.tree.flatten(state)
+    after = [jnp.asarray(np.asarray(x)[at[-1]], leaf.dtype) for x, leaf in zip(table["after"], leaves, strict=True)]
+    return jax.tree.unflatten(structure, after)
+
+
+def check_unchanged(stats: Mapping[str, Any], meta: Mapping[str, Any], t: float, way: float) -> None:
+    """Raises ValueError where events have changed the system before a frame that doesn't know how."""
+    table, events = stats.get("events"), meta.get("events", ())
+    changing = [k for k, event in enumerate(events) if event.get("changes")]
+    times = [] if table is None or not changing else np.asarray(table["t"], float)[np.isin(table["number"], changing)]
+    if meta.get("changed_by_events") or any((time - t) * way <= 0 for time in times):
+        raise ValueError(
+            f"Events have changed the system before t = {t:.6g}, and this frame alone doesn't tell how. Begin in the "
+            "end of the whole run, which knows: `initial=run`; or in this state with the system as it is given, by "
+            "`t0` and `state0`."
+        )

@@ -1,0 +1,307 @@
+"""Runs on disk that go on from the last state that was written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import jax
+import numpy as np
+
+from polhode import checks
+from polhode.checks import shown
+from polhode.compiler.numpy.eager import uncompiled
+from polhode.compiler.placement import by_default
+from polhode.events.event import Event, listed
+from polhode.integrators.base import AbstractIntegrator
+from polhode.integrators.compatibility import written
+from polhode.jax_context import check_environment
+from polhode.problems.base import Problem
+from polhode.problems.rebuild import rebuilt
+from polhode.result_codes import Result
+from polhode.results.solution import Solution
+from polhode.simulation import plan as planning
+from polhode.simulation import run_types
+from polhode.simulation.checkpoint import continuation
+from polhode.simulation.checkpoint.compatibility import differences
+from polhode.simulation.checkpoint.serialisation import recorded, restored
+from polhode.simulation.loops.signals import Interrupts, interrupts
+from polhode.simulation.plan import Plan, Steps
+from polhode.simulation.run import Run, carry_out
+from polhode.simulation.save_schedule import Saving
+from polhode.simulation.stepping.segments import described
+from polhode.simulation.stepping.step_control import StepControl
+from polhode.simulation.store_sink import StoreSink, check_when_full
+from polhode.simulation.task import Task
+from polhode.storage import metadata
+from polhode.storage.errors import explaining
+from polhode.storage.load import load
+from polhode.storage.store import RunStore
+from polhode.systems.base import AbstractSystem
+
+_LAST = (
+    None,
+    Result.interrupted,
+    Result.store_failed,
+    Result.unexpected_error,
+    Result.max_steps_reached,
+    Result.events_accumulate,
+    Result.event_reached,
+)
+"""Results of runs that can go on as they are."""
+
+
+@by_default
+def resume(
+    path: str | Path,
+    t1: float | None = None,
+    *,
+    breakpoints: Sequence[float] = (),
+    problem: Problem | AbstractSystem | None = None,
+    integrator: AbstractIntegrator | str | None = None,
+    events: Sequence[Event] | Event = (),
+    max_steps: int | None = None,
+    max_events: int = 10_000,
+    when_full: Literal["fail", "wait"] | str | Path = "fail",
+    progress: bool = False,
+    throw: bool = True,
+) -> Solution:
+    """Go on with the run in a store, from the last state that was written, to the bytes of an uninterrupted run.
+
+    The method goes on with everything that it remembers: multipliers, accelerations, factors, step sizes, history.
+    A run that has reached its end is returned as it is, or extended to a later `t1`.
+
+    **Arguments:**
+
+    - `path`: of the store.
+    - `t1`: another end, beyond what is reached.
+    - `breakpoints`: more of them, beyond the present end; those of the run stay.
+    - `problem`: what was run. Named problems and model files are made anew from what the store says of them; systems
+      and models of your own have to be given.
+    - `integrator`: the method, if it is one of your own.
+    - `events`: those of the run, if it has any.
+    - `max_steps`, `max_events`: another limit for a run that has reached its own.
+    - `when_full`, `progress`, `throw`: as for `polhode.simulate`.
+
+    **Returns** the whole run.
+
+    **Raises** `StoreError` where there is nothing to go on with or another process writes there; ValueError if the
+    problem or the method are not those of the run; `SimulationError` as `polhode.simulate` does.
+    """
+    began = time.perf_counter()
+    check_environment()
+    place = _place(path)
+    check_when_full(when_full)
+    if not isinstance(integrator, AbstractIntegrator | str | None):
+        raise ValueError(f"`integrator` must be a name or an integrator, got {shown(integrator)}.")
+    wanted = Wanted(Steps(breakpoints=planning.times_of(breakpoints)), t1, max_steps)
+    throw, progress = checks.flag("throw", throw), checks.flag("progress", progress)
+    with explaining(place):
+        found = metadata.read(place)
+        facts = found.remembered()["facts"]
+    if problem is None:
+        problem = rebuilt(found.meta)
+        # It has a time of its own.
+        began += 0.0 if problem is None else problem.build_time
+    if problem is None:
+        raise ValueError(
+            f"The store `{path}` can't tell what was run: a system or model of your own. Give it: polhode.resume(path, "
+            "problem=…)."
+        )
+    method = integrator if integrator is not None else _method(facts)
+    memory = continuation.Memory(found.meta["t0"], _state(problem, method, path), method, planning.Steps(), None)
+    task = Task.prepare(problem, method, None, found.meta["t1"] if t1 is None else t1, None, memory=memory)
+    task = task.watching(listed(events), max_events)
+    return resumed(path, task, wanted, when_full, progress, throw, began)
+
+
+class Wanted(NamedTuple):
+    """Requests for a run that is resumed.
+
+    - `steps`: what of them is given; they must be those of the run. - `t1`, `max_steps`: another end or limit.
+    - `saving`: what is to be saved. - `starts`: whether the task's start must be that of the run.
+    """
+
+    steps: Steps
+    t1: float | None
+    max_steps: int | None
+    saving: Saving | None = None
+    starts: bool = False
+
+
+def resumed(
+    path: str | Path, task: Task, given: Wanted, when_full: str | Path, progress: bool, throw: bool, began: float
+) -> Solution:
+    """The run in the store, gone on with as that task; `began` is when making it did."""
+    # Signals are handed on when the store is closed.
+    with interrupts() as signals:
+        return _resumed(path, task, given, when_full, progress, throw, began, signals)
+
+
+def _resumed(
+    path: str | Path,
+    task: Task,
+    given: Wanted,
+    when_full: str | Path,
+    progress: bool,
+    throw: bool,
+    began: float,
+    interrupts: Interrupts,
+) -> Solution:
+    saving, t1, max_steps = given.saving, given.t1, given.max_steps
+    limit = None if max_steps is None else planning.limit(max_steps, 1)
+    store, found = RunStore.reopen(_place(path))
+    try:
+        remembered = found.remembered()
+        facts = remembered["facts"]
+        _check_same(path, task, saving, found.meta, remembered)
+        _check_asked(path, task, given, found.meta, facts)
+        control = restored(facts["control"])
+        legs = continuation.legs_from_array(remembered["legs"], control)
+        leg, done = (int(k) for k in remembered["stand"])
+        at = saving.at if saving is not None and saving.at is not None else remembered.get("targets")
+        saved = Saving(facts["every"], at)
+        p = continuation.progress_from_arrays(remembered, task, legs[leg], saved.at is not None)
+        end = float(legs[-1].stepper.t1)
+        wanted = end if t1 is None else task.t1
+        _check_going_on(path, found, float(p.t), end, wanted, max_steps)
+        result = found.stats.get("result")
+        # Behind a terminal event it goes on if that is asked for by another end, or by `resume` with one.
+        ended = result == Result.event_reached and (t1 is None or (given.starts and wanted == end))
+        if ended or (result == Result.successful and wanted == end):
+            store.release()
+            return load(path)
+        if saved.at is not None and wanted != end and (saving is None or saving.at is None):
+            raise ValueError("A run with `save_at` is extended by simulate(…, save_at=…, store=…, resume=True).")
+        asked = dict(found.meta.get("asked", {}))
+        if wanted != end:
+            planning.check_span(end, wanted, asked.get("h") if control is None else None)
+            times = [*asked.get("breakpoints", ()), *given.steps.breakpoints]
+            breaks = planning.breakpoints(task.system, times, end, wanted)
+            legs = continuation.extended(legs, leg, int(p.n), wanted, breaks, asked.get("h"))
+            asked.update({"breakpoints": times} if times else {})
+        if limit is not None:
+            legs = continuation.with_limit(legs, limit)
+        happened = {name: x for name, x in remembered.items() if name.startswith(("events-", "system-"))} or None
+        start = run_types.Start(None, run_types.Checkpoint(p, leg, done, happened), goes_on=True)
+        grids = described(legs) if control is None else {}
+        store.meta = {**found.meta, **grids, "t1": wanted, "asked": asked}
+        observer = task.observer
+        plan = Plan(legs, {}, start)
+        run = Run(task, plan, saved, observer, store.meta, progress, throw, time.perf_counter() - began)
+        return carry_out(run, StoreSink(store, when_full), interrupts)
+    finally:
+        store.release()
+
+
+def _place(path: str | Path) -> Path:
+    if not isinstance(path, str | Path) or not str(path):
+        raise ValueError(f"`path` must be that of a run store, got {shown(path)}.")
+    return Path(path)
+
+
+def _method(facts: dict[str, Any]) -> AbstractIntegrator:
+    from polhode import integrators
+
+    if facts["method"] is None:
+        raise ValueError(
+            f"The store can't tell the method of the run, {facts['method_name']}, which is not one of polhode's. Give "
+            "it: polhode.resume(path, integrator=…)."
+        )
+    name = facts["method_name"]
+    if name in integrators.names() and recorded(integrators.get(name)) == facts["method"]:
+        return integrators.get(name)
+    return restored(facts["method"])
+
+
+@uncompiled()
+def _state(problem: Any, method: AbstractIntegrator | str, path: Any) -> Any:
+    """A state of the form of the run's; its numbers don't matter."""
+    if isinstance(problem, Problem):
+        from polhode import integrators
+
+        able = integrators.get(method) if isinstance(method, str) else method
+        way = written(problem.system, able, problem.t_span[0], problem.state0, checked=False)
+        return way.converted.entered(problem.state0)
+    return jax.tree.map(lambda x: x[-1], load(path)[-1].state)
+
+
+def _check_same(path: Any, task: Task, saving: Saving | None, meta: dict[str, Any], remembered: dict[str, Any]) -> None:
+    """Raises ValueError unless the run in the store is of that task."""
+    now, facts = continuation.signatures(task), remembered["facts"]
+    before = facts["signatures"]
+    other = [name for name in {**before, **now} if now.get(name) != before.get(name)]
+    if other == ["set of events"]:
+        raise ValueError(
+            f"The run in `{path}` watches {_called(meta) or 'no events'}, and this one {_called_now(task) or 'none'}. "
+            "Give the events of the run in `events`, or begin a new run in another place."
+        )
+    if other:
+        known = differences(meta, task) or "functions, or numbers that they or the model hold, differ"
+        raise ValueError(
+            f"The run in `{path}` is of another {' and '.join(other)}: {known}. Go on with what it was made from, or "
+            "begin a new run in another place."
+        )
+    if saving is None:
+        return
+    targets = remembered.get("targets")
+    if (saving.at is None) != (targets is None) or (targets is None and saving.every != facts["every"]):
+        raise ValueError(f"The run in `{path}` saves other frames than `save_every` and `save_at` ask for.")
+    if saving.at is not None and targets is not None:
+        reached = targets[: int(remembered["stand"][1])]
+        if not np.array_equal(saving.at[: len(reached)], reached):
+            raise ValueError(f"`save_at` does not begin with the times that the run in `{path}` has saved.")
+
+
+def _called(meta: dict[str, Any]) -> str:
+    return ", ".join(f"`{event['name']}`" for event in meta.get("events", ()))
+
+
+def _called_now(task: Task) -> str:
+    return ", ".join(f"`{event.name}`" for event in task.events)
+
+
+def _check_asked(path: Any, task: Task, given: Wanted, meta: dict[str, Any], facts: Any) -> None:
+    """Raises ValueError where steps, start or breakpoints are given that are not those of the run."""
+    asked, steps = meta.get("asked", {}), given.steps
+    if given.starts and (continuation.start_of(task) != facts["start"] or task.t0 != meta["t0"]):
+        raise ValueError(
+            f"The run in `{path}` began in another state or at another time than this one is to. Go on with "
+            "polhode.resume(path), or begin a new run in another place."
+        )
+    for name in ("h", "rtol", "atol"):
+        value = getattr(steps, name)
+        if value is not None and value != asked.get(name):
+            was = ", ".join(f"{key} = {asked[key]:g}" for key in ("h", "rtol", "atol") if key in asked)
+            raise ValueError(f"The run in `{path}` was made with {was}, not with {name} = {value:g}, and goes on so.")
+    if given.starts and steps.control != StepControl() and recorded(steps.control) != facts["control"]:
+        raise ValueError(f"The run in `{path}` was made with another `control` of its steps, and goes on with that.")
+    inside = [t for t in steps.breakpoints if t not in asked.get("breakpoints", ()) and _within(t, meta)]
+    if inside:
+        raise ValueError(
+            f"The run in `{path}` is to t = {meta['t1']:g} without a breakpoint at t = {inside[0]:g}. Give breakpoints "
+            "beyond that, or begin a new run in another place."
+        )
+
+
+def _within(t: float, meta: dict[str, Any]) -> bool:
+    return min(meta["t0"], meta["t1"]) <= t < max(meta["t0"], meta["t1"])
+
+
+def _check_going_on(
+    path: Any, found: metadata.Root, reached: float, end: float, wanted: float, max_steps: int | None
+) -> None:
+    """Raises ValueError where a run can't go on."""
+    result = found.stats.get("result")
+    if result == Result.max_steps_reached and max_steps is None:
+        raise ValueError(f"The run in `{path}` ended with max_steps_reached; give a larger `max_steps`.")
+    if result not in (*_LAST, Result.successful):
+        raise ValueError(
+            f"The run in `{path}` ended with {result.name} at t = {reached:.6g}; going on would meet the same. "
+            f"{result.message}"
+        )
+    forward = np.sign(end - found.meta["t0"])
+    if (wanted - reached) * forward < 0:
+        raise ValueError(f"`t1` = {wanted:g} lies behind t = {reached:g}, which the run in `{path}` has reached.")

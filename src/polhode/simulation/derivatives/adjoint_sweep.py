@@ -1,0 +1,143 @@
+"""The way back through a run: from derivatives with respect to its frames to those with respect to its beginning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from polhode.compiler.numpy.eager import uncompiled
+from polhode.jax_context import uncollected
+from polhode.simulation.derivatives import differentiable_maps, vjp_kernels
+from polhode.simulation.derivatives.checkpointed_run import MarkedRun
+from polhode.simulation.derivatives.differentiable_maps import Instant, LeafNumbers, Step, Tree
+from polhode.simulation.stepping.stepper import Progress
+
+
+class Backward:
+    """The way back for some arrays of system, initial state and observer, told by their `places` among all of these."""
+
+    def __init__(self, run: MarkedRun, places: LeafNumbers) -> None:
+        self._run = run
+        self._of_system, self._of_state, self._of_observer = differentiable_maps.divided(
+            places, run.system, run.state0, run.observer
+        )
+        self._to_system = [np.zeros(x.shape) for x in differentiable_maps.picked(run.system, self._of_system)]
+        self._to_observer = [np.zeros(x.shape) for x in differentiable_maps.picked(run.observer, self._of_observer)]
+        self._left = np.ones(0 if run.saving.at is None else len(run.saving.at), bool)
+
+    @uncollected()
+    @uncompiled()
+    def __call__(self, states: list[Any], seen: list[Any], multipliers: Any) -> list[Any]:
+        """From derivatives with respect to the frames' leaves, None where there is none, to those wanted, in order.
+
+        Raises `NotNative` if it can't be machine code.
+        """
+        run = self._run
+        self._states = self._of_frames(states, seen)
+        self._multipliers = multipliers
+        carried = jax.tree.map(np.zeros_like, differentiable_maps.floats(run.p.carry))
+        leg = len(run.legs) - 1
+        for mark, p in run.chunks():
+            while leg > mark.leg:
+                carried, leg = self._again(leg, carried), leg - 1
+            carried = self._steps(p, leg, carried)
+        if run.saving.at is None:
+            # The first frame is the start.
+            stacked = jax.tree.map(lambda x: x[None], carried)
+            self._add_frames(stacked, np.zeros(1, int), np.zeros(1, int))
+            carried = jax.tree.map(lambda x: x[0], stacked)
+        given = run.legs[0].stepper, run.system, run.integrator, run.state0, self._of_system, carried
+        to_system, to_state = vjp_kernels.start_back(*given)
+        self._add(to_system)
+        return [*self._to_system, *differentiable_maps.picked(to_state, self._of_state), *self._to_observer]
+
+    def _of_frames(self, states: list[Any], seen: list[Any]) -> Tree:
+        """Derivatives with respect to the states of frames, also through what is seen of them."""
+        run, frames = self._run, self._run.frames
+        leaves, structure = jax.tree.flatten(frames.state)
+        found = [np.zeros(x.shape) if d is None else np.array(d) for x, d in zip(leaves, states, strict=True)]
+        total = differentiable_maps.floats(jax.tree.unflatten(structure, found))
+        wanted = tuple(k for k, d in enumerate(seen) if d is not None)
+        if not wanted:
+            return total
+        rows = (frames.t, frames.state), [np.asarray(seen[k]) for k in wanted]
+        pull = vjp_kernels.seen_back(run.observer, self._of_observer, wanted, jax.tree.map(lambda x: x[0], rows))
+        to_observer, to_states = pull(rows)
+        for total_of, each in zip(self._to_observer, to_observer, strict=True):
+            total_of += each.sum(0)
+        return jax.tree.map(np.add, total, to_states)
+
+    def _steps(self, p: Progress, leg: int, carried: Tree) -> Tree:
+        """Back through steps, whose progress is stacked."""
+        run, stepper = self._run, self._run.legs[leg].stepper
+        begins, ends = jax.tree.map(lambda x: x[:-1], p), jax.tree.map(lambda x: x[1:], p)
+        t, h = stepper.last_step(ends._replace(t_before=begins.t))
+        count = len(begins.n)
+        begun = run.integrator.choosing(begins.carry, run.integrator.choice(ends.carry))
+        steps = Step(np.asarray(t), np.broadcast_to(h, count), begun)
+        added = jax.tree.map(np.zeros_like, differentiable_maps.floats(ends.carry))
+        first = jax.tree.map(lambda x: np.zeros_like(x[:1]), added)
+        if run.saving.at is None:
+            saved = run.saved_steps
+            here = np.flatnonzero((saved > begins.n[0]) & (saved <= ends.n[-1]))
+            self._add_frames(added, saved[here] - begins.n[0] - 1, here)
+        else:
+            self._add_instants(steps, ends, begins.n[0] == 0, added, first)
+        example = jax.tree.map(lambda x: x[0], steps)
+        pull = vjp_kernels.steps_back(run.system, run.integrator, self._of_system, example)
+        carried, to_system = pull(steps, carried, added)
+        self._add(to_system)
+        return jax.tree.map(lambda a, b: a + b[0], carried, first)
+
+    def _add_frames(self, added: Tree, at: np.ndarray, frames: np.ndarray) -> None:
+        """Add derivatives with respect to some frames to those with respect to stacked carries."""
+        _add_rows(added.state, at, jax.tree.map(lambda x: x[frames], self._states))
+        if self._multipliers is not None and added.multipliers is not None:
+            _add_rows(added.multipliers, at, np.asarray(self._multipliers)[frames])
+
+    def _add_instants(self, steps: Step, ends: Progress, is_first: bool, added: Tree, first: Tree) -> None:
+        """The same for frames between steps: derivatives go to both ends of the step that each lies in."""
+        times = np.asarray(self._run.saving.at)
+        begin = ends.t[0] - steps.h[0]
+        mine = np.flatnonzero(self._left & (differentiable_maps.behind(times, begin, steps.h[0]) | is_first))
+        self._left[mine] = False
+        if not len(mine):
+            return
+        at, s, exact = differentiable_maps.located(times[mine], steps, ends)
+        _add_rows(added.state, at[exact], jax.tree.map(lambda x: x[mine[exact]], self._states))
+        if self._multipliers is not None and added.multipliers is not None:
+            _add_rows(added.multipliers, at, np.asarray(self._multipliers)[mine])
+        mine, at, s = mine[~exact], at[~exact], s[~exact]
+        if not len(mine):
+            return
+        run = self._run
+        instants = Instant(jax.tree.map(lambda x: x[at], steps), s, jax.tree.map(lambda x: x[at], ends.carry))
+        example = jax.tree.map(lambda x: x[0], instants)
+        pull = vjp_kernels.instants_back(run.system, run.integrator, self._of_system, example)
+        to_system, to_begin, to_end = pull(instants, jax.tree.map(lambda x: x[mine], self._states))
+        self._add([each.sum(0) for each in to_system])
+        _add_rows(added, at, to_end)
+        inside = at > 0
+        _add_rows(added, at[inside] - 1, jax.tree.map(lambda x: x[inside], to_begin))
+        _add_rows(first, at[~inside], jax.tree.map(lambda x: x[~inside], to_begin))
+
+    def _again(self, leg: int, carried: Tree) -> Tree:
+        """Back through the beginning of a leg."""
+        run = self._run
+        if leg not in run.before:
+            return carried
+        given = run.legs[leg].stepper, run.system, run.integrator, run.before[leg], self._of_system, carried
+        to_system, carried = vjp_kernels.again_back(*given)
+        self._add(to_system)
+        return jax.tree.map(np.array, carried)
+
+    def _add(self, to_system: list[Any]) -> None:
+        for total, one in zip(self._to_system, to_system, strict=True):
+            total += np.asarray(one)
+
+
+def _add_rows(stacked: Tree, at: np.ndarray, rows: Tree) -> None:
+    """Add rows to those at some places of stacked arrays."""
+    jax.tree.map(lambda x, y: np.add.at(x, at, y), stacked, rows)

@@ -1,0 +1,126 @@
+"""Runs on the host that keep, every so many steps, where they stood: what the way back through them needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, cast
+
+import jax
+import numpy as np
+
+from polhode.compiler.loops.step_loop import Marching
+from polhode.integrators.base import AbstractIntegrator
+from polhode.jax_context import uncollected
+from polhode.results.frames import Frames
+from polhode.simulation.loops import host, native
+from polhode.simulation.observer import Observer, Watch
+from polhode.simulation.save_schedule import Saving
+from polhode.simulation.stepping.segments import Leg
+from polhode.simulation.stepping.stepper import AbstractStepper, Progress
+from polhode.systems.base import AbstractSystem
+
+
+class Mark(NamedTuple):
+    """Where a run stood: the leg, the number of the step, and the progress in slots."""
+
+    leg: int
+    n: int
+    slots: np.ndarray
+
+
+class MarkedRun:
+    """A run in machine code, with marks at about as many of its steps as there are between two of them.
+
+    - `legs`, `integrator`, `saving`, `system`, `state0`, `observer`: what it consists of.
+    - `frames`: all that is saved. - `p`: where it ended. - `marks`: where it stood, in order.
+    - `before`: what legs that begin behind breakpoints began with, by their number.
+    """
+
+    def __init__(
+        self,
+        legs: Sequence[Leg],
+        integrator: AbstractIntegrator,
+        saving: Saving,
+        system: AbstractSystem,
+        state0: Any,
+        observer: Observer,
+    ) -> None:
+        self.legs, self.system, self.integrator = legs, system, integrator
+        self.state0, self.observer, self.saving = state0, observer, saving
+        self.marks: list[Mark] = []
+        self.before: dict[int, Progress] = {}
+        self._machines: list[tuple[Marching, Any]] = []
+        self._end = None if saving.at is None else np.array([float(legs[-1].stepper.t1)])
+        self._targets = None if saving.at is None or self._end is None else np.append(saving.at, self._end)
+        self.p = host.begin(legs[0].stepper, system, integrator, state0, saving.at is not None)
+        self._rows: list[Any] = []
+        if saving.at is None:
+            self._rows.append(host.row(self.p))
+        self.frames: Frames = cast(Any, None)
+
+    @classmethod
+    @uncollected()
+    def of(cls, *parts: Any) -> MarkedRun | None:
+        """The run, if it can be machine code and goes well; otherwise None."""
+        run = cls(*parts)
+        for number, leg in enumerate(run.legs):
+            if number and leg.fresh:
+                run.before[number] = run.p
+                run.p = host.again(leg.stepper, run.system, run.integrator, run.p)
+            if not run._leg(number, leg.stepper):
+                return None
+        t, state, multipliers = jax.tree.map(lambda *x: np.concatenate(x), *run._rows)
+        run.frames = Watch(run.observer, len(t)).frames(t, state, multipliers)
+        return run
+
+    @property
+    def saved_steps(self) -> np.ndarray:
+        """The numbers of the steps whose ends are saved, the start included, where these are no given times."""
+        count = int(self.p.n)
+        return np.unique(np.append(np.arange(0, count + 1, self.saving.every or count), count))
+
+    def chunks(self, back: bool = True) -> Iterator[tuple[Mark, Progress]]:
+        """From the last mark to the first, or forth: the mark, and all progress from there to the next, stacked."""
+        ends = [*(mark.n for mark in self.marks[1:]), int(self.p.n)]
+        for mark, end in list(zip(self.marks, ends, strict=True))[:: -1 if back else 1]:
+            marching, arguments = self._machines[mark.leg]
+            passed = marching.each(arguments, mark.slots, mark.n, end, self._end)
+            yield mark, marching.unpack(passed)
+
+    def _leg(self, number: int, stepper: AbstractStepper) -> bool:
+        """Make the steps of a leg; whether that went well."""
+        marching, arguments = native.steps(stepper, self.system, self.integrator, self.p)
+        if marching is None:
+            return False
+        self._machines.append((marching, arguments))
+        every = self.saving.every or _NEVER
+        slots, last = marching.pack(self.p), number == len(self.legs) - 1
+        marks: list[Mark] = []
+        spacing, done = max(1, min(_FEW, _LITTLE // slots.nbytes)), sum(len(t) for t, *_ in self._rows)
+        while not int(self.p.result) and not self._is_over(stepper, done):
+            n = int(self.p.n)
+            if not marks or n - marks[-1].n >= spacing:
+                marks.append(Mark(number, n, slots.copy()))
+            if len(marks) > 2 * spacing:
+                marks, spacing = marks[::2], 2 * spacing
+            room = spacing + 1 if self._targets is None else len(self._targets)
+            found = marching.move(arguments, slots, n + spacing, every, last, self._targets, done, room)
+            self.p = marching.unpack(slots)
+            if len(found):
+                self._rows.append(marching.frames(found))
+                done += len(found)
+        self.marks += [mark for mark in marks if mark.n < int(self.p.n)]
+        return not int(self.p.result)
+
+    def _is_over(self, stepper: AbstractStepper, done: int) -> bool:
+        """Whether the leg's end is reached and all save times up to there are behind."""
+        if not bool(stepper.finished(self.p)):
+            return False
+        if self._targets is None or done >= len(self._targets) - 1:
+            return True
+        return not bool(stepper.passed(self.p, self._targets[done]))
+
+
+_NEVER = np.iinfo(np.int64).max
+_FEW, _LITTLE = 1024, 2**22
+"""Steps and bytes that are gone through at once even in short runs: every stretch between marks takes milliseconds."""

@@ -1,0 +1,163 @@
+"""The parts of a run as functions with derivatives.
+
+Derivatives are of floats only: numbers of steps, codes and the like have none. Parameters are some of the arrays of a
+system, told by their `places` among its leaves. Each function here makes a `Passage` from `inputs` and `rest` as
+`captured.found` has them: what is given, pairs of what one passes through and its derivatives, and the places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from polhode.integrators.base import Carry
+from polhode.simulation.stepping import counted_angles
+from polhode.simulation.stepping.stepper import Progress
+
+Tree = Any
+LeafNumbers = tuple[int, ...]
+
+_ON_STEP = 1e-9
+"""Part of a step within which an instant is the end of it."""
+
+
+class Step(NamedTuple):
+    """A step: its time and length for the method, and the carry that it began with."""
+
+    t: Any
+    h: Any
+    carry: Carry
+
+
+class Instant(NamedTuple):
+    """A state within a step: that step, the part of it that had passed, and the carry that it ended with."""
+
+    step: Step
+    s: Any
+    end: Carry
+
+
+class Passage(NamedTuple):
+    """A function with its derivatives.
+
+    - `function(args, row)`: returns floats. - `of(args, row)`: of trees like these, what it has derivatives with
+      respect to. - `args`, `row`: examples.
+    """
+
+    function: Callable[[Any, Any], Tree]
+    of: Callable[[Any, Any], Any]
+    args: Any
+    row: Any
+
+
+def start(inputs: Any, rest: Any) -> Passage:
+    """From parameters and the initial state to what a run begins with."""
+    (given, (state, _), _), (others, _, places) = inputs, rest
+
+    def run(args: Any, state: Any) -> Tree:
+        stepper, system, integrator = eqx.combine(args, others)
+        return floats(stepper.start(system, integrator, state, False).carry)
+
+    return Passage(run, lambda args, state: (_numbered(args[1], places), state), given, state)
+
+
+def again(inputs: Any, rest: Any) -> Passage:
+    """From parameters and what the leg before ended with to what a leg begins with."""
+    (given, (p, _), _), (others, _, places) = inputs, rest
+    moving = _moving(p.carry)
+
+    def run(args: Any, p: Progress) -> Tree:
+        stepper, system, integrator = eqx.combine(args, others)
+        return floats(stepper.again(system, integrator, p).carry)
+
+    return Passage(run, lambda args, p: (_numbered(args[1], places), eqx.filter(p.carry, moving)), given, p)
+
+
+def step(inputs: Any, rest: Any) -> Passage:
+    """From what a step begins with, and parameters, to what it ends with."""
+    (given, begin, _), (others, _, places) = inputs, rest
+    moving = _moving(begin.carry)
+
+    def run(args: Any, step: Step) -> Tree:
+        system, integrator = eqx.combine(args, others)
+        return floats(counted_angles.step(integrator, system, *step)[0])
+
+    return Passage(run, lambda args, step: (eqx.filter(step.carry, moving), _numbered(args[0], places)), given, begin)
+
+
+def instant(inputs: Any, rest: Any) -> Passage:
+    """From parameters, and what a step began and ended with, to a state between."""
+    (given, (example, _), _), (others, _, places) = inputs, rest
+    moving = _moving((example.step.carry, example.end))
+
+    def run(args: Any, instant: Instant) -> Tree:
+        (system, integrator), ((t, h, begin), s, end) = eqx.combine(args, others), instant
+        return floats(counted_angles.interpolate(integrator, system, t, h, begin, end, s))
+
+    def of(args: Any, instant: Instant) -> Any:
+        return _numbered(args[0], places), *eqx.filter((instant.step.carry, instant.end), moving)
+
+    return Passage(run, of, given, example)
+
+
+def seen(inputs: Any, rest: Any) -> Passage:
+    """From parameters and a state, with its time, to some leaves of what is seen of it."""
+    (given, (row, _), _), (others, _, (places, wanted)) = inputs, rest
+    moving = _moving(row[1])
+
+    def run(args: Any, row: Any) -> list[Any]:
+        leaves = jax.tree.leaves(eqx.combine(args, others)(*row))
+        return [leaves[k] for k in wanted]
+
+    return Passage(run, lambda args, row: (_numbered(args, places), eqx.filter(row[1], moving)), given, row)
+
+
+def located(times: np.ndarray, steps: Step, ends: Progress) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The step in which each of some times lies, the part of it that has passed, and whether it is its end."""
+    near = _ON_STEP * np.abs(steps.h)
+    behind = (times[:, None] - ends.t) * np.sign(steps.h[0]) > near
+    at = np.minimum(behind.sum(1), len(ends.t) - 1)
+    s = np.clip((times - steps.t[at]) / steps.h[at], 0.0, 1.0)
+    return at, s, np.abs(s - 1) < _ON_STEP
+
+
+def behind(times: np.ndarray, t: Any, h: Any) -> np.ndarray:
+    """Which times lie behind the instant t of a step of length h."""
+    return (times - t) * np.sign(h) > _ON_STEP * np.abs(h)
+
+
+def floats(tree: Tree) -> Tree:
+    """All that has a derivative; None in the place of everything else."""
+    return eqx.filter(tree, _moving(tree))
+
+
+def picked(tree: Tree, places: LeafNumbers) -> list[Any]:
+    """The arrays at some places."""
+    leaves = jax.tree.leaves(eqx.filter(tree, eqx.is_array))
+    return [leaves[k] for k in places]
+
+
+def divided(places: LeafNumbers, *trees: Any) -> list[LeafNumbers]:
+    """Places among the arrays of several trees, one after the other, as those of each."""
+    first, out = 0, []
+    for tree in trees:
+        last = first + len(jax.tree.leaves(eqx.filter(tree, eqx.is_array)))
+        out.append(tuple(k - first for k in places if first <= k < last))
+        first = last
+    return out
+
+
+def _moving(tree: Tree) -> Tree:
+    """Whether each leaf of a tree has a derivative, as truth values."""
+    return jax.tree.map(lambda x: eqx.is_array(x) and jnp.issubdtype(x.dtype, jnp.floating), tree)
+
+
+def _numbered(numbers: Tree, places: LeafNumbers) -> list[int]:
+    """Those at some places among the numbers of a tree's arrays."""
+    leaves = jax.tree.leaves(numbers)
+    return [leaves[k] for k in places]

@@ -1,0 +1,104 @@
+"""Derivatives along directions of what a run consists of, in machine code; see `passages`.
+
+Directions are pairs of those of parameters and of what else a passage has derivatives with respect to, in its order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from polhode.compiler.cache.disk_cache import Keeping
+from polhode.compiler.cache.program_cache import found
+from polhode.compiler.loops.jvp_loop import Following
+from polhode.compiler.loops.row_map import RowMap
+from polhode.integrators.base import AbstractIntegrator
+from polhode.simulation.derivatives import differentiable_maps
+from polhode.simulation.derivatives.differentiable_maps import Instant, LeafNumbers, Step, Tree, floats
+from polhode.simulation.derivatives.vjp_kernels import MAPPING, once
+from polhode.simulation.observer import Observer
+from polhode.simulation.stepping.stepper import AbstractStepper, Progress
+from polhode.systems.base import AbstractSystem
+
+
+def start_along(
+    stepper: AbstractStepper,
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    state: Any,
+    places: LeafNumbers,
+    directions: Any,
+) -> Tree:
+    """The derivative of what a run begins with. Raises `NotNative` as the others do."""
+    return once(_start_along, (stepper, system, integrator), (state, directions), places)
+
+
+def _start_along(inputs: Any, rest: Any) -> tuple[RowMap]:
+    return (RowMap.along(*differentiable_maps.start(inputs, rest)),)
+
+
+def again_along(
+    stepper: AbstractStepper,
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    p: Progress,
+    places: LeafNumbers,
+    directions: Any,
+) -> Tree:
+    """The derivative of what a leg begins with."""
+    return once(_again_along, (stepper, system, integrator), (p, directions), places)
+
+
+def _again_along(inputs: Any, rest: Any) -> tuple[RowMap]:
+    return (RowMap.along(*differentiable_maps.again(inputs, rest)),)
+
+
+def steps_along(
+    system: AbstractSystem, integrator: AbstractIntegrator, places: LeafNumbers, step: Step
+) -> Callable[[Step, Tree, list[Any]], Tree]:
+    """A function of stacked steps like this one: see `Following`."""
+    following, inputs = found(_steps_along, (system, integrator), step, places, keeping=_FOLLOWING)
+    return lambda steps, carried, fixed: following(inputs[0], steps, carried, fixed)
+
+
+def _steps_along(inputs: Any, rest: Any) -> Following:
+    return Following.of(*differentiable_maps.step(inputs, rest))
+
+
+def instants_along(
+    system: AbstractSystem, integrator: AbstractIntegrator, places: LeafNumbers, instant: Instant, directions: Any
+) -> Callable[[Instant, Any], Tree]:
+    """A function of stacked instants like this one, and of directions, that gives the derivatives of their states."""
+    row = instant, directions
+    (mapping,), inputs = found(_instants_along, (system, integrator), row, places, keeping=MAPPING)
+    return lambda instants, directions: mapping(inputs[0], (instants, directions))
+
+
+def _instants_along(inputs: Any, rest: Any) -> tuple[RowMap]:
+    return (RowMap.along(*differentiable_maps.instant(inputs, rest)),)
+
+
+def seen_along(
+    observer: Observer, places: LeafNumbers, wanted: tuple[int, ...], row: tuple[tuple[Any, Any], Any]
+) -> Callable[[tuple[tuple[Any, Any], Any]], list[Any]]:
+    """A function of stacked times and states, and of directions, like `row`, that gives derivatives of what is seen.
+
+    `wanted` says which leaves of `Seen` those are.
+    """
+    (mapping,), inputs = found(_seen_along, observer, row, (places, wanted), keeping=MAPPING)
+    return lambda rows: mapping(inputs[0], rows)
+
+
+def _seen_along(inputs: Any, rest: Any) -> tuple[RowMap]:
+    return (RowMap.along(*differentiable_maps.seen(inputs, rest)),)
+
+
+def _watch(made: Following, write: Callable[[], None]) -> None:
+    made.code.when_improved = write
+
+
+_FOLLOWING: Keeping[Following] = Keeping(
+    dump=lambda made: (made.code, made.fixed),
+    load=lambda kept, inputs: Following(kept[0], inputs[0], inputs[1], floats(inputs[1].carry), kept[1]),
+    watch=_watch,
+)

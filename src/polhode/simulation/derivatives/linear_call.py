@@ -1,0 +1,45 @@
+"""Linear functions of values that are known, of one or of a whole batch, as `jax.jacrev` and `jax.jacfwd` ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jax.extend import core
+from jax.interpreters import batching
+
+from polhode.compiler.placement import place
+from polhode.jax_context import outside
+
+Function = Callable[[list[Any]], list[Any]]
+
+_CALLED = core.Primitive("polhode_linear")
+_CALLED.multiple_results = True
+
+
+def called(function: Function, values: Sequence[Any]) -> list[Any]:
+    """`function(values)`, in a batch of each of its rows; see `_ambient.are_known` for what values may be."""
+    return _CALLED.bind(*values, function=function)
+
+
+@_CALLED.def_impl
+def _once(*values: Any, function: Function) -> list[Any]:
+    with outside():
+        return [place(np.asarray(x)) for x in function(list(map(np.asarray, values)))]
+
+
+def _of_batch(values: Sequence[Any], dims: Sequence[Any], *, function: Function) -> tuple[list[Any], list[int]]:
+    """One row after the other: a run in machine code takes less time than compiling one for all."""
+    with outside():
+        size = next(np.shape(x)[d] for x, d in zip(values, dims, strict=True) if d is not None)
+        columns = [
+            [np.asarray(x)] * size if d is None else list(np.moveaxis(np.asarray(x), d, 0))
+            for x, d in zip(values, dims, strict=True)
+        ]
+        rows = list(map(list, zip(*columns, strict=True)))
+        outs = [np.stack(parts) for parts in zip(*map(function, rows), strict=True)]
+        return list(map(place, outs)), [0] * len(outs)
+
+
+batching.primitive_batchers[_CALLED] = _of_batch

@@ -1,0 +1,128 @@
+"""Along a run: from derivatives of its beginning and its parameters to those of its frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from polhode.compiler.numpy.eager import uncompiled
+from polhode.jax_context import uncollected
+from polhode.simulation.derivatives import differentiable_maps, jvp_kernels
+from polhode.simulation.derivatives.checkpointed_run import MarkedRun
+from polhode.simulation.derivatives.differentiable_maps import Instant, LeafNumbers, Step, Tree
+from polhode.simulation.stepping.stepper import Progress
+
+
+class Forward:
+    """The way along for some arrays of system, initial state and observer, told by their `places` among all these."""
+
+    def __init__(self, run: MarkedRun, places: LeafNumbers) -> None:
+        self._run = run
+        self._of_system, self._of_state, self._of_observer = differentiable_maps.divided(
+            places, run.system, run.state0, run.observer
+        )
+
+    @uncollected()
+    @uncompiled()
+    def __call__(self, directions: Sequence[Any]) -> tuple[Tree, list[Any], Any]:
+        """From directions, in the order of the places, to derivatives of states, of what is seen, and of multipliers.
+
+        Raises `NotNative` if it can't be machine code.
+        """
+        run = self._run
+        first, second = len(self._of_system), len(self._of_system) + len(self._of_state)
+        self._fixed = [np.asarray(x) for x in directions[:first]]
+        self._states = jax.tree.map(np.zeros_like, run.frames.state)
+        self._multipliers = None if run.frames.multipliers is None else np.zeros_like(run.frames.multipliers)
+        carried = self._start(directions[first:second])
+        if run.saving.at is None:
+            # The first frame is the start.
+            self._put(np.zeros(1, int), jax.tree.map(lambda x: x[None], carried))
+        self._left = np.ones(0 if run.saving.at is None else len(run.saving.at), bool)
+        leg = 0
+        for mark, p in run.chunks(back=False):
+            while leg < mark.leg:
+                leg += 1
+                carried = self._again(leg, carried)
+            carried = self._steps(p, leg, carried)
+        return self._states, self._seen(directions[second:]), self._multipliers
+
+    def _start(self, of_state: Sequence[Any]) -> Tree:
+        run = self._run
+        leaves, structure = jax.tree.flatten(jax.tree.map(np.zeros_like, run.state0))
+        for k, x in zip(self._of_state, of_state, strict=True):
+            leaves[k] = np.asarray(x)
+        directions = self._fixed, jax.tree.unflatten(structure, leaves)
+        given = run.legs[0].stepper, run.system, run.integrator, run.state0, self._of_system, directions
+        return jvp_kernels.start_along(*given)
+
+    def _again(self, leg: int, carried: Tree) -> Tree:
+        run = self._run
+        if leg not in run.before:
+            return carried
+        given = run.legs[leg].stepper, run.system, run.integrator, run.before[leg], self._of_system
+        return jvp_kernels.again_along(*given, (self._fixed, carried))
+
+    def _steps(self, p: Progress, leg: int, carried: Tree) -> Tree:
+        """Along steps, whose progress is stacked."""
+        run, stepper = self._run, self._run.legs[leg].stepper
+        begins, ends = jax.tree.map(lambda x: x[:-1], p), jax.tree.map(lambda x: x[1:], p)
+        t, h = stepper.last_step(ends._replace(t_before=begins.t))
+        begun = run.integrator.choosing(begins.carry, run.integrator.choice(ends.carry))
+        steps = Step(np.asarray(t), np.broadcast_to(h, len(begins.n)), begun)
+        push = jvp_kernels.steps_along(run.system, run.integrator, self._of_system, jax.tree.map(lambda x: x[0], steps))
+        found = push(steps, carried, self._fixed)
+        if run.saving.at is None:
+            saved = run.saved_steps
+            here = np.flatnonzero((saved > begins.n[0]) & (saved <= ends.n[-1]))
+            self._put(here, jax.tree.map(lambda x: x[saved[here] - begins.n[0] - 1], found))
+        else:
+            self._put_instants(steps, ends, carried, found)
+        return jax.tree.map(lambda x: x[-1], found)
+
+    def _put(self, frames: np.ndarray, rows: Tree) -> None:
+        """Some frames are these carries."""
+        jax.tree.map(lambda x, y: x.__setitem__(frames, y), self._states, rows.state)
+        self._put_multipliers(frames, rows)
+
+    def _put_multipliers(self, frames: np.ndarray, rows: Tree) -> None:
+        if self._multipliers is not None and rows.multipliers is not None:
+            self._multipliers[frames] = rows.multipliers
+
+    def _put_instants(self, steps: Step, ends: Progress, carried: Tree, found: Tree) -> None:
+        """The same for frames between steps."""
+        run, times = self._run, np.asarray(self._run.saving.at)
+        further = differentiable_maps.behind(times, ends.t[-1], steps.h[-1]) & (ends.n[-1] < run.p.n)
+        mine = np.flatnonzero(self._left & ~further)
+        self._left[mine] = False
+        if not len(mine):
+            return
+        at, s, exact = differentiable_maps.located(times[mine], steps, ends)
+        self._put(mine[exact], jax.tree.map(lambda x: x[at[exact]], found))
+        self._put_multipliers(mine, jax.tree.map(lambda x: x[at], found))
+        mine, at, s = mine[~exact], at[~exact], s[~exact]
+        if not len(mine):
+            return
+        begun = jax.tree.map(lambda first, x: np.concatenate((first[None], x[:-1])), carried, found)
+        fixed = [np.broadcast_to(x, (len(mine), *x.shape)) for x in self._fixed]
+        directions = fixed, *(jax.tree.map(lambda x: x[at], tree) for tree in (begun, found))
+        instants = Instant(jax.tree.map(lambda x: x[at], steps), s, jax.tree.map(lambda x: x[at], ends.carry))
+        examples = jax.tree.map(lambda x: x[0], (instants, directions))
+        push = jvp_kernels.instants_along(run.system, run.integrator, self._of_system, *examples)
+        jax.tree.map(lambda x, y: x.__setitem__(mine, y), self._states, push(instants, directions))
+
+    def _seen(self, of_observer: Sequence[Any]) -> list[Any]:
+        """Derivatives of the leaves of what is seen that are floats, None for others."""
+        frames = self._run.frames
+        leaves = jax.tree.leaves((frames.outputs, frames.invariants, frames.residuals))
+        wanted = tuple(k for k, x in enumerate(leaves) if x.dtype == float)
+        if not wanted:
+            return [None] * len(leaves)
+        fixed = [np.broadcast_to(x, (len(frames.t), *np.shape(x))) for x in of_observer]
+        rows = (frames.t, frames.state), (fixed, differentiable_maps.floats(self._states))
+        push = jvp_kernels.seen_along(self._run.observer, self._of_observer, wanted, jax.tree.map(lambda x: x[0], rows))
+        found = dict(zip(wanted, push(rows), strict=True))
+        return [found.get(k) for k in range(len(leaves))]

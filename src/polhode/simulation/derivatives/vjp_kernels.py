@@ -1,0 +1,123 @@
+"""Transposed derivatives of what a run consists of, in machine code; see `passages`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from polhode.compiler.cache.disk_cache import Keeping
+from polhode.compiler.cache.program_cache import found
+from polhode.compiler.loops.row_map import RowMap
+from polhode.compiler.loops.vjp_loop import Returning
+from polhode.integrators.base import AbstractIntegrator
+from polhode.simulation.derivatives import differentiable_maps
+from polhode.simulation.derivatives.differentiable_maps import Instant, LeafNumbers, Step, Tree, floats
+from polhode.simulation.observer import Observer
+from polhode.simulation.stepping.stepper import AbstractStepper, Progress
+from polhode.systems.base import AbstractSystem
+
+
+def start_back(
+    stepper: AbstractStepper,
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    state: Any,
+    places: LeafNumbers,
+    cotangent: Tree,
+) -> tuple[list[Any], Tree]:
+    """From what a run begins with to parameters and the initial state. Raises `NotNative` as the others do."""
+    return once(_start_back, (stepper, system, integrator), (state, cotangent), places)
+
+
+def _start_back(inputs: Any, rest: Any) -> tuple[RowMap]:
+    return (RowMap.back(*differentiable_maps.start(inputs, rest), inputs[1][1]),)
+
+
+def again_back(
+    stepper: AbstractStepper,
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    p: Progress,
+    places: LeafNumbers,
+    cotangent: Tree,
+) -> tuple[list[Any], Tree]:
+    """From what a leg begins with to parameters and to what the one before ended with."""
+    return once(_again_back, (stepper, system, integrator), (p, cotangent), places)
+
+
+def _again_back(inputs: Any, rest: Any) -> tuple[RowMap]:
+    return (RowMap.back(*differentiable_maps.again(inputs, rest), inputs[1][1]),)
+
+
+def steps_back(
+    system: AbstractSystem, integrator: AbstractIntegrator, places: LeafNumbers, step: Step
+) -> Callable[[Step, Tree, Tree], tuple[Tree, list[Any]]]:
+    """A function of stacked steps like this one: see `Returning`."""
+    returning, inputs = found(_steps_back, (system, integrator), step, places, keeping=_RETURNING)
+    return lambda steps, carried, added: returning(inputs[0], steps, carried, added)
+
+
+def _steps_back(inputs: Any, rest: Any) -> Returning:
+    return Returning.of(*differentiable_maps.step(inputs, rest))
+
+
+def instants_back(
+    system: AbstractSystem, integrator: AbstractIntegrator, places: LeafNumbers, instant: Instant
+) -> Callable[[Instant, Tree], tuple[list[Any], Tree, Tree]]:
+    """A function of stacked instants like this one, and what the derivative is with respect to their states.
+
+    From there to parameters, and to what their steps began and ended with.
+    """
+    row = instant, floats(instant.end.state)
+    (mapping,), inputs = found(_instants_back, (system, integrator), row, places, keeping=MAPPING)
+    return lambda instants, cotangents: mapping(inputs[0], (instants, cotangents))
+
+
+def _instants_back(inputs: Any, rest: Any) -> tuple[RowMap]:
+    return (RowMap.back(*differentiable_maps.instant(inputs, rest), inputs[1][1]),)
+
+
+def seen_back(
+    observer: Observer, places: LeafNumbers, wanted: tuple[int, ...], row: tuple[tuple[Any, Any], list[Any]]
+) -> Callable[[tuple[tuple[Any, Any], list[Any]]], tuple[list[Any], Tree]]:
+    """A function of stacked times and states, and of derivatives with respect to some of what is seen, like `row`.
+
+    From there to parameters and states. `wanted` says which leaves of `Seen` those are.
+    """
+    (mapping,), inputs = found(_seen_back, observer, row, (places, wanted), keeping=MAPPING)
+    return lambda rows: mapping(inputs[0], rows)
+
+
+def _seen_back(inputs: Any, rest: Any) -> tuple[RowMap]:
+    return (RowMap.back(*differentiable_maps.seen(inputs, rest), inputs[1][1]),)
+
+
+def once(make: Callable[..., tuple[RowMap]], given: Any, row: Any, places: Any) -> Any:
+    """The result of a map of rows for a single row."""
+    (mapping,), inputs = found(make, given, row, places, keeping=MAPPING)
+    return jax.tree.map(lambda x: x[0], mapping(inputs[0], jax.tree.map(lambda x: np.asarray(x)[None], row)))
+
+
+def _watch_steps(made: Returning, write: Callable[[], None]) -> None:
+    made.code.when_improved = write
+
+
+def _watch_rows(made: tuple[RowMap], write: Callable[[], None]) -> None:
+    made[0].code.when_improved = write
+
+
+_RETURNING: Keeping[Returning] = Keeping(
+    dump=lambda made: (made.code, made.summed),
+    load=lambda kept, inputs: Returning(kept[0], inputs[0], inputs[1], floats(inputs[1].carry), kept[1]),
+    watch=_watch_steps,
+)
+
+MAPPING: Keeping[tuple[RowMap]] = Keeping(
+    dump=lambda made: (made[0].code, made[0].out),
+    load=lambda kept, inputs: (RowMap(kept[0], kept[1], inputs[0], inputs[1]),),
+    watch=_watch_rows,
+)
+"""How maps of rows are kept."""

@@ -1,0 +1,238 @@
+"""Values of bodies and joints by name, from the saved states of a run and the system that it is of."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array
+
+from polhode import checks, integrators
+from polhode.integrators.compatibility import written
+from polhode.model.name_table import Named
+from polhode.multibody.coordinates.tree.coordinates import JointTree
+from polhode.multibody.measurements.forces import ForceReadings, ForceValues
+from polhode.multibody.measurements.joints import JointValues, Readings
+from polhode.multibody.system import MultibodySystem
+from polhode.problems.base import Problem
+from polhode.problems.rebuild import rebuilt, remade
+from polhode.simulation.checkpoint.serialisation import restored
+from polhode.simulation.events.contacts import EFFORTS
+from polhode.simulation.observer import Watch
+from polhode.systems.base import AbstractSystem, Converted, State
+from polhode.systems.conversion import AbstractWritten
+
+_ROWS = 256
+"""Frames that are looked at together where there is no machine code."""
+
+GROUPS = {
+    "motion": ("positions", "rotations", "velocities", "angular_velocities"),
+    "coordinates": ("joint_positions", "joint_velocities"),
+    "loads": JointValues._fields,
+    "forces": ForceValues._fields,
+}
+"""Quantities that are computed together."""
+
+
+class Motion(eqx.Module):
+    """Poses and twists of all bodies that are somewhere."""
+
+    system: MultibodySystem
+    readings: Readings
+
+    def __call__(self, t: Array, q: Any, v: Array) -> dict[str, Array]:
+        del t
+        rows = np.array([self.system.names.index(name) for name in self.readings.bodies], dtype=int)
+        motion = self.system.motion(q, v)
+        poses, twists = motion.poses, motion.twists
+        assert twists is not None
+        return dict(
+            zip(GROUPS["motion"], (poses.x[rows], poses.R[rows], twists.u[rows], twists.omega[rows]), strict=True)
+        )
+
+
+class Coordinates(eqx.Module):
+    """Joint coordinates and their rates."""
+
+    system: MultibodySystem
+    readings: Readings
+
+    def __call__(self, t: Array, q: Any, v: Array) -> dict[str, Array]:
+        del t
+        found = self.readings.positions(self.system, q), self.readings.velocities(self.system, q, v)
+        return dict(zip(GROUPS["coordinates"], found, strict=True))
+
+
+class Loads(eqx.Module):
+    """Forces, moments and powers of joints, with the multipliers of a run or without."""
+
+    system: MultibodySystem
+    readings: Readings
+
+    def __call__(self, t: Array, q: Any, v: Array, *multipliers: Array) -> dict[str, Array]:
+        return self.readings.values(self.system, t, q, v, *multipliers)._asdict()
+
+
+class Forces(eqx.Module):
+    """Loads of the named forces."""
+
+    system: MultibodySystem
+    readings: ForceReadings
+
+    def __call__(self, t: Array, q: Any, v: Array) -> dict[str, Array]:
+        return self.readings.values(self.system, t, q, v)._asdict()
+
+
+_READ = {"motion": Motion, "coordinates": Coordinates, "loads": Loads, "forces": Forces}
+
+
+def group_of(name: str) -> str:
+    """The group of a quantity."""
+    return next(key for key, names in GROUPS.items() if name in names)
+
+
+def observer_of(group: str, system: MultibodySystem, named: Named) -> Motion | Coordinates | Loads | Forces:
+    """All quantities of a group as a function of states (q, v) of a system."""
+    return _READ[group](system, named.force_readings if group == "forces" else named.readings)
+
+
+class Left(eqx.Module):
+    """An observer of states (q, v), for states of the system that a method took."""
+
+    inner: Callable[..., dict[str, Array]]
+    left: Callable[[State], State]
+
+    def __call__(self, t: Array, state: State, *multipliers: Array) -> dict[str, Array]:
+        return self.inner(t, *self.left(state), *multipliers)
+
+
+class Chain(eqx.Module):
+    """The way from states of a method to (q, v)."""
+
+    converted: Converted
+    source: AbstractSystem
+
+    def __call__(self, state: State) -> State:
+        state = self.converted.left(state)
+        return self.source.left(state) if isinstance(self.source, AbstractWritten) else state
+
+
+class Parts(NamedTuple):
+    """Parts of the problem of a run: its bodies and joints if they have names, its system, and the same as the method
+    took it.
+    """
+
+    named: Named | None
+    source: AbstractSystem
+    converted: Converted
+
+
+class Reader:
+    """Quantities that are computed from the states of a run, besides those that were saved.
+
+    **Arguments:**
+
+    - `find`: finds what the run is of, when it is asked for first. Raises ValueError, with the reason, if nobody can.
+    """
+
+    def __init__(self, find: Callable[[], Parts]) -> None:
+        self._find = functools.cache(find)
+        self._frames: Any = None
+        self._found: dict[str, dict[str, np.ndarray]] = {}
+
+    @functools.cached_property
+    def missing(self) -> str | None:
+        """Why nothing can be read, such as a model file that is gone; None if it can."""
+        try:
+            self._find()
+        except ValueError as error:
+            return str(error)
+        return None
+
+    def mechanism(self) -> tuple[MultibodySystem, Chain] | None:
+        """The system whose states are (q, v), and the way to these; None if the run is of no multibody system.
+
+        Raises ValueError, with the reason, if it can't be had.
+        """
+        _, source, converted = self._find()
+        base = source.base if isinstance(source, AbstractWritten) else source
+        return (base, Chain(converted, source)) if isinstance(base, MultibodySystem) else None
+
+    def values(self, frames: Any, name: str) -> np.ndarray:
+        """A quantity of all bodies or joints at all instants of `frames`, which are those of a run."""
+        if self._frames is not frames:
+            self._frames, self._found = frames, {}
+        group = group_of(name)
+        if group not in self._found:
+            self._found[group] = self._read(group, frames)
+        return self._found[group][name]
+
+    def _read(self, group: str, frames: Any) -> dict[str, np.ndarray]:
+        named, source, converted = self._find()
+        t, state, multipliers = frames.t, frames.state, frames.multipliers
+        system: Any = source.base if isinstance(source, AbstractWritten) else source
+        own = converted.back is None and multipliers is not None and np.shape(multipliers)[1:] == (system.m,)
+        assert named is not None
+        given = (multipliers,) if group == "loads" and own and system.m else ()
+        observer = Left(observer_of(group, system, named), Chain(converted, source))
+        found = Watch(observer, _ROWS, once=True).seen(t, state, *given)
+        in_tree = isinstance(system.coordinates, JointTree)
+        return found if group != "loads" or (given and not in_tree) else _while_open(found, frames.outputs)
+
+
+def _while_open(loads: dict[str, np.ndarray], outputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Loads of joints where no contact presses, NaN elsewhere: they follow from accelerations without its force."""
+    if "contacts" not in outputs:
+        return loads
+    pressed = np.any(np.asarray(outputs["contacts"]["closed"]) > 0, axis=-1)
+    rows = lambda x: pressed.reshape(-1, *(1,) * (np.ndim(x) - 1))  # noqa: E731
+    return {name: x if name == EFFORTS else np.where(rows(x), np.nan, x) for name, x in loads.items()}
+
+
+def reader_of(problem: Problem | None, source: AbstractSystem, converted: Converted) -> Reader | None:
+    """The reader of a run that was just made; None if it is of no multibody system."""
+    named = None if problem is None else problem.named
+    base = source.base if isinstance(source, AbstractWritten) else source
+    if named is None and not isinstance(base, MultibodySystem):
+        return None
+    parts = Parts(named, source, converted)
+    return Reader(lambda: parts)
+
+
+def reader_of_stored(meta: Mapping[str, Any], stats: Mapping[str, Any], problem: Problem | None) -> Reader | None:
+    """The reader of a run out of a store, of a problem that is given, or that can be made anew from what it says.
+
+    Raises ValueError for a problem with other bodies or joints.
+    """
+    if "names" not in meta:
+        return None
+    if problem is not None:
+        _check_same(problem, meta["names"])
+    elif not remade(meta):
+        return None
+    return Reader(lambda: _stored_parts(meta, stats, problem or rebuilt(meta)))
+
+
+def _check_same(problem: Problem, names: Mapping[str, Any]) -> None:
+    if not isinstance(problem, Problem):
+        raise checks.not_a_problem(problem, "a Problem")
+    told = problem.named.told if problem.named else {"bodies": [], "joints": {}}
+    if list(told["bodies"]) != list(names["bodies"]) or list(told["joints"]) != list(names["joints"]):
+        raise ValueError(
+            f"`problem` is not the one of this run, which has the bodies {', '.join(names['bodies'])} and the joints "
+            f"{', '.join(names['joints']) or 'none'}; it has {', '.join(told['bodies']) or 'none'} and "
+            f"{', '.join(told['joints']) or 'none'}."
+        )
+
+
+def _stored_parts(meta: Mapping[str, Any], stats: Mapping[str, Any], problem: Problem | None) -> Parts:
+    if problem is None or problem.named is None:
+        raise ValueError(f"The problem `{meta.get('problem')}` can't be made anew.")
+    if meta.get("changed_by_events") or stats.get("events", {}).get("number"):
+        raise ValueError("Events of this run may have changed its system, so only what was saved is known of it.")
+    method = restored(meta["method"]) if meta.get("method") else integrators.get(meta["integrator"]["name"])
+    found = written(problem.system, method, meta["t0"], problem.state0, checked=False)
+    return Parts(problem.named, problem.system, found.converted)

@@ -1,0 +1,270 @@
+"""The programs of an ensemble: one that makes the starts of its members, one for their steps, one for their outputs."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from polhode.compiler.cache.disk_cache import Keeping
+from polhode.compiler.cache.program_cache import found
+from polhode.compiler.fingerprint.argument_key import parted
+from polhode.compiler.interpreted import interpreted
+from polhode.compiler.llvm.types import NotNative
+from polhode.compiler.loops.row_map import Mapped, RowMap, keeping, mapped
+from polhode.compiler.loops.simd_step_loop import Lanes
+from polhode.problems.base import Problem
+from polhode.simulation import plan as planning
+from polhode.simulation.ensembles.members import Members
+from polhode.simulation.loops import host, native
+from polhode.simulation.observer import Observer, Seen
+from polhode.simulation.plan import Steps
+from polhode.simulation.save_schedule import Saving, expected
+from polhode.simulation.stepping.stepper import AbstractStepper, Progress
+from polhode.simulation.task import Task
+
+_CLOSE = 1e-9
+"""How far numbers of a start may be from those of a single run, in units of the largest of an array."""
+
+
+class Wanted(NamedTuple):
+    """How every member is run."""
+
+    problem: Problem
+    integrator: Any
+    t0: float | None
+    t1: float | None
+    steps: Steps
+    saving: Saving
+
+    def prepared(self, parameters: dict[str, Any], state: Any) -> Task:
+        """A member before it is run. Raises ValueError for one that can't be."""
+        problem = self.problem.replace(**parameters) if parameters else self.problem
+        tolerances = self.steps.rtol is not None or self.steps.atol is not None
+        return Task.prepare(problem, self.integrator, self.t0, self.t1, state, tolerances=tolerances)
+
+
+class Made(NamedTuple):
+    """The arrays of a member.
+
+    - `args`, `progress`: of its steps. - `observer`: of its outputs.
+    """
+
+    args: Any
+    progress: Any
+    observer: Any
+
+
+class Planned(NamedTuple):
+    """One member, ready to run."""
+
+    task: Task
+    stepper: AbstractStepper
+    frames: int
+
+
+def planned(wanted: Wanted, parameters: dict[str, Any], state: Any) -> Planned:
+    """A member by itself. Raises ValueError for one that can't be run, `NotNative` for one that no lane can take."""
+    task = wanted.prepared(parameters, state)
+    plan = planning.plan(task, wanted.steps)
+    if len(plan.legs) > 1 or plan.legs[0].fresh:
+        raise NotNative("breakpoints")
+    return Planned(task, plan.legs[0].stepper, expected(plan.legs, wanted.saving) or 0)
+
+
+def _parts(member: Planned, progress: Progress) -> tuple[Any, ...]:
+    """Arrays, the rest, shapes and identity of the programs of a member."""
+    task, t, state = member.task, progress.t, progress.carry.state
+    args = member.stepper, task.system, task.integrator
+    return parted((args, progress, task.observer, (t, state)))
+
+
+def _identity(member: Planned, progress: Progress) -> Any:
+    """The identity of the program of a member's steps."""
+    return parted(((member.stepper, member.task.system, member.task.integrator), progress))[3]
+
+
+class Recipe:
+    """How members are made and run. Its content tells programs apart, so as leaves of arguments all are equal.
+
+    - `wanted`: how. - `keep`: whether steps remember where they began.
+    """
+
+    def __init__(self, wanted: Wanted) -> None:
+        # The time that it took to make a problem says nothing of it.
+        self.wanted = wanted._replace(problem=dataclasses.replace(wanted.problem, build_time=0.0))
+        self.keep = wanted.saving.at is not None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Recipe)
+
+    def __hash__(self) -> int:
+        return hash(Recipe)
+
+    def of_starts(self) -> Recipe:
+        """Without the instants that are saved."""
+        recipe = copy.copy(self)
+        recipe.wanted = self.wanted._replace(saving=Saving(None, None))
+        return recipe
+
+
+def _lanes(inputs: Any, rest: Any) -> tuple[Lanes | None, str]:
+    """Steps in lanes, or why there are none; the arguments are those of `native.steps`."""
+    (args, progress), others = inputs, rest[0]
+
+    def with_all(function: Callable) -> Callable:
+        return lambda given, p, control: function(eqx.combine(given, others), p, control)
+
+    try:
+        made = Lanes.of(with_all(native.more), with_all(native.advance), args, progress, native.frame(progress))
+    except NotNative as error:
+        return None, str(error)
+    return made, ""
+
+
+def _outputs(inputs: Any, rest: Any) -> Mapped:
+    """Outputs of states, each with the arrays of its own observer; the arguments are an observer and an instant."""
+
+    def see(shared: Any, row: Any) -> Seen:
+        return eqx.combine(row[0], rest[0])(*row[1])
+
+    return mapped(see, (), inputs)
+
+
+def _starts(inputs: Any, rest: Any) -> Mapped:
+    """Starts of members, if they can be; the arguments are a `Recipe`, and parameters and state of a member."""
+    recipe: Recipe = rest[0]
+
+    def start(shared: Any, row: Any) -> Made:
+        member = planned(recipe.wanted, *row)
+        task = member.task
+        progress = member.stepper.start(task.system, task.integrator, task.state0, recipe.keep)
+        return Made(*_parts(member, progress)[0][:3])
+
+    return mapped(start, (), inputs[1], UNTRACEABLE)
+
+
+_LANES: Keeping[tuple[Lanes | None, str]] = Keeping(
+    dump=lambda made: (made[0] and (made[0].code, made[0].width), made[1]),
+    load=lambda kept, like: (
+        kept[0] and Lanes(kept[0][0], kept[0][1], like[0], like[1], native.frame(like[1])),
+        kept[1],
+    ),
+)
+
+
+_OUTPUTS, _STARTS = keeping(lambda inputs: ((), inputs)), keeping(lambda inputs: ((), inputs[1]))
+
+UNTRACEABLE = (NotNative, jax.errors.JAXTypeError, jax.errors.JAXIndexError, TypeError, ValueError)
+"""Exceptions of a builder that asks traced numbers for their values. It has made the first member without any."""
+
+
+@interpreted
+def _observed(observer: Observer, t: Any, state: Any) -> Seen:
+    return observer(t, state)
+
+
+class Program:
+    """All members' programs.
+
+    Raises `NotNative` where they can't be machine code, or where members are not alike.
+
+    - `lanes`: steps. - `frames`: how many each member saves besides its start.
+    - `together`: whether starts are made by machine code, rather than one after the other.
+    """
+
+    def __init__(self, wanted: Wanted, members: Members) -> None:
+        self._wanted, self._members = wanted, members
+        first = planned(wanted, *members.of_members(0))
+        self.first, self.frames = first, first.frames
+        begun = self._begun(first)
+        self._inputs, _, self._shapes, _ = _parts(first, begun)
+        self._key, self._checked = _identity(first, begun), members.extremes()[:MOST_CHECKED]
+        task, look = first.task, (begun.t, begun.carry.state)
+        (lanes, why), _ = found(_lanes, (first.stepper, task.system, task.integrator), begun, keeping=_LANES)
+        (seen, unseen), _ = found(_outputs, task.observer, look, keeping=_OUTPUTS)
+        if lanes is None or seen is None:
+            raise NotNative(why or unseen)
+        self.lanes, self._look = lanes, seen
+        self._starts = self._all_starts()
+        self._check_extremes()
+
+    @property
+    def together(self) -> bool:
+        """Whether starts are made by machine code."""
+        return self._starts is not None
+
+    def starts(self, which: slice) -> Made:
+        """The arrays of some members, stacked."""
+        parameters, states = self._members.of_members(which)
+        if self._starts is not None:
+            return self._starts((), (parameters, states))
+        singles = [self._alone(k) for k in range(*which.indices(self._members.count))]
+        leaves = zip(*map(jax.tree.leaves, singles), strict=True)
+        return jax.tree.unflatten(jax.tree.structure(singles[0]), [np.stack(x) for x in leaves])
+
+    def seen(self, observer: Any, t: Any, state: Any) -> Seen:
+        """Outputs, invariants and residuals of stacked states, each with the arrays of its own observer."""
+        return self._look((), (observer, (t, state)))
+
+    def _begun(self, member: Planned) -> Progress:
+        task = member.task
+        keep = self._wanted.saving.at is not None
+        return host.begin(member.stepper, task.system, task.integrator, task.state0, keep)
+
+    def _alone(self, k: int) -> Made:
+        member = planned(self._wanted, *self._members.of_members(k))
+        progress = self._begun(member)
+        inputs, _, shapes, _ = _parts(member, progress)
+        if shapes != self._shapes or _identity(member, progress) != self._key:
+            raise NotNative("members of different structure")
+        made = Made(*jax.tree.map(np.asarray, inputs[:3]))
+        if k in self._checked:
+            self._check_outputs(member, made)
+        return made
+
+    def _check_outputs(self, member: Planned, made: Made) -> None:
+        """Raises `NotNative` if outputs of a member differ from those of others in more than numbers of arrays."""
+        look = made.progress.t, made.progress.carry.state
+        stacked = jax.tree.map(lambda x: np.asarray(x)[None], (made.observer, look))
+        seen = self.seen(stacked[0], *stacked[1])
+        if not _alike(jax.tree.map(lambda x: x[0], seen), _observed(member.task.observer, *look)):
+            raise NotNative("outputs that differ in more than numbers")
+
+    def _all_starts(self) -> RowMap | None:
+        row = jax.tree.map(np.asarray, self._members.of_members(0))
+        (starts, _), _ = found(_starts, Recipe(self._wanted).of_starts(), row, keeping=_STARTS)
+        # Functions in the structure are other objects for each member; that they do the same has been seen.
+        if starts is None or not starts.gives(Made(*self._inputs[:3])):
+            return None
+        made = starts((), jax.tree.map(lambda x: x[None], row))
+        return starts if _alike(jax.tree.map(lambda x: x[0], made), Made(*self._inputs[:3])) else None
+
+    def _check_extremes(self) -> None:
+        """Raises ValueError for a member at the ends that can't be run; with starts that differ, takes single ones."""
+        for k in self._checked:
+            try:
+                alone = self._alone(k)
+            except ValueError as error:
+                raise ValueError(f"Member {k}: {error}") from None
+            if self._starts is not None:
+                made = self.starts(slice(k, k + 1))
+                if not _alike(jax.tree.map(lambda x: x[0], made), alone):
+                    self._starts = None
+
+
+MOST_CHECKED = 8
+"""Members that are made by themselves, to be checked as a single run is, and compared with what machine code makes."""
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether arrays agree up to rounding."""
+    pairs = list(zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
+    return all(
+        np.allclose(x, y, rtol=0, atol=_CLOSE * max(1e-300, float(np.max(np.abs(y), initial=0.0)))) for x, y in pairs
+    )

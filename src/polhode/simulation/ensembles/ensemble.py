@@ -1,0 +1,307 @@
+"""Many runs of one problem: the function `polhode.ensemble`."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import jax
+import numpy as np
+
+from polhode import checks
+from polhode import summary as short
+from polhode.compiler.placement import by_jax, computing
+from polhode.integrators.base import AbstractIntegrator
+from polhode.jax_context import check_environment, inside_transformation
+from polhode.problems.base import Problem
+from polhode.result_codes import Result
+from polhode.simulation import plan
+from polhode.simulation.ensembles.batch import Batch
+from polhode.simulation.ensembles.compiled_members import Wanted
+from polhode.simulation.ensembles.dask_pool import on_dask
+from polhode.simulation.ensembles.job import Job
+from polhode.simulation.ensembles.labels import Labels, times
+from polhode.simulation.ensembles.load import opened
+from polhode.simulation.ensembles.members import Members
+from polhode.simulation.ensembles.memory_sink import InMemory
+from polhode.simulation.ensembles.pools import AbstractPool, Task, Threads
+from polhode.simulation.ensembles.statistics import Summary
+from polhode.simulation.ensembles.store import EnsembleStore
+from polhode.simulation.ensembles.store_claim import claimed, placed
+from polhode.simulation.loops.signals import interruption, interrupts
+from polhode.simulation.save_schedule import instants
+from polhode.simulation.task import Task as Preparation
+from polhode.storage.json_values import to_plain
+
+if TYPE_CHECKING:
+    import xarray
+
+_BATCH_BYTES = 16_000_000
+_LARGEST_BATCH, _BATCHES = 1024, 16
+_VECTOR = 8
+"""Members that any number of lanes divides."""
+
+
+class Ensemble(NamedTuple):
+    """The runs of an ensemble.
+
+    - `dataset`: an `xarray.Dataset` with dimensions `member`, `time`, …; the parameters are coordinates of `member`.
+      With `out` it reads from the store.
+    - `stats`: `by` ("lanes" or "single runs", then with the reason `because`), `lanes`, `workers`, `failed`, times.
+    """
+
+    dataset: xarray.Dataset
+    stats: dict[str, Any]
+
+    @property
+    def failed(self) -> list[dict[str, Any]]:
+        """Members that did not reach the end: number, result, the time reached, parameters."""
+        data = self.dataset
+        result = data["result"].values
+        names = self._parameters()
+        return [
+            {
+                "member": int(data["member"][k]),
+                "result": Result(int(result[k])) if result[k] >= 0 else Result.interrupted,
+                "t_reached": float(data["t_reached"][k]),
+                "parameters": {str(name): data[name].values[k].tolist() for name in names},
+            }
+            for k in np.flatnonzero(result != 0)
+        ]
+
+    def _parameters(self) -> list[Any]:
+        """Names of what differs between members."""
+        data = self.dataset
+        return [name for name in data.coords if name not in ("member", "time") and data[name].dims[:1] == ("member",)]
+
+    def _told(self) -> list[tuple[str, str]]:
+        """Names and values of the lines with which it is shown."""
+        data = self.dataset
+        count, failed = data.sizes["member"], int(np.count_nonzero(data["result"].values))
+        variables = [str(name) for name in data.data_vars]
+        outputs = dict.fromkeys(name.split(".")[1] for name in variables if name.startswith("outputs."))
+        rows = [
+            ("members", f"{count}, {f'{failed} failed; `failed` names them' if failed else 'none failed'}"),
+            ("parameters", ", ".join(map(str, self._parameters()))),
+            ("instants", str(data.sizes.get("time", ""))),
+            ("outputs", ", ".join(outputs)),
+            ("run by", str(self.stats.get("by", ""))),
+            ("data", "`dataset`, labelled by member, time, body and joint coordinate"),
+        ]
+        return [row for row in rows if row[1]]
+
+    def __repr__(self) -> str:
+        return f"Ensemble({'; '.join(f'{what}: {text}' for what, text in self._told())})"
+
+    def _repr_html_(self) -> str:
+        return short.html("Ensemble", self._told())
+
+
+def ensemble(
+    problem: Problem,
+    integrator: AbstractIntegrator | str | None = None,
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    samples: Any = None,
+    states: Any = None,
+    seeds: Any = None,
+    h: float | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    t0: float | None = None,
+    t1: float | None = None,
+    save_every: int | None = None,
+    save_at: Any = None,
+    keep: bool = True,
+    statistics: bool = False,
+    quantiles: Sequence[float] = (),
+    bins: int = 256,
+    out: str | Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    workers: int | None = None,
+    scheduler: Any = None,
+    by: Literal["lanes", "devices"] = "lanes",
+    progress: Callable[[int, int], None] | None = None,
+) -> Ensemble:
+    """Run many members of one problem, several at a time in the lanes of the processor's vectors, on all cores.
+
+    Every member's steps are those of a single run, to the last bit; its consistent start may differ from that of a
+    single run by rounding. On devices a batch of members is one program of XLA, equal to single runs up to rounding.
+
+    **Arguments:**
+
+    - `problem`, `integrator`, `h`, `rtol`, `atol`, `t0`, `t1`, `save_at`: as for `polhode.simulate`.
+    - `parameters`: name → values; all combinations are run, the last parameter changing fastest.
+    - `samples`: instead, name → values of every member; or a function of a `numpy.random.Generator` that returns
+      one member's parameters, with `seeds`.
+    - `states`: starts, stacked: every leaf has shape (members, …).
+    - `seeds`: of the members' generators: whole numbers, or how many there are to be (0, 1, …).
+    - `save_every`: save every that many steps besides the ends; None saves the ends only.
+    - `keep`: whether frames are kept; without, there have to be statistics.
+    - `statistics`: gather number, mean, variance and extremes of every variable at every instant over the members.
+    - `quantiles`: these as well, with histograms of so many `bins`, which is how exact they are.
+    - `out`: path of a zarr store that takes the frames, batch by batch; `resume` goes on with what is there,
+      `overwrite` replaces it.
+    - `workers`: threads; as many as there are cores by default.
+    - `scheduler`: instead of threads, workers of Dask (extra `dask`): the address of a scheduler, `local:N` for so many
+      processes of this machine, or a `distributed.Client`. All must see `out` at the same path.
+    - `by`: "lanes" of the processor, or "devices" for XLA on the device that `jax.default_device` names, by default
+      JAX's first one, in batches that fit into its memory.
+    - `progress`: is called with how many members are done, and how many there are.
+
+    Members that fail end alone: their frames are NaN from there on, and `failed` has them with their parameters.
+    Where no lane can take a step, as with events, breakpoints and programs on long arrays, members are single runs, one
+    after the other; `stats["because"]` says why. On devices a problem must be one that can be made inside `jax.jit`.
+
+    Signals end it as they end a run, see `polhode.simulate`: what is done is stored, and the KeyboardInterrupt has it
+    as `ensemble`.
+
+    **Raises** ValueError for bad input, before anything is compiled; StoreError where the store can't be written.
+    """
+    began = time.perf_counter()
+    check_environment()
+    _check(problem, keep, statistics or bool(quantiles), out, resume, overwrite)
+    checks.choice("by", by, ("lanes", "devices"))
+    if progress is not None and not callable(progress):
+        raise ValueError(f"`progress` must be a function of two numbers, got {checks.shown(progress)}.")
+    # Signals are handed on when the store is closed.
+    with (
+        interrupts() as interrupted,
+        computing() if by == "lanes" else by_jax(),
+        claimed(out, resume, overwrite) as path,
+    ):
+        members = Members.of(problem, parameters, samples, states, seeds)
+        wanted, first = _wanted(problem, integrator, members, (h, rtol, atol), (t0, t1), (save_every, save_at))
+        summary = Summary(quantiles, bins) if statistics or quantiles else None
+        at = times(plan.plan(first, wanted.steps).legs, wanted.saving, first.t0, first.t1)
+        job = Job(wanted, members, len(at), by)
+        with _pool(workers, scheduler) as pool:
+            like = job.way.like(interrupted.is_set)
+            labels = Labels.of(first, members, like.frames, at)
+            size = _batch_size(like, members.count, job.way.room())
+            batches = [slice(k, min(k + size, members.count)) for k in range(0, members.count, size)]
+            store = None
+            if path is not None:
+                store = _store(path, _told(wanted, members, size), members.count, size, like, labels, resume)
+            memory = InMemory(members.count, like, keep and path is None)
+            frames = summary is not None or (keep and path is None)
+            ready = time.perf_counter()
+            for which, batch in pool.run(Task(job, batches, store, frames, interrupted.is_set)):
+                memory.put(which, batch)
+                if summary is not None:
+                    summary.add(batch.frames)
+                if progress is not None:
+                    progress(which.stop, members.count)
+        stats = {**job.way.told(), **pool.told(), **_counts(members, memory)}
+        stats |= {"compile_time_s": ready - began, "wall_time_s": time.perf_counter() - ready}
+        told = {} if summary is None else summary.variables(labels.dimensions)
+        if store is not None:
+            found = Ensemble(opened(store.finish(told, json.dumps(to_plain(stats)))), stats)
+        else:
+            found = Ensemble(_dataset(first, memory, labels, told, stats), stats)
+        interrupted.keep(interruption("A signal ended the ensemble.", ensemble=found))
+        return found
+
+
+def _counts(members: Members, memory: InMemory) -> dict[str, int]:
+    results = memory.ends["result"]
+    return {
+        "members": members.count,
+        "failed": int((results != 0).sum()),
+        "interrupted": int((results == Result.interrupted).sum()),
+    }
+
+
+@contextlib.contextmanager
+def _pool(workers: int | None, scheduler: Any) -> Iterator[AbstractPool]:
+    if scheduler is None:
+        yield Threads(checks.count("workers", multiprocessing.cpu_count() if workers is None else workers, "threads"))
+        return
+    if workers is not None:
+        raise ValueError("`workers` are threads of this process; with a `scheduler`, its workers run the members.")
+    with on_dask(scheduler) as pool:
+        yield pool
+
+
+def _store(path: Path, told: Any, count: int, size: int, like: Batch, labels: Labels, resume: bool) -> EnsembleStore:
+    known = {"ensemble": json.dumps(told, sort_keys=True), "title": f"polhode ensemble of {told['problem']}"}
+    # So that plain xarray takes parameters for coordinates.
+    known |= {"coordinates": " ".join(name for name in labels.coordinates if " " not in name), "units": labels.units}
+    return placed(EnsembleStore.described(path, known, count, size, like, labels), resume, labels)
+
+
+def _check(problem: Any, keep: bool, statistics: bool, out: Any, resume: bool, overwrite: bool) -> None:
+    if not isinstance(problem, Problem):
+        raise checks.not_a_problem(problem, "a Problem")
+    if inside_transformation():
+        raise ValueError("An ensemble can't be run inside jit, grad or vmap; there, `vmap` a function of `simulate`.")
+    for name, value in {"keep": keep, "resume": resume, "overwrite": overwrite}.items():
+        checks.flag(name, value)
+    if not keep and not statistics and out is None:
+        raise ValueError("Without frames (`keep=False`) nothing would be left; ask for `statistics` or `quantiles`.")
+    if out is None and (resume or overwrite):
+        raise ValueError("`resume` and `overwrite` are for the store at `out`; give its path.")
+    if resume and overwrite:
+        raise ValueError("`resume` goes on with the store at `out`, `overwrite` replaces it; give either.")
+
+
+def _wanted(
+    problem: Problem, integrator: Any, members: Members, sizes: Any, span: Any, saved: Any
+) -> tuple[Wanted, Preparation]:
+    """How members are run, and the first of them. Raises ValueError for what can't be run."""
+    parameters, state = members.of_members(0)
+    start, end = span
+    tolerances = sizes[1] is not None or sizes[2] is not None
+    first = problem.replace(**parameters) if parameters else problem
+    task = Preparation.prepare(first, integrator, start, end, state, tolerances=tolerances)
+    steps = plan.Steps(h=sizes[0], rtol=sizes[1], atol=sizes[2])
+    return Wanted(problem, integrator, start, end, steps, instants(saved[0], saved[1], task.t0, task.t1)), task
+
+
+def _batch_size(first: Batch, count: int, room: tuple[int, int] | None) -> int:
+    """Members of a batch: whole vectors, several batches for threads to share, frames within a bounded memory.
+
+    It doesn't depend on the number of threads, so sums over batches don't either.
+    """
+    most, largest = room or (_BATCH_BYTES, _LARGEST_BATCH)
+    bounded = most // max(1, sum(x.nbytes for x in first.frames.values()))
+    shared = count if room else -(-count // _BATCHES)
+    return max(1, -(-min(largest, bounded, shared) // _VECTOR)) * _VECTOR
+
+
+def _told(wanted: Wanted, members: Members, size: int) -> dict[str, Any]:
+    """Metadata of a store in plain values, with a hash of the members."""
+    digest = hashlib.blake2b(digest_size=16)
+    for x in jax.tree.leaves((members.parameters, members.states)):
+        digest.update(np.ascontiguousarray(x).tobytes())
+    at = wanted.saving.at
+    return {
+        "problem": wanted.problem.name,
+        "parameters": to_plain(dict(wanted.problem.parameters)),
+        "integrator": wanted.integrator if isinstance(wanted.integrator, str | None) else repr(wanted.integrator),
+        "steps": [wanted.steps.h, wanted.steps.rtol, wanted.steps.atol],
+        "span": [wanted.t0, wanted.t1],
+        "saving": [wanted.saving.every, None if at is None else at.tolist()],
+        "members": [members.count, digest.hexdigest(), size],
+    }
+
+
+def _dataset(first: Preparation, memory: InMemory, labels: Labels, told: Any, stats: Any) -> xarray.Dataset:
+    import xarray
+
+    frames = {
+        name: (("member", *labels.dimensions[name]), x, labels.units[name])
+        for name, x in memory.frames.items()
+        if name != "time"
+    }
+    ends = {name: (("member",), x) for name, x in memory.ends.items()}
+    name = first.problem.name if first.problem else "a system"
+    known = {"title": f"polhode ensemble of {name}", "stats": json.dumps(to_plain(stats))}
+    return xarray.Dataset({**frames, **ends, **told}, coords=labels.coordinates, attrs=known)

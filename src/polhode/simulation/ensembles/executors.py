@@ -1,0 +1,202 @@
+"""Batches of members: several in lanes, or one after the other where lanes can't be."""
+
+from __future__ import annotations
+
+import abc
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from polhode.compiler.loops.simd_step_loop import Room
+from polhode.compiler.placement import by_default
+from polhode.result_codes import Result
+from polhode.results.frames import Frames
+from polhode.results.solution import Solution
+from polhode.simulation.ensembles.batch import Batch
+from polhode.simulation.ensembles.compiled_members import Made, Program, Wanted
+from polhode.simulation.ensembles.members import Members
+from polhode.simulation.simulate import simulate, stoppable
+from polhode.simulation.stepping.stepper import Progress
+from polhode.storage import frame_layout
+
+_BLOCK_SECONDS, _FIRST_STEPS = 0.2, 64
+
+
+class AbstractWay(abc.ABC):
+    """How members are run."""
+
+    @abc.abstractmethod
+    def batch(self, which: slice, interrupted: Callable[[], bool]) -> Batch:
+        """Some members from start to end."""
+
+    @abc.abstractmethod
+    def like(self, interrupted: Callable[[], bool]) -> Batch:
+        """A batch of one member, for shapes and types."""
+
+    @abc.abstractmethod
+    def told(self) -> dict[str, Any]:
+        """Entries for the statistics of an ensemble."""
+
+    def room(self) -> tuple[int, int] | None:
+        """Bytes of frames and number of members that a batch may have, where the usual ones are not what serves."""
+        return None
+
+
+class InLanes(AbstractWay):
+    """Several members at a time in the lanes of vectors.
+
+    **Arguments:**
+
+    - `program`, `wanted`: of all members.
+    """
+
+    def __init__(self, program: Program, wanted: Wanted) -> None:
+        self._program, self._every, self._at = program, wanted.saving.every, wanted.saving.at
+        end = program.first.task.t1
+        self._targets = np.zeros(1) if self._at is None else np.append(self._at, end)
+
+    def told(self) -> dict[str, Any]:
+        lanes = self._program.lanes
+        starts = "machine code" if self._program.together else "one after the other"
+        return {"by": "lanes", "lanes": lanes.width, "operations": lanes.code.form.operations, "starts": starts}
+
+    def like(self, interrupted: Callable[[], bool]) -> Batch:
+        return self.batch(slice(0, 1), interrupted)
+
+    def batch(self, which: slice, interrupted: Callable[[], bool]) -> Batch:
+        made, lanes = self._program.starts(which), self._program.lanes
+        args, slots = lanes.args.pack_rows(made.args), lanes.progress.pack_rows(made.progress)
+        args, now = lanes.together(args), lanes.together(slots)
+        rows = np.full((len(now) * lanes.width, self._program.frames, lanes.row.size), _MISSING, np.int64)
+        halted = self._march(args, now, rows, len(slots), interrupted)
+        ends = lanes.progress.unpack(lanes.apart(now, len(slots)))
+        return self._finished(made, ends, rows[: len(slots)], halted)
+
+    def _march(
+        self, args: np.ndarray, now: np.ndarray, rows: np.ndarray, count: int, interrupted: Callable[[], bool]
+    ) -> np.ndarray:
+        """All steps of so many members, block by block. Returns which of them were interrupted."""
+        lanes, capacity = self._program.lanes, rows.shape[1]
+        done, n, steps = np.zeros(count, np.int64), np.zeros(count, np.int64), _FIRST_STEPS
+        moving, every = np.ones(count, bool), self._every or np.iinfo(np.int64).max
+        while moving.any() and not interrupted():
+            began, limits = time.perf_counter(), n + steps
+            told = [
+                Room(limit, every, True, saved, len(self._targets) - 1, capacity)
+                for limit, saved in zip(limits.tolist(), done.tolist(), strict=True)
+            ]
+            done += lanes.move(args, now, told, self._targets, rows)
+            then: Progress = lanes.progress.unpack(lanes.apart(now, count))
+            n = np.asarray(then.n)
+            moving = (n == limits) & (np.asarray(then.result) == 0)
+            ratio = _BLOCK_SECONDS / max(time.perf_counter() - began, 1e-6)
+            steps = int(steps * np.clip(ratio, 0.1, 1000.0)) + 1
+        return moving
+
+    def _finished(self, made: Made, ends: Progress, rows: np.ndarray, halted: np.ndarray) -> Batch:
+        t, state, multipliers = self._program.lanes.row.unpack(rows)
+        if self._at is None:
+            first = made.progress.t, made.progress.carry.state, made.progress.carry.multipliers
+            t, state, multipliers = jax.tree.map(
+                lambda a, b: np.concatenate([np.asarray(a)[:, None], b], axis=1), first, (t, state, multipliers)
+            )
+        n = t.shape[:2]
+        flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (t, state, multipliers))
+        observers = jax.tree.map(lambda x: np.repeat(np.asarray(x), n[1], axis=0), made.observer)
+        seen = self._program.seen(observers, *flat[:2])
+        parts = Frames(flat[0], flat[1], seen.outputs, seen.invariants, seen.residuals, flat[2])
+        _, leaves = frame_layout.flatten(parts)
+        missing = np.isnan(flat[0])
+        frames = {name: blanked(np.asarray(x), missing).reshape(*n, *x.shape[1:]) for name, x in leaves.items()}
+        result = np.where(halted, int(Result.interrupted), ends.result)
+        return Batch(frames, result.astype(np.int32), np.asarray(ends.n), np.asarray(ends.t))
+
+
+_MISSING = np.array(np.nan).view(np.int64)[()]
+"""The slots of frames that a member that failed has not reached."""
+
+
+def blanked(x: np.ndarray, missing: np.ndarray) -> np.ndarray:
+    """With NaN where there is nothing."""
+    if missing.any() and x.dtype.kind == "f":
+        x = x.copy()
+        x[missing] = np.nan
+    return x
+
+
+class OneByOne(AbstractWay):
+    """One member after the other; in several threads, if several batches are run at a time.
+
+    **Arguments:**
+
+    - `reason`: why there are no lanes. - `frames`: of every member.
+    """
+
+    def __init__(self, wanted: Wanted, members: Members, reason: str, frames: int) -> None:
+        self._wanted, self._members, self._reason, self._frames = wanted, members, reason, frames
+
+    def told(self) -> dict[str, Any]:
+        return {"by": "single runs", "because": self._reason}
+
+    def like(self, interrupted: Callable[[], bool]) -> Batch:
+        return self._stacked([self._run(0, interrupted)])
+
+    def batch(self, which: slice, interrupted: Callable[[], bool]) -> Batch:
+        numbers = range(*which.indices(self._members.count))
+        return self._stacked([_NOT_BEGUN if interrupted() else self._run(k, interrupted) for k in numbers])
+
+    def _stacked(self, runs: list[_Ended]) -> Batch:
+        like = next((frames for frames, *_ in runs if frames is not None), {})
+        stacked = {
+            name: np.stack([_filled(None if f is None else f[name], self._frames, x) for f, *_ in runs])
+            for name, x in like.items()
+        }
+        _, result, steps, reached = zip(*runs, strict=True)
+        return Batch(stacked, np.array(result, np.int32), np.array(steps), np.array(reached))
+
+    def _run(self, k: int, interrupted: Callable[[], bool]) -> _Ended:
+        run = _single(self._wanted, *self._members.of_members(k), interrupted)
+        _, leaves = frame_layout.flatten(run.frames)
+        stats = run.stats
+        found = {name: np.asarray(x) for name, x in leaves.items()}
+        return found, int(stats["result"]), int(stats["steps"]), float(stats["t_reached"])
+
+
+_Ended = tuple[dict[str, np.ndarray] | None, int, int, float]
+"""Of a member: frames by name, result, steps, the time reached."""
+
+_NOT_BEGUN: _Ended = (None, int(Result.interrupted), 0, np.nan)
+
+
+@by_default
+def _single(wanted: Wanted, parameters: dict[str, Any], state: Any, stop: Callable[[], bool]) -> Solution:
+    """The run of one member in any thread, ended where `stop` says so."""
+    return stoppable(wanted.prepared(parameters, state), wanted.steps, wanted.saving, stop)
+
+
+def alone(wanted: Wanted, parameters: dict[str, Any], state: Any) -> Solution:
+    """The run of one member."""
+    return simulate(
+        wanted.problem.replace(**parameters) if parameters else wanted.problem,
+        wanted.integrator,
+        h=wanted.steps.h,
+        rtol=wanted.steps.rtol,
+        atol=wanted.steps.atol,
+        t0=wanted.t0,
+        t1=wanted.t1,
+        state0=state,
+        save_every=wanted.saving.every,
+        save_at=wanted.saving.at,
+        throw=False,
+    )
+
+
+def _filled(x: np.ndarray | None, length: int, like: np.ndarray) -> np.ndarray:
+    """Frames of a member, with NaN for those that it has not reached."""
+    out = np.full((length, *like.shape[1:]), np.nan if like.dtype.kind == "f" else 0, like.dtype)
+    if x is not None:
+        out[: len(x)] = x
+    return out

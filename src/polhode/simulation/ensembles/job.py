@@ -1,0 +1,81 @@
+"""Data that every batch of an ensemble needs, in whatever process it is run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from polhode.compiler.llvm.types import NotNative
+from polhode.simulation.ensembles.batch import Batch
+from polhode.simulation.ensembles.compiled_members import Program, Wanted
+from polhode.simulation.ensembles.device_executor import OnDevices
+from polhode.simulation.ensembles.executors import AbstractWay, InLanes, OneByOne
+from polhode.simulation.ensembles.members import Members
+from polhode.simulation.ensembles.store import EnsembleStore
+
+
+class Job:
+    """Runs batches. Its programs are made when the first is run, so that it can be sent to other processes.
+
+    **Arguments:**
+
+    - `wanted`, `members`: what is run. - `frames`: of every member. - `by`: "lanes" or "devices".
+    """
+
+    def __init__(self, wanted: Wanted, members: Members, frames: int, by: str) -> None:
+        self._made_of = wanted, members, frames, by
+        self._way: AbstractWay | None = None
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> tuple[Wanted, Members, int, str]:
+        return self._made_of
+
+    def __setstate__(self, state: tuple[Wanted, Members, int, str]) -> None:
+        self.__init__(*state)
+
+    @property
+    def way(self) -> AbstractWay:
+        """How members are run. Raises ValueError for what can't be run."""
+        with self._lock:
+            if self._way is None:
+                self._way = _way(*self._made_of)
+            return self._way
+
+    def batch(self, which: slice, store: EnsembleStore | None, keep: bool, interrupted: Callable[[], bool]) -> Batch:
+        """Some members: from the store if it has them, else run and put there. `keep`: their frames are wanted."""
+        found = None if store is None else store.batch(which)
+        if found is None:
+            if interrupted():
+                return Batch.interrupted(which.stop - which.start)
+            found = self.way.batch(which, interrupted)
+            if store is not None:
+                store.put(which, found)
+        return found if keep else found.without_frames()
+
+
+def _way(wanted: Wanted, members: Members, frames: int, by: str) -> AbstractWay:
+    if by == "devices":
+        return OnDevices(wanted, members)
+    try:
+        return InLanes(Program(wanted, members), wanted)
+    except NotNative as error:
+        return OneByOne(wanted, members, f"lanes can't take it: {error}", frames)
+
+
+class Part:
+    """One batch as a task for any process: its members, the store that takes them, and whether frames are wanted.
+
+    A store is opened where the task is run; one that is another by then is left alone.
+    """
+
+    def __init__(self, which: slice, store: EnsembleStore | None, keep: bool) -> None:
+        self.which, self._keep = which, keep
+        self._place = None if store is None else (store.path, store.run)
+
+    def __call__(self, job: Job) -> Batch:
+        store = None
+        if self._place is not None:
+            path, run = self._place
+            store = EnsembleStore.open(path)
+            store.check_is(run)
+        return job.batch(self.which, store, self._keep, bool)

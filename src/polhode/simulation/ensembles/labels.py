@@ -1,0 +1,72 @@
+"""Dimensions and coordinates of the data set of an ensemble."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from polhode.simulation.ensembles.members import Members
+from polhode.simulation.save_schedule import Saving
+from polhode.simulation.stepping.segments import Leg
+from polhode.simulation.task import Task
+from polhode.storage import frame_layout
+from polhode.storage.constant_arrays import Constants
+from polhode.storage.dataset import coordinates, unit
+
+
+class Labels(NamedTuple):
+    """Names of dimensions and their coordinates.
+
+    - `dimensions`: of the frames of a member, by name. - `coordinates`: name → dimensions and values.
+    - `units`: of variables, where they are known.
+    """
+
+    dimensions: dict[str, tuple[str, ...]]
+    coordinates: Constants
+    units: dict[str, dict[str, str]]
+
+    @classmethod
+    def of(cls, task: Task, members: Members, frames: dict[str, np.ndarray], times: np.ndarray) -> Labels:
+        """Those of a model's runs, its parameters and instants; `frames` are of any members."""
+        told = task.names()
+        dimensions = frame_layout.label({name: x[0] for name, x in frames.items()}, told.get("dimensions", {}))
+        found: Constants = {"member": (("member",), np.arange(members.count)), "time": (("time",), times)}
+        for name, values in members.parameters.items():
+            found[name] = (("member", *(f"{name}_{k}" for k in range(values.ndim - 1))), values)
+        if members.seeds is not None:
+            found["seed"] = (("member",), members.seeds)
+        names = told.get("names", {})
+        there = {axis for axes in dimensions.values() for axis in axes}
+        words = coordinates(names, there)
+        found |= {name: ((axis,), np.array(values, str)) for name, (axis, values) in words.items()}
+        return cls(dimensions, found, {name: unit(name, names.get("units")) for name in frames})
+
+
+def times(legs: Sequence[Leg], saving: Saving, t0: float, t1: float) -> np.ndarray:
+    """The instants of all members, to the last bit those of their frames.
+
+    Raises ValueError where members have none in common.
+    """
+    if saving.at is not None:
+        return saving.at
+    if saving.every is None:
+        return np.array([t0, legs[-1].stepper.t1 if not legs[-1].stepper.on_grid else _at(legs[-1], None)])
+    if not legs[-1].stepper.on_grid:
+        raise ValueError(
+            "Members of an ensemble with tolerances have no instants in common. Give `save_at` times, or "
+            "save_every=None for the ends only."
+        )
+    found, behind, last = [t0], int(legs[0].stepper.first), int(legs[-1].stepper.last)
+    for leg in legs:
+        n = np.arange(behind + 1, int(leg.stepper.last) + 1)
+        found += _at(leg, n[(n % saving.every == 0) | (n == last)]).tolist()
+        behind = int(leg.stepper.last)
+    return np.array(found)
+
+
+def _at(leg: Leg, n: Any) -> Any:
+    """The time behind steps of a leg, by default behind the last."""
+    steps: Any = leg.stepper
+    return steps.t0 + ((int(steps.last) if n is None else n) - steps.first) * steps.spacing

@@ -1,0 +1,71 @@
+"""Who runs the batches of an ensemble: threads of this process, or workers of Dask."""
+
+from __future__ import annotations
+
+import abc
+import collections
+import concurrent.futures
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from polhode.simulation.ensembles.batch import Batch
+from polhode.simulation.ensembles.job import Job
+from polhode.simulation.ensembles.store import EnsembleStore
+
+
+class Task(NamedTuple):
+    """All batches of an ensemble.
+
+    - `job`: runs them. - `batches`: their members. - `store`: takes their frames.
+    - `keep`: whether frames come back. - `interrupted`: whether to stop.
+    """
+
+    job: Job
+    batches: list[slice]
+    store: EnsembleStore | None
+    keep: bool
+    interrupted: Callable[[], bool]
+
+
+class AbstractPool(abc.ABC):
+    """Runs batches, several at a time."""
+
+    @abc.abstractmethod
+    def run(self, task: Task) -> Iterator[tuple[slice, Batch]]:
+        """All batches, in order, so that sums over them are the same each time; some are on their way at any time."""
+
+    @abc.abstractmethod
+    def told(self) -> dict[str, Any]:
+        """Entries for the statistics of an ensemble."""
+
+
+class Threads(AbstractPool):
+    """Threads of this process; batches spend their time in machine code, which lets others run."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def told(self) -> dict[str, Any]:
+        return {"workers": self._count}
+
+    def run(self, task: Task) -> Iterator[tuple[slice, Batch]]:
+        def batch(which: slice) -> Batch:
+            return task.job.batch(which, task.store, task.keep, task.interrupted)
+
+        try:
+            executor = concurrent.futures.ThreadPoolExecutor(self._count, "polhode-ensemble")
+            executor.submit(int)
+        except RuntimeError:
+            # A process that is ending begins no threads any more.
+            for which in task.batches:
+                yield which, batch(which)
+            return
+        with executor as pool:
+            waiting: collections.deque[tuple[slice, concurrent.futures.Future[Batch]]] = collections.deque()
+            for which in task.batches:
+                waiting.append((which, pool.submit(batch, which)))
+                if len(waiting) > 2 * self._count:
+                    here, future = waiting.popleft()
+                    yield here, future.result()
+            for here, future in waiting:
+                yield here, future.result()

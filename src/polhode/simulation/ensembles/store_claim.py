@@ -1,0 +1,59 @@
+"""Places of stores of ensembles: claimed for one sweep, with a new store or the one that is there."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from polhode.simulation.ensembles.labels import Labels
+from polhode.simulation.ensembles.store import EnsembleStore
+from polhode.storage.documents import ENSEMBLE, FILE
+from polhode.storage.errors import OccupiedError, StoreError, explaining
+from polhode.storage.paths import check_room, is_free, locked, resolved
+
+
+@contextlib.contextmanager
+def claimed(out: str | Path | None, resume: bool, overwrite: bool) -> Iterator[Path | None]:
+    """The place of a store, locked; None without one.
+
+    Raises StoreError where somebody else writes there, or something is there that stays.
+    """
+    if out is None:
+        yield None
+        return
+    path = resolved(out)
+    lock = locked(path, "")
+    try:
+        if not resume or is_free(path):
+            with explaining(path):
+                check_room(path, ENSEMBLE, overwrite, "go on with it by `resume=True`, or pass `overwrite=True`")
+        yield path
+    finally:
+        lock.release()
+
+
+def placed(described: EnsembleStore, resume: bool, labels: Labels) -> EnsembleStore:
+    """The store as described: begun, or the one that is there if it is to be gone on with.
+
+    The place is claimed. Raises StoreError where the one that is there can't be read, or is of another ensemble.
+    """
+    path = described.path
+    if not resume or is_free(path):
+        return described.begin(labels)
+    said, errors = described.attributes["ensemble"], []
+    for file in (FILE, ENSEMBLE.copy):
+        try:
+            store = EnsembleStore.open(path, file, said=said)
+        except StoreError as error:
+            errors.append(error)
+            continue
+        if store.attributes["ensemble"] == said and store.members == described.members:
+            return store.go_on(labels)
+        errors.append(
+            OccupiedError(
+                f"The store `{path}` is of another ensemble, or of another version of polhode. Give that one, or "
+                "another path."
+            )
+        )
+    raise errors[0]

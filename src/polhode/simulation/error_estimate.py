@@ -1,0 +1,90 @@
+"""The error of a run, estimated from a second one with half the step."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from polhode.result_codes import Result
+from polhode.results.frames import Frames
+from polhode.results.solution import Solution
+from polhode.simulation.loops.signals import Interrupts
+from polhode.simulation.plan import Plan
+from polhode.simulation.run import Run, SimulationError, computed
+from polhode.simulation.save_schedule import Saving
+from polhode.simulation.stepping.segments import Leg
+from polhode.simulation.store_sink import StoreSink, opened
+from polhode.storage.store import RunStore
+
+
+def estimated(solution: Solution, run: Run, store: str | Path | None, interrupts: Interrupts) -> dict[str, Any]:
+    """Largest estimated error of each output over the run, and the decimal digits that are right.
+
+    With a method of order p the run with half the step, or with tolerances that halve it, is 2ᵖ times as accurate, so
+    the error is 2ᵖ/(2ᵖ - 1) times the difference of both. An output has as many digits as its error leaves of its
+    largest value. Where the second run fails, "failed" says why. A run with a store has its second one on disk too,
+    beside it and for a while, and gets the estimate into its stats.
+    """
+    with contextlib.ExitStack() as stack:
+        sink = None
+        if store is not None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=Path(store).resolve().parent)))
+            sink = stack.enter_context(opened(folder / "finer.zarr", run.meta, False, "fail", None))
+        found = _compared(solution, run, sink, interrupts)
+    if store is not None:
+        kept, _ = RunStore.reopen(store)
+        kept.close({**solution.stats, "error_estimate": found})
+    return found
+
+
+def _compared(solution: Solution, run: Run, sink: StoreSink | None, interrupts: Interrupts) -> dict[str, Any]:
+    order = run.task.integrator.order
+    parts, saving = _finer(run, solution)
+    plan = Plan(parts, run.plan.how, run.plan.start)
+    try:
+        finer = computed(run._replace(plan=plan, saving=saving, throw=True, progress=False), sink, interrupts)
+    except SimulationError as error:
+        return {"failed": f"the run with half the step: {error.reason}"}
+    if finer.stats["result"] != Result.successful:
+        return {"failed": f"the run with half the step was interrupted at t = {finer.stats['t_reached']:.6g}."}
+    factor = 2**order / (2**order - 1)
+
+    def apart(a: Any, b: Any) -> np.ndarray:
+        a, b = np.asarray(a), np.asarray(b)
+        return np.array([np.max(np.abs(a - b), initial=0.0), np.max(np.abs(a), initial=0.0)])
+
+    def told(found: np.ndarray) -> dict[str, float]:
+        error, size = factor * float(found[0]), float(found[1])
+        return {"error": error, "digits": _digits(error, size)}
+
+    parts = [jax.tree.map(apart, _seen(a), _seen(b)) for a, b in zip(solution.blocks(), finer.blocks(), strict=True)]
+    return jax.tree.map(lambda *found: told(np.max(found, axis=0)), *parts)
+
+
+def _seen(frames: Frames) -> dict[str, Any]:
+    """The compared values: outputs, or the state where there are none."""
+    return dict(frames.outputs) or {"state": frames.state}
+
+
+def _digits(error: float, size: float) -> float:
+    """Right decimal digits of a value of that size; at most those of double precision."""
+    most = -math.log10(np.finfo(float).eps)
+    if not math.isfinite(error) or size == 0:
+        return most if error == 0 else 0.0
+    return most if error == 0 else float(np.clip(math.log10(size / error), 0.0, most))
+
+
+def _finer(run: Run, solution: Solution) -> tuple[list[Leg], Saving]:
+    """The same legs with half the step, and what to save so that frames are those of the run."""
+    method, saving = run.task.integrator, run.saving
+    found = [leg._replace(stepper=leg.stepper.finer(method)) for leg in run.plan.legs]
+    if saving.at is None and saving.every is not None:
+        on_grid = run.plan.legs[0].stepper.on_grid
+        saving = Saving(2 * saving.every, None) if on_grid else Saving(None, np.asarray(solution.t, float))
+    return found, saving

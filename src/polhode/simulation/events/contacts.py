@@ -1,0 +1,274 @@
+"""Contacts of a run on the host: which of them are closed, and what that makes of its system and its events."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from polhode.checks import is_concrete, shown
+from polhode.compiler.interpreted import interpreted
+from polhode.contact.response import Response, respond
+from polhode.contact.system import UnilateralSystem
+from polhode.contact.unilateral import gaps
+from polhode.events.event import Event, Function
+from polhode.events.impacts import Impact
+from polhode.integrators.base import AbstractIntegrator
+from polhode.integrators.compatibility import Unsuited, suits, written
+from polhode.systems.base import AbstractSystem, Converted, State
+from polhode.systems.mechanical import AbstractMechanical
+
+SHORTEST_FLIGHT = 1e5
+"""Tolerances of an event: a contact rests where the flight behind a bounce would be shorter than that many of them."""
+
+LOADS, EFFORTS = "joint_loads", "joint_efforts"
+"""The output of loads of joints, and what of it is known without the forces of contacts."""
+
+_FAR = 1e30
+"""The value of functions of contacts that are not watched at present."""
+
+_ROUNDING = 1e-14
+"""By which a contact that has opened may close, relative to the larger of 1 and the largest coordinate."""
+
+
+class _Opening(eqx.Module):
+    """The force of a contact while it is closed, until it has none."""
+
+    contacts: tuple[Impact, ...]
+    closed: Bool[Array, " k"]
+    index: int = eqx.field(static=True)
+
+    def __call__(self, t: Array, state: State, system: Any) -> Array:
+        force = UnilateralSystem(system, self.contacts, self.closed).forces(t, state)[self.index]
+        return jnp.where(self.closed[self.index], force, _FAR)
+
+
+class _Closing(eqx.Module):
+    """The gap of a contact while it is open, `slack` beyond where it has opened by rounding."""
+
+    contact: Impact
+    closed: Bool[Array, ""]
+    slack: Float[Array, ""]
+
+    def __call__(self, t: Array, state: State, system: Any) -> Array:
+        return jnp.where(self.closed, _FAR, self.contact.gap(t, state, system) + self.slack)
+
+
+class _Never(eqx.Module):
+    """The function of an opening as long as no contact has closed."""
+
+    def __call__(self, t: Array, state: State) -> Array:
+        del t, state
+        return jnp.asarray(_FAR)
+
+
+class Readings(eqx.Module):
+    """Gaps and forces of contacts, and which of them are closed, as an output of states (q, v)."""
+
+    source: AbstractSystem
+    contacts: tuple[Impact, ...]
+    closed: Bool[Array, " k"] | None
+
+    def __call__(self, t: Array, state: State) -> dict[str, Array]:
+        apart = gaps(self.contacts, t, state, self.source)
+        if self.closed is None:
+            none = jnp.zeros(len(self.contacts))
+            return {"gap": apart, "force": none, "closed": none}
+        force = UnilateralSystem(self.source, self.contacts, self.closed).forces(t, state)
+        return {"gap": apart, "force": jnp.where(self.closed, force, 0.0), "closed": self.closed.astype(float)}
+
+
+class _JointLoads(eqx.Module):
+    """Loads of joints, NaN while a contact presses, whose force they are computed without."""
+
+    loads: Callable[[Array, State], dict[str, Array]]
+    closed: Bool[Array, " k"]
+
+    def __call__(self, t: Array, state: State) -> dict[str, Array]:
+        known = self.loads(t, state)
+        return {name: jnp.where(jnp.any(self.closed) & (name != EFFORTS), jnp.nan, x) for name, x in known.items()}
+
+
+class Passage(NamedTuple):
+    """An event of contacts: its number among those of the run, and the impulse of the contact that it belongs to."""
+
+    number: int
+    impulse: float
+
+
+def with_openings(events: tuple[Event, ...]) -> tuple[Event, ...]:
+    """The events, and behind them one for the opening of each contact that may rest."""
+    options = [
+        (event.name, {"tolerance": event.tolerance, "inside": event.inside})
+        for event in events
+        if isinstance(event.action, Impact) and event.action.rests
+    ]
+    return (*events, *(Event(_Never(), direction=-1, name=f"{name} opens", **o) for name, o in options))
+
+
+def together(events: tuple[Event, ...]) -> tuple[Event, ...]:
+    """The events, with impacts that know of each other."""
+    impacts = [event.action for event in events if isinstance(event.action, Impact)]
+    if len(impacts) < 2:
+        return events
+
+    def one(event: Event) -> Event:
+        if not isinstance(event.action, Impact):
+            return event
+        beside = tuple(other for other in impacts if other is not event.action)
+        return dataclasses.replace(event, action=dataclasses.replace(event.action, beside=beside))
+
+    return tuple(one(event) for event in events)
+
+
+def holds(method: AbstractIntegrator, source: AbstractSystem, converted: Converted, events: Sequence[Event]) -> bool:
+    """Whether a run can hold contacts closed.
+
+    Raises ValueError, before a run begins, where one must be held and the method can't.
+    """
+    resting = [event for event in events if isinstance(event.action, Impact) and event.action.rests]
+    if not resting:
+        return False
+    if isinstance(source, AbstractMechanical) and converted.back is None:
+        contacts = tuple(event.action for event in resting if isinstance(event.action, Impact))
+        if suits(method, UnilateralSystem(source, contacts, jnp.zeros(len(contacts), bool))):
+            return True
+    for event in resting:
+        assert isinstance(event.action, Impact)
+        e = event.action.restitution
+        if is_concrete(e) and float(e) == 0:
+            raise ValueError(
+                f"Event `{event.name}` has the restitution 0, behind which its contact stays closed, and this method "
+                "can't hold a contact: it takes another kind of system than one with unilateral constraints. Take "
+                '`herk54`, `bdf` or `generalized-alpha` in other coordinates than "livens", or give `rests_below`, '
+                f"with which the run ends where the contact comes to rest; got `{shown(type(method).__name__)}`."
+            )
+    return False
+
+
+class Contacts:
+    """The contacts of one run that may rest.
+
+    - `numbers`: of their impacts among the events; the openings follow all of these in the same order.
+    - `closed`: the active set; None as long as none has closed, so that the system is the one that was given.
+    """
+
+    def __init__(self, events: tuple[Event, ...]) -> None:
+        self.numbers = [k for k, event in enumerate(events) if isinstance(event.action, Impact) and event.action.rests]
+        chosen = [events[k] for k in self.numbers]
+        # Each is evaluated by itself here, and all of them are solved together.
+        self.contacts = tuple(dataclasses.replace(event.action, beside=()) for event in chosen)  # type: ignore[type-var]
+        self._first_opening = len(events) - len(chosen)
+        self._shortest = SHORTEST_FLIGHT * min(event.tolerance for event in chosen)
+        self.closed: np.ndarray | None = None
+        self._slack = np.zeros(len(chosen))
+
+    def function(self, number: int) -> Function | None:
+        """The function that an event of a contact watches now; None for events of other kinds."""
+        if number >= self._first_opening:
+            if self.closed is None:
+                return Function(_Never())
+            return Function(_Opening(self.contacts, jnp.asarray(self.closed), number - self._first_opening))
+        if number not in self.numbers or self.closed is None:
+            return None
+        k = self.numbers.index(number)
+        return Function(_Closing(self.contacts[k], jnp.asarray(self.closed[k]), jnp.asarray(self._slack[k])))
+
+    @property
+    def are_forces(self) -> tuple[bool, ...]:
+        """Which of all events watch forces."""
+        return tuple(k >= self._first_opening for k in range(self._first_opening + len(self.contacts)))
+
+    def belongs(self, number: int) -> bool:
+        """Whether an event is of one of the contacts."""
+        return number in self.numbers or number >= self._first_opening
+
+    def written(self, source: AbstractSystem, method: AbstractIntegrator, t: float, state: State) -> Converted:
+        """The system with its closed contacts, as the method takes it."""
+        system = UnilateralSystem(source, self.contacts, jnp.asarray(self.closed))  # type: ignore[arg-type]
+        try:
+            return written(system, method, t, state, checked=False).converted
+        except Unsuited as error:
+            raise ValueError(f"The method can't hold a contact: {error}.") from None
+
+    def begin(self, t: Any, state: State, source: AbstractSystem) -> State:
+        """The state in which a run begins, with the contacts closed that rest there."""
+        found = self._response(t, state, source, np.zeros(len(self.contacts), bool), begins=True)
+        return (state[0], found.velocity) if np.any(self.closed_by(found)) else state
+
+    def closed_by(self, found: Response) -> np.ndarray:
+        """Takes the active set over, if there is any or has been one."""
+        closed = np.asarray(found.closed)
+        if self.closed is not None or np.any(closed):
+            self.closed = closed
+        return closed
+
+    def act(self, fired: Sequence[int], t: Any, state: State, source: AbstractSystem) -> tuple[State, list[Passage]]:
+        """The state behind impacts and openings, and which of them there were."""
+        before = np.zeros(len(self.contacts), bool) if self.closed is None else self.closed
+        opening = np.isin(self._first_opening + np.arange(len(before)), list(fired))
+        found = self._response(t, state, source, opening)
+        impulses, after = np.asarray(found.impulses), self.closed_by(found)
+        self._loosen(before & ~after, t, state, source)
+        hit = (impulses > 0) & (~before | np.isin(self.numbers, list(fired)))
+        passages = [Passage(self.numbers[k], float(impulses[k])) for k in np.flatnonzero(hit | (after & ~before))]
+        opened = np.flatnonzero(before & ~after)
+        passages += [Passage(self._first_opening + int(k), float("nan")) for k in opened]
+        return (state[0], found.velocity) if passages else state, passages
+
+    def _loosen(self, opened: np.ndarray, t: Any, state: State, source: AbstractSystem) -> None:
+        """Where rounding has left a gap below zero it is not to close again at once."""
+        if np.any(opened):
+            apart = np.asarray(_apart(self.contacts, t, state, source))
+            sizes = [float(np.max(np.abs(np.asarray(x)), initial=1.0)) for x in jax.tree.leaves(state[0])]
+            self._slack = np.where(opened, 2 * np.maximum(-apart, 0.0) + _ROUNDING * max(sizes), self._slack)
+
+    def _response(
+        self, t: Any, state: State, source: AbstractSystem, opening: np.ndarray, *, begins: bool = False
+    ) -> Response:
+        closed = np.zeros(len(self.contacts), bool) if self.closed is None else self.closed
+        sets = jnp.asarray(closed), jnp.asarray(opening)
+        return _respond(self.contacts, t, state, source, *sets, jnp.asarray(self._shortest), begins)
+
+    def observed(self, outputs: Mapping[str, Any], source: AbstractSystem) -> dict[str, Any]:
+        """The outputs of a run with contacts."""
+        closed = None if self.closed is None else jnp.asarray(self.closed)
+        found = {**outputs, "contacts": Readings(source, self.contacts, closed)}
+        if closed is not None and LOADS in found:
+            found[LOADS] = _JointLoads(found[LOADS], closed)
+        return found
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Arrays needed to go on."""
+        return {} if self.closed is None else {"events-closed": self.closed, "events-slack": self._slack}
+
+    def restore(self, found: Mapping[str, np.ndarray]) -> None:
+        """As `arrays` has it."""
+        if "events-closed" in found:
+            self.closed = np.asarray(found["events-closed"], bool)
+            self._slack = np.asarray(found["events-slack"], float)
+
+
+@interpreted
+def _apart(contacts: tuple[Impact, ...], t: Any, state: State, source: AbstractSystem) -> Array:
+    return gaps(contacts, t, state, source)
+
+
+@interpreted
+def _respond(
+    contacts: tuple[Impact, ...],
+    t: Any,
+    state: State,
+    source: AbstractSystem,
+    closed: Array,
+    opening: Array,
+    shortest: Array,
+    begins: bool,
+) -> Response:
+    return respond(contacts, t, state, source, closed, opening, shortest, begins=begins)

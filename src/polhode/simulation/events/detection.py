@@ -1,0 +1,283 @@
+"""Steps that end at events: which functions pass zero in a step, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from polhode.integrators.base import AbstractIntegrator, Carry
+from polhode.result_codes import Result
+from polhode.simulation.checkpoint.event_state import Aftermath
+from polhode.simulation.events.bracket import Bracket
+from polhode.simulation.events.event_functions import TOUCHING, Moving, Now, Watch, Watched, rounding
+from polhode.simulation.events.sampling import Curve, Look, Seen, chosen, search
+from polhode.simulation.stepping import counted_angles
+from polhode.simulation.stepping.stepper import AbstractStepper, Part, Progress
+from polhode.systems.base import AbstractSystem, State
+
+_NEAR = 1e-9
+"""Part of a step within which a function counts as zero behind an event, or at the start."""
+
+_THROUGH = 1e-9
+"""Part of its rate before an event with which a function must go on behind it to have passed: less is rounding."""
+
+
+_SHALLOW = 1e-6
+"""Depth of a gap up to which it may close again before it was open."""
+
+_JUMP = 1e-6
+"""Part of a step that a function would have taken, at its rate, from zero to where it is found if it has not jumped."""
+
+
+class WatchingSteps(AbstractStepper):
+    """Steps of another kind that end at events as well.
+
+    A step in which a function passes zero is not accepted but made again, shorter, until the event is bracketed; each
+    of these attempts goes through the same program as all steps. Then the progress has the result `event_reached`, and
+    whoever runs it decides how to go on, with `changed`. The numbers of steps count those that end as planned.
+    """
+
+    on_grid: ClassVar[bool] = False
+    t0: Any
+    t1: Any
+    ahead: Any
+    inner: AbstractStepper
+    watched: Watched
+
+    def __init__(self, inner: AbstractStepper, watched: Watched) -> None:
+        self.t0, self.t1, self.ahead = inner.t0, inner.t1, inner.ahead
+        self.inner, self.watched = inner, watched
+
+    def first_step(self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any) -> Array:
+        return self.inner.first_step(system, integrator, state)
+
+    def next_step(self, p: Progress) -> Array:
+        return self.inner.next_step(p)
+
+    def begun(self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry) -> Carry:
+        return self.inner.begun(system, integrator, t, h, carry)
+
+    def finished(self, p: Progress) -> Array:
+        return self.inner.finished(p)
+
+    def passed(self, p: Progress, target: Array) -> Array:
+        return self.inner.passed(p, target)
+
+    def last_step(self, p: Progress) -> tuple[Array, Array]:
+        return p.watch.begin, p.watch.length
+
+    def part(self, p: Progress, searching: Array, share: Array, whole: Array) -> Part:
+        return self.inner.part(p, searching, share, whole)
+
+    def length(self, p: Progress, new: Progress) -> Array:
+        return self.inner.length(p, new)
+
+    def start(
+        self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any, keep_previous: bool
+    ) -> Progress:
+        return self.watching(system, integrator, self.inner.start(system, integrator, state, keep_previous))
+
+    def watching(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
+        """The progress of a run that nothing was watched in, with what is to be remembered of events."""
+        values, slopes = self._rates(system, integrator, p, p.carry)
+        near = jnp.abs(values) <= _NEAR * jnp.abs(p.h * slopes)
+        sides = jnp.where(near, jnp.sign(slopes), jnp.sign(values))
+        sides = jnp.where(np.array(self.watched.gaps) & (values >= -TOUCHING), 1.0, sides)
+        return p._replace(watch=self._calm(p, sides, self._moving(system, p, p.carry)))
+
+    def after(self, p: Progress, aftermath: Aftermath | None) -> Progress:
+        """The same behind another run: a function that it has left at zero is still on the side that it came from."""
+        if aftermath is None or not len(aftermath.sides):
+            return p
+        known = jnp.asarray(aftermath.sides)
+        return p._replace(watch=p.watch._replace(sides=jnp.where(jnp.isfinite(known), known, p.watch.sides)))
+
+    def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
+        w: Watch = p.watch
+        share = jnp.where(w.searching, w.share, 1.0)
+        part = self.inner.part(p, w.searching, share, w.whole)
+        new = part.stepper.attempt(system, integrator, part.progress)
+        accepted = (new.n > p.n) & (new.result == 0)
+        short = w.searching & (share < 1)
+        t = jnp.where(short, p.t + share * w.whole, new.t)
+        length = part.stepper.length(p, new)
+        moving = self._moving(system, new._replace(t=t), new.carry)
+        values, now = moving.values, Now(t, part.begin, length, *moving)
+        found = self._seen(system, integrator, p, new, now)
+        # An attempt at an event that failed says that the step was too long for other reasons.
+        failed = new._replace(watch=w._replace(searching=jnp.zeros((), bool)))
+        sought = p._replace(newton=new.newton, watch=self._sought(w, new.t - p.t, t, values, found))
+        # What looked like a passage within the step need not be one where a step ends.
+        missed = w.searching & self._first(w) & (self.watched.merit(w.sides, values) >= 0)
+        at_event = w.searching & w.final
+        fired = at_event & self._together(w, now) & ~self._jumped(w, now, new.carry.state)
+        behind = jnp.where(at_event | missed, self.watched.moved_on(w.sides, values), found.sides)
+        calm = self._calm(new, self._closing(w, behind, moving), moving)
+        # A gap that has jumped has no side until it is positive.
+        behind_a_jump = at_event & ~fired & self.watched.passed(w.sides, values) & np.array(self.watched.gaps)
+        # What has fired is still on its way: which side it comes out on is known once its action is done.
+        sides = jnp.where(fired, w.sides, jnp.where(behind_a_jump, 0.0, calm.sides))
+        result = jnp.where(jnp.any(fired), int(Result.event_reached), new.result).astype(jnp.int32)
+        done = new._replace(
+            n=jnp.where(short, p.n, new.n),
+            t=t,
+            h=jnp.where(w.searching, p.h, new.h),
+            result=result,
+            watch=calm._replace(sides=sides, begin=part.begin, length=length, cut=short, fired=fired, whole=t - p.t),
+        )
+        ends = jnp.where(w.searching, w.final | missed, ~found.crossed)
+        return chosen(~accepted, failed, chosen(ends, done, sought))
+
+    def changed(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, state: State) -> Progress:
+        """The progress with which a run goes on behind an event, in a state that may be another one.
+
+        A function that is still about zero comes out on the side to which it moves now: that from which it came where
+        the action has turned it back, the other one where it has passed.
+        """
+        w: Watch = p.watch
+        begun = p._replace(result=jnp.zeros((), jnp.int32))
+        _, ahead, begin = self.inner.part(begun, jnp.zeros((), bool), jnp.ones(()), w.whole)
+        carry = counted_angles.restart(integrator, system, begin, ahead.h, p.carry._replace(state=state))
+        begun = begun._replace(h=ahead.h, carry=self.begun(system, integrator, begin, ahead.h, carry))
+        _, before = self._rates(system, integrator, p, begun.carry._replace(state=p.carry.state))
+        values, slopes = self._rates(system, integrator, begun, begun.carry)
+        span = jnp.maximum(jnp.abs(w.whole), jnp.abs(p.h))
+        rate = jnp.maximum(jnp.abs(before), jnp.abs(slopes))
+        zero = jnp.abs(values) <= (4 * self._resolution(p.t) + _NEAR * span) * rate
+        # Where the rate itself vanishes, it says nothing; but what has fired was at zero before the action.
+        near = zero | (w.fired & (rate > 0) & (jnp.abs(values) <= 4 * jnp.abs(w.values)))
+        # One that was not even passing is an impact so soon after another that they can't be told apart.
+        through = (w.sides * before < 0) & (w.sides * slopes < 0) & (jnp.abs(slopes) > _THROUGH * jnp.abs(before))
+        there = self.watched.moved_on(w.sides, values)
+        turned = jnp.where(through, -w.sides, w.sides)
+        # Of those that have not fired, one that is at zero is about to.
+        sides = jnp.where(near, jnp.where(w.fired, turned, w.sides), there)
+        gaps = np.array(self.watched.gaps)
+        # What an impact has sent back may still be beyond, by as much as a restart changes the state.
+        sides = jnp.where(gaps & w.fired, jnp.where(near | (values >= 0), 1.0, 0.0), sides)
+        return begun._replace(watch=self._calm(p, sides, self._moving(system, begun, begun.carry)))
+
+    def _calm(self, p: Progress, sides: Float[Array, " k"], moving: Moving) -> Watch:
+        """The memory where nothing is being looked for."""
+        zero, one, no = jnp.zeros(()), jnp.ones(()), jnp.zeros((), bool)
+        bracket = Bracket(zero, one, zero, zero, one, one)
+        fired = jnp.zeros(len(self.watched.functions), bool)
+        return Watch(sides, *moving, no, no, bracket, one, jnp.asarray(p.h, float), p.t + zero, zero, no, fired)
+
+    def _closing(self, w: Watch, sides: Float[Array, " k"], moving: Moving) -> Float[Array, " k"]:
+        """With gaps that close again before they were open: the next attempt finds their impact."""
+        values, rates, _ = moving
+        closes = values < w.values if rates is None else rates < 0
+        shallow = (values < 0) & (values > -_SHALLOW)
+        return jnp.where(np.array(self.watched.gaps) & (sides == 0) & shallow & closes, 1.0, sides)
+
+    def _seen(
+        self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, new: Progress, now: Now
+    ) -> Seen:
+        """The first part of a step at whose end an event has passed; none in a search, which knows of one."""
+        w, span = p.watch, now.t - p.t
+        states = self._states(system, integrator, p, new, now)
+
+        def at(s: Array) -> Look:
+            return Look(s, *jax.jvp(lambda s: self.watched(p.t + s * span, states(s)), (s,), (jnp.ones(()),)))
+
+        zero, one = jnp.zeros(()), jnp.ones(())
+        ends = [(zero, w.values, w.rates), (one, now.values, now.rates)]
+        first, last = (
+            Look(s, values, at(s).rates if rates is None else jnp.abs(span) * rates) for s, values, rates in ends
+        )
+        return search(self.watched, w.sides, at, first, last, rounding(new.carry.state), w.searching)
+
+    def _states(
+        self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, new: Progress, now: Now
+    ) -> Callable[[Array], State]:
+        """The states within a step: from those and velocities at its ends, or as the method interpolates them."""
+        w, begin, end = p.watch, p.carry, new.carry
+        before, after = w.velocity, now.velocity
+        if before is None or after is None:
+            return lambda s: counted_angles.interpolate(integrator, system, now.begin, now.length, begin, end, s)
+        curve = Curve.of(system.state_space, begin.state, end.state, now.length * before, now.length * after)
+        return (lambda s: system.counted(begin.state, curve(s), s * now.length)) if system.counts else curve
+
+    def _resolution(self, t: Array) -> Array:
+        """Width of brackets in time."""
+        return jnp.maximum(self.watched.tolerance, 4 * jnp.finfo(float).eps * jnp.abs(t))
+
+    def _together(self, w: Watch, now: Now) -> Bool[Array, " k"]:
+        """Which events come at this instant: those that have passed, and those that can't be told from them by time."""
+        passed = self.watched.passed(w.sides, now.values)
+        if now.rates is None:
+            return passed
+        left = w.sides * now.values
+        about = (w.sides * now.rates < 0) & (left <= self._resolution(now.t) * jnp.abs(now.rates))
+        return passed | (jnp.any(passed) & self.watched.counts(w.sides) & about)
+
+    def _jumped(self, w: Watch, now: Now, state: State) -> Bool[Array, " k"]:
+        """Which functions have jumped across zero instead of passing it, as angles do half a turn away.
+
+        Those that move in jumps only are taken to mean them.
+        """
+        if now.rates is None:
+            return jnp.zeros(now.values.shape, bool)
+        reach = (_JUMP * jnp.abs(w.whole) + 1e4 * self._resolution(now.t)) * jnp.abs(now.rates)
+        # At rest, or nearly so, functions of the state change by its rounding.
+        jumped = (now.rates != 0) & (w.bracket.at_low - w.sides * now.values > reach + rounding(state))
+        return jumped & ~np.array(self.watched.forces)
+
+    def _first(self, w: Watch) -> Array:
+        """Whether an attempt is the first one at an event that was seen within a step."""
+        return ~w.final & (w.share >= w.bracket.high)
+
+    def _sought(self, w: Watch, whole: Array, t: Array, values: Float[Array, " k"], found: Seen) -> Watch:
+        """The next attempt at an event, after one or at first."""
+        merit = self.watched.merit(w.sides, values)
+        first = Bracket.of(found.low, found.high, found.at_low, found.at_high)
+        at_high = Bracket.of(w.bracket.low, w.bracket.high, w.bracket.at_low, merit)
+        bracket = chosen(self._first(w), at_high, w.bracket.narrowed(w.share, merit))
+        bracket = chosen(w.searching, bracket, first)
+        whole = jnp.where(w.searching, w.whole, whole)
+        near = self._resolution(t) / jnp.abs(whole)
+        final = bracket.high - bracket.low <= near
+        high = jnp.where(1 - bracket.high <= near, 1.0, bracket.high)
+        # Within a step there are estimates, and where the bracket ends has to be tried.
+        tried = w.searching | (bracket.high >= 1)
+        share = jnp.where(final | ~tried, high, bracket.next())
+        sides = jnp.where(w.searching, w.sides, found.sides)
+        return w._replace(
+            sides=sides, searching=jnp.ones((), bool), final=final, bracket=bracket, share=share, whole=whole
+        )
+
+    def _moving(self, system: AbstractSystem, p: Progress, carry: Carry) -> Moving:
+        """The functions, their rates along the run, which may be backward in time, and the velocity."""
+        state, way = carry.state, jnp.sign(p.h)
+        velocity = system.velocity(p.t, state)
+        if velocity is None:
+            return Moving(self.watched(p.t, state), None, None)
+        space, zero = system.state_space, jnp.zeros(())
+        along = lambda s: self.watched(p.t + s, space.move(state, s * velocity))  # noqa: E731
+        values, rates = jax.jvp(along, (zero,), (way,))
+        return Moving(values, rates, velocity)
+
+    def _rates(
+        self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, carry: Carry
+    ) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
+        """The functions and their rates, from a small step where a state alone does not say how it moves."""
+        values, rates, _ = self._moving(system, p, carry)
+        return (values, self._probed(system, integrator, p, carry, values)) if rates is None else (values, rates)
+
+    def _probed(
+        self,
+        system: AbstractSystem,
+        integrator: AbstractIntegrator,
+        p: Progress,
+        carry: Carry,
+        values: Float[Array, " k"],
+    ) -> Float[Array, " k"]:
+        h = 1e-4 * p.h
+        after = counted_angles.step(integrator, system, p.t, h, carry)[0]
+        return (self.watched(p.t + h, after.state) - values) / jnp.abs(h)

@@ -1,0 +1,321 @@
+"""Effects of events on a run on the host: actions, changes of the system, and a record of all of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy.eager import uncompiled
+from polhode.contact.system import UnilateralSystem
+from polhode.events.event import Event, Function, function_of
+from polhode.events.impacts import Impact
+from polhode.integrators.compatibility import written
+from polhode.simulation.events.contacts import Contacts
+from polhode.simulation.events.detection import WatchingSteps
+from polhode.simulation.events.event_functions import Watch as EventWatch
+from polhode.simulation.events.event_functions import Watched
+from polhode.simulation.observer import Observer, Watch
+from polhode.simulation.stepping.stepper import AbstractStepper
+from polhode.simulation.task import Task
+from polhode.spaces.checks import check_point
+from polhode.storage import frame_layout
+from polhode.systems.base import AbstractSystem, State
+
+_CROWD = 20
+"""Events that follow each other as closely as they can be told apart, before they are said to accumulate."""
+
+
+_SOON = 1e6
+"""Times the shortest distance of two events, up to which one still belongs to the crowd before it."""
+
+_SPARE = 1e-12
+"""By which an action may leave constraints more violated than it found them."""
+
+_OBSERVED = 64
+"""Events that are looked at together."""
+
+
+class Row(NamedTuple):
+    """One event: its time, its number among those of the run, and the leaves of the states before and after.
+
+    - `impulse`: of a contact, along its gap; NaN for events of other kinds.
+    """
+
+    t: float
+    number: int
+    before: list[np.ndarray]
+    after: list[np.ndarray]
+    impulse: float = float("nan")
+
+
+class Happenings:
+    """The events of one run.
+
+    - `converted`, `source`: the system as the method takes it and as it was given, as they are now.
+    - `changed`: whether they are others than at the start.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self._task, self._events = task, task.events
+        self.source, self.converted = task.source, task.converted
+        self.changed = False
+        self.contacts = Contacts(task.events) if task.holds_contacts else None
+        self.rows: list[Row] = []
+        self._crowd, self._last = 0, float("nan")
+        self._untraceable: list[Any] = []
+        self._structure = jax.tree.structure(task.state0)
+
+    @property
+    def system(self) -> AbstractSystem:
+        """As the method takes it."""
+        return self.converted.system
+
+    def stepper(self, inner: AbstractStepper) -> AbstractStepper:
+        """Steps that end at the events, if there are any."""
+        if not self._events:
+            return inner
+        forces = None if self.contacts is None else self.contacts.are_forces
+        return WatchingSteps(inner, Watched.of(self._events, self._functions(), self.source, forces))
+
+    @property
+    def observer(self) -> Observer:
+        """All that is reported about states of the system as it is now."""
+        task = self._task
+        own: dict[str, Any] = {}
+        if not task.problem:
+            own = {"outputs": self.source.outputs(), "invariants": self.source.invariants()}
+        if self.contacts is not None:
+            own["outputs"] = self.contacts.observed(own.get("outputs", task.outputs), self.source)
+        return dataclasses.replace(task, source=self.source, converted=self.converted, **own).observer
+
+    def _functions(self) -> tuple[Function, ...]:
+        found = [] if self.contacts is None else [self.contacts.function(k) for k in range(len(self._events))]
+        given = (function_of(event, self._task.outputs, self.converted.back) for event in self._events)
+        return tuple(own or other for own, other in zip(found or (None,) * len(self._events), given, strict=True))
+
+    @property
+    def holding(self) -> bool:
+        """Whether a contact is closed, or has been."""
+        return self.contacts is not None and self.contacts.closed is not None
+
+    def of_joints(self, multipliers: Any) -> Any:
+        """Multipliers without those of contacts, which come last."""
+        system = self.system
+        if multipliers is None or not isinstance(system, UnilateralSystem):
+            return multipliers
+        return multipliers[..., : system.base.m] if system.base.m else None
+
+    @uncompiled()
+    def begin(self, t: float, state: State) -> State:
+        """The state in which the run begins, at rest on the contacts that are closed there."""
+        if self.contacts is None:
+            return state
+        state = self.contacts.begin(jnp.asarray(t), jax.tree.map(jnp.asarray, state), self.source)
+        self._write(t, state)
+        return state
+
+    @uncompiled()
+    def act(self, t: float, state: State, watch: EventWatch) -> tuple[State, bool]:
+        """The state behind the events that have fired, and whether the run ends there."""
+        ends = False
+        state = jax.tree.map(jnp.asarray, state)
+        self._structure = jax.tree.structure(state)
+        fired = [int(number) for number in np.flatnonzero(watch.fired)]
+        touched = [k for k in fired if self.contacts is not None and self.contacts.belongs(k)]
+        for number in fired:
+            event = self._events[number]
+            if number in touched:
+                # Contacts of the same instant respond together, where the first of them stands.
+                state = self._responded(touched, t, state) if number == touched[0] else state
+                continue
+            after = self._acted(event, jnp.asarray(t), state)
+            self.rows.append(Row(t, number, _leaves(state), _leaves(after)))
+            state, ends = after, ends or event.terminal
+            if self.contacts is not None and self.contacts.closed is not None and event.action is not None:
+                state = self._responded((), t, state)
+        return state, ends
+
+    def _responded(self, fired: Sequence[int], t: float, state: State) -> State:
+        """The state behind the response of contacts, with a row for each that has taken part."""
+        assert self.contacts is not None
+        after, passages = self.contacts.act(fired, jnp.asarray(t), state, self.source)
+        for number, impulse in passages:
+            self.rows.append(Row(t, number, _leaves(state), _leaves(after), impulse))
+            state = after
+        self._write(t, state)
+        return state
+
+    def _write(self, t: float, state: State) -> None:
+        """Writes the system for the method, with the contacts that are closed."""
+        if self.contacts is not None and self.contacts.closed is not None:
+            self.converted = self.contacts.written(self.source, self._task.integrator, t, state)
+
+    def accumulate(self, t: float) -> bool:
+        """Whether events come too fast, or there are too many; asked once for each instant at which there are any."""
+        shortest = max(min(event.tolerance for event in self._events), 4 * np.spacing(abs(t)))
+        since = abs(t - self._last)
+        # At contacts that rounding opens and closes, some come a little later.
+        self._crowd = self._crowd + 1 if since <= 4 * shortest else self._crowd if since <= _SOON * shortest else 0
+        self._last = t
+        return self._crowd >= _CROWD or len(self.rows) >= self._task.max_events
+
+    def _acted(self, event: Event, t: Any, state: State) -> State:
+        given = self.converted.left(state)
+        source = self.source
+        after = given if event.action is None else self._called(Function(event.action), t, given, source)
+        if event.change is not None:
+            self._change(event, t, given, after)
+        if event.action is None and event.change is None:
+            return state
+        self._check(event, float(t), given, after)
+        return self.converted.entered(after)
+
+    def _called(self, action: Function, *given: Any) -> State:
+        """The state that an action returns: traced once, or called again and again if it asks for numbers."""
+        if not any(action.function is known for known in self._untraceable):
+            try:
+                return jax.tree.map(jnp.asarray, _run(action, *given))
+            except jax.errors.JAXTypeError:
+                self._untraceable.append(action.function)
+        return action(*given)
+
+    def _change(self, event: Event, t: Any, given: State, after: State) -> None:
+        assert event.change is not None
+        source = event.change(t, given, self.source)
+        if not _alike(source, self.source):
+            raise ValueError(
+                f"The change of event `{event.name}` must return the system with other numbers in the same places. For "
+                "another system, such as a model without a joint, make the event terminal and begin a second run in "
+                "its last state."
+            )
+        self.source, self.changed = source, True
+        self.converted = written(source, self._task.integrator, float(t), after, checked=False).converted
+        self._write(float(t), after)
+
+    def check_gaps(self, watch: EventWatch) -> None:
+        """Raises ValueError for impacts that a run begins beyond, which would never come."""
+        for event, side, value in zip(self._events, np.asarray(watch.sides), np.asarray(watch.values), strict=True):
+            if isinstance(event.action, Impact) and side < 0:
+                raise ValueError(
+                    f"The gap of event `{event.name}` is {value:.4g} at the start: the run begins beyond what it is to "
+                    "run into. Start where the gap is positive, or move the stop."
+                )
+
+    def _check(self, event: Event, t: float, before: State, state: State) -> None:
+        """Raises ValueError for what is no state, or violates constraints more than the state before it did."""
+        try:
+            check_point(self.source.state_space, state, "state0")
+            self.source.check(t, state)
+        except ValueError as error:
+            if self._is_no_worse(t, before, state):
+                return
+            said = str(error).replace("`state0`", "the state that it returns")
+            raise ValueError(f"The action of event `{event.name}` at t = {t:g}: {said}") from None
+
+    def _is_no_worse(self, t: float, before: State, after: State) -> bool:
+        """Whether a method that doesn't keep constraints has left what an action is found with."""
+        was, now = (
+            {
+                name: float(jnp.max(jnp.abs(x), initial=0.0))
+                for name, x in self.source.residuals(jnp.asarray(t), s).items()
+            }
+            for s in (before, after)
+        )
+        return any(was.values()) and all(now[name] <= 2 * was[name] + _SPARE for name in was)
+
+    def table(self) -> dict[str, Any]:
+        """All events as plain arrays: `t`, `number`, and the leaves of the states `before` and `after`.
+
+        `jumps`: what they have changed in the invariants, by name, for audits.
+        """
+        found = _stacked(self.rows, _leaves(self._task.state0))
+        if not self.rows or self.changed:
+            return found
+        structure, look = self._structure, Watch(self.observer, min(len(self.rows), _OBSERVED))
+        sides = (jax.tree.unflatten(structure, found[part]) for part in ("before", "after"))
+        before, after = (frame_layout.flatten(look.frames(found["t"], states, None))[1] for states in sides)
+        names = [name for name in before if name.startswith("invariants.")]
+        return {**found, "jumps": {name: after[name] - before[name] for name in names}}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Arrays needed to go on: the record, and the numbers of the system if they have changed."""
+        found = _stacked(self.rows, _leaves(self._task.state0))
+        named = {"events-t": found["t"], "events-number": found["number"], "events-impulse": found["impulse"]}
+        for part in ("before", "after"):
+            named |= {f"events-{part}-{k}": leaf for k, leaf in enumerate(found[part])}
+        if self.changed:
+            leaves = jax.tree.leaves(eqx.filter(self.source, eqx.is_array))
+            named |= {f"system-{k}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
+        held = {} if self.contacts is None else self.contacts.arrays()
+        return {**named, **held, "events-crowd": np.array([self._crowd, self._last])}
+
+    @uncompiled()
+    def restore_contacts(self, found: Mapping[str, np.ndarray]) -> None:
+        """The set of closed contacts as `arrays` has it; the state doesn't matter, which has one shape for all."""
+        if self.contacts is not None:
+            self.contacts.restore(found)
+            self._write(float(self._task.t0), self._task.state0)
+
+    @uncompiled()
+    def restore(self, found: Mapping[str, np.ndarray], t: float, state: State) -> None:
+        """As `arrays` has it, or a part of that, to go on from there; `state` is that at t."""
+        self._structure = jax.tree.structure(state)
+        if "events-t" in found:
+            self._restore_rows(found, state)
+        if "system-0" in found:
+            arrays, others = eqx.partition(self.source, eqx.is_array)
+            leaves, structure = jax.tree.flatten(arrays)
+            new = [jnp.asarray(found[f"system-{k}"]) for k in range(len(leaves))]
+            self.source, self.changed = eqx.combine(jax.tree.unflatten(structure, new), others), True
+            given = self.converted.left(state)
+            self.converted = written(self.source, self._task.integrator, t, given, checked=False).converted
+        self.restore_contacts(found)
+
+    def _restore_rows(self, found: Mapping[str, np.ndarray], state: State) -> None:
+        count = len(_leaves(state))
+        parts = [[found[f"events-{part}-{k}"] for k in range(count)] for part in ("before", "after")]
+        rows = zip(found["events-t"], found["events-number"], found["events-impulse"], strict=True)
+        for k, (at, number, impulse) in enumerate(rows):
+            before, after = ([leaf[k] for leaf in part] for part in parts)
+            self.rows.append(Row(float(at), int(number), before, after, float(impulse)))
+        crowd, self._last = (float(x) for x in found["events-crowd"])
+        self._crowd = int(crowd)
+
+
+@interpreted
+def _run(action: Function, t: Any, state: State, system: AbstractSystem) -> State:
+    return action(t, state, system)
+
+
+def _leaves(state: State) -> list[np.ndarray]:
+    return [np.asarray(x) for x in jax.tree.leaves(state)]
+
+
+def _stacked(rows: list[Row], example: list[np.ndarray]) -> dict[str, Any]:
+    def stack(parts: list[list[np.ndarray]]) -> list[np.ndarray]:
+        return [
+            np.array([part[k] for part in parts], x.dtype).reshape(len(parts), *x.shape) for k, x in enumerate(example)
+        ]
+
+    return {
+        "t": np.array([row.t for row in rows], float),
+        "number": np.array([row.number for row in rows], int),
+        "impulse": np.array([row.impulse for row in rows], float),
+        "before": stack([row.before for row in rows]),
+        "after": stack([row.after for row in rows]),
+    }
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether two systems differ in numbers only."""
+    if jax.tree.structure(a) != jax.tree.structure(b):
+        return False
+    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    return all(np.shape(x) == np.shape(y) if eqx.is_array_like(x) else x is y or x == y for x, y in pairs)

@@ -1,0 +1,210 @@
+"""Looks at the functions of events within a step, as many as it takes to lose no passage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from polhode.simulation.events.event_functions import Watched
+from polhode.spaces.base import AbstractSpace, Point, Vector
+
+_CLOSE = 0.1
+"""Part of the largest value nearby by which a cubic may miss a look before looks come closer."""
+
+_NARROW = 2.0**-30
+"""Part of a step within which a function that no cubic fits is taken to jump."""
+
+_MOST = 4096
+"""Looks within a step, at which even functions that no cubic fits are left at the distance that was asked for."""
+
+Values = Float[Array, " k"]
+"""One number for each event."""
+
+
+class Look(NamedTuple):
+    """The functions at part `s` of a step, and their rates by s."""
+
+    s: Array
+    values: Values
+    rates: Values
+
+
+class Curve(NamedTuple):
+    """The motion within a step: a cubic through states and velocities at both ends, on the space.
+
+    It turns evenly with the mean velocity, and cubically about that. So it is right for steps of many turns, which two
+    attitudes alone don't tell.
+
+    - `turn`: the even part, an algebra element. - `start`, `end`, `rest`: slopes of the other part, and its end.
+    """
+
+    space: AbstractSpace
+    begin: Point
+    turn: Vector
+    start: Vector
+    end: Vector
+    rest: Vector
+
+    @classmethod
+    def of(cls, space: AbstractSpace, begin: Point, end: Point, before: Vector, after: Vector) -> Curve:
+        """Between two states; `before` and `after` are the increments that the velocities there would make."""
+        turn = 0.5 * (before + after)
+        rest = space.difference(space.move(begin, turn), end)
+        return cls(space, begin, turn, before - turn, space.rate(rest, after - turn), rest)
+
+    def __call__(self, s: Array) -> Point:
+        other = s * ((1 - s) ** 2 * self.start + s * (s - 1) * self.end + s * (3 - 2 * s) * self.rest)
+        return self.space.move(self.space.move(self.begin, s * self.turn), other)
+
+
+class Seen(NamedTuple):
+    """Findings in a step: whether an event has passed, between which parts of it, and the sides before."""
+
+    sides: Values
+    crossed: Array
+    low: Array
+    high: Array
+    at_low: Array
+    at_high: Array
+
+    def then(self, watched: Watched, s: Array, values: Values) -> Seen:
+        """With what is seen at a later part s."""
+        hit = jnp.any(watched.passed(self.sides, values))
+        first = hit & ~self.crossed
+        sides = watched.moved_on(self.sides, values)
+        # Within a step values are estimates: the bracket begins where sides have changed last, if they have.
+        passed = jnp.any(sides != self.sides)
+        low, at_low = jnp.where(passed, s, self.low), jnp.where(passed, watched.merit(sides, values), self.at_low)
+        after = Seen(sides, self.crossed, low, self.high, at_low, self.at_high)
+        there = self._replace(crossed=hit, high=s, at_high=watched.merit(self.sides, values))
+        return chosen(self.crossed, self, chosen(first, there, after))
+
+    def between(self, watched: Watched, a: Look, b: Look) -> Seen:
+        """With what is seen from one look to the next: the first turning beyond zero, and the end."""
+        u = jnp.where(self.sides * _cubic(a, b, _turning(a, b)) < 0, _turning(a, b), 1.0)
+        first = jnp.min(u)
+        values = jnp.where(first < 1, _cubic(a, b, first), b.values)
+        s = jnp.where(first < 1, a.s + first * (b.s - a.s), b.s)
+        return self.then(watched, s, values).then(watched, b.s, b.values)
+
+
+class _March(NamedTuple):
+    """Looks on their way through a step.
+
+    - `last`: the look up to which all is seen. - `middle`: one behind it. - `spacing`: of looks ahead.
+    - `closer`: whether the next look comes between those two, instead of behind them. - `count`: of looks.
+    """
+
+    seen: Seen
+    last: Look
+    middle: Look
+    spacing: Array
+    closer: Array
+    count: Array
+
+
+def search(
+    watched: Watched,
+    sides: Values,
+    at: Callable[[Array], Look],
+    first: Look,
+    last: Look,
+    rounding: Array,
+    skip: Array,
+) -> Seen:
+    """The first part of a step at whose end an event has passed.
+
+    Looks come `inside` times, and closer where the cubic through two of them misses one between them: then the function
+    changes faster than they come. The cubics tell where it turns between looks.
+
+    `at`: a look within the step; `first` and `last` are those at its ends. `rounding`: by which values change without a
+    reason. `skip`: whether not to look at all.
+    """
+    zero, spacing = jnp.zeros(()), jnp.asarray(1.0 / (watched.inside + 1))
+    seen = Seen(sides, jnp.zeros((), bool), zero, jnp.ones(()), zero, zero)
+    seen = seen._replace(at_low=watched.merit(sides, first.values))
+
+    def more(m: _March) -> Array:
+        return ~skip & ~m.seen.crossed & (m.last.s < 1)
+
+    def body(m: _March) -> _March:
+        s = jnp.where(m.closer, 0.5 * (m.last.s + m.middle.s), m.middle.s + m.spacing)
+        # A remainder that would be a tiny part is added to this one.
+        s = jnp.where(s > 1 - 1e-3 * m.spacing, 1.0, s)
+        look = chosen(s >= 1, last, at(s))
+        middle, behind = chosen(m.closer, look, m.middle), chosen(m.closer, m.middle, look)
+        narrow = (middle.s - m.last.s < _NARROW) | (m.count >= _MOST)
+        fits = jnp.all(_fits(m.last, middle, behind, rounding)) | narrow
+        # Before the first look there is nothing to be seen.
+        seen = chosen(middle.s > m.last.s, m.seen.between(watched, m.last, middle), m.seen)
+        ended = seen.between(watched, middle, behind)
+        over = behind.s >= 1
+        wider = jnp.where(narrow, spacing, jnp.minimum(2 * m.spacing, spacing))
+        return _March(
+            chosen(fits, chosen(over, ended, seen), m.seen),
+            chosen(fits, chosen(over, behind, middle), m.last),
+            chosen(fits, behind, middle),
+            jnp.where(fits, wider, 0.5 * (middle.s - m.last.s)),
+            ~fits,
+            m.count + 1,
+        )
+
+    start = _March(seen, first, first, spacing, jnp.zeros((), bool), jnp.zeros((), jnp.int32))
+    return jax.lax.while_loop(more, body, start).seen
+
+
+def _cubic(a: Look, b: Look, u: Array) -> Values:
+    """Hermite's cubic at part u between two looks."""
+    width = b.s - a.s
+    ends = (1 - u) ** 2 * (1 + 2 * u) * a.values + u**2 * (3 - 2 * u) * b.values
+    return ends + width * u * (1 - u) * ((1 - u) * a.rates - u * b.rates)
+
+
+def _slope(a: Look, b: Look, u: Array) -> Values:
+    """The rate of the cubic, by s."""
+    width = b.s - a.s
+    rise = (b.values - a.values) / jnp.where(width > 0, width, 1.0)
+    return 6 * u * (1 - u) * rise + (1 - u) * (1 - 3 * u) * a.rates + u * (3 * u - 2) * b.rates
+
+
+def _turning(a: Look, b: Look) -> Values:
+    """Where each cubic turns between two looks whose rates have opposite signs; 1 if they don't."""
+    width = b.s - a.s
+    rise = (b.values - a.values) / jnp.where(width > 0, width, 1.0)
+    # Rates along the cubic: c + b u + a u², with c of the sign -1.
+    way = -jnp.sign(a.rates)
+    c, linear = way * a.rates, way * (6 * rise - 4 * a.rates - 2 * b.rates)
+    square = way * (3 * a.rates + 3 * b.rates - 6 * rise)
+    turns = (c < 0) & (way * b.rates > 0)
+    root = jnp.sqrt(jnp.where(turns, jnp.maximum(linear**2 - 4 * square * c, 0.0), 1.0))
+    under = jnp.where(turns, linear + root, 1.0)
+    return jnp.where(turns, jnp.clip(-2 * c / jnp.where(under > 0, under, 1.0), 0.0, 1.0), 1.0)
+
+
+def _fits(a: Look, m: Look, b: Look, rounding: Array) -> Bool[Array, " k"]:
+    """Whether the cubic through two looks tells what lies between: whether it is about right at one between them, slope
+    included, and does not turn so close to zero that it might have passed.
+    """
+    width = b.s - a.s
+    u = (m.s - a.s) / jnp.where(width > 0, width, 1.0)
+    missed = jnp.maximum(jnp.abs(_cubic(a, b, u) - m.values), 0.125 * width * jnp.abs(_slope(a, b, u) - m.rates))
+    largest = jnp.maximum(jnp.maximum(jnp.abs(a.values), jnp.abs(m.values)), jnp.abs(b.values))
+    unclear = _nearly(a, m, missed) | _nearly(m, b, missed)
+    # Without a distance there is nothing between.
+    return (m.s <= a.s) | (missed <= rounding) | ((missed <= _CLOSE * largest) & ~unclear)
+
+
+def _nearly(a: Look, b: Look, missed: Values) -> Bool[Array, " k"]:
+    """Whether cubics turn before zero by less than they are wrong by."""
+    turned = _cubic(a, b, _turning(a, b))
+    before = (turned * a.values > 0) & (turned * b.values > 0)
+    return (_turning(a, b) < 1) & before & (jnp.abs(turned) <= missed)
+
+
+def chosen(condition: Array, a: Any, b: Any) -> Any:
+    """One of two trees of the same structure."""
+    return jax.tree.map(lambda x, y: x if x is y else jnp.where(condition, x, y), a, b)

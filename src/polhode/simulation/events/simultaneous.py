@@ -1,0 +1,113 @@
+"""Events at one instant, one after the other, each with the derivatives of a time of its own."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from polhode.simulation.events.event_functions import Watched
+from polhode.systems.base import AbstractSystem, State
+
+_NEAR = 1e-9
+"""Part of a step within which a function counts as at zero still."""
+
+_ROUNDING = 2.0**20 * float(jnp.finfo(float).eps)
+"""Change in a step, in parts of the largest number of a state, up to which a function stands still."""
+
+
+class Happened(NamedTuple):
+    """Effects of each event watched at an instant, in order; those that have not fired have changed nothing.
+
+    `t`, `before`, `after`: times and states, with leading axis k, the number of events.
+    """
+
+    t: Array
+    before: State
+    after: State
+
+
+class Together(NamedTuple):
+    """Effects of the events that fire at the end of one step.
+
+    Events that fire together have one time, but not one derivative of it: each comes where its own function passes
+    zero, in the motion that the actions of those before have left. So the state moves on between them, for a time that
+    is zero and has derivatives. Events that an action before holds up or brings about come along with that action.
+    """
+
+    system: AbstractSystem
+    watched: Watched
+    branches: tuple[Callable[[Array, State], State], ...]
+
+    def __call__(
+        self, fired: Bool[Array, " k"], sides: Float[Array, " k"], length: Array, t: Array, state: State
+    ) -> Happened:
+        """From the time and state at the first of them.
+
+        `sides`: signs that the functions had in the step behind it, whose length is `length`.
+        """
+        if len(self.branches) == 1:
+            after = jax.lax.cond(fired[0], self.branches[0], _same, t, state)
+            return jax.tree.map(lambda x: x[None], Happened(t, state, after))
+
+        def each(now: tuple[Array, State], k: Array) -> tuple[tuple[Array, State], Happened]:
+            follows = fired[k] & (k > jnp.argmax(fired))
+            onward = functools.partial(self._onward, follows, k, -sides[k] * length)
+            t, before = jax.lax.cond(follows, onward, lambda *now: now, *now)
+            act = lambda t, state: jax.lax.switch(k, self.branches, t, state)  # noqa: E731
+            after = jax.lax.cond(fired[k], act, _same, t, before)
+            return (t, after), Happened(t, before, after)
+
+        return jax.lax.scan(each, (t, state), jnp.arange(len(self.branches)))[1]
+
+    def nothing(self, t: Array, state: State) -> Happened:
+        """That none has fired."""
+        spread = lambda x: jnp.broadcast_to(x, (len(self.branches), *x.shape))  # noqa: E731
+        return jax.tree.map(spread, Happened(t, state, state))
+
+    def _onward(self, follows: Array, k: Array, way: Array, t: Array, state: State) -> tuple[Array, State]:
+        """Time and state at event k behind others.
+
+        `way`: the length of the step, with the sign with which the slope of the function takes it across zero.
+        """
+        space, velocity = self.system.state_space, self.system.velocity(t, state)
+        if velocity is None:
+            return _unknown(follows, t, state)
+        # Second derivatives need the value of the acceleration alone.
+        at, here, rate = jax.lax.stop_gradient((t, state, velocity))
+        along = lambda s: (at + s, space.move(here, s * rate))  # noqa: E731
+        both = lambda s: (self.watched(*along(s))[k], self.system.velocity(*along(s)))  # noqa: E731
+        (value, _), (slope, change) = jax.jvp(both, (jnp.zeros(()),), (jnp.ones(()),))
+        largest = jnp.max(jnp.stack([jnp.max(jnp.abs(x), initial=1.0) for x in jax.tree.leaves(here)]))
+        comes = (slope * way > _ROUNDING * largest) & (jnp.abs(value) <= _NEAR * jnp.abs(slope * way))
+        change, comes = jax.lax.stop_gradient((change, comes))
+        moved = lambda late: space.move(state, late * velocity + 0.5 * late**2 * change)  # noqa: E731
+        late = root_at_zero(lambda late: self.watched(t + late, moved(late))[k], follows & comes)
+        return t + late, moved(late)
+
+
+def root_at_zero(function: Callable[[Array], Array], there: Array) -> Array:
+    """Zero, with the derivatives of a root of a function by the implicit function theorem, of all orders.
+
+    They vanish unless it is `there`, and are infinite or not a number where the function has no slope.
+    """
+    known = lambda _, guess: guess  # noqa: E731
+    divided = lambda slope, value: value / slope(jnp.ones(()))  # noqa: E731
+    guarded = lambda x: jnp.where(there, function(x), x)  # noqa: E731
+    return jax.lax.custom_root(guarded, jnp.zeros(()), known, divided)
+
+
+def _same(t: Array, state: State) -> State:
+    del t
+    return state
+
+
+def _unknown(follows: Array, t: Array, state: State) -> tuple[Array, State]:
+    """Time and state with derivatives that are not a number, where states don't tell how they move."""
+    spoilt = jnp.where(follows, jnp.nan, 1.0)
+    late = root_at_zero(lambda late: spoilt * (late + follows * t), follows)
+    return t + late, jax.tree.map(lambda x: x + late, state)

@@ -1,0 +1,383 @@
+"""The driver on the host: compiled blocks of steps, with control in between for progress, stores and Ctrl-C."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from polhode.compiler.compile_report import Compiled
+from polhode.compiler.interpreted import interpreted
+from polhode.compiler.numpy.eager import uncompiled
+from polhode.integrators.base import AbstractIntegrator
+from polhode.result_codes import Result
+from polhode.results.frames import Frames
+from polhode.simulation.events.detection import WatchingSteps
+from polhode.simulation.events.handler import Happenings
+from polhode.simulation.loops import native
+from polhode.simulation.loops.signals import Interrupts
+from polhode.simulation.loops.xla import Buffer, run_block
+from polhode.simulation.observer import Observer, Watch
+from polhode.simulation.progress_display import Show
+from polhode.simulation.run_types import Checkpoint, Outcome, Sink, Start
+from polhode.simulation.save_schedule import Saving, capacity
+from polhode.simulation.stepping import counted_angles
+from polhode.simulation.stepping.segments import Leg
+from polhode.simulation.stepping.stepper import AbstractStepper, Progress, between
+from polhode.systems.base import AbstractSystem, State
+
+_BLOCK_SECONDS = 0.2
+_STORED_BLOCK_SECONDS = 0.1
+_FIRST_BLOCK = 1
+
+_OBSERVED_ROWS = 512
+
+
+@interpreted
+def begin(
+    stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, state: Any, keep: bool
+) -> Progress:
+    """The beginning of a run; `keep`: with what interpolation needs."""
+    return stepper.start(system, integrator, state, keep)
+
+
+@interpreted
+def again(stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
+    """Behind a breakpoint, where loads may have jumped."""
+    return stepper.again(system, integrator, p)
+
+
+@interpreted
+def watched(stepper: WatchingSteps, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
+    """A progress of a run without events, as one with them goes on from it."""
+    return stepper.watching(system, integrator, p)
+
+
+@interpreted
+def changed(
+    stepper: WatchingSteps, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, state: State
+) -> Progress:
+    """Behind an event."""
+    return stepper.changed(system, integrator, p, state)
+
+
+@interpreted
+def anew(system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
+    """The progress with what the method remembers of a system with other constraints."""
+    carry = counted_angles.init(integrator, system, p.t, p.h, p.carry.state)._replace(state=p.carry.state)
+    return p._replace(carry=carry) if p.before is None else p._replace(carry=carry, t_before=p.t, before=carry)
+
+
+@interpreted
+def within(
+    stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, target: Array
+) -> State:
+    """The state at `target`, within the last step."""
+    return between(stepper, system, integrator, p, target)
+
+
+_BY_XLA = Compiled(None, "xla", kept=False)
+
+
+def run(
+    legs: Sequence[Leg],
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    start: Start,
+    observer: Observer,
+    saving: Saving,
+    sink: Sink | None,
+    show: Show,
+    interrupted: Interrupts,
+    events: Happenings | None = None,
+) -> Outcome:
+    """The whole run.
+
+    `sink` receives each block of frames and may stop the run with a code; without one frames stay in memory. The run
+    stops after the block in which `interrupted` is set.
+    """
+    began = time.perf_counter()
+    made = _Run(legs, system, integrator, start, observer, saving, sink, show, interrupted, events)
+    return made.all(time.perf_counter() - began)
+
+
+class _Run:
+    """A run on its way."""
+
+    @uncompiled()
+    def __init__(
+        self,
+        legs: Sequence[Leg],
+        system: AbstractSystem,
+        integrator: AbstractIntegrator,
+        start: Start,
+        observer: Observer,
+        saving: Saving,
+        sink: Sink | None,
+        show: Show,
+        interrupted: Interrupts,
+        events: Happenings | None,
+    ) -> None:
+        self.interrupted, self.show, self.events = interrupted, show, events
+        self.native: Any = None
+        self.made_anew = False
+        self.legs, self.integrator, self.sink = legs, integrator, sink
+        if events is not None and start.checkpoint is None:
+            start = start._replace(state=events.begin(float(legs[0].stepper.t0), start.state))
+        self.system = system if events is None else events.system
+        own = events is not None and (events.changed or events.contacts is not None)
+        observer = events.observer if events is not None and own else observer
+        self.every = jnp.asarray(saving.every or np.iinfo(np.int64).max)
+        end = float(legs[-1].stepper.t1)
+        self.targets = None if saving.at is None else jnp.asarray(np.append(saving.at, end))
+        self.kept: list[Frames] = []
+        self.stop = Result.successful
+        self.goes_on = start.goes_on
+        if start.checkpoint is not None:
+            progress, self.leg, self.done, _ = start.checkpoint
+            self.p = _with_previous(jax.tree.map(jnp.asarray, progress), saving.at is not None)
+            if not start.goes_on and legs[0].fresh:
+                self.p = again(self.stepper, self.system, integrator, self.p)
+            anew = self.p.watch is None
+            if isinstance(self.stepper, WatchingSteps) and anew:
+                self.p = watched(self.stepper, self.system, integrator, self.p)
+        else:
+            self.leg, self.done, anew = 0, 0, True
+            self.p = begin(self.stepper, self.system, integrator, start.state, saving.at is not None)
+        if isinstance(self.stepper, WatchingSteps) and anew:
+            assert events is not None
+            self.p = self.stepper.after(self.p, start.aftermath)
+            events.check_gaps(self.p.watch)
+        self.capacity = capacity(self.p.carry.state, legs, saving)
+        self.watch = Watch(observer, min(self.capacity, _OBSERVED_ROWS))
+
+    @property
+    def stepper(self) -> AbstractStepper:
+        inner = self.legs[self.leg].stepper
+        return inner if self.events is None else self.events.stepper(inner)
+
+    def all(self, start_time: float) -> Outcome:
+        began = time.perf_counter()
+        self.show.stage("recording a step")
+        jax.block_until_ready(self.block(0))
+        if self.targets is None and not self.goes_on:
+            self.keep(*row(self.p))
+        else:
+            # So that the program that looks at states is compiled before time is taken.
+            self._nothing()
+        compile_time, began = time.perf_counter() - began, time.perf_counter()
+        error: BaseException | None = None
+        try:
+            self._steps()
+        except KeyboardInterrupt as pressed:
+            error, self.stop = pressed, Result.interrupted
+        except Exception as unforeseen:
+            # Whatever it was, hours of frames must not go with it.
+            error, self.stop = unforeseen, Result.unexpected_error
+        code = Result(int(self.p.result)) if int(self.p.result) else self.stop
+        none = self._nothing()
+        frames = jax.tree.map(lambda *parts: np.concatenate(parts), *self.kept) if self.kept else none
+        p = self.p._replace(result=np.int32(code))
+        wall_time = time.perf_counter() - began
+        return Outcome(frames, p, self.checkpoint, start_time, compile_time, wall_time, self.compiled, error)
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        happened = None if self.events is None else self.events.arrays()
+        # What is yet to be done at an event is done by whoever goes on.
+        code = Result.event_reached if int(self.p.result) == Result.event_reached else Result.successful
+        return Checkpoint(self.p._replace(result=np.int32(code)), self.leg, self.done, happened)
+
+    @property
+    def compiled(self) -> Compiled:
+        """How steps are executed."""
+        marching = None if self.native is None else self.native[0]
+        return _BY_XLA if marching is None else marching.code.form._replace(kept=not self.made_anew)
+
+    def _tell(self, form: Compiled) -> None:
+        self.made_anew = True
+        self.show.stage(form.making)
+
+    def block(self, steps: int) -> tuple[Progress, Buffer]:
+        if self.native is None:
+            self.native = native.steps(self.stepper, self.system, self.integrator, self.p, self._tell)
+            if self.native[0] is None:
+                self._tell(_BY_XLA)
+        marching, arguments = self.native
+        if marching is not None:
+            p, count, (t, state, multipliers) = marching(
+                arguments,
+                self.p,
+                int(self.p.n) + steps,
+                int(self.every),
+                self.leg == len(self.legs) - 1,
+                self.targets,
+                self.done,
+                self.capacity,
+            )
+            return p, Buffer(count, t, state, multipliers)
+        return run_block(
+            self.stepper,
+            self.system,
+            self.integrator,
+            self.p,
+            jnp.asarray(int(self.p.n) + steps),
+            self.every,
+            self.targets,
+            jnp.asarray(self.done),
+            jnp.asarray(self.leg == len(self.legs) - 1),
+            self.capacity,
+        )
+
+    def _steps(self) -> None:
+        steps, saved = _FIRST_BLOCK, float(self.p.t)
+        while self.stop == Result.successful:
+            if int(self.p.result) == Result.event_reached:
+                self.happen()
+                continue
+            if self.is_over():
+                break
+            if self.interrupted.is_set():
+                self.stop = Result.interrupted
+                break
+            if self.leg_is_over():
+                self.next_leg()
+                continue
+            block_began, before = time.perf_counter(), int(self.p.n)
+            self.p, buffer = jax.block_until_ready(self.block(steps))
+            elapsed, count = time.perf_counter() - block_began, int(buffer.count)
+            self.done += count
+            if count:
+                self.keep(*_head(buffer, count))
+                saved = float(buffer.t[count - 1])
+            else:
+                self.look()
+            self.show.reached(float(self.p.t))
+            wanted = _BLOCK_SECONDS if self.sink is None else _STORED_BLOCK_SECONDS
+            steps = _next_block(int(self.p.n) - before, elapsed, wanted)
+        failed = int(self.p.result) not in (Result.successful, Result.max_steps_reached)
+        if failed and self.targets is None and float(self.p.t) != saved:
+            # The last state, so that the failure can be looked at. Runs that can go on have none but their frames.
+            self.keep(*row(self.p), further=False)
+
+    def happen(self) -> None:
+        """Carries out the event at which the steps have stopped."""
+        assert self.events is not None
+        stepper, system = self.stepper, self.system
+        assert isinstance(stepper, WatchingSteps)
+        # Frames show the state before, whether they lie in the step that ends here or at its end.
+        at = self.p = self.p._replace(result=np.int32(0))
+        frames = self.frames_until(at)
+        look = self.watch
+        state, ends = self.events.act(float(at.t), at.carry.state, at.watch)
+        if ends:
+            self.stop = Result.event_reached
+        elif self.events.accumulate(float(at.t)):
+            self.stop = Result.events_accumulate
+        if self.events.system is not system:
+            self.system, self.native = self.events.system, None
+            if jax.tree.structure(self.system) != jax.tree.structure(system):
+                at = anew(self.system, self.integrator, at)
+            self.watch = Watch(self.events.observer, min(self.capacity, _OBSERVED_ROWS))
+        then = self.stepper
+        assert isinstance(then, WatchingSteps)
+        # Behind a terminal event, too: another run may go on from there.
+        self.p = changed(then, self.system, self.integrator, at, state)
+        if self.stop == Result.event_reached and self.targets is None and not frames:
+            # A run with too many events has none here, where one that has room for them has none either.
+            frames = [row(at)]
+        for frame in frames:
+            # They show what was before, with the contacts that were closed then.
+            self.append(look.frames(*self._reported(*frame)))
+
+    def frames_until(self, at: Progress) -> list[Any]:
+        """Frames that are due in the last step, which an event has ended."""
+        if self.targets is None:
+            last = self.leg == len(self.legs) - 1 and bool(self.stepper.finished(at))
+            due = not bool(at.watch.cut) and (int(at.n) % int(self.every) == 0 or last)
+            return [row(at)] if due else []
+        frames = []
+        while self.done < len(self.targets) - 1 and bool(self.stepper.passed(at, self.targets[self.done])):
+            target = self.targets[self.done]
+            state = within(self.stepper, self.system, self.integrator, at, target)
+            frames.append(jax.tree.map(lambda x: np.asarray(x)[None], (target, state, at.carry.multipliers)))
+            self.done += 1
+        return frames
+
+    def is_over(self) -> bool:
+        if int(self.p.result):
+            return True
+        return self.leg == len(self.legs) - 1 and self.leg_is_over()
+
+    @uncompiled()
+    def leg_is_over(self) -> bool:
+        """Whether the leg's end is reached and all save times up to there are behind."""
+        if not bool(self.stepper.finished(self.p)):
+            return False
+        if self.targets is None or self.done >= self.targets.shape[0] - 1:
+            return True
+        return not bool(self.stepper.passed(self.p, self.targets[self.done]))
+
+    def next_leg(self) -> None:
+        self.leg += 1
+        self.native = None
+        if self.legs[self.leg].fresh:
+            self.p = again(self.stepper, self.system, self.integrator, self.p)
+
+    def keep(self, t: Any, state: Any, multipliers: Any, further: bool = True) -> None:
+        """Hand frames on."""
+        self.append(self.watch.frames(*self._reported(t, state, multipliers)), further)
+
+    def _reported(self, t: Any, state: Any, multipliers: Any) -> tuple[Any, Any, Any]:
+        """A frame without the multipliers of contacts, which are outputs of their own."""
+        return t, state, multipliers if self.events is None else self.events.of_joints(multipliers)
+
+    def append(self, frames: Frames, further: bool = True) -> None:
+        """Hand frames on that were looked at."""
+        if self.sink is None:
+            self.kept.append(frames)
+            return
+        code = self.sink.append(frames, self.checkpoint, self.interrupted.is_set)
+        if further and self.stop == Result.successful:
+            self.stop = code
+
+    def look(self) -> None:
+        """Let the sink know where the run stands after a block without frames."""
+        if self.sink is not None:
+            self.stop = self.sink.append(self._nothing(), self.checkpoint, self.interrupted.is_set)
+
+    def _nothing(self) -> Frames:
+        """No frames, of the shapes of others."""
+        p = self.p
+        multipliers = p.carry.multipliers if self.events is None else self.events.of_joints(p.carry.multipliers)
+        return self.watch.empty(p.carry.state, multipliers)
+
+
+def _with_previous(p: Progress, keep: bool) -> Progress:
+    """With what interpolation needs, or without."""
+    if not keep:
+        return p._replace(t_before=None, before=None)
+    return p if p.before is not None else p._replace(t_before=p.t, before=p.carry)
+
+
+def _next_block(steps: int, seconds: float, wanted: float = _BLOCK_SECONDS) -> int:
+    """Steps for about as many seconds as are wanted, from what the last block took.
+
+    Counted from the steps that it made, not from those it was allowed: full buffers end blocks early.
+    """
+    return int(steps * np.clip(wanted / max(seconds, 1e-6), 0.1, 10.0)) + 1
+
+
+def row(p: Progress) -> Any:
+    """Time, state and multipliers as stacks of one frame."""
+    return jax.tree.map(lambda x: np.asarray(x)[None], (p.t, p.carry.state, p.carry.multipliers))
+
+
+def _head(buffer: Buffer, count: int) -> tuple[Any, Any, Any]:
+    t, state, multipliers = jax.tree.map(lambda x: np.asarray(x)[:count], (buffer.t, buffer.state, buffer.multipliers))
+    return t, state, multipliers

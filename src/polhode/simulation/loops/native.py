@@ -1,0 +1,89 @@
+"""Steps and the frames that they save in machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from polhode.compiler.cache.disk_cache import Keeping
+from polhode.compiler.cache.program_cache import found
+from polhode.compiler.compile_report import Compiled
+from polhode.compiler.llvm.types import NotNative
+from polhode.compiler.loops.step_loop import Control, Marching
+from polhode.compiler.placement import on_host
+from polhode.integrators.base import AbstractIntegrator
+from polhode.simulation.stepping.stepper import AbstractStepper, Progress, between, march
+from polhode.systems.base import AbstractSystem
+
+
+def more(args: Any, p: Progress, c: Control) -> Array:
+    """Whether a block goes on; `args` are the steps, the system and the method."""
+    stepper, *_ = args
+    left = ~stepper.finished(p)
+    if p.before is not None:
+        left = left | (c.waiting & stepper.passed(p, c.target))
+    return left & (p.n < c.n_limit) & (p.result == 0)
+
+
+def advance(args: Any, p: Progress, c: Control) -> tuple[Progress, Array, Any]:
+    """The progress at the next frame or at the end of the block, whether that is a frame, and its contents."""
+    stepper, system, integrator = args
+    if p.before is None:
+        p = march(stepper, system, integrator, p, jnp.minimum((p.n // c.every + 1) * c.every, c.n_limit), None)
+        save = ((p.n % c.every == 0) | (c.last & stepper.finished(p))) & (p.result == 0)
+        return p, save, (p.t, p.carry.state, p.carry.multipliers)
+    p = march(stepper, system, integrator, p, c.n_limit, c.target)
+    save = c.waiting & stepper.passed(p, c.target) & (p.result == 0)
+    return p, save, (c.target, between(stepper, system, integrator, p, c.target), p.carry.multipliers)
+
+
+def steps(
+    stepper: AbstractStepper,
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    p: Progress,
+    tell: Callable[[Compiled], None] = lambda _: None,
+) -> tuple[Marching | None, Any]:
+    """Steps in machine code with its arguments, if they can be; `tell` is told what is compiled."""
+    make = _native if on_host((system, p)) else _on_devices
+    (marching,), (args, _) = found(make, (stepper, system, integrator), p, keeping=_KEEPING, beside=(tell,))
+    return marching, None if marching is None else marching.arguments(args)
+
+
+def _native(inputs: Any, rest: Any, tell: Callable[[Compiled], None]) -> tuple[Marching | None]:
+    """Steps in machine code, if they can be; `tell` is told what is compiled."""
+    (args, progress), others = inputs, rest[0]
+
+    def with_all(function: Callable) -> Callable:
+        return lambda given, p, control: function(eqx.combine(given, others), p, control)
+
+    try:
+        return (Marching.of(with_all(more), with_all(advance), args, progress, frame(progress), tell),)
+    except NotNative:
+        return (None,)
+
+
+def frame(p: Progress) -> tuple[Any, Any, Array | None]:
+    """Time, state and multipliers of a frame."""
+    return p.t, p.carry.state, p.carry.multipliers
+
+
+def _watch(found: tuple[Marching | None], write: Callable[[], None]) -> None:
+    if found[0] is not None:
+        found[0].code.when_improved = write
+
+
+_KEEPING: Keeping[tuple[Marching | None]] = Keeping(
+    dump=lambda found: None if found[0] is None else found[0].code,
+    load=lambda code, inputs: (Marching(code, inputs[0], inputs[1], frame(inputs[1])),),
+    watch=_watch,
+)
+
+
+def _on_devices(inputs: Any, rest: Any, tell: Callable[[Compiled], None]) -> tuple[None]:
+    """No machine code for what JAX does elsewhere."""
+    return (None,)

@@ -1,0 +1,273 @@
+"""The driver inside jit, grad and vmap: the same steps as one traced expression, differentiable in both modes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from polhode.compiler.cache.program_cache import compiled
+from polhode.compiler.xla.entry_points import carried_on_scalars
+from polhode.integrators.base import AbstractIntegrator, Carry
+from polhode.results.frames import Frames
+from polhode.simulation.derivatives import run_derivative
+from polhode.simulation.observer import Observer
+from polhode.simulation.save_schedule import Saving
+from polhode.simulation.stepping import counted_angles
+from polhode.simulation.stepping.segments import AbstractLegSteps, Leg
+from polhode.simulation.stepping.stepper import Progress, accept, judged, outcome_of
+from polhode.systems.base import AbstractSystem
+
+Step = Callable[[Progress, Any], Progress]
+
+
+class _Steps(NamedTuple):
+    """All steps of a run, from t to `end` with h; whether each is one at all, and whether loads may jump before.
+
+    `choice` is that of the method, for every step, where step control asked for it; see `AbstractIntegrator.choice`.
+    """
+
+    t: Array
+    end: Array
+    h: Array
+    active: Array
+    fresh: Array
+    choice: Any = None
+
+
+def run(
+    legs: Sequence[Leg],
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    state0: Any,
+    observer: Observer,
+    saving: Saving,
+) -> tuple[Frames, Progress]:
+    """The whole run as one expression.
+
+    Constant steps are a scan. Controlled steps are found first, without derivatives; then the accepted sequence is
+    replayed, held fixed, and that is what is differentiated. Memory of reverse mode is O(√steps) states, plus what is
+    saved.
+    """
+
+    def expression(system: AbstractSystem, state0: Any, observer: Observer) -> tuple[Frames, Progress]:
+        return _expression(legs, system, integrator, state0, observer, saving)
+
+    native = run_derivative.run(legs, system, integrator, state0, observer, saving, lambda *x: expression(*x)[0])
+    return expression(system, state0, observer) if native is None else native
+
+
+def _expression(
+    legs: Sequence[Leg],
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    state0: Any,
+    observer: Observer,
+    saving: Saving,
+) -> tuple[Frames, Progress]:
+    steppers, fresh = zip(*legs, strict=True)
+    counts = [s.most for s in steppers]
+    if steppers[0].on_grid:
+        counts = [b - a for a, b in itertools.pairwise((0, *counts))]
+    return _run(steppers, fresh, tuple(counts), system, integrator, state0, observer, saving)
+
+
+@compiled
+def _run(
+    steppers: tuple[AbstractLegSteps, ...],
+    fresh: tuple[bool, ...],
+    counts: tuple[int, ...],
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    state0: Any,
+    observer: Observer,
+    saving: Saving,
+) -> tuple[Frames, Progress]:
+    stepper, found = steppers[0], None
+    if not stepper.on_grid:
+        count = counts[0]
+        xs, found = _find_steps(steppers, fresh, system, integrator, state0, count)
+    else:
+        count = sum(counts)
+        xs = _constant_steps(steppers, fresh, counts)
+    start = stepper.start(system, integrator, state0, keep_previous=False)
+    start = start._replace(h=jax.lax.stop_gradient(start.h))
+
+    def again(p: Progress, x: _Steps) -> Progress:
+        # Each leg has its own constant step; steps that were found begin a leg with what the last one suggests.
+        return stepper.resumed(system, integrator, x.t, x.h if found is None else p.h, p)
+
+    def step(p: Progress, x: _Steps) -> Progress:
+        if any(fresh):
+            p = jax.lax.cond(x.fresh, again, lambda p, x: p, p, x)
+        begin = p.carry if x.choice is None else integrator.choosing(p.carry, x.choice)
+        carry, info = counted_angles.step(integrator, system, x.t, x.h, begin)
+        outcome = judged(system, x.end, carry.state, outcome_of(carry, info))
+        # A failure ends the run: what later steps make of the last good state doesn't count.
+        outcome = jnp.where(p.result == 0, outcome, p.result)
+        moved = accept(p, x.end, x.h, carry, info, outcome, p.error)
+        if found is None:
+            return moved
+        return jax.tree.map(lambda a, b: jnp.where(x.active, a, b), moved, p)
+
+    if saving.at is not None:
+        p, carries = _scan(step, start, xs, emit=True)
+        reached = found if found is not None else p
+        t, state, multipliers = _interpolated(system, integrator, start, carries, xs, count, saving.at, reached.t)
+    else:
+        p, t, state, multipliers = _at_steps(step, start, xs, count, saving.every)
+    if found is not None:
+        result = jnp.where(found.result != 0, found.result, p.result)
+        p = p._replace(rejected=found.rejected, newton=found.newton, result=result)
+    seen = jax.vmap(observer)(t, state)
+    return Frames(t, state, seen.outputs, seen.invariants, seen.residuals, multipliers), p
+
+
+def _constant_steps(steppers: tuple[AbstractLegSteps, ...], fresh: tuple[bool, ...], counts: tuple[int, ...]) -> _Steps:
+    parts = []
+    for stepper, jumps, count in zip(steppers, fresh, counts, strict=True):
+        n = jnp.arange(count) + (stepper.last - count - stepper.first)
+        h = jnp.broadcast_to(jnp.asarray(stepper.h), (count,))
+        begins, ends = (stepper.t0 + k * stepper.spacing for k in (n, n + 1))
+        first = jnp.arange(count) == 0
+        parts.append(_Steps(begins + stepper.ahead, ends, h, jnp.ones(count, bool), first & jumps))
+    return jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
+
+
+def _at_steps(step: Step, p: Progress, xs: Any, count: int, every: int | None) -> tuple[Progress, Array, Any, Any]:
+    """Frames at the start, every `every` steps and at the end."""
+    every = min(every or count, count)
+    whole = count // every
+    frames = [jax.tree.map(lambda x: x[None], (p.t, p.carry.state, p.carry.multipliers))]
+
+    def interval(p: Progress, x: Any) -> tuple[Progress, Any]:
+        p, _ = _scan(step, p, x, emit=False)
+        return p, (p.t, p.carry.state, p.carry.multipliers)
+
+    chunks = jax.tree.map(lambda x: x[: whole * every].reshape(whole, every, *x.shape[1:]), xs)
+    p, saved = jax.lax.scan(interval, p, chunks)
+    frames.append(saved)
+    if count % every:
+        p, last = interval(p, jax.tree.map(lambda x: x[whole * every :], xs))
+        frames.append(jax.tree.map(lambda x: x[None], last))
+    t, state, multipliers = jax.tree.map(lambda *x: jnp.concatenate(x), *frames)
+    return p, t, state, multipliers
+
+
+def _scan(step: Step, p: Progress, xs: Any, emit: bool) -> tuple[Progress, Any]:
+    """A scan on scalars with square-root checkpointing; with `emit`, also the carries after each step."""
+    enter, leave, advance = carried_on_scalars(step, p, jax.tree.map(lambda x: x[0], xs))
+
+    def body(flat: Any, x: Any) -> tuple[Any, Any]:
+        flat = jax.checkpoint(advance)(flat, x)
+        return flat, (leave(flat).carry if emit else None)
+
+    def chunk(flat: Any, x: Any) -> tuple[Any, Any]:
+        return jax.lax.scan(body, flat, x)
+
+    count = len(jax.tree.leaves(xs)[0])
+    size = max(1, math.isqrt(count))
+    whole = count // size
+    head = jax.tree.map(lambda x: x[: whole * size].reshape(whole, size, *x.shape[1:]), xs)
+    flat, carries = jax.lax.scan(jax.checkpoint(chunk), enter(p), head)
+    carries = jax.tree.map(lambda x: x.reshape(whole * size, *x.shape[2:]), carries)
+    if count % size:
+        flat, rest = chunk(flat, jax.tree.map(lambda x: x[whole * size :], xs))
+        carries = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), carries, rest)
+    return leave(flat), carries
+
+
+def _interpolated(
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    start: Progress,
+    carries: Carry,
+    xs: Any,
+    count: int,
+    at: np.ndarray,
+    t_reached: Array,
+) -> tuple[Array, Any, Any]:
+    """Frames at given times, interpolated within the step that holds each."""
+    t, h, active = xs.t, xs.h, xs.active
+    first = jax.tree.map(lambda x: x[None], start.carry)
+    carries = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), first, carries)
+    times = jnp.asarray(at)
+    ends = jnp.where(active, t + h, jnp.inf * jnp.sign(h[0]))
+    index = jnp.sum((times[:, None] - ends[None, :]) * jnp.sign(h[0]) > 1e-9 * jnp.abs(h)[None, :], axis=1)
+    index = jnp.minimum(index, count - 1)
+
+    def one(time: Array, i: Array) -> Any:
+        carry0 = jax.tree.map(lambda x: x[i], carries)
+        carry1 = jax.tree.map(lambda x: x[i + 1], carries)
+        s = jnp.clip((time - t[i]) / h[i], 0.0, 1.0)
+        inside = counted_angles.interpolate(integrator, system, t[i], h[i], carry0, carry1, s)
+        exact = jnp.abs(s - 1) < 1e-9
+        return jax.tree.map(lambda a, b: jnp.where(exact, a, b), carry1.state, inside), carry1.multipliers
+
+    state, multipliers = jax.vmap(one)(times, index)
+    # A run that stopped early has no state at later times; its result code says why.
+    there = (times - t_reached) * jnp.sign(h[0]) <= 1e-9 * jnp.abs(h[0])
+    keep = jax.vmap(lambda k, row: jnp.where(k, row, jnp.nan))
+    state, multipliers = jax.tree.map(lambda x: keep(there, x), (state, multipliers))
+    return times, state, multipliers
+
+
+def _find_steps(
+    steppers: tuple[AbstractLegSteps, ...],
+    fresh: tuple[bool, ...],
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    state0: Any,
+    max_steps: int,
+) -> tuple[_Steps, Progress]:
+    """The accepted steps, padded to `max_steps`; no derivatives pass through here."""
+    steppers, system, integrator, state0 = _without_derivatives((steppers, system, integrator, state0))
+    p = steppers[0].start(system, integrator, state0, keep_previous=False)
+    numbers = jnp.zeros(max_steps)
+    choices = jax.tree.map(lambda x: jnp.broadcast_to(x, (max_steps,)), integrator.choice(p.carry))
+    found = _Steps(numbers, numbers, numbers, jnp.zeros(max_steps, bool), jnp.zeros(max_steps, bool), choices)
+    for stepper, jumps in zip(steppers, fresh, strict=True):
+        if jumps:
+            p = stepper.again(system, integrator, p)
+        p, found = _find_leg(stepper, jumps, system, integrator, p, found, max_steps)
+    # Padding with a real step size keeps unused steps finite, so that their zero derivatives stay zero.
+    found = found._replace(h=jnp.where(found.active, found.h, found.h[0]))
+    return jax.lax.stop_gradient(found), p
+
+
+def _find_leg(
+    stepper: AbstractLegSteps,
+    jumps: bool,
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    p: Progress,
+    found: _Steps,
+    max_steps: int,
+) -> tuple[Progress, _Steps]:
+    begin = p.n
+
+    def more(loop: tuple[Progress, _Steps]) -> Array:
+        return ~stepper.finished(loop[0]) & (loop[0].result == 0)
+
+    def body(loop: tuple[Progress, _Steps]) -> tuple[Progress, _Steps]:
+        p, so_far = loop
+        new = stepper.attempt(system, integrator, p)
+        index = jnp.where(new.n > p.n, p.n, max_steps)
+        # Steps at breakpoints are a little shorter for their loads.
+        ahead = jnp.where(p.t == stepper.t0, stepper.ahead, 0.0)
+        h = new.t - p.t - ahead - jnp.where(new.t == stepper.t1, stepper.short, 0.0)
+        fresh = (p.n == begin) & jumps
+        row = _Steps(p.t + ahead, new.t, h, jnp.ones((), bool), fresh, integrator.choice(new.carry))
+        return new, jax.tree.map(lambda a, x: a.at[index].set(x, mode="drop"), so_far, row)
+
+    return jax.lax.while_loop(more, body, (p, found))
+
+
+def _without_derivatives(tree: Any) -> Any:
+    return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if isinstance(x, jax.Array | np.ndarray) else x, tree)

@@ -1,0 +1,322 @@
+"""Events inside jit, grad and vmap: steps are found first, then replayed with derivatives, those of event times too."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from polhode.compiler.cache.program_cache import compiled
+from polhode.events.event import Event, Function
+from polhode.integrators.base import AbstractIntegrator, Carry
+from polhode.result_codes import Result
+from polhode.results.frames import Frames
+from polhode.simulation.events.detection import WatchingSteps
+from polhode.simulation.events.event_functions import Watched
+from polhode.simulation.events.simultaneous import Together, root_at_zero
+from polhode.simulation.observer import Observer
+from polhode.simulation.save_schedule import Saving
+from polhode.simulation.stepping import counted_angles
+from polhode.simulation.stepping.segments import Leg
+from polhode.simulation.stepping.stepper import Progress, judged, outcome_of
+from polhode.systems.base import AbstractSystem, Converted, State
+
+
+class Acts(NamedTuple):
+    """Actions at events: a function for each, or None, and whether it ends the run."""
+
+    actions: tuple[Function | None, ...]
+    terminal: tuple[bool, ...]
+    converted: Converted
+    source: AbstractSystem
+
+    @classmethod
+    def of(cls, events: Sequence[Event], converted: Converted, source: AbstractSystem) -> Acts:
+        """Raises ValueError for what has no place in an expression."""
+        for event in events:
+            if event.change is not None:
+                raise ValueError(
+                    f"Event `{event.name}` changes the system, which runs on the host can do only; take the run out of "
+                    "jit, grad and vmap, or make what changes a part of the state."
+                )
+        actions = tuple(None if event.action is None else Function(event.action) for event in events)
+        return cls(actions, tuple(event.terminal for event in events), converted, source)
+
+    def __call__(self, fired: Array, t: Array, state: State) -> State:
+        """The state behind the events that have fired."""
+        for k in range(len(self.actions)):
+            state = jax.lax.cond(fired[k], self.branches[k], lambda t, s: s, t, state)
+        return state
+
+    @property
+    def branches(self) -> tuple[Callable[[Array, State], State], ...]:
+        """The action of each event, which leaves states as they are where there is none."""
+        same = lambda t, state: state  # noqa: E731
+        return tuple(same if action is None else functools.partial(self._acted, action) for action in self.actions)
+
+    def _acted(self, action: Function, t: Array, state: State) -> State:
+        new = self.converted.entered(action(t, self.converted.left(state), self.source))
+        leaves = zip(jax.tree.leaves(new), jax.tree.leaves(state), strict=True)
+        return jax.tree.unflatten(jax.tree.structure(state), [jnp.asarray(a, b.dtype) for a, b in leaves])
+
+    def ends(self, fired: Array) -> Array:
+        """Whether the run ends there."""
+        return jnp.any(fired & np.array(self.terminal))
+
+
+class _Rows(NamedTuple):
+    """All steps of a run, the cut ones included.
+
+    - `begin`, `length`: as the method has them. - `end`: the time reached. - `fixed`: whether that is one asked for.
+    - `active`: whether it is a step at all. - `fresh`: whether loads may jump before. - `fired`: the events at its end.
+    - `sides`: signs of the functions before those. - `next`: length of the next step at a restart. - `choice`: that of
+      the method.
+    """
+
+    begin: Array
+    length: Array
+    end: Array
+    fixed: Array
+    active: Array
+    fresh: Array
+    fired: Array
+    sides: Array
+    next: Array
+    choice: Any = None
+
+
+def run(
+    legs: Sequence[Leg],
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    state0: Any,
+    observer: Observer,
+    saving: Saving,
+    watched: Watched,
+    acts: Acts,
+    most: int,
+) -> tuple[Frames, Progress, dict[str, Array]]:
+    """The whole run as one expression: frames, progress and a table of at most `most` events."""
+    steppers = tuple(WatchingSteps(leg.stepper, watched) for leg in legs)
+    fresh = tuple(leg.fresh for leg in legs)
+    last = legs[-1].stepper
+    steps = last.most
+    at = _instants(legs, saving)
+    return _run(steppers, fresh, system, integrator, state0, observer, at, acts, most, steps + 2 * most)
+
+
+def _instants(legs: Sequence[Leg], saving: Saving) -> np.ndarray:
+    """All times of frames."""
+    if saving.at is not None:
+        return saving.at
+    first, last = legs[0].stepper, legs[-1].stepper
+    ends = [float(first.t0), float(last.t1)]
+    if saving.every is None:
+        return np.array(ends)
+    found = [ends[0]]
+    for stepper, _ in legs:
+        numbers = np.arange(int(stepper.first) + 1, int(stepper.last) + 1)
+        numbers = numbers[(numbers % saving.every == 0) | (numbers == int(last.last))]
+        found += [*(float(stepper.t0) + (numbers - int(stepper.first)) * float(stepper.spacing))]
+    return np.array(found)
+
+
+@compiled
+def _run(
+    steppers: tuple[WatchingSteps, ...],
+    fresh: tuple[bool, ...],
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    state0: Any,
+    observer: Observer,
+    at: np.ndarray,
+    acts: Acts,
+    most: int,
+    count: int,
+) -> tuple[Frames, Progress, dict[str, Array]]:
+    start = steppers[0].inner.start(system, integrator, state0, keep_previous=False)
+    watching, base, method, begin, act = _without_derivatives((steppers, system, integrator, state0, acts))
+    rows, found = _found(watching, fresh, base, method, begin, act, most, count)
+    rows = jax.lax.stop_gradient(rows)
+    again = _Again(system, integrator, steppers[0], acts, any(fresh))
+    begun = jnp.asarray(start.t, float), start.carry
+    _, (begins, lengths, befores, ends, happened) = jax.lax.scan(jax.checkpoint(again.step), begun, rows)
+    frames = _frames(system, integrator, observer, rows, (begins, lengths, befores, ends), at, found.t)
+    row, number = jnp.nonzero(rows.fired & rows.active[:, None], size=most, fill_value=-1)
+    there = number >= 0
+    pick = lambda x: jnp.where(there.reshape(-1, *(1,) * (x.ndim - 2)), x[row, number], jnp.nan)  # noqa: E731
+    table = {
+        "t": pick(happened.t),
+        "number": number,
+        "before": [pick(x) for x in jax.tree.leaves(happened.before)],
+        "after": [pick(x) for x in jax.tree.leaves(happened.after)],
+    }
+    return frames, found._replace(carry=start.carry), table
+
+
+class _Again(NamedTuple):
+    """Steps that were found, once more with derivatives; `restarts`: whether loads may jump before some of them."""
+
+    system: AbstractSystem
+    integrator: AbstractIntegrator
+    steps: WatchingSteps
+    acts: Acts
+    restarts: bool
+
+    def step(self, now: tuple[Array, Carry], row: _Rows) -> tuple[tuple[Array, Carry], Any]:
+        """Time and state behind the step, and what frames and the table of events take from it."""
+        t, carry = now
+        late = t - jax.lax.stop_gradient(t)
+        begin = row.begin + late
+        if self.restarts:
+            carry = jax.lax.cond(row.fresh, lambda c: self._restarted(begin, row.length, c), lambda c: c, carry)
+        chosen = carry if row.choice is None else self.integrator.choosing(carry, row.choice)
+        at_event = jnp.any(row.fired)
+        # A step that ends at a given time takes up what events before it are late; one that ends at an event doesn't.
+        length = row.length - jnp.where(row.fixed & ~at_event, late, 0.0)
+        length = length + jax.lax.cond(
+            at_event & row.active, lambda: self._delay(row, begin, chosen), lambda: jnp.zeros(())
+        )
+        end, info = counted_angles.step(self.integrator, self.system, begin, length, chosen)
+        moved = row.end + jnp.where(row.fixed & ~at_event, 0.0, late + length - jax.lax.stop_gradient(length))
+        together = Together(self.system, self.steps.watched, self.acts.branches)
+        acted = functools.partial(together, row.fired, row.sides, row.length)
+        happened = jax.lax.cond(at_event, acted, together.nothing, moved, end.state)
+        after, state = happened.t[-1], jax.tree.map(lambda x: x[-1], happened.after)
+        behind = lambda c: self._restarted(after, row.next, c._replace(state=state))  # noqa: E731
+        new = jax.lax.cond(at_event, behind, lambda c: c, end)
+        keep = row.active & (outcome_of(end, info) == 0)
+        new = jax.tree.map(lambda a, b: jnp.where(keep, a, b), (after, new), (t, carry))
+        return new, (begin, length, chosen, end, happened)
+
+    def _restarted(self, t: Array, h: Array, carry: Carry) -> Carry:
+        carry = counted_angles.restart(self.integrator, self.system, t, h, carry)
+        return self.steps.inner.begun(self.system, self.integrator, t, h, carry)
+
+    def _delay(self, row: _Rows, begin: Array, carry: Carry) -> Array:
+        """Zero, with all derivatives of the length of the step to the first event: that of a root of its function."""
+        first = jnp.argmax(row.fired)
+
+        def value(late: Array) -> Array:
+            end = counted_angles.step(self.integrator, self.system, begin, row.length + late, carry)[0]
+            return self.steps.watched(begin + row.length + late, end.state)[first]
+
+        return root_at_zero(value, row.active & jnp.any(row.fired))
+
+
+def _frames(
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    observer: Observer,
+    rows: _Rows,
+    steps: tuple[Array, Array, Carry, Carry],
+    at: np.ndarray,
+    reached: Array,
+) -> Frames:
+    """Frames at given times, within the step that holds each; one at the time of an event shows what was before."""
+    begins, lengths, befores, ends = steps
+    times, way = jnp.asarray(at), jnp.sign(rows.length[0])
+    near = 1e-9 * jnp.abs(rows.length[0])
+    last = jnp.where(rows.active, rows.end, jnp.inf * way)
+    index = jnp.sum((times[:, None] - last[None, :]) * way > near, axis=1)
+    index = jnp.minimum(index, jnp.maximum(jnp.sum(rows.active) - 1, 0))
+
+    def one(time: Array, i: Array) -> Any:
+        before, end = (jax.tree.map(lambda x: x[i], c) for c in (befores, ends))
+        s = (time - begins[i]) / lengths[i]
+        known = jax.lax.stop_gradient(s)
+        # At the ends of a step, to which rounding is cut off, it has its derivatives still.
+        s = s + (jnp.clip(known, 0.0, 1.0) - known)
+        inside = counted_angles.interpolate(integrator, system, begins[i], lengths[i], before, end, s)
+        # The end of a step at an event is not that instant where numbers change, but that of the event.
+        exact = rows.fixed[i] & ~jnp.any(rows.fired[i]) & (jnp.abs(s - 1) < 1e-9)
+        state = jax.tree.map(lambda a, b: jnp.where(exact, a, b), end.state, inside)
+        return jax.tree.map(lambda a, b: jnp.where(s <= 0, a, b), before.state, state), end.multipliers
+
+    state, multipliers = jax.vmap(one)(times, index)
+    # A run that stopped early has no state at later times; its result code says why.
+    there = (times - reached) * way <= near
+    keep = jax.vmap(lambda k, row: jnp.where(k, row, jnp.nan))
+    state, multipliers = jax.tree.map(lambda x: keep(there, x), (state, multipliers))
+    seen = jax.vmap(observer)(times, state)
+    return Frames(times, state, seen.outputs, seen.invariants, seen.residuals, multipliers)
+
+
+def _found(
+    steppers: tuple[WatchingSteps, ...],
+    fresh: tuple[bool, ...],
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    state0: Any,
+    acts: Acts,
+    most: int,
+    count: int,
+) -> tuple[_Rows, Progress]:
+    """All steps, padded to `count`, and the progress at the end."""
+    p = steppers[0].start(system, integrator, state0, keep_previous=False)
+    numbers, no = jnp.zeros(count), jnp.zeros(count, bool)
+    choices = jax.tree.map(lambda x: jnp.broadcast_to(x, (count,)), integrator.choice(p.carry))
+    fired = jnp.zeros((count, len(acts.actions)), bool)
+    rows = _Rows(numbers, numbers, numbers, no, no, no, fired, fired.astype(float), numbers, choices)
+    loop = p, rows, jnp.zeros((), int), jnp.zeros((), int)
+    for stepper, jumps in zip(steppers, fresh, strict=True):
+        p, *others = loop
+        loop = (stepper.again(system, integrator, p) if jumps else p, *others)
+        loop = _leg(stepper, jumps, system, integrator, acts, most, count, loop)
+    p, rows, *_ = loop
+    # Padding with a real step keeps unused ones finite, so that their zero derivatives stay zero.
+    real = lambda x: jnp.where(rows.active, x, x[0])  # noqa: E731
+    rows = rows._replace(begin=real(rows.begin), length=real(rows.length), next=real(rows.next))
+    return rows, p
+
+
+def _leg(
+    stepper: WatchingSteps,
+    jumps: bool,
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    acts: Acts,
+    most: int,
+    count: int,
+    loop: Any,
+) -> Any:
+    begin = loop[2]
+
+    def more(loop: Any) -> Array:
+        return ~stepper.finished(loop[0]) & (loop[0].result == 0)
+
+    def body(loop: Any) -> Any:
+        p, rows, at, happened = loop
+        new = stepper.attempt(system, integrator, p)
+        new = new._replace(result=judged(system, new.t, new.carry.state, new.result))
+        event = new.result == int(Result.event_reached)
+        accepted = (new.t != p.t) | event
+        w = new.watch
+        fixed = (stepper.inner.on_grid | (new.t == stepper.t1)) & ~w.cut
+
+        def behind(p: Progress) -> Progress:
+            return stepper.changed(system, integrator, p, acts(p.watch.fired, p.t, p.carry.state))
+
+        after = jax.lax.cond(event, behind, lambda p: p, new)
+        row = _Rows(
+            w.begin, w.length, new.t, fixed, jnp.ones((), bool), (at == begin) & jumps, w.fired, w.sides, after.h,
+            integrator.choice(new.carry),
+        )  # fmt: skip
+        place = jnp.where(accepted, at, count)
+        rows = jax.tree.map(lambda a, x: a.at[place].set(x, mode="drop"), rows, row)
+        at, happened = at + accepted, happened + jnp.sum(w.fired)
+        code = jnp.where(event & (happened >= most), int(Result.events_accumulate), after.result)
+        code = jnp.where(event & acts.ends(w.fired), int(Result.event_reached), code)
+        code = jnp.where((at >= count) & (code == 0) & ~stepper.finished(after), int(Result.max_steps_reached), code)
+        return after._replace(result=code.astype(jnp.int32)), rows, at, happened
+
+    return jax.lax.while_loop(more, body, loop)
+
+
+def _without_derivatives(tree: Any) -> Any:
+    return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if isinstance(x, jax.Array | np.ndarray) else x, tree)

@@ -1,0 +1,91 @@
+"""Blocks of steps that XLA compiles, with the frames that they save."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from polhode.compiler.cache.program_cache import compiled
+from polhode.compiler.xla.entry_points import scalarise
+from polhode.integrators.base import AbstractIntegrator
+from polhode.simulation.stepping.stepper import AbstractStepper, Progress, between, march
+from polhode.systems.base import AbstractSystem
+
+
+class Buffer(NamedTuple):
+    """Frames saved so far, `count` of them, in arrays with room for more."""
+
+    count: Any
+    t: Any
+    state: Any
+    multipliers: Array | None
+
+
+@compiled
+def run_block(
+    stepper: AbstractStepper,
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    p: Progress,
+    n_limit: Array,
+    every: Array,
+    targets: Array | None,
+    done: Array,
+    last: Array,
+    capacity: int,
+) -> tuple[Progress, Buffer]:
+    """Steps until `n_limit`, until `capacity` frames are saved, until the end of the leg or a failure.
+
+    `targets` are the save times followed by t1, of which `done` lie behind; without them every `every`-th step is
+    saved and, in the `last` leg, the end.
+    """
+
+    def run(p: Progress, n_stop: Array, *target: Array) -> Progress:
+        return march(stepper, system, integrator, p, n_stop, *(target or (None,)))
+
+    on_scalars = scalarise(run, one_kernel=True)
+    interpolated = scalarise(lambda p, t: between(stepper, system, integrator, p, t))
+
+    def more(loop: tuple[Progress, Buffer]) -> Array:
+        p, buffer = loop
+        left = ~stepper.finished(p)
+        if targets is not None:
+            waiting = done + buffer.count < targets.shape[0] - 1
+            left = waiting & (left | stepper.passed(p, targets[jnp.minimum(done + buffer.count, targets.shape[0] - 1)]))
+        return left & (buffer.count < capacity) & (p.n < n_limit) & (p.result == 0)
+
+    def body(loop: tuple[Progress, Buffer]) -> tuple[Progress, Buffer]:
+        p, buffer = loop
+        if targets is None:
+            p = on_scalars(p, jnp.minimum((p.n // every + 1) * every, n_limit))
+            save = ((p.n % every == 0) | (last & stepper.finished(p))) & (p.result == 0)
+            t, state = p.t, p.carry.state
+        else:
+            t = targets[done + buffer.count]
+            p = on_scalars(p, n_limit, t)
+            save = stepper.passed(p, t) & (p.result == 0)
+            state = interpolated(p, t)
+        return p, _write(buffer, save, t, state, p.carry.multipliers)
+
+    zeros = jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape), x.dtype), (p.carry.state, p.carry.multipliers))
+    p, buffer = jax.lax.while_loop(more, body, (p, Buffer(jnp.zeros((), jnp.int64), jnp.zeros(capacity), *zeros)))
+    if targets is not None:
+        # After the last save time the run still goes on to t1.
+        rest = jnp.where(done + buffer.count >= targets.shape[0] - 1, n_limit, p.n)
+        p = on_scalars(p, rest, targets[-1])
+    return p, buffer
+
+
+def _write(buffer: Buffer, save: Array, t: Array, state: Any, multipliers: Array | None) -> Buffer:
+    def put(rows: Any, row: Any) -> Array:
+        return rows.at[buffer.count].set(jnp.where(save, row, rows[buffer.count]))
+
+    return Buffer(
+        buffer.count + save,
+        put(buffer.t, t),
+        jax.tree.map(put, buffer.state, state),
+        None if multipliers is None else put(buffer.multipliers, multipliers),
+    )

@@ -1,0 +1,77 @@
+"""Physical quantities of states: outputs, invariants and residuals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array
+
+from polhode.compiler.batched_function import Stacked
+from polhode.problems.base import Observable
+from polhode.results.frames import Frames
+from polhode.systems.base import AbstractSystem, State
+
+
+class Seen(NamedTuple):
+    """Outputs, invariants and residuals of a state."""
+
+    outputs: dict[str, Any]
+    invariants: dict[str, Any]
+    residuals: dict[str, Any]
+
+
+class Observer(eqx.Module):
+    """Evaluates everything that is reported about a state.
+
+    - `beside`: residuals besides those of the system itself.
+    """
+
+    system: AbstractSystem
+    outputs: dict[str, Observable]
+    invariants: dict[str, Observable]
+    beside: Callable[[Array, State], dict[str, Array]] | None
+
+    def __init__(
+        self,
+        system: AbstractSystem,
+        outputs: Mapping[str, Observable],
+        invariants: Mapping[str, Observable],
+        beside: Callable[[Array, State], dict[str, Array]] | None = None,
+    ) -> None:
+        self.system = system
+        self.outputs = dict(outputs)
+        self.invariants = dict(invariants)
+        self.beside = beside
+
+    def __call__(self, t: Array, state: State) -> Seen:
+        """Outputs, invariants and residuals of one state."""
+        outputs = {name: f(t, state) for name, f in self.outputs.items()}
+        invariants = {name: f(t, state) for name, f in self.invariants.items()}
+        for name, value in self.system.state_space.invariants(state).items():
+            invariants.setdefault(name, value)
+        residuals = self.system.residuals(t, state)
+        if self.beside is not None:
+            residuals = {**self.beside(t, state), **residuals}
+        return Seen(outputs, invariants, residuals)
+
+
+class Watch:
+    """Looks at the states of one run, with what users' functions have captured when it first looks."""
+
+    def __init__(self, observer: eqx.Module, rows: int, *, once: bool = False) -> None:
+        self.seen = Stacked(observer, rows, once=once)
+        """Values of the observer at stacked instants, as NumPy arrays."""
+
+    def frames(self, t: Any, state: State, multipliers: Any) -> Frames:
+        """Frames of stacked states, as NumPy arrays."""
+        seen: Seen = self.seen(t, state)
+        return Frames(t, state, seen.outputs, seen.invariants, seen.residuals, multipliers)
+
+    def empty(self, state: State, multipliers: Any) -> Frames:
+        """Frames of no instants at all."""
+        states, forces = jax.tree.map(lambda x: np.asarray(x)[None], (state, multipliers))
+        return jax.tree.map(lambda x: x[:0], self.frames(np.zeros(1), states, forces))

@@ -1,0 +1,201 @@
+"""The legs of a run: step sizes, tolerances and breakpoints, checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from jax.core import Tracer
+
+from polhode import checks, integrators
+from polhode.checks import shown
+from polhode.integrators.compatibility import suits
+from polhode.simulation import run_types
+from polhode.simulation.checkpoint.event_state import Aftermath
+from polhode.simulation.stepping.constant import constant
+from polhode.simulation.stepping.controlled import controlled
+from polhode.simulation.stepping.segments import Breaks, Leg, described
+from polhode.simulation.stepping.step_control import StepControl
+from polhode.simulation.stepping.stepper import Progress
+from polhode.simulation.task import Task, plain_number
+from polhode.systems.base import AbstractSystem
+
+
+class Steps(NamedTuple):
+    """How steps are wanted: see `polhode.simulate`."""
+
+    h: Any = None
+    rtol: Any = None
+    atol: Any = None
+    control: StepControl = StepControl()
+    max_steps: int = 10_000_000
+    breakpoints: Any = ()
+
+
+class Plan(NamedTuple):
+    """The legs of a run, what of them is told in its results, and the start if it is more than a state.
+
+    `how["asked"]` is what was asked for, with which a run goes on beyond its end.
+    """
+
+    legs: list[Leg]
+    how: dict[str, Any]
+    start: run_types.Start
+
+
+class Remembering(Protocol):
+    """An earlier run, as far as a plan asks for it; `steps`: how its steps were wanted."""
+
+    @property
+    def steps(self) -> Steps: ...
+
+    def progress(self, task: Task) -> Progress | None:
+        """The progress that the method starts from; None if another method or another system goes on."""
+        ...
+
+    def steps_alike(self, task: Task, leg: Leg) -> bool:
+        """Whether steps are like the last ones of the earlier run: equal constant ones, or controlled ones."""
+        ...
+
+    def aftermath(self, task: Task) -> Aftermath | None:
+        """Memory of the events of the earlier run."""
+        ...
+
+    def further(self, task: Task, t1: float, h: float, given: bool) -> list[Leg] | None:
+        """More steps on the grid of the earlier run, if h is what was asked for there and t1 lies on it.
+
+        Where an event has ended that run between two steps, an h that is `given` begins a grid there.
+        """
+        ...
+
+
+def plan(task: Task, wanted: Steps, memory: Remembering | None = None) -> Plan:
+    """The legs of a run. Raises ValueError for sizes, tolerances and breakpoints that make no sense."""
+    t0, t1, span = task.t0, task.t1, abs(task.t1 - task.t0)
+    h, rtol, atol = wanted.h, wanted.rtol, wanted.atol
+    given = times_of(wanted.breakpoints) + ([] if memory is None else times_of(memory.steps.breakpoints))
+    breaks = breakpoints(task.system, given, t0, t1)
+    told: dict[str, Any] = {"breakpoints": list(breaks.inner)} if breaks.inner else {}
+    asked: dict[str, Any] = {"breakpoints": given} if given else {}
+    if h is not None and (rtol is not None or atol is not None):
+        raise ValueError(f"Got both a constant step h = {h} and tolerances; give `h`, or `rtol` and `atol`.")
+    if h is None and rtol is None and atol is None:
+        if memory is not None and memory.steps.h is None:
+            rtol, atol = memory.steps.rtol, memory.steps.atol
+        elif memory is not None:
+            h = min(abs(memory.steps.h), span)
+        elif task.problem is None:
+            raise ValueError("Give a constant step `h`, or tolerances `rtol` and `atol`.")
+        else:
+            h = min(_positive("h of the problem", task.problem.h, "Build the problem with another."), span)
+    if h is not None:
+        h = _positive("h", h, "Set the direction of time by t1.")
+        if h > span * (1 + 1e-12):
+            raise ValueError(f"`h` = {h:g} is larger than the span {span:g} from t0 to t1; take a smaller step.")
+        check_span(t0, t1, h)
+        # A short span doesn't make the steps of later ones shorter.
+        asked["h"] = abs(memory.steps.h) if wanted.h is None and memory is not None and memory.steps.h else h
+        found = None if memory is None or breaks != Breaks() else memory.further(task, t1, h, wanted.h is not None)
+        parts = constant(t0, t1, h, breaks) if found is None else found
+        return _planned(parts, {**described(parts), **told, "asked": asked}, task, memory)
+    if task.integrator.error_order is None:
+        estimating = {n: m for n in integrators.names() if (m := integrators.get(n)).error_order is not None}
+        able = [n for n, method in estimating.items() if suits(method, task.source, plainly=True)]
+        raise ValueError(
+            f"Integrator `{task.integrator_name}` has no error estimate, so it can't take tolerances. Give `h`"
+            f"{', or use one of ' + ', '.join(able) if able else ''}."
+        )
+    rtol = 0.0 if rtol is None else plain_number("rtol", rtol)
+    atol = rtol / 100 if atol is None else plain_number("atol", atol)
+    if rtol < 0 or atol < 0 or rtol + atol == 0:
+        raise ValueError(f"`rtol` and `atol` must not be negative and not both zero, got {rtol:g} and {atol:g}.")
+    check_span(t0, t1, None)
+    parts = controlled(t0, t1, (rtol, atol), wanted.control, wanted.max_steps, breaks)
+    return _planned(
+        parts, {"rtol": rtol, "atol": atol, **told, "asked": {**asked, "rtol": rtol, "atol": atol}}, task, memory
+    )
+
+
+def _planned(parts: list[Leg], how: dict[str, Any], task: Task, memory: Remembering | None) -> Plan:
+    """With the state as the start, or all that an earlier run with the same method remembers."""
+    progress = None if memory is None else memory.progress(task)
+    aftermath = None if memory is None else memory.aftermath(task)
+    if memory is None or progress is None:
+        return Plan(parts, how, run_types.Start(task.state0, aftermath=aftermath))
+    if not memory.steps_alike(task, parts[0]):
+        # What a method remembers of steps of another length or direction says nothing of these.
+        parts = [parts[0]._replace(fresh=True), *parts[1:]]
+    return Plan(parts, how, run_types.Start(task.state0, run_types.Checkpoint(progress, 0, 0), aftermath=aftermath))
+
+
+_STEPS_RESOLVED = 1000
+"""Units of resolution that a constant step must have at least: times of steps are then right to a thousandth of it."""
+
+_SPAN_RESOLVED = 10**6
+"""The same for the span of a run with tolerances."""
+
+
+def check_span(t0: float, t1: float, h: float | None) -> None:
+    """Raises ValueError for a span with too many constant steps h, or in which times can't be told apart.
+
+    `h` is None for steps that tolerances give.
+    """
+    span = abs(t1 - t0)
+    if not math.isfinite(span):
+        raise ValueError(f"The span from t0 = {t0:g} to t1 = {t1:g} has no finite length; take a nearer end.")
+    if h is None:
+        _check_resolved(t0, t1, span, _SPAN_RESOLVED, f"a span of {span:g}")
+        return
+    if span / h > 2**53:
+        raise ValueError(f"`h` = {h:g} needs {span / h:.3g} steps for the span {span:g}; take a larger step.")
+    _check_resolved(t0, t1, h, _STEPS_RESOLVED, f"steps of {h:g}")
+
+
+def _check_resolved(t0: float, t1: float, size: float, units: int, what: str) -> None:
+    unit = math.ulp(max(abs(t0), abs(t1)))
+    if size < units * unit:
+        raise ValueError(
+            f"At t = {max((t0, t1), key=abs):g} numbers are {unit:.2g} apart, too far to tell the times of {what} from "
+            "each other. Count time from the start of the run: t0 = 0, with the shift in the functions of time."
+        )
+
+
+def times_of(given: Any) -> list[float]:
+    """Breakpoints of the user. Raises ValueError for anything but finite times."""
+    if isinstance(given, Tracer):
+        raise ValueError("`breakpoints` are traced by JAX; give plain numbers.")
+    known = [] if given is None else checks.listed("breakpoints", given, "times")
+    times = checks.numbers("breakpoints", known or np.zeros(0), "times")
+    if times.ndim != 1 or not np.isfinite(times).all():
+        raise ValueError(f"`breakpoints` must be finite times, got {shown(given)}.")
+    return times.tolist()
+
+
+def breakpoints(system: AbstractSystem, given: Sequence[float], t0: float, t1: float) -> Breaks:
+    """Those of the user and of the loads that lie within the span, in the direction of time, or at its ends."""
+    low, high, near = min(t0, t1), max(t0, t1), 1e-12 * abs(t1 - t0)
+    own = np.unique(np.asarray(system.breakpoints(), dtype=float))
+    # Loads know better than users where exactly they jump.
+    others = [t for t in given if not np.any(np.abs(own - t) <= near)]
+    every = np.unique(np.concatenate((own, others)))
+    at_low, at_high = (bool(np.any(np.abs(every - end) <= near)) for end in (low, high))
+    inner = every[(every > low + near) & (every < high - near)]
+    # Two that can hardly be told apart are one.
+    inner = inner[np.diff(inner, prepend=-np.inf) > 8 * math.ulp(max(abs(t0), abs(t1)))]
+    forward = t1 > t0
+    ordered = tuple(float(x) for x in (inner if forward else inner[::-1]))
+    return Breaks(ordered, *((at_low, at_high) if forward else (at_high, at_low)))
+
+
+def limit(given: Any, default: int) -> int:
+    """The largest number of attempted steps. Raises ValueError for anything but a whole number."""
+    return default if given is None else checks.count("max_steps", given, "attempted steps of a run")
+
+
+def _positive(name: str, value: Any, remedy: str) -> float:
+    number = plain_number(name, value)
+    if number <= 0:
+        raise ValueError(f"`{name}` must be positive, got {number:g}. {remedy}")
+    return number

@@ -1,0 +1,221 @@
+"""One run on the host, from its plan to its solution."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from polhode.compiler.numpy.eager import uncompiled
+from polhode.integrators.base import AbstractIntegrator
+from polhode.jax_context import warn
+from polhode.result_codes import Result
+from polhode.results.solution import Solution
+from polhode.simulation import run_types
+from polhode.simulation.checkpoint.continuation import Kept
+from polhode.simulation.derived_quantities import reader_of
+from polhode.simulation.events.handler import Happenings
+from polhode.simulation.loops import host
+from polhode.simulation.loops.signals import Interrupts, interruption
+from polhode.simulation.observer import Observer
+from polhode.simulation.plan import Plan
+from polhode.simulation.progress_display import showing
+from polhode.simulation.save_schedule import Saving
+from polhode.simulation.stepping.stepper import Progress
+from polhode.simulation.task import Task
+from polhode.systems.base import AbstractSystem
+
+if TYPE_CHECKING:
+    from polhode.simulation.store_sink import StoreSink
+
+
+class SimulationError(RuntimeError):
+    """A run that did not reach its end.
+
+    - `solution`: everything up to the failure.
+    - `reason`: what happened, without where to find the rest.
+    """
+
+    def __init__(self, reason: str, solution: Solution) -> None:
+        super().__init__(f"{reason} Everything up to there is in `error.solution`.")
+        self.reason = reason
+        self.solution = solution
+
+
+class InterruptionWarning(UserWarning):
+    """A run was ended by a signal before its end; its last frame is not that of the span."""
+
+
+class Run(NamedTuple):
+    """All that a run on the host consists of.
+
+    - `build_time`: seconds that making and checking all this has taken, but for the problem.
+    """
+
+    task: Task
+    plan: Plan
+    saving: Saving
+    observer: Observer
+    meta: dict[str, Any]
+    progress: bool
+    throw: bool
+    build_time: float
+
+
+def carry_out(run: Run, sink: StoreSink | None, interrupts: Interrupts) -> Solution:
+    """As `computed`; warns of an interruption if the run is to throw, and has Ctrl-C raise what was computed."""
+    solution = computed(run, sink, interrupts)
+    interrupts.keep(interruption(_stopped(run, solution), solution))
+    if run.throw and solution.stats["result"] == Result.interrupted and not interrupts.raises():
+        warn(_interrupted(run, solution), InterruptionWarning)
+    return solution
+
+
+def _stopped(run: Run, solution: Solution) -> str:
+    if solution.stats["result"] != Result.interrupted:
+        return "A signal came when the run had ended."
+    return f"A signal ended the run at t = {solution.stats['t_reached']:.6g} of {run.task.t1:.6g}."
+
+
+def _interrupted(run: Run, solution: Solution) -> str:
+    # Where a signal ends one of many runs, a script would go on with half of it as if it were whole.
+    last = f"Its last frame is that of t = {float(solution.t[-1]):.6g}" if len(solution.t) else "It has no frame"
+    return (
+        f"{_stopped(run, solution)} {last}, and "
+        "`stats['result']` is `interrupted`. `simulate(…, initial=solution)` goes on, `resume` with a store."
+    )
+
+
+def computed(run: Run, sink: StoreSink | None, interrupts: Interrupts) -> Solution:
+    """Make all steps.
+
+    Raises SimulationError if they fail and the run is to throw, KeyboardInterrupt if Ctrl-C was pressed twice.
+    """
+    if sink is not None:
+        sink.belongs_to(run)
+    task, plan = run.task, run.plan
+    method, system = task.integrator, task.system
+    with showing(run.progress, task.problem.name if task.problem else "run", task.t0, task.t1) as show:
+        show.stage("finding a consistent start")
+        events = _happenings(run)
+        outcome = host.run(
+            plan.legs, system, method, plan.start, run.observer, run.saving, sink, show, interrupts, events
+        )
+        stats = statistics(outcome.progress, method, Result(int(outcome.progress.result)), _times(run, outcome))
+        if task.events and events is not None:
+            stats["events"] = events.table()
+        show.ended(stats)
+    explanation = _explanation(system, stats, outcome)
+    if stats["result"] in _UNSTABLE and not method.implicit:
+        explanation += too_large(task, plan, stats, share=0.5)
+    saved: Any = outcome.frames
+    if sink is not None:
+        stats["result"] = sink.close(stats)
+        saved = sink.frames() or saved
+    # What a method remembers of a contact that is closed belongs to this run; another one finds it closed by itself.
+    kept = None if events is not None and events.holding else Kept(outcome.checkpoint, plan.legs, task)
+    changed = events is not None and events.changed
+    reader = None if changed else reader_of(task.problem, task.source, task.converted)
+    solution = Solution(saved, stats, run.meta, kept, reader)
+    if isinstance(outcome.error, KeyboardInterrupt):
+        raise interruption(_stopped(run, solution), solution, repeated=True) from outcome.error
+    result = stats["result"]
+    if run.throw and result not in _AS_WANTED:
+        why = sink.reason if sink is not None and sink.reason else result.message
+        reached = f"Computed up to t = {stats['t_reached']:.6g} of {task.t1:.6g}."
+        cause = sink.error if sink is not None and sink.error else outcome.error
+        raise SimulationError(f"{result.name}: {why}{explanation} {reached}", solution) from cause
+    return solution
+
+
+_AS_WANTED = (Result.successful, Result.interrupted, Result.event_reached)
+
+
+def _happenings(run: Run) -> Happenings | None:
+    """The events of a run, with those that have happened before it goes on, or what they have changed."""
+    task, start = run.task, run.plan.start
+    happened = None if start.aftermath is None else start.aftermath.changes
+    t, state = task.t0, task.state0
+    if start.checkpoint is not None:
+        t, state = float(start.checkpoint.progress.t), start.checkpoint.progress.carry.state
+        happened = start.checkpoint.happened or happened
+    if not task.events and not happened:
+        return None
+    events = Happenings(task)
+    if happened:
+        events.restore(happened, t, state)
+    return events
+
+
+def _explanation(system: AbstractSystem, stats: dict[str, Any], outcome: run_types.Outcome) -> str:
+    """The explanation of a failure besides its code; also noted in the stats."""
+    if outcome.error is not None:
+        said = stats["error"] = f"{type(outcome.error).__name__}: {outcome.error}"
+        return f" {said}."
+    if stats["result"] not in _EXPLAINED:
+        return ""
+    last = jax.tree.map(jnp.asarray, outcome.progress.carry.state)
+    try:
+        said = stats["diagnosis"] = system.diagnose(stats["t_reached"], last)
+    except Exception as error:
+        # A run is not lost because nobody can say what was wrong with it.
+        said = stats["diagnosis"] = f"No diagnosis: {type(error).__name__}: {error}"
+    return f" {said}" if said else ""
+
+
+@uncompiled()
+def too_large(task: Task, plan: Plan, stats: dict[str, Any], share: float) -> str:
+    """That the step is too large for the stiffness at the start, if it is."""
+    stepper = plan.legs[0].stepper
+    if not stepper.on_grid:
+        return ""
+    try:
+        said = task.source.explicit_limit(float(task.t0), task.state0, float(stepper.h), share)
+    except Exception as error:
+        said = f"Whether the step is too large for the stiffness is not known: {type(error).__name__}: {error}"
+    if said:
+        stats["diagnosis"] = f"{stats.get('diagnosis', '')} {said}".strip()
+    return f" {said}" if said else ""
+
+
+_UNSTABLE = (Result.nonfinite_state, Result.singular_constraints)
+_EXPLAINED = (
+    Result.nonfinite_state,
+    Result.newton_not_converged,
+    Result.singular_constraints,
+    Result.step_too_small,
+    Result.joints_open,
+    Result.half_turn_passed,
+)
+
+
+def _times(run: Run, outcome: run_types.Outcome) -> dict[str, Any]:
+    """How long each part of a run took, and how its steps were executed."""
+    return {
+        "problem_time_s": run.task.problem.build_time if run.task.problem else 0.0,
+        "build_time_s": run.build_time + outcome.start_time,
+        "compile_time_s": outcome.compile_time,
+        "wall_time_s": outcome.wall_time,
+        "compiled": outcome.compiled._asdict(),
+    }
+
+
+def statistics(p: Progress, method: AbstractIntegrator, result: Any, times: dict[str, Any]) -> dict[str, Any]:
+    """Counts of a run, and its result."""
+    steps, rejected, newton = p.n, p.rejected, p.newton
+    if isinstance(result, Result):
+        steps, rejected, newton = int(steps), int(rejected), int(newton)
+    attempts = steps + rejected
+    # Of known numbers NumPy makes what JAX would compile a program for.
+    larger = np.maximum if isinstance(attempts, np.generic | np.ndarray) else jnp.maximum
+    return {
+        "steps": steps,
+        "rejected": rejected,
+        "evaluations": attempts * method.evaluations + newton,
+        "newton_iterations": newton / (max(attempts, 1) if isinstance(attempts, int) else larger(attempts, 1)),
+        "result": result,
+        "t_reached": float(p.t) if isinstance(result, Result) else p.t,
+        **times,
+    }

@@ -1,0 +1,68 @@
+"""A run on the host from outside: where it starts, where it stands, who takes its frames, and what it ends with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from polhode.compiler.compile_report import Compiled
+from polhode.result_codes import Result
+from polhode.results.frames import Frames
+from polhode.simulation.checkpoint.event_state import Aftermath
+from polhode.simulation.stepping.stepper import Progress
+
+
+class Outcome(NamedTuple):
+    """The results of a run on the host.
+
+    - `frames`: all that no sink has taken. - `checkpoint`: the data to resume from.
+    - `start_time`, `compile_time`, `wall_time`: seconds of making the start, of compiling, of running.
+    - `compiled`: how the steps were executed at the end.
+    - `error`: the unforeseen exception that ended it, if any.
+    """
+
+    frames: Frames
+    progress: Progress
+    checkpoint: Checkpoint
+    start_time: float
+    compile_time: float
+    wall_time: float
+    compiled: Compiled
+    error: BaseException | None
+
+
+class Checkpoint(NamedTuple):
+    """Where a run stands between two blocks: the number of its leg, and of frames saved.
+
+    - `happened`: what `Happenings.arrays` has of its events; None without any.
+    """
+
+    progress: Progress
+    leg: int
+    done: int
+    happened: dict[str, np.ndarray] | None = None
+
+
+class Start(NamedTuple):
+    """The start of a run: a state; or a checkpoint, whose frame is saved unless the run `goes_on`.
+
+    - `aftermath`: what events have left that came before the start.
+    """
+
+    state: Any
+    checkpoint: Checkpoint | None = None
+    goes_on: bool = False
+    aftermath: Aftermath | None = None
+
+
+class Sink(Protocol):
+    """Receiver of frames while a run is going."""
+
+    def append(self, frames: Frames, checkpoint: Checkpoint, stopping: Callable[[], bool]) -> Result:
+        """Takes a block of frames, and where the run stands behind it; any code but `successful` ends the run.
+
+        `stopping` tells whether the user wants the run to end.
+        """
+        ...

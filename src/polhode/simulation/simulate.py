@@ -1,0 +1,241 @@
+"""The one driver of all runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from polhode import checks
+from polhode.compiler.placement import by_default
+from polhode.events.event import Event, function_of, listed
+from polhode.integrators.base import AbstractIntegrator
+from polhode.jax_context import check_environment, inside_transformation, warn
+from polhode.problems.base import Problem
+from polhode.result_codes import Result
+from polhode.results.solution import Solution
+from polhode.simulation import plan as planning
+from polhode.simulation import store_sink
+from polhode.simulation.checkpoint.continuation import Memory
+from polhode.simulation.checkpoint.resume import Wanted, resumed
+from polhode.simulation.error_estimate import estimated
+from polhode.simulation.events.event_functions import Watched
+from polhode.simulation.loops import traced, traced_events
+from polhode.simulation.loops.signals import interrupts
+from polhode.simulation.observer import Observer
+from polhode.simulation.plan import Plan
+from polhode.simulation.run import Run, carry_out, statistics, too_large
+from polhode.simulation.save_schedule import Saving, expected, instants
+from polhode.simulation.stepping.step_control import StepControl
+from polhode.simulation.task import Task
+from polhode.storage.metadata import is_run
+from polhode.systems.base import AbstractSystem, State
+
+
+class StepSizeWarning(UserWarning):
+    """The step of an explicit method lies above what the stiffest element allows in linear theory."""
+
+
+@by_default
+def simulate(
+    problem: Problem | AbstractSystem,
+    integrator: AbstractIntegrator | str | None = None,
+    *,
+    h: float | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    t0: float | None = None,
+    t1: float | None = None,
+    state0: State = None,
+    initial: Solution | None = None,
+    save_every: int | None = 1,
+    save_at: Any = None,
+    breakpoints: Sequence[float] = (),
+    events: Sequence[Event] | Event = (),
+    store: str | Path | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    when_full: Literal["fail", "wait"] | str | Path = "fail",
+    estimate_error: bool = False,
+    progress: bool = False,
+    throw: bool = True,
+    control: StepControl | None = None,
+    max_steps: int | None = None,
+    max_events: int | None = None,
+) -> Solution:
+    """Run a problem or a system with an integrator.
+
+    Works as a program on the host, with progress, stores and Ctrl-C, and inside `jax.jit`, `jax.grad`, `jax.jvp` and
+    `jax.vmap`, where the whole run becomes one traced expression; in reverse derivatives outside `jit` and `vmap` it is
+    machine code, there and back. Derivatives of error-controlled runs are those of the
+    accepted step sequence held fixed.
+
+    **Arguments:**
+
+    - `problem`: a `Problem`, or a bare system with `state0` and `t1`.
+    - `integrator`: object or name; the problem's recommended one by default. With tolerances, a recommended
+      generalized-α method takes `constraint="stabilized-index-2"` where there are constraints, and with events too,
+      because index 3 disturbs the multipliers at every change of step; in place of a method without error estimate
+      comes `rkmk54`, or `herk54` with constraints. At tight tolerances `herk54` needs far fewer steps than
+      generalized-α, which is of order 2.
+    - `h`: constant step. The span is divided into a whole number of steps, so the step used is at most `h`.
+    - `rtol`, `atol`: tolerances of error control instead, for integrators with an embedded estimate; atol is
+      rtol / 100 by default.
+    - `t0`, `t1`, `state0`: other ends and start than the problem's. t1 < t0 runs backward in time (constant steps).
+      A start must lie on its space and keep constraints and their rates at t0 to 1e-6 of the larger of 1 and the
+      largest coordinate or velocity; it is used as given.
+    - `initial`: a run of the same problem, in whose last frame this one begins, instead of `t0` and `state0`. With the
+      same method it goes on with everything that the method remembers, to the bytes of one long run;
+      `solution[k]` begins in frame k, with the state alone. Steps are those of the earlier run by default.
+    - `save_every`: save every that many accepted steps, and the ends; None saves the ends only.
+    - `save_at`: save at these increasing times instead, interpolated on the manifold.
+    - `breakpoints`: instants at which loads jump or have kinks, besides those that loads name themselves
+      (`AbstractSystem.breakpoints`). Steps end there exactly, the last one seeing nothing of what comes after, and
+      methods restart after them. Those outside the span don't matter.
+    - `events`: `polhode.Event`s that are watched, with what happens at them; `solution.events` has those that came.
+      Saved frames stay where they are asked for; one at the instant of an event shows the state before. With constant
+      steps the one after an event ends where the one that it cut short would have.
+    - `store`: path of a zarr store to which frames are appended while running; with `overwrite` an existing run there
+      is replaced by this one as soon as its first frame is written. The frames of the solution are read from there.
+    - `resume`: go on with the run in `store`, from the last state that was written, to the bytes of an uninterrupted
+      run; if there is none, begin it. A later `t1` extends it. See also `polhode.resume`.
+    - `when_full`: what to do when the disk of the store is full: "fail" ends the run, "wait" waits for space, a path
+      goes on in another place, with a copy of what was written.
+    - `estimate_error`: if the run is successful, make a second one with half the step or correspondingly tighter
+      tolerances, and report the estimated error of every output in `stats["error_estimate"]`: its largest value over
+      the run, and the decimal digits that it leaves of the largest value of the output. Right for motions that are
+      smooth between breakpoints; a pulse that both runs step over is not seen. Of a bare system without outputs it is
+      the state that is compared.
+    - `progress`: show on standard error what is compiled, then a progress bar, and how long each part took.
+    - `throw`: raise `SimulationError` if the run fails; otherwise only `solution.stats["result"]` tells, with
+      `stats["diagnosis"]` or, after an unforeseen error, `stats["error"]`.
+    - `control`: details of step size control.
+    - `max_steps`: limit of attempted steps of a controlled run, 10 million by default; inside JAX transformations
+      4096, since that much may be traced.
+    - `max_events`: that many end the run, as events do that come faster than time can tell apart; 10 000 by default,
+      inside JAX transformations 64, for each of which there has to be room.
+
+    **Returns** a `Solution`.
+
+    Ctrl-C, SIGTERM and SIGHUP end the run after the block of steps that is going on, with result `interrupted`. When
+    its store is closed, Ctrl-C raises a KeyboardInterrupt whose `solution` holds everything computed so far, and
+    SIGTERM and SIGHUP end the process. Where the script has handlers of its own for them, they are called, and the run
+    as far as it came is returned, which is warned of (`InterruptionWarning`) unless `throw` is False.
+
+    Warns with `StepSizeWarning` before a run if waves in rods, bonds or contacts are too fast for an explicit method
+    with this step.
+
+    **Raises** ValueError for bad input, before anything is compiled; `StoreError` for a store that can't be made or
+    gone on with; `SimulationError` (see `throw`).
+    """
+    began = time.perf_counter()
+    check_environment()
+    if control is not None and not isinstance(control, StepControl):
+        raise ValueError(f"`control` must be a polhode.StepControl, got {type(control).__name__}.")
+    store_sink.check_when_full(when_full)
+    flags = {"overwrite": overwrite, "resume": resume, "estimate_error": estimate_error, "progress": progress}
+    for name, value in {**flags, "throw": throw}.items():
+        checks.flag(name, value)
+    _check_together(initial, store, overwrite, resume, estimate_error)
+    if estimate_error and listed(events):
+        raise ValueError("`estimate_error` is for motions without events, which would not fall into the same steps.")
+    memory = None if initial is None else Memory.of(initial, (t0, state0))
+    tolerances = rtol is not None or atol is not None
+    watched = listed(events)
+    task = Task.prepare(
+        problem, integrator, t0, t1, state0, tolerances=tolerances, events=bool(watched), memory=memory
+    ).watching(watched, 64 if max_events is None and inside_transformation() else max_events or 10_000)
+    saving = instants(save_every, save_at, task.t0, task.t1)
+    inside = inside_transformation()
+    limit = planning.limit(max_steps, 4096 if inside else 10_000_000)
+    steps = planning.Steps(h, rtol, atol, control or StepControl(), limit, breakpoints)
+    plan = planning.plan(task, steps, memory)
+    observer = task.observer
+    meta = task.describe(plan.how, saving)
+    if inside:
+        return _as_expression(task, plan, saving, observer, meta, store, estimate_error)
+    if resume and store is not None and is_run(store):
+        given = steps._replace(breakpoints=planning.times_of(breakpoints))
+        wanted = Wanted(given, t1, max_steps, saving, starts=True)
+        return resumed(store, task, wanted, when_full, progress, throw, began)
+    aftermath = plan.start.aftermath
+    if aftermath is not None and aftermath.changes:
+        meta["changed_by_events"] = True
+    run = Run(task, plan, saving, observer, meta, progress, throw, 0.0)
+    _warn_of_waves(run)
+    run = run._replace(build_time=time.perf_counter() - began)
+    # Signals are handed on when the store is closed.
+    with interrupts() as signals:
+        with store_sink.opened(store, meta, overwrite, when_full, expected(plan.legs, saving)) as sink:
+            solution = carry_out(run, sink, signals)
+        if estimate_error and solution.stats["result"] == Result.successful:
+            solution.stats["error_estimate"] = estimated(solution, run, store, signals)
+    return solution
+
+
+def stoppable(task: Task, steps: planning.Steps, saving: Saving, stop: Callable[[], bool]) -> Solution:
+    """A run in memory that ends after the block of steps in which `stop` becomes true, also outside the main thread."""
+    plan = planning.plan(task, steps, None)
+    run = Run(task, plan, saving, task.observer, task.describe(plan.how, saving), False, False, 0.0)
+    _warn_of_waves(run)
+    with interrupts(stop) as signals:
+        return carry_out(run, None, signals)
+
+
+def _check_together(initial: Any, store: Any, overwrite: bool, resume: bool, estimate_error: bool) -> None:
+    """Raises ValueError for arguments that contradict each other."""
+    if resume and store is None:
+        raise ValueError("`resume=True` goes on with the run in `store`; give its path.")
+    if resume and initial is not None:
+        raise ValueError("`resume` goes on with the run in `store`, `initial` with another one; give either.")
+    if resume and overwrite:
+        raise ValueError("`resume` goes on with the run in `store`, `overwrite` replaces it; give either.")
+    if resume and estimate_error:
+        raise ValueError("`estimate_error` needs a run from its start; it can't be had of one that goes on.")
+
+
+def _as_expression(
+    task: Task, plan: Plan, saving: Saving, observer: Observer, meta: dict[str, Any], store: Any, estimate: bool
+) -> Solution:
+    """The run inside `jit`, `grad` or `vmap`. Raises ValueError for what has no place there."""
+    if store is not None:
+        raise ValueError("A store can't be written inside jit, grad or vmap; run outside, or save the result.")
+    if plan.start.checkpoint is not None or plan.start.aftermath is not None:
+        raise ValueError(
+            "Inside jit, grad or vmap a run can't go on with what the method or events remember of another. Run "
+            "outside, or begin in the state alone, by `t0` and `state0`."
+        )
+    if estimate:
+        raise ValueError("`estimate_error` makes a second run, which has no place inside jit, grad or vmap.")
+    first = plan.legs[0].stepper
+    if not first.on_grid and saving.at is None and saving.every is not None:
+        raise ValueError(
+            "Inside jit, grad or vmap an error-controlled run has no fixed number of frames. Give `save_at` times, or "
+            "save_every=None for the ends only."
+        )
+    if task.events:
+        return _with_events(task, plan, saving, observer, meta)
+    frames, p = traced.run(plan.legs, task.system, task.integrator, task.state0, observer, saving)
+    return Solution(frames, statistics(p, task.integrator, p.result, {}), meta)
+
+
+def _with_events(task: Task, plan: Plan, saving: Saving, observer: Observer, meta: dict[str, Any]) -> Solution:
+    """The same with events."""
+    back = task.converted.back
+    functions = tuple(function_of(event, task.outputs, back) for event in task.events)
+    watched = Watched.of(task.events, functions, task.source)
+    acts = traced_events.Acts.of(task.events, task.converted, task.source)
+    frames, p, table = traced_events.run(
+        plan.legs, task.system, task.integrator, task.state0, observer, saving, watched, acts, task.max_events
+    )
+    return Solution(frames, {**statistics(p, task.integrator, p.result, {}), "events": table}, meta)
+
+
+def _warn_of_waves(run: Run) -> None:
+    task, plan = run.task, run.plan
+    explicit = plan.legs[0].stepper.on_grid and not task.integrator.implicit
+    if explicit and task.source.has_waves:
+        said = too_large(task, plan, {}, share=1.0)
+        if said:
+            warn(said.strip(), StepSizeWarning)

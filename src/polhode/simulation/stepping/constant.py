@@ -1,0 +1,199 @@
+"""Constant steps, and legs of them."""
+
+# Fields that one kind of steps has and the other has not are None for the class: types can't say that.
+# pyright: reportIncompatibleVariableOverride=false
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from typing import Any, ClassVar, NamedTuple, Self
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from polhode.integrators.base import AbstractIntegrator, Carry
+from polhode.simulation.stepping import counted_angles
+from polhode.simulation.stepping.segments import AbstractLegSteps, Breaks, Leg, shift
+from polhode.simulation.stepping.stepper import Part, Progress, accept, outcome_of
+from polhode.systems.base import AbstractSystem
+
+_ON_GRID = 1e-9
+"""Part of a step within which a breakpoint, or another end, lies on the grid of steps."""
+
+_WHOLE_STEP = 0.6
+"""Part of the step that was asked for below which a step is one that a short span has left, and is not to stay."""
+
+
+class Grid(NamedTuple):
+    """Constant steps: the whole number of them nearest to a wish."""
+
+    t0: float
+    t1: float
+    h: float
+    count: int
+
+    @classmethod
+    def of(cls, t0: float, t1: float, h: float) -> Grid:
+        """Steps of at most h, equal to the last bit."""
+        count = max(1, math.ceil(abs(t1 - t0) / h * (1 - 1e-12)))
+        return cls(t0, t1, (t1 - t0) / count, count)
+
+
+class ConstantSteps(AbstractLegSteps):
+    """Equal steps until step number `last`. Step n starts at t0 + (n - first)·spacing: equal to the last bit.
+
+    - `t1`: the end, up to rounding. - `h`: what methods take for the step: the spacing, or a few units of round-off
+      less where loads are not to see beyond t1, or before t0. - `ahead`: the same for all steps.
+    """
+
+    on_grid: ClassVar[bool] = True
+    control: ClassVar[None] = None
+    short: ClassVar[float] = 0.0
+    t0: Any
+    t1: Any
+    ahead: Any
+    h: Any
+    spacing: Any
+    first: Any
+    last: Any
+
+    def first_step(self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any) -> Array:
+        return self.h
+
+    def next_step(self, p: Progress) -> Array:
+        return self.h
+
+    def begun(self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry) -> Carry:
+        return carry
+
+    def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
+        carry, info = counted_angles.step(integrator, system, p.t + self.ahead, self.h, p.carry)
+        result = outcome_of(carry, info)
+        new = accept(p, self.t0 + (p.n + 1 - self.first) * self.spacing, self.h, carry, info, result, p.error)
+        # A failure ends the run, and nothing reads its memory any more: it need not be put back.
+        return new._replace(carry=new.carry._replace(memory=carry.memory))
+
+    def finished(self, p: Progress) -> Array:
+        return p.n >= self.last
+
+    def last_step(self, p: Progress) -> tuple[Array, Array]:
+        return p.t_before + self.ahead, self.h
+
+    def passed(self, p: Progress, target: Array) -> Array:
+        # A target on the grid must not be missed by round-off.
+        return (p.t - target) / self.h > -1e-9
+
+    def part(self, p: Progress, searching: Array, share: Array, whole: Array) -> Part:
+        begin = self.t0 + (p.n - self.first) * self.spacing
+        off = p.t != begin
+        ahead = jnp.where(off, 0.0, self.ahead)
+        # Behind an event the step ends where it would have ended without.
+        h = jnp.where(off, begin + self.ahead + self.h - p.t, self.h)
+        h = jnp.where(searching & (share < 1), share * whole - ahead, h)
+        return Part(dataclasses.replace(self, h=h, ahead=ahead), p._replace(h=h), p.t + ahead)
+
+    def length(self, p: Progress, new: Progress) -> Array:
+        return self.h
+
+    @property
+    def most(self) -> int:
+        return int(self.last)
+
+    def limited(self, max_steps: int) -> Self:
+        return self
+
+    def finer(self, method: AbstractIntegrator) -> Self:
+        # A step that is a little shorter for breakpoints at its ends has halves that are.
+        spacing = 0.5 * self.spacing
+        h = spacing - (self.spacing - self.h)
+        return dataclasses.replace(self, h=h, spacing=spacing, first=2 * self.first, last=2 * self.last)
+
+    def until(self, t1: float, h: float | None, behind: int, counted_from: int) -> Self | None:
+        if h is not None and abs(float(self.spacing)) < _WHOLE_STEP * h:
+            return None
+        steps = (t1 - float(self.t0)) / float(self.spacing)
+        on = abs(steps - round(steps)) < _ON_GRID and float(self.h) == float(self.spacing)
+        last = int(self.first) + round(steps)
+        if not on or last <= behind:
+            return None
+        first = np.asarray(int(self.first) - counted_from)
+        return dataclasses.replace(self, t1=np.asarray(t1), first=first, last=np.asarray(last - counted_from))
+
+    def following(self, t1: float, breaks: Breaks, h: float | None) -> list[Leg]:
+        mine = abs(float(self.spacing))
+        h = mine if h is None else h
+        first, *others = constant(float(self.t1), t1, h, breaks, int(self.last))
+        # Methods start anew with another step.
+        return [first._replace(fresh=first.fresh or h != mine), *others]
+
+    def numbers(self) -> list[Any]:
+        return [self.t0, self.t1, self.ahead, self.h, self.spacing, self.first, self.last]
+
+    @classmethod
+    def of_numbers(cls, numbers: list[float]) -> Self:
+        *times, first, last = numbers
+        names = ("t0", "t1", "ahead", "h", "spacing", "first", "last")
+        values = map(np.asarray, (*times, int(first), int(last)))
+        return cls(**dict(zip(names, values, strict=True)))
+
+
+def constant(t0: float, t1: float, h: float, breaks: Breaks, first: int = 0) -> list[Leg]:
+    """Legs of constant steps of at most h, which end at all breakpoints.
+
+    Where these lie on the grid of the whole run they change nothing but that its methods start anew there; otherwise
+    each leg has equal steps of its own. Step numbers count from `first`.
+    """
+    whole = Grid.of(t0, t1, h)
+    ends = [*breaks.inner, t1]
+    counts = [(end - t0) / whole.h for end in ends]
+    legs: list[Leg] = []
+    if all(abs(n - round(n)) < _ON_GRID for n in counts):
+        at = 0
+        for end, n in zip(ends, map(round, counts), strict=True):
+            legs += _until(whole, first, at, n, end, end != t1 or breaks.at_end, bool(legs) or breaks.at_start)
+            at = n
+        return legs
+    begin = t0
+    for end in ends:
+        grid = Grid.of(begin, end, h)
+        jumps = end != t1 or breaks.at_end, bool(legs) or breaks.at_start
+        legs += _until(grid, first, 0, grid.count, end, *jumps)
+        first, begin = first + grid.count, end
+    return legs
+
+
+def _until(grid: Grid, first: int, start: int, stop: int, end: float, breaks: bool, fresh: bool) -> list[Leg]:
+    """Steps `start` to `stop` of a grid whose step 0 has the number `first`.
+
+    A step behind a breakpoint (`fresh`) and one before it (`breaks`) stand apart.
+    """
+    cuts: list[int] = sorted({start, stop, start + fresh, stop - breaks})
+    legs: list[Leg] = []
+    for a, b in itertools.pairwise(cuts):
+        behind, before = fresh and a == start, breaks and b == stop
+        if not (behind or before):
+            legs.append(Leg(_steps(grid.t0, grid.t0 + b * grid.h, grid.h, grid.h, first, first + b, 0.0), False))
+            continue
+        t0, t1 = grid.t0 + a * grid.h, end if b == stop else grid.t0 + b * grid.h
+        spacing = _spacing(t0, t1)
+        off = math.copysign(shift(t0, t1), spacing)
+        h = spacing - off * (behind + before)
+        legs.append(Leg(_steps(t0, t1, h, spacing, first + a, first + b, off * behind), behind))
+    return legs
+
+
+def _steps(t0: float, t1: float, h: float, spacing: float, first: int, last: int, ahead: float) -> ConstantSteps:
+    numbers = {"t0": t0, "t1": t1, "ahead": ahead, "h": h, "spacing": spacing, "first": first, "last": last}
+    return ConstantSteps(**{name: np.asarray(value) for name, value in numbers.items()})
+
+
+def _spacing(start: float, end: float) -> float:
+    """The number that gives `end` when added to `start`, to the last bit."""
+    spacing = end - start
+    for candidate in (spacing, math.nextafter(spacing, math.inf), math.nextafter(spacing, -math.inf)):
+        if start + candidate == end:
+            return candidate
+    return spacing

@@ -1,0 +1,204 @@
+"""Steps that are chosen by the error that a method estimates, and legs of them."""
+
+# Fields that one kind of steps has and the other has not are None for the class: types can't say that.
+# pyright: reportIncompatibleVariableOverride=false
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, ClassVar, Self
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from polhode.integrators.base import AbstractIntegrator, Carry
+from polhode.result_codes import Result
+from polhode.simulation.stepping import counted_angles
+from polhode.simulation.stepping.segments import AbstractLegSteps, Breaks, Leg, shift
+from polhode.simulation.stepping.step_control import StepControl, Tolerances, first_step
+from polhode.simulation.stepping.stepper import Part, Progress, accept, outcome_of, select, with_iterations
+from polhode.systems.base import AbstractSystem
+
+
+class ControlledSteps(AbstractLegSteps):
+    """Steps chosen from the local error estimate of the integrator.
+
+    - `short`: what the last step lacks to t1 for the method, so that loads are not seen beyond.
+    """
+
+    on_grid: ClassVar[bool] = False
+    h: ClassVar[None] = None
+    spacing: ClassVar[None] = None
+    first: ClassVar[None] = None
+    last: ClassVar[None] = None
+    t0: Any
+    t1: Any
+    ahead: Any
+    tolerances: Tolerances
+    control: StepControl
+    max_steps: Any
+    short: Any
+
+    def first_step(self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any) -> Array:
+        span = self.t1 - self.t0
+        if self.control.first_step is not None:
+            return jnp.sign(span) * jnp.minimum(self.control.first_step, jnp.abs(span))
+        if system.velocity(self.t0, state) is None:
+            return span * 1e-4
+        return jnp.sign(span) * first_step(
+            self.control,
+            system.state_space,
+            system.velocity,
+            self.t0,
+            span,
+            state,
+            integrator.first_order,
+            self.tolerances,
+        )
+
+    def next_step(self, p: Progress) -> Array:
+        return p.h
+
+    def begun(self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry) -> Carry:
+        return integrator.controlled(system, t, h, carry)
+
+    def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
+        # The limit ends a run before its next attempt: what is due at the last step that was made is done by then.
+        spent = p.n + p.rejected >= self.max_steps
+        left = self.t1 - p.t
+        h = p.h
+        if self.control.max_step is not None:
+            h = jnp.clip(h, -self.control.max_step, self.control.max_step)
+        # The last step ends exactly at t1; a remainder that would be a tiny step is stretched into this one.
+        last = jnp.abs(h) * (1 + 1e-9) >= jnp.abs(left)
+        h = jnp.where(last, left - self.short, h)
+        ahead = jnp.where(p.t == self.t0, self.ahead, 0.0)
+        carry, info = counted_angles.step(integrator, system, p.t + ahead, h - ahead, p.carry)
+        result = outcome_of(carry, info)
+        space = system.state_space
+        error = self.control.measure(space, info.error, p.carry.state, carry.state, self.tolerances)
+        good = ~spent & (result == 0) & (error <= 1)
+        order = min(integrator.order, integrator.error_order or integrator.order) if info.order is None else info.order
+        factor = shrinking = self._factor(error, p.error, order, result)
+        kept = p.carry
+        if info.others:
+            others = tuple(
+                self._factor(
+                    self.control.measure(space, e, p.carry.state, carry.state, self.tolerances), p.error, k, result
+                )
+                for e, k in info.others
+            )
+            carry, factor = integrator.chosen(carry, (factor, *others), accepted=True)
+            kept, shrinking = integrator.chosen(kept, (shrinking, *others), accepted=False)
+        # A step that was cut short for the end says nothing against longer ones after it.
+        following = jnp.where(last & (jnp.abs(p.h) > jnp.abs(h)), p.h, h * factor)
+        moved = accept(p, jnp.where(last, self.t1, p.t + h), following, carry, info, jnp.zeros_like(result), error)
+        shrunk = h * jnp.minimum(shrinking, self.control.safety)
+        retry = p._replace(
+            h=jnp.where(spent, p.h, shrunk),
+            carry=kept if kept is p.carry else select(spent, p.carry, kept),
+            rejected=jnp.where(spent, p.rejected, p.rejected + 1),
+            newton=jnp.where(spent, p.newton, with_iterations(p, info)),
+        )
+        new = select(good, moved, retry)
+        resolution = 16 * jnp.finfo(jnp.float64).eps * jnp.maximum(jnp.abs(p.t), jnp.abs(self.t1 - self.t0))
+        code = jnp.where(
+            ~good & (jnp.abs(new.h) < resolution),
+            jnp.where(result == 0, jnp.int32(Result.step_too_small), result),
+            jnp.int32(0),
+        )
+        code = jnp.where(spent, jnp.int32(Result.max_steps_reached), code)
+        return new._replace(result=code.astype(jnp.int32))
+
+    def _factor(self, error: Array, previous: Array, order: Any, result: Array) -> Array:
+        """Change of the step after an error that a method of that order made."""
+        return jnp.where(result == 0, self.control.factor(error, previous, order), self.control.min_factor)
+
+    def finished(self, p: Progress) -> Array:
+        return p.t == self.t1
+
+    def last_step(self, p: Progress) -> tuple[Array, Array]:
+        ahead = jnp.where(p.t_before == self.t0, self.ahead, 0.0)
+        dt = p.t - p.t_before
+        h = dt - ahead - jnp.where(p.t == self.t1, self.short, 0.0)
+        # Before the first step there is none.
+        return p.t_before + ahead, jnp.where(dt != 0, h, self.t1 - self.t0)
+
+    def passed(self, p: Progress, target: Array) -> Array:
+        return (p.t - target) * jnp.sign(self.t1 - self.t0) >= 0
+
+    def part(self, p: Progress, searching: Array, share: Array, whole: Array) -> Part:
+        tolerances = self.tolerances._replace(atol=jnp.where(searching, 1e300, self.tolerances.atol))
+        begin = p.t + jnp.where(p.t == self.t0, self.ahead, 0.0)
+        attempt = p._replace(h=jnp.where(searching, share * whole, p.h))
+        return Part(dataclasses.replace(self, tolerances=tolerances), attempt, begin)
+
+    def length(self, p: Progress, new: Progress) -> Array:
+        ahead = jnp.where(p.t == self.t0, self.ahead, 0.0)
+        return new.t - p.t - ahead - jnp.where(new.t == self.t1, self.short, 0.0)
+
+    @property
+    def most(self) -> int:
+        return int(self.max_steps)
+
+    def limited(self, max_steps: int) -> Self:
+        return dataclasses.replace(self, max_steps=np.asarray(max_steps))
+
+    def finer(self, method: AbstractIntegrator) -> Self:
+        factor = 2.0 ** -(1 + min(method.order, method.error_order or method.order))
+        rtol, atol = (np.asarray(float(x) * factor) for x in self.tolerances)
+        return dataclasses.replace(self, tolerances=Tolerances(rtol, atol))
+
+    def until(self, t1: float, h: float | None, behind: int, counted_from: int) -> None:
+        return None
+
+    def following(self, t1: float, breaks: Breaks, h: float | None) -> list[Leg]:
+        rtol, atol = map(float, self.tolerances)
+        return controlled(float(self.t1), t1, (rtol, atol), self.control, int(self.max_steps), breaks)
+
+    def numbers(self) -> list[Any]:
+        return [self.t0, self.t1, self.ahead, self.short, self.max_steps, *self.tolerances]
+
+    @classmethod
+    def of_numbers(cls, numbers: list[float], control: StepControl) -> Self:
+        t0, t1, ahead, short, max_steps, rtol, atol = map(np.asarray, numbers)
+        return cls(
+            t0=t0,
+            t1=t1,
+            ahead=ahead,
+            tolerances=Tolerances(rtol, atol),
+            control=control,
+            max_steps=max_steps.astype(int),
+            short=short,
+        )
+
+
+def controlled(
+    t0: float,
+    t1: float,
+    tolerances: tuple[float, float],
+    control: StepControl,
+    max_steps: int,
+    breaks: Breaks,
+) -> list[Leg]:
+    """Legs of controlled steps."""
+    legs: list[Leg] = []
+    begin = t0
+    rtol, atol = map(np.asarray, tolerances)
+    for end in (*breaks.inner, t1):
+        fresh = bool(legs) or breaks.at_start
+        off = math.copysign(shift(begin, end), t1 - t0)
+        stepper = ControlledSteps(
+            t0=np.asarray(begin),
+            t1=np.asarray(end),
+            ahead=np.asarray(off * fresh),
+            tolerances=Tolerances(rtol, atol),
+            control=control,
+            max_steps=np.asarray(max_steps),
+            short=np.asarray(off * (end != t1 or breaks.at_end)),
+        )
+        legs.append(Leg(stepper, fresh))
+        begin = end
+    return legs

@@ -1,0 +1,209 @@
+"""One attempt at a step, with constant or error-controlled size: the inside of every loop."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from polhode.integrators.base import AbstractIntegrator, Carry, StepInfo
+from polhode.result_codes import Result
+from polhode.simulation.stepping import counted_angles
+from polhode.systems.base import AbstractSystem
+
+
+class Progress(NamedTuple):
+    """Where a run stands.
+
+    - `n`, `t`, `carry`: accepted steps, time and state now. - `h`: size of the next attempt.
+    - `t_before`, `before`: the same at the start of the last accepted step, or None unless needed for interpolation.
+    - `rejected`, `newton`: rejected attempts; Newton iterations of all attempts.
+    - `error`: norm of the last accepted local error.
+    - `result`: a `Result` code; once it is not 0, everything else stays as it was.
+    - `watch`: what is remembered of events, or None in runs without any.
+    """
+
+    n: Array
+    t: Array
+    h: Array
+    carry: Carry
+    t_before: Any
+    before: Any
+    rejected: Array
+    newton: Array
+    error: Array
+    result: Array
+    watch: Any = None
+
+
+class Part(NamedTuple):
+    """How a part of the next step is attempted: by which steps, from which progress, and where the method begins."""
+
+    stepper: AbstractStepper
+    progress: Progress
+    begin: Array
+
+
+class AbstractStepper(eqx.Module):
+    """Chooses step sizes. `t0` and `t1` are the ends of the run.
+
+    `ahead`: how far its first step begins behind t0 for the method, so that loads that jump there have done so.
+    `on_grid`: whether it is known beforehand where steps end.
+    """
+
+    on_grid: ClassVar[bool]
+    t0: eqx.AbstractVar[Any]
+    t1: eqx.AbstractVar[Any]
+    ahead: eqx.AbstractVar[Any]
+
+    @abc.abstractmethod
+    def first_step(self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any) -> Array:
+        """Size of the first attempt."""
+
+    @abc.abstractmethod
+    def next_step(self, p: Progress) -> Array:
+        """Size of the attempt with which a leg goes on that others came before."""
+
+    @abc.abstractmethod
+    def begun(self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, carry: Carry) -> Carry:
+        """The carry of a start as these steps begin with it."""
+
+    @abc.abstractmethod
+    def attempt(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
+        """One step, accepted or not."""
+
+    @abc.abstractmethod
+    def finished(self, p: Progress) -> Array:
+        """Whether the end is reached."""
+
+    @abc.abstractmethod
+    def last_step(self, p: Progress) -> tuple[Array, Array]:
+        """Time and length of the last accepted step, as the method had them."""
+
+    @abc.abstractmethod
+    def passed(self, p: Progress, target: Array) -> Array:
+        """Whether time has reached `target`."""
+
+    @abc.abstractmethod
+    def part(self, p: Progress, searching: Array, share: Array, whole: Array) -> Part:
+        """The next step, which may begin where none has ended as planned: whole, or a share of `whole` if `searching`.
+
+        A share is accepted whatever its error is.
+        """
+
+    @abc.abstractmethod
+    def length(self, p: Progress, new: Progress) -> Array:
+        """Length of the accepted step from p to `new`, as the method had it."""
+
+    def start(
+        self, system: AbstractSystem, integrator: AbstractIntegrator, state: Any, keep_previous: bool
+    ) -> Progress:
+        """The beginning of a run."""
+        t, h = self.t0 + self.ahead, _strong(self.first_step(system, integrator, state))
+        carry = _strong(self.begun(system, integrator, t, h, counted_angles.init(integrator, system, t, h, state)))
+        zero = jnp.zeros((), jnp.int64)
+        return Progress(
+            n=zero,
+            t=_strong(self.t0),
+            h=h,
+            carry=carry,
+            t_before=_strong(self.t0) if keep_previous else None,
+            before=carry if keep_previous else None,
+            rejected=zero,
+            newton=zero,
+            error=jnp.ones((), jnp.float64),
+            result=judged(system, self.t0, state, jnp.zeros((), jnp.int32)),
+        )
+
+    def again(self, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress) -> Progress:
+        """The beginning of another leg of a run, at a time at which loads may have jumped."""
+        return self.resumed(system, integrator, p.t + self.ahead, self.next_step(p), p)
+
+    def resumed(
+        self, system: AbstractSystem, integrator: AbstractIntegrator, t: Array, h: Array, p: Progress
+    ) -> Progress:
+        """The same at t, as the method sees it, with a step of size h ahead."""
+        carry = self.begun(system, integrator, t, h, counted_angles.restart(integrator, system, t, h, p.carry))
+        return p._replace(carry=_strong(carry))
+
+
+def accept(p: Progress, t: Array, h: Array, carry: Carry, info: StepInfo, result: Array, error: Array) -> Progress:
+    """Progress after an accepted step; if `result` is a failure only the code is taken over."""
+    moved = p._replace(
+        n=p.n + 1,
+        t=t,
+        h=h,
+        carry=carry,
+        t_before=None if p.before is None else p.t,
+        before=None if p.before is None else p.carry,
+        newton=with_iterations(p, info),
+        error=error,
+    )
+    return select(result == 0, moved, p)._replace(result=result)
+
+
+def judged(system: AbstractSystem, t: Array, state: Any, result: Array) -> Array:
+    """The result after a step, or what the system finds wrong with a state although the step went well."""
+    failure = system.failure(t, state)
+    return result if failure is None else jnp.where(result == 0, failure, result)
+
+
+def with_iterations(p: Progress, info: StepInfo) -> Array:
+    """Newton iterations with those of another attempt."""
+    return p.newton if info.newton_iterations is None else p.newton + info.newton_iterations
+
+
+def outcome_of(carry: Carry, info: StepInfo) -> Array:
+    """The method's own code, or `nonfinite_state`."""
+    by_shape: dict[Any, Any] = {}
+    for x in jax.tree.leaves(carry.state):
+        key = jnp.shape(x)
+        by_shape[key] = by_shape[key] + x if key in by_shape else x
+    total = sum(jnp.sum(x) for x in by_shape.values())
+    code = jnp.where(jnp.isfinite(total), 0, int(Result.nonfinite_state)).astype(jnp.int32)
+    return code if info.result is None else jnp.where(info.result != 0, info.result, code).astype(jnp.int32)
+
+
+def _strong(tree: Any) -> Any:
+    """Arrays without JAX's weak types, so that a loop's carry has one type from the start and nothing recompiles."""
+    return jax.tree.map(lambda x: jnp.asarray(x, jnp.asarray(x).dtype), tree)
+
+
+def select(condition: Array, a: Any, b: Any) -> Any:
+    """One of two trees of the same structure."""
+    return jax.tree.map(lambda x, y: x if x is y else jnp.where(condition, x, y), a, b)
+
+
+def march(
+    stepper: AbstractStepper,
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    p: Progress,
+    n_stop: Array,
+    target: Array | None,
+) -> Progress:
+    """Steps until `n_stop` accepted steps, until time reaches `target`, the end or a failure."""
+
+    def more(p: Progress) -> Array:
+        go = (p.n < n_stop) & ~stepper.finished(p) & (p.result == 0)
+        return go if target is None else go & ~stepper.passed(p, target)
+
+    def step(p: Progress) -> Progress:
+        p = stepper.attempt(system, integrator, p)
+        return p._replace(result=judged(system, p.t, p.carry.state, p.result))
+
+    return jax.lax.while_loop(more, step, p)
+
+
+def between(
+    stepper: AbstractStepper, system: AbstractSystem, integrator: AbstractIntegrator, p: Progress, target: Array
+) -> Any:
+    """The state at `target`, within the last accepted step; exactly the end point if the step ends there."""
+    dt = p.t - p.t_before
+    s = jnp.where(dt != 0, (target - p.t_before) / jnp.where(dt != 0, dt, 1.0), 1.0)
+    inside = counted_angles.interpolate(integrator, system, *stepper.last_step(p), p.before, p.carry, s)
+    return select(jnp.abs(s - 1) < 1e-9, p.carry.state, inside)

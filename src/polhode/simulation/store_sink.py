@@ -1,0 +1,147 @@
+"""Where the frames of a run go while it is going: to a store, which may fail."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from polhode.checks import shown
+from polhode.result_codes import Result
+from polhode.results.frames import Frames
+from polhode.simulation import run_types
+from polhode.simulation.checkpoint import continuation
+from polhode.storage.errors import FULL, StoreError
+from polhode.storage.load import StoredFrames, stored
+from polhode.storage.store import Checkpoint, RunStore
+
+_RETRY_S = 1.0
+
+
+class StoreSink:
+    """Hands frames to a store, and turns its failure into a result code.
+
+    - `error`, `reason`: what failed, and in words what is on disk and what is not.
+    """
+
+    def __init__(self, store: RunStore, when_full: str | Path) -> None:
+        self.store, self._when_full = store, when_full
+        self._run: Any = None
+        self._facts: dict[str, Any] | None = None
+        self._refused: Frames | None = None
+        self.error: Exception | None = None
+        self.reason = ""
+
+    def belongs_to(self, run: Any) -> None:
+        """Checkpoints are those of that run."""
+        self._run = run
+
+    def append(self, frames: Frames, checkpoint: run_types.Checkpoint, stopping: Callable[[], bool]) -> Result:
+        wanted = self._taken + len(frames.t)
+
+        def act() -> None:
+            # The store takes frames before it writes them: what was taken is only to be written when it is tried again.
+            if self._taken < wanted:
+                self.store.append(frames, lambda: self._checkpoint(checkpoint))
+            else:
+                self.store.flush()
+
+        code = self._guarded(act, stopping)
+        if self._taken < wanted:
+            self._refused = frames
+        return code
+
+    @property
+    def _taken(self) -> int:
+        """Frames that the store has, on disk or in memory."""
+        return self.store.length + self.store.pending
+
+    def close(self, stats: dict[str, Any]) -> Result:
+        """The run's result, or `store_failed` if the last rows could not be written."""
+        if self.reason:
+            self.store.release()
+            return Result.store_failed
+        code = self._guarded(lambda: self.store.close(stats), lambda: False)
+        if code != Result.successful:
+            self.store.release()
+            return code
+        return stats["result"]
+
+    def frames(self) -> StoredFrames | Frames | None:
+        """All frames of the run: those on disk, and behind them those that could not be written; None without any."""
+        return stored(self.store, self._refused)
+
+    def _checkpoint(self, checkpoint: run_types.Checkpoint) -> Checkpoint:
+        if self._facts is None:
+            self._facts = continuation.facts(self._run)
+        return Checkpoint(continuation.arrays(checkpoint, self._run), self._facts)
+
+    def _guarded(self, act: Callable[[], None], stopping: Callable[[], bool]) -> Result:
+        try:
+            self._with_space(act, stopping)
+        except Exception as error:
+            self.error = error
+            said = str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}."
+            self.reason = f"{said} {self._what_is_where()}"
+            return Result.store_failed
+        return Result.successful
+
+    def _with_space(self, act: Callable[[], None], stopping: Callable[[], bool]) -> None:
+        """Do what needs space on disk, waiting for it or elsewhere if that is wanted."""
+        waited = False
+        while True:
+            try:
+                act()
+                return
+            except StoreError as error:
+                if error.errno not in FULL or self._when_full == "fail":
+                    raise
+                if self._when_full != "wait":
+                    self.store.move(self._when_full)
+                    print(f"polhode: {error} The run goes on in `{self.store.path}`.", file=sys.stderr, flush=True)
+                    self._when_full = "fail"
+                    continue
+                if not waited:
+                    print(f"polhode: {error} The run waits for space.", file=sys.stderr, flush=True)
+                waited = True
+                if stopping():
+                    raise
+                time.sleep(_RETRY_S)
+
+    def _what_is_where(self) -> str:
+        store = self.store
+        if store.gone:
+            return f"What was on disk is where the folder went; {store.pending} later frames are in `error.solution`."
+        if not store.length:
+            return f"Nothing is on disk; {store.pending} frames are in memory only, in `error.solution`."
+        on_disk = f"`{store.path}` holds the first {store.length} frames"
+        if not store.pending:
+            return f"{on_disk}."
+        return (
+            f"{on_disk}; {store.pending} later ones are in memory only and end with this process, unless "
+            "`error.solution.save(…)` writes them elsewhere. With space there, `polhode.resume` makes them again."
+        )
+
+
+def check_when_full(value: Any) -> None:
+    """Raises ValueError unless it says what to do when a disk is full."""
+    if not isinstance(value, str | Path) or not str(value):
+        raise ValueError(f"`when_full` must be 'fail', 'wait' or the path of another place, got {shown(value)}.")
+
+
+@contextlib.contextmanager
+def opened(
+    path: str | Path | None, meta: dict[str, Any], overwrite: bool, when_full: str | Path, expected: int | None
+) -> Iterator[StoreSink | None]:
+    """A sink into a new store at `path`; None without one."""
+    if path is None:
+        yield None
+        return
+    store = RunStore.create(path, meta, overwrite=overwrite, expected=None if expected is None else expected + 1)
+    try:
+        yield StoreSink(store, when_full)
+    finally:
+        store.release()

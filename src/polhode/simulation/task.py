@@ -1,0 +1,328 @@
+"""Problems and methods as they are run: names resolved, input checked."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from polhode import checks, integrators
+from polhode.checks import shown
+from polhode.compiler.interpreted import shapes
+from polhode.compiler.numpy.eager import uncompiled
+from polhode.events.event import Event, check_function, function_of
+from polhode.events.impacts import Impact, check_impact
+from polhode.integrators.base import AbstractIntegrator
+from polhode.integrators.compatibility import Unsuited, Written, suits, written
+from polhode.jax_context import inside_transformation
+from polhode.problems.base import Problem
+from polhode.problems.default_choice import ASKED
+from polhode.simulation.checkpoint.serialisation import recorded
+from polhode.simulation.events.contacts import holds, together, with_openings
+from polhode.simulation.observer import Observer
+from polhode.simulation.save_schedule import Saving
+from polhode.simulation.stepping import counted_angles
+from polhode.systems.base import AbstractSystem, Converted, State
+from polhode.systems.mechanical import AbstractMechanical
+
+DIMENSIONS = {
+    "positions": ("body", "component"),
+    "velocities": ("body", "component"),
+    "angular_velocities": ("body", "component"),
+    "rotations": ("body", "inertial_axis", "body_axis"),
+    "quaternions": ("body", "quaternion"),
+    "joint_positions": ("joint_coordinate",),
+    "joint_velocities": ("joint_coordinate",),
+    "joint_loads.joint_efforts": ("joint_coordinate",),
+    "joint_loads.joint_forces": ("joint", "component"),
+    "joint_loads.joint_moments": ("joint", "component"),
+    "joint_loads.joint_powers": ("joint",),
+    "force_loads.force_forces": ("force_body", "component"),
+    "force_loads.force_moments": ("force_body", "component"),
+    "force_loads.force_efforts": ("force_effort",),
+    "force_loads.force_powers": ("force",),
+    "force_loads.force_measures": ("force_measure",),
+}
+"""Names of the axes of outputs of models, but for time."""
+
+
+class Earlier(Protocol):
+    """A run in whose end another one begins, at time `t` in `state`, by default with the same `method`."""
+
+    @property
+    def t(self) -> float: ...
+    @property
+    def state(self) -> State: ...
+    @property
+    def method(self) -> AbstractIntegrator | str | None: ...
+
+    def before(self, system: AbstractSystem, known: Problem | None, t: float) -> Converted:
+        """How the earlier run wrote the system that was given; `state` is one of the system that it was written as."""
+        ...
+
+
+class Task(eqx.Module):
+    """A system, a start and a method, with names resolved and input checked.
+
+    - `source`: the system that was given. - `converted`: the same as the method takes it, of which `state0` is a state.
+    - `outputs`, `invariants`: of states of `source`. - `note`: what is to be said of the conversion; may be empty.
+    - `events`, and how many may happen. - `holds_contacts`: whether contacts among them may stay closed.
+    """
+
+    converted: Converted
+    source: AbstractSystem
+    integrator: AbstractIntegrator
+    integrator_name: str
+    state0: State
+    t0: float
+    t1: float
+    outputs: dict[str, Callable]
+    invariants: dict[str, Callable]
+    problem: Problem | None
+    note: str
+    events: tuple[Event, ...] = ()
+    max_events: int = 10_000
+    holds_contacts: bool = False
+
+    @property
+    def system(self) -> AbstractSystem:
+        """The system as the method takes it."""
+        return self.converted.system
+
+    @property
+    def observer(self) -> Observer:
+        """All that is reported about states of `system`."""
+        watched = self.converted.watched
+        outputs, invariants = ({k: watched(f) for k, f in part.items()} for part in (self.outputs, self.invariants))
+        if self.converted.back is None:
+            return Observer(self.source, outputs, invariants)
+        # Of what is kept, a system of another kind may know more: its momenta need not follow from the velocities.
+        own = {name: f for name, f in self.system.invariants().items() if name in invariants}
+        return Observer(self.system, outputs, {**invariants, **own}, watched(self.source.residuals))
+
+    @classmethod
+    @uncompiled()
+    def prepare(
+        cls,
+        problem: Problem | AbstractSystem,
+        integrator: AbstractIntegrator | str | None,
+        t0: float | None,
+        t1: float | None,
+        state0: State,
+        *,
+        tolerances: bool = False,
+        events: bool = False,
+        memory: Earlier | None = None,
+    ) -> Task:
+        """Raises ValueError for input that can't be run; `tolerances` tells whether the error is to be controlled,
+        `events` whether there are any.
+
+        `memory` is the run in whose end this one begins; its states need not pass for starts of their own.
+        """
+        if not isinstance(problem, Problem | AbstractSystem):
+            raise checks.not_a_problem(problem)
+        known = problem if isinstance(problem, Problem) else None
+        given: Any = known
+        given_system = problem.system if isinstance(problem, Problem) else problem
+        if memory is not None:
+            t0, state0 = memory.t, memory.state
+            integrator = memory.method if integrator is None else integrator
+        if known is None and (state0 is None or t1 is None or integrator is None):
+            raise ValueError("A bare system needs `integrator`, `state0` and `t1`; a Problem brings its own.")
+        chosen = integrator if integrator is not None else _recommended(given, tolerances, events)
+        method = integrators.get(chosen) if isinstance(chosen, str) else chosen
+        if not isinstance(method, AbstractIntegrator):
+            raise ValueError(f"`integrator` must be a name or an integrator, got {shown(chosen)}.")
+        name = chosen if isinstance(chosen, str) else given.integrator if integrator is None else _called(method)
+        start = plain_number("t0", t0 if t0 is not None else known.t_span[0] if known else 0.0)
+        end = plain_number("t1", t1 if t1 is not None else given.t_span[1])
+        if end == start:
+            raise ValueError(f"`t1` must differ from t0 = {start:g}; the span is empty.")
+        given_state = given.state0 if state0 is None else state0
+        if memory is None:
+            given_state = _checked(given_system, given_state)
+            before = None
+        else:
+            before = memory.before(given_system, known, start)
+            given_state = before.left(given_state)
+        found, note = _written(given_system, method, name, start, given_state)
+        # What the same kind of system knows of the state is not to be rounded on a way there and back.
+        same = before is not None and type(before.system) is type(found.system)
+        state = state0 if same else found.entered(given_state)
+        method.check(found.system, start, state)
+        if memory is None:
+            given_system.check(start, given_state)
+        outputs = dict(known.outputs) if known else given_system.outputs()
+        invariants = dict(known.invariants) if known else given_system.invariants()
+        return cls(found, given_system, method, name, state, start, end, outputs, invariants, known, note)
+
+    def watching(self, found: tuple[Event, ...], max_events: int) -> Task:
+        """The same with events. Raises ValueError for functions that can't be watched."""
+        limit = checks.count("max_events", max_events, "events of a run")
+        state = shapes(_begun, self.system, self.integrator, self.t0, self.state0) if found else None
+        for event in found:
+            check_function(event, function_of(event, self.outputs, self.converted.back), state, self.source)
+            check_impact(event, _shape_at_source(self.converted, state), self.source)
+        found = together(found)
+        # Inside of transformations the system, and with it the set of closed contacts, is a part of the program.
+        held = not inside_transformation() and holds(self.integrator, self.source, self.converted, found)
+        found = with_openings(found) if held else found
+        return dataclasses.replace(self, events=found, max_events=limit, holds_contacts=held)
+
+    def describe(self, how: dict[str, Any], saving: Saving) -> dict[str, Any]:
+        """Plain values that tell how the run was made."""
+        from polhode import __version__
+
+        return {
+            **self.known(),
+            **self._choice(),
+            **({"written_as": self.note} if self.note else {}),
+            "integrator": {
+                "name": self.integrator_name,
+                "class": type(self.integrator).__name__,
+                "options": _options(self.integrator),
+            },
+            "order": self.integrator.order,
+            "t0": self.t0,
+            "t1": self.t1,
+            **how,
+            **({} if saving.at is None else {"between_steps": True}),
+            **({"promises_at_steps": True} if self.integrator.promises_at_steps else {}),
+            **({"events": [event.told() for event in self.events]} if self.events else {}),
+            **({"contacts": self.contacts} if self.holds_contacts else {}),
+            "promises": self.integrator.promised(self.system, self.state0),
+            "method": recorded(self.integrator),
+            "newton_tolerance": self.integrator.newton_tolerance(how.get("h")),
+            "version": __version__,
+            **self.names(),
+            **self._scene(),
+        }
+
+    @property
+    def contacts(self) -> list[str]:
+        """Names of the contacts that may stay closed."""
+        return [event.name for event in self.events if isinstance(event.action, Impact) and event.action.rests]
+
+    def known(self) -> dict[str, Any]:
+        """Plain values from which the problem can be made anew, if it is a named one or that of a file."""
+        return {
+            "problem": self.problem.name if self.problem else None,
+            **({"origin": self.problem.origin} if self.problem and self.problem.origin else {}),
+            "parameters": _plain(dict(self.problem.parameters)) if self.problem else {},
+        }
+
+    def _choice(self) -> dict[str, Any]:
+        """Why it has these coordinates, and this method if it is the recommended one."""
+        choice = self.problem.choice if self.problem else ASKED
+        recommended = self.problem is not None and self.integrator_name == self.problem.integrator
+        reasons = {"coordinates": choice.coordinates, "method": choice.method if recommended else ""}
+        found = {key: reason for key, reason in reasons.items() if reason}
+        return {"choice": found} if found else {}
+
+    def names(self) -> dict[str, Any]:
+        """Bodies and joints by name."""
+        named = self.problem.named if self.problem else None
+        if named is None:
+            return {}
+        given = self.outputs if named.outputs else ()
+        dimensions = {name: list(axes) for name, axes in DIMENSIONS.items() if name.split(".")[0] in given}
+        return {"names": _plain(dict(named.told)), **({"dimensions": dimensions} if dimensions else {})}
+
+    def _scene(self) -> dict[str, Any]:
+        """How to draw the run, where plain values say it all."""
+        scene = self.problem.scene if self.problem else None
+        described = self.source.picture if self.problem is None else scene and scene.description
+        return {} if described is None else {"scene": _plain(dict(described))}
+
+
+def _begun(system: AbstractSystem, integrator: AbstractIntegrator, t: Any, state: State) -> State:
+    """The state as a run begins with it: what is given may be a plain tuple."""
+    return counted_angles.init(integrator, system, jnp.asarray(t), jnp.asarray(1e-3), state).state
+
+
+def _shape_at_source(converted: Converted, state: State) -> State:
+    """Shapes of a state of the system that was given."""
+    return jax.eval_shape(converted.left, state)
+
+
+def _checked(system: AbstractSystem, state: State) -> State:
+    try:
+        return system.given(state, "state0")
+    except ValueError as error:
+        raise ValueError(f"{error} {system.state_hint}".rstrip()) from None
+
+
+def _recommended(problem: Problem, tolerances: bool, events: bool) -> AbstractIntegrator | str:
+    """The problem's method, or one like it that takes tolerances, or steps that events cut short."""
+    method, system = integrators.get(problem.integrator), problem.system
+    constrained = isinstance(system, AbstractMechanical) and system.m > 0
+    if constrained and isinstance(method, integrators.GeneralizedAlpha) and (tolerances or events):
+        # Velocities of index 3 depend on the step size, so its multipliers suffer at every change of step.
+        return integrators.get(problem.integrator, constraint="stabilized-index-2")
+    if not tolerances:
+        return problem.integrator
+    if method.error_order is not None:
+        return problem.integrator
+    return "herk54" if constrained else "rkmk54"
+
+
+def _called(method: AbstractIntegrator) -> str:
+    """The name of a method in the registry, or that of its class."""
+    return integrators.name_of(method) or type(method).__name__
+
+
+def _options(method: AbstractIntegrator) -> dict[str, Any]:
+    """Numbers and words in which a method differs from the default of its class."""
+    return {
+        field.name: getattr(method, field.name)
+        for field in dataclasses.fields(method)
+        if field.default is not dataclasses.MISSING and getattr(method, field.name) != field.default
+    }
+
+
+def _written(system: AbstractSystem, method: AbstractIntegrator, name: str, t: float, state: State) -> Written:
+    """`system`, or the conversion of it that the method takes."""
+    try:
+        return written(system, method, t, state, checked=False)
+    except Unsuited as error:
+        able = _able(system, state)
+        raise ValueError(
+            f"Integrator `{name}` can't take this {type(system).__name__}: {error}. Integrators for it: "
+            f"{', '.join(able) or 'none'}."
+        ) from None
+
+
+def _able(system: AbstractSystem, state: State) -> list[str]:
+    """Names of the methods that take a system; inside of transformations, of those that may."""
+    if inside_transformation():
+        return [name for name in integrators.names() if suits(integrators.get(name), system)]
+    return [row.name for row in integrators.suited(system, state) if row.suited]
+
+
+def plain_number(name: str, value: Any) -> float:
+    """A number of the run. Raises ValueError for one that is traced."""
+    if isinstance(value, Tracer):
+        raise ValueError(
+            f"`{name}` is traced by JAX, but the number of steps is part of the program. Make it a plain number; for "
+            "derivatives with respect to time, scale the vector field."
+        )
+    return checks.number(name, value, "of the run")
+
+
+def _plain(value: Any) -> Any:
+    """Values that survive JSON: arrays become lists, tracers their description."""
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, Tracer):
+        return "traced"
+    if isinstance(value, jax.Array | np.ndarray | np.generic):
+        return np.asarray(value).tolist()
+    return value if isinstance(value, str | int | float | bool | None) else repr(value)

@@ -1,0 +1,169 @@
+"""The file at the root of a store: metadata of all arrays, what the store says of itself, and a digest of both."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from polhode.checks import shown
+from polhode.storage.errors import DamageError, StoreError
+from polhode.storage.files import read_file
+from polhode.storage.zarr_arrays import compact
+
+FILE = "zarr.json"
+HIDDEN = ".polhode"
+
+
+class Kind(NamedTuple):
+    """A kind of store.
+
+    - `article`, `noun`: its name for messages. - `key`, `format`: the attribute of the root with the number of the
+      format, and the number that this version writes. - `copy`: path of the copy of the root, which differs between
+      kinds, so that the kind is known although the root is damaged. - `making`, `salvaging`: how one is made, and how a
+      damaged one is read.
+    """
+
+    article: str
+    noun: str
+    key: str
+    format: int
+    copy: str
+    making: str
+    salvaging: str
+
+    def damaged(self, path: Any, what: str) -> StoreError:
+        """The error for a store that is not as it was written."""
+        return StoreError(f"The {self.noun} store `{path}` is damaged: {what}. {self.salvaging}")
+
+
+RUN = Kind(
+    article="a",
+    noun="run",
+    key="polhode_format",
+    format=3,
+    copy=f"{HIDDEN}/{FILE}",
+    making="A run is a folder that `store=` has made.",
+    salvaging="`polhode.load(path, salvage=True)` reads the frames before the damage.",
+)
+ENSEMBLE = Kind(
+    article="an",
+    noun="ensemble",
+    key="polhode_ensemble",
+    format=2,
+    copy=f"{HIDDEN}/ensemble.json",
+    making="An ensemble is a folder that `out=` has made.",
+    salvaging="`polhode.load_ensemble(path, salvage=True)` reads the members that are whole, and the same call of "
+    "`polhode.ensemble` with `resume=True` runs the others anew.",
+)
+
+
+class Kept(NamedTuple):
+    """A file in the hidden folder of a store: its path within the store, and a digest of what was written."""
+
+    file: str
+    digest: str
+
+    @classmethod
+    def described(cls, entry: Any) -> Kept:
+        """As the root has it. Raises ValueError for anything else."""
+        kept = cls(**entry)
+        if not all(isinstance(part, str) for part in kept) or Path(kept.file).parts[:-1] != (HIDDEN,):
+            raise ValueError(f"{shown(entry)} is no file of a store")
+        return kept
+
+    def read(self, path: Path) -> bytes:
+        """The file in the store at `path`. Raises DamageError if it is missing or has other bytes."""
+        try:
+            data = read_file(path / self.file)
+        except FileNotFoundError:
+            raise DamageError(f"`{self.file}` is missing") from None
+        if digest(data) != self.digest:
+            raise DamageError(f"`{self.file}` does not have the bytes that were written")
+        return data
+
+
+def digest(data: bytes) -> str:
+    """A name for some bytes that no others have."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def document(attributes: dict[str, Any], arrays: dict[str, Any]) -> bytes:
+    """The file at the root, with a digest of itself."""
+    whole = {
+        "zarr_format": 3,
+        "node_type": "group",
+        "attributes": attributes,
+        "consolidated_metadata": {"kind": "inline", "must_understand": False, "metadata": arrays},
+    }
+    return compact({**whole, "attributes": {**attributes, "digest": digest(_canonical(whole))}})
+
+
+def _canonical(whole: Any) -> bytes:
+    return json.dumps(whole, sort_keys=True, separators=(",", ":")).encode()
+
+
+def is_store(path: str | Path, kind: Kind) -> bool:
+    """Whether there is a store of that kind at `path`, of whatever version and in whatever state."""
+    try:
+        place = Path(path)
+        if (place / kind.copy).is_file():
+            return True
+        content = json.loads(read_file(place / FILE))
+    except (OSError, ValueError, TypeError, RecursionError):
+        return False
+    attributes = content.get("attributes") if isinstance(content, dict) else None
+    return isinstance(attributes, dict) and kind.key in attributes
+
+
+def store_at(path: Path, kind: Kind) -> str | None:
+    """The name that no other store has, of the one at `path`; None where there is none of that kind."""
+    for file in (FILE, kind.copy):
+        try:
+            attributes = json.loads(read_file(path / file))["attributes"]
+            if kind.key in attributes:
+                return attributes["run"]
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            continue
+    return None
+
+
+def contents(path: Path, kind: Kind, file: str = FILE) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Attributes, and metadata of all arrays, of the store at `path`.
+
+    Raises StoreError where it is none of that kind, is damaged, or has another format.
+    """
+    if not path.is_dir():
+        there = "is a file" if path.exists() else "does not exist"
+        raise StoreError(f"`{path}` is not {kind.article} {kind.noun} of polhode: it {there}. {kind.making}")
+    try:
+        content = json.loads(read_file(path / file))
+        attributes = content["attributes"]
+        version = attributes[kind.key]
+    except FileNotFoundError:
+        copied = file == FILE and (path / kind.copy).is_file()
+        raise StoreError(
+            f"`{path}` is not {kind.article} {kind.noun} of polhode: it has no file `{file}`."
+            + (" It was one: read it with `salvage=True`." if copied else "")
+        ) from None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        if isinstance(error, DamageError):
+            raise kind.damaged(path, str(error)) from None
+        if not is_store(path, kind):
+            raise StoreError(
+                f"`{path}` is not {kind.article} {kind.noun} of polhode: its `{file}` is not one of ours."
+            ) from None
+        raise kind.damaged(path, f"`{file}` can't be read ({type(error).__name__})") from None
+    if version != kind.format:
+        raise StoreError(
+            f"`{path}` has the format {shown(version)}, and this version of polhode reads {kind.format}. Read it with "
+            "the version that wrote it."
+        )
+    known = attributes.pop("digest", None)
+    if known != digest(_canonical({**content, "attributes": attributes})):
+        raise kind.damaged(path, f"`{file}` does not have the content that was written")
+    try:
+        return attributes, dict(content["consolidated_metadata"]["metadata"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise kind.damaged(path, f"`{file}` makes no sense ({type(error).__name__}: {error})") from None

@@ -1,0 +1,188 @@
+"""Runs in other people's formats: tables, a figure, a page for the browser, films, glTF, VTK."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from polhode.progress import Counted, counted
+from polhode.replacement import replacement
+from polhode.results.solution import Solution
+from polhode.storage.attributes import attributes
+from polhode.storage.dataset import to_xarray
+
+if TYPE_CHECKING:
+    from polhode.viewing.scene.scene import Scene
+
+
+def export(
+    solution: Solution,
+    path: str | Path,
+    columns: str | Sequence[str] | None = None,
+    *,
+    progress: bool = False,
+    joints: bool = True,
+    tint: str | None = None,
+    arrows: str | Sequence[str] = (),
+) -> Path:
+    """Writes `solution` in the format that the ending of `path` names and returns the path.
+
+    A file of that name is replaced when the new one is whole; what fails on the way leaves it as it was.
+
+    - `.csv`, `.parquet`: one row an instant, one column a number, named like `crank.angle` and `rocker.x` (Parquet
+      needs the `parquet` extra).
+    - `.nc`: netCDF with labelled dimensions, or with `columns` these (needs the `netcdf` extra).
+    - `.png`: outputs, drifts, residuals.
+    - `.html`: one offline page with charts and, for named problems and those of models, the motion.
+    - `.mp4`, `.gif`: a film of the motion (mp4 needs the `video` extra).
+    - `.glb`: the motion as glTF. - `.pvd`: the motion for ParaView, with a folder of files beside it.
+
+    **Arguments:**
+
+    - `columns`: what tables hold, as `Solution.to_pandas` takes it.
+    - `progress`: show on standard error how many pictures of a film are drawn.
+    - `joints`: mark joints and the ground in films and glTF; pages have a switch for it.
+    - `tint`: colour the rods of a film by a strain or force, such as "curvature" or "axial force".
+    - `arrows`: draw these in a film, such as "joint force", "weight" or "linear momentum".
+
+    Raises ValueError for what the format or the run doesn't have, OSError where the file can't be written.
+    """
+    path = Path(path)
+    check_ending(path)
+    ending = path.suffix.lower()
+    if columns is not None and ending not in _TABLES:
+        raise ValueError(f"`columns` are for {', '.join(_TABLES)}; `{path.name}` shows the whole run.")
+    if (tint is not None or len(arrows)) and ending not in _FILMS:
+        raise ValueError(f"`tint` and `arrows` are for films, {', '.join(_FILMS)}; pages let one choose them.")
+    if ending in _FILMS:
+        look = (tint, (arrows,) if isinstance(arrows, str) else tuple(arrows))
+        scene = _moving(solution, joints)
+        with counted(progress, path.name) as told, replacement(path) as part:
+            _FILMS[ending](solution, scene, part, look, told)
+    elif ending == ".pvd":
+        _pvd(solution, path, joints)
+    else:
+        with replacement(path) as part:
+            _WRITERS[ending](solution, part, _Wanted(columns, joints))
+    return path
+
+
+class _Wanted(NamedTuple):
+    """Options of some formats: columns of tables, and whether joints are marked."""
+
+    columns: str | Sequence[str] | None
+    joints: bool
+
+
+def check_ending(path: Path) -> None:
+    """Raises ValueError for an ending that names no format."""
+    known = (*_WRITERS, ".pvd", *_FILMS)
+    if path.suffix.lower() not in known:
+        raise ValueError(f"`{path.name}` must end in one of {', '.join(known)} to say which format is wanted.")
+
+
+def _csv(solution: Solution, path: Path, wanted: _Wanted) -> None:
+    # xarray brings pandas, whose writer is some times faster than NumPy's and keeps all digits.
+    frame = solution.to_pandas(wanted.columns)
+    frame.columns = [_no_formula(str(name)) for name in frame.columns]
+    frame.to_csv(path, index=False)
+
+
+def _no_formula(heading: str) -> str:
+    """A heading that spreadsheets show instead of computing it: names come from files of other people."""
+    return f"'{heading}" if heading.lstrip().startswith(_FORMULAS) or heading[:1].isspace() else heading
+
+
+def _parquet(solution: Solution, path: Path, wanted: _Wanted) -> None:
+    try:
+        solution.to_pandas(wanted.columns).to_parquet(path, engine="pyarrow", index=False)
+    except ImportError as error:
+        raise ValueError("Writing Parquet needs pyarrow: `pip install 'polhode[parquet]'`.") from error
+
+
+def _netcdf(solution: Solution, path: Path, wanted: _Wanted) -> None:
+    if wanted.columns is None:
+        found = to_xarray(solution)
+    else:
+        found = solution.to_pandas(wanted.columns).set_index("time").to_xarray()
+        found.attrs = attributes(solution.meta, solution.stats)
+    content = io.BytesIO()
+    try:
+        # HDF5 crashes where a disk fills up, so it writes into memory.
+        found.to_netcdf(content, engine="h5netcdf")
+    except ImportError as error:
+        raise ValueError("Writing netCDF needs h5netcdf and h5py: `pip install 'polhode[netcdf]'`.") from error
+    path.write_bytes(content.getbuffer())
+
+
+def _png(solution: Solution, path: Path, wanted: _Wanted) -> None:
+    del wanted
+    from polhode.viewing import plots
+
+    plots.run(solution).savefig(path, dpi=_FINE)
+
+
+def _html(solution: Solution, path: Path, wanted: _Wanted) -> None:
+    del wanted
+    from polhode.viewing import show
+    from polhode.viewing.page import page
+
+    path.write_text(page.page(solution, show.scene_of(solution)), encoding="utf-8")
+
+
+def _moving(solution: Solution, joints: bool) -> Scene:
+    """The scene of a run, with symbols for joints or without. Raises ValueError where there is none."""
+    from polhode.viewing import show
+
+    scene = show.scene_of(solution)
+    if scene is None or not scene.parts:
+        raise ValueError(
+            "The run has no scene, so there is no motion to draw: no scene is defined for this system. Runs of models, "
+            "of particles and of named problems have one; .html, .png and .csv hold the numbers."
+        )
+    return scene if joints else scene.without_symbols()
+
+
+def _mp4(solution: Solution, scene: Scene, path: Path, look: _Look, told: Counted | None) -> None:
+    from polhode.viewing.film import film
+
+    film.mp4(solution, scene, path, film.Look(*look), told)
+
+
+def _gif(solution: Solution, scene: Scene, path: Path, look: _Look, told: Counted | None) -> None:
+    from polhode.viewing.film import film
+
+    film.gif(solution, scene, path, film.Look(*look), told)
+
+
+def _glb(solution: Solution, path: Path, wanted: _Wanted) -> None:
+    from polhode.viewing.files import gltf
+
+    gltf.write(solution, _moving(solution, wanted.joints), path)
+
+
+def _pvd(solution: Solution, path: Path, joints: bool) -> None:
+    from polhode.viewing.files import vtk
+
+    # It has a folder of files beside it, which it replaces itself.
+    vtk.write(solution, _moving(solution, joints), path)
+
+
+_Look = tuple[str | None, tuple[str, ...]]
+"""Quantities that colour rods, and arrows that are drawn."""
+
+_FINE = 300
+"""Points an inch of figures."""
+_FORMULAS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+_TABLES = (".csv", ".parquet", ".nc")
+_WRITERS = {
+    ".csv": _csv,
+    ".parquet": _parquet,
+    ".nc": _netcdf,
+    ".png": _png,
+    ".html": _html,
+    ".glb": _glb,
+}
+_FILMS = {".mp4": _mp4, ".gif": _gif}

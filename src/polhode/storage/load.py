@@ -1,0 +1,291 @@
+"""Runs read back: checked as a whole, then read as far as they are looked at."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from polhode.checks import shown
+from polhode.result_codes import Result
+from polhode.results.frames import Frames
+from polhode.results.name_errors import unknown
+from polhode.results.solution import Solution
+from polhode.storage import frame_layout, metadata
+from polhode.storage.documents import FILE, RUN
+from polhode.storage.errors import DamageError, StoreError, explaining
+from polhode.storage.zarr_arrays import ArrayFiles
+
+if TYPE_CHECKING:
+    from polhode.problems.base import Problem
+    from polhode.storage.store import RunStore
+
+_KEPT_BYTES = 64 * 1024 * 1024
+"""Bytes of a store that are kept in memory once they were read."""
+
+_BLOCK_BYTES = 16 * 1024 * 1024
+
+
+def load(path: str | Path, *, salvage: bool = False, problem: Problem | None = None) -> Solution:
+    """The solution in the store at `path`, also of a run that is still going or was cut off.
+
+    The stats of such a run say `interrupted` and the time reached. All checksums are compared; frames are read from
+    disk only as they are looked at.
+
+    **Arguments:**
+
+    - `path`: of a store.
+    - `salvage`: read the frames before the first damage instead of refusing a damaged store; `stats["damage"]` says
+      what is damaged.
+
+    **Raises** `StoreError`, saying what is damaged and where, if the store does not have the bytes that were written;
+    if it has no frames, is of another format, or is no run.
+    """
+    # Drivers write stores.
+    from polhode.simulation.derived_quantities import reader_of_stored
+
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise ValueError(f"`path` must be that of a run store, got {shown(path)}.")
+    place = Path(path)
+    with explaining(place):
+        if salvage:
+            found, arrays, said = _salvaged(place)
+            count, more = metadata.whole(arrays.values(), found.frames)
+            said += [*more, *found.odd_metadata(arrays.values())]
+        else:
+            found, arrays = metadata.opened(place)
+            found.check(arrays.values())
+            count, said = found.frames, []
+        if count == 0:
+            why = f"; {said[0]}" if said else ": it has only just begun, or was cut off at its start"
+            raise StoreError(f"The run `{place}` has no frames that can be read{why}.")
+    frames = StoredFrames(found, arrays, count)
+    stats = found.stats
+    if stats.get("result") is None or said:
+        stats = {"result": Result.interrupted, "t_reached": float(frames.t[-1])}
+    if said:
+        stats["damage"] = "; ".join(said)
+    return Solution(frames, stats, found.meta, reader=reader_of_stored(found.meta, stats, problem))
+
+
+def _salvaged(place: Path) -> tuple[metadata.Root, dict[str, ArrayFiles], list[str]]:
+    """A store as far as it can be had, by the copy of its root and without checksums if need be, and what is damaged.
+
+    Raises StoreError if neither root can be read.
+    """
+    try:
+        return *metadata.opened(place), []
+    except StoreError as error:
+        said = [str(error)]
+    try:
+        found = metadata.read(place)
+    except StoreError:
+        if not (place / RUN.copy).is_file():
+            raise
+        found = metadata.read(place, RUN.copy)
+    try:
+        return found, found.files(), said
+    except StoreError as error:
+        return found, found.unbound(), list(dict.fromkeys((*said, str(error))))
+
+
+def stored(store: RunStore, refused: Frames | None) -> StoredFrames | Frames | None:
+    """The frames of a run that was just written, and those that could not be written; None without any.
+
+    Of a store that is gone only those that were never written are left. `refused` are the last ones, if the store did
+    not even take them.
+    """
+    tails = [frames for frames in (store.unwritten(), refused) if frames is not None]
+    tail = jax.tree.map(lambda *x: np.concatenate(x), *tails) if tails else None
+    if not store.begun or store.gone:
+        return tail
+    found, arrays = metadata.opened(store.path)
+    return StoredFrames(found, arrays, found.frames, tail)
+
+
+class StoredFrames:
+    """The frames of a store, as `Frames` that are read when they are looked at; and a tail that is not on disk.
+
+    Reading raises `StoreError` where the store was damaged, removed or replaced by another run since.
+    """
+
+    def __init__(
+        self, found: metadata.Root, arrays: dict[str, ArrayFiles], count: int, tail: Frames | None = None
+    ) -> None:
+        self._root, self._arrays, self._on_disk = found, arrays, count
+        self._tail = None if tail is None else frame_layout.flatten(tail)[1]
+        self._count = count + (0 if tail is None else len(tail.t))
+        self._kept: OrderedDict[str, np.ndarray] = OrderedDict()
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def path(self) -> Path:
+        """Of the store."""
+        return self._root.path
+
+    def remembered(self) -> dict[str, Any] | None:
+        """The method's memory behind the last frame, as it was stored; None if it is not there any more."""
+        if self._root.checkpoint is None or self._tail is not None:
+            return None
+        try:
+            return self._root.remembered()
+        except OSError:
+            # A run can begin in the last frame without it.
+            return None
+
+    def columns(self) -> dict[str, Column]:
+        """All leaves by name, to be read slice by slice."""
+        return {name: Column(self, name) for name in self._arrays}
+
+    def _part(self, field: str) -> Any:
+        return _view(frame_layout.part(self._root.structure, field), self)
+
+    t = property(lambda self: self._part("t"))
+    state = property(lambda self: _whole(self._part("state")))
+    outputs = property(lambda self: self._part("outputs"))
+    invariants = property(lambda self: self._part("invariants"))
+    residuals = property(lambda self: self._part("residuals"))
+    multipliers = property(lambda self: _whole(self._part("multipliers")))
+
+    def whole(self) -> Frames:
+        """All frames in memory."""
+        return self.between(0, self._count)
+
+    def between(self, start: int, stop: int) -> Frames:
+        """Some frames in memory."""
+        leaves = {name: self.read(name, start, stop) for name in self._arrays}
+        return frame_layout.rebuild(self._root.structure, leaves)
+
+    def blocks(self) -> Iterator[Frames]:
+        """All frames, a bounded number at a time."""
+        row = sum(files.row_bytes for files in self._arrays.values())
+        size = max(1, _BLOCK_BYTES // max(row, 1))
+        for start in range(0, self._count, size):
+            yield self.between(start, min(start + size, self._count))
+
+    def leaf(self, name: str) -> np.ndarray:
+        """One whole array; the last ones read stay in memory."""
+        if name not in self._kept:
+            coming = self._count * self._arrays[name].row_bytes
+            while self._kept and coming + sum(x.nbytes for x in self._kept.values()) > _KEPT_BYTES:
+                self._kept.popitem(last=False)
+            self._kept[name] = self.read(name, 0, self._count)
+        self._kept.move_to_end(name)
+        return self._kept[name]
+
+    def read(self, name: str, start: int, stop: int) -> np.ndarray:
+        """Rows of one array."""
+        path = self._root.path
+        with explaining(path):
+            run = metadata.run_at(path)
+            if run is None and not path.exists():
+                raise StoreError(f"The run store `{path}` is gone: it was deleted or renamed since it was opened.")
+            if run is None:
+                raise StoreError(f"`{path}` is no run of polhode any more: its `{FILE}` is gone or damaged.")
+            if run != self._root.run:
+                raise StoreError(f"The run store `{path}` has been replaced by another run since; load that one.")
+            rest = None
+            if self._tail is not None and stop > self._on_disk:
+                rest = self._tail[name][max(start - self._on_disk, 0) : stop - self._on_disk]
+            room = 0 if rest is None else len(rest)
+            try:
+                found = self._arrays[name].read(start, max(start, min(stop, self._on_disk)), room)
+            except DamageError as error:
+                raise RUN.damaged(path, f"`{self._arrays[name].folder.name}`: {error}") from None
+        if rest is not None:
+            found[len(found) - room :] = rest
+        found.flags.writeable = False
+        return found
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Of one array."""
+        return (self._count, *self._arrays[name].shape)
+
+
+class Column:
+    """One leaf of stored frames: its shape, and slices of it."""
+
+    def __init__(self, frames: StoredFrames, name: str) -> None:
+        self._frames, self._name = frames, name
+        self.shape = frames.shape(name)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        start, stop, _ = rows.indices(len(self))
+        return self._frames.read(self._name, start, stop)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self._frames.leaf(self._name), dtype)
+
+
+class Lazy(Mapping[str, Any]):
+    """Parts of stored frames by name, read when they are asked for."""
+
+    def __init__(self, parts: dict[str, Any], frames: StoredFrames) -> None:
+        self._parts, self._frames = parts, frames
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._parts:
+            raise unknown("output", name, list(self._parts))
+        return _whole(_view(self._parts[name], self._frames))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __repr__(self) -> str:
+        return f"{{{', '.join(self._parts)}}}, in {self._frames.path}"
+
+
+def _from_leaves(names: tuple[str, ...], values: Iterable[Any]) -> Any:
+    return dict(zip(names, values, strict=True))
+
+
+jax.tree_util.register_pytree_with_keys(
+    Lazy, lambda lazy: ([(jax.tree_util.DictKey(name), lazy[name]) for name in lazy], tuple(lazy)), _from_leaves
+)
+
+
+def _view(part: frame_layout.Structure, frames: StoredFrames) -> Any:
+    """A part of the frames: arrays, and mappings that read theirs later."""
+    ((kind, content),) = part.items()
+    match kind:
+        case "leaf":
+            return frames.leaf(content)
+        case "tuple":
+            return tuple(_view(each, frames) for each in content)
+        case "list":
+            return [_view(each, frames) for each in content]
+        case "dict":
+            return Lazy(content, frames)
+        case "fields":
+            return frame_layout.named(tuple(content))(*(_view(each, frames) for each in content.values()))
+        case _:
+            return None
+
+
+def _whole(part: Any) -> Any:
+    """The same with ordinary dictionaries."""
+    if isinstance(part, Lazy):
+        return {name: part[name] for name in part}
+    if isinstance(part, tuple) and hasattr(part, "_fields"):
+        return type(part)(*map(_whole, part))
+    if isinstance(part, tuple | list):
+        return type(part)(_whole(each) for each in part)
+    return part

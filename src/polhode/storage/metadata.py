@@ -1,0 +1,193 @@
+"""The root of the store of a run: metadata of all arrays, and what the run says of itself."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from polhode.result_codes import Result
+from polhode.storage import constant_arrays, frame_layout
+from polhode.storage.dataset import coordinates
+from polhode.storage.description import check_description
+from polhode.storage.documents import FILE, RUN, Kept, contents, is_store, store_at
+from polhode.storage.errors import DamageError, StoreError
+from polhode.storage.json_values import from_plain
+from polhode.storage.zarr_arrays import CHECKSUM_BYTES, ArrayFiles, folder_name
+
+
+class Root(NamedTuple):
+    """The contents of the root of a store.
+
+    - `path`: of the store; `run`: the run that wrote it, a name that no other run has.
+    - `frames`: number of published frames; `structure`: how their leaves belong together.
+    - `arrays`: metadata of all arrays; `checksums`: the file with those of all chunks, array by array.
+    - `checkpoint`: the file with what the method remembers, if there is one.
+    - `labels`: digests of the arrays with the words along dimensions, by folder.
+    """
+
+    path: Path
+    run: str
+    meta: dict[str, Any]
+    stats: dict[str, Any]
+    frames: int
+    structure: frame_layout.Structure
+    arrays: dict[str, Any]
+    checksums: Kept
+    checkpoint: Kept | None
+    labels: dict[str, str]
+
+    def files(self) -> dict[str, ArrayFiles]:
+        """The files of all leaves by name, with the checksums of their chunks. Raises StoreError for damage."""
+        found = self.unbound()
+        sizes = [CHECKSUM_BYTES * files.chunks(self.frames) for files in found.values()]
+        try:
+            data = self.checksums.read(self.path)
+        except DamageError as error:
+            raise RUN.damaged(self.path, str(error)) from None
+        if len(data) != sum(sizes):
+            raise RUN.damaged(self.path, f"`{self.checksums.file}` has {len(data)} bytes instead of {sum(sizes)}")
+        at = 0
+        for (name, files), size in zip(found.items(), sizes, strict=True):
+            found[name] = files._replace(count=self.frames, checksums=data[at : at + size])
+            at += size
+        return found
+
+    def unbound(self) -> dict[str, ArrayFiles]:
+        """The same without checksums: chunks are only compared with those that they bring themselves."""
+        return {name: self._array(name) for name in frame_layout.names(self.structure)}
+
+    def check(self, arrays: Iterable[ArrayFiles]) -> None:
+        """Compares all checksums. Raises StoreError, which says what is damaged."""
+        arrays = list(arrays)
+        count, said = whole(arrays, self.frames)
+        said += self.odd_metadata(arrays)
+        if said:
+            raise RUN.damaged(self.path, f"{said[0]}. Its first {count} frames are whole")
+
+    def odd_metadata(self, arrays: Iterable[ArrayFiles]) -> list[str]:
+        """Damage to what other readers go by: the metadata of single arrays, and labels."""
+        found = [files.odd_metadata() for files in arrays]
+        for name, known in self.labels.items():
+            found.append(constant_arrays.damage(self.path / name, self.arrays.get(name), known))
+        return [what for what in found if what]
+
+    def _array(self, name: str) -> ArrayFiles:
+        """The files of one leaf. Raises StoreError where its metadata don't fit the run."""
+        folder = folder_name(name)
+        try:
+            found = ArrayFiles.described(self.path / folder, self.arrays[folder])
+            if self.arrays[folder]["shape"][0] != self.frames:
+                raise DamageError(f"it has {self.arrays[folder]['shape'][0]} rows instead of {self.frames}")
+        except KeyError:
+            raise RUN.damaged(self.path, f"the array `{folder}` is missing") from None
+        except DamageError as error:
+            raise RUN.damaged(self.path, f"`{folder}`: {error}") from None
+        return found
+
+    def remembered(self) -> dict[str, Any]:
+        """The checkpoint: arrays by name, and "facts". Raises StoreError without one, or for a damaged one."""
+        if self.checkpoint is None:
+            raise StoreError(
+                f"The run `{self.path}` has no checkpoint, so it can't be gone on with: it was written by "
+                "`solution.save`, or cut off before its first step."
+            )
+        try:
+            data = self.checkpoint.read(self.path)
+        except DamageError as error:
+            raise StoreError(
+                f"The run `{self.path}` can't be gone on with as it was: its checkpoint {error}. Its frames are not "
+                "concerned: `polhode.simulate(…, initial=polhode.load(path))` begins anew in the last one."
+            ) from None
+        with np.load(io.BytesIO(data), allow_pickle=False) as found:
+            arrays = {name: found[name] for name in found.files}
+        return {**arrays, "facts": json.loads(arrays["facts"].tobytes())}
+
+
+def whole(arrays: Iterable[ArrayFiles], count: int) -> tuple[int, list[str]]:
+    """How many of `count` frames can be read, and what is damaged: the first chunk of each array that is."""
+    checked = [files.intact(count) for files in arrays]
+    return min((rows for rows, _ in checked), default=count), [what for _, what in checked if what]
+
+
+def is_run(path: str | Path) -> bool:
+    """Whether there is a run made by polhode at `path`, of whatever version and in whatever state."""
+    return is_store(path, RUN)
+
+
+def run_at(path: Path) -> str | None:
+    """The name of the run whose store is at `path`; None where there is none."""
+    return store_at(path, RUN)
+
+
+def opened(path: Path) -> tuple[Root, dict[str, ArrayFiles]]:
+    """The root of the store at `path`, and its arrays with their checksums.
+
+    Raises StoreError where `read` does and for damaged checksums.
+    """
+    found = read(path)
+    while True:
+        try:
+            return found, found.files()
+        except StoreError:
+            again = read(path)
+            # A run that goes on has replaced the root and the checksums in between.
+            if again.checksums == found.checksums:
+                raise
+            found = again
+
+
+def read(path: Path, file: str = FILE) -> Root:
+    """The root of the store at `path`.
+
+    Raises StoreError where it is no run, is damaged, or has another format.
+    """
+    return _read(path, *contents(path, RUN, file))
+
+
+def _check_labels(names: dict[str, Any], axes: dict[str, tuple[str, ...]], shapes: dict[str, Any]) -> None:
+    """Raises ValueError unless a model's parts have as many labels as its arrays have rows for them."""
+    labels = coordinates(names, {axis for each in axes.values() for axis in each})
+    for name, each in axes.items():
+        for axis, length in zip(each, shapes[name], strict=True):
+            if axis in labels and len(labels[axis][1]) != length:
+                raise ValueError(
+                    f"`meta.names` has {len(labels[axis][1])} labels for the {length} of `{axis}` in `{name}`"
+                )
+
+
+def _read(path: Path, attributes: dict[str, Any], arrays: dict[str, Any]) -> Root:
+    try:
+        meta, stats = (from_plain(json.loads(attributes[name])) for name in ("meta", "stats"))
+        structure = frame_layout.checked(json.loads(attributes["structure"]))
+        shapes = {
+            name: arrays[folder]["shape"]
+            for name in frame_layout.names(structure)
+            if (folder := folder_name(name)) in arrays
+        }
+        axes = {
+            name: frame_layout.dimensions(name, len(shape), shape[-1], meta.get("dimensions") or {})
+            for name, shape in shapes.items()
+        }
+        states = frame_layout.names(frame_layout.part(structure, "state"))
+        check_description(meta, stats, [tuple(shapes[name][1:]) for name in states if name in shapes])
+        _check_labels(meta.get("names") or {}, axes, shapes)
+        result = stats.get("result")
+        return Root(
+            path=path,
+            run=str(attributes["run"]),
+            meta=meta,
+            stats={**stats, "result": None if result is None else Result[result]},
+            frames=int(attributes["frames"]),
+            structure=structure,
+            arrays=dict(arrays),
+            checksums=Kept.described(attributes["checksums"]),
+            checkpoint=None if attributes["checkpoint"] is None else Kept.described(attributes["checkpoint"]),
+            labels=constant_arrays.described(attributes.get("labels", {})),
+        )
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise RUN.damaged(path, f"`{FILE}` makes no sense ({type(error).__name__}: {error})") from None

@@ -1,0 +1,177 @@
+"""Places of stores on disk: paths, locks, and folders put in place at once."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from polhode.checks import shown
+from polhode.storage.documents import FILE, HIDDEN, Kind, is_store
+from polhode.storage.errors import OccupiedError, StoreError, explaining
+from polhode.storage.lock import Lock, LockedError
+
+TOKEN = 12
+"""Letters of the name of a store that keep its files apart from those of others while they are written."""
+
+
+def resolved(path: str | Path) -> Path:
+    """The place behind symbolic links, which are left as they are. Raises ValueError for what is no path."""
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise ValueError(f"The path of a run store must be a path, got {shown(path)}.")
+    try:
+        place = Path(os.path.realpath(path))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"The path of a run store must be a path, got {shown(path)}: {error}.") from error
+    except OSError as error:
+        raise StoreError(
+            f"The store {shown(path)} has no place: the folder that this process works in is gone ({error.strerror}). "
+            "Give a whole path, or change to another folder."
+        ) from error
+    if not place.name:
+        raise ValueError(f"The path of a run store must have a name, got {shown(path)}.")
+    return place
+
+
+def locked(path: Path, run: str) -> Lock:
+    """The lock on a place. Raises StoreError where another process holds it, or where its file is something else."""
+    lock = Lock(path, run)
+    with explaining(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire()
+        except LockedError as error:
+            raise StoreError(f"`{path}` {error}") from None
+    return lock
+
+
+def is_free(path: Path) -> bool:
+    """Whether there is nothing at a place, or an empty folder."""
+    return not os.path.lexists(path) or (path.is_dir() and not any(path.iterdir()))
+
+
+def check_room(path: Path, kind: Kind, overwrite: bool, remedy: str = "pass `overwrite=True`") -> None:
+    """Raises OccupiedError unless a place is empty, or holds a store of that kind and nothing else, which may be
+    replaced.
+    """
+    if _holds_process(path):
+        raise OccupiedError(
+            f"`{path}` is where this process works, or around it, and a new store takes the place of the whole folder. "
+            "Give the name of one within it."
+        )
+    if is_free(path):
+        return
+    if not is_store(path, kind):
+        raise OccupiedError(
+            f"`{path}` exists and is not {kind.article} {kind.noun} of polhode, so it is left alone. Choose another "
+            "place."
+        )
+    if not overwrite:
+        there = f"There is already {kind.article} {kind.noun} at `{path}`"
+        raise OccupiedError(f"{there}. Choose another place, or {remedy}.")
+    if (other := _foreign(path)) is not None:
+        raise OccupiedError(
+            f"`{path}` is {kind.article} {kind.noun} of polhode, but `{other.relative_to(path)}` in it is none of its "
+            "files, and would be lost. Move it away, or choose another place."
+        )
+
+
+def _holds_process(path: Path) -> bool:
+    """Whether a folder is the one in which this process works, or around it."""
+    try:
+        here = Path(os.path.realpath(os.curdir))
+    except OSError:
+        return False
+    return path.is_dir() and here.is_relative_to(path)
+
+
+def _foreign(path: Path) -> Path | None:
+    """A file in a store that no store has: somebody has put it there."""
+    for entry in path.iterdir():
+        if entry.name == HIDDEN or _is_own(entry):
+            continue
+        if entry.is_symlink() or not entry.is_dir():
+            return entry
+        for part in entry.iterdir():
+            if part.name != "c" and not _is_own(part):
+                return part
+    return None
+
+
+def _is_own(file: Path) -> bool:
+    """Whether a file has a name of those in every array of a store, or one that systems leave anywhere."""
+    return file.name == FILE or _LEFT.fullmatch(file.name) is not None
+
+
+_LEFT = re.compile(rf"\.{re.escape(FILE)}\.[0-9a-f]{{{TOKEN}}}|\.DS_Store|\.nfs.*|\._.*|Thumbs\.db|desktop\.ini")
+"""Names of files of writers that were killed, and of file managers and network disks."""
+
+
+def check_there(path: Path) -> None:
+    """Raises StoreError if the folder of a store was taken away: a new one would have half of it."""
+    if not (path / HIDDEN).is_dir():
+        raise StoreError(
+            f"The folder of the store `{path}` is gone: it was deleted, renamed or emptied during the run, "
+            "which is written no further. Leave the folder alone until the run has ended."
+        )
+
+
+@contextlib.contextmanager
+def beginning(path: Path, name: str) -> Iterator[Path]:
+    """A folder aside, in which the store with that name begins: put in place at once, with whatever has to be there.
+
+    The place is locked. What others have left there that were killed while they began goes.
+    """
+    for remains in path.parent.glob(f".{_literal(path.name)}.*.begun"):
+        if re.fullmatch(rf"[0-9a-f]{{{TOKEN}}}", remains.name[len(path.name) + 2 : -len(".begun")]):
+            _remove(remains)
+    aside = path.with_name(f".{path.name}.{name[:TOKEN]}.begun")
+    aside.mkdir()
+    try:
+        yield aside
+        _put_in_place(aside, path)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+
+
+def _literal(name: str) -> str:
+    """A name as a pattern that only it fits."""
+    return re.sub(r"([*?[])", r"[\1]", name)
+
+
+def _remove(folder: Path) -> None:
+    """Removes a folder, and nothing behind a link."""
+    if not folder.is_symlink():
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _put_in_place(aside: Path, path: Path) -> None:
+    """Put a folder in place; what was there goes, at once where the system can exchange folders."""
+    if not path.exists():
+        os.rename(aside, path)
+        return
+    if not any(path.iterdir()):
+        path.rmdir()
+        os.rename(aside, path)
+        return
+    if not _exchanged(aside, path):
+        former = aside.with_suffix(".former")
+        os.rename(path, former)
+        os.rename(aside, path)
+        os.rename(former, aside)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _exchanged(a: Path, b: Path) -> bool:
+    """Exchange two folders atomically; False where the system can't."""
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError):
+        return False
+    here, exchange = -100, 2
+    return rename(here, os.fsencode(a), here, os.fsencode(b), exchange) == 0

@@ -1,0 +1,29 @@
+"""Solutions in memory, written as stores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from polhode.storage.store import RunStore
+
+if TYPE_CHECKING:
+    from polhode.results.solution import Solution
+
+
+def save(solution: Solution, path: str | Path, *, overwrite: bool = False) -> None:
+    """Writes a solution as a run store. Raises ValueError for a batch of solutions."""
+    if np.ndim(solution.t) != 1:
+        raise ValueError(
+            f"`t` of this solution has {np.ndim(solution.t)} axes, so it is not one run; a store holds one. Of a "
+            "batch, as `jax.vmap` makes them, save each case: `jax.tree.map(lambda x: x[k], solution).save(…)`."
+        )
+    store = RunStore.create(path, solution.meta, overwrite=overwrite, expected=len(solution.t))
+    try:
+        for frames in solution.blocks():
+            store.append(frames, None)
+        store.close(solution.stats)
+    finally:
+        store.release()

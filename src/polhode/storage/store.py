@@ -1,0 +1,375 @@
+"""Runs on disk: zarr stores that grow while a run is going and that others can read meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import json
+import shutil
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from polhode.results.frames import Frames
+from polhode.storage import constant_arrays, dataset, documents, frame_layout
+from polhode.storage import metadata as root
+from polhode.storage.attributes import attributes
+from polhode.storage.background_writer import Job
+from polhode.storage.documents import HIDDEN, RUN, Kept
+from polhode.storage.errors import DamageError, StoreError, explaining
+from polhode.storage.files import replace
+from polhode.storage.lock import Lock
+from polhode.storage.paths import TOKEN, beginning, check_room, check_there, locked, resolved
+from polhode.storage.zarr_arrays import CHECKSUM_BYTES, ArrayFiles, compact, folder_name
+
+_INTERVAL_S = 0.1
+"""From one publication to the next; blocks of steps take about as long, so that half a second is never lost."""
+
+_SHARE = 0.08
+"""Writing takes at most this part of a processor's time, unless single publications take long."""
+
+_LONGEST_WAIT_S = 0.2
+"""From one publication to the next, whatever they cost: what is pending is lost with the process."""
+
+_PENDING_BYTES = 4 * 1024 * 1024
+"""Frames that wait in memory; more than that is written at once."""
+
+_LONGEST_QUEUE = 6
+"""Times as many wait, with those being written, at most: then a run waits for its disk."""
+
+
+class Checkpoint(NamedTuple):
+    """All that a method remembers after the last frame of a store: arrays by name, and what else there is to know."""
+
+    arrays: dict[str, np.ndarray]
+    facts: dict[str, Any]
+
+
+class _Batch(NamedTuple):
+    """A batch to be written: blocks of frames, and the method's memory behind them."""
+
+    blocks: list[dict[str, np.ndarray]]
+    checkpoint: Checkpoint | None
+    asked: Callable[[], Checkpoint] | None
+
+    @property
+    def count(self) -> int:
+        """The number of frames."""
+        return sum(len(block["time"]) for block in self.blocks)
+
+
+class _Written(NamedTuple):
+    """The outcome of writing a batch: rows of unfinished chunks, checksums of all chunks, and what writing cost.
+
+    `published` are the files that the root refers to.
+    """
+
+    batch: _Batch
+    tails: dict[str, np.ndarray]
+    checksums: dict[str, bytes]
+    published: _Published
+    seconds: float
+
+
+class _Published(NamedTuple):
+    """The files that the root refers to, once there are any."""
+
+    checkpoint: Kept | None = None
+    checksums: Kept | None = None
+
+
+class RunStore:
+    """A zarr store that is appended to while a run is going.
+
+    Every leaf of the frames is one array along `time`, so `xarray.open_zarr(path)` gives labelled data. Chunks are
+    written first, each with a checksum, then a file with all checksums, which binds chunks to their places, and
+    metadata last, by one atomic replacement of the file at the root: whatever happens, readers see complete frames
+    only. The folder appears with its first frame, and an earlier run at that place stays until then. While it is
+    written, a lock keeps other writers out.
+
+    Blocks of frames are kept in memory and written several times a second, by a thread of its own, so that a run
+    doesn't wait for a slow disk; `flush` and `close` write what is pending. When writing fails with `StoreError`,
+    which the next call raises, what was appended stays in memory and the call after it tries again.
+
+    Not to be made directly: `create` begins a run, `reopen` goes on with one.
+    """
+
+    def __init__(self, path: Path, meta: dict[str, Any], run: str, lock: Lock) -> None:
+        self.path = path
+        self.meta = meta
+        self.length = 0
+        self._run, self._lock = run, lock
+        self._expected: int | None = None
+        self._arrays: dict[str, ArrayFiles] = {}
+        self._structure: frame_layout.Structure | None = None
+        self._tails: dict[str, np.ndarray] = {}
+        self._checksums: dict[str, bytes] = {}
+        self._pending: list[dict[str, np.ndarray]] = []
+        self._pending_bytes = 0
+        self._checkpoint: Callable[[], Checkpoint] | None = None
+        self._published = _Published()
+        self._words: dict[str, Any] = {}
+        self._labels: dict[str, str] = {}
+        self._job: Job[_Written] | None = None
+        self._submitted = self._next = 0.0
+        self._begun = False
+
+    @classmethod
+    def create(
+        cls, path: str | Path, meta: dict[str, Any], *, overwrite: bool = False, expected: int | None = None
+    ) -> RunStore:
+        """A new store at `path`. An existing run is replaced only with `overwrite`, anything else never.
+
+        `expected` is the number of frames, as far as that is known.
+        """
+        path = resolved(path)
+        run = uuid.uuid4().hex
+        lock = locked(path, run)
+        try:
+            with explaining(path):
+                check_room(path, RUN, overwrite)
+        except BaseException:
+            lock.release()
+            raise
+        store = cls(path, meta, run, lock)
+        store._expected = expected
+        return store
+
+    @classmethod
+    def reopen(cls, path: str | Path) -> tuple[RunStore, root.Root]:
+        """The store at `path`, to go on with, and what it says of itself.
+
+        Raises StoreError, saying what is damaged, unless all of its frames are whole.
+        """
+        path = resolved(path)
+        lock = locked(path, "")
+        try:
+            with explaining(path):
+                found, arrays = root.opened(path)
+                found.check(arrays.values())
+                store = cls(path, found.meta, found.run, lock)
+                store._structure = found.structure
+                store._words = {name: found.arrays[name] for name in found.labels}
+                store._labels = found.labels
+                store.length = found.frames
+                for name, files in arrays.items():
+                    store._tails[name] = files.read(found.frames - found.frames % files.rows, found.frames)
+                    store._checksums[name] = files.checksums or b""
+                store._arrays = arrays
+                store._published, store._begun = _Published(found.checkpoint, found.checksums), True
+        except DamageError as error:
+            lock.release()
+            raise RUN.damaged(path, str(error)) from None
+        except BaseException:
+            lock.release()
+            raise
+        return store, found
+
+    def append(self, frames: Frames, checkpoint: Callable[[], Checkpoint] | None = None) -> None:
+        """Adds a block of frames, and what the method remembers behind the last one, asked for when it is written."""
+        if frame_layout.rows(frames) or not (self._begun or self._pending):
+            structure, leaves = frame_layout.flatten(frames)
+            if self._structure is None:
+                self._structure = structure
+            elif structure != self._structure:
+                raise ValueError(f"All frames of a run must have the same structure; got {structure} after others.")
+            self._pending.append(leaves)
+            self._pending_bytes += sum(leaf.nbytes for leaf in leaves.values())
+        if checkpoint is not None:
+            self._checkpoint = checkpoint
+        if not self._begun:
+            self.flush()
+            return
+        if self._pending_bytes > _LONGEST_QUEUE * _PENDING_BYTES or (self._job is not None and self._job.done()):
+            self._settle()
+        due = self._pending_bytes > _PENDING_BYTES or time.perf_counter() >= self._next
+        if self._job is None and due:
+            self._submitted = time.perf_counter()
+            self._job = Job(functools.partial(self._write, self.path, self._batch()), "polhode-store")
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is something on disk."""
+        return self._begun
+
+    @property
+    def gone(self) -> bool:
+        """Whether what was on disk is not there any more."""
+        return self._begun and not (self.path / HIDDEN).is_dir()
+
+    def unwritten(self) -> Frames | None:
+        """Frames that are not on disk yet."""
+        if self._structure is None or not self._pending:
+            return None
+        leaves = {name: np.concatenate([block[name] for block in self._pending]) for name in self._pending[0]}
+        return frame_layout.rebuild(self._structure, leaves)
+
+    @property
+    def pending(self) -> int:
+        """Frames that are not on disk yet."""
+        return sum(len(block["time"]) for block in self._pending)
+
+    def flush(self) -> None:
+        """Writes everything appended so far and publishes it to readers."""
+        self._finish(None)
+
+    def close(self, stats: dict[str, Any]) -> None:
+        """Writes what is pending and how the run ended, and lets go of the store."""
+        if self._begun or self._pending:
+            self._finish(stats)
+        self.release()
+
+    def _finish(self, stats: dict[str, Any] | None) -> None:
+        """Write what is pending now. What a thread has failed to write is tried again."""
+        with contextlib.suppress(StoreError):
+            self._settle()
+        batch = self._batch()
+        if not self._begun:
+            if batch.blocks:
+                with explaining(self.path):
+                    self._begin(batch, stats)
+        elif batch.blocks or batch.checkpoint is not None or stats is not None:
+            self._take(self._write(self.path, batch, stats))
+
+    def _settle(self) -> None:
+        """Wait for what is being written. Raises what it has failed with."""
+        job = self._job
+        if job is not None:
+            # Ctrl-C while waiting must not leave two that write.
+            job.wait()
+            self._job = None
+            self._take(job.result())
+
+    def _batch(self) -> _Batch:
+        """All that is pending."""
+        asked = self._checkpoint
+        return _Batch(list(self._pending), None if asked is None else asked(), asked)
+
+    def _take(self, written: _Written) -> None:
+        """Counts what was published as written."""
+        batch, self._tails, self._checksums, self._published, seconds = written
+        self.length += batch.count
+        del self._pending[: len(batch.blocks)]
+        self._pending_bytes = sum(leaf.nbytes for block in self._pending for leaf in block.values())
+        if self._checkpoint is batch.asked:
+            self._checkpoint = None
+        self._next = self._submitted + min(max(_INTERVAL_S, seconds / _SHARE), _LONGEST_WAIT_S)
+
+    def release(self) -> None:
+        """Lets go of the store as it is, once what is being written is."""
+        if self._job is not None:
+            self._job.wait()
+        self._lock.release()
+
+    def move(self, place: str | Path) -> None:
+        """Goes on elsewhere, with a copy of what is written so far."""
+        with contextlib.suppress(StoreError):
+            self._settle()
+        target = resolved(place)
+        lock = locked(target, self._run)
+        try:
+            with explaining(target):
+                check_room(target, RUN, False)
+                if self._begun:
+                    shutil.copytree(self.path, target, dirs_exist_ok=True)
+        except BaseException:
+            lock.release()
+            raise
+        self._lock.release()
+        self.path, self._lock = target, lock
+        self._arrays = {name: files._replace(folder=target / files.folder.name) for name, files in self._arrays.items()}
+
+    def _begin(self, batch: _Batch, stats: dict[str, Any] | None) -> None:
+        """The first publication: made aside, then put in place at once."""
+        try:
+            with beginning(self.path, self._run) as aside:
+                self._create_arrays(aside)
+                written = self._write(aside, batch, stats)
+        except BaseException:
+            self._arrays, self._tails, self._checksums = {}, {}, {}
+            raise
+        self._begun = True
+        self._arrays = {
+            name: files._replace(folder=self.path / files.folder.name) for name, files in self._arrays.items()
+        }
+        # The first time libraries are loaded and folders made, which says nothing of the next.
+        self._take(written._replace(seconds=0.0))
+
+    def _create_arrays(self, folder: Path) -> None:
+        block = self._pending[0]
+        labels = frame_layout.label(block, self.meta.get("dimensions", {}))
+        for name, values in block.items():
+            files = ArrayFiles.for_rows(folder / folder_name(name), values, labels[name], self._expected)
+            self._arrays[name] = files
+            self._tails[name] = np.zeros((0, *files.shape), files.dtype)
+            self._checksums[name] = b""
+        there = {axis for axes in labels.values() for axis in axes}
+        for name, (axis, words) in dataset.coordinates(self.meta.get("names", {}), there).items():
+            made = constant_arrays.write(folder / folder_name(name), (axis,), np.array(words, str), self._run[:TOKEN])
+            self._words[folder_name(name)], self._labels[folder_name(name)] = made
+
+    def _write(self, folder: Path, batch: _Batch, stats: dict[str, Any] | None = None) -> _Written:
+        """Write a batch to `folder` and publish it there; changes nothing of the store in memory."""
+        begin, tails, checksums = time.thread_time(), {}, dict(self._checksums)
+        with explaining(self.path):
+            if self._begun:
+                check_there(self.path)
+            for name, files in self._arrays.items():
+                values = np.concatenate((self._tails[name], *(block[name] for block in batch.blocks)))
+                if batch.count:
+                    first = self.length - len(self._tails[name])
+                    before = checksums[name][: CHECKSUM_BYTES * files.chunks(first)]
+                    checksums[name] = before + files.write(first, values, self._run[:TOKEN])
+                tails[name] = np.array(values[len(values) - len(values) % files.rows :])
+            if self._begun:
+                check_there(self.path)
+            former = published = self._published
+            if batch.count or former.checksums is None:
+                data = b"".join(checksums.values())
+                published = published._replace(checksums=self._keep(folder, "checksums-{}.bin", data, former.checksums))
+            if batch.checkpoint is not None:
+                data = _packed(batch.checkpoint)
+                kept = self._keep(folder, "checkpoint-{}.npz", data, former.checkpoint)
+                published = published._replace(checkpoint=kept)
+            self._publish(folder, self.length + batch.count, published, stats)
+            if former.checkpoint is not None and former.checkpoint != published.checkpoint:
+                with contextlib.suppress(OSError):
+                    (folder / former.checkpoint.file).unlink(missing_ok=True)
+        return _Written(batch, tails, checksums, published, time.thread_time() - begin)
+
+    def _keep(self, folder: Path, names: str, data: bytes, former: Kept | None) -> Kept:
+        """A file for the root to refer to, beside the one that it refers to until now."""
+        first, second = (f"{HIDDEN}/{names.format(k)}" for k in (0, 1))
+        name = second if former is not None and former.file == first else first
+        replace(folder / name, [data], self._run[:TOKEN])
+        return Kept(name, documents.digest(data))
+
+    def _publish(self, folder: Path, count: int, published: _Published, stats: dict[str, Any] | None) -> None:
+        """The metadata at the root, which is what readers go by."""
+        described = {files.folder.name: files.metadata(count) for files in self._arrays.values()}
+        token = self._run[:TOKEN]
+        if not self._begun or stats is not None:
+            # Those of each array have the number of rows at the beginning, or at the end.
+            for name, metadata in described.items():
+                replace(folder / name / "zarr.json", [compact(metadata)], token)
+        known = attributes(self.meta, stats or {"result": None})
+        kept = {name: None if file is None else file._asdict() for name, file in published._asdict().items()}
+        own = {"run": self._run, "structure": json.dumps(self._structure), "frames": count, **kept}
+        own["labels"] = self._labels
+        data = documents.document({**known, **own}, {**described, **self._words})
+        # A copy, from which frames can be had should the file at the root be damaged.
+        replace(folder / RUN.copy, [data], token)
+        replace(folder / documents.FILE, [data], token)
+
+
+def _packed(checkpoint: Checkpoint) -> bytes:
+    """The file with what the method remembers."""
+    buffer = io.BytesIO()
+    facts = np.frombuffer(json.dumps(checkpoint.facts).encode(), np.uint8)
+    np.savez(buffer, **{"facts": facts, **checkpoint.arrays})
+    return buffer.getvalue()

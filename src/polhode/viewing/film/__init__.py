@@ -1,0 +1,4 @@
+"""Films and still pictures, rendered by NumPy: no display and no graphics card.
+
+Open first: `film.py`.
+"""

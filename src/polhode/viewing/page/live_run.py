@@ -1,0 +1,39 @@
+"""Runs in stores, read again as they grow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from polhode.results.solution import Solution
+from polhode.storage import lock, metadata
+from polhode.storage.load import load
+from polhode.viewing.scene.scene import Scene
+from polhode.viewing.show import scene_of
+
+
+class Stored:
+    """A run in a store, read again when it has grown.
+
+    - `path`: of the store.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._scene: Scene | None = None
+        self._drawn: str | None = None
+
+    def look(self) -> tuple[str, bool]:
+        """A word for what is in the store, and whether the run still goes on."""
+        # Asked first: a run may end in between, and then its result is read.
+        held = lock.held(self.path)
+        found = metadata.read(self.path)
+        result = found.stats.get("result")
+        live = result is None and held
+        return f"{found.run} {found.frames} {result} {live}", live
+
+    def read(self) -> tuple[Solution, Scene | None]:
+        """The run as far as it has come, and its scene, which is made once a run."""
+        solution, run = load(self.path), metadata.run_at(self.path)
+        if self._drawn is None or self._drawn != run:
+            self._scene, self._drawn = scene_of(solution), run
+        return solution, self._scene

@@ -1,0 +1,62 @@
+"""Runs as one HTML page: complete in itself, or a shell that asks its server for runs that still go on."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+from collections.abc import Sequence
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from polhode.viewing.page.payload import payload
+from polhode.viewing.scene.scene import Scene
+
+if TYPE_CHECKING:
+    from polhode.results.solution import Solution
+
+_SCRIPTS = (
+    *("maths.js", "meshes.js", "shaders.js", "gl.js", "clouds.js", "solids.js", "view.js"),
+    *("charts.js", "chooser.js", "report.js", "stage.js", "clock.js", "page.js"),
+)
+
+# Browsers refuse what a page must not do: it asks no other place for anything.
+_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+
+
+def page(solution: Solution, scene: Scene | None = None) -> str:
+    """The text of a page of one run, with all its numbers. Without a scene it shows the charts only."""
+    return document([(solution, scene)])
+
+
+def document(runs: Sequence[tuple[Solution, Scene | None]], labels: Sequence[str] = ()) -> str:
+    """The text of a page of one run or two that needs no network."""
+    shown, numbers = payload(runs, labels)
+    title = " · ".join(str(run["title"]) for run in shown["runs"])
+    return _filled(title, _SCRIPTS, "", shown, base64.b64encode(numbers).decode())
+
+
+def shell(title: str) -> str:
+    """The text of a page that asks for its runs at the address `data` beside it."""
+    return _filled(title, (*_SCRIPTS, "live.js"), "; connect-src 'self'", None, "")
+
+
+def _filled(title: str, scripts: Sequence[str], more: str, shown: dict[str, Any] | None, numbers: str) -> str:
+    from polhode import __version__
+
+    parts = {
+        "TITLE": html.escape(f"{title} · polhode"),
+        "VERSION": __version__,
+        "CSS": _read("page.css"),
+        "JS": "\n".join(_read(name) for name in scripts),
+        "POLICY": f"{_POLICY}{more}",
+        # Tags and comments inside a string would end the script element, or keep it open.
+        "RUN": json.dumps(shown).replace("<", "\\u003c"),
+        "DATA": numbers,
+    }
+    pieces = _read("page.html").split("@")
+    return "".join(parts.get(piece, piece) if i % 2 else piece for i, piece in enumerate(pieces))
+
+
+def _read(name: str) -> str:
+    return resources.files("polhode.viewing.page").joinpath("web", name).read_text(encoding="utf-8").rstrip("\n")

@@ -1,0 +1,206 @@
+"""Runs as the page takes them: plain values, and one block of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from polhode.result_codes import Result
+from polhode.storage.json_values import to_plain
+from polhode.viewing import text_summary, unit_labels
+from polhode.viewing.charts.chart_series import Chart, catalogue, row_names
+from polhode.viewing.charts.downsampling import thinned
+from polhode.viewing.page.binary_packing import Packed
+from polhode.viewing.scene import arrow_fields
+from polhode.viewing.scene.sampled_motion import Motion, sample
+from polhode.viewing.scene.scene import Body, Cloud, Line, Scene, Trail
+from polhode.viewing.style import COLOURS
+
+if TYPE_CHECKING:
+    from polhode.results.solution import Solution
+
+_MOST_ENTRIES = 8
+"""Of a legend."""
+_MOST_NUMBERS = 1_000_000
+"""Of all charts of a run together; quantities beyond that are named, but not on the page."""
+
+
+def payload(runs: Sequence[tuple[Solution, Scene | None]], labels: Sequence[str] = ()) -> tuple[dict[str, Any], bytes]:
+    """Everything that a page shows of some runs, and its numbers. Without a scene it has charts only.
+
+    **Arguments:**
+
+    - `runs`: each with its scene. - `labels`: what to call them where they are compared.
+
+    Raises ValueError for a run without a finite frame.
+    """
+    packed = Packed()
+    names = labels or [str(solution.meta.get("problem") or "system") for solution, _ in runs]
+    shown = [_run(solution, scene, name, packed) for (solution, scene), name in zip(runs, names, strict=True)]
+    return to_plain({"colours": COLOURS, "runs": shown}), packed.bytes()
+
+
+def _run(solution: Solution, scene: Scene | None, label: str, packed: Packed) -> dict[str, Any]:
+    finite = _finite(solution)
+    if len(finite.t) == 0:
+        raise ValueError("The run has no finite frame, so there is nothing to show.")
+    times, shown = (None, None) if scene is None or not scene.parts else _motion(scene, finite, packed)
+    result = solution.stats.get("result", Result.successful)
+    audit = solution.audit()
+    headings, *rows = audit.cells()
+    kept, left_out = _charts(finite, packed)
+    return {
+        "label": label,
+        "title": solution.meta.get("problem") or "system",
+        "subtitle": " · ".join(text_summary.headline(solution.meta)),
+        "badge": {"text": result.name.replace("_", " "), "good": result == Result.successful},
+        "facts": text_summary.facts(solution),
+        "audit": {
+            "sentences": text_summary.sentences(audit, solution),
+            "headings": headings,
+            "rows": rows,
+            "remarks": audit.remarks,
+        },
+        "times": times or packed.floats(np.sort(np.asarray(finite.t))),
+        "unit": unit_labels.time(solution.meta),
+        "scene": shown,
+        "charts": kept,
+        "left_out": left_out,
+    }
+
+
+def _motion(scene: Scene, solution: Solution, packed: Packed) -> tuple[list[int], dict[str, Any]]:
+    motion = sample(scene, solution)
+    centre, radius, floor = motion.bounds(scene)
+    bodies, lines, trails = scene.of(Body), scene.of(Line), scene.of(Trail)
+    places = {id(values): packed.floats(values) for values in (*motion.positions, *motion.quaternions)}
+    shown = {
+        "up": list(scene.up),
+        "centre": centre,
+        "radius": radius,
+        "floor": floor,
+        "meshes": scene.meshes,
+        "bodies": [
+            {
+                **{
+                    key: getattr(body, key)
+                    for key in ("name", "shape", "size", "colour", "at", "turn", "mesh", "marked", "symbol")
+                },
+                "position": places[id(x)],
+                "quaternion": places[id(q)],
+            }
+            for body, x, q in zip(bodies, motion.positions, motion.quaternions, strict=True)
+        ],
+        "lines": [
+            _line(line, points, tints, solution, packed)
+            for line, points, tints in zip(lines, motion.lines, motion.tints, strict=True)
+        ],
+        "trails": [
+            {"colour": trail.colour, "points": packed.floats(points)}
+            for trail, points in zip(trails, motion.trails, strict=True)
+        ],
+        "clouds": _clouds(scene.of(Cloud), motion, packed),
+        "arrows": [
+            {
+                **{"name": each.name, "kind": each.kind, "colour": each.colour, "count": each.feet.shape[1]},
+                "unit": unit_labels.of_kind(each.kind, solution.meta),
+                "longest": each.longest,
+                "feet": packed.floats(each.feet),
+                "vectors": packed.floats(each.vectors),
+            }
+            for each in arrow_fields.of_run(scene, motion, solution)
+        ],
+        "legend": _legend(scene, row_names(solution.meta, 1 << 30)),
+    }
+    return packed.floats(motion.t), shown
+
+
+def _line(line: Line, points: np.ndarray, tints: np.ndarray | None, solution: Solution, packed: Packed) -> Any:
+    coloured = []
+    if line.tints is not None and tints is not None:
+        for k, (name, kind) in enumerate(zip(line.tints.names, line.tints.kinds, strict=True)):
+            values = tints[:, :, k]
+            limits = [float(np.min(values)), float(np.max(values))]
+            unit = unit_labels.of_kind(kind, solution.meta)
+            coloured.append({"name": name, "unit": unit, "limits": limits, "values": packed.floats(values)})
+    return {
+        "name": line.name,
+        "colour": line.colour,
+        "radius": line.radius,
+        "coil": line.coil,
+        "count": points.shape[1],
+        "points": packed.floats(points),
+        "tints": coloured,
+    }
+
+
+def _clouds(clouds: list[Cloud], motion: Motion, packed: Packed) -> list[dict[str, Any]]:
+    found = []
+    for cloud, places, stride in zip(clouds, motion.clouds, motion.strides, strict=True):
+        sizes = np.asarray(cloud.diameters, dtype=float)[::stride]
+        found.append(
+            {
+                "name": cloud.name,
+                "colour": cloud.colour,
+                "count": places.shape[1],
+                "of": len(cloud.diameters),
+                "stride": stride,
+                "diameters": packed.floats(sizes),
+                "points": packed.points(places),
+            }
+        )
+    return found
+
+
+def _legend(scene: Scene, bodies: dict[int, str]) -> list[dict[str, str]]:
+    solid = {part.name: part.colour for part in (*scene.of(Body), *scene.of(Cloud)) if getattr(part, "marked", True)}
+    lines = {part.name: part.colour for part in scene.of(Line)}
+    paths = {f"path of {_followed(trail, bodies)}": trail.colour for trail in scene.of(Trail)}
+    # Many entries hide the view: then bodies alone are named, and of many the first.
+    entries = next((some for some in (solid | lines | paths, solid) if len(some) <= _MOST_ENTRIES), None)
+    if entries is None:
+        first = list(solid.items())[: _MOST_ENTRIES - 1]
+        entries = {**dict(first), f"{len(solid) - len(first)} more": "transparent"}
+    return [{"name": name, "colour": colour} for name, colour in entries.items()]
+
+
+def _followed(trail: Trail, bodies: dict[int, str]) -> str:
+    if trail.output == "positions" and trail.index in bodies:
+        return bodies[trail.index]
+    return trail.output.replace("_", " ")
+
+
+def _charts(solution: Solution, packed: Packed) -> tuple[list[dict[str, Any]], list[str]]:
+    """Charts as far as there is room for them, and the titles of others."""
+    kept, left_out, room = [], [], _MOST_NUMBERS
+    for chart in catalogue(solution):
+        order = np.argsort(chart.t, kind="stable")
+        rows = order[thinned(np.stack([values[order] for values in chart.curves.values()]))]
+        room -= len(rows) * (1 + len(chart.curves))
+        if room >= 0:
+            kept.append(_chart(chart, rows, packed))
+        else:
+            left_out.append(chart.title)
+    return kept, left_out
+
+
+def _chart(chart: Chart, kept: np.ndarray, packed: Packed) -> dict[str, Any]:
+    return {
+        **{key: getattr(chart, key) for key in ("title", "log", "group", "unit", "time", "first")},
+        "t": packed.floats(chart.t[kept]),
+        "curves": [{"name": name, "values": packed.floats(values[kept])} for name, values in chart.curves.items()],
+    }
+
+
+def _finite(solution: Solution) -> Solution:
+    """The run up to its first frame with a NaN or an infinity in the state."""
+    n = len(solution.t)
+    good = np.ones(n, dtype=bool)
+    for leaf in jax.tree.leaves(solution.state):
+        good &= np.isfinite(np.asarray(leaf, dtype=float).reshape(n, -1)).all(axis=1)
+    end = n if good.all() else int(np.argmin(good))
+    frames = jax.tree.map(lambda x: x[:end], solution.frames)
+    return type(solution)(frames, solution.stats, solution.meta, reader=solution.reader)

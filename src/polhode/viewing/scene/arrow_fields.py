@@ -1,0 +1,66 @@
+"""Arrows of a run over its motion: those of its scene, forces of joints and named ones where the run has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from polhode.checks import nearest, shown
+from polhode.viewing.charts import force_series, joint_series
+from polhode.viewing.scene.sampled_motion import Motion
+from polhode.viewing.scene.scene import Arrows, Scene
+from polhode.viewing.style import COLOURS
+
+if TYPE_CHECKING:
+    from polhode.results.solution import Solution
+
+_LONGEST = 0.45
+"""Length of the longest arrow of a kind, in parts of the radius of the motion."""
+
+
+class Vectors(NamedTuple):
+    """Arrows of one name. - `feet`, `vectors`: (k, n, 3). - `kind`: what they are, which they share their scale by."""
+
+    name: str
+    kind: str
+    colour: str
+    feet: np.ndarray
+    vectors: np.ndarray
+
+    @property
+    def longest(self) -> float:
+        """The largest magnitude of the run."""
+        return float(np.max(np.linalg.norm(self.vectors, axis=-1), initial=0.0))
+
+
+def of_run(scene: Scene, motion: Motion, solution: Solution) -> Iterator[Vectors]:
+    """All that a run has."""
+    for each, (feet, vectors) in zip(scene.of(Arrows), motion.arrows, strict=True):
+        yield Vectors(each.name, each.kind, each.colour, feet, vectors)
+    for name, colour, found in (
+        ("joint force", COLOURS[3], joint_series.forces(solution, motion.rows)),
+        ("applied force", COLOURS[5], force_series.arrows(solution, motion.rows)),
+    ):
+        if found is not None:
+            yield Vectors(name, "force", colour, *found)
+
+
+def scaled(found: Sequence[Vectors], wanted: Sequence[str], radius: float) -> list[Vectors]:
+    """Those of some names, as long as they are drawn where the motion has a radius.
+
+    Raises ValueError for names that the run doesn't have.
+    """
+    known = [each.name for each in found]
+    for name in wanted:
+        if name not in known:
+            raise ValueError(
+                f"The run has no arrows {shown(name)}.{nearest(name, known)} It has {', '.join(known) or 'none'}."
+            )
+    longest = {kind: max(each.longest for each in found if each.kind == kind) for kind in {e.kind for e in found}}
+    return [
+        each._replace(vectors=_LONGEST * radius / (longest[each.kind] or 1.0) * each.vectors)
+        for each in found
+        if each.name in wanted
+    ]

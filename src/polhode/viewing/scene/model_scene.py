@@ -1,0 +1,263 @@
+"""A scene for any model: bodies as boxes of their inertia, lines to their joints; drawn from the outputs of a run.
+
+Bodies of files look as the file says, or are drawn as a skeleton: `polhode.viewing.scene.robot_appearance`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from polhode.forces.spring_damper import LineSpring, LineSpringDamper
+from polhode.joints.distance import ConstantDistance
+from polhode.model.flexible_body import FlexibleBody
+from polhode.multibody.bodies import Body
+from polhode.multibody.mechanism.poses import Pose
+from polhode.multibody.parts import AbstractForce, AbstractJoint, AbstractPart
+from polhode.rods.edge import Edge, EdgeConstraint
+from polhode.spaces import quaternions
+from polhode.viewing.scene import arrows, joint_symbols, robot_appearance, rod_tints, scene
+from polhode.viewing.style import COLOURS
+
+if TYPE_CHECKING:
+    from polhode.model.model import Model
+
+Part = TypeVar("Part", bound=AbstractPart)
+
+_JOINTS, _SPRINGS, _RODS = "#555555", "#2a9d6f", "#4477aa"
+_MOST_TRAILS = 4
+_TURNING = 200
+"""Spheres that are drawn at most with how they turn."""
+_THINNEST = 0.02
+"""Least thickness of a box, in parts of its length."""
+_MOST_COILS = 24
+"""Springs up to which each is drawn as a helix: nets of them are clearer as lines."""
+_POINT = 0.03
+"""Diameter of a mass point, in parts of the size of the model."""
+
+
+def described(model: Model, names: Sequence[str], looks: robot_appearance.Machine | None = None) -> dict[str, Any]:
+    """A scene in plain values, which are stored with runs so that they can be drawn without the model.
+
+    **Arguments:**
+
+    - `model`: with numbers that are not traced by JAX.
+    - `names`: of the bodies in the order of the rows of the output "positions".
+    - `looks`: of the bodies of a file.
+    """
+    rows = {name: row for row, name in enumerate(names)}
+    shown = [body for body in model.bodies if body.kind != "coordinate" and body.name in rows]
+    if not shown:
+        return {"up": _up(model), "bodies": [], "lines": [], "trails": []}
+    places = np.array([body.x for body in shown])
+    size = float(np.linalg.norm(np.ptp(places, axis=0))) or 1.0
+    others = {name: row for name, row in rows.items() if looks is None or name not in looks.bodies}
+    solids = [body for body in shown if body.rod is None and float(body.mass) > 0]
+    spheres = [body for body in solids if body.diameter is not None]
+    spheres = spheres if len(spheres) > _TURNING else []
+    found = {
+        "up": _up(model),
+        "bodies": [
+            {"name": body.name, "row": rows[body.name], "colour": COLOURS[i % len(COLOURS)], **_solid(body, size)}
+            for i, body in enumerate(body for body in solids if body not in spheres)
+            if body.name in others
+        ],
+        "clouds": _cloud(spheres, rows),
+        "lines": [*_skeleton(model, others), *_between(model, rows), *_rods(model, rows), *_flexible(model, rows)],
+        "trails": [rows[body.name] for body in _farthest(model, shown)[:_MOST_TRAILS]],
+        "arrows": arrows.described(shown, rows, np.asarray(model.gravity)),
+    }
+    if looks is None:
+        return {**found, "symbols": joint_symbols.described(model, rows, found["bodies"], found["up"])}
+    places = {body.name: np.asarray(body.x) for body in model.bodies}
+    more = robot_appearance.described(looks, rows, places, np.array(found["up"]))
+    shaped = {shape.body for shape in looks.shapes}
+    bare = {name: row for name, row in rows.items() if name not in shaped}
+    return {
+        **found,
+        "symbols": joint_symbols.described(model, bare, found["bodies"], found["up"]),
+        "bodies": [*more.bodies, *found["bodies"]],
+        "lines": [*more.lines, *found["lines"]],
+        "meshes": more.meshes,
+        "floor": more.floor,
+    }
+
+
+def drawn(description: Mapping[str, Any]) -> scene.Scene:
+    """The scene of a description; it reads the outputs "positions", and "rotations" or "quaternions"."""
+    described = [*description["bodies"], *description.get("symbols", ())]
+    poses = {row: _BodyPose(row) for row in {b["row"] for b in described}}
+    bodies = [
+        scene.Body(**{key: value for key, value in b.items() if key != "row"}, pose=poses[b["row"]]) for b in described
+    ]
+    lines = [
+        scene.Line(
+            line["name"],
+            _BodyPoints(tuple(line["rows"]), jnp.asarray(line["points"])),
+            line["colour"],
+            tints=rod_tints.drawn(line["edges"], line["rows"], pose_of) if "edges" in line else None,
+            coil=line.get("coil", False),
+        )
+        for line in description["lines"]
+    ]
+    clouds = [
+        scene.Cloud(cloud["name"], _Centres(tuple(cloud["rows"])), np.asarray(cloud["diameters"]), cloud["colour"])
+        for cloud in description.get("clouds", ())
+    ]
+    trails = [scene.Trail("positions", row) for row in description["trails"]]
+    more = {key: description[key] for key in ("meshes", "floor") if key in description}
+    parts = (*bodies, *lines, *clouds, *trails, *arrows.drawn(description.get("arrows", ()), pose_of))
+    return scene.Scene(parts, tuple(description["up"]), "outputs", description, **more)
+
+
+class _Centres(eqx.Module):
+    rows: tuple[int, ...] = eqx.field(static=True)
+
+    def __call__(self, t: Array, outputs: Mapping[str, Array]) -> Float[Array, "n 3"]:
+        return outputs["positions"][np.array(self.rows)]
+
+
+class _BodyPose(eqx.Module):
+    row: int = eqx.field(static=True)
+
+    def __call__(self, t: Array, outputs: Mapping[str, Array]) -> tuple[Array, Array]:
+        return pose_of(outputs, self.row)
+
+
+class _BodyPoints(eqx.Module):
+    """Points of bodies; -1 in place of a row is the ground."""
+
+    rows: tuple[int, ...] = eqx.field(static=True)
+    points: Float[Array, "n 3"]
+
+    def __call__(self, t: Array, outputs: Mapping[str, Array]) -> Float[Array, "n 3"]:
+        poses = {row: pose_of(outputs, row) for row in set(self.rows)}
+        return jnp.stack([poses[row].x + poses[row].R @ s for row, s in zip(self.rows, self.points, strict=True)])
+
+
+def pose_of(outputs: Mapping[str, Array], row: int) -> Pose:
+    """Of the body in a row of the outputs; -1 is the ground."""
+    if row < 0:
+        return Pose(jnp.zeros(3), jnp.eye(3))
+    if "rotations" in outputs:
+        return Pose(outputs["positions"][row], outputs["rotations"][row])
+    return Pose(outputs["positions"][row], quaternions.to_matrix(outputs["quaternions"][row]))
+
+
+def _up(model: Model) -> list[float]:
+    """The coordinate axis nearest to the opposite of gravity, z without gravity."""
+    lift = -np.asarray(model.gravity)
+    axis = int(np.argmax(np.abs(lift))) if np.any(lift) else 2
+    return [(-1.0 if lift[axis] < 0 else 1.0) if i == axis else 0.0 for i in range(3)]
+
+
+def _solid(body: Body, size: float) -> dict[str, Any]:
+    """The box of uniform density with the mass and inertia of a body, or the ball of a particle or mass point."""
+    if body.diameter is not None:
+        return {"shape": "ellipsoid", "size": [float(body.diameter)] * 3, "turn": np.eye(3).tolist()}
+    if body.kind == "point":
+        return {"shape": "ellipsoid", "size": [_POINT * size] * 3, "turn": np.eye(3).tolist()}
+    moments, turn = np.linalg.eigh(np.asarray(body.inertia))
+    # A box has the moments m (b² + c²)/12, …; moments that no distribution of mass has leave nothing for one edge.
+    edges = np.sqrt(np.maximum(6 * (np.sum(moments) - 2 * moments) / float(body.mass), 0.0))
+    if not np.any(edges):
+        return {"shape": "ellipsoid", "size": [_POINT * size] * 3, "turn": np.eye(3).tolist()}
+    edges = np.maximum(edges, _THINNEST * np.max(edges))
+    turn[:, 2] *= np.sign(np.linalg.det(turn))
+    return {"shape": "box", "size": edges.tolist(), "turn": turn.tolist()}
+
+
+def _cloud(spheres: Sequence[Body], rows: Mapping[str, int]) -> list[dict[str, Any]]:
+    if not spheres:
+        return []
+    sizes = [float(body.diameter) for body in spheres]
+    colour = COLOURS[0]
+    return [{"name": "particles", "rows": [rows[body.name] for body in spheres], "diameters": sizes, "colour": colour}]
+
+
+def _skeleton(model: Model, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
+    """One line a body: its joint points and between them, each time, its centre of mass."""
+    points: dict[int, list[list[float]]] = {}
+    for part in _parts(model, AbstractJoint):
+        for body, point in zip(part.bodies, _points(part), strict=False):
+            if body.name in rows:
+                points.setdefault(rows[body.name], []).append(point)
+    centre = [0.0, 0.0, 0.0]
+    for row, places in points.items():
+        if any(np.linalg.norm(place) > 0 for place in places):
+            line = [end for place in places for end in (place, centre)]
+            yield {"name": "joints", "rows": [row] * len(line), "points": line, "colour": _JOINTS}
+
+
+def _between(model: Model, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
+    """Lines from body to body: rods of constant length, and springs."""
+    found = [(part, part.placed()) for part in (*_parts(model, AbstractJoint), *_parts(model, AbstractForce))]
+    springs = [part for part, element in found if isinstance(element, LineSpring | LineSpringDamper)]
+    for part in (part for part, element in found if isinstance(element, ConstantDistance)):
+        yield _line(part, rows, "rods", _JOINTS)
+    for part in springs:
+        yield {**_line(part, rows, "springs", _SPRINGS), "coil": len(springs) <= _MOST_COILS}
+
+
+def _line(part: AbstractPart, rows: Mapping[str, int], name: str, colour: str) -> dict[str, Any]:
+    ends = [rows.get(body.name, -1) for body in part.bodies]
+    return {"name": name, "rows": ends, "points": _points(part), "colour": colour}
+
+
+def _rods(model: Model, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
+    """One line a rod, from node to node."""
+    rods: dict[str, list[Edge]] = {}
+    for edge in _parts(model, Edge):
+        rods.setdefault(str(edge.name).rsplit("-edge-", 1)[0], []).append(edge)
+    for name, edges in rods.items():
+        ends = [(edges[0].first, edges[0].shape.frames[0]), *((e.second, e.shape.frames[1]) for e in edges)]
+        yield {
+            "name": name,
+            "rows": [rows.get(body.name, -1) for body, _ in ends],
+            "points": [[0.0, 0.0, 0.0] if frame is None else np.asarray(frame.x).tolist() for _, frame in ends],
+            "colour": _RODS,
+            "edges": rod_tints.described(edges),
+        }
+
+
+def _flexible(model: Model, rows: Mapping[str, int]) -> Iterable[dict[str, Any]]:
+    """One line a flexible body, from its centre of mass to each node."""
+    for body in (body for body in model.bodies if isinstance(body, FlexibleBody)):
+        ends = [rows[name] for node in body.nodes for name in (body.name, node.name)]
+        yield {"name": body.name, "rows": ends, "points": [[0.0, 0.0, 0.0]] * len(ends), "colour": _RODS}
+
+
+def _parts(model: Model, kind: type[Part]) -> list[Part]:
+    return [part for _, part in model.parts if isinstance(part, kind)]
+
+
+def _points(part: AbstractPart) -> list[list[float]]:
+    """Where a part takes hold of its two bodies, in their frames; empty if it has no such points."""
+    return [np.asarray(point).tolist() for point in part.placed().points()]
+
+
+def _farthest(model: Model, shown: Sequence[Body]) -> list[Body]:
+    """The bodies that most joints lie between them and the ground, or the first body of what floats."""
+    joining = (*_parts(model, AbstractJoint), *_parts(model, Edge))
+    pairs = [[body.name for body in part.bodies] for part in joining if not isinstance(part, EdgeConstraint)]
+    steps = _steps("ground", pairs)
+    for body in shown:
+        if body.name not in steps:
+            steps |= {name: 1 + count for name, count in _steps(body.name, pairs).items()}
+    most = max(steps[body.name] for body in shown)
+    return [body for body in shown if steps[body.name] == most]
+
+
+def _steps(start: str, pairs: Sequence[Sequence[str]]) -> dict[str, int]:
+    """Number of joints between a body and all that hang together with it."""
+    found, reached = {start: 0}, [start]
+    for name in reached:
+        near = {other for pair in pairs if name in pair for other in pair if other not in found}
+        found |= dict.fromkeys(near, found[name] + 1)
+        reached += sorted(near)
+    return found

@@ -1,0 +1,202 @@
+"""The picture of a machine whose file says how it looks: shapes fixed to bodies, or a skeleton without them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from polhode.viewing.scene.mesh import MOST_FACES, AbstractMesh, Coloured, decimated, digest
+from polhode.viewing.style import COLOURS
+
+MOST_FACES_A_PAGE = 60_000
+"""Triangles of all meshes of a page at most."""
+_FEWEST = 50
+_SKELETON, _GROUND = "#555555", "#9aa3ad"
+_FRAME = 0.06
+"""Length of the axes of a frame, in parts of the size of the machine."""
+_THICK = 0.004
+_REACH = 2.0
+"""Thickness and largest extent of a plane, likewise."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Shape:
+    """A surface that moves with a body of the model.
+
+    - `body`: its name; `link`: what the file calls the part that has the shape.
+    - `kind`: "box", "ellipsoid", "cylinder" or "capsule" (axis along z), "plane" (normal z), "mesh".
+    - `size`: full extents (3,); of a plane its first two, zero if it has no end; of a mesh nothing.
+    - `x`, `R`: place (3,) and directions (3, 3) in the frame of the body.
+    - `colour`: "#rrggbb", or None if the file doesn't say.
+    - `mesh`: of a mesh; `parts`: what was read of it.
+    """
+
+    body: str
+    link: str
+    kind: str
+    size: np.ndarray
+    x: np.ndarray
+    R: np.ndarray
+    colour: str | None = None
+    mesh: AbstractMesh | None = None
+    parts: tuple[Coloured, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Bone:
+    """A line between two points, each fixed to a body; it stands for the body `of` as long as that has no shape."""
+
+    of: str
+    bodies: tuple[str, str]
+    points: tuple[np.ndarray, np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Machine:
+    """How a file says that its bodies look.
+
+    - `bodies`: names of all that the file has, drawn by nothing else; `ground`: that of the ground.
+    - `frames`: body → place and directions of the frame of the file in that of the body.
+    - `bones`: from joint to joint; `shapes`: all surfaces.
+    """
+
+    bodies: tuple[str, ...]
+    ground: str
+    frames: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    bones: tuple[Bone, ...]
+    shapes: tuple[Shape, ...]
+
+    def read(self) -> tuple[Machine, list[str]]:
+        """With the triangles of meshes, no more than a page may have, and why others can't be read."""
+        found: list[Shape] = []
+        failed: dict[str, None] = {}
+        for shape in self.shapes:
+            try:
+                found.append(dataclasses.replace(shape, parts=shape.mesh.parts()) if shape.mesh else shape)
+            except ValueError as error:
+                failed[str(error)] = None
+        return dataclasses.replace(self, shapes=tuple(_few_enough(found))), list(failed)
+
+
+@dataclasses.dataclass(frozen=True)
+class Described:
+    """Parts of a scene in plain values: `bodies`, `lines`, `meshes` by name, height of the `floor` or None."""
+
+    bodies: list[dict[str, Any]]
+    lines: list[dict[str, Any]]
+    meshes: dict[str, dict[str, str]]
+    floor: float | None
+
+
+def described(machine: Machine, rows: Mapping[str, int], places: Mapping[str, np.ndarray], up: np.ndarray) -> Described:
+    """Shapes, and frames and bones of bodies without one.
+
+    **Arguments:**
+
+    - `rows`: body → row of the outputs. - `places`: body → centre of mass (3,) at the start.
+    - `up`: the direction shown upwards.
+    """
+    rows = {machine.ground: -1, **rows}
+    shaped = {shape.body for shape in machine.shapes if shape.kind != "plane"}
+    size = _size(machine, places)
+    bodies, meshes = [], {}
+    floor, shapes = _floor(machine, up)
+    for shape in shapes:
+        own = _colour(machine, shape.body)
+        same = {"name": shape.body, "row": rows[shape.body], "colour": own, "marked": False}
+        bodies += [same | solid for solid in _solids(shape, size, meshes)]
+    bare = [name for name in machine.frames if name not in shaped and name in rows]
+    for name in bare:
+        x, R = machine.frames[name]
+        solid = {"shape": "frame", "size": [_short(_FRAME * size)] * 3, **_placed(x, R)}
+        bodies.append({"name": name, "row": rows[name], "colour": _SKELETON, "marked": False, **solid})
+    lines = [
+        {
+            "name": "joints",
+            "rows": [rows[body] for body in bone.bodies],
+            "points": [_numbers(point) for point in bone.points],
+            "colour": _SKELETON,
+        }
+        for bone in machine.bones
+        if bone.of not in shaped and all(body in rows for body in bone.bodies)
+    ]
+    return Described(bodies, lines, meshes, floor)
+
+
+def _few_enough(shapes: list[Shape]) -> list[Shape]:
+    """Shapes whose meshes have no more triangles, all together, than a page may have."""
+    different = _different(shapes)
+    count = sum(len(part.triangles.faces) for part in different)
+    if count <= MOST_FACES_A_PAGE:
+        return shapes
+    share = MOST_FACES_A_PAGE / count
+    coarse: dict[int, Coloured] = {}
+    for part in different:
+        most = max(_FEWEST, min(MOST_FACES, int(share * len(part.triangles.faces))))
+        coarse[id(part)] = part._replace(triangles=decimated(part.triangles, most))
+    return [dataclasses.replace(shape, parts=tuple(coarse[id(part)] for part in shape.parts)) for shape in shapes]
+
+
+def _different(shapes: Iterable[Shape]) -> list[Coloured]:
+    return list({id(part): part for shape in shapes for part in shape.parts}.values())
+
+
+def _size(machine: Machine, places: Mapping[str, np.ndarray]) -> float:
+    """Of the box around centres of mass and ends of bones at the start; one if all are in one place."""
+    known = [place for name, place in places.items() if name in machine.bodies]
+    lengths = [np.linalg.norm(bone.points[1] - bone.points[0]) for bone in machine.bones if len(set(bone.bodies)) == 1]
+    spread = float(np.linalg.norm(np.ptp(known, axis=0))) if known else 0.0
+    return max([spread, *map(float, lengths)]) or 1.0
+
+
+def _floor(machine: Machine, up: np.ndarray) -> tuple[float | None, list[Shape]]:
+    """The height of the highest level plane of the ground, which the page draws as its floor, and the other shapes."""
+    level = {
+        shape
+        for shape in machine.shapes
+        if shape.kind == "plane" and shape.body == machine.ground and shape.R[:, 2] @ up > 1 - 1e-9
+    }
+    height = max((float(shape.x @ up) for shape in level), default=None)
+    return height, [shape for shape in machine.shapes if shape not in level]
+
+
+def _solids(shape: Shape, size: float, meshes: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    colour = {} if shape.colour is None else {"colour": shape.colour}
+    if shape.kind == "mesh":
+        for triangles, of_part in shape.parts:
+            packed = triangles.packed()
+            key, (centre, extents) = digest(packed), triangles.bounds()
+            meshes[key] = packed
+            own = colour if of_part is None else {"colour": of_part}
+            place = _placed(shape.x + shape.R @ centre, shape.R)
+            yield {"shape": "mesh", "mesh": key, "size": _numbers(extents), **place, **own}
+        return
+    extents, x, framed = shape.size, shape.x, {}
+    if shape.kind == "plane":
+        # A thin box below the plane, which the view needn't show all of.
+        sides = [min(side or np.inf, _REACH * size) for side in extents[:2]]
+        extents = np.array([*sides, _THICK * size])
+        x, framed = x - shape.R[:, 2] * extents[2] / 2, {"framed": False}
+    kind = "box" if shape.kind == "plane" else shape.kind
+    yield {"shape": kind, "size": _numbers(extents), **_placed(x, shape.R), **colour, **framed}
+
+
+def _colour(machine: Machine, body: str) -> str:
+    """Of what the file gives none: one a body."""
+    return _GROUND if body == machine.ground else COLOURS[machine.bodies.index(body) % len(COLOURS)]
+
+
+def _placed(x: np.ndarray, R: np.ndarray) -> dict[str, Any]:
+    return {"at": _numbers(x), "turn": [_numbers(row) for row in R]}
+
+
+def _numbers(values: np.ndarray) -> list[float]:
+    return [_short(value) for value in values]
+
+
+def _short(value: float) -> float:
+    """Seven digits, which is what a page draws with."""
+    return float(f"{value:.7g}")

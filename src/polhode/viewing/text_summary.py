@@ -1,0 +1,92 @@
+"""Descriptions of a run and of what its audit found, in plain words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from polhode.result_codes import TIMES
+from polhode.storage.json_values import to_plain
+from polhode.viewing import unit_labels
+
+if TYPE_CHECKING:
+    from polhode.results.audit.table import Audit, Row
+    from polhode.results.solution import Solution
+
+_LONGEST = 90
+_NOTHING: tuple[Any, ...] = (None, "", {}, [], ())
+"""Values of parameters that say nothing."""
+_MEANT = {
+    "round-off": "to round-off",
+    "newton": "to the tolerance of the nonlinear solve",
+    "bounded": "to swing without growing",
+}
+
+
+def sentences(audit: Audit, solution: Solution) -> list[dict[str, str]]:
+    """One sentence a quantity, with the verdict it belongs to."""
+    known, meta = solution.residuals, solution.meta
+    return [{"verdict": row.verdict, "text": _sentence(row, row.quantity in known, meta)} for row in audit]
+
+
+def _sentence(row: Row, residual: bool, meta: Mapping[str, Any]) -> str:
+    name = row.quantity.replace("_", " ")
+    # Residuals are mixtures of lengths and cosines.
+    size = f"{_number(row.max_drift)} {'' if residual else unit_labels.of(name, meta)}".rstrip()
+    subject = f"The {name} residual" if residual else f"{name[:1].upper()}{name[1:]}"
+    moved = f"stayed below {size}" if residual else f"drifted by {size}"
+    if row.relative and not residual:
+        moved += f" ({_number(row.relative, 1)} of its size)"
+    still = "stayed zero" if residual else "did not drift"
+    did = f"{subject} {moved if row.max_drift else still}"
+    promise = _MEANT.get(row.promise or "", f"to {row.promise}")
+    said = {
+        "kept": f", as promised ({promise})",
+        "broken": f"; the method promised to keep it {promise}",
+        "undecided": f"; whether that keeps the promise ({promise}) this run can't tell",
+        "between steps": "; the promise holds at the ends of steps, more than that comes from interpolation between",
+        "not promised": ", not promised",
+    }
+    return f"{did}{said[row.verdict]}."
+
+
+def _number(value: float, digits: int = 2) -> str:
+    return f"{value:.{digits}g}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
+
+
+def headline(meta: Mapping[str, Any]) -> list[str]:
+    """The method with its options, and its step or tolerances."""
+    return [word for word in (method(meta), *_steps(meta)) if word]
+
+
+def method(meta: Mapping[str, Any]) -> str:
+    """Name of the method; one made by hand is called by what it is, and options are named."""
+    integrator = meta.get("integrator")
+    if not isinstance(integrator, Mapping):
+        return str(integrator or "")
+    options = integrator.get("options") or {}
+    said = ", ".join(f"{key.replace('_', ' ')} = {_short(value)}" for key, value in options.items())
+    name = str(integrator.get("name") or integrator.get("class") or "")
+    return f"{name} ({said})" if said else name
+
+
+def _steps(meta: Mapping[str, Any]) -> Iterator[str]:
+    for key in ("h", "rtol", "atol"):
+        if meta.get(key) is not None:
+            yield f"{key} = {meta[key]:.6g}"
+
+
+def facts(solution: Solution) -> list[tuple[str, str]]:
+    """Counts, times in seconds and parameters of a run."""
+    meta, stats = solution.meta, solution.stats
+    wanted = ("steps", "rejected", "evaluations", "newton_iterations", "t_reached")
+    found = [(key.replace("_", " "), _short(stats[key])) for key in wanted if stats.get(key)]
+    found += [(key.removesuffix("_s").replace("_", " "), f"{stats[key]:.3g} s") for key in TIMES if stats.get(key)]
+    parameters = meta.get("parameters", {})
+    return found + [(str(key), _short(value)) for key, value in parameters.items() if value not in _NOTHING]
+
+
+def _short(value: Any) -> str:
+    text = f"{value:.6g}" if isinstance(value, float) else json.dumps(to_plain(value), ensure_ascii=False).strip('"')
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "…"

@@ -1,0 +1,215 @@
+"""Programs that look up what only the data say, as loops of machine code over long arrays."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from polhode.compiler.arrays.selection import looks_up
+from polhode.compiler.llvm import jit
+from polhode.compiler.llvm.types import NotNative
+from polhode.compiler.loops.row_map import RowMap
+from polhode.compiler.numpy.interpreter import listed
+
+N = 53
+"""No multiple of what is taken at once."""
+
+_RNG = np.random.default_rng(7)
+X, WHERE = _RNG.normal(size=(2, N)), _RNG.integers(0, N, (2, 7, N))
+
+
+def _swapped(x, where):
+    return jax.lax.fori_loop(0, 3, lambda k, ab: (ab[1], ab[0][where[k]] + 1), (x, -x))
+
+
+def _turned(x, where):
+    def again(carry):
+        a, k, table = carry
+        return 0.5 * a + a[where[0]], k + 1, table.at[k, where[1]].set(a, mode="drop")
+
+    def more(carry):
+        return (carry[1] < 9) & (jnp.max(jnp.abs(carry[0])) > 1e-3)
+
+    return jax.lax.while_loop(more, again, (x, jnp.int32(0), jnp.ones((4, N))))
+
+
+def _rows(reverse):
+    def row(carry, which):
+        a, b, n = carry
+        return (a + jnp.cos(a) * b[which], b[::-1] + a, n + 1), (a[which], n)
+
+    return lambda x, where: jax.lax.scan(row, (x, 2 * x, 0), where, reverse=reverse)
+
+
+def _rows_of_numbers(reverse):
+    """Rows of few numbers: some are known and equal in all rows, some known but different, some not used."""
+
+    def row(carry, given):
+        y, block, zero, number, _unused = given
+        total, last = carry
+        moved = jnp.array([[1.0, 0.0], [zero[0], 2.0]]) @ (block + number) + last
+        return (total + moved[0, 0] * y, moved @ moved.T), (moved, zero + 1, total > 0)
+
+    def function(x, where):
+        blocks = jnp.stack([x, jnp.cos(x[where[0]]), x * x, -x], axis=1).reshape(N, 2, 2)
+        rows = (x, blocks, jnp.zeros((N, 3)), np.arange(N) / N, blocks)
+        return jax.lax.scan(row, (x[0], 1e-3 * jnp.eye(2)), rows, reverse=reverse)
+
+    return function
+
+
+def _put_together(x, where):
+    """Read at known places from parts of different shapes that follow each other."""
+    table = jnp.stack([x, jnp.sin(x[where[0]])], axis=1)
+    flat = jnp.concatenate([table.reshape(-1), jnp.zeros(2), (x[:, None, None] * jnp.ones((3, 2))).reshape(-1), -x])
+    chosen = np.arange(4 * N).reshape(N, 4)[::-1] * 2
+    return flat.at[chosen].get(mode="promise_in_bounds") + table[np.arange(N) // 2, 1][:, None]
+
+
+def _branches(x, where):
+    kept = jax.lax.cond(x[where[0, 0]] > 0, lambda a: a, lambda a: a[where[0]] + 1, x)
+    return kept, jax.lax.switch(where[0, 1] % 3, [lambda a: (a, 1), lambda a: (-a, 2), lambda a: (a[where[1]], 3)], x)
+
+
+def _renewed(x, where):
+    """A table that is changed where it is, but only now and then."""
+
+    def again(k, carry):
+        table, a = carry
+        table = jax.lax.cond(k % 3 == 1, lambda t: t.at[:, where[0]].add(1.0) * 2, lambda t: t, table)
+        return table, a + jnp.sum(table, axis=0)
+
+    return jax.lax.fori_loop(0, 7, again, (jnp.zeros((6, N)) + x, x))
+
+
+PROGRAMS = {
+    "sums of what was picked": lambda x, where: (jnp.sum(x[where], axis=0) + x, jnp.sum(jnp.sin(x)[where] ** 2)),
+    "means": lambda x, where: x[where[0]] - jnp.mean(x),
+    "extremes": lambda x, where: (jnp.max(x[where]), jnp.min(x[where], axis=1), jnp.argmax(x[where[:, :1]], axis=0)),
+    "short extremes": lambda x, where: (
+        lambda y: (
+            jnp.max(y),
+            jnp.sum(jnp.abs(y - jnp.min(y)) / (jnp.max(y) - x[where[0, 0]])),
+            jnp.sum(y * jnp.min(y)),
+        )
+    )(jnp.sin(x[where[1, :12]])),
+    "truth of all and any": lambda x, where: (jnp.all(where != 3, axis=0), jnp.any(x[where] > 1), jnp.sum(where < 9)),
+    "columns": lambda x, where: jnp.stack([x, jnp.cos(x), x * x], axis=1)[where[0]] @ jnp.ones((3, 2)),
+    "small matrices": lambda x, where: jnp.einsum("ni,nj,nj->ni", *[jnp.stack([x, x[where[0]]], 1)] * 3),
+    "out of range": lambda x, where: (
+        x.at[where + 20].get(mode="fill", fill_value=-1.0),
+        x.at[where + 20].get(mode="clip"),
+        x.at[where - 2 * N].get(mode="fill"),
+    ),
+    "windows": lambda x, where: jax.lax.dynamic_slice(x, (where[0, 0],), (9,)),
+    "rows of tables": lambda x, where: where[x[0].astype(int)].reshape(-1)[::3],
+    "added": lambda x, where: (jnp.zeros(N).at[where[0]].add(x), x.at[where[1]].max(0.5), x.at[where[2]].multiply(x)),
+    "put": lambda x, where: jnp.zeros((5, N)).at[jnp.minimum(where[0], 6), jnp.arange(N)].set(x, mode="drop"),
+    "one behind the other": lambda x, where: jnp.concatenate((x, jnp.zeros(1), -x))[2 * where],
+    "sorted": lambda x, where: (
+        jnp.argsort(where[0] // 5),
+        jnp.searchsorted(jnp.sort(where[1]), where[2], side="right"),
+    ),
+    "interpolated": lambda x, where: jnp.interp(x * where[0, 0], jnp.linspace(-1, 1, 9), jnp.cos(x[:9])),
+    "in total order": lambda x, where: jnp.searchsorted(
+        jnp.array([-jnp.inf, -1.0, -0.0, 0.0, jnp.nan]), jnp.array([0.0, -0.0, jnp.nan, -3.0, 2.0])[where % 5]
+    ),
+    "derivatives": lambda x, where: jax.grad(lambda y: jnp.sum((y[where[0]] - y) ** 2))(x),
+    "swapped": _swapped,
+    "while": _turned,
+    "loops of a batch": lambda x, where: jax.vmap(
+        lambda a, k: jax.lax.while_loop(lambda c: c[1] < 12, lambda c: (0.9 * c[0] + 0.1, c[1] + 1 + k % 3), (a, k))
+    )(x[where[0]], where[0] % 20),
+    "rows": _rows(reverse=False),
+    "rows backwards": _rows(reverse=True),
+    "rows of numbers": _rows_of_numbers(reverse=False),
+    "rows of numbers backwards": _rows_of_numbers(reverse=True),
+    "put together": _put_together,
+    "long products": lambda x, where: (x[where[0]] @ jnp.cos(x), jnp.outer(x, x[where[1]]) @ x, x @ np.eye(N)[:, ::2]),
+    "branches": _branches,
+    "renewed": _renewed,
+    "of nothing": lambda x, where: (
+        x[where[0]],
+        x[where[:0, 0]],
+        jnp.sum(x[where[:, :0]], axis=1),
+        jnp.zeros((0, 3)) + x[where[0, 0]],
+    ),
+}
+
+
+def _expected(function, x, where):
+    """By NumPy, operation by operation."""
+    with np.errstate(all="ignore"):
+        return listed(jax.make_jaxpr(lambda *args: jax.tree.leaves(function(*args)))(x, where))([x, where])
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_results_are_those_of_numpy(name):
+    function = PROGRAMS[name]
+    assert looks_up(jax.make_jaxpr(function)(X[0], WHERE[0]).jaxpr)
+    mapping = RowMap.of(lambda _, row: function(*row), (), (X[0], WHERE[0]))
+    found = jax.tree.leaves(mapping((), (X, WHERE)))
+    for k in range(2):
+        for a, b in zip(found, _expected(function, X[k], WHERE[k]), strict=True):
+            assert (a.shape[1:], a.dtype) == (b.shape, b.dtype)
+            np.testing.assert_allclose(a[k], b, rtol=1e-13, atol=1e-13)
+
+
+def test_the_effort_does_not_change_a_bit(monkeypatch):
+    def function(row):
+        return [PROGRAMS[name](*row) for name in ("sums of what was picked", "rows", "while", "renewed", "columns")]
+
+    monkeypatch.setattr(jit, "_SECONDS_EACH", dict.fromkeys(range(3), 1e9))
+    mapping = RowMap.of(lambda _, row: function(row), (), (X[0], WHERE[0]))
+    text = mapping.code._again
+    assert text is not None
+    found = {}
+    for effort in (jit._LEAST, jit._SOME, jit._MOST):
+        mapping.code._engine, mapping.code._call = mapping.code._compiled(text, effort)
+        found[effort] = [x.tobytes() for x in jax.tree.leaves(mapping((), (X, WHERE)))]
+    assert found[jit._LEAST] == found[jit._SOME] == found[jit._MOST]
+
+
+@pytest.mark.parametrize("n", [1, 3, 5, 15, 16, 17, 160])
+def test_sums_of_any_length(n):
+    x, at = np.linspace(1, 2, n), np.arange(n)[::-1].copy()
+    mapping = RowMap.of(lambda _, row: jnp.sum(row[0][row[1]] * row[0]), (), (x, at))
+    np.testing.assert_allclose(mapping((), (x[None], at[None])), [x[::-1] @ x], rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, where: jnp.fft.rfft(x)[where[0, 0]],
+        lambda x, where: x.astype(jnp.float32)[where[0]],
+        lambda x, where: jnp.sort(x[where[0]]),
+    ],
+    ids=["transforms", "single precision", "sorted numbers"],
+)
+def test_what_has_no_rule_is_left_to_others(function):
+    with pytest.raises(NotNative):
+        RowMap.of(lambda _, row: function(*row), (), (X[0], WHERE[0]))
+
+
+def test_known_places_need_no_lookup():
+    known = np.array([2, 0, 1])
+    assert not looks_up(jax.make_jaxpr(lambda v: v.at[known].add(v[known]))(np.ones(3)).jaxpr)
+    assert looks_up(jax.make_jaxpr(lambda v, k: v[k])(np.ones(3), 1).jaxpr)
+    assert not looks_up(
+        jax.make_jaxpr(lambda v: jax.lax.fori_loop(0, 3, lambda k, s: s + v[known[1]], 0.0))(np.ones(3)).jaxpr
+    )
+
+
+def test_what_nobody_selects_is_worked_out_without_a_word():
+    known = np.linspace(-1.0, 1.0, N)
+
+    def function(x, where):
+        inverse = 1 / jnp.sqrt(jnp.asarray(known) - known[0])
+        return jnp.where(known > known[0], inverse, x)[where[0]]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = RowMap.of(lambda _, row: function(*row), (), (X[0], WHERE[0]))((), (X, WHERE))
+    np.testing.assert_allclose(found[0], _expected(function, X[0], WHERE[0])[0], rtol=1e-14)

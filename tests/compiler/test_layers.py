@@ -1,0 +1,81 @@
+"""Who may import what: `polhode.compiler` is fenced, and nothing in it knows what it executes."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import polhode
+
+ROOT = Path(polhode.__file__).parent
+BELOW = {
+    "polhode.jax_context",
+    "polhode.compiler.cache.source_version",
+    "polhode.owned",
+    "polhode.compiler.fingerprint",
+    "polhode.compiler.fingerprint.object_cache",
+}
+"""What `execution` builds on."""
+
+FOR_ALL = {"eager", "kept", "once", "placement", "questions", "remembering", "repeated", "rows"}
+FOR_SOLUTIONS = {"derivatives.solutions"}
+FOR_DRIVERS = {"following", "lanes", "limits", "literals", "mapping", "marching", "reports", "returning", "scalars"}
+EXCEPTIONS = {
+    "integrators/explicit/half_explicit.py": {"scalars"},
+    "compiler/batched_function.py": {"limits", "mapping"},
+    "environment.py": {"machine"},
+}
+"""The first asks how many operations a stage has, since a loop over stages is part of the method's text; the second
+finds programs for functions of rows, for the driver and for pages; the third says which compiler there is."""
+
+
+def imported(path):
+    """Modules that a file imports, with those that it imports from packages."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, path
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
+def sources(*folders):
+    return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def test_execution_knows_nothing_of_what_it_executes():
+    for path in sources("execution"):
+        for name in imported(path):
+            if name.split(".")[0] == "polhode":
+                assert name.startswith(("polhode.compiler", *BELOW)), f"{path.name} imports {name}"
+
+
+def allowed(path):
+    inside = path.relative_to(ROOT)
+    if inside.parts[0] == "driver":
+        return FOR_ALL | FOR_DRIVERS
+    if inside.as_posix() == "integrators/implicit/_implicit_differentiation.py":
+        return FOR_ALL | FOR_SOLUTIONS
+    return FOR_ALL | EXCEPTIONS.get(inside.as_posix(), set())
+
+
+def test_the_library_uses_only_the_interface_of_execution():
+    seen = 0
+    for path in sources("."):
+        if path.is_relative_to(ROOT / "execution"):
+            continue
+        for name in imported(path):
+            if name.startswith("polhode.compiler."):
+                seen += 1
+                inside = name.removeprefix("polhode.compiler.")
+                known = any(f"{inside}.".startswith(f"{part}.") for part in allowed(path))
+                assert known, f"{path.relative_to(ROOT)} imports {name}"
+    assert seen > 50
+
+
+@pytest.mark.parametrize("name", ["contextvars", "os.environ", "os.getenv", "os"])
+def test_nothing_around_a_call_decides_how_it_is_executed(name):
+    """The cache's folder is the user's, so `kept` may ask where that is."""
+    for path in sources("execution", "driver"):
+        if path.name != "kept.py":
+            assert not any(f"{found}.".startswith(f"{name}.") for found in imported(path)), path

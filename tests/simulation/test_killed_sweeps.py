@@ -1,0 +1,83 @@
+"""Sweeps that are killed at random moments: there is no store or a whole one, which goes on to the same bytes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import polhode as ph
+
+SWEEP = """
+import sys, time
+sys.path.insert(0, sys.argv[3])
+import ensembles_by_hand as by_hand
+from polhode.simulation.ensembles import store
+from polhode.storage import arrays, constants
+
+replace = arrays.replace
+
+def slowly(*args):
+    time.sleep(0.004)
+    replace(*args)
+
+for module in (store, arrays, constants):
+    module.replace = slowly
+by_hand.write(store.Path(sys.argv[1]).parent / "first.zarr", resume=True)
+print("begins", flush=True)
+try:
+    by_hand.write(store.Path(sys.argv[1]), resume=sys.argv[2] == "resume")
+finally:
+    print("ended", flush=True)
+"""
+
+TESTS = Path(__file__).parents[1]
+
+
+def killed(path: Path, how: str, number: int, after: float) -> None:
+    """A sweep that gets a signal so many seconds after it began."""
+    command = [sys.executable, "-c", SWEEP, str(path), how, str(TESTS)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as sweep:
+        assert sweep.stdout is not None
+        assert sweep.stdout.readline() == "begins\n"
+        time.sleep(after)
+        os.kill(sweep.pid, number)
+        assert sweep.wait(60) is not None
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda n: signal.Signals(n).name
+)
+def test_killed_sweeps_leave_what_goes_on_to_the_same_bytes(number, tmp_path, request):
+    random = np.random.default_rng((request.config.getoption("--fuzz-seed"), int(number)))
+    wanted, reached = None, []
+    for k in range(10):
+        path = tmp_path / f"{k}" / "sweep.zarr"
+        path.parent.mkdir()
+        killed(path, "begin", number, random.uniform(0, 0.25))
+        if wanted is None:
+            wanted = ph.load_ensemble(path.with_name("first.zarr")).load()
+        if path.exists():
+            found = ph.load_ensemble(path).load()
+            ran = found["result"].values == 0
+            reached.append(int(ran.sum()))
+            for name in ("outputs.positions", "state"):
+                assert found[name].values[ran].tobytes() == wanted[name].values[ran].tobytes()
+        killed(path, "resume", number, random.uniform(0, 0.1))
+        subprocess.run(
+            [sys.executable, "-c", SWEEP, str(path), "resume", str(TESTS)], check=True, stdout=subprocess.DEVNULL
+        )
+        found = ph.load_ensemble(path).load()
+        assert (found["result"] == 0).all()
+        for name, x in wanted.variables.items():
+            assert found[name].values.tolist() == x.values.tolist()
+        left = sorted(p.name for p in path.parent.iterdir())
+        assert left == ["first.zarr", "sweep.zarr"]
+    assert len(set(reached)) > 1
