@@ -56,9 +56,9 @@ def test_a_run_with_events_goes_on_where_it_was_interrupted(tmp_path, steps, mon
     same(whole, ph.simulate(SYSTEM, "rkmk54", t1=20.0, **START, **steps))
     same(whole, ph.load(tmp_path / "whole"))
     # After its fourth event the run ends, as if it had met an error.
-    from polhode.simulation.events.handler import Happenings
+    from polhode.simulation.events.handler import EventHandler
 
-    calls, act = [], Happenings.act
+    calls, act = [], EventHandler.act
 
     def failing(self, *args):
         calls.append(args)
@@ -66,7 +66,7 @@ def test_a_run_with_events_goes_on_where_it_was_interrupted(tmp_path, steps, mon
             raise RuntimeError("enough")
         return act(self, *args)
 
-    monkeypatch.setattr(Happenings, "act", failing)
+    monkeypatch.setattr(EventHandler, "act", failing)
     with pytest.raises(ph.SimulationError, match="enough"):
         ph.simulate(SYSTEM, "rkmk54", t1=20.0, store=tmp_path / "part", **START, **steps)
     assert len(ph.load(tmp_path / "part").events) == 4

@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from polhode.compiler.cache.program_cache import compiled, found
+from polhode.compiler.cache.program_cache import compiled, cached
 from polhode.compiler.interpreted import interpreted
 from polhode.compiler.loops.row_map import Mapped, keeping, mapped
 from polhode.compiler.placement import on_host
@@ -57,7 +57,7 @@ def _native(function: eqx.Module, stacked: Any) -> Callable[[Any], Any] | None:
     if not on_host(function):
         return None
     examples = function, jax.tree.map(lambda x: x[0], stacked)
-    (mapping, _), (inputs, _) = found(_compiled, *examples, keeping=_KEEPING)
+    (mapping, _), (inputs, _) = cached(_compiled, *examples, keeping=_KEEPING)
     return None if mapping is None else functools.partial(mapping.rows, mapping.arguments(inputs))
 
 

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from polhode.compiler.cache.disk_cache import Keeping
-from polhode.compiler.cache.program_cache import Arguments, compiled, found
+from polhode.compiler.cache.program_cache import Arguments, compiled, cached
 from polhode.compiler.loops.row_scan import codes, compile_sweeps
 from polhode.compiler.numpy.interpreter import Listing, NeedsJax, listed
 from polhode.compiler.placement import on_host, place
@@ -87,7 +87,7 @@ def shapes(function: Callable[..., Any], *args: Any) -> Any:
 
     Found again like programs.
     """
-    return found(_shapes, function, *args, keeping=_SHAPES)[0]
+    return cached(_shapes, function, *args, keeping=_SHAPES)[0]
 
 
 def _shapes(inputs: Any, rest: Any) -> Any:

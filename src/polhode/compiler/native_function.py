@@ -13,7 +13,7 @@ from jax.extend import core
 
 from polhode.compiler import size_limits
 from polhode.compiler.cache.disk_cache import Keeping
-from polhode.compiler.cache.program_cache import compiled, found
+from polhode.compiler.cache.program_cache import compiled, cached
 from polhode.compiler.interpreted import interpreted
 from polhode.compiler.jaxprs import parameters
 from polhode.compiler.llvm.jit import Code
@@ -52,7 +52,7 @@ def repeated(function: Callable[..., T], *fixed: Any) -> Callable[..., T]:
 def _ready(function: Callable[..., T], fixed: tuple[Any, ...], others: tuple[Any, ...]) -> Callable[..., T]:
     if not on_host((fixed, others)):
         return functools.partial(cast(Callable[..., T], _compiled(function)), *fixed)
-    (program, structure), (shared, _) = found(_native, (function, fixed), others, keeping=_KEEPING)
+    (program, structure), (shared, _) = cached(_native, (function, fixed), others, keeping=_KEEPING)
     if program is None:
         return functools.partial(cast(Callable[..., T], _interpreted(function)), *fixed)
     run = _whole(program, shared) if isinstance(program, RowMap) else _by_rows(program, structure, shared)

@@ -16,7 +16,7 @@ from polhode.results.solution import Solution
 from polhode.simulation import run_types
 from polhode.simulation.checkpoint.continuation import Kept
 from polhode.simulation.derived_quantities import reader_of
-from polhode.simulation.events.handler import Happenings
+from polhode.simulation.events.handler import EventHandler
 from polhode.simulation.loops import host
 from polhode.simulation.loops.signals import Interrupts, interruption
 from polhode.simulation.observer import Observer
@@ -133,7 +133,7 @@ def computed(run: Run, sink: StoreSink | None, interrupts: Interrupts) -> Soluti
 _AS_WANTED = (Result.successful, Result.interrupted, Result.event_reached)
 
 
-def _happenings(run: Run) -> Happenings | None:
+def _happenings(run: Run) -> EventHandler | None:
     """The events of a run, with those that have happened before it goes on, or what they have changed."""
     task, start = run.task, run.plan.start
     happened = None if start.aftermath is None else start.aftermath.changes
@@ -143,7 +143,7 @@ def _happenings(run: Run) -> Happenings | None:
         happened = start.checkpoint.happened or happened
     if not task.events and not happened:
         return None
-    events = Happenings(task)
+    events = EventHandler(task)
     if happened:
         events.restore(happened, t, state)
     return events

@@ -41,7 +41,7 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
-def found(
+def cached(
     make: Callable[..., T], *args: Any, keeping: kept.Keeping[T] | None = None, beside: tuple[Any, ...] = ()
 ) -> tuple[T, Any]:
     """The result of `make(inputs, rest)` for arguments like these, and their arrays, which may differ.

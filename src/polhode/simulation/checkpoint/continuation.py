@@ -22,7 +22,7 @@ from polhode.results.solution import Solution
 from polhode.simulation import run_types
 from polhode.simulation.checkpoint.event_state import Aftermath, check_unchanged, names_of, state_behind, told
 from polhode.simulation.checkpoint.serialisation import recorded, restored
-from polhode.simulation.events.handler import Happenings
+from polhode.simulation.events.handler import EventHandler
 from polhode.simulation.plan import Steps
 from polhode.simulation.stepping.constant import ConstantSteps
 from polhode.simulation.stepping.controlled import ControlledSteps
@@ -252,7 +252,7 @@ def progress_from_arrays(
     """
     stepper, system = leg.stepper, task.system
     if watching and task.events:
-        events = Happenings(task)
+        events = EventHandler(task)
         events.restore_contacts(found)
         stepper, system = events.stepper(stepper), events.system
     start = eqx.filter_eval_shape(stepper.start, system, task.integrator, task.state0, at_times)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from polhode.compiler.cache.disk_cache import Keeping
-from polhode.compiler.cache.program_cache import found
+from polhode.compiler.cache.program_cache import cached
 from polhode.compiler.loops.jvp_loop import Following
 from polhode.compiler.loops.row_map import RowMap
 from polhode.integrators.base import AbstractIntegrator
@@ -57,7 +57,7 @@ def steps_along(
     system: AbstractSystem, integrator: AbstractIntegrator, places: LeafNumbers, step: Step
 ) -> Callable[[Step, Tree, list[Any]], Tree]:
     """A function of stacked steps like this one: see `Following`."""
-    following, inputs = found(_steps_along, (system, integrator), step, places, keeping=_FOLLOWING)
+    following, inputs = cached(_steps_along, (system, integrator), step, places, keeping=_FOLLOWING)
     return lambda steps, carried, fixed: following(inputs[0], steps, carried, fixed)
 
 
@@ -70,7 +70,7 @@ def instants_along(
 ) -> Callable[[Instant, Any], Tree]:
     """A function of stacked instants like this one, and of directions, that gives the derivatives of their states."""
     row = instant, directions
-    (mapping,), inputs = found(_instants_along, (system, integrator), row, places, keeping=MAPPING)
+    (mapping,), inputs = cached(_instants_along, (system, integrator), row, places, keeping=MAPPING)
     return lambda instants, directions: mapping(inputs[0], (instants, directions))
 
 
@@ -85,7 +85,7 @@ def seen_along(
 
     `wanted` says which leaves of `Seen` those are.
     """
-    (mapping,), inputs = found(_seen_along, observer, row, (places, wanted), keeping=MAPPING)
+    (mapping,), inputs = cached(_seen_along, observer, row, (places, wanted), keeping=MAPPING)
     return lambda rows: mapping(inputs[0], rows)
 
 

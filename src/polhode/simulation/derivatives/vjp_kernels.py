@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from polhode.compiler.cache.disk_cache import Keeping
-from polhode.compiler.cache.program_cache import found
+from polhode.compiler.cache.program_cache import cached
 from polhode.compiler.loops.row_map import RowMap
 from polhode.compiler.loops.vjp_loop import Returning
 from polhode.integrators.base import AbstractIntegrator
@@ -56,7 +56,7 @@ def steps_back(
     system: AbstractSystem, integrator: AbstractIntegrator, places: LeafNumbers, step: Step
 ) -> Callable[[Step, Tree, Tree], tuple[Tree, list[Any]]]:
     """A function of stacked steps like this one: see `Returning`."""
-    returning, inputs = found(_steps_back, (system, integrator), step, places, keeping=_RETURNING)
+    returning, inputs = cached(_steps_back, (system, integrator), step, places, keeping=_RETURNING)
     return lambda steps, carried, added: returning(inputs[0], steps, carried, added)
 
 
@@ -72,7 +72,7 @@ def instants_back(
     From there to parameters, and to what their steps began and ended with.
     """
     row = instant, floats(instant.end.state)
-    (mapping,), inputs = found(_instants_back, (system, integrator), row, places, keeping=MAPPING)
+    (mapping,), inputs = cached(_instants_back, (system, integrator), row, places, keeping=MAPPING)
     return lambda instants, cotangents: mapping(inputs[0], (instants, cotangents))
 
 
@@ -87,7 +87,7 @@ def seen_back(
 
     From there to parameters and states. `wanted` says which leaves of `Seen` those are.
     """
-    (mapping,), inputs = found(_seen_back, observer, row, (places, wanted), keeping=MAPPING)
+    (mapping,), inputs = cached(_seen_back, observer, row, (places, wanted), keeping=MAPPING)
     return lambda rows: mapping(inputs[0], rows)
 
 
@@ -97,7 +97,7 @@ def _seen_back(inputs: Any, rest: Any) -> tuple[RowMap]:
 
 def once(make: Callable[..., tuple[RowMap]], given: Any, row: Any, places: Any) -> Any:
     """The result of a map of rows for a single row."""
-    (mapping,), inputs = found(make, given, row, places, keeping=MAPPING)
+    (mapping,), inputs = cached(make, given, row, places, keeping=MAPPING)
     return jax.tree.map(lambda x: x[0], mapping(inputs[0], jax.tree.map(lambda x: np.asarray(x)[None], row)))
 
 

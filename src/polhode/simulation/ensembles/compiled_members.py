@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from polhode.compiler.cache.disk_cache import Keeping
-from polhode.compiler.cache.program_cache import found
+from polhode.compiler.cache.program_cache import cached
 from polhode.compiler.fingerprint.argument_key import parted
 from polhode.compiler.interpreted import interpreted
 from polhode.compiler.llvm.types import NotNative
@@ -186,8 +186,8 @@ class Program:
         self._inputs, _, self._shapes, _ = _parts(first, begun)
         self._key, self._checked = _identity(first, begun), members.extremes()[:MOST_CHECKED]
         task, look = first.task, (begun.t, begun.carry.state)
-        (lanes, why), _ = found(_lanes, (first.stepper, task.system, task.integrator), begun, keeping=_LANES)
-        (seen, unseen), _ = found(_outputs, task.observer, look, keeping=_OUTPUTS)
+        (lanes, why), _ = cached(_lanes, (first.stepper, task.system, task.integrator), begun, keeping=_LANES)
+        (seen, unseen), _ = cached(_outputs, task.observer, look, keeping=_OUTPUTS)
         if lanes is None or seen is None:
             raise NotNative(why or unseen)
         self.lanes, self._look = lanes, seen
@@ -238,7 +238,7 @@ class Program:
 
     def _all_starts(self) -> RowMap | None:
         row = jax.tree.map(np.asarray, self._members.of_members(0))
-        (starts, _), _ = found(_starts, Recipe(self._wanted).of_starts(), row, keeping=_STARTS)
+        (starts, _), _ = cached(_starts, Recipe(self._wanted).of_starts(), row, keeping=_STARTS)
         # Functions in the structure are other objects for each member; that they do the same has been seen.
         if starts is None or not starts.gives(Made(*self._inputs[:3])):
             return None

@@ -55,7 +55,7 @@ class Row(NamedTuple):
     impulse: float = float("nan")
 
 
-class Happenings:
+class EventHandler:
     """The events of one run.
 
     - `converted`, `source`: the system as the method takes it and as it was given, as they are now.

@@ -18,7 +18,7 @@ from polhode.integrators.base import AbstractIntegrator
 from polhode.result_codes import Result
 from polhode.results.frames import Frames
 from polhode.simulation.events.detection import WatchingSteps
-from polhode.simulation.events.handler import Happenings
+from polhode.simulation.events.handler import EventHandler
 from polhode.simulation.loops import native
 from polhode.simulation.loops.signals import Interrupts
 from polhode.simulation.loops.xla import Buffer, run_block
@@ -94,7 +94,7 @@ def run(
     sink: Sink | None,
     show: Show,
     interrupted: Interrupts,
-    events: Happenings | None = None,
+    events: EventHandler | None = None,
 ) -> Outcome:
     """The whole run.
 
@@ -121,7 +121,7 @@ class _Run:
         sink: Sink | None,
         show: Show,
         interrupted: Interrupts,
-        events: Happenings | None,
+        events: EventHandler | None,
     ) -> None:
         self.interrupted, self.show, self.events = interrupted, show, events
         self.native: Any = None

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from polhode.compiler.cache.disk_cache import Keeping
-from polhode.compiler.cache.program_cache import found
+from polhode.compiler.cache.program_cache import cached
 from polhode.compiler.compile_report import Compiled
 from polhode.compiler.llvm.types import NotNative
 from polhode.compiler.loops.step_loop import Control, Marching
@@ -50,7 +50,7 @@ def steps(
 ) -> tuple[Marching | None, Any]:
     """Steps in machine code with its arguments, if they can be; `tell` is told what is compiled."""
     make = _native if on_host((system, p)) else _on_devices
-    (marching,), (args, _) = found(make, (stepper, system, integrator), p, keeping=_KEEPING, beside=(tell,))
+    (marching,), (args, _) = cached(make, (stepper, system, integrator), p, keeping=_KEEPING, beside=(tell,))
     return marching, None if marching is None else marching.arguments(args)
 
 
